@@ -23,7 +23,25 @@ impl<L: GatewayList> ShardApp<L> {
         conns: &mut Conns<L::Session, K>,
         now: Now,
     ) {
+        if let Survey::Carry { node, .. } = &survey {
+            return self.carry(reply_to, &node.clone(), &survey, conns);
+        }
         self.survey_for(Asked::Here(reply_to), survey, conns, now);
+    }
+
+    /// Asks the one node that has a session; nobody else is concerned.
+    fn carry<K: Kernel>(
+        &mut self,
+        reply_to: ReplyTo,
+        node: &str,
+        survey: &Survey,
+        conns: &mut Conns<L::Session, K>,
+    ) {
+        let ticket = self.surveys.begin(Asked::Here(reply_to), 1);
+        match &self.parts.nodes {
+            Some(nodes) => nodes.ask_one(ticket, node, encode_survey(survey)),
+            None => self.surveyed(ticket, SurveyReply::Elsewhere(Vec::new()), conns),
+        }
     }
 
     fn survey_for<K: Kernel>(
@@ -33,6 +51,17 @@ impl<L: GatewayList> ShardApp<L> {
         conns: &mut Conns<L::Session, K>,
         now: Now,
     ) {
+        if let Survey::Carry { session, .. } = &survey {
+            let to = self.parts.shared.node.conn_of_session(session);
+            let to = to.map_or(self.parts.shard, |conn| conn.shard());
+            if to != self.parts.shard && to.0 < self.outboxes.shards() {
+                let ticket = self.surveys.begin(asked, 1);
+                return self.outboxes.push(to, Note::Survey { ticket, survey });
+            }
+            let ticket = self.surveys.begin(asked, 1);
+            let reply = self.reply(survey, conns, now);
+            return self.surveyed(ticket, reply, conns);
+        }
         let shards = self.outboxes.shards();
         let nodes = self.parts.nodes.as_ref();
         let nodes = nodes.filter(|_| matches!(asked, Asked::Here(_)));

@@ -251,6 +251,9 @@ impl Blueprint {
             memory = kept.restore(memory);
         }
         let (remote, nodes) = remote.map(|part| (part.broker, part.nodes)).unzip();
+        if let Some(nodes) = &nodes {
+            nodes.name(&self.node.name());
+        }
         let broker = AnyBroker::new(memory, remote);
         let live = &*self.live;
         let shared = Shared {

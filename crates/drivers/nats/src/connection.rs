@@ -11,7 +11,7 @@ use throng_types::ChannelName;
 use crate::api::{self, Found, Given};
 use crate::early::Early;
 use crate::flight::{Flight, Then};
-use crate::link::{ANSWERS, EVERYBODY, Established, Message, NODE, NatsDial, Word};
+use crate::link::{ANSWERS, EVERYBODY, Established, Message, NAMED, NODE, NatsDial, Word};
 use crate::names::Names;
 use crate::node::{Due, FLIGHT_BYTES_MAX, FLIGHTS_MAX, Node};
 
@@ -63,6 +63,7 @@ impl Machine for Node {
         self.due = Due::default();
         self.link = Some(link);
         self.announce_node();
+        self.hear_by_name();
         self.store_all_taken();
         self.again = self.channels.iter().map(|(name, _)| name.clone()).collect();
         for (_, lane, request) in std::mem::take(&mut self.waiting) {
@@ -120,7 +121,7 @@ impl Machine for Node {
             }
             Word::Message(message) => match message.sid {
                 ANSWERS => return self.answer(&message),
-                NODE | EVERYBODY => self.node_message(&message),
+                NODE | NAMED | EVERYBODY => self.node_message(&message),
                 _ => self.channel_message(&message),
             },
         }

@@ -28,6 +28,8 @@ pub(crate) const ANSWERS: u64 = 1;
 pub(crate) const NODE: u64 = 2;
 /// Of what is for every node.
 pub(crate) const EVERYBODY: u64 = 3;
+/// Of what is for this node by its name.
+pub(crate) const NAMED: u64 = 4;
 /// The first for a channel.
 pub(crate) const CHANNELS: u64 = 16;
 

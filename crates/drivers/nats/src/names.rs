@@ -123,6 +123,11 @@ impl Names {
         format!("{}.node.{incarnation}", self.prefix)
     }
 
+    /// What others ask the node of this name.
+    pub(crate) fn named(&self, node: &str) -> String {
+        format!("{}.named.{}", self.prefix, token(node))
+    }
+
     /// What concerns every node.
     pub(crate) fn everybody(&self) -> String {
         format!("{}.nodes", self.prefix)

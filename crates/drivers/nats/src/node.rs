@@ -80,6 +80,8 @@ pub(crate) struct Node {
     pub(crate) again: VecDeque<ChannelName>,
     pub(crate) rows: Rows,
     pub(crate) questions: Questions,
+    /// What this node is called, once it is told.
+    pub(crate) name: Option<Box<str>>,
     /// Questions on their way to a node, by the number of the request. Bound: those of `questions`,
     /// for each node.
     pub(crate) asks: BTreeMap<u64, (u8, u32, u64)>,
@@ -139,6 +141,7 @@ impl Node {
             again: VecDeque::new(),
             rows: Rows::default(),
             questions: Questions::default(),
+            name: None,
             asks: BTreeMap::new(),
             live: None,
             dead: BTreeSet::new(),

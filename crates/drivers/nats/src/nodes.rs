@@ -6,11 +6,12 @@
 
 use std::collections::BTreeSet;
 
-use throng_remote::{PeerEvent, Questions, ToPeers};
+use throng_nats_protocol::write;
+use throng_remote::{For, PeerEvent, Questions, ToPeers};
 
 use crate::api;
 use crate::flight::Flight;
-use crate::link::Message;
+use crate::link::{Message, NAMED};
 use crate::node::{LEASE_MS, Node};
 use crate::record::Kind;
 use crate::rows::read_body;
@@ -180,7 +181,15 @@ impl Node {
     pub(crate) fn take_peers(&mut self) {
         while let Some((lane, wanted)) = self.desk.next_to_peers() {
             match wanted {
+                ToPeers::Named(name) => {
+                    if self.name.replace(name).is_none() {
+                        self.hear_by_name();
+                    }
+                }
                 ToPeers::Ask(ticket, question) => self.ask_peers(lane, ticket, &question),
+                ToPeers::AskOne(ticket, node, question) => {
+                    self.ask_one((lane, ticket), &node, &question);
+                }
                 ToPeers::Answer(to, answer) => {
                     let answer = Questions::answer(&to, &answer).filter(|_| self.link.is_some());
                     if let Some((node, mut message)) = answer {
@@ -204,19 +213,50 @@ impl Node {
             return self.desk.tell_shard(lane, event);
         };
         let who = (lane, ticket);
-        let message = { &mut self.questions }.ask(who, &self.incarnation, question, &mut self.desk);
-        let Some(mut message) = message else { return };
-        message.insert(0, b'?');
+        let Some(message) = self.question(who, For::Operator, question) else {
+            return;
+        };
         for node in &live {
-            let number = self.next_flight;
-            self.next_flight += 1;
-            let reply = format!("{}.{number}", self.inbox);
-            let there = self.names.node(node);
-            let out = &mut self.desk.out;
-            throng_nats_protocol::write::publish(out, &there, Some(&reply), &[], &message);
-            self.asks.insert(number, (lane, ticket, self.desk.now_ms));
+            self.send_question(who, &self.names.node(node), &message);
         }
         self.questions.expect(who, live.len(), &mut self.desk);
+    }
+
+    /// The message with a question, if there is a place for one more.
+    fn question(&mut self, who: (u8, u32), whose: For, question: &[u8]) -> Option<Vec<u8>> {
+        let own = &self.incarnation;
+        let mut message = { &mut self.questions }.ask(who, whose, own, question, &mut self.desk)?;
+        message.insert(0, b'?');
+        Some(message)
+    }
+
+    /// NATS says at once if nobody is there.
+    fn send_question(&mut self, (lane, ticket): (u8, u32), there: &str, message: &[u8]) {
+        let number = self.next_flight;
+        self.next_flight += 1;
+        let reply = format!("{}.{number}", self.inbox);
+        write::publish(&mut self.desk.out, there, Some(&reply), &[], message);
+        self.asks.insert(number, (lane, ticket, self.desk.now_ms));
+    }
+
+    /// Asks the node of a name. While a node is upgraded, two processes have it; one answer is
+    /// enough.
+    fn ask_one(&mut self, who: (u8, u32), node: &str, question: &[u8]) {
+        if self.link.is_none() {
+            let event = PeerEvent::Answered(who.1, None);
+            return self.desk.tell_shard(who.0, event);
+        }
+        if let Some(message) = self.question(who, For::Client, question) {
+            self.send_question(who, &self.names.named(node), &message);
+            self.questions.expect(who, 1, &mut self.desk);
+        }
+    }
+
+    /// Listens to questions for this node alone.
+    pub(crate) fn hear_by_name(&mut self) {
+        if let (Some(name), Some(_)) = (&self.name, &self.link) {
+            write::subscribe(&mut self.desk.out, &self.names.named(name), NAMED);
+        }
     }
 
     /// Nobody is there to hear a question.

@@ -12,10 +12,11 @@ pub(crate) enum Script {
     Quit,
     Present,
     Sweep,
+    Ask,
 }
 
 impl Script {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Publish,
         Self::Look,
         Self::Release,
@@ -23,6 +24,7 @@ impl Script {
         Self::Quit,
         Self::Present,
         Self::Sweep,
+        Self::Ask,
     ];
 
     /// Its text, which publishes and counts subscribers by these commands.
@@ -35,6 +37,7 @@ impl Script {
             Self::Quit => include_str!("lua/quit.lua"),
             Self::Present => include_str!("lua/present.lua"),
             Self::Sweep => include_str!("lua/sweep.lua"),
+            Self::Ask => include_str!("lua/ask.lua"),
         };
         let common = include_str!("lua/common.lua");
         let Verbs {

@@ -47,6 +47,7 @@ impl Machine for Node {
         (self.rows_missed, self.leased_at_ms) = (false, None);
         self.link = Some(link);
         self.announce_node();
+        self.hear_by_name();
         self.again = self.channels.iter().map(|(name, _)| name.clone()).collect();
         self.rows_again = self.rows.keys().cloned().collect();
         for (_, lane, request) in std::mem::take(&mut self.waiting) {

@@ -186,6 +186,10 @@ impl Node {
                     let own = self.link.as_ref().map_or("", |link| &link.incarnation);
                     Questions::hear_question(own, body, &mut self.desk);
                 }
+                _ if { self.name.as_ref() }.is_some_and(|it| self.keys.named(it) == there) => {
+                    let own = self.link.as_ref().map_or("", |link| &link.incarnation);
+                    Questions::hear_question(own, body, &mut self.desk);
+                }
                 _ => {}
             }
             return;

@@ -41,6 +41,10 @@ pub(crate) enum Flight {
     },
     /// How many nodes got a question.
     Asked(u8, u32),
+    /// Whether there is a node of this name, and the question for it.
+    Find(u8, u32, Box<str>, Vec<u8>),
+    /// Whether somebody got a question for the node of this name.
+    AskedOne(u8, u32, Box<str>),
     /// Whether the lease is renewed.
     Leased,
     /// A member's row was written or removed.

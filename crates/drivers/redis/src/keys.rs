@@ -63,6 +63,11 @@ impl Keys {
         format!("{}:node:{incarnation}", self.prefix)
     }
 
+    /// What others ask the node of this name.
+    pub(crate) fn named(&self, node: &str) -> String {
+        format!("{}:named:{node}", self.prefix)
+    }
+
     /// What concerns every node.
     pub(crate) fn everybody(&self) -> String {
         format!("{}:nodes:all", self.prefix)

@@ -92,7 +92,11 @@ impl Node {
                 }
                 fits
             }
-            Flight::Asked(lane, ticket) => self.asked(lane, ticket, &value),
+            Flight::Asked(lane, ticket) => self.asked((lane, ticket), &value),
+            Flight::Find(lane, ticket, node, message) => {
+                self.found((lane, ticket), node, &message, &value)
+            }
+            Flight::AskedOne(lane, ticket, node) => self.asked_one((lane, ticket), &node, &value),
             Flight::Leased => return self.leased(),
             Flight::Nodes => self.nodes(&value),
             Flight::Lives(incarnation) => self.lives(incarnation, &value),

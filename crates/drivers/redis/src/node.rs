@@ -31,6 +31,10 @@ pub(crate) const FLIGHT_BYTES_MAX: usize = 8 << 20;
 /// milliseconds: enough to subscribe from the position that a question for history gave.
 const EMPTY_MS: u64 = 10_000;
 
+/// Names of other nodes that are remembered; the oldest is forgotten for one more, and looked for
+/// again.
+pub(crate) const KNOWN_MAX: usize = 256;
+
 /// A connection that stands.
 #[derive(Debug)]
 pub(crate) struct Established {
@@ -70,6 +74,10 @@ pub(crate) struct Node {
     /// The name of the connection before, until all rows have the new one.
     pub(crate) incarnation_before: Option<String>,
     pub(crate) questions: Questions,
+    /// What this node is called, once it is told.
+    pub(crate) name: Option<Box<str>>,
+    /// Other nodes that were there when one was last asked. Bound: [`KNOWN_MAX`].
+    pub(crate) known: VecDeque<Box<str>>,
     /// When this connection was last proved to answer and to deliver.
     pub(crate) proved_at_ms: u64,
     pub(crate) due: Due,
@@ -107,6 +115,8 @@ impl Node {
             leased_at_ms: None,
             incarnation_before: None,
             questions: Questions::default(),
+            name: None,
+            known: VecDeque::new(),
             proved_at_ms: 0,
             due: Due::default(),
             anew_at_ms: None,

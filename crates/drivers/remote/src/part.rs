@@ -36,11 +36,28 @@ impl Way {
 }
 
 impl Peers {
+    /// Tells the drivers what this node is called, for [`Self::ask_one`] of others.
+    pub fn name(&self, name: &str) {
+        for way in &self.ways {
+            way.tell(ToPeers::Named(name.into()));
+        }
+    }
+
     /// Asks every other node; [`PeerEvent::Answered`] follows for certain.
     pub fn ask(&self, ticket: u32, question: Vec<u8>) {
+        self.tell(ToPeers::Ask(ticket, question));
+    }
+
+    /// Asks the node of a name for a client; [`PeerEvent::Answered`] follows for certain, without
+    /// answers if there is no such node. These questions have few places of their own.
+    pub fn ask_one(&self, ticket: u32, node: &str, question: Vec<u8>) {
+        self.tell(ToPeers::AskOne(ticket, node.into(), question));
+    }
+
+    fn tell(&self, wanted: ToPeers) {
         let up = self.ways.iter().find(|way| way.status.is_up());
         if let Some(way) = up.or_else(|| self.ways.first()) {
-            way.tell(ToPeers::Ask(ticket, question));
+            way.tell(wanted);
         }
     }
 

@@ -1,17 +1,27 @@
 //! Questions of this node to the others, until all have answered.
 //!
-//! Rule for "full": [`QUESTIONS_MAX`] questions may be without all of their answers; one more is
-//! answered as failed at once.
+//! Rule for "full": [`QUESTIONS_MAX`] questions may be without all of their answers, and of those
+//! that clients have caused [`CLIENTS_QUESTIONS_MAX`]; one more is answered as failed at once.
 
 use std::collections::BTreeMap;
 
 use crate::desk::Desk;
-use crate::peer::{Asker, PeerEvent, QUESTIONS_MAX};
+use crate::peer::{Asker, CLIENTS_QUESTIONS_MAX, PeerEvent, QUESTIONS_MAX};
 
 /// How long other nodes may take to answer, in milliseconds.
 const ANSWER_MS: u64 = 3000;
 
+/// For whom something is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum For {
+    /// An operator or a backend.
+    Operator,
+    /// A client.
+    Client,
+}
+
 struct Question {
+    whose: For,
     answers: Vec<Vec<u8>>,
     /// How many there will be, once that is known.
     expected: Option<usize>,
@@ -21,8 +31,10 @@ struct Question {
 /// Questions of this node, by shard and ticket.
 #[derive(Default)]
 pub struct Questions {
-    /// Bound: [`QUESTIONS_MAX`].
+    /// Bound: [`QUESTIONS_MAX`] and [`CLIENTS_QUESTIONS_MAX`].
     open: BTreeMap<(u8, u32), Question>,
+    /// How many of them clients have caused.
+    of_clients: usize,
 }
 
 impl Questions {
@@ -30,15 +42,22 @@ impl Questions {
     pub fn ask(
         &mut self,
         (lane, ticket): (u8, u32),
+        whose: For,
         own: &str,
         question: &[u8],
         desk: &mut Desk,
     ) -> Option<Vec<u8>> {
-        if self.open.len() >= QUESTIONS_MAX {
+        let is_full = match whose {
+            For::Operator => self.open.len() - self.of_clients >= QUESTIONS_MAX,
+            For::Client => self.of_clients >= CLIENTS_QUESTIONS_MAX,
+        };
+        if is_full {
             desk.tell_shard(lane, PeerEvent::Answered(ticket, None));
             return None;
         }
+        self.of_clients += usize::from(whose == For::Client);
         let asked = Question {
+            whose,
             answers: Vec::new(),
             expected: None,
             until_ms: desk.now_ms + ANSWER_MS,
@@ -115,6 +134,7 @@ impl Questions {
                 .is_some_and(|expected| it.answers.len() >= expected)
         });
         if is_complete && let Some(question) = self.open.remove(&(lane, ticket)) {
+            self.of_clients -= usize::from(question.whose == For::Client);
             desk.tell_shard(lane, PeerEvent::Answered(ticket, Some(question.answers)));
         }
     }
@@ -124,9 +144,77 @@ impl Questions {
         self.open.retain(|(lane, ticket), question| {
             let is_over = !is_up || question.until_ms <= desk.now_ms;
             if is_over {
+                self.of_clients -= usize::from(question.whose == For::Client);
                 desk.tell_shard(*lane, PeerEvent::Answered(*ticket, None));
             }
             !is_over
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use throng_broker::{Namespaces, ReplyLimit};
+
+    use super::*;
+    use crate::lane::Lane;
+    use crate::options::RemoteOptions;
+
+    fn desk(lane: &Arc<Lane>) -> Desk {
+        let options = RemoteOptions {
+            prefix: "t".to_owned(),
+            namespaces: Arc::new(Namespaces::default()),
+            reply: ReplyLimit {
+                members_max: 10,
+                publications_max: 10,
+                bytes_max: 1000,
+            },
+            position_ttl_ms: 60_000,
+            timeout_ms: 5000,
+            seed: 1,
+            counters: Arc::default(),
+            authorities: None,
+            clock_ms: Arc::default(),
+        };
+        Desk::new(options, vec![lane.clone()], Arc::default())
+    }
+
+    #[test]
+    fn clients_leave_operators_their_places() {
+        let lane = Arc::new(Lane::new(Arc::new(|| {})));
+        let mut desk = desk(&lane);
+        let mut questions = Questions::default();
+        let ask = |questions: &mut Questions, ticket: u32, whose, desk: &mut Desk| {
+            questions
+                .ask((0, ticket), whose, "own", b"?", desk)
+                .is_some()
+        };
+        let (places, all) = (CLIENTS_QUESTIONS_MAX as u32, QUESTIONS_MAX as u32);
+        for ticket in 0..places {
+            assert!(ask(&mut questions, ticket, For::Client, &mut desk));
+        }
+        assert!(!ask(&mut questions, places, For::Client, &mut desk));
+        let refused = Some(PeerEvent::Answered(places, None));
+        assert_eq!(lane.next_from_peers(), refused);
+        for ticket in 0..all {
+            assert!(ask(
+                &mut questions,
+                10_000 + ticket,
+                For::Operator,
+                &mut desk
+            ));
+        }
+        assert!(!ask(&mut questions, 9999, For::Operator, &mut desk));
+        // One that is answered leaves its place to the next.
+        questions.expect((0, 3), 0, &mut desk);
+        assert!(ask(&mut questions, places, For::Client, &mut desk));
+        assert!(!ask(&mut questions, places + 1, For::Client, &mut desk));
+        desk.now_ms += ANSWER_MS;
+        questions.give_up(true, &mut desk);
+        for ticket in 0..places {
+            assert!(ask(&mut questions, ticket, For::Client, &mut desk));
+        }
     }
 }

@@ -5,13 +5,14 @@
 //! Owns what becomes of such a request. Its commands are carried out by the session that it names,
 //! on that session's shard; it is answered as soon as they are on their way there. Two requests
 //! that are under way at once may overtake each other. If the session is on another node of a
-//! cluster, all nodes are asked to bring it what was sent, and its own answers that it has.
+//! cluster, that node is asked to bring it what was sent, and answers that it has. The client pays
+//! for what goes there.
 //!
 //! Who knows a session's id may speak as its client: the id is told to that client alone.
 
 use throng_centrifuge::Codec;
 use throng_session::http::{Params, StreamHead, check_draining, write_stream_head};
-use throng_session::{Family, Flow, Incoming, Opened, Reject, Shard, Survey};
+use throng_session::{Family, Flow, Incoming, Opened, Reject, Shard, Survey, Work};
 
 use crate::backend::ProxyOptions;
 use crate::commands;
@@ -91,6 +92,11 @@ pub(crate) fn post(
     if emulation.node != cx.shared.node.name() {
         if !is_node_name(&emulation.node) {
             return Err(Reject::new(404, "there is no such node"));
+        }
+        let bytes = u32::try_from(emulation.data.len()).unwrap_or(u32::MAX);
+        if let Err(over) = cx.spend(Work::Carry { bytes }) {
+            let (status, why) = over.status();
+            return Err(Reject::new(status, why));
         }
         cx.survey(Survey::Carry {
             node: (*emulation.node).into(),

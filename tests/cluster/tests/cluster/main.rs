@@ -2,6 +2,7 @@
 //! broker.
 
 mod api;
+mod asking;
 mod broker;
 mod clocks;
 mod crowd;

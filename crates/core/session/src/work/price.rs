@@ -14,6 +14,11 @@ const BAD_TOKEN: u32 = 10;
 /// What it costs to compare a KiB with the publication before, in microseconds.
 const DELTA_US_PER_KIB: u32 = 10;
 
+/// What a question to another node costs both nodes and the broker, in microseconds.
+const CARRY_US: u32 = 150;
+/// The same for each KiB that it has: it is read and written by three.
+const CARRY_US_PER_KIB: u32 = 7;
+
 /// Something that a client makes the server do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
@@ -29,6 +34,11 @@ pub enum Work {
     SecureArrival,
     /// A request became a session.
     Session,
+    /// Bytes are brought to another node by the broker.
+    Carry {
+        /// How many.
+        bytes: u32,
+    },
     /// A publication is compared with the one before it.
     Delta {
         /// Its length.
@@ -54,6 +64,7 @@ impl Work {
             // With an RSA key of 2,048 bits; an ECDSA key needs a third of it.
             Self::SecureArrival => 500,
             Self::Session => 20,
+            Self::Carry { bytes } => CARRY_US + (bytes >> 10) * CARRY_US_PER_KIB,
             Self::Delta { bytes } => (bytes >> 10) * DELTA_US_PER_KIB,
             Self::Token { algorithm, .. } => match algorithm {
                 Algorithm::Hs256 | Algorithm::Hs384 | Algorithm::Hs512 => 4,
@@ -153,7 +164,7 @@ impl WorkLimits {
             }
             Work::Request => share(self.requests_per_s_max),
             Work::Arrival | Work::SecureArrival | Work::Session | Work::Delta { .. } => 0,
-            Work::Token { .. } => work.cpu_us() * work.weight(),
+            Work::Carry { .. } | Work::Token { .. } => work.cpu_us() * work.weight(),
         }
     }
 

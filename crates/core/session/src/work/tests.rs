@@ -93,6 +93,15 @@ fn a_page_may_subscribe_to_all_its_channels_at_once_and_publish() {
 }
 
 #[test]
+fn what_goes_to_another_node_is_paid_by_its_bytes() {
+    let counts = [0, 64 << 10].map(|bytes| {
+        let meter = alone(LIMITS);
+        burst(&meter, Work::Carry { bytes }, at(5_000))
+    });
+    assert_eq!(counts, [13_333, 3_344]);
+}
+
+#[test]
 fn the_fourth_bad_token_ends_the_trust() {
     let meter = alone(LIMITS);
     let bad = Some(TokenFault::Signature);
