@@ -22,8 +22,7 @@ pub(super) const CLOSE: &str = "nginx looks for the word within words, or believ
 pub(super) const CONDITION: &str = "nothing here has validators, so conditions mean nothing";
 pub(super) const NO_HOST: &str =
     "an empty Host is allowed (RFC 9110 section 7.2), and a name is not looked up";
-pub(super) const BAD_HOST: &str =
-    "these are not the bytes of a host and a port (RFC 3986 section 3.2)";
+pub(super) const BAD_HOST: &str = "this is not a host and a port (RFC 3986 section 3.2)";
 pub(super) const OLD_KEEP: &str = "HTTP/1.0 has one request a connection";
 pub(super) const LIMIT: &str = "a limit of ours (docs/PROTOCOLS.md)";
 pub(super) const TAB: &str = "white space around a value may be a tab (RFC 9110 section 5.6.3)";
