@@ -75,7 +75,7 @@ fn an_error_after_an_effect_is_told_as_a_doubt() {
     let redis = RedisServer::start();
     let node = node(Kind::Redis, redis.address());
     // It may write the history, and may not send it to anybody.
-    redis.ask("ACL SETUSER default resetchannels &throng:node* &throng:nodes*");
+    redis.ask("ACL SETUSER default resetchannels &throng:n*");
     let body = json!({ "channel": "kept:a", "data": 1 });
     let answer = node.call("publish", &body);
     let why = answer["error"]["message"].as_str().unwrap_or_default();
