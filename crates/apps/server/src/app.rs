@@ -11,8 +11,9 @@ use crate::drain::{Drain, Ports};
 use crate::list::GatewayList;
 use crate::live::Renewed;
 use crate::outbox::Note;
-use crate::shard::{Letter, Mail, NO_CLIENT, ShardApp, VISITS_PER_TURN};
+use crate::shard::{Letter, Mail, ShardApp, VISITS_PER_TURN};
 use crate::standing::{standing, uncount};
+use crate::tags::{NO_CLIENT, payer};
 
 impl<L: GatewayList> ShardApp<L> {
     /// Whether publications wait for others, for their channel's `max_delay`.
@@ -78,10 +79,7 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
         effects: &mut Effects<'_>,
     ) {
         let shared = &self.parts.shared;
-        let payer = match shared.forwarded.client_of(id) {
-            Some(client) => shared.meter.payer(client),
-            None => self.payer(effects.tag),
-        };
+        let payer = payer(id, effects.tag, &self.addresses, shared);
         shared.meter.pays(payer);
         self.sessions()
             .event(id, session, Event::Bytes(input), effects);

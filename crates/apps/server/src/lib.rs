@@ -47,6 +47,7 @@ mod standing;
 mod start;
 mod stats;
 mod surveys;
+mod tags;
 mod tls;
 mod token_keys;
 mod view;

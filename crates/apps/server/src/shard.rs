@@ -10,9 +10,7 @@ use std::sync::Arc;
 use throng_engine::{Conns, Kernel};
 use throng_hub::{Command, Hub};
 use throng_metrics::{Counters, Gauge};
-use throng_session::{
-    Admission, Census as _, Event, Http, Order, Payer, Port, Reloaded, Shared, Work,
-};
+use throng_session::{Admission, Census as _, Event, Http, Order, Port, Reloaded, Shared, Work};
 use throng_types::{ConnId, Millis, Now, ShardId, Slots};
 
 use crate::drain::{Drain, DrainOptions};
@@ -27,6 +25,7 @@ use crate::sessions::Sessions;
 use crate::sink::Outlet;
 use crate::stats::{Observatory, Ticker};
 use crate::surveys::Surveys;
+use crate::tags::{PAYER, UNCOUNTED};
 
 /// Members visited in one turn: few enough that what is published meanwhile joins the fan-out
 /// at the next turn, and that a crowd does not keep others waiting.
@@ -37,13 +36,6 @@ const EXPIRIES_PER_TURN: usize = 256;
 const HOUSEKEEPING_MS: u64 = 1000;
 /// A crowd whose leaving is worth giving memory back to the kernel.
 const CROWD: usize = 1024;
-/// No tag: the connection's address is not counted.
-pub(crate) const UNCOUNTED: u32 = u32::MAX;
-/// A tag with this bit and without the next one says who pays for the connection's work.
-pub(crate) const PAYER: u32 = 1 << 31;
-/// The tag of connections to other ports than the clients', which count against no limit.
-pub(crate) const NO_CLIENT: u32 = u32::MAX - 1;
-
 /// What shards send each other, and what they are told from outside.
 pub struct Mail<M>(pub(crate) Letter<M>);
 
@@ -203,6 +195,7 @@ impl<L: GatewayList> ShardApp<L> {
             rounds: &mut self.rounds,
             list: &mut self.list,
             shared: &self.parts.shared,
+            addresses: &self.addresses,
             orders: &mut self.orders,
         };
         call(&mut self.parts.hub, &mut outlet)
@@ -312,15 +305,6 @@ impl<L: GatewayList> ShardApp<L> {
         if self.peak >= CROWD && connections <= self.peak / 2 {
             self.peak = connections;
             throng_sys::memory::trim();
-        }
-    }
-
-    /// Who pays for the work of a connection with this tag.
-    pub(crate) fn payer(&self, tag: u32) -> Payer {
-        match self.addresses.get(tag) {
-            _ if tag >> 30 == PAYER >> 30 => Payer::from_bits(tag),
-            Some(address) => self.parts.shared.meter.payer(*address),
-            None => Payer::NOBODY,
         }
     }
 

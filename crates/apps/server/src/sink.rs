@@ -1,16 +1,18 @@
 //! Between the hub and the connections: the thin piece that knows both.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use throng_engine::{Conns, Delivery, Kernel, Pieces};
 use throng_hub::{Answer, Batch, FormKind, Format, Patch, ReplyTo, Sink};
 use throng_metrics::Counter;
-use throng_session::{Event, Order, Shared};
-use throng_types::{ChannelName, ConnId, Frame, Frames, Publication, Told, Unsubscribe};
+use throng_session::{Event, Order, Shared, Work};
+use throng_types::{ChannelName, ConnId, Frame, Frames, Publication, Slots, Told, Unsubscribe};
 
 use crate::list::GatewayList;
 use crate::rounds::Rounds;
 use crate::sessions::Sessions;
+use crate::tags::payer;
 
 /// The hub's view of the connections, for the length of one call.
 pub(crate) struct Outlet<'a, L: GatewayList, K: Kernel> {
@@ -18,6 +20,8 @@ pub(crate) struct Outlet<'a, L: GatewayList, K: Kernel> {
     pub(crate) list: &'a mut L,
     pub(crate) rounds: &'a mut Rounds,
     pub(crate) shared: &'a Shared,
+    /// Of connections, by their tags.
+    pub(crate) addresses: &'a Slots<IpAddr>,
     pub(crate) orders: &'a mut Vec<Order<L::Order>>,
 }
 
@@ -26,8 +30,23 @@ impl<L: GatewayList, K: Kernel> Sink for Outlet<'_, L, K> {
         if self.rounds.answer(reply_to, &answer) {
             return;
         }
-        let token = reply_to.token;
-        self.event(reply_to.conn, Event::Answer { token, answer });
+        let ReplyTo { conn, token } = reply_to;
+        let (items, addresses, shared) = (answer.items(), self.addresses, self.shared);
+        let mut sessions = Sessions {
+            list: self.list,
+            shared,
+            orders: self.orders,
+        };
+        self.conns.with(conn, |session, effects| {
+            let before = effects.out.len();
+            sessions.event(conn, session, Event::Answer { token, answer }, effects);
+            let work = Work::answer(items, effects.out.len().saturating_sub(before));
+            // Requests are answered to whoever may call the server API.
+            if work.cpu_us() > 0 && L::as_http(session).is_none() {
+                let payer = payer(conn, effects.tag, addresses, shared);
+                shared.meter.charge_payer(payer, work, effects.now);
+            }
+        });
     }
 
     fn encode(&mut self, format: Format, publication: &Publication, out: &mut Vec<u8>) {

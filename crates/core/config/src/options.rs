@@ -110,10 +110,11 @@ section! {
         /// answers 429 and closes the connection. 0 means no limit.
         "requests_per_second_max" requests_per_second_max: u32, Count, 1000, Rule::ANY;
         /// For how much of each second the clients of one IP address (of one /64 with IPv6) may
-        /// keep a shard busy. Throng estimates what each connection, request, command and token
-        /// costs; a bad token counts ten times. Beyond that, requests are answered 429 and
-        /// WebSockets are closed with 3013. While `listen.trusted_proxies` is empty, addresses of
-        /// private networks are not counted, because each may be a proxy. "0s" means no limit.
+        /// keep a shard busy. Throng estimates what each connection, request, command, token and
+        /// answer costs, answers with history or members by their length; a bad token counts ten
+        /// times. Beyond that, requests are answered 429 and WebSockets are closed with 3013. While
+        /// `listen.trusted_proxies` is empty, addresses of private networks are not counted,
+        /// because each may be a proxy. "0s" means no limit.
         "address_work_max" address_work_max_ms: u64, Duration, 500,
             Rule::ANY.range(1, HOUR).zero("off");
         /// The largest request head (request line and headers), in bytes.

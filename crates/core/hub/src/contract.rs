@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use throng_broker::{
-    Draft, HistoryPage, HistoryQuery, Namespaces, Overflow, Presence, Present, Refusal, Subscribed,
+    Draft, HistoryPage, HistoryQuery, Namespaces, Overflow, Presence, Present, Recovery, Refusal,
+    Subscribed,
 };
 use throng_types::{ChannelName, ConnId, Frames, Payload, Position, Publication};
 
@@ -265,6 +266,28 @@ pub enum Answer {
         /// The channel.
         channel: ChannelName,
     },
+}
+
+impl Answer {
+    /// Publications or members in it.
+    #[must_use]
+    pub fn items(&self) -> usize {
+        match self {
+            Self::Subscribed {
+                result:
+                    Ok(Subscribed {
+                        recovery: Recovery::Whole(missed),
+                        ..
+                    }),
+                ..
+            } => missed.len(),
+            Self::Present {
+                result: Ok(present),
+            } => present.members.as_ref().map_or(0, Vec::len),
+            Self::History { result: Ok(page) } => page.publications.len(),
+            _ => 0,
+        }
+    }
 }
 
 /// Publications in one wire form.

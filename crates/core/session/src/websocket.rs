@@ -209,6 +209,15 @@ impl<T> WebSocket<T> {
         }
     }
 
+    /// Charges an answer of the broker with so many items, which began at a place of what is
+    /// written. The client's address is charged by the server, for all kinds of sessions.
+    pub fn charge_answer<S, O>(&mut self, items: usize, from: usize, cx: &Context<'_, S, O>) {
+        let work = Work::answer(items, cx.out.len().saturating_sub(from));
+        cx.shared
+            .meter
+            .charge_own(&mut self.allowance, work, cx.now);
+    }
+
     /// Whether reading goes on.
     pub const fn flow(&self) -> ControlFlow<()> {
         if self.is_closing() {

@@ -150,11 +150,22 @@ impl Meter {
         let Some(mut own) = self.current.get() else {
             return;
         };
+        self.charge_own(&mut own, work, now);
+        self.current.set(Some(own));
+        self.charge_payer(self.payer.get(), work, now);
+    }
+
+    /// Spends what an answer of the broker has cost a connection, whose own allowance this is. Its
+    /// address pays by [`Meter::charge_payer`].
+    pub fn charge_own(&self, own: &mut Allowance, work: Work, now: Now) {
         let now_ms = low_ms(now.mono);
         let owed_us = own.owed_us(now_ms) + self.limits.connection_us(work);
         own.owe(owed_us.min(DEBT_MAX_US), now_ms);
-        self.current.set(Some(own));
-        self.charge_address(self.payer.get(), work, now_ms);
+    }
+
+    /// Spends what a piece of work has cost an address.
+    pub fn charge_payer(&self, payer: Payer, work: Work, now: Now) {
+        self.charge_address(payer, work, low_ms(now.mono));
     }
 
     /// Charges a token's check. An expired token is none that counts as bad: clients that were away

@@ -51,12 +51,29 @@ pub(crate) fn run_all(ws: &mut Socket, frame: &[u8], cx: &mut Cx<'_>) {
 
 /// Charges a command; the answer to our own ping is free, and any other pong ends the connection.
 fn may(ws: &mut Socket, request: &Request<'_>, cx: &mut Cx<'_>) -> bool {
-    let work = match request {
-        Request::Pong => return true,
-        Request::Subscribe(_) => Work::Subscribe,
-        _ => Work::Message,
-    };
-    ws.may(work, cx)
+    price(request).is_none_or(|work| ws.may(work, cx))
+}
+
+/// What a command costs its client before it is carried out; nothing for the answer to our own
+/// ping. What is answered is charged by its length, and tokens when they are checked.
+#[must_use]
+pub const fn price(request: &Request<'_>) -> Option<Work> {
+    match request {
+        Request::Pong => None,
+        Request::Subscribe(_) => Some(Work::Subscribe),
+        Request::Unsubscribe { .. }
+        | Request::Publish { .. }
+        | Request::Presence { .. }
+        | Request::PresenceStats { .. }
+        | Request::History(_) => Some(Work::Command),
+        Request::Connect(_)
+        | Request::Ping
+        | Request::Send { .. }
+        | Request::Rpc { .. }
+        | Request::Refresh { .. }
+        | Request::SubRefresh { .. }
+        | Request::Refused(_) => Some(Work::Message),
+    }
 }
 
 /// `words` is the command as it came.

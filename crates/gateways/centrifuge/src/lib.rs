@@ -48,6 +48,7 @@ mod wish;
 pub use backend::{
     Answered, BackendOptions, Backends, NewBackends, ProxyOptions, Question, StatusMeaning,
 };
+pub use commands::price;
 pub use gateway::Centrifuge;
 pub use order::{Mail, Order};
 pub use session::Session;

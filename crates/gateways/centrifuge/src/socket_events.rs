@@ -132,6 +132,12 @@ impl Socket {
     }
 
     fn answer(&mut self, token: u32, answer: Answer, cx: &mut Cx<'_>) {
+        let (items, from) = (answer.items(), cx.out.len());
+        self.told(token, answer, cx);
+        self.ws.charge_answer(items, from, cx);
+    }
+
+    fn told(&mut self, token: u32, answer: Answer, cx: &mut Cx<'_>) {
         let Answer::Subscribed { channel, result } = answer else {
             return channels::answer(self, token, &answer, cx);
         };

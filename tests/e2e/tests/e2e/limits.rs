@@ -62,6 +62,49 @@ fn messages_of_clients_are_limited_in_size_and_number() {
     server.stop();
 }
 
+/// What a client had missed is charged to its address by what is in it, on transports that say
+/// nothing after it too; another address is not to blame.
+#[test]
+fn long_answers_are_charged_to_the_address() {
+    let config = "[listen]\ntrusted_proxies = [\"127.0.0.1\"]\n\
+                  [limits]\naddress_work_max = \"1ms\"\n\
+                  [[namespace]]\nname = \"kept\"\nhistory_size = 100\nhistory_ttl = \"5m\"\n\
+                  recovery = true\n";
+    let server = Setup::new(config).shards(1).start();
+    let open = |target: &str, address: &str| {
+        let mut wire = Wire::connect(server.clients());
+        wire.send(&format!(
+            "GET /sse?channel={target} HTTP/1.1\r\nHost: localhost\r\n\
+             X-Forwarded-For: {address}\r\n\r\n"
+        ));
+        (wire.head().status, wire)
+    };
+    // A megabyte counts as a second, and two of them may come at once.
+    let served = |channel: &str, count: usize, data: &str, address: &str| {
+        let (_, mut first) = open(channel, "192.0.2.9");
+        let told = first.through("\n\n");
+        let id = told.split("id: ").nth(1).and_then(|id| id.lines().next());
+        let target = format!("{channel}&last_event_id={}", id.expect("a place"));
+        for _ in 0..count {
+            server.publish(channel, data);
+        }
+        let is_served = |_: &usize| {
+            let (status, mut wire) = open(&target, address);
+            let is_served = status == 200;
+            assert!(is_served || status == 429, "{status}");
+            for _ in 0..if is_served { count } else { 0 } {
+                wire.through("x\n\n");
+            }
+            is_served
+        };
+        (0..20).take_while(is_served).count()
+    };
+    let long = served("kept:long", 20, &"x".repeat(50_000), "192.0.2.1");
+    assert!((1..10).contains(&long), "{long}");
+    assert_eq!(served("kept:short", 1, "x", "192.0.2.2"), 20);
+    server.stop();
+}
+
 #[test]
 fn connections_of_one_address_are_limited() {
     let server = Setup::new("[limits]\nconnections_per_ip = 2\n")

@@ -9,8 +9,9 @@ use throng_session::Census as _;
 use throng_types::{ConnId, Millis, Now, Parts, Save, Saved};
 
 use crate::list::GatewayList;
-use crate::shard::{NO_CLIENT, PAYER, ShardApp, UNCOUNTED};
+use crate::shard::ShardApp;
 use crate::standing::{standing, uncount};
+use crate::tags::{NO_CLIENT, PAYER, UNCOUNTED};
 
 /// Whom a connection counts for.
 enum Counted {

@@ -11,6 +11,14 @@ use super::debt::{BURST_US, DEBT_MAX_US};
 const GOOD_TOKEN: u32 = 2;
 /// The same for a bad one.
 const BAD_TOKEN: u32 = 10;
+/// What it costs to write a publication or a member into an answer, in nanoseconds, beside its
+/// bytes.
+const ANSWER_NS_PER_ITEM: u64 = 300;
+/// What a KiB of an answer costs, in nanoseconds.
+const ANSWER_NS_PER_KIB: u64 = 1_000;
+/// An answer counts as a message more for each of these microseconds: one with the longest history
+/// leaves a connection some of its allowance.
+const ANSWER_US_OF_A_MESSAGE: u32 = 128;
 /// What it costs to compare a KiB with the publication before, in microseconds.
 const DELTA_US_PER_KIB: u32 = 10;
 
@@ -22,8 +30,10 @@ const CARRY_US_PER_KIB: u32 = 7;
 /// Something that a client makes the server do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// A command, a ping, a message.
+    /// A ping, a message, a command that is answered at once.
     Message,
+    /// A command that the broker carries out. Its answer is charged by what is in it.
+    Command,
     /// A command that subscribes. A client that connects sends many of them at once.
     Subscribe,
     /// An HTTP request.
@@ -44,6 +54,13 @@ pub enum Work {
         /// Its length.
         bytes: u32,
     },
+    /// The broker's answer was written for a client: members, history, what it had missed.
+    Answer {
+        /// Publications or members in it.
+        items: u32,
+        /// Its length.
+        bytes: u32,
+    },
     /// A token was checked.
     Token {
         /// Which signature was computed.
@@ -54,11 +71,22 @@ pub enum Work {
 }
 
 impl Work {
-    /// About what it costs a core, in microseconds.
-    const fn cpu_us(self) -> u32 {
+    /// An answer with so many publications or members, of so many bytes.
+    #[must_use]
+    pub fn answer(items: usize, bytes: usize) -> Self {
+        Self::Answer {
+            items: u32::try_from(items).unwrap_or(u32::MAX),
+            bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// About what it costs a core, in microseconds. `cargo xtask counts` compares each price with
+    /// the instructions that are carried out for it.
+    #[must_use]
+    pub const fn cpu_us(self) -> u32 {
         match self {
             Self::Message => 4,
-            Self::Subscribe => 6,
+            Self::Command | Self::Subscribe => 8,
             Self::Request => 15,
             Self::Arrival => 30,
             // With an RSA key of 2,048 bits; an ECDSA key needs a third of it.
@@ -66,8 +94,13 @@ impl Work {
             Self::Session => 20,
             Self::Carry { bytes } => CARRY_US + (bytes >> 10) * CARRY_US_PER_KIB,
             Self::Delta { bytes } => (bytes >> 10) * DELTA_US_PER_KIB,
+            Self::Answer { items, bytes } => {
+                let items_ns = items as u64 * ANSWER_NS_PER_ITEM;
+                let bytes_ns = bytes as u64 * ANSWER_NS_PER_KIB / 1024;
+                ((items_ns + bytes_ns) / 1000) as u32
+            }
             Self::Token { algorithm, .. } => match algorithm {
-                Algorithm::Hs256 | Algorithm::Hs384 | Algorithm::Hs512 => 4,
+                Algorithm::Hs256 | Algorithm::Hs384 | Algorithm::Hs512 => 6,
                 Algorithm::Rs256 | Algorithm::Rs384 | Algorithm::Rs512 => 110,
                 Algorithm::EdDsa => 110,
                 Algorithm::Es256 => 240,
@@ -157,7 +190,7 @@ impl WorkLimits {
     pub(super) fn connection_us(&self, work: Work) -> u32 {
         let share = |per_s: u32| 1_000_000_u32.checked_div(per_s).unwrap_or(0);
         match work {
-            Work::Message => share(self.messages_per_s_max),
+            Work::Message | Work::Command => share(self.messages_per_s_max),
             Work::Subscribe => {
                 let channels = u32::try_from(self.channels_max).unwrap_or(u32::MAX).max(1);
                 share(self.messages_per_s_max).min(BURST_US / 4 / channels)
@@ -165,6 +198,10 @@ impl WorkLimits {
             Work::Request => share(self.requests_per_s_max),
             Work::Arrival | Work::SecureArrival | Work::Session | Work::Delta { .. } => 0,
             Work::Carry { .. } | Work::Token { .. } => work.cpu_us() * work.weight(),
+            Work::Answer { .. } => {
+                let messages = work.cpu_us() / ANSWER_US_OF_A_MESSAGE;
+                share(self.messages_per_s_max).saturating_mul(messages)
+            }
         }
     }
 

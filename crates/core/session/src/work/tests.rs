@@ -236,6 +236,39 @@ fn a_full_table_harms_few() {
     assert!(harmed < 100, "{harmed}");
 }
 
+/// A list of members costs as a list, for its connection and its address; a few cost nothing more.
+#[test]
+fn answers_are_charged_by_what_is_in_them() {
+    let few = Work::answer(3, 400);
+    let (list, page) = (Work::answer(2_500, 250_000), Work::answer(10, 1_000_000));
+    assert_eq!((few.cpu_us(), list.cpu_us(), page.cpu_us()), (1, 994, 979));
+    let meter = meter(LIMITS);
+    let asked = |answer| {
+        let mut own = Allowance::default();
+        (0..1_000)
+            .take_while(|_| {
+                meter.lend(own);
+                let may = meter.spend(Work::Message, at(0)).is_ok();
+                own = meter.take_back().unwrap();
+                meter.charge_own(&mut own, answer, at(0));
+                may
+            })
+            .count()
+    };
+    assert_eq!((asked(few), asked(list), asked(page)), (200, 25, 25));
+    // Whatever one answer holds, the connection may go on asking.
+    assert_eq!(asked(Work::answer(1_000, 8 << 20)), 3);
+    let stranger = STRANGER.parse().unwrap();
+    let payer = meter.payer(stranger);
+    let lists = (0..100_000).take_while(|_| {
+        meter.charge_payer(payer, list, at(0));
+        meter.admits(stranger, Work::Message, at(0))
+    });
+    // Half of each second is his, and two seconds come at once.
+    let lists = lists.count();
+    assert!((950..1_050).contains(&lists), "{lists}");
+}
+
 #[test]
 fn without_a_connection_nothing_is_counted() {
     let meter = meter(LIMITS);

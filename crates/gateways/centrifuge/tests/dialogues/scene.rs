@@ -463,6 +463,12 @@ impl Scene {
         while let [first, short, ..] = *rest {
             let (head, length) = match short {
                 126 => (4, usize::from(u16::from_be_bytes([rest[2], rest[3]]))),
+                127 => (
+                    10,
+                    rest[2..10]
+                        .iter()
+                        .fold(0, |sum, &byte| sum << 8 | usize::from(byte)),
+                ),
                 short => (2, usize::from(short)),
             };
             frames.push((first & 15, rest[head..head + length].to_vec()));

@@ -291,6 +291,37 @@ fn commands_are_charged() {
     assert_eq!(told.last().map(|last| &**last), Some("close 3013"));
 }
 
+/// Answers cost by what is in them: of long ones a client gets fewer.
+#[test]
+fn long_answers_are_charged() {
+    let limits = WorkLimits {
+        messages_per_s_max: 10,
+        ..WorkLimits::NONE
+    };
+    let answered = |data: &str| {
+        let mut scene = Scene::with(Port::Client, |shared| {
+            shared.meter = Meter::new(limits, [1, 2]);
+        });
+        for _ in 0..3 {
+            scene.publish_text("kept:a", data);
+        }
+        scene.upgrade("/connection/websocket", "");
+        let token = sign(&json!({ "sub": "ann" }));
+        scene.say(&json!({"id": 1, "connect": { "token": token }}).to_string());
+        scene.say(r#"{"id":2,"subscribe":{"channel":"kept:a"}}"#);
+        let ask = r#"{"id":3,"history":{"channel":"kept:a","limit":-1}}"#;
+        let told = (0..100).map(|_| scene.say(ask));
+        told.take_while(|told| !told.iter().any(|told| told == "close 3013"))
+            .count()
+    };
+    let (short, long) = (
+        answered("1"),
+        answered(&format!("\"{}\"", "x".repeat(120_000))),
+    );
+    assert!((15..=20).contains(&short), "{short}");
+    assert!((4..=9).contains(&long), "{long}");
+}
+
 #[test]
 fn what_the_server_does_to_a_client_it_says() {
     let mut scene = Scene::ann();

@@ -1,0 +1,26 @@
+//! What a connection's tag says of who pays for its work.
+
+use std::net::IpAddr;
+
+use throng_session::{Payer, Shared};
+use throng_types::{ConnId, Slots};
+
+/// No tag: the connection's address is not counted.
+pub(crate) const UNCOUNTED: u32 = u32::MAX;
+/// A tag with this bit and without the next one says who pays for the connection's work.
+pub(crate) const PAYER: u32 = 1 << 31;
+/// The tag of connections to other ports than the clients', which count against no limit.
+pub(crate) const NO_CLIENT: u32 = u32::MAX - 1;
+
+/// Who pays for the work of a connection with this tag: the client that a proxy has told of, or
+/// its own address.
+pub(crate) fn payer(id: ConnId, tag: u32, addresses: &Slots<IpAddr>, shared: &Shared) -> Payer {
+    if let Some(client) = shared.forwarded.client_of(id) {
+        return shared.meter.payer(client);
+    }
+    match addresses.get(tag) {
+        _ if tag >> 30 == PAYER >> 30 => Payer::from_bits(tag),
+        Some(address) => shared.meter.payer(*address),
+        None => Payer::NOBODY,
+    }
+}
