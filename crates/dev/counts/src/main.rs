@@ -5,11 +5,16 @@
 //! change that makes an operation dearer is seen before it lands. They are of the server alone: a
 //! kernel that costs nothing stands below it, so system calls are not in them.
 //!
+//! Prices are checked with the same numbers: what a stranger can ask for costs about what
+//! [`throng_session::Work`] says; see the module `prices`.
+//!
 //! Never: measures time.
 
+mod asked;
 mod callgrind;
 mod kernel;
 mod play;
+mod prices;
 mod record;
 mod requests;
 
@@ -28,10 +33,10 @@ fn main() -> Result<ExitCode> {
             let found = callgrind::run(&folder())?;
             print!("{}", record::text(&found));
             record::write(&found)?;
-            Ok(ExitCode::SUCCESS)
+            Ok(told_prices(&found))
         }
         ["play"] => {
-            play::play()?;
+            play::play(asked::ask)?;
             Ok(ExitCode::SUCCESS)
         }
         _ => anyhow::bail!("usage: throng-counts [--update]"),
@@ -42,6 +47,15 @@ fn main() -> Result<ExitCode> {
 fn folder() -> PathBuf {
     let target = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../target");
     target.join("counts-run")
+}
+
+/// Says which prices are wrong; fails if one is.
+fn told_prices(found: &[(String, record::Counts)]) -> ExitCode {
+    let wrong = prices::faults(found);
+    for fault in &wrong {
+        println!("{fault}");
+    }
+    ExitCode::from(u8::from(!wrong.is_empty()))
 }
 
 fn check() -> Result<ExitCode> {
@@ -56,7 +70,8 @@ fn check() -> Result<ExitCode> {
     if !gains.is_empty() || !faults.is_empty() {
         println!("if that is as it should be: cargo xtask counts --update");
     }
-    if !faults.is_empty() {
+    let prices = told_prices(&found);
+    if !faults.is_empty() || prices != ExitCode::SUCCESS {
         return Ok(ExitCode::FAILURE);
     }
     println!("{} operations cost no more than is recorded", found.len());

@@ -21,14 +21,14 @@ use crate::requests::{Kind, PAYLOAD, message, publication, publisher};
 /// How often each thing is done while it is counted.
 const TIMES: usize = 64;
 /// Members of the channel that is delivered to.
-const MEMBERS: usize = 64;
+pub(crate) const MEMBERS: usize = 64;
 /// Publications to it.
 const PUBLICATIONS: usize = 8;
 /// The same as a rehearsal, so that tables and pools have their sizes.
-const REHEARSALS: usize = 2;
+pub(crate) const REHEARSALS: usize = 2;
 
-const CLIENT: u8 = 0;
-const API: u8 = 1;
+pub(crate) const CLIENT: u8 = 0;
+pub(crate) const API: u8 = 1;
 
 const CONFIG: &str = "\
 [listen]
@@ -36,12 +36,30 @@ client = [\"127.0.0.1:1\"]
 api = \"127.0.0.1:2\"
 [auth]
 anonymous = true
+hmac_secret = \"a secret that is long enough for HS256\"
 [channel]
 anonymous_subscribe = true
 anonymous_publish = true
 publish = true
 [limits]
 messages_per_second_max = 0
+[[namespace]]
+name = \"asked\"
+history_size = 10
+history_ttl = \"5m\"
+recovery = true
+presence = true
+history = true
+anonymous_subscribe = true
+anonymous_publish = true
+allow_presence_for_subscriber = true
+allow_presence_for_client = true
+allow_presence_for_anonymous = true
+[[namespace]]
+name = \"delta\"
+allowed_delta_types = [\"fossil\"]
+anonymous_subscribe = true
+anonymous_publish = true
 [[namespace]]
 name = \"own\"
 history_size = 10
@@ -82,7 +100,7 @@ pub(crate) fn interval_boundary(name: &str, times: usize) {
 }
 
 /// One shard, and what its clients share with it.
-struct Stage {
+pub(crate) struct Stage {
     net: Quiet,
     running: Running<ShardApp<Gateways>, Quiet>,
     _mailboxes: Vec<MailboxSender<throng_server::Mail<throng_server::gateways::GatewayMail>>>,
@@ -149,7 +167,7 @@ impl Stage {
     }
 
     /// Clients connect, one after the other, and are served.
-    fn connect(&mut self, listener: u8, openings: &[Vec<u8>]) -> Result<Vec<usize>> {
+    pub(crate) fn connect(&mut self, listener: u8, openings: &[Vec<u8>]) -> Result<Vec<usize>> {
         let mut pipes = Vec::with_capacity(openings.len());
         for opening in openings {
             let pipe = self.net.connect(listener);
@@ -160,7 +178,7 @@ impl Stage {
         Ok(pipes)
     }
 
-    fn send_each(&mut self, pipes: &[usize], bytes: &[u8]) -> Result<()> {
+    pub(crate) fn send_each(&mut self, pipes: &[usize], bytes: &[u8]) -> Result<()> {
         for &pipe in pipes {
             self.net.send_up(pipe, bytes);
             self.rest()?;
@@ -168,7 +186,7 @@ impl Stage {
         Ok(())
     }
 
-    fn end(&mut self, pipes: &[usize]) -> Result<()> {
+    pub(crate) fn end(&mut self, pipes: &[usize]) -> Result<()> {
         for &pipe in pipes {
             self.net.end(pipe);
             self.rest()?;
@@ -177,20 +195,24 @@ impl Stage {
     }
 
     /// Bytes that were sent to these clients.
-    fn received(&self, pipes: &[usize]) -> usize {
+    pub(crate) fn received(&self, pipes: &[usize]) -> usize {
         let world = self.net.0.borrow();
         pipes.iter().map(|&pipe| world.pipes[pipe].down_bytes).sum()
     }
 }
 
-/// Does everything, and says at each boundary what comes next.
-pub(crate) fn play() -> Result<()> {
+/// Does everything, and says at each boundary what comes next. `ask` is played last: it gets the
+/// number of rehearsals that are to come.
+pub(crate) fn play(ask: impl Fn(&mut Stage, usize) -> Result<()>) -> Result<()> {
     let mut stage = Stage::new()?;
     publishing(&mut stage)?;
     for kind in Kind::ALL {
         for rehearsal in (0..=REHEARSALS).rev() {
             connections(&mut stage, kind, rehearsal > 0)?;
         }
+    }
+    for rehearsal in (0..=REHEARSALS).rev() {
+        ask(&mut stage, rehearsal)?;
     }
     interval_boundary("-", 1);
     Ok(())
@@ -226,7 +248,7 @@ fn publishing(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-fn begin(name: &str, times: usize, is_rehearsal: bool) {
+pub(crate) fn begin(name: &str, times: usize, is_rehearsal: bool) {
     if !is_rehearsal {
         interval_boundary(name, times);
     }

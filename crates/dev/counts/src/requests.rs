@@ -1,7 +1,7 @@
 //! What clients and publishers send, byte by byte.
 
 use throng_http1::encode_request;
-use throng_ws::{Masking, Opcode, encode_message, handshake};
+use throng_ws::{Masking, Opcode, encode_message, encode_ping, handshake};
 
 /// The bytes of a publication.
 pub(crate) const PAYLOAD: &[u8] = &[b'x'; 512];
@@ -105,7 +105,7 @@ fn upgrade(target: &str, out: &mut Vec<u8>) {
     handshake::encode_request("localhost", target, [7; 16], &[], out);
 }
 
-fn text(text: &str, out: &mut Vec<u8>) {
+pub(crate) fn text(text: &str, out: &mut Vec<u8>) {
     encode_message(
         Masking::Client([1, 2, 3, 4]),
         Opcode::Text,
@@ -116,6 +116,13 @@ fn text(text: &str, out: &mut Vec<u8>) {
 
 fn binary(data: &[u8], out: &mut Vec<u8>) {
     encode_message(Masking::Client([1, 2, 3, 4]), Opcode::Binary, data, out);
+}
+
+/// A ping of WebSocket.
+pub(crate) fn native_ping() -> Vec<u8> {
+    let mut out = Vec::new();
+    encode_ping(Masking::Client([1, 2, 3, 4]), b"", &mut out);
+    out
 }
 
 /// What opens a publisher's WebSocket.
