@@ -11,7 +11,7 @@ use crate::options::{
     Log, Proxy, Stream, Tls, Websocket,
 };
 use crate::origin::{Origin, Origins};
-use crate::secret::{Secret, is_placeholder, signing_secret_fault};
+use crate::secret::{PRINTED, Secret, is_placeholder, is_published, signing_secret_fault};
 use crate::section::{OptionSpec, Section};
 
 /// Every option's value, checked.
@@ -157,7 +157,7 @@ impl Config {
     }
 
     /// Whether another machine can reach the client or API listener.
-    fn exposed(&self) -> bool {
+    pub(crate) fn exposed(&self) -> bool {
         let mut listeners = self.listeners();
         listeners.any(|listener| !is_loopback(&listener.address))
     }
@@ -232,13 +232,19 @@ impl Auth {
             if keys.is_empty() {
                 return Err(wrong("the file holds no key; put one on each line"));
             }
-            if keys.iter().any(|key| is_placeholder(key)) {
+            if keys
+                .iter()
+                .any(|key| is_placeholder(key) || is_published(key))
+            {
                 return Err(wrong("one of the keys is the placeholder of an example"));
             }
             self.api_keys.extend(keys.into_iter().map(Secret::from));
             return Ok(());
         }
         let is_secret = matches!(option, "hmac_secret" | "hmac_previous_secret");
+        if is_secret && is_published(text) {
+            return Err(wrong(PRINTED));
+        }
         if is_secret
             && !self.short_hmac_secret
             && !text.trim().is_empty()

@@ -51,6 +51,7 @@ impl Config {
         loader.unknown_flags();
         config.resolve_files(&loader.origins);
         loader.resolve_permissions(&mut config);
+        loader.empty_keys();
         let Loader {
             origins,
             failed,
@@ -349,6 +350,22 @@ impl<'a> Loader<'a> {
                 || name.starts_with("THRONG_SERVICE_");
             if !foreign && !known.contains(name) {
                 self.warnings.push(unknown_variable(name, &known));
+            }
+        }
+    }
+
+    /// An empty variable counts as not set, but not where a key belongs: without its key a server
+    /// would be open to everyone.
+    fn empty_keys(&mut self) {
+        for spec in settable().into_iter().filter(OptionSpec::closes) {
+            let name = spec.env();
+            let mut variables = self.sources.env.iter();
+            if variables
+                .rfind(|(set, _)| *set == name)
+                .is_some_and(|(_, value)| value.is_empty())
+            {
+                let message = format!("{}: it is empty; give it a value or unset it", spec.path());
+                self.problems.push(Problem::new(Origin::Env(name), message));
             }
         }
     }

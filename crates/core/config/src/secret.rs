@@ -32,6 +32,19 @@ pub(crate) fn is_placeholder(secret: &str) -> bool {
         .starts_with(PLACEHOLDER)
 }
 
+/// What our pages and examples print, so that their commands work as they stand, on loopback alone.
+const PUBLISHED: [&str; 2] = ["replace-this", "everyone-knows"];
+
+/// Why such a secret is refused.
+pub(crate) const PRINTED: &str = "this one is printed in the documentation, where everybody can \
+                                  read it; make one with `openssl rand -hex 32`";
+
+/// Whether a secret or key stands in our pages or examples, where everybody can read it.
+pub(crate) fn is_published(secret: &str) -> bool {
+    let secret = secret.to_ascii_lowercase();
+    PUBLISHED.iter().any(|printed| secret.contains(printed))
+}
+
 /// Why a secret must not sign tokens: it has fewer than 32 bytes and can be guessed, or everybody
 /// can read it in an example. None for a good one.
 #[must_use]

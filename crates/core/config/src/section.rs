@@ -64,6 +64,13 @@ impl OptionSpec {
         format!("{}.{}", self.section, self.key)
     }
 
+    /// Whether it closes the server to strangers: a secret, a key, or where keys are found.
+    pub(crate) fn closes(&self) -> bool {
+        let names = ["secret", "key", "keys", "jwks", "file", "url"];
+        let last = self.key.rsplit('_').next().unwrap_or_default();
+        self.section == "auth" && self.key != "short_hmac_secret" && names.contains(&last)
+    }
+
     /// The flag that sets it: its own if that was used, or the general one.
     pub(crate) fn flag_name(&self, own: bool) -> String {
         let flag = self.flag.filter(|_| own);

@@ -21,7 +21,8 @@ pub struct Sources {
     /// The file, if there is one.
     pub file: Option<ConfigFile>,
     /// Environment variables. The caller may hand over all: names that do not begin with
-    /// `THRONG_` are not looked at, and an empty value counts as not set.
+    /// `THRONG_` are not looked at. An empty value counts as not set, and is an error where a
+    /// secret or key belongs.
     pub env: Vec<(String, String)>,
     /// Flags with values. A flag is `--api`, if the option has one of its own, or the option's
     /// path, if it was set by path: `("listen.api", "127.0.0.1:9001")`. Of several values for

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::Checks;
-use crate::secret::signing_secret_fault;
+use crate::secret::{PRINTED, is_published, signing_secret_fault};
 
 impl Checks<'_> {
     /// Keys that stand in two places, secrets that can be guessed, blank keys.
@@ -37,6 +37,7 @@ impl Checks<'_> {
                 self.problem(path, format!("{path}: {fault}"));
             }
         }
+        self.printed();
         self.key_set();
         if self
             .config
@@ -46,6 +47,29 @@ impl Checks<'_> {
             .any(|key| key.trim().is_empty())
         {
             self.problem("auth.api_keys", "auth.api_keys: one of the keys is blank");
+        }
+    }
+
+    /// Secrets and keys out of the documentation: a warning on loopback, where its commands run.
+    fn printed(&mut self) {
+        let auth = &self.config.auth;
+        let secrets = [
+            ("auth.hmac_secret", auth.hmac_secret.as_slice()),
+            (
+                "auth.hmac_previous_secret",
+                auth.hmac_previous_secret.as_slice(),
+            ),
+            ("auth.api_keys", &auth.api_keys),
+        ];
+        for (path, secrets) in secrets {
+            if !secrets.iter().any(|secret| is_published(secret)) {
+                continue;
+            }
+            let message = format!("{path}: {PRINTED}");
+            match self.config.exposed() {
+                true => self.problem(path, message),
+                false => self.warnings.push(message),
+            }
         }
     }
 
