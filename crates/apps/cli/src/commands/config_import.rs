@@ -13,7 +13,7 @@ use crate::failure::{Failure, Result};
 /// The arguments
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The configuration of Centrifugo 5 or 6: JSON, TOML or YAML by the name's ending
+    /// The configuration of Centrifugo 4, 5 or 6: JSON, TOML or YAML by the name's ending
     #[arg(required_unless_present = "env")]
     file: Option<PathBuf>,
     /// Read the variables CENTRIFUGO_… of this environment, too; they go before the file

@@ -49,6 +49,21 @@ const ABSENT: &[(&str, Effect, &str)] = &[
         "",
     ),
     (
+        "channel.without_namespace.subscribe_stream_proxy_bidirectional",
+        Effect::Missing,
+        "subscribe streams are not offered",
+    ),
+    (
+        "channel.without_namespace.auto_cache_recover",
+        Effect::Missing,
+        "clients get the newest publication when they ask for recovery",
+    ),
+    (
+        "shared_poll",
+        Effect::Missing,
+        "shared polls are not offered",
+    ),
+    (
         "channel.without_namespace.publish_proxy_name",
         Effect::Missing,
         "",
@@ -89,7 +104,11 @@ const ABSENT: &[(&str, Effect, &str)] = &[
         "this is not taken over; what is stands in [proxy]",
     ),
     ("rpc.proxy.name", Effect::Missing, ""),
-    ("rpc", Effect::Missing, "rpc is answered with 108"),
+    (
+        "rpc",
+        Effect::Missing,
+        "this is not taken over; what is stands in [proxy]",
+    ),
     (
         "proxies",
         Effect::Missing,
@@ -105,7 +124,7 @@ const ABSENT: &[(&str, Effect, &str)] = &[
     (
         "client.subscribe_to_user_personal_channel",
         Effect::Missing,
-        "clients subscribe to channels of their own by tokens (`subs`, `channels`) or themselves",
+        "",
     ),
     (
         "client.user_connection_limit",
@@ -142,23 +161,24 @@ const ABSENT: &[(&str, Effect, &str)] = &[
     ),
     (
         "http_server.tls_autocert",
-        Effect::Missing,
-        "no certificates are fetched",
+        Effect::Wider,
+        "no certificates are fetched: without tls.certificate and tls.key clients speak without \
+         TLS",
     ),
     (
-        "http_server.tls_external",
+        "http_server.internal_tls",
         Effect::Changed,
-        "the API has a port of its own",
+        "listen.api shows the certificates of [tls] too, if tls:// stands before it",
+    ),
+    (
+        "http_server.tls",
+        Effect::Changed,
+        "this is not taken over; what is stands in [tls]",
     ),
     (
         "http_server",
         Effect::Missing,
-        "TLS, HTTP/2 and HTTP/3 end in front of this server",
-    ),
-    (
-        "http_api.external",
-        Effect::Narrower,
-        "the API is on listen.api alone; a proxy may pass it on",
+        "HTTP/2 and HTTP/3 end in front of this server",
     ),
     (
         "http_api.handler_prefix",
@@ -169,11 +189,6 @@ const ABSENT: &[(&str, Effect, &str)] = &[
         "http_api.error_mode",
         Effect::Changed,
         "errors come with status 200, as by default",
-    ),
-    (
-        "http_api.disabled",
-        Effect::Wider,
-        "the API is always there, for those who have a key",
     ),
     ("grpc_api", Effect::Missing, "there is no API by GRPC"),
     ("uni_grpc", Effect::Missing, "there is no GRPC"),
@@ -187,7 +202,7 @@ const ABSENT: &[(&str, Effect, &str)] = &[
     (
         "websocket.compression",
         Effect::Changed,
-        "messages are not compressed",
+        "with `compression` publications of 96 bytes and more are compressed, once for all",
     ),
     (
         "websocket.handler_prefix",
@@ -213,12 +228,12 @@ const ABSENT: &[(&str, Effect, &str)] = &[
     (
         "sse",
         Effect::Changed,
-        "it is there or not by this server's version",
+        "it is always there, at its usual path",
     ),
     (
         "http_stream",
         Effect::Changed,
-        "it is there or not by this server's version",
+        "it is always there, at its usual path",
     ),
     ("emulation", Effect::Changed, "paths and sizes are fixed"),
     (
@@ -243,22 +258,22 @@ const ABSENT: &[(&str, Effect, &str)] = &[
     (
         "consumers",
         Effect::Missing,
-        "no queues are read: publish by the API",
+        "a [[feed]] reads PostgreSQL, Redis, Kafka or NATS; nothing was taken over",
     ),
     (
         "engine",
-        Effect::Missing,
-        "channels live in this process, and nodes do not share them",
+        Effect::Changed,
+        "this is not taken over; what is stands in [broker]",
     ),
     (
         "broker",
-        Effect::Missing,
-        "channels live in this process, and nodes do not share them",
+        Effect::Changed,
+        "this is not taken over; what is stands in [broker]",
     ),
     (
         "presence_manager",
-        Effect::Missing,
-        "who is in a channel is known to this process alone",
+        Effect::Changed,
+        "who is in a channel is kept where channels are ([broker])",
     ),
     (
         "map_broker",

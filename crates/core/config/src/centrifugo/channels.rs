@@ -47,27 +47,62 @@ pub(super) fn translate(given: &mut Given, asked: &Asked, out: &mut Output, note
         }
         _ => {}
     }
+    let all = All {
+        is_closed,
+        is_insecure: given.is_insecure,
+        is_compressed: given.is_on("websocket.compression").is_some(),
+        asked,
+    };
     let mut own = given.without_namespace();
-    options("[channel]", "", &mut own, (is_closed, asked), out, notes);
+    options("[channel]", "", &mut own, &all, out, notes);
     let mut namespaces = std::mem::take(&mut given.namespaces);
     for (name, options_of) in &mut namespaces {
+        let is_good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if name.is_empty() || name.len() > 64 || !name.chars().all(is_good) {
+            let text = "a name has 1 to 64 letters, digits, `-`, `_` and `.`, and no patterns: its \
+                        channels are unknown here";
+            notes.add(Effect::Narrower, &format!("namespace {name:?}"), text);
+            continue;
+        }
         out.begin("[[namespace]]");
         out.put_last("name", name.as_str());
-        options("", name, options_of, (is_closed, asked), out, notes);
+        options("", name, options_of, &all, out, notes);
     }
     // What is left in them is told with the rest.
     namespaces.push((String::new(), own));
     given.namespaces = namespaces;
 }
 
+/// What holds for all channels.
+struct All<'a> {
+    /// Names mean something else here.
+    is_closed: bool,
+    /// Everybody may do everything.
+    is_insecure: bool,
+    is_compressed: bool,
+    asked: &'a Asked,
+}
+
 fn options(
     head: &str,
     name: &str,
     given: &mut Given,
-    (is_closed, backends): (bool, &Asked),
+    all: &All<'_>,
     out: &mut Output,
     notes: &mut Notes,
 ) {
+    let backends = all.asked;
+    let kind = given.text("subscription_type");
+    let kind = kind.filter(|(_, kind)| kind != "stream");
+    if let Some((option, kind)) = &kind {
+        let text = format!(
+            "{kind:?} is not offered (see docs/CENTRIFUGO.md): clients need a token that names the \
+             channel, and subscribe to a stream"
+        );
+        notes.add(Effect::Narrower, option, text);
+    }
+    let is_closed = all.is_closed || kind.is_some();
+    let is_insecure = all.is_insecure && !is_closed;
     let mut put = |key: &str, value: toml::Value| match head {
         "" => out.put_last(key, value),
         head => out.put(head, key, value),
@@ -96,6 +131,9 @@ fn options(
     if is_cache {
         put("force_recovery_mode", "cache".into());
     }
+    if all.is_compressed {
+        put("compression", true.into());
+    }
     if given.is_on("allow_tags_filter").is_some() {
         put("allow_tags_filter", true.into());
     }
@@ -115,6 +153,7 @@ fn options(
     // A backend that is asked decides alone, so what stands beside it opens nothing.
     let asked = backends.of("subscribe", given);
     let streams = given.is_on("subscribe_stream_proxy_enabled");
+    let streams = streams.or_else(|| backends.stream_of(given));
     if let Some((_, Some(name))) = asked.as_ref().filter(|_| !is_closed) {
         put_asked("subscribe", name, &mut put);
     }
@@ -130,12 +169,14 @@ fn options(
         notes.add(Effect::Narrower, option, text);
     }
     let may_open = !is_closed && asked.is_none() && streams.is_none();
-    let subscribe = given.is_on("allow_subscribe_for_client").is_some() && may_open;
-    let anonymous = given.is_on("allow_subscribe_for_anonymous").is_some() && subscribe;
+    let subscribe =
+        (given.is_on("allow_subscribe_for_client").is_some() || is_insecure) && may_open;
+    let anonymous = given.is_on("allow_subscribe_for_anonymous").is_some() || is_insecure;
+    let anonymous = anonymous && subscribe;
     put("subscribe", subscribe.into());
     put("anonymous_subscribe", anonymous.into());
     let limited = given.is_on("allow_user_limited_channels").is_some() && !is_closed;
-    put("user_channels", limited.into());
+    put("user_channels", (limited && !is_insecure).into());
     // Publishing.
     let backend = backends.of("publish", given);
     if let Some((_, Some(name))) = backend.as_ref().filter(|_| !is_closed) {
@@ -144,28 +185,41 @@ fn options(
         let text = "no backend is asked: clients may not publish";
         notes.add(Effect::Narrower, option, text);
     }
-    let publish = given.is_on("allow_publish_for_client").is_some() && backend.is_none();
-    let strangers = given.is_on("allow_publish_for_anonymous").is_some() && publish;
+    let may_publish = backend.is_none() && kind.is_none();
+    let publish = given.is_on("allow_publish_for_client").is_some() || is_insecure;
+    let publish = publish && may_publish;
+    let strangers = given.is_on("allow_publish_for_anonymous").is_some() || is_insecure;
+    let strangers = strangers && publish;
     put("publish", publish.into());
     put("anonymous_publish", strangers.into());
     let subscribers = given.is_on("allow_publish_for_subscriber");
-    if let Some(option) = subscribers.filter(|_| !publish && backend.is_none()) {
+    if let Some(option) = subscribers.filter(|_| !publish && may_publish) {
         let text = "subscribers alone cannot be told apart: nobody may publish. `publish = true` \
                     lets all clients with a token";
         notes.add(Effect::Narrower, &option, text);
     }
-    history(given, &place, (has_history, anonymous), notes, &mut put);
-    presence(given, anonymous, notes, &mut put);
+    let who = Who {
+        anonymous,
+        is_insecure,
+    };
+    history(given, &place, has_history, &who, notes, &mut put);
+    presence(given, &who, notes, &mut put);
     if let Some((option, _)) = given.text("channel_regex") {
         notes.add(Effect::Wider, &option, "names of channels are not checked");
     }
+}
+
+/// Who may come in.
+struct Who {
+    anonymous: bool,
+    is_insecure: bool,
 }
 
 /// Who is there, and who may know. The rights have the same names, and are of interest where there
 /// is something to know.
 fn presence(
     given: &mut Given,
-    anonymous: bool,
+    who: &Who,
     notes: &mut Notes,
     put: &mut impl FnMut(&str, toml::Value),
 ) {
@@ -185,10 +239,11 @@ fn presence(
     put("join_leave", is_told.into());
     put("force_push_join_leave", is_forced.into());
     for (right, allowed) in rights.into_iter().zip(&allowed) {
-        put(right, allowed.is_some().into());
+        put(right, (allowed.is_some() || who.is_insecure).into());
     }
     let [subscribers, _, strangers] = allowed;
-    if let Some(option) = subscribers.filter(|_| anonymous && strangers.is_none()) {
+    let is_wider = who.anonymous && strangers.is_none() && !who.is_insecure;
+    if let Some(option) = subscribers.filter(|_| is_wider) {
         let text = "subscribers without a token may see who is there too";
         notes.add(Effect::Wider, &option, text);
     }
@@ -197,15 +252,19 @@ fn presence(
 fn history(
     given: &mut Given,
     place: &str,
-    (has_history, anonymous): (bool, bool),
+    has_history: bool,
+    who: &Who,
     notes: &mut Notes,
     put: &mut impl FnMut(&str, toml::Value),
 ) {
     let clients = given.is_on("allow_history_for_client");
     let subscribers = given.is_on("allow_history_for_subscriber");
     let strangers = given.is_on("allow_history_for_anonymous");
-    put("history", (has_history && clients.is_some()).into());
-    if !has_history {
+    put(
+        "history",
+        (has_history && (clients.is_some() || who.is_insecure)).into(),
+    );
+    if !has_history || who.is_insecure {
         return;
     }
     if clients.is_none() && subscribers.is_none() {
@@ -213,7 +272,7 @@ fn history(
         let text = "subscribers may always read the history of what they subscribe to";
         notes.add(Effect::Wider, &option, text);
     }
-    if let Some(option) = clients.filter(|_| anonymous && strangers.is_none()) {
+    if let Some(option) = clients.filter(|_| who.anonymous && strangers.is_none()) {
         let text = "clients without a token may read the history too, since they may subscribe";
         notes.add(Effect::Wider, &option, text);
     }

@@ -19,6 +19,8 @@ pub(super) struct Given {
     leaves: BTreeMap<String, Leaf>,
     /// The options of each namespace, by its name.
     pub(super) namespaces: Vec<(String, Self)>,
+    /// `client.insecure` was on: everybody may do everything in every channel.
+    pub(super) is_insecure: bool,
 }
 
 impl Given {
@@ -48,6 +50,13 @@ impl Given {
         given
     }
 
+    /// A table by itself, under its own names; `place` is how the file calls it.
+    pub(super) fn plain(place: &str, table: &Table) -> Self {
+        let mut given = Self::default();
+        given.put("", place, table, |path, _| path.to_owned());
+        given
+    }
+
     fn put(&mut self, path: &str, place: &str, table: &Table, rename: fn(&str, &Value) -> String) {
         for (key, value) in table {
             let path = format!("{path}{key}");
@@ -63,9 +72,27 @@ impl Given {
         }
     }
 
+    /// Whether a value is there that switches something on.
+    pub(super) fn has(&self, path: &str) -> bool {
+        let leaf = self.leaves.get(path);
+        leaf.is_some_and(|leaf| match &leaf.value {
+            Value::Boolean(is_on) => *is_on,
+            Value::String(text) => !matches!(text.as_str(), "" | "false" | "0"),
+            _ => true,
+        })
+    }
+
     /// Takes a value out, whatever it is.
     pub(super) fn take(&mut self, path: &str) -> Option<Leaf> {
         self.leaves.remove(path)
+    }
+
+    /// Takes all values below a path, by what is behind it.
+    pub(super) fn below(&mut self, path: &str) -> Vec<(String, Leaf)> {
+        let names = self.leaves.keys().filter(|name| name.starts_with(path));
+        let names: Vec<String> = names.cloned().collect();
+        let take = |name: String| Some((name[path.len()..].to_owned(), self.leaves.remove(&name)?));
+        names.into_iter().filter_map(take).collect()
     }
 
     /// Takes a text or a number as text; none if it is empty.
@@ -133,7 +160,7 @@ impl Given {
             leaves: own
                 .map(|(path, leaf)| (path[PREFIX.len()..].to_owned(), leaf))
                 .collect(),
-            namespaces: Vec::new(),
+            ..Self::default()
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A Centrifugo configuration, version 5 or 6, as one of ours: for `throng config import`.
+//! A Centrifugo configuration, version 4, 5 or 6, as one of ours: for `throng config import`.
 //!
 //! Takes a tree, whatever it was written in. Every value of it is translated, or told with what
 //! its absence means; rights are never wider than there without a word, and where a rule of
@@ -8,8 +8,10 @@
 
 mod absent;
 mod channels;
+mod consumers;
 mod env;
 mod given;
+mod nodes;
 mod note;
 mod older;
 mod output;
@@ -42,6 +44,8 @@ pub fn import(name: &str, tree: &toml::Table) -> Imported {
     let (mut out, mut notes) = (Output::new(name), Notes::default());
     server::translate(&mut given, &mut out, &mut notes);
     let asked = proxies::translate(&mut given, &mut out, &mut notes);
+    nodes::translate(&mut given, &mut out, &mut notes);
+    consumers::translate(&mut given, &mut out, &mut notes);
     channels::translate(&mut given, &asked, &mut out, &mut notes);
     absent::tell(given, &mut notes);
     Imported {

@@ -33,6 +33,7 @@ const CHANNEL: &[&str] = &[
     "subscribe_proxy_name",
     "publish_proxy_name",
     "sub_refresh_proxy_name",
+    "subscribe_stream_proxy_name",
 ];
 
 /// Those whose names changed altogether.
@@ -64,6 +65,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("internal_port", "http_server.internal_port"),
     ("http3", "http_server.http3.enabled"),
     ("tls", "http_server.tls.enabled"),
+    ("tls_external", "http_server.tls_external"),
     ("name", "node.name"),
     ("engine", "engine.type"),
     ("broker", "broker.type"),
@@ -145,6 +147,9 @@ const SWITCHES: &[&str] = &[
 
 /// The path of a root option in version 6; a path that has parts already is one.
 pub(super) fn root(path: &str, value: &Value) -> String {
+    if let Some(name) = path.strip_prefix("proxy_static_http_headers.") {
+        return format!("proxies.static_http_headers.{name}");
+    }
     if path.contains('.') {
         return path.to_owned();
     }

@@ -9,6 +9,7 @@ use super::given::Given;
 use super::note::{Effect, Notes};
 use super::output::Output;
 use super::server::duration;
+use crate::kind::{StatusText, TextKind as _};
 
 const PROXY: &str = "[proxy]";
 const BACKEND: &str = "[[proxy.backend]]";
@@ -17,8 +18,8 @@ const DEFAULT: &str = "default";
 /// Which backends there are now.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asked {
-    /// The kinds of questions that have one without a name.
-    kinds: Vec<&'static str>,
+    /// The kinds of questions that have a backend without a name, and what it is called here.
+    kinds: Vec<(&'static str, String)>,
     names: Vec<String>,
     /// As in version 5: a name alone says that somebody is asked.
     by_name: bool,
@@ -33,11 +34,18 @@ impl Asked {
         let by_name = named.clone().filter(|_| self.by_name);
         let option = enabled.or_else(|| by_name.map(|(option, _)| option))?;
         let name = named.map_or_else(|| DEFAULT.to_owned(), |(_, name)| name);
-        let is_known = match name.as_str() {
-            DEFAULT => self.kinds.contains(&kind),
-            name => self.names.iter().any(|known| known == name),
-        };
+        if name == DEFAULT {
+            let own = self.kinds.iter().find(|(known, _)| *known == kind);
+            return Some((option, own.map(|(_, name)| name.clone())));
+        }
+        let is_known = self.names.contains(&name);
         Some((option, is_known.then_some(name)))
+    }
+
+    /// In version 5 a name alone says that a stream of a backend decides.
+    pub(super) fn stream_of(&self, given: &mut Given) -> Option<String> {
+        let named = given.text("subscribe_stream_proxy_name");
+        named.filter(|_| self.by_name).map(|(option, _)| option)
     }
 }
 
@@ -49,160 +57,338 @@ pub(super) fn put_asked(kind: &str, name: &str, put: &mut impl FnMut(&str, Value
     }
 }
 
-/// Each kind, its section in version 6 and its address in version 5.
-const KINDS: [(&str, &str, &str); 7] = [
-    (
-        "connect",
-        "client.proxy.connect",
-        "proxies.connect_endpoint",
-    ),
-    (
-        "refresh",
-        "client.proxy.refresh",
-        "proxies.refresh_endpoint",
-    ),
-    (
-        "subscribe",
-        "channel.proxy.subscribe",
-        "proxies.subscribe_endpoint",
-    ),
-    (
-        "publish",
-        "channel.proxy.publish",
-        "proxies.publish_endpoint",
-    ),
-    (
-        "sub_refresh",
-        "channel.proxy.sub_refresh",
-        "proxies.sub_refresh_endpoint",
-    ),
-    ("rpc", "rpc.proxy", "proxies.rpc_endpoint"),
-    (
-        "cache_empty",
-        "channel.proxy.cache_empty",
-        "proxies.cache_empty_endpoint",
-    ),
+/// Each kind, and its section in version 6. The first three are asked by `[proxy]` alone.
+const KINDS: [(&str, &str); 7] = [
+    ("connect", "client.proxy.connect."),
+    ("refresh", "client.proxy.refresh."),
+    ("rpc", "rpc.proxy."),
+    ("subscribe", "channel.proxy.subscribe."),
+    ("publish", "channel.proxy.publish."),
+    ("sub_refresh", "channel.proxy.sub_refresh."),
+    ("cache_empty", "channel.proxy.cache_empty."),
 ];
 
-/// Writes the backends.
-pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) -> Asked {
-    let by_name = given.is_on("granular_proxy_mode").is_some();
-    let backends = backends(given, notes);
-    let named = |name: &str| backends.iter().find(|backend| backend.name == name);
-    let mut headers: Vec<String> = Vec::new();
-    let mut emulated: Vec<String> = Vec::new();
-    let mut timeout: Option<String> = None;
-    let (mut is_binary, mut has_meta) = (false, false);
-    let mut known = Vec::new();
-    let own = given.texts("proxies.http_headers");
-    headers.extend(own.into_iter().flat_map(|(_, names)| names));
-    for (kind, path, older) in KINDS {
-        // These are off unless they are switched on; those of channels are used where channels
-        // say so.
-        let is_client = path.starts_with("client.");
-        let enabled = given.is_on(&format!("{path}.enabled"));
-        let names = given.texts(&format!("{path}.http_headers"));
-        let said = given.texts(&format!("{path}.emulated_headers"));
-        let within = given.text(&format!("{path}.timeout"));
-        let binary = given.is_on(&format!("{path}.binary_encoding"));
-        let meta = given.is_on(&format!("{path}.include_connection_meta"));
-        let address = given.text(&format!("{path}.endpoint"));
-        let is_older = address.is_none();
-        let address = address.or_else(|| given.text(older));
-        // A name in place of an address, of version 5 and of calls.
-        let name = match kind {
-            "rpc" => given.text("rpc.without_namespace.proxy_name"),
-            _ => None,
-        };
-        let name = name.or_else(|| given.text(&format!("{path}.name")));
-        let by_name = name.and_then(|(option, name)| Some((option, named(&name)?)));
-        let address = by_name
-            .map(|(option, backend)| (option, backend.endpoint.clone()))
-            .or(address);
-        let Some((option, address)) = address else {
-            continue;
-        };
-        if is_client && enabled.is_none() && !is_older {
-            continue;
-        }
-        if !address.starts_with("http://") && !address.starts_with("https://") {
-            let text = "only backends that are asked by HTTP are: nobody is asked";
-            notes.add(Effect::Narrower, &option, text);
-            continue;
-        }
-        out.put(PROXY, kind, address);
-        known.push(kind);
-        headers.extend(names.into_iter().flat_map(|(_, names)| names));
-        emulated.extend(said.into_iter().flat_map(|(_, names)| names));
-        is_binary |= binary.is_some();
-        has_meta |= meta.is_some();
-        let within = within.and_then(|(_, text)| duration(&text));
-        if let Some(within) = within.filter(|within| timeout.as_ref() != Some(within)) {
-            if timeout.is_some() {
-                let text = "one timeout holds for all backends: the last one was taken";
-                notes.add(Effect::Changed, &format!("{path}.timeout"), text);
+/// How a backend is asked.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Settings {
+    timeout: Option<String>,
+    http_headers: Vec<String>,
+    emulated_headers: Vec<String>,
+    authorization: Option<String>,
+    binary_encoding: bool,
+    include_connection_meta: bool,
+    status_codes: Vec<String>,
+}
+
+impl Settings {
+    /// Takes what stands below a path.
+    fn take(given: &mut Given, at: &str, notes: &mut Notes) -> Self {
+        let mut settings = Self::default();
+        if let Some((option, text)) = given.text(&format!("{at}timeout")) {
+            settings.timeout = duration(&text);
+            if settings.timeout.is_none() {
+                notes.add(Effect::Missing, &option, format!("{text:?} is no duration"));
             }
-            timeout = Some(within);
+        }
+        let mut names = |key: &str| {
+            let names = given.texts(&format!("{at}{key}"));
+            let mut names = names.map_or_else(Vec::new, |(_, names)| names);
+            names.sort();
+            names.dedup();
+            names
+        };
+        settings.http_headers = names("http_headers");
+        settings.emulated_headers = names("emulated_headers");
+        settings.binary_encoding = given.is_on(&format!("{at}binary_encoding")).is_some();
+        let meta = given.is_on(&format!("{at}include_connection_meta"));
+        settings.include_connection_meta = meta.is_some();
+        for key in ["http.static_headers.", "static_http_headers."] {
+            for (name, leaf) in given.below(&format!("{at}{key}")) {
+                match leaf.value.as_str() {
+                    Some(text) if name.eq_ignore_ascii_case("authorization") => {
+                        settings.authorization = Some(text.to_owned());
+                    }
+                    _ => {
+                        let text = "not sent: `authorization` is the only field of one's own";
+                        notes.add(Effect::Narrower, &leaf.option, text);
+                    }
+                }
+            }
+        }
+        for key in [
+            "http.status_to_code_transforms",
+            "http_status_to_code_transforms",
+            "http_status_code_transforms",
+        ] {
+            let Some(leaf) = given.take(&format!("{at}{key}")) else {
+                continue;
+            };
+            let all = leaf.value.as_array().into_iter().flatten();
+            for value in all {
+                match value.as_table().and_then(status) {
+                    Some(text) => settings.status_codes.push(text),
+                    None => {
+                        let text = format!("not taken over: {value}");
+                        notes.add(Effect::Narrower, &leaf.option, text);
+                    }
+                }
+            }
+        }
+        for (name, leaf) in given.below(&format!("{at}http.tls.")) {
+            if leaf.value.as_bool() != Some(false) && leaf.value.as_str() != Some("") {
+                let text = format!(
+                    "{name} is not taken over: certificates are checked with the authorities of \
+                     the system"
+                );
+                notes.add(Effect::Narrower, &leaf.option, text);
+            }
+        }
+        // What is for GRPC says nothing of a backend that is asked by HTTP.
+        for key in ["grpc.", "grpc_tls.", "grpc_"] {
+            given.below(&format!("{at}{key}"));
+        }
+        settings
+    }
+
+    /// One backend asked in place of two: as long as the slower, with what either is told.
+    fn join(&mut self, option: &str, other: Self, notes: &mut Notes) {
+        if *self == other {
+            return;
+        }
+        let text = "one set of settings holds for connect, refresh and rpc: all of them are told \
+                    the header fields of each, and have the longest timeout";
+        notes.add(Effect::Wider, option, text);
+        let ms = |text: &Option<String>| {
+            let text = text.as_deref().unwrap_or("1s");
+            throng_types::units::parse_duration_ms(text).unwrap_or_default()
+        };
+        if ms(&other.timeout) > ms(&self.timeout) {
+            self.timeout = other.timeout;
+        }
+        let join = |names: &mut Vec<String>, other: Vec<String>| {
+            names.extend(other);
+            names.sort();
+            names.dedup();
+        };
+        join(&mut self.http_headers, other.http_headers);
+        join(&mut self.emulated_headers, other.emulated_headers);
+        join(&mut self.status_codes, other.status_codes);
+        self.authorization = self.authorization.take().or(other.authorization);
+        self.binary_encoding |= other.binary_encoding;
+        self.include_connection_meta |= other.include_connection_meta;
+    }
+
+    fn write(self, mut put: impl FnMut(&str, Value)) {
+        for (key, names) in [
+            ("http_headers", self.http_headers),
+            ("emulated_headers", self.emulated_headers),
+            ("status_codes", self.status_codes),
+        ] {
+            if !names.is_empty() {
+                put(key, names.into());
+            }
+        }
+        for (key, text) in [
+            ("timeout", self.timeout),
+            ("authorization", self.authorization),
+        ] {
+            if let Some(text) = text {
+                put(key, text.into());
+            }
+        }
+        for (key, is_on) in [
+            ("binary_encoding", self.binary_encoding),
+            ("include_connection_meta", self.include_connection_meta),
+        ] {
+            if is_on {
+                put(key, true.into());
+            }
         }
     }
-    given.is_on("rpc.without_namespace.proxy_enabled");
-    let methods = methods(given);
-    let own = |name: &str| -> Vec<String> {
-        let own = methods.iter().filter(|(_, of)| of == name);
-        own.map(|(namespace, _)| namespace.clone()).collect()
+}
+
+/// The meaning of a status, as one of ours.
+fn status(table: &Table) -> Option<String> {
+    let number = |table: &Table, key: &str| table.get(key).and_then(Value::as_integer);
+    let text = |table: &Table, key: &str| {
+        let text = table.get(key).and_then(Value::as_str);
+        text.unwrap_or_default().to_owned()
     };
-    headers.sort();
-    headers.dedup();
-    emulated.sort();
-    emulated.dedup();
-    if known.is_empty() && backends.is_empty() {
-        return Asked::default();
-    }
-    let of_default = own(DEFAULT);
-    for (key, names) in [
-        ("http_headers", headers),
-        ("emulated_headers", emulated),
-        ("rpc_namespaces", of_default),
-    ] {
-        if !names.is_empty() && !known.is_empty() {
-            out.put(PROXY, key, names);
-        }
-    }
-    if let Some(timeout) = timeout {
-        out.put(PROXY, "timeout", timeout);
-    }
-    for (key, is_on) in [
-        ("binary_encoding", is_binary),
-        ("include_connection_meta", has_meta),
-    ] {
-        if is_on {
-            out.put(PROXY, key, true);
-        }
-    }
-    for backend in &backends {
-        out.begin(BACKEND);
-        out.put_last("name", backend.name.as_str());
-        out.put_last("endpoint", backend.endpoint.as_str());
-        let methods = own(&backend.name);
-        if !methods.is_empty() {
-            out.put_last("rpc_namespaces", methods);
-        }
-        for (key, value) in &backend.others {
-            out.put_last(key, value.clone());
-        }
-    }
-    Asked {
-        kinds: known,
-        names: backends.into_iter().map(|backend| backend.name).collect(),
-        by_name,
-    }
+    let status = number(table, "status_code")?;
+    let part = |key: &str| {
+        let part = table.get(key).and_then(Value::as_table)?;
+        Some((part, number(part, "code").filter(|code| *code > 0)?))
+    };
+    let meaning = if let Some((error, code)) = part("to_error") {
+        let is_temporary = error.get("temporary").and_then(Value::as_bool) == Some(true);
+        let kind = if is_temporary { "temporary" } else { "error" };
+        format!("{status} {kind} {code} {}", text(error, "message"))
+    } else {
+        let (end, code) = part("to_disconnect")?;
+        format!("{status} disconnect {code} {}", text(end, "reason"))
+    };
+    let meaning = meaning.trim_end().to_owned();
+    StatusText::of(&meaning).map(|_| meaning)
 }
 
 /// A backend with a name.
 struct Backend {
     name: String,
     endpoint: String,
-    others: Vec<(&'static str, Value)>,
+    rpc_namespaces: Vec<String>,
+    settings: Settings,
+}
+
+fn is_http(endpoint: &str) -> bool {
+    endpoint.starts_with("http://") || endpoint.starts_with("https://")
+}
+
+/// Writes the backends.
+pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) -> Asked {
+    let by_name = given.is_on("granular_proxy_mode").is_some();
+    let mut backends = backends(given, notes);
+    let older = Settings::take(given, "proxies.", notes);
+    let methods = methods(given, by_name);
+    let switch = given.is_on("rpc.without_namespace.proxy_enabled");
+    let mut found: Vec<(&'static str, String, String, Settings)> = Vec::new();
+    for (kind, at) in KINDS {
+        // These are off unless they are switched on; those of channels are used where channels
+        // say so.
+        let is_client = at.starts_with("client.");
+        let enabled = given.is_on(&format!("{at}enabled"));
+        let mut settings = Settings::take(given, at, notes);
+        let own = given.text(&format!("{at}endpoint"));
+        let five = given.text(&format!("proxies.{kind}_endpoint"));
+        let within = given.text(&format!("proxies.{kind}_timeout"));
+        let is_five = own.is_none();
+        if five.is_some() && is_five {
+            settings = older.clone();
+            settings.timeout = within.and_then(|(_, text)| duration(&text));
+        }
+        // A name in place of an address, of version 5 and of calls.
+        let name = match kind {
+            "rpc" => given.text("rpc.without_namespace.proxy_name"),
+            _ => None,
+        };
+        let name = name.or_else(|| given.text(&format!("{at}name")));
+        let name = name.filter(|(_, name)| name != DEFAULT);
+        let named = name.as_ref().map(|(option, name)| {
+            let known = backends.iter().find(|backend| backend.name == *name);
+            (option.clone(), known)
+        });
+        let address = match named {
+            Some((option, Some(backend))) => {
+                settings = backend.settings.clone();
+                Some((option, backend.endpoint.clone()))
+            }
+            Some((option, None)) => {
+                let text = "there is no such backend that is asked by HTTP: nobody is asked";
+                notes.add(Effect::Narrower, &option, text);
+                continue;
+            }
+            None => own.or(five),
+        };
+        let Some((option, address)) = address else {
+            continue;
+        };
+        if is_client && enabled.is_none() && !is_five {
+            continue;
+        }
+        if !is_http(&address) {
+            let text = "only backends that are asked by HTTP are: nobody is asked";
+            notes.add(Effect::Narrower, &option, text);
+            continue;
+        }
+        if kind == "rpc" && switch.is_none() && !is_five {
+            // Methods without a namespace are nobody's there.
+            if methods.iter().any(|(_, of)| of == DEFAULT) {
+                backends.push(Backend {
+                    name: free_name("rpc", &backends),
+                    endpoint: address,
+                    rpc_namespaces: methods_of(&methods, DEFAULT),
+                    settings,
+                });
+            }
+            continue;
+        }
+        found.push((kind, option, address, settings));
+    }
+    let mut asked = Asked {
+        by_name,
+        ..Asked::default()
+    };
+    let mut base: Option<Settings> = None;
+    for (kind, option, endpoint, settings) in found {
+        let has_one = KINDS.iter().take(3).any(|(known, _)| *known == kind);
+        let mut name = DEFAULT.to_owned();
+        match &mut base {
+            None => base = Some(settings),
+            Some(base) if has_one => base.join(&option, settings, notes),
+            Some(base) if *base == settings => {}
+            Some(_) => {
+                name = free_name(kind, &backends);
+                backends.push(Backend {
+                    name: name.clone(),
+                    endpoint: endpoint.clone(),
+                    rpc_namespaces: Vec::new(),
+                    settings,
+                });
+            }
+        }
+        if name == DEFAULT {
+            out.put(PROXY, kind, endpoint);
+        }
+        asked.kinds.push((kind, name));
+    }
+    for (namespace, of) in &methods {
+        if of != DEFAULT && !backends.iter().any(|backend| backend.name == *of) {
+            let text = "there is no such backend that is asked by HTTP: its methods are unknown";
+            notes.add(
+                Effect::Narrower,
+                &format!("rpc.namespaces.{namespace}"),
+                text,
+            );
+        }
+    }
+    for backend in &mut backends {
+        let own = methods_of(&methods, &backend.name);
+        backend.rpc_namespaces.extend(own);
+    }
+    if asked.kinds.iter().any(|(kind, _)| *kind == "rpc") {
+        let own = methods_of(&methods, DEFAULT);
+        let mut all = backends.iter().map(|backend| &backend.rpc_namespaces);
+        match own.is_empty() && all.all(Vec::is_empty) {
+            // As there, where methods of a namespace that is not named are unknown.
+            true => out.put(PROXY, "rpc_namespaces", vec!["(none)".to_owned()]),
+            false if own.is_empty() => {}
+            false => out.put(PROXY, "rpc_namespaces", own),
+        }
+    }
+    if let Some(base) = base {
+        base.write(|key, value| out.put(PROXY, key, value));
+    }
+    for backend in backends {
+        out.begin(BACKEND);
+        out.put_last("name", backend.name.as_str());
+        out.put_last("endpoint", backend.endpoint);
+        if !backend.rpc_namespaces.is_empty() {
+            out.put_last("rpc_namespaces", backend.rpc_namespaces);
+        }
+        backend
+            .settings
+            .write(|key, value| out.put_last(key, value));
+        asked.names.push(backend.name);
+    }
+    asked
+}
+
+/// A name for a backend that had none.
+fn free_name(kind: &str, backends: &[Backend]) -> String {
+    let mut name = format!("{DEFAULT}-{kind}");
+    while backends.iter().any(|backend| backend.name == name) {
+        name.push('-');
+    }
+    name
 }
 
 /// Takes the backends with names.
@@ -219,44 +405,42 @@ fn backends(given: &mut Given, notes: &mut Notes) -> Vec<Backend> {
 fn backend(table: &Table, notes: &mut Notes) -> Option<Backend> {
     let text = |key: &str| table.get(key).and_then(Value::as_str).unwrap_or_default();
     let (name, endpoint) = (text("name").to_owned(), text("endpoint").to_owned());
-    let option = |key: &str| format!("proxies.{name}.{key}");
-    if !endpoint.starts_with("http://") && !endpoint.starts_with("https://") {
+    if !is_http(&endpoint) {
         let text = "only backends that are asked by HTTP are: nobody is asked";
-        notes.add(Effect::Narrower, &option("endpoint"), text);
+        notes.add(Effect::Narrower, &format!("proxies.{name}.endpoint"), text);
         return None;
     }
-    let mut others = Vec::new();
-    for (key, value) in table {
-        let is_on = value.as_bool() == Some(true);
-        let is_empty = value.as_bool() == Some(false)
-            || value.as_array().is_some_and(Vec::is_empty)
-            || value.as_table().is_some_and(Table::is_empty)
-            || value.as_str().is_some_and(str::is_empty);
-        match key.as_str() {
-            "name" | "endpoint" => {}
-            "timeout" => {
-                let given = value.as_str().and_then(duration);
-                others.extend(given.map(|text| ("timeout", text.into())));
-            }
-            "http_headers" if !is_empty => others.push(("http_headers", value.clone())),
-            "emulated_headers" if !is_empty => others.push(("emulated_headers", value.clone())),
-            "binary_encoding" if is_on => others.push(("binary_encoding", true.into())),
-            "include_connection_meta" if is_on => {
-                others.push(("include_connection_meta", true.into()));
-            }
-            _ if is_empty => {}
-            key => notes.add(Effect::Missing, &option(key), "this is not taken over"),
+    let mut own = Given::plain(&format!("proxies.{name}."), table);
+    own.take("name");
+    own.take("endpoint");
+    let settings = Settings::take(&mut own, "", notes);
+    for (_, leaf) in own.rest() {
+        let is_nothing = match &leaf.value {
+            Value::Boolean(is_on) => !is_on,
+            Value::String(text) => text.is_empty(),
+            Value::Array(all) => all.is_empty(),
+            _ => false,
+        };
+        if !is_nothing {
+            notes.add(Effect::Missing, &leaf.option, "this is not taken over");
         }
     }
     Some(Backend {
         name,
         endpoint,
-        others,
+        rpc_namespaces: Vec::new(),
+        settings,
     })
 }
 
-/// Takes the namespaces of methods, each with the name of its backend.
-fn methods(given: &mut Given) -> Vec<(String, String)> {
+fn methods_of(methods: &[(String, String)], name: &str) -> Vec<String> {
+    let own = methods.iter().filter(|(_, of)| of == name);
+    own.map(|(namespace, _)| namespace.clone()).collect()
+}
+
+/// Takes the namespaces of methods, each with the name of its backend; in version 5 the name alone
+/// says that there is one.
+fn methods(given: &mut Given, by_name: bool) -> Vec<(String, String)> {
     let leaf = given.take("rpc.namespaces");
     let all = leaf
         .iter()
@@ -265,9 +449,10 @@ fn methods(given: &mut Given) -> Vec<(String, String)> {
     let of = |table: &Table| {
         let text = |key: &str| table.get(key).and_then(Value::as_str);
         let is_on = table.get("proxy_enabled").and_then(Value::as_bool) == Some(true);
-        let name = text("proxy_name").unwrap_or(DEFAULT).to_owned();
+        let five = text("rpc_proxy_name").filter(|_| by_name);
+        let name = five.or_else(|| text("proxy_name")).unwrap_or(DEFAULT);
         let namespace = text("name")?.to_owned();
-        is_on.then_some((namespace, name))
+        (is_on || five.is_some()).then(|| (namespace, name.to_owned()))
     };
     all.filter_map(Value::as_table).filter_map(of).collect()
 }

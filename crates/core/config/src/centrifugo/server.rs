@@ -1,20 +1,22 @@
 //! Addresses, tokens, keys and limits.
 
 use super::given::Given;
+use super::nodes::is_file;
 use super::note::{Effect, Notes};
 use super::output::Output;
-use crate::secret::signing_secret_fault;
+use crate::secret::{is_placeholder, is_published, signing_secret_fault};
 
 const LISTEN: &str = "[listen]";
 const AUTH: &str = "[auth]";
 const LIMITS: &str = "[limits]";
+const TLS: &str = "[tls]";
 
 /// Writes everything that is not about channels.
 pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) {
     listen(given, out, notes);
     tokens(given, out, notes);
     origins(given, out, notes);
-    api(given, out, notes);
+    insecure(given, notes);
     limits(given, out, notes);
     others(given, out, notes);
 }
@@ -29,33 +31,145 @@ fn address(host: &str, port: &str) -> String {
     }
 }
 
+/// Addresses, and TLS on them.
 fn listen(given: &mut Given, out: &mut Output, notes: &mut Notes) {
     let host = given.text("http_server.address").map(|(_, host)| host);
     let host = host.unwrap_or_default();
     let port = given.text("http_server.port");
     let port = port.map_or_else(|| "8000".to_owned(), |(_, port)| port);
-    out.put(LISTEN, "client", vec![address(&host, &port)]);
+    let certificate = tls(given, notes);
+    let scheme = |is_tls| if is_tls { "tls://" } else { "" };
+    let is_tls = certificate.is_some();
+    let client = address(&host, &port);
+    if let Some(option) = given.is_on("client.insecure") {
+        given.is_insecure = true;
+        let text = "taken over as rights: everybody may connect, and do everything in every \
+                    channel";
+        notes.add(Effect::Changed, &option, text);
+    }
+    let everyone = given.is_insecure || given.has("client.allow_anonymous_connect_without_token");
+    let keys = [
+        "hmac_secret_key",
+        "rsa_public_key",
+        "ecdsa_public_key",
+        "jwks_public_endpoint",
+    ];
+    let has_keys = keys
+        .iter()
+        .any(|key| given.has(&format!("client.token.{key}")));
+    out.put(
+        LISTEN,
+        "client",
+        vec![format!("{}{client}", scheme(is_tls))],
+    );
+
+    let key = given.text("http_api.key");
+    let insecure = given.is_on("http_api.insecure");
+    let disabled = given.is_on("http_api.disabled");
+    let external = given.is_on("http_api.external");
     let internal = given.text("http_server.internal_address");
     let internal = internal.map_or_else(|| host.clone(), |(_, host)| host);
-    match given.text("http_server.internal_port") {
-        Some((_, own)) if own != port => out.put(LISTEN, "api", address(&internal, &own)),
-        _ => notes.add(
+    let is_plain = given.is_on("http_server.tls_external").is_some();
+    let own = given.text("http_server.internal_port");
+    let own = own.filter(|(_, own)| *own != port).map(|(_, own)| own);
+    let is_open = key.is_none() && insecure.is_none();
+    if let Some(own) = &own {
+        let mut api = address(&internal, own);
+        if is_open && !is_loopback(&api) {
+            // It would be open to everybody, and there it answers nobody.
+            api = address("127.0.0.1", own);
+            let text = "without a key the API is on loopback alone, metrics and dashboard too";
+            notes.add(Effect::Narrower, "http_server.internal_port", text);
+        }
+        out.put(
+            LISTEN,
+            "api",
+            format!("{}{api}", scheme(is_tls && !is_plain)),
+        );
+    } else {
+        notes.add(
             Effect::Changed,
             "http_server.internal_port",
             "the server API, metrics and dashboard have a port of their own, by default \
              127.0.0.1:8001 (listen.api)",
-        ),
-    }
-    if let Some(option) = given.is_on("http_server.tls.enabled") {
-        notes.add(
-            Effect::Missing,
-            &option,
-            "TLS ends in front of this server; name that proxy in listen.trusted_proxies",
         );
+    }
+    let is_shared = own.is_none() || external.is_some();
+    if is_shared && !is_open && disabled.is_none() {
+        out.put(LISTEN, "api_for_clients", true);
+    }
+    if let Some((certificate, key)) = certificate {
+        out.put(TLS, "certificate", certificate);
+        out.put(TLS, "key", key);
+    }
+    if let Some(option) = disabled {
+        let text = "the API is always there (listen.api), for those who have a key";
+        notes.add(Effect::Wider, &option, text);
+    }
+    match key {
+        Some((option, key)) if is_placeholder(&key) || is_published(&key) => {
+            out.comment(
+                AUTH,
+                "api_keys = [\"…\"]   # the key there is printed in examples",
+            );
+            let text = "not taken over: everybody can read this key in an example";
+            notes.add(Effect::Narrower, &option, text);
+        }
+        Some((_, key)) => out.put(AUTH, "api_keys", vec![key]),
+        None if insecure.is_none() => {
+            let text = "without a key Centrifugo's API answers nobody; here it answers programs of \
+                        this machine: set auth.api_keys";
+            notes.add(Effect::Wider, "http_api.key", text);
+        }
+        None => {}
+    }
+    let is_asked = has_keys || !everyone || is_loopback(&client);
+    if !is_asked || insecure.is_some() {
+        out.put(AUTH, "insecure", true);
+    }
+    if let Some(option) = insecure {
+        let text = "the API asks for no key, and everybody who reaches it may use it, as there \
+                    (auth.insecure)";
+        notes.add(Effect::Changed, &option, text);
     }
 }
 
+fn is_loopback(address: &str) -> bool {
+    address
+        .parse()
+        .is_ok_and(|address| crate::config::is_loopback(&address))
+}
+
+/// The files of the certificate and its key, if TLS is on and both are files.
+fn tls(given: &mut Given, notes: &mut Notes) -> Option<(String, String)> {
+    let older = given.is_on("http_server.tls.enabled");
+    let is_on = older.or(given.is_on("http_server.tls"))?;
+    let mut file = |keys: [&str; 3]| {
+        let found = keys
+            .iter()
+            .find_map(|key| given.text(&format!("http_server.{key}")));
+        found.map(|(_, text)| text).filter(|text| is_file(text))
+    };
+    let certificate = file(["tls.cert_pem", "tls_cert", "tls.cert_file"]);
+    let key = file(["tls.key_pem", "tls_key", "tls.key_file"]);
+    for path in ["tls.client_ca_pem", "tls_client_ca", "tls_client_ca_pem"] {
+        if let Some((option, _)) = given.text(&format!("http_server.{path}")) {
+            let text = "clients need no certificate";
+            notes.add(Effect::Wider, &option, text);
+        }
+    }
+    let files = certificate.zip(key);
+    if files.is_none() {
+        let text = "not taken over, so that clients speak without TLS: write the certificate and \
+                    its key into files, name these as tls.certificate and tls.key, and put tls:// \
+                    before the addresses in [listen]";
+        notes.add(Effect::Wider, &is_on, text);
+    }
+    files
+}
+
 fn tokens(given: &mut Given, out: &mut Output, notes: &mut Notes) {
+    let mut is_short = false;
     for (path, key) in [
         ("client.token.hmac_secret_key", "hmac_secret"),
         (
@@ -66,13 +180,25 @@ fn tokens(given: &mut Given, out: &mut Output, notes: &mut Notes) {
         let Some((option, secret)) = given.text(path) else {
             continue;
         };
-        let Some(fault) = signing_secret_fault(&secret) else {
-            out.put(AUTH, key, secret);
+        let fault = signing_secret_fault(&secret);
+        if is_placeholder(&secret) || is_published(&secret) {
+            out.comment(
+                AUTH,
+                &format!("{key} = \"…\"   # {option} is printed in examples"),
+            );
+            let text = format!("not taken over (auth.{key}): everybody can read it in an example");
+            notes.add(Effect::Narrower, &option, text);
             continue;
-        };
-        out.comment(AUTH, &format!("{key} = \"…\"   # {option} is too weak"));
-        let text = format!("not taken over (auth.{key}): {fault}, and sign tokens with that");
-        notes.add(Effect::Narrower, &option, text);
+        }
+        out.put(AUTH, key, secret);
+        if let Some(fault) = fault {
+            is_short = true;
+            let text = format!("taken over, with auth.short_hmac_secret: {fault}");
+            notes.add(Effect::Changed, &option, text);
+        }
+    }
+    if is_short {
+        out.put(AUTH, "short_hmac_secret", true);
     }
     for (path, key) in [
         ("client.token.rsa_public_key", "rsa_public_key"),
@@ -126,7 +252,31 @@ fn tokens(given: &mut Given, out: &mut Output, notes: &mut Notes) {
         notes.add(Effect::Wider, &option, text);
     }
     let anonymous = given.is_on("client.allow_anonymous_connect_without_token");
-    out.put(AUTH, "anonymous", anonymous.is_some());
+    out.put(AUTH, "anonymous", anonymous.is_some() || given.is_insecure);
+    personal(given, out, notes);
+}
+
+/// The channel of each user.
+fn personal(given: &mut Given, out: &mut Output, notes: &mut Notes) {
+    const AT: &str = "client.subscribe_to_user_personal_channel";
+    let enabled = given.is_on(&format!("{AT}.enabled"));
+    let namespace = given.text(&format!("{AT}.personal_channel_namespace"));
+    let single = given.is_on(&format!("{AT}.single_connection"));
+    if enabled.is_none() {
+        return;
+    }
+    if let Some((option, namespace)) = namespace {
+        let text = format!(
+            "not taken over: a personal channel is `#user` here, not `{namespace}:#user`; a \
+             token's claim `subs` can name that"
+        );
+        return notes.add(Effect::Narrower, &option, text);
+    }
+    out.put(AUTH, "personal_channel", true);
+    if let Some(option) = single {
+        let text = "a user may have several connections";
+        notes.add(Effect::Wider, &option, text);
+    }
 }
 
 fn origins(given: &mut Given, out: &mut Output, notes: &mut Notes) {
@@ -155,20 +305,14 @@ fn origins(given: &mut Given, out: &mut Output, notes: &mut Notes) {
     }
 }
 
-fn api(given: &mut Given, out: &mut Output, notes: &mut Notes) {
-    if let Some((_, key)) = given.text("http_api.key") {
-        out.put(AUTH, "api_keys", vec![key]);
-    }
-    if let Some(option) = given.is_on("http_api.insecure") {
-        let text = "not taken over: without auth.api_keys only this machine may call the API";
-        notes.add(Effect::Narrower, &option, text);
-    }
-    if let Some(option) = given.is_on("client.insecure") {
-        let text = "not taken over: clients have the rights that their channels give";
-        notes.add(Effect::Narrower, &option, text);
-    }
+/// Switches that open everything.
+fn insecure(given: &mut Given, notes: &mut Notes) {
     if let Some(option) = given.is_on("client.insecure_skip_token_signature_verify") {
         notes.add(Effect::Narrower, &option, "signatures are always checked");
+    }
+    if let Some(option) = given.is_on("admin.insecure") {
+        let text = "the dashboard asks for a key of auth.api_keys, if there is one";
+        notes.add(Effect::Narrower, &option, text);
     }
 }
 
@@ -220,13 +364,6 @@ fn others(given: &mut Given, out: &mut Output, notes: &mut Notes) {
             "fatal" | "none" => out.put("[log]", "level", "error"),
             _ => notes.add(Effect::Missing, &option, format!("{level:?} is no level")),
         }
-    }
-    if let Some((option, kind)) = given
-        .text("engine.type")
-        .filter(|(_, kind)| kind != "memory")
-    {
-        let text = format!("channels live in this process, and nodes do not share them: {kind:?}");
-        notes.add(Effect::Missing, &option, text);
     }
 }
 
