@@ -27,8 +27,7 @@ pub(super) fn start(log: &Log) -> Level {
         .with_ansi(io::stderr().is_terminal())
         // A line that cannot be written would be reported on the same stream, by a macro that
         // panics.
-        .log_internal_errors(false)
-        .with_target(false);
+        .log_internal_errors(false);
     let lines = match log.format {
         LogFormat::Text => lines.boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
