@@ -320,6 +320,92 @@ fn it_serves_when_nobody_reads_its_logs() {
     server.stop();
 }
 
+/// The pages tell people to look for these lines by their targets.
+#[test]
+fn lines_have_their_targets() {
+    for format in ["text", "json"] {
+        let secret = format!("auth.hmac_secret={SECRET}");
+        let server = Server::start(&[
+            "--log-level",
+            "debug",
+            "--log-format",
+            format,
+            "--set",
+            &secret,
+        ]);
+        let err = |part: &str| {
+            let line = server.running.until_err(part);
+            if format == "json" {
+                let line: Value = serde_json::from_str(&line).unwrap();
+                assert_eq!(line["target"], part, "{line}");
+            }
+            line
+        };
+        run(&["subscribe", "news", "--server", &server.client]).expect(6);
+        let line = err("throng::refused");
+        assert!(line.contains("no token"), "{line}");
+        run(&["publish", "news", "x", "--api", &server.api]).expect(0);
+        let line = err("throng::audit");
+        assert!(line.contains("DEBUG") && line.contains("publish"), "{line}");
+        let api = server.api.trim_start_matches("http://");
+        let mut stream = TcpStream::connect(api).unwrap();
+        let body = r#"{"user":"ann"}"#;
+        let head = format!(
+            "POST /api/disconnect HTTP/1.1\r\nHost: {api}\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        let line = err("throng::audit");
+        assert!(line.contains("INFO") && line.contains("ann"), "{line}");
+        drop(stream);
+        let err = server.stop().err;
+        assert!(err.contains("throng"), "{err}");
+    }
+}
+
+/// Configurations as the SDKs' suites and the documentation of Centrifugo have them, of our own.
+#[test]
+fn imported_configurations_start() {
+    const FORMS: &[&str] = &[
+        r#"{"client": {"insecure": true, "concurrency": 8, "token": {"hmac_secret_key": "short"}},
+            "http_stream": {"enabled": true}, "sse": {"enabled": true}, "http_api": {"key": "k"},
+            "proxies": [{"name": "poll", "endpoint": "http://127.0.0.1:9/", "timeout": "5s"}],
+            "channel": {"without_namespace": {"presence": true, "allowed_delta_types": ["fossil"],
+                "delta_publish": true, "history_size": 10, "history_ttl": "60s",
+                "force_recovery": true},
+              "namespaces": [{"name": "cursors", "subscription_type": "map",
+                "map": {"mode": "ephemeral", "key_ttl": "60s", "allow_publish_for_client": true},
+                "allow_subscribe_for_client": true}]}}"#,
+        r#"{"client": {"insecure": true}, "http_api": {"insecure": true},
+            "channel": {"without_namespace": {"force_positioning": true, "history_size": 10,
+                "history_ttl": "60s", "join_leave": true, "force_push_join_leave": true}}}"#,
+        r#"{"client": {"token": {"hmac_secret_key": "short"},
+              "subscribe_to_user_personal_channel": {"enabled": true}},
+            "channel": {"without_namespace": {"presence": true, "join_leave": true,
+                "allow_publish_for_subscriber": true, "allow_history_for_subscriber": true,
+                "history_size": 10, "history_ttl": "60s", "force_recovery": true}}}"#,
+        r#"{"token_hmac_secret_key": "short", "api_key": "k", "admin": true,
+            "allowed_origins": ["http://localhost:3000"], "granular_proxy_mode": true,
+            "connect_proxy_name": "a", "rpc_proxy_name": "a", "proxies": [{"name": "a",
+                "endpoint": "http://127.0.0.1:9/", "http_headers": ["Cookie"]}],
+            "namespaces": [{"name": "chat", "subscribe_proxy_name": "a", "presence": true}]}"#,
+        r#"{"v3_use_offset": true, "token_hmac_secret_key": "short", "api_key": "k",
+            "proxy_connect_endpoint": "http://127.0.0.1:9/", "proxy_connect_timeout": "2s",
+            "namespaces": [{"name": "public", "history_size": 5, "history_ttl": "60s",
+                "allow_recovery": true, "allow_subscribe_for_client": true}]}"#,
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (from, to) = (path("centrifugo.json"), path("throng.toml"));
+    for form in FORMS {
+        std::fs::write(&from, form).unwrap();
+        let done = run(&["config", "import", &from, "--out", &to, "--force"]).expect(0);
+        assert!(!done.err.contains("not good yet"), "{done:#?}");
+        run(&["config", "check", &to]).expect(0);
+        Server::start(&["--config", &to]).stop();
+    }
+}
+
 #[test]
 fn json_logs_are_json_alone() {
     let arguments = [
