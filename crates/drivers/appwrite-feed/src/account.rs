@@ -5,8 +5,11 @@
 //! a deadline and a bound on the answer's length.
 //!
 //! "Nobody" is what Appwrite itself says, with status 401 and its own kind of error. A status
-//! without that may come from a proxy, and says nothing about the client.
+//! without that may come from a proxy, and says nothing about the client. A project whose Teams
+//! service is off has no teams.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -63,6 +66,8 @@ pub enum ApiError {
 pub struct AccountApi {
     agent: Agent,
     base: String,
+    /// It was told that a project's Teams service is off.
+    told_off: Arc<AtomicBool>,
 }
 
 #[derive(Deserialize)]
@@ -111,6 +116,7 @@ impl AccountApi {
         Ok(Self {
             agent,
             base: base.trim_end_matches('/').to_owned(),
+            told_off: Arc::default(),
         })
     }
 
@@ -162,13 +168,11 @@ impl AccountApi {
         let what = match status {
             200 => Change::of_membership(&list.memberships(), user_id, team, id)
                 .map_err(|error| ApiError::Answer { path: PATH, error })?,
-            404 if problem(&list.body).is_some_and(|p| p.kind == "team_not_found") => {
-                Change::Membership {
-                    team: team.to_owned(),
-                    id: id.to_owned(),
-                    roles: None,
-                }
-            }
+            404 | 403 if self.has_no_teams(status, &list.body, question) => Change::Membership {
+                team: team.to_owned(),
+                id: id.to_owned(),
+                roles: None,
+            },
             status => {
                 return nobody(status, &list.body).ok_or(ApiError::Status { path: PATH, status });
             }
@@ -186,6 +190,7 @@ impl AccountApi {
                 200 => lists.push(list),
                 // It went between the two questions.
                 404 => {}
+                403 if self.has_no_teams(status, &list.body, question) => {}
                 status => {
                     let path = "/teams/…/memberships";
                     return Err(ApiError::Status { path, status });
@@ -193,6 +198,28 @@ impl AccountApi {
             }
         }
         Ok(lists)
+    }
+
+    /// Whether Appwrite says that there is no such team, or that the project's Teams service is off.
+    fn has_no_teams(&self, status: u16, body: &[u8], question: &Question) -> bool {
+        let kind = problem(body)
+            .filter(|it| it.code == status)
+            .map(|it| it.kind);
+        match (status, kind.as_deref()) {
+            (404, Some("team_not_found")) => true,
+            (403, Some("general_service_disabled")) => {
+                if !self.told_off.swap(true, Ordering::Relaxed) {
+                    let project = &*question.project;
+                    tracing::warn!(
+                        project,
+                        "the project's Teams service is off in Appwrite: its users have no roles of \
+                         teams"
+                    );
+                }
+                true
+            }
+            _ => false,
+        }
     }
 
     /// All teams of a user, page after page.
@@ -205,6 +232,9 @@ impl AccountApi {
                 queries.push(serde_json::json!({"method": "cursorAfter", "values": [last.id]}));
             }
             let (status, list) = self.list(PATH, &queries, question)?;
+            if self.has_no_teams(status, &list.body, question) {
+                return Ok(teams);
+            }
             if status != 200 {
                 return Err(ApiError::Status { path: PATH, status });
             }

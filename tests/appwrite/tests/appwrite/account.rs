@@ -22,6 +22,8 @@ struct State {
     labels: BTreeMap<String, Vec<String>>,
     /// It answers nothing but this.
     fault: Option<(u16, Value)>,
+    /// The project's Teams service is off.
+    teams_off: bool,
     /// The paths of all requests.
     asked: Vec<String>,
 }
@@ -90,6 +92,11 @@ impl AccountApi {
         self.state().fault = fault;
     }
 
+    /// Switches the project's Teams service off.
+    pub(crate) fn teams_off(&self) {
+        self.state().teams_off = true;
+    }
+
     /// What it was asked for since the last time.
     pub(crate) fn take_asked(&self) -> Vec<String> {
         std::mem::take(&mut self.state().asked)
@@ -147,6 +154,13 @@ fn answer(head: &[String], state: &mut State) -> (u16, Value) {
             json!({"message": message, "code": 401, "type": "general_unauthorized_scope"}),
         );
     };
+    if state.teams_off && path != "/v1/account" {
+        let message = "The requested service is disabled.";
+        return (
+            403,
+            json!({"message": message, "code": 403, "type": "general_service_disabled"}),
+        );
+    }
     let theirs = state.memberships.iter().filter(|((of, _), _)| of == user);
     match path {
         "/v1/account" => {

@@ -31,6 +31,19 @@ fn members_of_projects_that_hide_them_hear() {
     stage.server.stop();
 }
 
+/// The console can switch a project's Teams service off.
+#[test]
+fn users_of_a_project_without_teams_sign_in() {
+    let stage = Stage::new("");
+    stage.accounts.join("ann", "T", &["dev"]);
+    stage.accounts.teams_off();
+    let mut ann = stage.open_as("ann", DOCUMENTS);
+    stage.publish(&Event::document("A", "team:T", "open"));
+    stage.publish(&Event::document("B", "user:ann", "open"));
+    assert_eq!(ann.event(), "B");
+    stage.server.stop();
+}
+
 #[test]
 fn all_teams_count() {
     let stage = Stage::new("");
