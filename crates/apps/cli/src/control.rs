@@ -4,6 +4,9 @@
 //! network namespace find it. Who may ask is decided by the kernel's word on who is at the other
 //! end: the server's own user and root.
 //!
+//! Any process may take such a name first. So who asks looks at the other end too: it must be of
+//! the user that owns the API port, of root, or of who asks.
+//!
 //! One line asks, one line answers: `ok PID`, or `error SENTENCE`.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -46,6 +49,14 @@ impl Control {
         let listener = UnixListener::bind_addr(&address(api_port)?)?;
         listener.set_nonblocking(true)?;
         Ok(Self(listener))
+    }
+
+    /// The user whose process has the name of this server's control socket, if it is neither the
+    /// own one nor root.
+    pub(crate) fn stranger(api_port: u16) -> Option<u32> {
+        let stream = UnixStream::connect_addr(&address(api_port).ok()?).ok()?;
+        let peer = socket_peercred(&stream).ok()?.uid;
+        (peer != geteuid() && peer != Uid::ROOT).then(|| peer.as_raw())
     }
 
     /// The next one who asks for an upgrade and may, if there is one.
@@ -95,6 +106,19 @@ impl Asker {
 /// If there is no such server; inside, what it said.
 pub(crate) fn ask(api_port: u16, patience: Duration) -> io::Result<Result<u32, String>> {
     let stream = UnixStream::connect_addr(&address(api_port)?)?;
+    let peer = socket_peercred(&stream)?;
+    if !may_answer(
+        peer.uid.as_raw(),
+        geteuid().as_raw(),
+        &port_owners(api_port),
+    ) {
+        let pid = peer.pid.as_raw_nonzero();
+        return Ok(Err(format!(
+            "process {pid} of user {} has the name of this server's control socket and is not \
+             the server: end it, or send SIGUSR2 to the server",
+            peer.uid.as_raw()
+        )));
+    }
     stream.set_read_timeout(Some(patience + STEPS))?;
     (&stream).write_all(format!("{UPGRADE}{}\n", patience.as_millis()).as_bytes())?;
     let mut line = String::new();
@@ -110,6 +134,28 @@ pub(crate) fn ask(api_port: u16, patience: Duration) -> io::Result<Result<u32, S
     }
 }
 
+/// Whether a process of user `peer` may stand for the server. Only root and the user that owns the
+/// API port can be trusted; who asks trusts itself.
+fn may_answer(peer: u32, own: u32, owners: &[u32]) -> bool {
+    peer == own || peer == Uid::ROOT.as_raw() || owners.contains(&peer)
+}
+
+/// The users whose processes listen on a port of this network namespace.
+fn port_owners(port: u16) -> Vec<u32> {
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(std::fs::read_to_string);
+    let lines = tables.iter().flatten().flat_map(|table| table.lines());
+    lines.filter_map(|line| listener_of(line, port)).collect()
+}
+
+/// The user in a line of proc_net_tcp(5), if it is of a listener on this port.
+fn listener_of(line: &str, port: u16) -> Option<u32> {
+    const LISTENS: &str = "0A";
+    let mut words = line.split_whitespace();
+    let (_, local) = words.nth(1)?.rsplit_once(':')?;
+    let is_it = u16::from_str_radix(local, 16) == Ok(port) && words.nth(1)? == LISTENS;
+    is_it.then(|| words.nth(3)?.parse().ok()).flatten()
+}
+
 /// Waits a moment until a process can be asked itself.
 fn wait_for(pid: u32, api_port: u16) {
     for _ in 0..100 {
@@ -119,5 +165,49 @@ fn wait_for(pid: u32, api_port: u16) {
             return;
         }
         std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_owner_of_the_port_may_answer() {
+        let head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   \
+                    uid  timeout inode";
+        let line = |port: &str, state: &str, uid: u32| {
+            format!(
+                "   0: 0100007F:{port} 00000000:0000 {state} 00000000:00000000 00:00000000 \
+                 00000000  {uid}        0 1 1 0000000000000000 100 0 0 10 0"
+            )
+        };
+        for (line, user) in [
+            (head.to_owned(), None),
+            (line("1F41", "0A", 997), Some(997)),
+            (line("1F41", "01", 997), None),
+            (line("1F40", "0A", 997), None),
+            (line("x", "0A", 997), None),
+            (String::new(), None),
+        ] {
+            assert_eq!(listener_of(&line, 8001), user, "{line}");
+        }
+        for (peer, own, owners, may) in [
+            (997, 0, &[997][..], true),
+            (1000, 0, &[997], false),
+            (1000, 0, &[], false),
+            (0, 1000, &[997], true),
+            (1000, 1000, &[], true),
+            (1001, 1000, &[], false),
+        ] {
+            assert_eq!(
+                may_answer(peer, own, owners),
+                may,
+                "{peer} {own} {owners:?}"
+            );
+        }
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("its address").port();
+        assert_eq!(port_owners(port), [geteuid().as_raw()]);
     }
 }

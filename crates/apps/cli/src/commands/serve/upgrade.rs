@@ -108,8 +108,18 @@ impl Upgrade {
             if let Err(error) = &bound
                 && !std::mem::replace(&mut self.is_taken, true)
             {
-                // The old process lets go of it within a moment.
-                tracing::debug!("`throng upgrade` does not find this server yet: {error}");
+                let name = format!("throng-control-{}", self.api_port);
+                match Control::stranger(self.api_port) {
+                    Some(user) => tracing::warn!(
+                        user,
+                        "a process of another user has the control socket's name {name}: `throng \
+                         upgrade` does not reach this server while it runs; SIGUSR2 does"
+                    ),
+                    // The old process lets go of it within a moment.
+                    None => {
+                        tracing::debug!("`throng upgrade` does not find this server yet: {error}");
+                    }
+                }
             }
             self.control = bound.ok();
         }
