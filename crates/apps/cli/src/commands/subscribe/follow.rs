@@ -3,7 +3,7 @@
 //! Before the first success any trouble is final, since it is most likely a wrong address; after
 //! it, only a refusal is.
 
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::thread;
 
 use throng_client::{BadAnswer, Notice, Subscription, SubscriptionEvent, Transport};
@@ -12,7 +12,7 @@ use throng_ws::handshake::{self, ResponseFault};
 
 use super::args::Args;
 use super::backoff::Backoff;
-use super::stamp::stamped_now;
+use super::stamp::{harmless, stamped_now};
 use crate::commands::publish::{UNKNOWN_NAMESPACE, said};
 use crate::console;
 use crate::exit::Exit;
@@ -110,8 +110,12 @@ impl Follower {
         loop {
             let mut turn = Turn::default();
             let (subscription, left) = (&mut self.subscription, &mut self.left);
-            let is_stamped = self.args.stamped;
-            let more = exchange.read_some(|data| turn.take(data, subscription, left, is_stamped));
+            let shown = match (self.args.stamped, io::stdout().is_terminal()) {
+                (true, _) => stamped_now,
+                (false, true) => harmless,
+                (false, false) => <[u8]>::to_vec,
+            };
+            let more = exchange.read_some(|data| turn.take(data, subscription, left, shown));
             turn.printed?;
             // Whether it arrives does not matter: the next read finds out whether the connection
             // lives.
@@ -371,17 +375,12 @@ impl Turn {
         data: &[u8],
         subscription: &mut Subscription,
         left: &mut Option<u64>,
-        is_stamped: bool,
+        shown: fn(&[u8]) -> Vec<u8>,
     ) {
         let (printed, notices) = (&mut self.printed, &mut self.notices);
         let fed = subscription.feed(data, mask_key, &mut self.answers, |event| match event {
             SubscriptionEvent::Publication(line) if printed.is_ok() && *left != Some(0) => {
-                let line = if is_stamped {
-                    stamped_now(line)
-                } else {
-                    line.to_vec()
-                };
-                *printed = console::print([line, b"\n".to_vec()].concat());
+                *printed = console::print([shown(line), b"\n".to_vec()].concat());
                 if let Some(left) = left {
                     *left -= 1;
                 }

@@ -1,8 +1,19 @@
-//! A publication as `throng tail` prints it: when it came, where, and what.
+//! A publication as it is printed on a terminal, and as `throng tail` prints it: when it came,
+//! where, and what.
 
 use serde_json::Value;
 
-/// The same for what comes now.
+/// Without the control characters that a terminal obeys: data are strangers' words. Lines and tabs
+/// stay.
+pub(super) fn harmless(line: &[u8]) -> Vec<u8> {
+    let line = String::from_utf8_lossy(line);
+    let plain = line
+        .chars()
+        .filter(|letter| !letter.is_control() || matches!(letter, '\n' | '\t'));
+    plain.collect::<String>().into_bytes()
+}
+
+/// The time, the channel and the data of what comes now.
 pub(super) fn stamped_now(line: &[u8]) -> Vec<u8> {
     stamped(line, throng_sys::clock::unix_ms())
 }
@@ -38,6 +49,18 @@ fn clock(unix_ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_terminal_obeys_nobody() {
+        for (line, expected) in [
+            ("plain\n\ttext é", "plain\n\ttext é"),
+            ("\u{1b}[2J\u{1b}]0;title\u{7}", "[2J]0;title"),
+            ("\u{9b}31m\rover\u{8}\u{7f}", "31mover"),
+        ] {
+            assert_eq!(harmless(line.as_bytes()), expected.as_bytes());
+        }
+        assert_eq!(harmless(b"\xff\x1b["), "\u{fffd}[".as_bytes());
+    }
 
     #[test]
     fn each_publication_has_one_line() {
