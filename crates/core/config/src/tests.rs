@@ -1,6 +1,7 @@
 //! The configuration from outside: what is accepted, what is refused and in which words.
 
 mod accepted;
+mod keys;
 mod pushpin;
 mod refused;
 

@@ -200,7 +200,8 @@ impl AccountApi {
         Ok(lists)
     }
 
-    /// Whether Appwrite says that there is no such team, or that the project's Teams service is off.
+    /// Whether Appwrite says that there is no such team, or that the project's Teams service is
+    /// off.
     fn has_no_teams(&self, status: u16, body: &[u8], question: &Question) -> bool {
         let kind = problem(body)
             .filter(|it| it.code == status)
@@ -212,8 +213,8 @@ impl AccountApi {
                     let project = &*question.project;
                     tracing::warn!(
                         project,
-                        "the project's Teams service is off in Appwrite: its users have no roles of \
-                         teams"
+                        "the project's Teams service is off in Appwrite: its users have no roles \
+                         of teams"
                     );
                 }
                 true

@@ -323,44 +323,57 @@ fn it_serves_when_nobody_reads_its_logs() {
 /// The pages tell people to look for these lines by their targets.
 #[test]
 fn lines_have_their_targets() {
-    for format in ["text", "json"] {
-        let secret = format!("auth.hmac_secret={SECRET}");
-        let server = Server::start(&[
-            "--log-level",
-            "debug",
-            "--log-format",
-            format,
-            "--set",
-            &secret,
-        ]);
-        let err = |part: &str| {
-            let line = server.running.until_err(part);
-            if format == "json" {
-                let line: Value = serde_json::from_str(&line).unwrap();
-                assert_eq!(line["target"], part, "{line}");
-            }
-            line
-        };
-        run(&["subscribe", "news", "--server", &server.client]).expect(6);
-        let line = err("throng::refused");
-        assert!(line.contains("no token"), "{line}");
-        run(&["publish", "news", "x", "--api", &server.api]).expect(0);
-        let line = err("throng::audit");
-        assert!(line.contains("DEBUG") && line.contains("publish"), "{line}");
-        let api = server.api.trim_start_matches("http://");
-        let mut stream = TcpStream::connect(api).unwrap();
-        let body = r#"{"user":"ann"}"#;
-        let head = format!(
-            "POST /api/disconnect HTTP/1.1\r\nHost: {api}\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        stream.write_all(head.as_bytes()).unwrap();
-        let line = err("throng::audit");
-        assert!(line.contains("INFO") && line.contains("ann"), "{line}");
-        drop(stream);
-        let err = server.stop().err;
-        assert!(err.contains("throng"), "{err}");
-    }
+    let secret = format!("auth.hmac_secret={SECRET}");
+    let own = ["--log-level", "debug", "--set", &secret];
+    let text = Server::start(&own);
+    told_by_target(&text.running, &text.client, &text.api, |line| {
+        line.split(": ").next().unwrap_or_default().to_owned()
+    });
+    text.stop();
+    let json = [
+        "--log-format",
+        "json",
+        "--listen",
+        "127.0.0.1:0",
+        "--api",
+        "127.0.0.1:0",
+    ];
+    let json = Running::start(&mut throng(&[&["serve"][..], &own, &json].concat()));
+    let object = |line: &str| serde_json::from_str::<Value>(line).unwrap();
+    let serving = object(&json.until_err("\"serving\""));
+    let url = |key: &str| format!("http://{}", serving[key].as_str().unwrap());
+    told_by_target(&json, &url("clients"), &url("api"), |line| {
+        let line = object(line);
+        format!(
+            "{} {}",
+            line["level"].as_str().unwrap(),
+            line["target"].as_str().unwrap()
+        )
+    });
+    signal(&json, Signal::TERM);
+    json.wait().expect(0);
+}
+
+/// Does what is logged; `target` takes level and target from a line.
+#[track_caller]
+fn told_by_target(server: &Running, client: &str, api: &str, target: impl Fn(&str) -> String) {
+    let told = |level_and_target: &str, part: &str| {
+        let line = server.until_err(part);
+        assert!(target(&line).ends_with(level_and_target), "{line}");
+    };
+    run(&["subscribe", "news", "--server", client]).expect(6);
+    told("INFO throng::refused", "no token");
+    run(&["publish", "news", "x", "--api", api]).expect(0);
+    told("DEBUG throng::audit", "publish");
+    let host = api.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(host).unwrap();
+    let body = r#"{"user":"ann"}"#;
+    let head = format!(
+        "POST /api/disconnect HTTP/1.1\r\nHost: {host}\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    told("INFO throng::audit", "disconnect");
 }
 
 /// Configurations as the SDKs' suites and the documentation of Centrifugo have them, of our own.

@@ -151,7 +151,7 @@ fn nats(given: &mut Given, out: &mut Output, notes: &mut Notes) -> Option<String
 fn tls(at: &str, given: &mut Given, out: &mut Output, notes: &mut Notes) -> bool {
     let older = given.is_on(&format!("{at}.tls"));
     let is_on = older
-        .or(given.is_on(&format!("{at}.tls.enabled")))
+        .or_else(|| given.is_on(&format!("{at}.tls.enabled")))
         .is_some();
     for key in ["tls.server_ca_pem", "tls_root_ca", "tls.root_ca_file"] {
         match given.text(&format!("{at}.{key}")) {

@@ -143,7 +143,7 @@ fn is_loopback(address: &str) -> bool {
 /// The files of the certificate and its key, if TLS is on and both are files.
 fn tls(given: &mut Given, notes: &mut Notes) -> Option<(String, String)> {
     let older = given.is_on("http_server.tls.enabled");
-    let is_on = older.or(given.is_on("http_server.tls"))?;
+    let is_on = older.or_else(|| given.is_on("http_server.tls"))?;
     let mut file = |keys: [&str; 3]| {
         let found = keys
             .iter()

@@ -1,0 +1,73 @@
+//! Keys that are none: empty variables, and what everybody can read.
+
+use super::{load, load_all, refusals};
+
+/// `THRONG_AUTH_HMAC_SECRET=$UNSET`: without its key the server would be open to everyone.
+#[test]
+fn an_empty_variable_is_no_key() {
+    for name in [
+        "AUTH_HMAC_SECRET",
+        "AUTH_HMAC_SECRET_FILE",
+        "AUTH_HMAC_PREVIOUS_SECRET",
+        "AUTH_RSA_PUBLIC_KEY",
+        "AUTH_JWKS",
+        "AUTH_JWKS_URL",
+        "AUTH_API_KEYS",
+        "AUTH_API_KEYS_FILE",
+    ] {
+        let name = format!("THRONG_{name}");
+        let found = refusals("", &[(&name, "")], &[]);
+        let [problem] = found.as_slice() else {
+            panic!("{name}: {found:?}");
+        };
+        assert!(
+            problem.starts_with(&format!("env {name}: "))
+                && problem.ends_with(": it is empty; give it a value or unset it"),
+            "{problem}"
+        );
+        // A file does not make up for it: the variable was to win over it.
+        let file = "[auth]\nhmac_secret = \"0123456789abcdef0123456789abcdef\"";
+        assert_eq!(refusals(file, &[(&name, "")], &[]), found);
+    }
+    for name in [
+        "AUTH_ALLOWED_ORIGINS",
+        "AUTH_ANONYMOUS",
+        "AUTH_SHORT_HMAC_SECRET",
+        "BROKER_URL",
+    ] {
+        load_all("", &[(&format!("THRONG_{name}"), "")], &[]);
+    }
+}
+
+/// Everybody can read what our pages print; their commands run on loopback.
+#[test]
+fn printed_secrets_are_for_loopback_alone() {
+    let auth = "[auth]\nhmac_secret = \"replace-this-with-32-random-bytes\"\n\
+                hmac_previous_secret = \"an-example-secret-that-everyone-knows\"\n\
+                api_keys = [\"good\", \"Replace-this-key-too\"]\n";
+    let printed = "this one is printed in the documentation, where everybody can read it; make \
+                   one with `openssl rand -hex 32`";
+    let paths = [
+        ("2:15", "auth.hmac_secret"),
+        ("3:24", "auth.hmac_previous_secret"),
+        ("4:12", "auth.api_keys"),
+    ];
+    let loaded = load(auth);
+    for (_, path) in paths {
+        assert!(loaded.warnings.contains(&format!("{path}: {printed}")));
+    }
+    let problems = paths.map(|(at, path)| format!("throng.toml:{at}: {path}: {printed}"));
+    for listen in ["client = \"0.0.0.0:1\"", "api = \"10.0.0.1:1\""] {
+        assert_eq!(
+            refusals(&format!("{auth}[listen]\n{listen}"), &[], &[]),
+            problems
+        );
+    }
+    let mut auth = load("[auth]\nhmac_secret_file = \"s\"\napi_keys_file = \"k\"")
+        .config
+        .auth;
+    for file in auth.files() {
+        let taken = auth.take_file(&file, "an-example-key-that-everyone-knows");
+        assert!(taken.is_err(), "{file:?}");
+    }
+}
