@@ -23,7 +23,9 @@ use throng_centrifuge::api::{
 use throng_centrifuge::{ClientInfo, HistoryResult};
 use throng_hub::{Answer, Command, ReplyTo};
 use throng_metrics::Counter;
-use throng_session::{Event, Exchange, Flow, Publications, Survey, publish_all, respond_json};
+use throng_session::{
+    Event, Exchange, Flow, Publications, Survey, Wish, publish_all, respond_json,
+};
 use throng_types::{ChannelName, End, Epoch, Position};
 
 use crate::awaited::{Awaited, OpenCall};
@@ -51,6 +53,23 @@ pub(crate) enum Task {
     Forget(ChannelName),
     /// A question or an order to every shard.
     Survey(Survey, Surveyed),
+}
+
+impl Task {
+    /// The channel that it is about; publications are refused one by one.
+    fn channel(&self) -> Option<&ChannelName> {
+        match self {
+            Self::History(channel, _) | Self::Present(channel, _) | Self::Forget(channel) => {
+                Some(channel)
+            }
+            Self::Survey(Survey::Unsubscribe { channel, .. }, _) => channel.as_ref(),
+            Self::Survey(Survey::Wish { wish, .. }, _) => match wish {
+                Wish::Subscribe { channel, .. } => Some(channel),
+                Wish::Refresh { .. } | Wish::Hear(_) => None,
+            },
+            Self::Survey(..) | Self::Publish(..) => None,
+        }
+    }
 }
 
 /// How the answers are put together.
@@ -113,8 +132,12 @@ impl Call {
             };
             let is_full = self.body.len() > REPLIES_BYTES_MAX;
             let token = self.next_token;
+            let is_unknown = |name: &ChannelName| cx.shared.namespaces.find(name).is_none();
             let awaited = match task {
                 Err(error) => Awaited::Refused(error),
+                Ok(task) if task.channel().is_some_and(is_unknown) => {
+                    Awaited::Refused(ApiError::UnknownChannel)
+                }
                 Ok(_) if is_full => Awaited::Refused(ApiError::Internal),
                 Ok(Task::Publish(theirs, is_broadcast)) => {
                     if drafts.is_empty() {

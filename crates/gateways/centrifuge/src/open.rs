@@ -37,7 +37,7 @@ pub(crate) fn claim(incoming: &Incoming<'_, '_>, shared: &Shared) -> Option<Clai
         (Port::Client, "/connection/http_stream") => Claim::endpoint(HTTP_STREAM, "POST, OPTIONS"),
         (Port::Client, "/emulation") => Claim::endpoint(EMULATION, "POST, OPTIONS"),
         (Port::Client, "/connection/uni_websocket") => Claim::endpoint(UNI_WS, "GET"),
-        (Port::Client, "/connection/uni_sse") => Claim::endpoint(UNI_SSE, "GET, OPTIONS"),
+        (Port::Client, "/connection/uni_sse") => Claim::endpoint(UNI_SSE, "GET, POST, OPTIONS"),
         (Port::Client, "/connection/uni_http_stream") => Claim::endpoint(UNI_HTTP, "POST, OPTIONS"),
         (Port::Api, _) => Claim {
             pipelines: form(incoming)?.is_publishing(),
@@ -121,8 +121,10 @@ fn uni_stream(
     let params = Params::read(incoming)?;
     let is_chunked = framing == Framing::Lines;
     let request = match framing {
-        Framing::Sse => params.connect.as_deref().unwrap_or_default().as_bytes(),
-        Framing::Lines => incoming.body,
+        Framing::Sse if incoming.request.method == "GET" => {
+            params.connect.as_deref().unwrap_or_default().as_bytes()
+        }
+        Framing::Sse | Framing::Lines => incoming.body,
     };
     let connect = Connect::parse(request)
         .map_err(|_| Reject::new(400, "the connect request is not what the protocol says"))?;

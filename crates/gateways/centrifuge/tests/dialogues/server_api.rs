@@ -64,12 +64,27 @@ fn what_is_refused_is_refused_in_json() {
         format!(r#"{{"error":{{"code":{code},"message":"{message}"}}}}"#)
     };
     let (bad, unavailable) = (error(107, "bad request"), error(108, "not available"));
+    let unknown = error(102, "unknown channel");
     for (path, body, expected) in [
         ("rpc", r#"{"method":"m"}"#, &error(104, "not found")),
         ("rpc", "{}", &bad),
         ("presence", r#"{"channel":"open:a"}"#, &unavailable),
         ("history_remove", r#"{"channel":"open:a"}"#, &unavailable),
+        ("history", r#"{"channel":"no:where"}"#, &unknown),
+        ("history_remove", r#"{"channel":"no:where"}"#, &unknown),
+        ("presence", r#"{"channel":"no:where"}"#, &unknown),
+        (
+            "unsubscribe",
+            r#"{"user":"ann","channel":"no:where"}"#,
+            &unknown,
+        ),
+        (
+            "subscribe",
+            r#"{"user":"ann","channel":"no:where"}"#,
+            &unknown,
+        ),
         ("refresh", "{}", &bad),
+        ("disconnect", "{}", &bad),
         ("subscribe", r#"{"channel":"open:a"}"#, &bad),
     ] {
         let told = Scene::new(Port::Api).post(&format!("/api/{path}"), "", body);

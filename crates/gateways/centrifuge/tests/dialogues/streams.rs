@@ -37,6 +37,20 @@ pub(crate) fn status(told: &str) -> &str {
     told.get(9..12).expect("a status")
 }
 
+/// Events come to a request with a body, too, which holds more than a URL may.
+#[test]
+fn events_may_be_asked_for_by_a_body() {
+    let token = sign(&json!({ "sub": "ann" }));
+    let connect = json!({ "token": token, "subs": { "open:a": {} } }).to_string();
+    let mut scene = Scene::new(Port::Client);
+    let told = scene.raw(&format!(
+        "POST /connection/uni_sse HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{connect}",
+        connect.len()
+    ));
+    assert_eq!(status(&told), "200", "{told}");
+    assert!(objects(&told)[0]["connect"]["subs"]["open:a"].is_object());
+}
+
 #[test]
 fn a_stream_from_its_first_words_to_its_last() {
     let token = sign(&json!({ "sub": "ann", "exp": BEGIN_S + 60, "channels": ["c"] }));

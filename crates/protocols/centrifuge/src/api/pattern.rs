@@ -1,12 +1,64 @@
 //! The pattern with which `channels` picks channels.
 
 /// A shell-like pattern over whole channel names: `*` is any run of characters, `?` any one
-/// character, `\` takes the next character as it is. The empty pattern picks everything.
+/// character, `{a,b}` any of its alternatives, `\` takes the next character as it is. The empty
+/// pattern picks everything.
 ///
-/// Centrifugo's patterns also know character classes and alternatives; here those are plain
-/// characters.
+/// Centrifugo's patterns also know character classes; here those are plain characters, and so are
+/// the braces of a pattern that has more than [`GROUPS_MAX`] groups or [`EXPANDED_MAX`] meanings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChannelPattern(Vec<Piece>);
+pub struct ChannelPattern(Vec<Expanded>);
+
+/// One of the meanings of a pattern with alternatives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Expanded(Vec<Piece>);
+
+/// Opening braces of a pattern.
+const GROUPS_MAX: usize = 16;
+/// Patterns without alternatives that one with alternatives stands for.
+const EXPANDED_MAX: usize = 64;
+
+/// A group of alternatives: what stands before it, the alternatives, what stands behind.
+type Group<'a> = (&'a str, Vec<&'a str>, &'a str);
+
+/// The first group of alternatives that is closed.
+fn first_group(pattern: &str) -> Option<Group<'_>> {
+    let (mut depth, mut from, mut cuts) = (0, 0, Vec::new());
+    let mut characters = pattern.char_indices();
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '\\' => {
+                characters.next();
+            }
+            '{' => {
+                if depth == 0 {
+                    (from, cuts) = (at, vec![at]);
+                }
+                depth += 1;
+            }
+            ',' if depth == 1 => cuts.push(at),
+            '}' if depth == 1 => {
+                cuts.push(at);
+                let cuts = cuts.windows(2);
+                let alternatives = cuts.map(|cut| &pattern[cut[0] + 1..cut[1]]);
+                return Some((&pattern[..from], alternatives.collect(), &pattern[at + 1..]));
+            }
+            '}' if depth > 1 => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Appends what a pattern stands for; false if that is too much.
+fn expand(pattern: &str, out: &mut Vec<Expanded>) -> bool {
+    let Some((before, alternatives, behind)) = first_group(pattern) else {
+        out.push(Expanded::new(pattern));
+        return out.len() <= EXPANDED_MAX;
+    };
+    let mut alternatives = alternatives.into_iter();
+    alternatives.all(|alternative| expand(&format!("{before}{alternative}{behind}"), out))
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Piece {
@@ -19,9 +71,25 @@ impl ChannelPattern {
     /// Reads a pattern; every text is one.
     #[must_use]
     pub fn new(pattern: &str) -> Self {
+        let mut all = Vec::new();
         if pattern.is_empty() {
-            return Self(vec![Piece::Run]);
+            all.push(Expanded(vec![Piece::Run]));
+        } else if pattern.matches('{').count() > GROUPS_MAX || !expand(pattern, &mut all) {
+            all = vec![Expanded::new(pattern)];
         }
+        Self(all)
+    }
+
+    /// Whether the pattern covers the whole name. Costs at most the product of both lengths, for
+    /// each of its meanings.
+    #[must_use]
+    pub fn matches(&self, channel: &str) -> bool {
+        self.0.iter().any(|expanded| expanded.matches(channel))
+    }
+}
+
+impl Expanded {
+    fn new(pattern: &str) -> Self {
         let mut pieces = Vec::new();
         let mut characters = pattern.chars();
         while let Some(character) = characters.next() {
@@ -38,9 +106,7 @@ impl ChannelPattern {
         Self(pieces)
     }
 
-    /// Whether the pattern covers the whole name. Costs at most the product of both lengths.
-    #[must_use]
-    pub fn matches(&self, channel: &str) -> bool {
+    fn matches(&self, channel: &str) -> bool {
         let mut piece = 0;
         let mut rest = channel;
         // Where to come back to: the last run, and what it has left to swallow.
@@ -98,7 +164,12 @@ mod tests {
             ("a*b*c", &["abc", "a--b--c", "abbcc"], &["ab", "acb"]),
             ("??", &["ab", "äö"], &["a", "abc"]),
             ("a\\*", &["a*"], &["ab", "a"]),
-            ("a[b]{c}", &["a[b]{c}"], &["ab"]),
+            ("a[b]{c}", &["a[b]c"], &["ab"]),
+            ("{a,b:*}", &["a", "b:1"], &["b", "{a,b:1}", "a,b:1"]),
+            ("x{,1}{y,{z,w?}}", &["xy", "x1z", "x1w2"], &["x", "x1w"]),
+            ("{a,b", &["{a,b"], &["a"]),
+            ("\\{a,b}", &["{a,b}"], &["a"]),
+            ("a}b", &["a}b"], &["ab"]),
             ("a\\", &["a\\"], &["a"]),
             ("**a**", &["a", "bab"], &["b"]),
         ] {
@@ -110,6 +181,20 @@ mod tests {
                 assert!(!compiled.matches(name), "{pattern} should not cover {name}");
             }
         }
+    }
+
+    /// Beyond the bounds, braces are characters.
+    #[test]
+    fn many_alternatives_do_not_explode() {
+        let two = "{a,b}";
+        assert!(ChannelPattern::new(&two.repeat(6)).matches("ababab"));
+        for times in [7, 16, 17, 100_000] {
+            let pattern = two.repeat(times);
+            assert_eq!(ChannelPattern::new(&pattern).0.len(), 1, "{times}");
+        }
+        let deep = format!("{}{}", "{".repeat(100_000), "}".repeat(100_000));
+        assert!(!ChannelPattern::new(&deep).matches("a"));
+        assert!(ChannelPattern::new(&"{".repeat(16)).matches(&"{".repeat(16)));
     }
 
     #[test]
