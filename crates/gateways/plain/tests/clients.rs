@@ -7,7 +7,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use throng_auth::{Algorithm, KeyConfig, NewToken, SigningKey, Verifier, sign};
-use throng_broker::{ChannelOptions, Namespaces, Recovery, Refusal, Subscribed};
+use throng_broker::{
+    BackendId, ChannelOptions, Namespaces, ProxySwitches, Recovery, Refusal, Subscribed,
+};
 use throng_gateway_plain::Plain;
 use throng_hub::{Answer, Command, FormKind};
 use throng_metrics::Counter;
@@ -152,6 +154,28 @@ fn who_brings_no_token_is_nobody() {
     let class = Plain::class(publisher.session().expect("a session"));
     assert!(!class.is_client && class.identity.is_none());
     assert_eq!(class.transport, Transport::WebSocket);
+}
+
+/// No backend is asked on behalf of plain clients, so what one decides is closed to them, whatever
+/// the options say.
+#[test]
+fn a_channel_whose_backend_decides_is_closed() {
+    for (path, fields, _) in PATHS {
+        let options = ChannelOptions {
+            anonymous_subscribe: true,
+            proxies: ProxySwitches {
+                subscribe: Some(BackendId::DEFAULT),
+                ..ProxySwitches::default()
+            },
+            ..ChannelOptions::default()
+        };
+        let shared = Shared {
+            namespaces: Arc::new(Namespaces::new(options, Vec::new())),
+            ..solo::shared()
+        };
+        let refused = &mut opens(shared, Port::Client, &format!("{path}?channel=a"), fields);
+        assert!(told(refused).starts_with("HTTP/1.1 403 "), "{path}");
+    }
 }
 
 /// The API port is watched without a token, and on the server itself alone.

@@ -7,7 +7,9 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use serde_json::json;
-use throng_testkit::{Browser, Process, Proxy, Server, Setup, javascript_of, python_of};
+use throng_testkit::{
+    Browser, Process, Proxy, Server, Setup, javascript_of, python_of, request, until,
+};
 
 fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
@@ -166,6 +168,40 @@ fn the_board(site: &Site) {
     reads(&browser, "blues\t5\nreds\t3");
     reads(&browser, "Live");
     picture(&browser, "example-board.png");
+    it_goes_on_where_it_was(site, &browser);
+}
+
+/// A page that was refused begins anew, with another token and the place that it has.
+fn it_goes_on_where_it_was(site: &Site, browser: &Browser) {
+    let key = [("X-API-Key", "an-example-key-that-everyone-knows")];
+    let ask = |method: &str, path: &str, body: &str| {
+        let answer = request(site.server.api_address(), method, path, &key, body);
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.body
+    };
+    let count = |series: &str| {
+        let told = ask("GET", "/metrics", "");
+        let mut lines = told.lines().filter_map(|line| line.strip_prefix(series));
+        let found = lines
+            .next()
+            .and_then(|value| value.trim().parse::<f64>().ok());
+        found.expect("a series") as u64
+    };
+    let config = fs::read_to_string(examples().join("throng.toml")).unwrap();
+    let complete = "throng_recovered_total{result=\"complete\"}";
+    let refused = "throng_auth_failures_total{reason=\"signature\"}";
+    let before = (count(complete), count(refused));
+    site.server
+        .configure(&config.replace("an-example-secret", "another-secret-for-a-while"));
+    ask("POST", "/api/reload", "");
+    ask("POST", "/api/disconnect", r#"{"user":"visitor"}"#);
+    until("a refusal", || (count(refused) > before.1).then_some(()));
+    let body = json!({ "team": "reds", "points": 4 });
+    post(browser, "/scores", &body);
+    site.server.configure(&config);
+    ask("POST", "/api/reload", "");
+    reads(browser, "reds\t7\nblues\t5");
+    assert_eq!(count(complete), before.0 + 1);
 }
 
 fn picture(browser: &Browser, name: &str) {
