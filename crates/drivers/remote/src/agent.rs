@@ -182,13 +182,16 @@ impl Channel {
         let Some(position) = publication.position else {
             return Took::Next;
         };
-        let is_live = self.state == State::Live;
+        // What had to wait for an answer is taken once more, and then it is the next.
+        let is_had = { self.top }
+            .is_some_and(|top| top.epoch == position.epoch && position.offset <= top.offset);
+        let is_had = is_had && self.state == State::Live;
         let contents = self.contents_of(position.epoch);
         if contents.differs(position.offset, digest(publication)) {
             return Took::Strange("two contents for one position");
         }
         // Deliveries of one connection rise. One that another server sends late is not far behind.
-        if is_live && position.offset <= contents.heard && contents.is_forgotten(position.offset) {
+        if is_had && position.offset <= contents.heard && contents.is_forgotten(position.offset) {
             return Took::Strange("a delivery behind those before it");
         }
         contents.heard = contents.heard.max(position.offset);
@@ -423,6 +426,18 @@ pub(crate) mod tests {
         channel.lost_connection(true);
         channel.state = State::Live;
         assert_eq!(channel.took(&publication(at(1, 44))), Took::Known);
+    }
+
+    #[test]
+    fn what_waited_for_an_answer_is_taken_once_more() {
+        let mut channel = Channel::new(1);
+        for offset in 1..=60 {
+            assert_eq!(channel.took(&publication(at(1, offset))), Took::Known);
+        }
+        (channel.state, channel.top) = (State::Live, at(1, 10));
+        for offset in 11..=60 {
+            assert_eq!(channel.took(&publication(at(1, offset))), Took::Next);
+        }
     }
 
     #[test]
