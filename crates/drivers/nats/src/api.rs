@@ -99,6 +99,11 @@ pub(crate) fn done(payload: &[u8]) -> Result<(), ApiError> {
     parsed(payload).map(|_| ())
 }
 
+/// How many messages were removed.
+pub(crate) fn purged(payload: &[u8]) -> Result<u64, ApiError> {
+    parsed(payload).map(|value| value["purged"].as_u64().unwrap_or_default())
+}
+
 /// Whether NATS tells of a stream that it still makes: what it says of when that was is the zero of
 /// its clock.
 pub(crate) fn is_being_made(payload: &[u8]) -> bool {
@@ -216,6 +221,8 @@ mod tests {
         let none = message(br#"{"error":{"code":404,"err_code":10037}}"#);
         assert_eq!(none, Some(None));
         assert_eq!(message(b"{"), None);
+        assert_eq!(purged(br#"{"success":true,"purged":2}"#).unwrap(), 2);
+        assert!(purged(br#"{"error":{"code":503,"err_code":10008}}"#).is_err());
         let listed = subjects(br#"{"total":2,"state":{"subjects":{"a":1,"b":1}}}"#);
         assert_eq!(listed, Some((vec!["a".to_owned(), "b".to_owned()], 2)));
     }

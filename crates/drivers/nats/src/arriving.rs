@@ -102,7 +102,7 @@ impl Node {
         let row = Row {
             presence,
             serial,
-            seq: None,
+            is_stored: false,
             is_in: true,
             is_gone: false,
         };
@@ -125,7 +125,7 @@ impl Node {
     fn store_taken(&mut self, channel: &ChannelName, client: &str) {
         let rows = self.rows.get(&(channel.clone(), client.into()));
         let is_taken =
-            |row: &&Row| row.presence.is_listed && row.is_in && !row.is_gone && row.seq.is_none();
+            |row: &&Row| row.presence.is_listed && row.is_in && !row.is_gone && !row.is_stored;
         let row = rows.and_then(|rows| rows.iter().find(is_taken));
         if let Some((presence, serial)) = row.map(|row| (row.presence.clone(), row.serial)) {
             let (subject, body) = (self.member(channel, &presence), body(channel, &presence));
@@ -150,8 +150,8 @@ impl Node {
         let key = (channel.clone(), who.client.clone());
         let rows = self.rows.get_mut(&key);
         match rows.and_then(|rows| rows.iter_mut().find(|row| row.serial == serial)) {
-            Some(row) => row.seq = Some(seq),
-            None => self.delete_member(Flight::Nothing, seq),
+            Some(row) => row.is_stored = true,
+            None => self.unlist(channel, presence),
         }
         let name = format!("{}.{}", token(&who.user), token(&who.client));
         let theirs = self.names.member(&token(channel.as_str()), "*", &name);

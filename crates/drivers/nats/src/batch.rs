@@ -3,7 +3,7 @@
 use throng_broker::{Draft, Ticket, Version};
 use throng_types::{Epoch, Position};
 
-use crate::record::{BEFORE_MAX, State};
+use crate::record::{BEFORE_MAX, FORMERS_MAX, State};
 
 /// Publications in one message, and their bytes unless a single one has more.
 const BATCH_MAX: usize = 64;
@@ -76,7 +76,7 @@ impl Opening {
                 epoch: Epoch(self.fresh),
                 offset: 0,
                 server: self.server,
-                former: None,
+                formers: Vec::new(),
                 time_ms: self.now_ms,
                 forgotten: 0,
                 version: None,
@@ -97,11 +97,52 @@ impl Opening {
         if state.server != self.server || is_behind {
             next.epoch = Epoch(self.fresh);
             next.server = self.server;
-            next.former = Some(state.position());
+            next.formers.insert(0, state.position());
+            next.formers.truncate(FORMERS_MAX);
             return (next, true);
         }
         // A position that is half forgotten is said again.
         let is_old = self.now_ms >= state.time_ms + self.keep_ms / 2;
         (next, is_old)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where a stream stands on another server process.
+    fn opened(server: u64, seq: u64, state: &State) -> State {
+        let opening = Opening {
+            server,
+            fresh: 100 + server,
+            now_ms: 1,
+            keep_ms: 1000,
+            seen: None,
+        };
+        let state = state.clone();
+        opening.open(Some(&Known { seq, state })).0
+    }
+
+    #[test]
+    fn a_stream_knows_the_eight_epochs_before_it() {
+        let opening = Opening {
+            server: 0,
+            fresh: 100,
+            now_ms: 1,
+            keep_ms: 1000,
+            seen: None,
+        };
+        let mut state = opening.open(None).0;
+        for server in 1..=10 {
+            state.offset += 3;
+            state = opened(server, server, &state);
+        }
+        let formers: Vec<(u64, u64)> = { state.formers.iter() }
+            .map(|it| (it.epoch.0, it.offset))
+            .collect();
+        let expected: Vec<(u64, u64)> = (2..10).rev().map(|n| (100 + n, 3 * (n + 1))).collect();
+        assert_eq!(formers, expected);
+        assert_eq!(opened(10, 11, &state).formers, state.formers);
     }
 }

@@ -62,6 +62,10 @@ impl Machine for Node {
         self.proved_at_ms = self.desk.now_ms;
         self.due = Due::default();
         self.link = Some(link);
+        if std::mem::replace(&mut self.was_up, true) {
+            self.back_at_ms = Some(self.desk.now_ms);
+            self.compare_at_ms = Some(self.desk.now_ms);
+        }
         self.announce_node();
         self.hear_by_name();
         self.store_all_taken();
@@ -81,6 +85,7 @@ impl Machine for Node {
         self.flight_bytes = 0;
         self.asks.clear();
         self.untaken.clear();
+        self.leaving.clear();
         let mut wanted = self.streams_lost();
         for (_, pending) in std::mem::take(&mut self.flights) {
             match pending.flight {
@@ -172,6 +177,7 @@ impl Machine for Node {
         self.send_again();
         self.probe();
         self.keep_lease();
+        self.compare_rows();
         self.subscribe_again();
         self.make_cut();
         self.audit();
@@ -340,9 +346,9 @@ impl Node {
             }
             Flight::Store(channel) => self.stored(&channel, payload),
             Flight::Row(wanted) => self.listed(wanted, payload),
-            Flight::RowAgain(channel, client, serial) => {
-                self.listed_again(channel, client, serial, payload);
-            }
+            Flight::RowAgain(member, old) => self.listed_again(member, old, payload),
+            Flight::Unlisted(channel, presence) => self.unlisted(&channel, &presence, payload),
+            Flight::OwnRows(comparison) => self.own_rows(comparison, payload),
             Flight::RowMoved(channel, client) => self.moved(channel, client, payload),
             Flight::RowTaken(channel, presence, serial) => {
                 self.taken(&channel, &presence, serial, payload);
@@ -353,7 +359,7 @@ impl Node {
             Flight::Leases(rostered) => self.leases(rostered.as_ref(), payload),
             Flight::Rosters => self.rosters(payload),
             Flight::Orphans(incarnation) => self.orphans(&incarnation, payload),
-            Flight::Orphan => self.orphan(message),
+            Flight::Orphan(subject) => self.orphan(subject, message),
             Flight::OrphanGone(presence, channel) => {
                 self.orphan_gone(&presence, &channel, payload);
             }

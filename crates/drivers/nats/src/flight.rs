@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use throng_broker::{Presence, Ticket};
 use throng_types::{ChannelName, Position};
 
+use crate::rows::{Comparison, Member};
+
 /// A subscribe on its way.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
@@ -34,8 +36,12 @@ pub(crate) enum Flight {
     After(ChannelName),
     /// That somebody is listed.
     Row(Wanted),
-    /// That somebody is listed again, under the name of this node now; and how it was before.
-    RowAgain(ChannelName, Box<str>, u64),
+    /// That somebody is listed again; and the subject under the name that this node had before.
+    RowAgain(Member, Option<String>),
+    /// That somebody who has left is not listed.
+    Unlisted(ChannelName, Presence),
+    /// The subjects of this node's own members.
+    OwnRows(Comparison),
     /// Whether this node, and nobody else, has removed its own row from before.
     RowMoved(ChannelName, Box<str>),
     /// That somebody is listed who came from another process.
@@ -52,8 +58,8 @@ pub(crate) enum Flight {
     Rosters,
     /// The subjects of the members of a node that has died.
     Orphans(String),
-    /// One of them, and then whether this node has removed it.
-    Orphan,
+    /// One of them by its subject, and then whether this node has removed it.
+    Orphan(String),
     OrphanGone(Presence, ChannelName),
     /// Nothing follows.
     Nothing,

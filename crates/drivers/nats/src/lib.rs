@@ -41,7 +41,8 @@
 //! message has the name of the server process that it was written to. Where it is another one, the
 //! stream gets another epoch, and keeps the old one with its newest offset *b*: up to *b* both
 //! have the same publications. A position of the old epoch up to *b* is good; one above *b* has
-//! seen what no longer exists, and recovers nothing. In a cluster of servers, whose majority keeps
+//! seen what no longer exists, and recovers nothing. So it is with the eight newest epochs before:
+//! offsets rise from each to the next. In a cluster of servers, whose majority keeps
 //! what it has acknowledged, one name stands for all of them; a node whose subscribers have seen
 //! more than the newest message says begins another epoch there too.
 //!

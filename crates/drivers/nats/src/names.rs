@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use aws_lc_rs::digest::{SHA256, digest};
 use throng_broker::Namespaces;
 use throng_remote::RemoteOptions;
 use throng_types::ChannelName;
@@ -25,14 +26,10 @@ pub(crate) fn token(name: &str) -> String {
     if token.is_empty() {
         token.push('=');
     } else if token.len() > TOKEN_MAX {
-        let hash = |seed: u64| {
-            let bytes = name.bytes().fold(seed, |hash, byte| {
-                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-            });
-            throng_types::Rng::new(bytes).next_u64()
-        };
-        let (a, b) = (hash(0xcbf2_9ce4_8422_2325), hash(0x9e37_79b9_7f4a_7c15));
-        token = format!("=={a:016x}{b:016x}");
+        token = "==".to_owned();
+        for byte in digest(&SHA256, name.as_bytes()).as_ref() {
+            let _ = write!(token, "{byte:02x}");
+        }
     }
     token
 }
@@ -185,11 +182,10 @@ mod tests {
         ] {
             assert_eq!(token(name), expected);
         }
-        let long = token(&"x".repeat(1000));
-        assert!(
-            long.len() < 40 && long != token(&"x".repeat(1001)),
-            "{long}"
-        );
+        assert_eq!(token(&"x".repeat(700)).len(), 700);
+        // SHA-256 of a thousand times `x`.
+        let hash = "44f8354494a5ba03ba1792a8d3e9c534c47a9181980fde7a3f44b06ef2ae7c7f";
+        assert_eq!(token(&"x".repeat(1000)), format!("=={hash}"));
     }
 
     #[test]

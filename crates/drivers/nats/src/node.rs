@@ -79,6 +79,16 @@ pub(crate) struct Node {
     /// Channels to be subscribed to again. Bound: one a channel.
     pub(crate) again: VecDeque<ChannelName>,
     pub(crate) rows: Rows,
+    /// Subjects of rows that are being removed. Bound: the requests without an answer.
+    pub(crate) leaving: BTreeSet<String>,
+    /// When own rows are compared with what NATS lists.
+    pub(crate) compare_at_ms: Option<u64>,
+    /// The name before this one.
+    pub(crate) formerly: Option<String>,
+    /// When a lost connection was replaced.
+    pub(crate) back_at_ms: Option<u64>,
+    /// There was a connection.
+    pub(crate) was_up: bool,
     pub(crate) questions: Questions,
     /// What this node is called, once it is told.
     pub(crate) name: Option<Box<str>>,
@@ -140,6 +150,11 @@ impl Node {
             waiting: VecDeque::new(),
             again: VecDeque::new(),
             rows: Rows::default(),
+            leaving: BTreeSet::new(),
+            compare_at_ms: None,
+            formerly: None,
+            back_at_ms: None,
+            was_up: false,
             questions: Questions::default(),
             name: None,
             asks: BTreeMap::new(),

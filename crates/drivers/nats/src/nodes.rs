@@ -29,7 +29,8 @@ impl Node {
     /// Takes a new name if others may have taken this node for dead.
     pub(crate) fn rename_if_dead(&mut self) {
         if self.may_be_dead() {
-            self.incarnation = format!("{:016x}", self.desk.rng.next_u64());
+            let name = format!("{:016x}", self.desk.rng.next_u64());
+            self.formerly = Some(std::mem::replace(&mut self.incarnation, name));
             self.renamed = true;
         }
     }
@@ -95,7 +96,11 @@ impl Node {
             .filter_map(|it| self.names.last("lease", it));
         let others = names.filter(|name| *name != self.incarnation);
         let live: BTreeSet<String> = others.map(str::to_owned).collect();
-        if let Some(rostered) = rostered {
+        // NATS may have lost all leases with its memory: the others have time to come back, too.
+        let is_early = self
+            .back_at_ms
+            .is_some_and(|at_ms| self.desk.now_ms < at_ms + LEASE_MS);
+        if let Some(rostered) = rostered.filter(|_| !is_early) {
             let dead = rostered.difference(&live);
             self.dead = dead
                 .filter(|it| **it != self.incarnation)
@@ -146,21 +151,24 @@ impl Node {
         let stream = self.names.stream("members");
         for subject in subjects.iter().take(STEP) {
             let name = format!("{stream}.{subject}");
-            self.api(Flight::Orphan, "DIRECT.GET", &name, "");
+            self.api(Flight::Orphan(subject.clone()), "DIRECT.GET", &name, "");
         }
         // The rest with the next look.
         self.due.sweep_ms = self.due.sweep_ms.min(self.desk.now_ms + 500);
     }
 
-    /// One of them.
-    pub(crate) fn orphan(&mut self, message: &Message) {
+    /// One of them, or a row of this node's own of somebody who has left.
+    pub(crate) fn orphan(&mut self, subject: String, message: &Message) {
         if message.status.is_some() {
             return;
         }
-        let Some((channel, presence)) = read_body(&message.payload) else {
-            return self.delete_member(Flight::Nothing, message.seq);
+        let flight = match read_body(&message.payload) {
+            // It has come again meanwhile.
+            Some((channel, presence)) if self.lists(&channel, &presence, &subject) => return,
+            Some((channel, presence)) => Flight::OrphanGone(presence, channel),
+            None => Flight::Nothing,
         };
-        self.delete_member(Flight::OrphanGone(presence, channel), message.seq);
+        self.remove_member(flight, &subject);
     }
 
     /// Whether this node has removed it, and so tells of it.
@@ -170,9 +178,10 @@ impl Node {
         channel: &throng_types::ChannelName,
         payload: &[u8],
     ) {
-        if api::done(payload).is_ok() && presence.is_announced {
+        if api::purged(payload).is_ok_and(|count| count > 0) && presence.is_announced {
             self.tell(channel, presence, Kind::Left);
         }
+        self.heal(channel, presence);
     }
 
     // ---- questions ----

@@ -2,7 +2,8 @@
 //!
 //! A member is a message in a stream of its own, whose subject says all but what was told about it:
 //! channel, node, user, client. It is stored before the subscribe is answered and deleted when it
-//! leaves. Whoever deletes it tells that somebody has left, so that this is told once.
+//! leaves. Whoever deletes it tells that somebody has left, so that this is told once. After every
+//! connection a node compares its own members with what is listed, and mends both ways.
 //!
 //! Rule for "full": rows are at most one for each subscription of this node.
 
@@ -18,17 +19,25 @@ use crate::link::Message;
 use crate::names::token;
 use crate::node::Node;
 use crate::record::{Item, Kind, Record};
-use crate::rows::{Gather, Row, body, read_body};
+use crate::rows::{Comparison, Gather, Member, Row, body, read_body};
 
 /// The most members of a channel that are counted: JetStream lists no more subjects at once.
 const SUBJECTS_MAX: usize = 100_000;
+/// Rows that one comparison mends; the rest with the next one.
+const MEND_MAX: usize = 500;
+/// Until the next one, in milliseconds.
+const MEND_MS: u64 = 2000;
 
 impl Node {
     pub(crate) fn member(&self, channel: &ChannelName, presence: &Presence) -> String {
+        self.member_as(&self.incarnation, channel, presence)
+    }
+
+    /// The same under a name of this node.
+    fn member_as(&self, node: &str, channel: &ChannelName, presence: &Presence) -> String {
         let who = &presence.who;
         let who = format!("{}.{}", token(&who.user), token(&who.client));
-        self.names
-            .member(&token(channel.as_str()), &self.incarnation, &who)
+        self.names.member(&token(channel.as_str()), node, &who)
     }
 
     /// Lists somebody who comes with a subscribe, which goes on when that is done.
@@ -40,7 +49,7 @@ impl Node {
         self.rows.entry(key).or_default().push(Row {
             presence: presence.clone(),
             serial: wanted.serial,
-            seq: None,
+            is_stored: false,
             is_in: false,
             is_gone: false,
         });
@@ -75,9 +84,9 @@ impl Node {
     /// NATS has said whether somebody is listed.
     pub(crate) fn listed(&mut self, wanted: Wanted, payload: &[u8]) {
         match api::stored(payload) {
-            Ok(seq) => {
+            Ok(_) => {
                 if let Some(row) = self.row(&wanted) {
-                    row.seq = Some(seq);
+                    row.is_stored = true;
                 }
                 self.look_for(wanted);
             }
@@ -105,10 +114,8 @@ impl Node {
 
     /// A subscribe was refused: nobody has come.
     pub(crate) fn has_not_come(&mut self, wanted: &Wanted) {
-        if let Some(row) = self.take_row(wanted)
-            && let Some(seq) = row.seq
-        {
-            self.delete_member(Flight::Nothing, seq);
+        if let Some(row) = self.take_row(wanted).filter(|row| row.is_stored) {
+            self.unlist(&wanted.channel, &row.presence);
         }
     }
 
@@ -158,22 +165,67 @@ impl Node {
         }
     }
 
+    /// Without a connection it stays listed, and is found when rows are compared on the next one.
     fn leave_row(&mut self, channel: &ChannelName, row: &Row) {
         if self.link.is_none() {
             return;
         }
-        if let Some(seq) = row.seq {
-            self.delete_member(Flight::Nothing, seq);
+        if row.presence.is_listed {
+            self.unlist(channel, &row.presence);
         }
         if row.presence.is_announced {
             self.tell(channel, &row.presence, Kind::Left);
         }
     }
 
-    pub(crate) fn delete_member(&mut self, flight: Flight, seq: u64) {
+    /// Whether somebody of this node is, or is about to be, listed by that subject.
+    pub(crate) fn lists(&self, channel: &ChannelName, presence: &Presence, subject: &str) -> bool {
+        let key = (channel.clone(), presence.who.client.clone());
+        let mut rows = self.rows.get(&key).into_iter().flatten();
+        rows.any(|row| row.presence.is_listed && self.member(channel, &row.presence) == *subject)
+    }
+
+    /// Takes somebody who has left out of the list. Rows go by their names: numbers of messages are
+    /// used again by a server that comes back with an older copy.
+    pub(crate) fn unlist(&mut self, channel: &ChannelName, presence: &Presence) {
+        let subject = self.member(channel, presence);
+        if self.lists(channel, presence, &subject) {
+            return;
+        }
+        let flight = Flight::Unlisted(channel.clone(), presence.clone());
+        self.remove_member(flight, &subject);
+        self.leaving.insert(subject);
+    }
+
+    /// Whoever has left is not listed any more.
+    pub(crate) fn unlisted(&mut self, channel: &ChannelName, presence: &Presence, payload: &[u8]) {
+        let subject = self.member(channel, presence);
+        self.leaving.remove(&subject);
+        if let Err(error) = api::done(payload) {
+            tracing::warn!(error = error.text, "NATS still lists somebody who has left");
+            self.compare_at_ms = Some(self.desk.now_ms + MEND_MS);
+        }
+        self.heal(channel, presence);
+    }
+
+    /// A row was removed. NATS may do that behind what was asked later: if the same client has come
+    /// again meanwhile, it is stored once more.
+    pub(crate) fn heal(&mut self, channel: &ChannelName, presence: &Presence) {
+        let subject = self.member(channel, presence);
+        if self.lists(channel, presence, &subject) {
+            let client = presence.who.client.clone();
+            let rows = self.rows.get(&(channel.clone(), client.clone()));
+            let row = rows.and_then(|rows| rows.iter().find(|row| row.presence.is_listed));
+            if let Some(serial) = row.map(|row| row.serial) {
+                self.store_again((channel.clone(), client, serial), None);
+            }
+        }
+    }
+
+    pub(crate) fn remove_member(&mut self, flight: Flight, subject: &str) {
         let stream = self.names.stream("members");
-        let body = format!("{{\"seq\":{seq},\"no_erase\":true}}");
-        self.api(flight, "STREAM.MSG.DELETE", &stream, &body);
+        let body = format!("{{\"filter\":\"{subject}\"}}");
+        self.api(flight, "STREAM.PURGE", &stream, &body);
     }
 
     /// Tells a channel's subscribers that somebody has come or gone.
@@ -195,48 +247,139 @@ impl Node {
     /// This node was without its lease for so long that others may have removed its rows: they are
     /// stored again, under its name of now.
     pub(crate) fn come_again(&mut self) {
-        let rows = self.rows.iter().flat_map(|((channel, client), rows)| {
-            let listed = rows
-                .iter()
-                .filter(|row| row.presence.is_listed && row.is_in);
-            let row = |row: &Row| {
-                (
-                    channel.clone(),
-                    client.clone(),
-                    row.serial,
-                    row.presence.clone(),
-                )
-            };
-            listed.map(row).collect::<Vec<_>>()
-        });
-        for (channel, client, serial, presence) in rows.collect::<Vec<_>>() {
-            let subject = self.member(&channel, &presence);
-            let body = body(&channel, &presence);
-            let flight = Flight::RowAgain(channel, client, serial);
-            self.ask(flight, &subject, &[], &body);
+        let mut members = Vec::new();
+        for ((channel, client), rows) in &mut self.rows {
+            for row in rows {
+                row.is_stored = false;
+                if row.presence.is_listed && row.is_in {
+                    members.push((channel.clone(), client.clone(), row.serial));
+                }
+            }
+        }
+        let formerly = self.formerly.take();
+        for member in members {
+            let who = self.rows_of(&member).map(|row| row.presence.clone());
+            let old = who.zip(formerly.as_ref());
+            let old = old.map(|(who, name)| self.member_as(name, &member.0, &who));
+            self.store_again(member, old);
         }
     }
 
-    /// A row is stored under the new name: the old one goes.
-    pub(crate) fn listed_again(
-        &mut self,
-        channel: ChannelName,
-        client: Box<str>,
-        serial: u64,
-        payload: &[u8],
-    ) {
-        let Ok(seq) = api::stored(payload) else {
+    fn rows_of(&mut self, (channel, client, serial): &Member) -> Option<&mut Row> {
+        let rows = self.rows.get_mut(&(channel.clone(), client.clone()))?;
+        rows.iter_mut().find(|row| row.serial == *serial)
+    }
+
+    /// Stores somebody who is here once more.
+    fn store_again(&mut self, member: Member, old: Option<String>) {
+        let Some(presence) = self.rows_of(&member).map(|row| row.presence.clone()) else {
             return;
         };
-        let key = (channel.clone(), client.clone());
-        let rows = self.rows.get_mut(&key);
-        let row = rows.and_then(|rows| rows.iter_mut().find(|row| row.serial == serial));
-        let Some(row) = row else {
-            // It has left meanwhile.
-            return self.delete_member(Flight::Nothing, seq);
+        let (subject, body) = (
+            self.member(&member.0, &presence),
+            body(&member.0, &presence),
+        );
+        self.ask(Flight::RowAgain(member, old), &subject, &[], &body);
+    }
+
+    /// A row is stored once more. If that was under a new name, the old one goes.
+    pub(crate) fn listed_again(&mut self, member: Member, old: Option<String>, payload: &[u8]) {
+        if api::stored(payload).is_err() {
+            self.compare_at_ms = Some(self.desk.now_ms + MEND_MS);
+            return;
+        }
+        let Some(row) = self.rows_of(&member) else {
+            // It has left meanwhile: what is listed is found.
+            self.compare_at_ms = Some(self.desk.now_ms);
+            return;
         };
-        if let Some(before) = row.seq.replace(seq) {
-            self.delete_member(Flight::RowMoved(channel, client), before);
+        row.is_stored = true;
+        if let Some(old) = old {
+            self.remove_member(Flight::RowMoved(member.0, member.1), &old);
+        }
+    }
+
+    /// Compares this node's members with what NATS lists of them, if that is due: after each
+    /// connection, and where a row could not be stored or removed.
+    pub(crate) fn compare_rows(&mut self) {
+        if self
+            .compare_at_ms
+            .is_none_or(|at_ms| at_ms > self.desk.now_ms)
+        {
+            return;
+        }
+        self.compare_at_ms = None;
+        let rows = self.rows.iter().flat_map(|((channel, client), rows)| {
+            let stored = rows.iter().filter(|row| row.is_stored && row.is_in);
+            stored.map(|row| (channel.clone(), client.clone(), row.serial))
+        });
+        let comparison = Comparison {
+            stored: rows.collect(),
+            listed: BTreeSet::new(),
+        };
+        self.ask_own_rows(comparison);
+    }
+
+    fn ask_own_rows(&mut self, comparison: Comparison) {
+        let filter = self.names.member("*", &self.incarnation, ">");
+        let offset = comparison.listed.len();
+        let body = format!("{{\"subjects_filter\":\"{filter}\",\"offset\":{offset}}}");
+        let stream = self.names.stream("members");
+        self.api(Flight::OwnRows(comparison), "STREAM.INFO", &stream, &body);
+    }
+
+    /// The subjects of this node's own members are here, or a page of them: who is listed and not
+    /// here goes, and who is here and not listed is stored again.
+    pub(crate) fn own_rows(&mut self, mut comparison: Comparison, payload: &[u8]) {
+        let Some((subjects, total)) = api::subjects(payload) else {
+            self.compare_at_ms = Some(self.desk.now_ms + MEND_MS);
+            return;
+        };
+        let before = comparison.listed.len();
+        comparison.listed.extend(subjects);
+        if comparison.listed.len() < total && comparison.listed.len() > before {
+            return self.ask_own_rows(comparison);
+        }
+        let Comparison { stored, mut listed } = comparison;
+        let mut missing = Vec::new();
+        for member in stored {
+            let presence = self.rows_of(&member).map(|row| row.presence.clone());
+            if let Some(presence) = presence
+                && !listed.contains(&self.member(&member.0, &presence))
+            {
+                missing.push((member, presence));
+            }
+        }
+        for ((channel, _), rows) in &self.rows {
+            for row in rows {
+                listed.remove(&self.member(channel, &row.presence));
+            }
+        }
+        let gone: Vec<String> = listed.difference(&self.leaving).cloned().collect();
+        if gone.is_empty() && missing.is_empty() {
+            return;
+        }
+        let (too_many, too_few) = (gone.len(), missing.len());
+        tracing::warn!(
+            too_many,
+            too_few,
+            "NATS listed other members of this node: mended"
+        );
+        let stream = self.names.stream("members");
+        for subject in gone.into_iter().take(MEND_MAX) {
+            let name = format!("{stream}.{subject}");
+            self.api(Flight::Orphan(subject), "DIRECT.GET", &name, "");
+        }
+        for (member, presence) in missing.into_iter().take(MEND_MAX) {
+            let channel = member.0.clone();
+            self.store_again(member, None);
+            // Another node may have told that they left.
+            if presence.is_announced {
+                self.tell(&channel, &presence, Kind::Joined);
+            }
+        }
+        if too_many.max(too_few) > MEND_MAX {
+            self.compare_at_ms = Some(self.desk.now_ms + MEND_MS);
         }
     }
 
@@ -245,7 +388,7 @@ impl Node {
         let key = (channel.clone(), client);
         let row = self.rows.get(&key).and_then(|rows| rows.first());
         let presence = row.map(|row| row.presence.clone());
-        if api::done(payload).is_err()
+        if !api::purged(payload).is_ok_and(|count| count > 0)
             && let Some(presence) = presence.filter(|presence| presence.is_announced)
         {
             self.tell(&channel, &presence, Kind::Joined);

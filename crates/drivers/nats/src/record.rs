@@ -11,6 +11,8 @@ use throng_types::{ChannelName, Epoch, Position, Publication, Told};
 
 /// Messages before it whose sequences a message knows.
 pub(crate) const BEFORE_MAX: usize = 16;
+/// Epochs before it that a stream knows.
+pub(crate) const FORMERS_MAX: usize = 8;
 /// Items that one message may have.
 pub(crate) const ITEMS_MAX: usize = 256;
 
@@ -21,8 +23,9 @@ pub(crate) struct State {
     pub(crate) offset: u64,
     /// Which server process stored it; see the head of the crate.
     pub(crate) server: u64,
-    /// The epoch before, and the offset up to which both have the same publications.
-    pub(crate) former: Option<Position>,
+    /// The epochs before, newest first, and up to which offset each has the same publications.
+    /// Bound: [`FORMERS_MAX`].
+    pub(crate) formers: Vec<Position>,
     /// When the message was made, never before that of the one before it, in Unix milliseconds.
     pub(crate) time_ms: u64,
     /// Publications up to this offset are forgotten.
@@ -127,12 +130,24 @@ impl Record {
             put(&mut out, state.offset);
             out.extend_from_slice(&state.server.to_be_bytes());
             put(&mut out, state.forgotten);
-            let there = u64::from(state.former.is_some());
-            put(&mut out, there | u64::from(state.version.is_some()) << 1);
-            if let Some(former) = state.former {
+            let (newest, older) = match state.formers.split_first() {
+                Some((newest, older)) => (Some(newest), older),
+                None => (None, &[][..]),
+            };
+            let bits = [newest.is_some(), state.version.is_some(), !older.is_empty()];
+            let there = bits.iter().enumerate();
+            put(
+                &mut out,
+                there.fold(0, |sum, (n, is_there)| sum | u64::from(*is_there) << n),
+            );
+            let count = (!older.is_empty()).then_some(older.len() as u64);
+            let put_former = |out: &mut Vec<u8>, former: &Position| {
                 out.extend_from_slice(&former.epoch.0.to_be_bytes());
-                put(&mut out, former.offset);
-            }
+                put(out, former.offset);
+            };
+            newest.into_iter().for_each(|it| put_former(&mut out, it));
+            count.into_iter().for_each(|count| put(&mut out, count));
+            older.iter().for_each(|it| put_former(&mut out, it));
             if let Some((number, epoch)) = &state.version {
                 put(&mut out, *number);
                 put_bytes(&mut out, epoch.as_bytes());
@@ -244,12 +259,24 @@ fn state(rest: &mut Rest<'_>, time_ms: u64) -> Option<State> {
     let server = rest.fixed()?;
     let forgotten = rest.number()?;
     let there = rest.number()?;
-    let mut former = None;
-    if there & 1 != 0 {
-        former = Some(Position {
+    let former = |rest: &mut Rest<'_>| {
+        Some(Position {
             epoch: Epoch(rest.fixed()?),
             offset: rest.number()?,
-        });
+        })
+    };
+    let mut formers = Vec::new();
+    if there & 1 != 0 {
+        formers.push(former(rest)?);
+    }
+    if there & 4 != 0 {
+        let count = usize::try_from(rest.number()?).ok()?;
+        if formers.len() + count > FORMERS_MAX {
+            return None;
+        }
+        for _ in 0..count {
+            formers.push(former(rest)?);
+        }
     }
     let mut version = None;
     if there & 2 != 0 {
@@ -272,7 +299,7 @@ fn state(rest: &mut Rest<'_>, time_ms: u64) -> Option<State> {
         epoch,
         offset,
         server,
-        former,
+        formers,
         time_ms,
         forgotten,
         version,
@@ -296,16 +323,16 @@ mod tests {
         out.into()
     }
 
-    fn record(has_state: bool, has_more: bool) -> Record {
-        let former = Position {
-            epoch: Epoch(7),
-            offset: 300,
+    fn record(has_state: bool, has_more: bool, formers: usize) -> Record {
+        let former = |n: usize| Position {
+            epoch: Epoch(7 + n as u64),
+            offset: 300 - n as u64,
         };
         let state = State {
             epoch: Epoch(u64::MAX / 3),
             offset: 1000,
             server: 5,
-            former: has_more.then_some(former),
+            formers: (0..formers).map(former).collect(),
             time_ms: 1_700_000_000_000,
             forgotten: 2,
             version: has_more.then(|| (9, "v".into())),
@@ -332,8 +359,14 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        for (has_state, has_more) in [(false, false), (true, false), (true, true)] {
-            let record = record(has_state, has_more);
+        for (has_state, has_more, formers) in [
+            (false, false, 0),
+            (true, false, 0),
+            (true, true, 0),
+            (true, true, 1),
+            (true, false, FORMERS_MAX),
+        ] {
+            let record = record(has_state, has_more, formers);
             let bytes = record.encode();
             assert_eq!(Record::decode(&bytes).as_ref(), Some(&record));
             for end in 0..bytes.len() {
@@ -353,6 +386,8 @@ mod tests {
 
     #[test]
     fn other_forms_are_not_read() {
+        let many = record(true, true, FORMERS_MAX + 1).encode();
+        assert_eq!(Record::decode(&many), None);
         for wrong in [
             &b""[..],
             b"2",

@@ -1,6 +1,6 @@
 //! Members of this node, as they are here and as bytes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use throng_broker::{Presence, Present, Ticket};
@@ -12,12 +12,24 @@ pub(crate) struct Row {
     pub(crate) presence: Presence,
     /// Of the subscribe that it came with.
     pub(crate) serial: u64,
-    /// Where it is stored, if it is listed.
-    pub(crate) seq: Option<u64>,
+    /// NATS has said that it lists it, under this node's name of now.
+    pub(crate) is_stored: bool,
     /// Its subscribe was answered.
     pub(crate) is_in: bool,
     /// It leaves as soon as its subscribe is answered.
     pub(crate) is_gone: bool,
+}
+
+/// A member of this node, by channel, client and the number of its subscribe.
+pub(crate) type Member = (ChannelName, Box<str>, u64);
+
+/// Members of this node as NATS lists them, while they are compared with those that are here.
+#[derive(Debug)]
+pub(crate) struct Comparison {
+    /// They were stored before it was asked. Bound: the rows.
+    pub(crate) stored: Vec<Member>,
+    /// Subjects so far. Bound: what NATS lists.
+    pub(crate) listed: BTreeSet<String>,
 }
 
 /// Rows by channel and client, in the order in which they came. Bound: the subscriptions.

@@ -26,11 +26,10 @@ impl Query {
     /// Whether what follows the position is what follows it in this epoch.
     fn is_known(&self, state: &State) -> bool {
         self.since.is_none_or(|since| {
-            since.epoch == Position::START.epoch
-                || since.epoch == state.epoch
-                || state.former.is_some_and(|former| {
-                    former.epoch == since.epoch && since.offset <= former.offset
-                })
+            since.epoch == Position::START.epoch || since.epoch == state.epoch || {
+                state.formers.iter()
+            }
+            .any(|former| former.epoch == since.epoch && since.offset <= former.offset)
         })
     }
 

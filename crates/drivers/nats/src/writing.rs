@@ -168,7 +168,7 @@ impl Node {
     fn compare_with_seen(&mut self, channel: &ChannelName, state: &State) {
         let agent = self.channels.get(channel);
         let seen = agent.and_then(|agent| agent.channel.top);
-        let is_behind = { seen.zip(state.former) }.is_some_and(|(seen, former)| {
+        let is_behind = { seen.zip(state.formers.first()) }.is_some_and(|(seen, former)| {
             seen.epoch == former.epoch && seen.offset > former.offset
         });
         if is_behind && self.link.is_some_and(|link| link.is_clustered) {

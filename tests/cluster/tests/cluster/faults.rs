@@ -208,3 +208,28 @@ pub(crate) fn the_network_between_a_node_and_the_broker_is_slow(kind: Kind) {
         assert_eq!(client.left("subscribing"), 0, "the gap was filled");
     }
 }
+
+/// The broker begins anew several times while a client is away, each time with all that it had.
+pub(crate) fn a_client_that_was_away_for_several_restarts_is_whole(kind: Kind) {
+    const RESTARTS: u64 = 8;
+    let mut broker = Broker::durable(kind);
+    let node = node(kind, broker.address());
+    let proxy = Proxy::new(node.clients());
+    let client = subscriber(proxy.address(), "kept:a");
+    let mut publisher = Publisher::new("kept:a");
+    publisher.publish(&[&node], 1);
+    publisher.heard_by(&client, 0);
+    proxy.cut();
+    client.event("connecting", &json!({}));
+    for _ in 0..RESTARTS {
+        broker.go_away();
+        up(&node, false);
+        broker.come_back();
+        up(&node, true);
+        publisher.publish(&[&node], 1);
+    }
+    proxy.mend();
+    let back = client.event("subscribed", &json!({}));
+    assert_eq!(back["recovered"], true, "{back}");
+    publisher.heard_by(&client, 1);
+}

@@ -4,7 +4,7 @@ use serde_json::json;
 use throng_testkit::{Server, Signal, until};
 
 use crate::broker::{Broker, Kind};
-use crate::nodes::{node, subscriber};
+use crate::nodes::{node, subscriber, up};
 
 fn clients(node: &Server) -> usize {
     let answer = node.call("presence", &json!({ "channel": "room:a" }));
@@ -48,4 +48,55 @@ pub(crate) fn members_of_all_nodes_are_listed_and_those_of_a_dead_node_are_not(k
             (clients(node) == 1 && stats(node) == 1).then_some(())
         });
     }
+}
+
+/// Waits until all nodes list so many.
+#[track_caller]
+fn list(nodes: &[&Server], count: usize) {
+    for node in nodes {
+        until("the members that are there", || {
+            (clients(node) == count && stats(node) == count as u64).then_some(())
+        });
+    }
+}
+
+/// Members that leave while a node has no broker are not listed when it is back.
+pub(crate) fn members_are_right_after_the_broker_was_away(kind: Kind) {
+    let mut broker = Broker::durable(kind);
+    let nodes = [(); 2].map(|()| node(kind, broker.address()));
+    let mut members = [(); 3].map(|()| subscriber(nodes[0].clients(), "room:a"));
+    let stays = subscriber(nodes[1].clients(), "room:a");
+    list(&nodes.each_ref(), 4);
+    broker.go_away();
+    nodes.iter().for_each(|node| up(node, false));
+    for member in &mut members[1..] {
+        member.order("unsubscribe", &json!({ "channel": "room:a" }));
+        member.event("unsubscribed", &json!({}));
+    }
+    broker.come_back();
+    nodes.iter().for_each(|node| up(node, true));
+    list(&nodes.each_ref(), 2);
+    drop(stays);
+    list(&nodes.each_ref(), 1);
+}
+
+/// The broker comes back with an older copy, which lists who has left, and not who has come.
+pub(crate) fn members_are_right_after_an_older_copy(kind: Kind) {
+    let mut broker = Broker::durable(kind);
+    let nodes = [(); 2].map(|()| node(kind, broker.address()));
+    let mut before = [(); 3].map(|()| subscriber(nodes[0].clients(), "room:a"));
+    list(&nodes.each_ref(), 3);
+    broker.save();
+    let mut after = [(); 3].map(|()| subscriber(nodes[0].clients(), "room:a"));
+    for member in &mut before[1..] {
+        member.order("unsubscribe", &json!({ "channel": "room:a" }));
+    }
+    list(&nodes.each_ref(), 4);
+    broker.go_away();
+    nodes.iter().for_each(|node| up(node, false));
+    broker.come_back();
+    nodes.iter().for_each(|node| up(node, true));
+    list(&nodes.each_ref(), 4);
+    after[0].order("unsubscribe", &json!({ "channel": "room:a" }));
+    list(&nodes.each_ref(), 3);
 }

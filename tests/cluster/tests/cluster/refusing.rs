@@ -1,10 +1,10 @@
 //! A Redis that answers and refuses writes: full, or without enough replicas.
 
 use serde_json::{Value, json};
-use throng_testkit::{Proxy, RedisServer, Server, until};
+use throng_testkit::{RedisServer, Server, until};
 
 use crate::broker::Kind;
-use crate::nodes::{Publisher, node, subscriber, up};
+use crate::nodes::{node, subscriber, up};
 
 /// Full, and without a replica: how to bring each about, and how to end it.
 const REFUSALS: [[&str; 2]; 2] = [
@@ -139,30 +139,4 @@ fn members_are_right_when_writes_are_taken_again() {
         assert_eq!(members, Some(3), "{answer}");
     }
     drop((stays, came));
-}
-
-/// Redis begins anew several times while a client is away, each time with all that it had.
-#[test]
-fn a_client_that_was_away_for_several_restarts_is_whole() {
-    const RESTARTS: u64 = 8;
-    let mut redis = RedisServer::durable();
-    let node = node(Kind::Redis, redis.address());
-    let proxy = Proxy::new(node.clients());
-    let client = subscriber(proxy.address(), "kept:a");
-    let mut publisher = Publisher::new("kept:a");
-    publisher.publish(&[&node], 1);
-    publisher.heard_by(&client, 0);
-    proxy.cut();
-    client.event("connecting", &json!({}));
-    for _ in 0..RESTARTS {
-        redis.go_away();
-        up(&node, false);
-        redis.come_back();
-        up(&node, true);
-        publisher.publish(&[&node], 1);
-    }
-    proxy.mend();
-    let back = client.event("subscribed", &json!({}));
-    assert_eq!(back["recovered"], true, "{back}");
-    publisher.heard_by(&client, 1);
 }
