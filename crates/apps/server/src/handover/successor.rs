@@ -137,9 +137,22 @@ impl Successor {
                 self.patience.as_secs()
             ))),
             Ok(Err(why)) => Err(HandOverError::Refused(why)),
-            Err((error, ended)) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            // One that ends before it has read what it was told resets the connection.
+            Err((error, ended))
+                if error.kind() == io::ErrorKind::UnexpectedEof || !ended.is_empty() =>
+            {
                 Err(HandOverError::Silent(format!(
                     "the new process ended{ended} instead of {step}; what it said is above"
+                )))
+            }
+            Err((error, _))
+                if !matches!(
+                    error.kind(),
+                    io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock
+                ) =>
+            {
+                Err(HandOverError::Silent(format!(
+                    "the new process cannot be heard {step} and was ended: {error}"
                 )))
             }
             Err(_) => Err(HandOverError::Silent(format!(
