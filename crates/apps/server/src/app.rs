@@ -202,8 +202,10 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
             self.step_drain(conns, now);
         }
         let mut more = false;
-        if self.parts.nodes.is_some() {
+        if self.parts.nodes.is_some() || self.parts.is_stored {
             more = self.with_hub(conns, |hub, outlet| hub.poll(now, outlet));
+        }
+        if self.parts.nodes.is_some() {
             self.hear_nodes(conns, now);
         }
         self.carry_out(conns, now);
@@ -211,7 +213,10 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
             more |= self.parts.hub.write_down(now);
         }
         if now.mono >= self.housekeeping_at {
-            more |= self.housekeeping(conns, now);
+            self.housekeeping(conns, now);
+        }
+        if self.is_expiring {
+            more |= self.expire(conns, now);
         }
         more |= self.with_list(conns, now, |list, host| list.turn(VISITS_PER_TURN, host));
         self.carry_out(conns, now);

@@ -121,6 +121,8 @@ pub struct ShardApp<L: GatewayList> {
     /// As of the last turn.
     pub(crate) now: Now,
     pub(crate) housekeeping_at: Millis,
+    /// More has expired than the last turn forgot.
+    pub(crate) is_expiring: bool,
     /// The most connections since memory was last given back.
     peak: usize,
 }
@@ -144,6 +146,7 @@ impl<L: GatewayList> ShardApp<L> {
             clients: 0,
             now: Now::default(),
             housekeeping_at: Millis::default(),
+            is_expiring: false,
             peak: 0,
         }
     }
@@ -269,16 +272,17 @@ impl<L: GatewayList> ShardApp<L> {
         }
     }
 
-    /// Once a second. True if more history is due.
-    pub(crate) fn housekeeping<K: Kernel>(
-        &mut self,
-        conns: &mut Conns<L::Session, K>,
-        now: Now,
-    ) -> bool {
+    /// Forgets what has expired, some in each turn; true while there is more.
+    pub(crate) fn expire<K: Kernel>(&mut self, conns: &mut Conns<L::Session, K>, now: Now) -> bool {
+        let budget = EXPIRIES_PER_TURN;
+        self.is_expiring = self.with_hub(conns, |hub, outlet| hub.expire(now, budget, outlet));
+        self.is_expiring
+    }
+
+    /// Once a second.
+    pub(crate) fn housekeeping<K: Kernel>(&mut self, conns: &mut Conns<L::Session, K>, now: Now) {
         self.housekeeping_at = now.mono + HOUSEKEEPING_MS;
-        let more = self.with_hub(conns, |hub, outlet| {
-            hub.expire(now, EXPIRIES_PER_TURN, outlet)
-        });
+        self.is_expiring = true;
         self.give_memory_back(conns.len());
         self.write_suppressed();
         self.with_list(conns, now, |list, host| list.tick(host));
@@ -295,7 +299,6 @@ impl<L: GatewayList> ShardApp<L> {
         if let Some(command) = self.parts.ticker.tick(interest > 0, draining, now) {
             self.command(command, conns, now);
         }
-        more
     }
 
     /// After half of a crowd has left, small holes are all over the heap; the allocator keeps
