@@ -2,7 +2,7 @@
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,8 @@ use throng_broker::{Head, write_frame};
 const LETS_GO: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_millis(2);
 const SUFFIX: &str = ".history";
+/// The folder's bits for those who are neither its owner nor in its group.
+const OTHERS: u32 = 0o007;
 /// The lock is taken on this file, which has no content.
 const LOCK: &str = "lock";
 
@@ -21,6 +23,10 @@ const LOCK: &str = "lock";
 pub(crate) struct Folder {
     path: PathBuf,
     _lock: File,
+}
+
+fn not_a_file(name: &str) -> io::Error {
+    io::Error::other(format!("{name} is not a regular file"))
 }
 
 /// Why the folder is not ours.
@@ -37,6 +43,15 @@ impl Folder {
     pub(crate) fn take(path: &Path) -> Result<Self, FolderFault> {
         let lock = || {
             DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+            if std::fs::metadata(path)?.permissions().mode() & OTHERS != 0 {
+                let path = path.display();
+                tracing::warn!(%path, "the history's folder is open to all: chmod 700 closes it");
+            }
+            // To open a pipe would wait for its other end.
+            match std::fs::symlink_metadata(path.join(LOCK)) {
+                Ok(lock) if !lock.is_file() => return Err(not_a_file(LOCK)),
+                _ => {}
+            }
             let mut options = OpenOptions::new();
             options.create(true).truncate(false).write(true).mode(0o600);
             options.open(path.join(LOCK))
@@ -72,7 +87,11 @@ impl Folder {
             let number = name.to_str().and_then(|name| name.strip_suffix(SUFFIX));
             let number = number.filter(|number| number.len() == 16);
             if let Some(Ok(number)) = number.map(|number| u64::from_str_radix(number, 16)) {
-                all.push((number, entry.metadata()?.len()));
+                let metadata = entry.metadata()?;
+                if !metadata.is_file() {
+                    return Err(not_a_file(&entry.file_name().to_string_lossy()));
+                }
+                all.push((number, metadata.len()));
             }
         }
         all.sort_unstable();

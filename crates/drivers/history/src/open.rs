@@ -191,7 +191,12 @@ fn read(folder: &Folder, segments: &[(u64, u64)], replay: &mut Replay) -> Result
             Some(Err(HeadFault::Version(version))) => {
                 return Err(OpenError::Version { path, version });
             }
-            Some(Err(HeadFault::Damaged)) | None => is_whole = false,
+            Some(Err(HeadFault::Damaged)) | None => {
+                is_whole = false;
+                let bytes = content.len();
+                let path = path.display();
+                tracing::warn!(%path, bytes, "a segment has no beginning: nothing of it is read");
+            }
         }
         let torn = content.len() - frames.end();
         if torn > 0 {
