@@ -28,6 +28,7 @@ pub(crate) fn feeds_of(config: &Config) -> Result<Vec<Feed>, StartError> {
             channel: options.channel.clone(),
             data_bytes_max: config.limits.message_bytes_max as usize,
             batch_max: options.batch as usize,
+            is_on_disk: crate::history::folder(config).is_some(),
         }))
     };
     config.feeds.iter().map(feed).collect()

@@ -32,6 +32,12 @@ impl Kept {
     }
 }
 
+/// The folder of the history, if it is kept on disk here.
+pub(crate) fn folder(config: &Config) -> Option<&String> {
+    let path = config.history.path.as_ref();
+    path.filter(|_| config.broker.kind == BrokerKind::Memory)
+}
+
 /// The store before it is written, if one is configured. With a predecessor nothing is read: it
 /// hands over what there is, and lets go of the folder then.
 pub(crate) fn prepare(
@@ -40,8 +46,7 @@ pub(crate) fn prepare(
     counters: Arc<Counters>,
     has_predecessor: bool,
 ) -> Result<Option<Opened>, StartError> {
-    let path = config.history.path.as_ref();
-    let Some(path) = path.filter(|_| config.broker.kind == BrokerKind::Memory) else {
+    let Some(path) = folder(config) else {
         return Ok(None);
     };
     let options = Options {

@@ -9,10 +9,10 @@ use std::sync::mpsc::Sender;
 
 use throng_auth::{ApiKeys, KeyConfig, KeyError, KeySource, Verifier};
 use throng_broker::{
-    BackendId, ChannelOptions, LiveOptions, Namespaces, PresenceOptions, ProxySwitches, ReplyLimit,
-    Retention,
+    Acknowledge, BackendId, ChannelOptions, LiveOptions, Namespaces, PresenceOptions,
+    ProxySwitches, ReplyLimit, Retention,
 };
-use throng_config::{Config, DEFAULT_BACKEND, Proxy, RecoveryMode, SlowConsumer};
+use throng_config::{Config, DEFAULT_BACKEND, RecoveryMode, SlowConsumer};
 use throng_engine::ConnLimits;
 use throng_proxy::Block;
 use throng_session::{Guards, SessionLimits, WorkLimits};
@@ -139,14 +139,13 @@ fn work_limits(config: &Config) -> WorkLimits {
 }
 
 fn namespaces(config: &Config, closed: &[&'static str]) -> Namespaces {
-    let proxy = config.proxy.as_ref();
     let mut named: Vec<(Box<str>, ChannelOptions)> = config
         .namespaces
         .iter()
         .map(|namespace| {
             (
                 namespace.name.as_str().into(),
-                channel_options(&namespace.options, proxy),
+                channel_options(&namespace.options, config),
             )
         })
         .collect();
@@ -157,13 +156,12 @@ fn namespaces(config: &Config, closed: &[&'static str]) -> Namespaces {
         named.retain(|(known, _)| &**known != name);
         named.push((name.into(), ChannelOptions::default()));
     }
-    Namespaces::new(channel_options(&config.channel, proxy), named)
+    Namespaces::new(channel_options(&config.channel, config), named)
 }
 
-fn channel_options(
-    options: &throng_config::ChannelOptions,
-    proxy: Option<&Proxy>,
-) -> ChannelOptions {
+fn channel_options(options: &throng_config::ChannelOptions, config: &Config) -> ChannelOptions {
+    let proxy = config.proxy.as_ref();
+    let acknowledge = { options.history_acknowledge }.unwrap_or(config.history.acknowledge);
     let asked = |is_on: bool, name: &str| {
         let named = proxy.into_iter().flat_map(|proxy| &proxy.backends);
         let place = match name {
@@ -180,6 +178,11 @@ fn channel_options(
         retention: Retention {
             publications_max: options.history_size,
             ttl_ms: options.history_ttl_ms,
+        },
+        acknowledge: match acknowledge {
+            throng_config::Acknowledge::Memory => Acknowledge::Memory,
+            throng_config::Acknowledge::Written => Acknowledge::Written,
+            throng_config::Acknowledge::Synced => Acknowledge::Synced,
         },
         recovery: options.recovery,
         overflow: match options.slow_consumer {

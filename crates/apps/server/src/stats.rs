@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use throng_broker::Draft;
+use throng_broker::{Acknowledge, Draft};
 use throng_hub::{Command, ReplyTo};
 use throng_metrics::{Counter, Counters, Delta, Gauge, Histogram, Totals};
 use throng_sys::{clock, cpu, limits, memory};
@@ -145,6 +145,7 @@ impl Ticker {
             skip_history: true,
             idempotency_key: None,
             version: None,
+            acknowledge: Acknowledge::Memory,
         };
         // Nobody waits for the answer.
         let nobody = ReplyTo {

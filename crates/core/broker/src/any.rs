@@ -111,7 +111,7 @@ impl Broker for AnyBroker {
 
     fn poll(&mut self, hub: &mut impl Receiver) -> bool {
         let Some(remote) = &mut self.remote else {
-            return false;
+            return self.memory.poll(hub);
         };
         while let Some(reply) = remote.peek() {
             // Deliveries leave room in their turn, and what is behind them keeps its place.

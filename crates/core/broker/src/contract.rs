@@ -39,6 +39,19 @@ pub struct Version {
 
 throng_types::save_fields!(Version { number, epoch });
 
+/// How far a publication must have got before it is answered. Only where it is kept and there is
+/// a store: anywhere else it is answered at once. Subscribers may hear it before the answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Acknowledge {
+    /// It is in memory.
+    #[default]
+    Memory,
+    /// The kernel has it, so it survives the process.
+    Written,
+    /// The disk has it, so it survives the machine.
+    Synced,
+}
+
 /// A publication before it has a position.
 #[derive(Clone, Debug)]
 pub struct Draft {
@@ -58,6 +71,8 @@ pub struct Draft {
     /// A draft that is not newer than the newest of its channel is answered and not delivered. Only
     /// in channels that keep history.
     pub version: Option<Box<Version>>,
+    /// How far it must have got at least before it is answered, whatever its channel asks for.
+    pub acknowledge: Acknowledge,
 }
 
 impl Draft {
@@ -234,7 +249,8 @@ pub struct Published {
     pub shards: Option<u32>,
 }
 
-/// Why a request was not carried out. Nothing of it took effect, but for [`Refusal::Unknown`].
+/// Why a request was not carried out. Nothing of it took effect, but for [`Refusal::Unknown`] and
+/// [`Refusal::NotOnDisk`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// A queue on the way is full: try again in a moment.
@@ -258,6 +274,11 @@ pub enum Refusal {
     /// The connection to the broker broke before it answered: it may have published, or not. To
     /// repeat it with the same idempotency key is safe.
     Unknown,
+    /// History cannot be written to disk now, and is to be refused then: try again later.
+    NotWritten,
+    /// It was published, and the disk refused it before that was acknowledged. To repeat it with
+    /// the same idempotency key is safe.
+    NotOnDisk,
 }
 
 /// What a broker says to a hub.

@@ -21,8 +21,8 @@ pub use any::{AnyBroker, Remote};
 pub use broker::{Broker, Receiver};
 pub use channel_map::ChannelMap;
 pub use contract::{
-    Draft, HistoryPage, HistoryQuery, Presence, Present, Published, Recovery, Refusal, Reply,
-    Request, Subscribed, Ticket, Version,
+    Acknowledge, Draft, HistoryPage, HistoryQuery, Presence, Present, Published, Recovery, Refusal,
+    Reply, Request, Subscribed, Ticket, Version,
 };
 pub use memory::{
     BrokerStats, Budget, DELIVERIES_MAX, Mail, MemoryBroker, MemoryOptions, REQUESTS_MAX,
@@ -33,7 +33,7 @@ pub use options::{
     BackendId, ChannelOptions, LiveOptions, Namespaces, PresenceOptions, ProxySwitches, Retention,
 };
 pub use store::{
-    ANCESTORS_MAX, Begins, Frames, Head, HeadFault, Item, Lineage, Replay, Restored, Store,
-    VERSION, copy_is_due, write_frame,
+    ANCESTORS_MAX, Begins, Frames, Head, HeadFault, Item, Lineage, Reached, Replay, Restored,
+    Store, VERSION, copy_is_due, write_frame,
 };
 pub use throng_types::Overflow;

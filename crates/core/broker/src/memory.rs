@@ -8,11 +8,13 @@
 //!
 //! Invariants
 //! - A request about a channel that is at home here is answered before [`Broker::request`]
-//!   returns, without a way through any queue.
+//!   returns, without a way through any queue; but for publications whose answer waits for the
+//!   store ([`held`]). Those have gone out by then.
 //! - A publication is accepted only if each interested shard has room for it.
 
 mod ancestry;
 mod budget;
+mod held;
 mod home;
 mod journal;
 mod keys;
@@ -33,9 +35,10 @@ pub use outbox::{DELIVERIES_MAX, Mail, REQUESTS_MAX};
 pub use reply_limit::ReplyLimit;
 
 use crate::{
-    Broker, Draft, LiveOptions, Published, Receiver, Refusal, Reply, Request, Restored, Store,
-    Ticket,
+    Acknowledge, Broker, Draft, LiveOptions, Published, Receiver, Refusal, Reply, Request,
+    Restored, Store, Ticket,
 };
+use held::{HELD_MAX, Held, Holding};
 use home::Home;
 use outbox::Outbox;
 
@@ -43,6 +46,7 @@ use outbox::Outbox;
 pub struct MemoryBroker {
     shard: ShardId,
     home: Home,
+    held: Holding,
     outboxes: Vec<Outbox>,
 }
 
@@ -57,6 +61,7 @@ impl MemoryBroker {
         Self {
             shard,
             home: Home::new(options),
+            held: Holding::new(),
             outboxes: (0..shards).map(|_| Outbox::default()).collect(),
         }
     }
@@ -91,7 +96,7 @@ impl MemoryBroker {
             return Err((Refusal::UnknownChannel, draft));
         };
         if retention.keeps() && !draft.skip_history && self.home.refuses() {
-            return Err((Refusal::Unavailable, draft));
+            return Err((Refusal::NotWritten, draft));
         }
         let bytes = draft.cost_bytes();
         let interest = self.home.interest(&draft.channel);
@@ -122,6 +127,70 @@ impl MemoryBroker {
             position: accepted.position,
             shards: Some(shards),
         })
+    }
+
+    /// Publishes for a shard; nothing if the answer waits for the store.
+    fn publish_for(
+        &mut self,
+        from: ShardId,
+        (ticket, draft): (Ticket, Draft),
+        now: Now,
+        hub: &mut impl Receiver,
+    ) -> Option<(Ticket, Result<Published, Refusal>)> {
+        let level = self.home.acknowledge(&draft);
+        if level == Acknowledge::Memory {
+            let result = self.publish(draft, now, hub);
+            return Some((ticket, result.map_err(|(refusal, _)| refusal)));
+        }
+        if self.held.len() >= HELD_MAX || !self.home.has_place_for(&draft) {
+            return Some((ticket, Err(Refusal::Busy)));
+        }
+        let channel = draft.channel.clone();
+        match self.publish(draft, now, hub) {
+            Err((refusal, _)) => Some((ticket, Err(refusal))),
+            Ok(published) => {
+                let (record, inside) = self.home.written_by(&channel, level);
+                self.held.push_back(Held {
+                    to: from,
+                    ticket,
+                    published,
+                    level,
+                    record,
+                    inside,
+                });
+                None
+            }
+        }
+    }
+
+    /// Answers what the store has by now.
+    fn answer_held(&mut self, hub: &mut impl Receiver) {
+        let mut away: Vec<(ShardId, Vec<_>)> = Vec::new();
+        while let Some(held) = self.held.front_mut() {
+            if let Some(key) = held.inside {
+                if self.home.is_copied_inside(key) {
+                    break;
+                }
+                held.inside = None;
+                held.record = self.home.newest_record(held.level);
+            }
+            let Some(result) = held.result(self.home.reached()) else {
+                break;
+            };
+            let (to, ticket) = (held.to, held.ticket);
+            self.held.pop_front();
+            if to == self.shard {
+                hub.reply(Reply::Published { ticket, result });
+                continue;
+            }
+            match away.iter_mut().find(|(shard, _)| *shard == to) {
+                Some((_, results)) => results.push((ticket, result)),
+                None => away.push((to, vec![(ticket, result)])),
+            }
+        }
+        for (to, results) in away {
+            self.outboxes[to.index()].push(Mail::Published(results));
+        }
     }
 
     /// Carries out a request about a channel that is at home here.
@@ -166,11 +235,8 @@ impl MemoryBroker {
                 result: self.home.present(&channel, with_members),
             },
             Request::Publish { ticket, draft } => {
-                let result = self.publish(draft, now, hub);
-                Reply::Published {
-                    ticket,
-                    result: result.map_err(|(refusal, _)| refusal),
-                }
+                let (ticket, result) = self.publish_for(from, (ticket, draft), now, hub)?;
+                Reply::Published { ticket, result }
             }
             Request::Forget { ticket, channel } => Reply::History {
                 ticket,
@@ -290,12 +356,11 @@ impl Broker for MemoryBroker {
     fn mail(&mut self, from: ShardId, mail: Mail, now: Now, hub: &mut impl Receiver) {
         match mail {
             Mail::Publications(drafts) => {
-                let publish = |(ticket, draft)| {
-                    let result = self.publish(draft, now, hub);
-                    (ticket, result.map_err(|(refusal, _)| refusal))
-                };
-                let results = drafts.into_iter().map(publish).collect();
-                self.outboxes[from.index()].push(Mail::Published(results));
+                let publish = |draft| self.publish_for(from, draft, now, hub);
+                let results: Vec<_> = drafts.into_iter().filter_map(publish).collect();
+                if !results.is_empty() {
+                    self.outboxes[from.index()].push(Mail::Published(results));
+                }
             }
             Mail::Published(results) => {
                 for (ticket, result) in results {
@@ -311,6 +376,13 @@ impl Broker for MemoryBroker {
                 hub.reply(reply);
             }
         }
+    }
+
+    fn poll(&mut self, hub: &mut impl Receiver) -> bool {
+        if !self.held.is_empty() {
+            self.answer_held(hub);
+        }
+        false
     }
 
     fn interest(&self, channel: &ChannelName) -> u64 {

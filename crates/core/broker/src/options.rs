@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use throng_types::{ChannelName, Overflow};
 
-use crate::ReplyLimit;
+use crate::{Acknowledge, ReplyLimit};
 
 /// How much of a channel's past its home keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +28,8 @@ impl Retention {
 pub struct ChannelOptions {
     /// What the home keeps.
     pub retention: Retention,
+    /// How far a publication must have got before it is answered.
+    pub acknowledge: Acknowledge,
     /// Whether a client may resume from a position.
     pub recovery: bool,
     /// What a full connection queue does to deliveries.

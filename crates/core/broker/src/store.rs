@@ -4,8 +4,10 @@
 //! ([`Replay`]), and the rules below. Never: files, threads, the clock; `drivers/history` has them.
 //!
 //! What is written is one log of records, in the order in which each home made them. A record is
-//! appended after its publication has gone out, and nobody waits for the disk: so a crash loses
-//! the newest records. What is left of a home's records is what the home was at an earlier moment.
+//! appended after its publication has gone out, and no shard waits for the disk: so a crash loses
+//! the newest records. A publisher may wait for its answer until the record is there
+//! ([`crate::Acknowledge`]); subscribers do not. What is left of a home's records is what the home
+//! was at an earlier moment.
 //!
 //! Which positions hold after a start
 //! - Say that a stream stood at `(E, 120)` when the process died, and that the log has it up to
@@ -56,7 +58,7 @@ mod segment;
 pub use frame::{Frames, write_frame};
 pub use item::Item;
 pub(crate) use item::{write_base, write_count, write_forgotten, write_key, write_published};
-pub use journal::Store;
+pub use journal::{Reached, Store};
 pub(crate) use replay::{KeptKey, Loaded};
 pub use replay::{Replay, Restored};
 pub use segment::{ANCESTORS_MAX, Begins, Head, HeadFault, Lineage, VERSION, copy_is_due};

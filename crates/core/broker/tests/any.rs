@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver as Heard, Sender, channel};
 
 use throng_broker::{
-    AnyBroker, Broker, BrokerStats, Budget, ChannelOptions, Draft, HistoryQuery, LiveOptions, Mail,
-    MemoryBroker, MemoryOptions, Moving, Namespaces, Published, Receiver, Refusal, Remote, Reply,
-    ReplyLimit, Request, Retention, Subscribed, Ticket, home_of,
+    Acknowledge, AnyBroker, Broker, BrokerStats, Budget, ChannelOptions, Draft, HistoryQuery,
+    LiveOptions, Mail, MemoryBroker, MemoryOptions, Moving, Namespaces, Published, Receiver,
+    Refusal, Remote, Reply, ReplyLimit, Request, Retention, Subscribed, Ticket, home_of,
 };
 use throng_types::{
     ChannelName, Millis, Now, Parts, Payload, PayloadKind, Publication, Save as _, Saved, ShardId,
@@ -37,6 +37,7 @@ fn draft(channel: &str) -> Draft {
         skip_history: false,
         idempotency_key: None,
         version: None,
+        acknowledge: Acknowledge::Memory,
     }
 }
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use throng_broker::{
-    Broker, Budget, ChannelOptions, DELIVERIES_MAX, Draft, Mail, MemoryBroker, MemoryOptions,
-    Namespaces, Presence, REQUESTS_MAX, Receiver, Refusal, Reply, ReplyLimit, Request, Ticket,
-    home_of,
+    Acknowledge, Broker, Budget, ChannelOptions, DELIVERIES_MAX, Draft, Mail, MemoryBroker,
+    MemoryOptions, Namespaces, Presence, REQUESTS_MAX, Receiver, Refusal, Reply, ReplyLimit,
+    Request, Ticket, home_of,
 };
 use throng_types::{ChannelName, Now, Payload, PayloadKind, Publication, Publisher, ShardId, Told};
 
@@ -61,6 +61,7 @@ fn draft(bytes: usize) -> Draft {
         skip_history: false,
         idempotency_key: None,
         version: None,
+        acknowledge: Acknowledge::Memory,
     }
 }
 

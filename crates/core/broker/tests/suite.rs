@@ -1,6 +1,8 @@
 //! The broker in memory keeps the contract, also with late replies.
 
-use throng_broker::{Budget, Item, Lineage, MemoryBroker, MemoryOptions, Store};
+use throng_broker::{
+    Acknowledge, Budget, Item, Lineage, MemoryBroker, MemoryOptions, Reached, Store,
+};
 use throng_broker_suite::{Cluster, Late, Parts, Setup};
 use throng_types::{Now, ShardId};
 
@@ -27,6 +29,20 @@ struct Busy(u64);
 impl Store for Busy {
     fn append(&mut self, record: &[u8]) {
         assert!(Item::of_record(record).is_some());
+    }
+
+    fn takes(&mut self, _: usize) -> bool {
+        true
+    }
+
+    fn newest(&self) -> u64 {
+        0
+    }
+
+    fn hurry(&mut self, _: Acknowledge) {}
+
+    fn reached(&self) -> Reached {
+        Reached::default()
     }
 
     fn refuses(&self) -> bool {

@@ -27,7 +27,7 @@ pub use broker::{Broker, BrokerKind};
 pub use channel::{ChannelOptions, DeltaType, RecoveryMode, SlowConsumer};
 pub use dropins::{Appwrite, AppwriteProject, Grip, GripRoute};
 pub use feed::{Feed, FeedBegin, FeedKind};
-pub use history::{History, OnDiskFailure};
+pub use history::{Acknowledge, History, OnDiskFailure};
 pub use tls::{Tls, TlsRecords, TlsSite, TlsVersion};
 
 const SECOND: u64 = 1000;

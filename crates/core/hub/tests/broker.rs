@@ -1,13 +1,12 @@
-//! What a hub asks of its broker, and what it makes of the replies: a broker that does what the
-//! test says.
+//! What a hub asks of its broker, and what it makes of the replies: the broker is the test's own.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use throng_broker::{
-    Broker, BrokerStats, ChannelOptions, Draft, HistoryPage, HistoryQuery, LiveOptions, Namespaces,
-    Overflow, Published, Receiver, Recovery, Refusal, Reply, ReplyLimit, Request, Subscribed,
-    Ticket,
+    Acknowledge, Broker, BrokerStats, ChannelOptions, Draft, HistoryPage, HistoryQuery,
+    LiveOptions, Namespaces, Overflow, Published, Receiver, Recovery, Refusal, Reply, ReplyLimit,
+    Request, Subscribed, Ticket,
 };
 use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, HubOptions, ReplyTo, Sink};
 use throng_types::{
@@ -510,6 +509,7 @@ fn replies_find_who_asked() {
         skip_history: false,
         idempotency_key: None,
         version: None,
+        acknowledge: Acknowledge::Memory,
     };
     let publish = Command::Publish {
         reply_to: reply_to(2),
@@ -606,8 +606,7 @@ fn what_a_driver_has_left_is_taken() {
     assert_eq!(scene.deliveries(), [(1, vec![5], false)]);
     // What the broker knows and does is its own business.
     assert_eq!(scene.hub.interest(&name("a")), 6);
-    let later = Now { unix_ms: 1, ..NOW };
-    assert!(!scene.hub.write_down(NOW) && scene.hub.write_down(later));
+    assert!(!scene.hub.write_down(NOW) && scene.hub.write_down(Now { unix_ms: 1, ..NOW }));
 }
 
 /// Many publications are asked for together, and answered each with the token after the last one's.
@@ -622,6 +621,7 @@ fn publications_of_one_command_have_tokens_in_a_row() {
         skip_history: false,
         idempotency_key: None,
         version: None,
+        acknowledge: Acknowledge::Memory,
     };
     let reply_to = ReplyTo {
         conn: Scene::conn(1),

@@ -46,6 +46,7 @@ fn publish(hub: &mut Hub, tags: Option<&str>) {
         skip_history: false,
         idempotency_key: None,
         version: None,
+        acknowledge: throng_broker::Acknowledge::Memory,
     };
     hub.publish_here(draft, Now::default()).expect("room");
 }

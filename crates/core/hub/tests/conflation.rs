@@ -134,6 +134,7 @@ impl Stage {
             skip_history: false,
             idempotency_key: None,
             version: None,
+            acknowledge: throng_broker::Acknowledge::Memory,
         };
         self.hub.publish_here(draft, self.now).expect("room");
     }

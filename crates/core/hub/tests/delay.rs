@@ -2,7 +2,7 @@
 
 mod support;
 
-use throng_broker::{ChannelOptions, Draft};
+use throng_broker::{Acknowledge, ChannelOptions, Draft};
 use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, ReplyTo, Sink};
 use throng_types::{ChannelName, ConnId, Millis, Now, Payload, PayloadKind, Publication, ShardId};
 
@@ -76,6 +76,7 @@ impl Stage {
             skip_history: false,
             idempotency_key: None,
             version: None,
+            acknowledge: Acknowledge::Memory,
         };
         self.hub.publish_here(draft, self.now).expect("room");
     }

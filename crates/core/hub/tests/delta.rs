@@ -5,7 +5,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use throng_broker::{ChannelOptions, Draft, Recovery, Retention};
+use throng_broker::{Acknowledge, ChannelOptions, Draft, Recovery, Retention};
 use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, Patch, ReplyTo, Sink};
 use throng_types::{
     ChannelName, ConnId, Now, Payload, PayloadKind, Position, Publication, Rng, ShardId,
@@ -153,6 +153,7 @@ impl Stage {
             skip_history,
             idempotency_key: None,
             version: None,
+            acknowledge: Acknowledge::Memory,
         };
         self.hub.publish_here(draft, Now::default()).expect("room");
     }

@@ -5,7 +5,7 @@ mod support;
 
 use std::sync::Arc;
 
-use throng_broker::{ChannelOptions, Draft, Reply};
+use throng_broker::{Acknowledge, ChannelOptions, Draft, Reply};
 use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, Mail, ReplyTo, Sink};
 use throng_types::{ChannelName, ConnId, Now, Payload, PayloadKind, Publication, ShardId, Told};
 
@@ -81,6 +81,7 @@ fn publish(hub: &mut Hub, word: &str) {
         skip_history: false,
         idempotency_key: None,
         version: None,
+        acknowledge: Acknowledge::Memory,
     };
     hub.publish_here(draft, Now::default()).expect("room");
 }

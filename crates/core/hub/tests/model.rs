@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use throng_broker::{
-    Budget, ChannelOptions, Draft, MemoryBroker, MemoryOptions, Namespaces, Recovery, Refusal,
-    ReplyLimit, Retention,
+    Acknowledge, Budget, ChannelOptions, Draft, MemoryBroker, MemoryOptions, Namespaces, Recovery,
+    Refusal, ReplyLimit, Retention,
 };
 use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, HubOptions, Mail, ReplyTo, Sink};
 use throng_types::{
@@ -339,6 +339,7 @@ impl World {
             skip_history: false,
             idempotency_key: None,
             version: None,
+            acknowledge: Acknowledge::Memory,
         };
         let reply_to = ReplyTo {
             conn: ConnId::new(ShardId(shard as u8), 1 << 20, 0),

@@ -6,7 +6,7 @@ mod support;
 use std::sync::Arc;
 
 use throng_broker::{
-    ChannelOptions, Draft, Presence, PresenceOptions, Recovery, Refusal, Retention,
+    Acknowledge, ChannelOptions, Draft, Presence, PresenceOptions, Recovery, Refusal, Retention,
 };
 use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, Patch, ReplyTo, Sink};
 use throng_types::{
@@ -138,6 +138,7 @@ fn publish(hub: &mut Hub, channel: &str, text: &str) -> Option<Position> {
         skip_history: false,
         idempotency_key: None,
         version: None,
+        acknowledge: Acknowledge::Memory,
     };
     hub.publish_here(draft, NOW).expect("room").position
 }

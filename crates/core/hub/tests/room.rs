@@ -4,7 +4,7 @@ mod support;
 
 use std::sync::Arc;
 
-use throng_broker::{Draft, Refusal, Reply};
+use throng_broker::{Acknowledge, Draft, Refusal, Reply};
 use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, Mail, ReplyTo, Sink};
 use throng_types::{
     ChannelName, ConnId, Now, Payload, PayloadKind, Position, Publication, ShardId, Told,
@@ -66,6 +66,7 @@ fn fill(hub: &mut Hub, channel: &str, bytes: usize) -> usize {
             skip_history: false,
             idempotency_key: None,
             version: None,
+            acknowledge: Acknowledge::Memory,
         };
         if let Err((refusal, draft)) = hub.publish_here(draft, Now::default()) {
             assert_eq!(refusal, Refusal::Busy);
@@ -153,6 +154,7 @@ fn other() -> Draft {
         skip_history: false,
         idempotency_key: None,
         version: None,
+        acknowledge: Acknowledge::Memory,
     }
 }
 

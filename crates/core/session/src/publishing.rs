@@ -1,6 +1,6 @@
 //! Publications of one request: how each was answered.
 
-use throng_broker::{Draft, Refusal};
+use throng_broker::{Acknowledge, Draft, Refusal};
 use throng_hub::{Answer, Command};
 use throng_types::{ChannelName, Payload, Position};
 
@@ -101,5 +101,6 @@ pub const fn draft(channel: ChannelName, payload: Payload) -> Draft {
         skip_history: false,
         idempotency_key: None,
         version: None,
+        acknowledge: Acknowledge::Memory,
     }
 }

@@ -136,6 +136,7 @@ static SHARED: LazyLock<Shared> = LazyLock::new(|| {
             publications_max: 10,
             ttl_ms: 60_000,
         },
+        acknowledge: throng_broker::Acknowledge::Memory,
         recovery: true,
         overflow: Overflow::Close,
         max_delay_ms: 0,

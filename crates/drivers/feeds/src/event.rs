@@ -3,7 +3,7 @@
 use serde_json::Deserializer;
 use serde_json::de::SliceRead;
 use serde_json::value::RawValue;
-use throng_broker::Draft;
+use throng_broker::{Acknowledge, Draft};
 use throng_types::{ChannelName, Payload, PayloadKind};
 
 /// What a source hands over.
@@ -75,6 +75,7 @@ impl Mapping {
             skip_history: false,
             idempotency_key: Some(event.place.into()),
             version: None,
+            acknowledge: Acknowledge::Memory,
         })
     }
 }

@@ -34,6 +34,8 @@ pub struct FeedOptions {
     pub data_bytes_max: usize,
     /// The most events that are under way at once. Queue: `feed batch`.
     pub batch_max: usize,
+    /// Publications are kept on disk: a source is told that they are done when the disk has them.
+    pub is_on_disk: bool,
 }
 
 /// One feed, before it starts.
@@ -161,6 +163,7 @@ impl Runner {
             publisher: Publisher {
                 inlet,
                 status: status.clone(),
+                is_on_disk: options.is_on_disk,
             },
             options,
             counters,

@@ -10,7 +10,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use throng_broker::{Draft, Refusal, home_of};
+use throng_broker::{Acknowledge, Draft, Refusal, home_of};
 
 use crate::inlet::{Inlet, Results, Round};
 use crate::status::Status;
@@ -38,6 +38,8 @@ pub(crate) enum NotTaken {
 pub(crate) struct Publisher {
     pub(crate) inlet: Arc<dyn Inlet>,
     pub(crate) status: Arc<Status>,
+    /// As in [`crate::FeedOptions`].
+    pub(crate) is_on_disk: bool,
 }
 
 impl Publisher {
@@ -49,6 +51,25 @@ impl Publisher {
         drafts: &[Draft],
         keep: &mut dyn FnMut(),
     ) -> Result<Results, NotTaken> {
+        let results = self.offer_all(drafts, keep)?;
+        if self.is_on_disk {
+            // The newest of each channel is repeated: by its key it is published no second time,
+            // and the answer comes when the disk has all. One sync is enough for a batch so.
+            let taken = drafts.iter().zip(&results).rev();
+            let mut channels = HashSet::new();
+            let newest: Vec<Draft> = { taken }
+                .filter(|(draft, result)| result.is_ok() && channels.insert(&draft.channel))
+                .map(|(draft, _)| Draft {
+                    acknowledge: Acknowledge::Synced,
+                    ..draft.clone()
+                })
+                .collect();
+            self.offer_all(&newest, keep)?;
+        }
+        Ok(results)
+    }
+
+    fn offer_all(&self, drafts: &[Draft], keep: &mut dyn FnMut()) -> Result<Results, NotTaken> {
         let mut results: Vec<Option<Result<(), Refusal>>> = vec![None; drafts.len()];
         let mut refused_since = None;
         let mut pause = PAUSES.0;
@@ -65,9 +86,13 @@ impl Publisher {
             let mut busy = None;
             for (n, result) in self.offer(drafts, &next, keep)? {
                 match result {
-                    Err(why @ (Refusal::Busy | Refusal::Unavailable | Refusal::Unknown)) => {
-                        busy = Some(why);
-                    }
+                    Err(
+                        why @ (Refusal::Busy
+                        | Refusal::Unavailable
+                        | Refusal::Unknown
+                        | Refusal::NotWritten
+                        | Refusal::NotOnDisk),
+                    ) => busy = Some(why),
                     result => results[n] = Some(result),
                 }
             }
@@ -155,6 +180,7 @@ mod tests {
     struct Moody {
         refusals_left: Mutex<u32>,
         taken: Mutex<Vec<String>>,
+        synced: Mutex<Vec<String>>,
     }
 
     impl Inlet for Moody {
@@ -176,6 +202,12 @@ mod tests {
                     return Err(Refusal::UnknownChannel);
                 }
                 let key = draft.idempotency_key.as_deref().unwrap();
+                if draft.acknowledge == Acknowledge::Synced {
+                    let taken = self.taken.lock().unwrap();
+                    assert!(taken.iter().any(|known| known == key), "a repeat");
+                    self.synced.lock().unwrap().push(key.to_owned());
+                    return Ok(());
+                }
                 self.taken.lock().unwrap().push(key.to_owned());
                 Ok(())
             };
@@ -197,6 +229,7 @@ mod tests {
             skip_history: false,
             idempotency_key: Some(key.into()),
             version: None,
+            acknowledge: Acknowledge::Memory,
         }
     }
 
@@ -208,6 +241,7 @@ mod tests {
             let publisher = Publisher {
                 inlet: inlet.clone(),
                 status: Arc::new(Status::new("x", "postgres")),
+                is_on_disk: refusals % 2 == 1,
             };
             let drafts = [
                 draft("a", "a1"),
@@ -229,6 +263,14 @@ mod tests {
             };
             assert_eq!(of("a"), ["a1", "a2", "a3"]);
             assert_eq!(of("b"), ["b1", "b2"]);
+            let mut synced = inlet.synced.lock().unwrap().clone();
+            synced.sort();
+            let newest: &[&str] = if refusals % 2 == 1 {
+                &["a3", "b2"]
+            } else {
+                &[]
+            };
+            assert_eq!(synced, newest, "the newest of each channel, behind all");
         }
     }
 }

@@ -11,7 +11,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use throng_broker::{Lineage, Store, write_frame};
+use throng_broker::{Acknowledge, Lineage, Reached, Store, write_frame};
 
 /// Bytes of one shard that wait for the writer. Queue: `history store`.
 pub(crate) const LANE_BYTES_MAX: usize = 16 << 20;
@@ -40,14 +40,31 @@ pub(crate) struct Waiting {
     pub(crate) copied: u64,
     /// The shard wants to hear when there is room.
     pub(crate) wants_room: bool,
+    /// Number of the newest record.
+    pub(crate) newest: u64,
+    /// The shard wants to hear when everything has got so far.
+    pub(crate) wants: Option<Acknowledge>,
+}
+
+/// What one shard and the writer share.
+#[derive(Default)]
+struct Shared {
+    waiting: Mutex<Waiting>,
+    live: AtomicUsize,
+    /// See [`Reached`].
+    written: AtomicU64,
+    synced: AtomicU64,
+    failed: AtomicU64,
 }
 
 /// What shards and writer share.
 pub(crate) struct Common {
-    lanes: Vec<(Mutex<Waiting>, AtomicUsize)>,
+    lanes: Vec<Shared>,
     orders: Mutex<Vec<Asked>>,
     news: Condvar,
     is_awake: AtomicBool,
+    /// A shard waits for what it has left.
+    is_hurried: AtomicBool,
     /// The copy that is wanted.
     pub(crate) round: AtomicU64,
     /// What is published is not written at the moment.
@@ -71,6 +88,7 @@ impl Common {
             orders: Mutex::default(),
             news: Condvar::new(),
             is_awake: AtomicBool::new(false),
+            is_hurried: AtomicBool::new(false),
             round: AtomicU64::new(0),
             is_failing: AtomicBool::new(false),
             refuses,
@@ -84,13 +102,14 @@ impl Common {
         let lane = |shard| Lane {
             common: self.clone(),
             shard,
+            newest: 0,
         };
         (0..self.lanes.len()).map(lane).collect()
     }
 
     /// What waits of a shard, to be looked at or taken.
     pub(crate) fn waiting(&self, shard: usize) -> MutexGuard<'_, Waiting> {
-        lock(&self.lanes[shard].0)
+        lock(&self.lanes[shard].waiting)
     }
 
     pub(crate) fn shards(&self) -> usize {
@@ -102,8 +121,26 @@ impl Common {
         let live = self
             .lanes
             .iter()
-            .map(|(_, live)| live.load(Ordering::Relaxed));
+            .map(|lane| lane.live.load(Ordering::Relaxed));
         live.sum::<usize>() as u64
+    }
+
+    /// What a shard has left up to this record is with the kernel, or on the disk too.
+    pub(crate) fn has_reached(&self, shard: usize, record: u64, level: Acknowledge) {
+        let lane = &self.lanes[shard];
+        lane.written.store(record, Ordering::Release);
+        if level == Acknowledge::Synced {
+            lane.synced.store(record, Ordering::Release);
+        }
+    }
+
+    /// What a shard has left up to this record is not written, or not synced.
+    pub(crate) fn has_failed(&self, shard: usize, record: u64) {
+        if self.refuses {
+            self.lanes[shard].failed.store(record, Ordering::Release);
+        } else {
+            self.has_reached(shard, record, Acknowledge::Synced);
+        }
     }
 
     /// Tells the writer something.
@@ -135,7 +172,7 @@ impl Common {
         self.is_awake.store(false, Ordering::SeqCst);
         let has_bytes = (0..self.lanes.len()).any(|shard| {
             let waiting = self.waiting(shard);
-            !waiting.bytes.is_empty() || waiting.lost > 0
+            !waiting.bytes.is_empty() || waiting.lost > 0 || waiting.wants.is_some()
         });
         let orders = lock(&self.orders);
         if !has_bytes && orders.is_empty() && !self.is_awake.load(Ordering::SeqCst) {
@@ -147,10 +184,36 @@ impl Common {
     }
 }
 
+impl Common {
+    /// Waits for more to come, at most so long; not while a shard waits.
+    pub(crate) fn gather(&self, longest: Duration) {
+        let orders = lock(&self.orders);
+        let is_calm = |_: &mut Vec<Asked>| !self.is_hurried.load(Ordering::SeqCst);
+        drop(self.news.wait_timeout_while(orders, longest, is_calm));
+        // What is asked for from now on is found in the lanes, or gathers no longer.
+        self.is_hurried.store(false, Ordering::SeqCst);
+    }
+
+    fn hurry(&self) {
+        if !self.is_hurried.swap(true, Ordering::SeqCst) {
+            let _orders = lock(&self.orders);
+            self.news.notify_one();
+        }
+        self.wake();
+    }
+}
+
 /// A shard's end.
 pub(crate) struct Lane {
     common: Arc<Common>,
     shard: usize,
+    /// Number of the newest record.
+    newest: u64,
+}
+
+/// One of any size has room while no other waits.
+fn has_room(waiting: &Waiting, bytes: usize) -> bool {
+    waiting.bytes.is_empty() || waiting.bytes.len() + bytes <= LANE_BYTES_MAX
 }
 
 impl Store for Lane {
@@ -158,15 +221,41 @@ impl Store for Lane {
         if self.common.is_over.load(Ordering::Relaxed) {
             return;
         }
+        self.newest += 1;
         let mut waiting = self.common.waiting(self.shard);
-        // One of any size has room while no other waits.
-        if waiting.bytes.is_empty() || waiting.bytes.len() + record.len() <= LANE_BYTES_MAX {
+        waiting.newest = self.newest;
+        if has_room(&waiting, record.len()) {
             write_frame(record, &mut waiting.bytes);
         } else {
             waiting.lost += 1;
         }
         drop(waiting);
         self.common.wake();
+    }
+
+    fn takes(&mut self, bytes: usize) -> bool {
+        has_room(&self.common.waiting(self.shard), bytes)
+    }
+
+    fn newest(&self) -> u64 {
+        self.newest
+    }
+
+    fn hurry(&mut self, to: Acknowledge) {
+        let mut waiting = self.common.waiting(self.shard);
+        waiting.wants = waiting.wants.max(Some(to));
+        drop(waiting);
+        self.common.hurry();
+    }
+
+    fn reached(&self) -> Reached {
+        let lane = &self.common.lanes[self.shard];
+        let load = |number: &AtomicU64| number.load(Ordering::Acquire);
+        Reached {
+            written: load(&lane.written),
+            synced: load(&lane.synced),
+            failed: load(&lane.failed),
+        }
     }
 
     fn refuses(&self) -> bool {
@@ -191,7 +280,7 @@ impl Store for Lane {
 
     fn live(&mut self, bytes: usize) {
         self.common.lanes[self.shard]
-            .1
+            .live
             .store(bytes, Ordering::Relaxed);
     }
 

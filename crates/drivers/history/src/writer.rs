@@ -5,13 +5,12 @@
 //! shows in `healthz`. Some seconds later a new segment is tried. Once it is there, shards copy
 //! everything, and with that the log is whole again.
 
-use std::fs::File;
 use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use throng_broker::{Frames, Item, Lineage, copy_is_due, write_frame};
+use throng_broker::{Acknowledge, Frames, Item, Lineage, copy_is_due, write_frame};
 use throng_metrics::{Counter, Gauge};
 
 use crate::Ring;
@@ -47,6 +46,8 @@ pub(crate) struct Writer {
     retry_at: Option<Instant>,
     /// The copies that the shards have written.
     copied: Vec<u64>,
+    /// The newest record that was taken of each shard.
+    taken: Vec<u64>,
     is_active: bool,
     buffer: Vec<u8>,
 }
@@ -61,6 +62,7 @@ impl Writer {
         }
         Self {
             copied: vec![0; common.shards()],
+            taken: vec![0; common.shards()],
             lineage: Lineage {
                 nonce: options.nonce,
                 ancestors: Vec::new(),
@@ -101,7 +103,7 @@ impl Writer {
             let next = [sync_at, self.retry_at, hole].into_iter().flatten().min();
             let longest = next.map_or(LONG, |at| at.saturating_duration_since(now));
             self.common.sleep(longest);
-            std::thread::sleep(GATHER);
+            self.common.gather(GATHER);
         }
     }
 
@@ -175,21 +177,33 @@ impl Writer {
             self.begin(rings);
         }
         let mut rang = Vec::new();
+        let mut wanted = Acknowledge::Memory;
         for shard in 0..self.common.shards() {
             let mut waiting = self.common.waiting(shard);
             let mut bytes = std::mem::take(&mut self.buffer);
             std::mem::swap(&mut waiting.bytes, &mut bytes);
             let lost = std::mem::take(&mut waiting.lost);
             self.copied[shard] = waiting.copied;
-            if std::mem::take(&mut waiting.wants_room) {
+            self.taken[shard] = waiting.newest;
+            let wants = waiting.wants.take();
+            if std::mem::take(&mut waiting.wants_room) || wants.is_some() {
                 rang.push(shard);
             }
             drop(waiting);
-            self.take(&bytes, lost);
+            wanted = wanted.max(wants.unwrap_or_default());
+            if self.take(&bytes, lost) {
+                self.reached(shard, Acknowledge::Written);
+            } else {
+                self.common.has_failed(shard, self.taken[shard]);
+            }
             if bytes.capacity() <= BUFFER_KEPT_BYTES {
                 bytes.clear();
                 self.buffer = bytes;
             }
+        }
+        if wanted == Acknowledge::Synced {
+            // Those who wait share one sync.
+            self.sync_now();
         }
         for shard in rang {
             if let Some(ring) = rings.get(shard) {
@@ -202,8 +216,12 @@ impl Writer {
         self.show();
     }
 
-    /// Writes what a shard left.
-    fn take(&mut self, bytes: &[u8], lost: u64) {
+    fn reached(&self, shard: usize, level: Acknowledge) {
+        self.common.has_reached(shard, self.taken[shard], level);
+    }
+
+    /// Writes what a shard left; false if not all of it is written.
+    fn take(&mut self, bytes: &[u8], lost: u64) -> bool {
         if lost > 0 {
             self.options.counters.add(Counter::HistoryStoreLost, lost);
             self.rounds.lost();
@@ -212,7 +230,7 @@ impl Writer {
             }
         }
         if bytes.is_empty() {
-            return;
+            return lost == 0 && self.retry_at.is_none();
         }
         let file = self.place.as_mut().and_then(|place| place.file.as_mut());
         let written = file.map(|file| file.write_all(bytes));
@@ -222,7 +240,7 @@ impl Writer {
             if let Some(Err(error)) = written {
                 self.fail(&error);
             }
-            return;
+            return false;
         };
         let count = bytes.len() as u64;
         self.options
@@ -238,6 +256,15 @@ impl Writer {
             && let Err(error) = place.roll(&self.lineage)
         {
             self.fail(&error);
+        }
+        lost == 0 && self.retry_at.is_none()
+    }
+
+    fn sync_now(&mut self) {
+        if self.unsynced.is_some() {
+            self.sync();
+        } else if self.retry_at.is_none() {
+            (0..self.taken.len()).for_each(|it| self.reached(it, Acknowledge::Synced));
         }
     }
 
@@ -255,9 +282,19 @@ impl Writer {
     fn sync(&mut self) -> bool {
         self.unsynced = None;
         let file = self.place.as_ref().and_then(|place| place.file.as_ref());
-        let synced = file.map_or(Ok(()), File::sync_data);
+        let Some(file) = file else {
+            return true;
+        };
+        let synced = file.sync_data();
         self.options.counters.count(Counter::HistoryStoreSyncs);
-        synced.map_err(|error| self.fail(&error)).is_ok()
+        match synced {
+            Ok(()) => (0..self.taken.len()).for_each(|it| self.reached(it, Acknowledge::Synced)),
+            Err(error) => {
+                self.fail(&error);
+                return false;
+            }
+        }
+        true
     }
 
     /// Lets old segments go when a copy is complete and on the disk.
@@ -319,6 +356,9 @@ impl Writer {
         self.unsynced = None;
         if let Some(place) = &mut self.place {
             place.file = None;
+        }
+        for (shard, taken) in self.taken.iter().enumerate() {
+            self.common.has_failed(shard, *taken);
         }
         if !self.common.is_failing.swap(true, Ordering::Relaxed) {
             let path = self.options.path.display();

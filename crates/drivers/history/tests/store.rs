@@ -3,14 +3,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use throng_broker::{
-    Broker as _, Budget, ChannelOptions, Draft, MemoryBroker, MemoryOptions, Namespaces, Receiver,
-    Recovery, Reply, ReplyLimit, Request, Retention, Ticket, home_of,
+    Acknowledge, Broker as _, Budget, ChannelOptions, Draft, MemoryBroker, MemoryOptions,
+    Namespaces, Receiver, Recovery, Refusal, Reply, ReplyLimit, Request, Retention, Ticket,
+    home_of,
 };
 use throng_history::{Journal, OpenError, Options, await_takeover, open};
-use throng_metrics::Counters;
+use throng_metrics::{Counter, Counters};
 use throng_types::{ChannelName, Millis, Now, Payload, PayloadKind, Position, ShardId};
 
 const SHARDS: u8 = 2;
@@ -75,6 +77,7 @@ impl Process {
 
     fn of(options: Options, waits: bool) -> Result<Self, OpenError> {
         let nonce = options.nonce;
+        let namespaces = options.namespaces.clone();
         let mut opened = if waits {
             await_takeover(options)
         } else {
@@ -93,7 +96,7 @@ impl Process {
                 members_max: 100,
                 bytes_max: 1 << 20,
             },
-            namespaces: namespaces(),
+            namespaces,
         };
         let parts = stores.into_iter().zip(restored).zip(0..);
         let parts = parts.map(|((store, restored), shard)| {
@@ -124,6 +127,7 @@ impl Process {
             skip_history: false,
             idempotency_key: None,
             version: None,
+            acknowledge: Acknowledge::Memory,
         };
         let published = part.publish(draft, now(), &mut Hub::default());
         published.expect("room").position.expect("history")
@@ -351,6 +355,105 @@ fn another_store_counts_no_more() {
     assert_eq!(next.recover("b", first).expect("whole").len(), 0);
     assert_eq!(next.publish("a", "first").offset, 1);
     next.stop();
+}
+
+/// Publishes to a channel, and gives the answer when it comes.
+fn acknowledged(process: &mut Process, level: Acknowledge, data: &str) -> Result<u64, Refusal> {
+    let (part, channel) = process.home("a");
+    let draft = Draft {
+        channel,
+        payload: Payload {
+            bytes: Arc::from(data.as_bytes()),
+            kind: PayloadKind::Text,
+        },
+        publisher: None,
+        tags: None,
+        skip_history: false,
+        idempotency_key: None,
+        version: None,
+        acknowledge: level,
+    };
+    let mut hub = Hub::default();
+    let ticket = Ticket(3);
+    part.request(Request::Publish { ticket, draft }, now(), &mut hub);
+    let ends_at = Instant::now() + Duration::from_secs(60);
+    while hub.0.is_none() {
+        assert!(Instant::now() < ends_at, "no answer");
+        part.poll(&mut hub);
+        std::thread::yield_now();
+    }
+    let Some(Reply::Published { result, .. }) = hub.0 else {
+        panic!("another reply");
+    };
+    result.map(|it| it.position.expect("history").offset)
+}
+
+#[test]
+fn what_is_acknowledged_is_written_and_synced_then() {
+    let folder = folder();
+    let counters = Arc::new(Counters::new());
+    let slow = Options {
+        sync_ms: 3_600_000,
+        counters: counters.clone(),
+        ..options(folder.path(), 7)
+    };
+    let mut process = Process::of(slow, false).expect("a store");
+    let syncs = || counters.counter(Counter::HistoryStoreSyncs);
+    for n in 1..=20 {
+        let data = format!("only written {n}");
+        let offset = acknowledged(&mut process, Acknowledge::Written, &data);
+        assert_eq!(offset, Ok(n));
+        let all = segments(folder.path()).into_iter();
+        let all: Vec<u8> = all
+            .flat_map(|it| fs::read(it).expect("a segment"))
+            .collect();
+        let parts = all.windows(data.len());
+        assert!(parts.into_iter().any(|part| part == data.as_bytes()), "{n}");
+    }
+    assert_eq!(syncs(), 0);
+    for n in 21..=25 {
+        let before = syncs();
+        let offset = acknowledged(&mut process, Acknowledge::Synced, "x");
+        assert_eq!(offset, Ok(n));
+        assert!(syncs() > before);
+    }
+    process.die();
+}
+
+#[test]
+fn what_the_disk_refuses_is_acknowledged_or_not() {
+    for refuses in [false, true] {
+        let folder = folder();
+        let path = folder.path().join("history");
+        let options = Options {
+            refuses,
+            ..options(&path, 7)
+        };
+        let mut process = Process::of(options, false).expect("a store");
+        for level in [Acknowledge::Written, Acknowledge::Synced] {
+            process.journal.let_go();
+            fs::rename(&path, folder.path().join("away")).expect("the same disk");
+            fs::write(&path, "").expect("a file");
+            process.journal.begin();
+            let answer = acknowledged(&mut process, level, "1");
+            match refuses {
+                false => assert!(answer.is_ok(), "{answer:?}"),
+                true => assert_eq!(answer, Err(Refusal::NotWritten)),
+            }
+            process.journal.let_go();
+            fs::remove_file(&path).expect("the file");
+            fs::rename(folder.path().join("away"), &path).expect("the same disk");
+            process.journal.begin();
+            while process.journal.is_failing() {
+                for part in &mut process.parts {
+                    while part.write_down(now()) {}
+                }
+                std::thread::yield_now();
+            }
+            assert!(acknowledged(&mut process, level, "2").is_ok());
+        }
+        process.stop();
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What a client does in channels beside subscribing: publish, look back, call; and what it is
 //! answered.
 
-use throng_broker::Draft;
+use throng_broker::{Acknowledge, Draft};
 use throng_centrifuge::proxy::ProxyCall;
 use throng_centrifuge::{
     ClientInfo, Data, ErrorCode, History, HistoryResult, Reply, SubRefreshResult,
@@ -94,6 +94,7 @@ pub(crate) fn publish(
         skip_history: false,
         idempotency_key: None,
         version: None,
+        acknowledge: Acknowledge::Memory,
     };
     if let Some(to) = asked {
         let name = draft.channel.clone();

@@ -65,6 +65,8 @@ pub(crate) const fn error_of(refusal: Refusal) -> ApiError {
         Refusal::Busy => ApiError::Internal,
         Refusal::Unavailable => ApiError::Unavailable,
         Refusal::Unknown => ApiError::Unknown,
+        Refusal::NotWritten => ApiError::NotWritten,
+        Refusal::NotOnDisk => ApiError::NotOnDisk,
         Refusal::UnknownChannel => ApiError::UnknownChannel,
         // Only sessions are refused like that.
         Refusal::AlreadySubscribed | Refusal::ChannelLimit | Refusal::Cancelled => {

@@ -57,7 +57,11 @@ pub(crate) const fn code_of(refusal: Refusal) -> ErrorCode {
     match refusal {
         Refusal::Busy => ErrorCode::TooManyRequests,
         // A temporary code: who still wants the subscription asks again.
-        Refusal::Cancelled | Refusal::Unavailable | Refusal::Unknown => ErrorCode::Internal,
+        Refusal::Cancelled
+        | Refusal::Unavailable
+        | Refusal::Unknown
+        | Refusal::NotWritten
+        | Refusal::NotOnDisk => ErrorCode::Internal,
         Refusal::UnknownChannel => ErrorCode::UnknownChannel,
         Refusal::AlreadySubscribed => ErrorCode::AlreadySubscribed,
         Refusal::ChannelLimit | Refusal::TooLong => ErrorCode::LimitExceeded,

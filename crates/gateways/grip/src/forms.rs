@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use throng_broker::{Draft, home_of};
+use throng_broker::{Acknowledge, Draft, home_of};
 use throng_grip::item::{CHANNEL_BYTES_MAX, HttpStreamItem, Item, WsKind, WsMessageItem};
 use throng_http1::{CHUNK_END, encode_chunk_head};
 use throng_session::{Form, FormKind};
@@ -70,6 +70,7 @@ pub(crate) const fn draft_of(channel: ChannelName, payload: Payload) -> Draft {
         skip_history: false,
         idempotency_key: None,
         version: None,
+        acknowledge: Acknowledge::Memory,
     }
 }
 

@@ -104,6 +104,14 @@ pub(crate) const fn status_of(refusal: Refusal) -> (u16, &'static str) {
             "the broker did not answer, it may have published or not; repeat it with the same \
              idempotency key",
         ),
+        Refusal::NotWritten => (
+            503,
+            "history cannot be written to disk, nothing was published; try again later",
+        ),
+        Refusal::NotOnDisk => (
+            503,
+            "it was published, but the disk refused it; repeat it with the same idempotency key",
+        ),
         Refusal::UnknownChannel => (404, "the channel's namespace is not configured"),
         _ => (400, "the channel does not take this"),
     }

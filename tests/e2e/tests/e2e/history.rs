@@ -194,6 +194,68 @@ fn clients_recover_over_a_clean_end_and_are_told_of_a_restored_copy() {
     restored.stop();
 }
 
+/// Whatever was acknowledged is there after the process was killed.
+#[test]
+fn nothing_acknowledged_is_lost_to_a_kill() {
+    for (level, then) in [
+        ("written", ""),
+        ("memory", "history_acknowledge = \"synced\""),
+    ] {
+        let folder = folder();
+        let options = RECOVERY.replace("recovery = true", &format!("recovery = true\n{then}"));
+        let path = folder.path().display();
+        let setup = Setup::new(&format!(
+            "{options}\n[history]\npath = \"{path}\"\nacknowledge = \"{level}\"\n"
+        ));
+        let setup = setup.shards(2);
+        for round in 0..5 {
+            let server = setup.start();
+            let one = format!("chat:{round}");
+            // By each way into the server API; the kill comes right behind the answer.
+            let batch = json!({ "commands": [
+                { "publish": { "channel": one, "data": 1 } },
+                { "broadcast": { "channels": [one, format!("chat:b{round}")], "data": 2 } },
+            ]});
+            let answer = server.call("batch", &batch);
+            assert!(answer.to_string().contains("\"offset\":2"), "{answer}");
+            let answer = server.ask("POST", &format!("/pub?channel={one}"), "3");
+            assert_eq!(
+                (answer.status, answer.body.contains("\"offset\":3")),
+                (200, true)
+            );
+            let mut client = Sdk::javascript();
+            client.connect(&url(server.clients()));
+            client.order("publish", &json!({ "channel": one, "data": 4 }));
+            client.event("done", &json!({}));
+            kill(server);
+            let server = setup.start();
+            for (channel, count) in [(one.clone(), 4), (format!("chat:b{round}"), 1)] {
+                let body = json!({ "channel": channel, "limit": 10 });
+                let page = server.call("history", &body)["result"].clone();
+                let kept = page["publications"].as_array().map(Vec::len);
+                assert_eq!(kept, Some(count), "{level} {then}: {page}");
+            }
+            server.stop();
+        }
+    }
+}
+
+/// More channels than are looked at in one turn: all go when their time has come.
+#[test]
+fn what_has_expired_goes_within_seconds() {
+    let short = RECOVERY.replace("history_ttl = \"5m\"", "history_ttl = \"1s\"");
+    let server = Setup::new(&short).shards(1).start();
+    for part in 0..100 {
+        let channels: Vec<String> = (0..500).map(|n| format!("chat:{part}-{n}")).collect();
+        let body = json!({ "channels": channels, "data": "x" });
+        assert!(server.call("broadcast", &body)["result"].is_object());
+    }
+    until("all have expired", || {
+        (server.metric("throng_history_publications") == 0).then_some(())
+    });
+    server.stop();
+}
+
 #[test]
 fn one_folder_has_one_server() {
     let folder = folder();
@@ -223,7 +285,13 @@ fn an_upgrade_passes_the_folder_on() {
     publish(&server, "chat:news", &second);
     // One that fails: the old process takes the folder back.
     installed.install_script("exit 3");
-    assert_eq!(server.upgrade().status.code(), Some(6));
+    // Whether it had read what it was told or not.
+    for _ in 0..8 {
+        let upgrade = server.upgrade();
+        assert_eq!(upgrade.status.code(), Some(6));
+        let said = String::from_utf8_lossy(&upgrade.stderr);
+        assert!(said.contains("ended (exit status: 3)"), "{said}");
+    }
     installed.install(throng());
     let third = data("third", 2);
     publish(&server, "chat:news", &third);
@@ -241,6 +309,37 @@ fn an_upgrade_passes_the_folder_on() {
     let missed = [second, third, fourth].concat();
     assert_eq!(client.publications("chat:news", 6), missed);
     server.stop();
+}
+
+#[test]
+fn the_folder_is_looked_at_before_it_is_used() {
+    let folder = folder();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("its permissions");
+    fs::write(folder.path().join("0000000000000001.history"), "").expect("a file");
+    let server = Setup::new(&config(folder.path(), "")).shards(1).start();
+    let log = server.log();
+    for words in ["open to all", "has no beginning"] {
+        let mut said = log.iter().filter_map(|line| line["message"].as_str());
+        assert!(said.any(|line| line.contains(words)), "{words}: {log:?}");
+    }
+    server.stop();
+    for name in ["00000000000000ff.history", "lock"] {
+        let path = folder.path().join(name);
+        // The lock is there.
+        let _ = fs::remove_file(&path);
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.expect("mkfifo runs").success());
+        let file = folder.path().join("other.toml");
+        fs::write(&file, config(folder.path(), "")).expect("a file");
+        let mut command = std::process::Command::new(throng());
+        command.arg("serve").arg("--config").arg(&file);
+        command.args(["--listen", "127.0.0.1:0", "--api", "127.0.0.1:0"]);
+        let output = command.output().expect("the binary runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let words = format!("{name} is not a regular file");
+        assert!(!output.status.success() && said.contains(&words), "{said}");
+        fs::remove_file(&path).expect("the pipe");
+    }
 }
 
 /// A disk of a few hundred kilobytes, which one server alone sees.
@@ -278,6 +377,14 @@ fn a_full_disk_stops_writing_and_nothing_else() {
         });
         assert!(healthy().starts_with("degraded"), "{}", healthy());
         assert_eq!(publish() == 200, !refuses, "{then}");
+        if refuses {
+            let pub_said = server.ask("POST", "/pub?channel=chat:news", "1").body;
+            let api_said = server.call("publish", &json!({ "channel": "chat:news", "data": 1 }));
+            for said in [pub_said, api_said.to_string()] {
+                assert!(said.contains("history cannot be written to disk"), "{said}");
+                assert!(!said.contains("broker"), "{said}");
+            }
+        }
         let log = server.log();
         let said = log.iter().filter(|line| {
             let message = line["message"].as_str().unwrap_or_default();

@@ -3,7 +3,7 @@
 use serde_json::json;
 use throng_testkit::{Proxy, RedisServer, Signal, until};
 
-use crate::nodes::{PUBLISHED, healthy, hears, node, said, subscriber};
+use crate::nodes::{PUBLISHED, healthy, hears, node, said, setup, subscriber};
 
 fn feed(redis: &RedisServer) -> String {
     let url = redis.url();
@@ -60,6 +60,30 @@ fn entries_become_publications() {
         "entries stay in the stream"
     );
     healthy(&node, "ok");
+}
+
+/// An entry that the group has acknowledged does not come again: by then the disk has it.
+#[test]
+fn what_is_acknowledged_outlives_a_kill() {
+    let redis = RedisServer::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let on_disk = format!("[history]\npath = \"{}\"\n", folder.path().display());
+    let with_feed = setup(&format!("{}\n{on_disk}", feed(&redis)), None);
+    let channel = "kept:a";
+    for round in 1..=3_u64 {
+        let mut dies = with_feed.start();
+        add(&redis, channel, round * 3 - 2, round * 3);
+        done(&redis, round * 3);
+        dies.signal(Signal::KILL);
+        dies.wait();
+        // Nothing comes from the source to a node whose channel has it.
+        let next = with_feed.start();
+        let page = next.call("history", &json!({ "channel": channel, "limit": 200 }));
+        let page = page["result"]["publications"].as_array().expect("a page");
+        let numbers: Vec<u64> = page.iter().filter_map(|it| it["data"].as_u64()).collect();
+        assert_eq!(numbers, (1..=round * 3).collect::<Vec<_>>());
+        next.stop();
+    }
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub enum Mail {
     Reply(Reply),
     /// Publications that were asked for together, to the home of their channels.
     Publications(Vec<(Ticket, Draft)>),
-    /// What became of them, in the same order.
+    /// What became of some of them.
     Published(Vec<(Ticket, Result<Published, Refusal>)>),
 }
 

@@ -4,8 +4,8 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use throng_broker::{
-    BrokerStats, Draft, HistoryPage, HistoryQuery, Published, Recovery, Refusal, Reply, Request,
-    Subscribed, Ticket,
+    Acknowledge, BrokerStats, Draft, HistoryPage, HistoryQuery, Published, Recovery, Refusal,
+    Reply, Request, Subscribed, Ticket,
 };
 use throng_types::{
     ChannelName, Millis, Now, Payload, PayloadKind, Position, Publication, Rng, ShardId,
@@ -251,6 +251,7 @@ pub(crate) fn draft(channel: &str, text: &str) -> Draft {
         skip_history: false,
         idempotency_key: None,
         version: None,
+        acknowledge: Acknowledge::Memory,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Checks of the broker's options.
 
 use super::Checks;
-use crate::options::BrokerKind;
+use crate::options::{Acknowledge, BrokerKind};
 use crate::origin::Origin;
 
 const REDIS: &[&str] = &[
@@ -61,6 +61,14 @@ impl Checks<'_> {
                     "history.path: the broker keeps the history; remove one of the two",
                 );
             }
+        }
+        let keeps_on_disk = self.config.history.path.is_some() && broker.kind == BrokerKind::Memory;
+        let waits = self.config.history.acknowledge != Acknowledge::Memory;
+        if waits && !keeps_on_disk && !self.failed_under("history.path") {
+            self.problem(
+                "history.acknowledge",
+                "history.acknowledge: it needs history on disk; set history.path",
+            );
         }
         let is_short = broker.prefix.is_empty() || broker.prefix.contains(['{', '}']);
         if is_short && !self.failed_under("broker.prefix") {

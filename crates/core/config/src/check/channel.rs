@@ -1,7 +1,7 @@
 //! What the options of one channel, or of one namespace, need of each other.
 
 use super::Checks;
-use crate::options::{ChannelOptions, RecoveryMode, SlowConsumer};
+use crate::options::{Acknowledge, BrokerKind, ChannelOptions, RecoveryMode, SlowConsumer};
 
 impl Checks<'_> {
     pub(super) fn channel(&mut self, path: &str, options: &ChannelOptions) {
@@ -13,6 +13,18 @@ impl Checks<'_> {
         if options.force_recovery_mode == RecoveryMode::Cache && !options.recovery {
             let path = format!("{path}.force_recovery_mode");
             self.problem(&path, format!("{path}: it needs recovery = true"));
+        }
+        let waits = options
+            .history_acknowledge
+            .is_some_and(|it| it != Acknowledge::Memory);
+        let config = self.config;
+        let on_disk = config.history.path.is_some() && config.broker.kind == BrokerKind::Memory;
+        if waits && !on_disk && !self.failed_under("history.path") {
+            let path = format!("{path}.history_acknowledge");
+            self.problem(
+                &path,
+                format!("{path}: it needs history on disk; set history.path"),
+            );
         }
         if !options.allowed_delta_types.is_empty() && options.slow_consumer != SlowConsumer::Close {
             let path = format!("{path}.allowed_delta_types");

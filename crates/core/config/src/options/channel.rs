@@ -1,7 +1,7 @@
 //! The options of channels.
 
-use super::{DEFAULT_BACKEND, HOUR, OPEN, SECOND};
-use crate::kind::{Bool, Choice, Count, Duration, List, Named, Permission, Rule, Text};
+use super::{Acknowledge, DEFAULT_BACKEND, HOUR, OPEN, SECOND};
+use crate::kind::{Bool, Choice, Count, Duration, List, Named, Opt, Permission, Rule, Text};
 use crate::section::section;
 
 /// What happens to a subscriber that does not keep up, when its queue is full.
@@ -58,6 +58,9 @@ section! {
         "history_size" history_size: u32, Count, 0, Rule::ANY.range(0, 1_000_000);
         /// How long publications are kept. "0s" keeps no history.
         "history_ttl" history_ttl_ms: u64, Duration, 0, Rule::ANY.range(0, 366 * 24 * HOUR);
+        /// When a publication is acknowledged, if not as `history.acknowledge` says.
+        "history_acknowledge" history_acknowledge: Option<Acknowledge>, Opt<Choice<Acknowledge>>,
+            None, Rule::ANY.example("\"written\"").unset("`history.acknowledge`");
         /// Whether clients that come back get what they missed. It needs `history_size` and
         /// `history_ttl`.
         "recovery" recovery: bool, Bool, false, Rule::ANY;

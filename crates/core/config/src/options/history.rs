@@ -19,6 +19,26 @@ impl Named for OnDiskFailure {
         &[("continue", Self::Continue), ("refuse", Self::Refuse)];
 }
 
+/// How far a publication must have got before it is acknowledged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Acknowledge {
+    /// It is in memory.
+    #[default]
+    Memory,
+    /// It is written: it survives the process.
+    Written,
+    /// It is synced: it survives the machine's loss of power.
+    Synced,
+}
+
+impl Named for Acknowledge {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("memory", Self::Memory),
+        ("written", Self::Written),
+        ("synced", Self::Synced),
+    ];
+}
+
 section! {
     /// History on disk: channels keep their publications, positions and epochs over a crash and a
     /// restart. The channels' options say what is kept and for how long, as they do in memory. Only
@@ -33,8 +53,13 @@ section! {
         /// loses power. If only the process dies, at most some milliseconds are lost, whatever is
         /// set here. "0s" syncs after each write.
         "sync" sync_ms: u64, Duration, 1000, Rule::ANY.restart().range(1, HOUR).zero("each write");
+        /// When a publication in a channel that keeps history is acknowledged: `memory` at once,
+        /// `written` when it survives the death of the process, `synced` when it survives that of
+        /// the machine. Subscribers get it at once in any case. A channel may say otherwise.
+        "acknowledge" acknowledge: Acknowledge, Choice<Acknowledge>, Acknowledge::Memory, Rule::ANY;
         /// What happens while the disk is full or fails: `continue` delivers publications and keeps
-        /// them in memory, `refuse` refuses publications to channels that keep history.
+        /// them in memory, and acknowledges them, whatever `acknowledge` says; `refuse` refuses
+        /// publications to channels that keep history.
         "on_failure" on_failure: OnDiskFailure, Choice<OnDiskFailure>, OnDiskFailure::Continue,
             Rule::ANY.restart();
     }

@@ -276,6 +276,7 @@ fn another(option: &OptionSpec) -> &'static str {
         "tls.min_version" => return "1.3",
         "tls.records" => return "lean",
         "history.on_failure" => return "refuse",
+        "history.acknowledge" | "channel.history_acknowledge" => return "written",
         "log.format" => return "json",
         "websocket.pong_timeout" => return "7s",
         "channel.max_delay" => return "7ms",
@@ -328,6 +329,8 @@ fn every_option_can_be_set_from_every_layer() {
         // What else has to be set for it.
         let needs = match path.as_str() {
             "broker.kind" => "[broker]\nurl = \"redis://a\"\n",
+            "history.acknowledge" => "[history]\npath = \"/h\"\n",
+            "channel.history_acknowledge" => "[history]\npath = \"/h\"\n[channel]\n",
             "channel.recovery" => "[channel]\nhistory_size = 1\nhistory_ttl = \"1s\"\n",
             "channel.force_recovery_mode" => {
                 "[channel]\nhistory_size = 1\nhistory_ttl = \"1s\"\nrecovery = true\n"

@@ -4,6 +4,25 @@ use super::{check, load, refusals};
 use crate::*;
 
 #[test]
+fn nothing_waits_for_a_disk_that_is_not_there() {
+    let needs = "it needs history on disk; set history.path";
+    check(
+        "[history]\nacknowledge = \"written\"\n",
+        &[&format!("throng.toml:2:15: history.acknowledge: {needs}")],
+    );
+    check(
+        "[channel]\nhistory_acknowledge = \"synced\"\n",
+        &[&format!(
+            "throng.toml:2:23: channel.history_acknowledge: {needs}"
+        )],
+    );
+    check(
+        "[history]\npath = \"/h\"\n[channel]\nhistory_acknowledge = \"synced\"\n",
+        &[],
+    );
+}
+
+#[test]
 fn strange_keys_are_named_with_what_was_meant() {
     check(
         "[websocket]\npign_interval = \"25s\"\n",

@@ -35,6 +35,7 @@ const CLOSED: ChannelOptions = ChannelOptions {
         publications_max: 0,
         ttl_ms: 0,
     },
+    acknowledge: throng_broker::Acknowledge::Memory,
     recovery: false,
     overflow: throng_types::Overflow::Close,
     max_delay_ms: 0,

@@ -14,6 +14,10 @@ pub enum ApiError {
     Unknown,
     /// Not every node has answered, so the call may have been carried out on some.
     Unanswered,
+    /// History cannot be written to disk; nothing happened.
+    NotWritten,
+    /// It was published, and the disk refused it.
+    NotOnDisk,
     /// No such channel, or no such namespace.
     UnknownChannel,
     /// No such method.
@@ -33,7 +37,12 @@ impl ApiError {
     #[must_use]
     pub const fn code(self) -> u32 {
         match self {
-            Self::Internal | Self::Unavailable | Self::Unknown | Self::Unanswered => 100,
+            Self::Internal
+            | Self::Unavailable
+            | Self::Unknown
+            | Self::Unanswered
+            | Self::NotWritten
+            | Self::NotOnDisk => 100,
             Self::UnknownChannel => 102,
             Self::NotFound => 104,
             Self::BadRequest => 107,
@@ -55,6 +64,12 @@ impl ApiError {
             Self::Unanswered => {
                 "not every node has answered: what was called for may have been done, try again"
             }
+            Self::NotWritten => {
+                "history cannot be written to disk: nothing was done, try again later"
+            }
+            Self::NotOnDisk => {
+                "published, but the disk refused it: repeat with the same idempotency_key"
+            }
             Self::UnknownChannel => "unknown channel",
             Self::NotFound => "not found",
             Self::BadRequest => "bad request",
@@ -69,7 +84,11 @@ impl ApiError {
     pub const fn http_status(self) -> u16 {
         match self {
             Self::Internal => 500,
-            Self::Unavailable | Self::Unknown | Self::Unanswered => 503,
+            Self::Unavailable
+            | Self::Unknown
+            | Self::Unanswered
+            | Self::NotWritten
+            | Self::NotOnDisk => 503,
             Self::UnknownChannel | Self::NotFound => 404,
             Self::BadRequest | Self::NotAvailable => 400,
             Self::UnrecoverablePosition => 416,

@@ -199,8 +199,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        BrokerStats, Budget, ChannelOptions, Draft, HistoryQuery, MemoryOptions, Namespaces,
-        Recovery, ReplyLimit, Retention,
+        Acknowledge, BrokerStats, Budget, ChannelOptions, Draft, HistoryQuery, MemoryOptions,
+        Namespaces, Recovery, ReplyLimit, Retention,
     };
 
     fn home(nonce: u32) -> Home {
@@ -252,6 +252,7 @@ mod tests {
                 number: ms,
                 epoch: "".into(),
             })),
+            acknowledge: Acknowledge::Memory,
         };
         let (retention, interest) = (home.retention(&draft.channel), 0);
         let accepted = home.accept(draft, retention, interest, at(ms));

@@ -11,7 +11,7 @@ mod renewed;
 use throng_types::{Payload, PayloadKind};
 
 use super::*;
-use crate::{ChannelOptions, HistoryQuery, ReplyLimit};
+use crate::{Acknowledge, ChannelOptions, HistoryQuery, ReplyLimit};
 
 const SHARD: ShardId = ShardId(0);
 
@@ -103,6 +103,7 @@ fn draft(channel: &str, data: &str) -> Draft {
         skip_history: false,
         idempotency_key: None,
         version: None,
+        acknowledge: Acknowledge::Memory,
     }
 }
 

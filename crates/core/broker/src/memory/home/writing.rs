@@ -10,15 +10,17 @@
 use throng_types::{ChannelName, Now, Position, Publication};
 
 use super::Home;
-use crate::Store;
 use crate::memory::ancestry::place_of;
 use crate::memory::journal::{Copy, Journal};
 use crate::store::{write_base, write_count, write_forgotten, write_key, write_published};
+use crate::{Acknowledge, Draft, Reached, Store};
 
 /// A step of a copy ends with so many bytes.
 const STEP_BYTES: usize = 256 << 10;
 /// And after so many places that it looked at.
 const STEP_PLACES: usize = 4096;
+/// Room in the store for a publication, besides its bytes: of its record, and of its key's.
+const RECORD_BYTES: usize = 1024;
 
 impl Home {
     /// With the shift of this home.
@@ -46,6 +48,57 @@ impl Home {
     pub(in crate::memory) fn refuses(&self) -> bool {
         let journal = self.journal.as_ref();
         journal.is_some_and(|journal| journal.store.refuses())
+    }
+
+    /// How far a publication is to get before it is answered.
+    pub(in crate::memory) fn acknowledge(&self, draft: &Draft) -> Acknowledge {
+        let options = { self.journal.as_ref() }
+            .filter(|_| !draft.skip_history)
+            .and_then(|_| self.options.namespaces.find(&draft.channel))
+            .filter(|options| options.retention.keeps());
+        let level = options.map(|options| options.acknowledge.max(draft.acknowledge));
+        level.unwrap_or_default()
+    }
+
+    /// Whether the store has room for what a draft would have it write.
+    pub(in crate::memory) fn has_place_for(&mut self, draft: &Draft) -> bool {
+        let key = draft.idempotency_key.as_ref().map_or(0, |key| key.len());
+        let bytes = draft.cost_bytes() + draft.channel.as_str().len() * 2 + key + RECORD_BYTES;
+        let journal = self.journal.as_mut();
+        journal.is_none_or(|journal| journal.store.takes(bytes))
+    }
+
+    /// The record with which everything that was published in a channel is written, and the stream
+    /// if a copy has yet to come to it.
+    pub(in crate::memory) fn written_by(
+        &mut self,
+        channel: &ChannelName,
+        level: Acknowledge,
+    ) -> (u64, Option<u32>) {
+        let key = self.streams.key(channel);
+        let inside = key.filter(|key| self.is_copied_inside(*key));
+        (self.newest_record(level), inside)
+    }
+
+    /// The newest record, which is to get so far soon.
+    pub(in crate::memory) fn newest_record(&mut self, level: Acknowledge) -> u64 {
+        let Some(journal) = &mut self.journal else {
+            return 0;
+        };
+        journal.store.hurry(level);
+        journal.store.newest()
+    }
+
+    /// Whether a copy is inside this stream.
+    pub(in crate::memory) fn is_copied_inside(&self, key: u32) -> bool {
+        let journal = self.journal.as_ref();
+        journal.is_some_and(|journal| journal.is_inside(key))
+    }
+
+    /// How far records have got.
+    pub(in crate::memory) fn reached(&self) -> Reached {
+        let journal = self.journal.as_ref();
+        journal.map_or_else(Reached::default, |journal| journal.store.reached())
     }
 
     pub(super) fn note_live(&mut self) {

@@ -1,5 +1,6 @@
 //! A home that writes down what it keeps, and what another one makes of it.
 
+mod acknowledged;
 mod copies;
 mod random;
 
@@ -7,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::*;
 use crate::memory::home::home_of;
-use crate::{Begins, Head, Item, Lineage, Replay, Restored, Store, Version};
+use crate::{Begins, Head, Item, Lineage, Reached, Replay, Restored, Store, Version};
 
 /// Records, and how many copies are wanted and done.
 #[derive(Default)]
@@ -18,6 +19,9 @@ struct State {
     /// Where the records of the last complete copy begin, and of the one under way.
     copied: u64,
     refuses: bool,
+    is_full: bool,
+    reached: Reached,
+    hurried: Option<Acknowledge>,
 }
 
 #[derive(Clone, Default)]
@@ -32,6 +36,23 @@ impl Tape {
 impl Store for Tape {
     fn append(&mut self, record: &[u8]) {
         self.state().records.push(record.to_vec());
+    }
+
+    fn takes(&mut self, _: usize) -> bool {
+        !self.state().is_full
+    }
+
+    fn newest(&self) -> u64 {
+        self.state().records.len() as u64
+    }
+
+    fn hurry(&mut self, to: Acknowledge) {
+        let mut state = self.state();
+        state.hurried = state.hurried.max(Some(to));
+    }
+
+    fn reached(&self) -> Reached {
+        self.state().reached
     }
 
     fn refuses(&self) -> bool {
@@ -132,6 +153,7 @@ fn draft(channel: &str, data: &str) -> Draft {
         skip_history: false,
         idempotency_key: None,
         version: None,
+        acknowledge: Acknowledge::Memory,
     }
 }
 
