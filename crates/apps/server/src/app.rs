@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use throng_engine::{Accepted, App, Closed, Conns, Effects, Kernel, TlsEvent};
 use throng_metrics::{Counter, Gauge};
-use throng_session::{Admission, Census as _, Event, Http, Port, Sender};
+use throng_session::{Admission, Census as _, CloseReason, Event, Http, Port, Sender};
 use throng_types::{ConnId, Disconnect, Millis, Now, ShardId};
 
 use crate::drain::{Drain, Ports};
@@ -103,10 +103,21 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
         }
     }
 
-    fn closed(&mut self, id: ConnId, session: L::Session, tag: u32, why: Closed, now: Now) {
-        if why == Closed::Slow {
-            self.tell_slow(id, &session, tag, now);
+    fn slow(&mut self, id: ConnId, session: &mut L::Session, effects: &mut Effects<'_>) {
+        self.tell_slow(id, session, effects.tag, effects.now);
+        let slow = CloseReason::Because(Disconnect::Slow);
+        let counted = self.counters().counter(slow.counter());
+        self.sessions()
+            .event(id, session, Event::Close(&slow), effects);
+        // Requests, and streams in whose bytes no word of ours has a place, do not count it.
+        if self.counters().counter(slow.counter()) == counted {
+            self.counters().count(slow.counter());
         }
+        // Nothing reaches it any more, however long its last word takes.
+        self.parts.hub.gone(id, effects.now);
+    }
+
+    fn closed(&mut self, id: ConnId, session: L::Session, tag: u32, why: Closed, now: Now) {
         self.parts.hub.gone(id, now);
         self.parts.shared.forwarded.gone(id);
         // By its tag: a dashboard's stream came by the API port, whatever it has become.
@@ -114,9 +125,8 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
         uncount(&self.parts.shared, standing::<L>(&session));
         match why {
             Closed::ByPeer | Closed::Error(_) => self.counters().count(Counter::ClosedClient),
-            Closed::Slow => self.counters().count(Counter::closed(Disconnect::Slow)),
-            // Counted with its reason when the session ended it.
-            Closed::ByApp => {}
+            // Counted with its reason when the session ended it, or when its queue was full.
+            Closed::ByApp | Closed::Slow => {}
         }
         if let Some(address) = self.addresses.remove(tag) {
             self.parts.peers.leave(address);

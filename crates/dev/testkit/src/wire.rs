@@ -81,6 +81,7 @@ pub struct Wire {
     stream: Box<dyn Stream>,
     read: Vec<u8>,
     ended: bool,
+    was_cut: bool,
 }
 
 impl Wire {
@@ -145,6 +146,7 @@ impl Wire {
             stream,
             read: Vec::new(),
             ended: false,
+            was_cut: false,
         }
     }
 
@@ -194,7 +196,8 @@ impl Wire {
                     String::from_utf8_lossy(&self.read)
                 )
             }
-            Ok(0) | Err(_) => self.ended = true,
+            Ok(0) => self.ended = true,
+            Err(_) => (self.ended, self.was_cut) = (true, true),
         }
         !self.ended
     }
@@ -253,6 +256,12 @@ impl Wire {
         let deadline = Deadline::default();
         while self.more(deadline) {}
         std::mem::take(&mut self.read)
+    }
+
+    /// Whether the connection ended in another way than by TCP's end, and with TLS by TLS's.
+    #[must_use]
+    pub const fn was_cut(&self) -> bool {
+        self.was_cut
     }
 
     /// Takes a head; none if the connection ends instead.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use throng_grip::exchange::OriginEvent;
 use throng_grip::stats::Mode;
 use throng_hub::Answer;
-use throng_session::{Event, Exchange, Flow};
-use throng_types::{ChannelName, End, Publication};
+use throng_session::{CloseReason, Event, Exchange, Flow};
+use throng_types::{ChannelName, Disconnect, End, Publication};
 
 use crate::context::Cx;
 use crate::order::Order;
@@ -28,6 +28,9 @@ impl Session {
             Event::Timeout => return self.timeout(cx),
             Event::Publication(publication) => return self.publication(publication, cx),
             Event::Answer { token, answer } => return self.answer(token, &answer, cx),
+            Event::Close(CloseReason::Because(Disconnect::Slow)) if let Self::Held(held) = self => {
+                held.cut(cx);
+            }
             Event::Close(_) => self.close(cx),
             // A backend's stream has no words of ours in it, and nobody asks all shards.
             Event::Drained { .. }

@@ -55,6 +55,10 @@ pub trait App<K: Kernel = Linux>: Sized {
     ) {
     }
 
+    /// The connection's queue was full, and it ends. Bytes are its last word, behind a frame that
+    /// has begun to leave; other wishes are not heard. [`App::closed`] follows.
+    fn slow(&mut self, _id: ConnId, _session: &mut Self::Session, _fx: &mut Effects<'_>) {}
+
     /// The connection is gone, and its id finds nobody any more.
     fn closed(&mut self, id: ConnId, session: Self::Session, tag: u32, why: Closed, now: Now);
 

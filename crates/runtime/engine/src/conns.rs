@@ -19,6 +19,7 @@ mod links;
 mod moving;
 mod secure;
 mod serve;
+mod slow;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -80,8 +81,10 @@ mod flag {
     pub(super) const SAID_ALL: u16 = 4096;
     /// What it sends and gets is sealed by the kernel; see `kernel_tls.rs`.
     pub(super) const KERNEL_TLS: u16 = 8192;
+    /// Its queue was full: it ends, as `slow.rs` says.
+    pub(super) const SLOW: u16 = 16384;
     /// Nothing new is taken for it or from it.
-    pub(super) const LEAVING: u16 = ENDING | LINGERING | CLOSED | READ_END;
+    pub(super) const LEAVING: u16 = ENDING | LINGERING | CLOSED | READ_END | SLOW;
 }
 
 pub(crate) struct Slot<S, F> {
@@ -98,10 +101,17 @@ impl<S, F> Slot<S, F> {
         self.flags & flag != 0
     }
 
+    /// Whether it is on its way out and may take longer if the kernel takes bytes.
+    const fn progress_gives_time(&self) -> bool {
+        self.has(flag::LEAVING) && !self.has(flag::SLOW)
+    }
+
     /// Who ended it: whoever began.
     const fn ended_by(&self) -> Closed {
         let by_peer = self.has(flag::READ_END) && !self.has(flag::ENDING | flag::LINGERING);
-        if by_peer {
+        if self.has(flag::SLOW) {
+            Closed::Slow
+        } else if by_peer {
             Closed::ByPeer
         } else {
             Closed::ByApp
@@ -196,6 +206,8 @@ pub struct Conns<S, K: Kernel = Linux> {
     wheel: Wheel,
     dirty: Vec<u32>,
     closed: Vec<(u32, Closed)>,
+    /// Those whose queue was full, until the app has had its last word.
+    slow: Vec<u32>,
     /// Those whose input is wanted again.
     resumed: Vec<u32>,
     opening: Vec<(K::Socket, Accepted<S>, Option<ClientTls>)>,
@@ -220,6 +232,7 @@ impl<S, K: Kernel> Conns<S, K> {
             wheel: Wheel::default(),
             dirty: Vec::new(),
             closed: Vec::new(),
+            slow: Vec::new(),
             resumed: Vec::new(),
             opening: Vec::new(),
             secured: Secured::default(),
@@ -378,7 +391,9 @@ impl<S, K: Kernel> Conns<S, K> {
             .filter(|slot| !slot.has(flag::CLOSED))
         {
             slot.flags |= flag::CLOSED;
-            self.closed.push((index, why));
+            let is_slow = slot.has(flag::SLOW);
+            self.closed
+                .push((index, if is_slow { Closed::Slow } else { why }));
         }
     }
 

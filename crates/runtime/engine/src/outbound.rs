@@ -128,6 +128,26 @@ impl Outbound {
         self.staying = self.staying.min(behind);
     }
 
+    /// Forgets all but the item at the head, which may have begun to leave, and holds nothing back
+    /// any more. Where own bytes may be cut is not known, and that a frame has begun is not where
+    /// another process began it.
+    pub(crate) fn keep_begun(&mut self) {
+        self.forget_held();
+        let kept = self
+            .items
+            .len()
+            .min(1 + usize::from(self.sealed().is_some()));
+        for item in self.items.drain(kept..) {
+            self.bytes -= item.len();
+            if let Item::Own { bytes } = item {
+                self.own.truncate(self.own.len() - bytes as usize);
+            }
+        }
+        self.items.shrink_to(ITEMS_KEPT);
+        self.own.shrink_to(self.own.len().max(OWN_BYTES_KEPT));
+        self.staying = 0;
+    }
+
     /// Appends a connection's own bytes; while held, before the frames that wait.
     pub(crate) fn push_own(&mut self, bytes: &[u8]) {
         self.own.extend(bytes);

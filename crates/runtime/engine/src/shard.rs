@@ -258,6 +258,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         self.post_mail();
         more |= self.app.deliver(&mut self.conns, now);
         self.stop_listening();
+        more |= self.tell_slow();
         self.open_outgoing();
         let also = self.conns.flush();
         flushed.drained.extend(also.drained);
@@ -273,12 +274,25 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
             more = true;
         }
         self.unread.extend(flushed.unread);
+        more |= self.tell_slow();
         more |= self.remove_closed(now);
         self.tell_tls();
         self.mail_waits = self.post_mail() || self.mail_left;
         // If the app does not want it yet, another look soon will do.
         more |= self.mail_left && self.app.wants_mail();
         more || !self.unread.is_empty()
+    }
+
+    /// Lets the app say its last word on connections whose queue was full; true if there was one.
+    fn tell_slow(&mut self) -> bool {
+        let mut told = false;
+        while let Some(index) = self.conns.take_slow() {
+            let app = &mut self.app;
+            self.conns
+                .act_slow(index, |id, session, fx| app.slow(id, session, fx));
+            told = true;
+        }
+        told
     }
 
     fn take_mail(&mut self, now: Now) -> bool {

@@ -2,24 +2,29 @@
 //! counted.
 
 use serde_json::{Value, json};
-use throng_testkit::{Deadline, Proxy, Server, Setup, Signal, Wire, request, script, until};
+use throng_testkit::{
+    Authority, Deadline, PemFiles, Proxy, Server, Setup, Signal, Wire, request, script, until,
+};
 
 use crate::support::{emulated, sdks, url};
-use crate::work::{frame, open};
+use crate::work::{frame, open, upgrade};
 
 /// Large, so that few of them fill what the kernel holds for a connection.
 fn publication(n: u64) -> Value {
     json!({ "n": n, "pad": "x".repeat(60_000) })
 }
 
-fn start(policy: &str) -> Server {
-    let config = format!(
+fn config(policy: &str) -> String {
+    format!(
         "[engine]\nout_buffer_bytes_max = \"256KiB\"\n[channel]\nslow_consumer = \"{policy}\"\n\
          [stream]\nkeepalive_interval = \"0s\"\n[websocket]\nping_interval = \"0s\"\n\
          [[namespace]]\nname = \"kept\"\nhistory_size = 10000\nhistory_ttl = \"5m\"\nrecovery = \
          true\n"
-    );
-    Setup::new(&config).shards(2).start()
+    )
+}
+
+fn start(policy: &str) -> Server {
+    Setup::new(&config(policy)).shards(2).start()
 }
 
 fn stream(server: &Server, target: &str) -> Wire {
@@ -76,16 +81,122 @@ fn close_ends_the_slow_one() {
     assert_eq!(closed["channels"], json!(["news"]), "{told}");
     // What it got until then has no gap.
     let told = slow.rest();
-    let numbers: Vec<u64> = told
-        .split("\"n\":")
-        .skip(1)
-        .filter_map(|rest| rest.split(',').next()?.parse().ok())
-        .collect();
-    assert!(!numbers.is_empty());
+    gapless("sse", &told);
+    server.stop();
+}
+
+/// Clients that read nothing and later go on: each gets whole frames without a gap, why it is
+/// closed in the words of its protocol, and an end in order.
+#[track_caller]
+fn the_slow_hear_why(server: &Server, connect: impl Fn() -> Wire) {
+    let subscribe = |target: &str| {
+        let mut wire = connect();
+        wire.send(&format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+        wire.head();
+        wire
+    };
+    let mut events = subscribe("/sse?channel=news");
+    events.through("subscribed");
+    let mut lines = subscribe("/stream?channel=news");
+    lines.chunk();
+    let mut plain = connect();
+    upgrade(&mut plain, "/ws?channel=news");
+    let mut centrifugo = connect();
+    upgrade(&mut centrifugo, "/connection/websocket");
+    let connect = r#"{"id":1,"connect":{}}"#;
+    let subscribe = r#"{"id":2,"subscribe":{"channel":"news"}}"#;
+    centrifugo.send_bytes(&frame(1, &[connect, subscribe].join("\n")));
+    let subscribers = "throng_subscriptions";
+    until("four subscribers", || {
+        (server.metric(subscribers) == 4).then_some(())
+    });
+
+    let closed = "throng_connections_closed_total{reason=\"slow\"}";
+    let mut count = 0;
+    while server.metric(closed) < 4 {
+        for _ in 0..20 {
+            server.publish("news", &publication(count).to_string());
+            count += 1;
+        }
+    }
+    for (name, wire) in [("sse", &mut events), ("stream", &mut lines)] {
+        let told = wire.rest();
+        gapless(name, &told);
+        let tail = &told[told.len().saturating_sub(120)..];
+        assert!(
+            tail.contains("disconnect") && tail.contains("3008"),
+            "{name}: {tail:?}"
+        );
+        assert!(!wire.was_cut(), "{name}");
+    }
+    for (name, wire) in [("ws", &mut plain), ("centrifugo", &mut centrifugo)] {
+        let bytes = wire.rest_bytes();
+        let mut rest = &bytes[..];
+        let mut told = String::new();
+        let end = loop {
+            let (opcode, payload, behind) = server_frame(rest).expect("whole frames, to a close");
+            rest = behind;
+            if opcode == 8 {
+                break payload;
+            }
+            told.push_str(std::str::from_utf8(payload).unwrap());
+        };
+        gapless(name, &told);
+        assert_eq!(
+            (&end[..2], &end[2..]),
+            (&3008_u16.to_be_bytes()[..], &b"slow"[..]),
+            "{name}"
+        );
+        assert!(rest.is_empty() && !wire.was_cut(), "{name}");
+    }
+    assert_eq!(server.metric(closed), 4);
+}
+
+/// A server's frame: its opcode, its payload, and what is behind it.
+fn server_frame(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (length, head) = match bytes.get(1)? {
+        126 => (
+            u64::from(u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?)),
+            4,
+        ),
+        127 => (u64::from_be_bytes(bytes.get(2..10)?.try_into().ok()?), 10),
+        length => (u64::from(*length), 2),
+    };
+    let (payload, rest) = bytes.get(head..)?.split_at_checked(length as usize)?;
+    Some((bytes[0] & 15, payload, rest))
+}
+
+#[track_caller]
+fn gapless(name: &str, told: &str) {
+    let texts = told.split("\"n\":").skip(1);
+    let numbers = texts.filter_map(|rest| rest.split(',').next()?.parse().ok());
+    let numbers: Vec<u64> = numbers.collect();
+    assert!(!numbers.is_empty(), "{name}");
     assert!(
         numbers.iter().copied().eq(0..numbers.len() as u64),
-        "{numbers:?}"
+        "{name}: {numbers:?}"
     );
+}
+
+#[test]
+fn the_slow_hear_why_they_are_closed() {
+    let server = start("close");
+    the_slow_hear_why(&server, || Wire::connect(server.clients()));
+    server.stop();
+}
+
+#[test]
+fn the_slow_hear_why_they_are_closed_by_tls() {
+    let authority = Authority::new("ours");
+    let files = PemFiles::new();
+    files.write_issued("server", &authority.issue(&["localhost", "127.0.0.1"]));
+    let [certificate, key] = ["server.pem", "server.key"].map(|name| files.path(name));
+    let tls = format!("[tls]\ncertificate = {certificate:?}\nkey = {key:?}\n");
+    let setup = Setup::new(&format!("{}{tls}", config("close")));
+    let server = setup.shards(2).tls_clients().start();
+    the_slow_hear_why(&server, || {
+        Wire::connect_secure(server.clients(), authority.pem())
+    });
     server.stop();
 }
 

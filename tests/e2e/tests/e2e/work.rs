@@ -13,12 +13,18 @@ const BAD_TOKEN: &str = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJqbyJ9.c2lnbmF0dXJl";
 /// A WebSocket after its handshake.
 pub(crate) fn open(server: &Server, path: &str) -> Wire {
     let mut wire = Wire::connect(server.clients());
+    upgrade(&mut wire, path);
+    wire
+}
+
+/// Shakes hands for a WebSocket.
+#[track_caller]
+pub(crate) fn upgrade(wire: &mut Wire, path: &str) {
     wire.send(&format!(
         "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     ));
     assert_eq!(wire.head().status, 101);
-    wire
 }
 
 /// A client's frame, masked with zeros.

@@ -5,8 +5,8 @@ use std::io;
 use throng_types::Frame;
 
 use super::{Conns, Delivery, NO_QUEUE, flag};
+use crate::Kernel;
 use crate::outbound::Pushed;
-use crate::{Closed, Kernel};
 
 impl<S, K: Kernel> Conns<S, K> {
     /// Hands deliveries to the connection in a slot.
@@ -95,8 +95,7 @@ impl<S, K: Kernel> Conns<S, K> {
             self.mark_dirty(index);
         }
         if full {
-            self.stats.slow += 1;
-            self.close(index, Closed::Slow);
+            self.end_slow(index);
         }
     }
 }

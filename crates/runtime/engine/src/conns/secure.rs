@@ -347,7 +347,7 @@ impl<S, K: Kernel> Conns<S, K> {
                     }
                     Ok(sent) => {
                         self.stats.sent_bytes += sent as u64;
-                        if slot.has(flag::LEAVING) {
+                        if slot.progress_gives_time() {
                             self.wheel.set(index, Some(self.now.mono + LINGER_MS));
                         }
                         continue;
@@ -362,7 +362,7 @@ impl<S, K: Kernel> Conns<S, K> {
                 Ok(sent) => {
                     self.stats.sent_bytes += sent as u64;
                     queue.sent(sent);
-                    if slot.has(flag::LEAVING) {
+                    if slot.progress_gives_time() {
                         self.wheel.set(index, Some(self.now.mono + LINGER_MS));
                     }
                 }

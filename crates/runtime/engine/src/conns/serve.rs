@@ -208,8 +208,7 @@ impl<S, K: Kernel> Conns<S, K> {
         let bytes_max = 2 * self.limits.queue_bytes_max;
         let queue = self.queue_mut(index);
         if bytes_max < queue.bytes() {
-            self.stats.slow += 1;
-            return self.close(index, Closed::Slow);
+            return self.end_slow(index);
         }
         queue.push_own(bytes);
         if !queue.blocked {

@@ -136,6 +136,49 @@ fn an_ending_connection_has_time_as_long_as_it_makes_progress() {
 }
 
 #[test]
+fn a_slow_connection_ends_in_time_whatever_it_reads() {
+    let mut conns = table();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (mut reads, quick) = connection(&mut conns, &listener);
+    let (mut drips, slow_id) = connection(&mut conns, &listener);
+    conns.set_now(at(1000));
+    for id in [quick, slow_id] {
+        // A frame that begins to leave, and then more than may wait.
+        deliver(&mut conns, id, &vec![1; 24 << 20]);
+        for _ in 0..3 {
+            deliver(&mut conns, id, &vec![2; 1 << 20]);
+        }
+        assert_eq!(conns.take_slow(), Some(id.index()));
+        conns.act_slow(id.index(), |_, _, fx| fx.out.extend(b"slow"));
+    }
+    assert_eq!((conns.take_slow(), conns.stats().slow), (None, 2));
+    let mut flushed = Flushed::default();
+    let mut all = vec![0; 24 << 20];
+    let mut got = 0;
+    while got < all.len() {
+        conns.write(quick.index(), &mut flushed);
+        got += reads.read(&mut all[got..]).unwrap();
+    }
+    conns.flush();
+    assert_eq!(read(&mut reads, 4), "slow");
+    assert_eq!(reads.read(&mut [0]).unwrap(), 0);
+    // The other one takes some, which gives it no time.
+    conns.set_now(at(1000 + slow::SLOW_MS - 1));
+    let before = conns.stats().sent_bytes;
+    while conns.stats().sent_bytes == before {
+        drips.read_exact(&mut all[..1 << 20]).unwrap();
+        conns.write(slow_id.index(), &mut flushed);
+    }
+    assert!(conns.expired().is_empty());
+    assert_eq!(gone(&mut conns), []);
+    conns.set_now(at(1000 + slow::SLOW_MS + 100));
+    assert!(conns.expired().is_empty());
+    let mut why = gone(&mut conns);
+    why.sort_unstable_by_key(|(id, _)| *id);
+    assert_eq!(why, [(quick, Closed::Slow), (slow_id, Closed::Slow)]);
+}
+
+#[test]
 fn an_ending_connection_without_progress_goes() {
     let mut conns = table();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

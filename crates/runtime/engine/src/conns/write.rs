@@ -79,7 +79,7 @@ impl<S, K: Kernel> Conns<S, K> {
                 Ok(sent) => {
                     self.stats.sent_bytes += sent as u64;
                     queue.sent(sent);
-                    if slot.has(flag::LEAVING) {
+                    if slot.progress_gives_time() {
                         self.wheel.set(index, Some(self.now.mono + LINGER_MS));
                     }
                 }
@@ -153,7 +153,9 @@ impl<S, K: Kernel> Conns<S, K> {
             self.close(index, why);
         } else if slot.has(flag::ENDING) {
             slot.flags = (slot.flags & !flag::ENDING) | flag::LINGERING;
-            self.wheel.set(index, Some(self.now.mono + LINGER_MS));
+            if !slot.has(flag::SLOW) {
+                self.wheel.set(index, Some(self.now.mono + LINGER_MS));
+            }
             if self.kernel.shutdown_write(&slot.socket).is_err() {
                 self.close(index, Closed::ByApp);
             }

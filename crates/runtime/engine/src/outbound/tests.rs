@@ -310,3 +310,44 @@ fn what_is_not_sealed_can_be_forgotten() {
     queue.push_sealed(b"(ALERT)");
     assert_eq!(drain(&mut queue, 2), "LED (ALERT)");
 }
+
+#[test]
+fn what_may_have_begun_to_leave_stays_and_nothing_else() {
+    for taken in 0..12 {
+        for sealed in [false, true] {
+            let mut queue = Outbound::default();
+            push_frames(&mut queue, &["aaaa", "bbbb"]);
+            queue.push_own(b"....");
+            push_frames(&mut queue, &["cccc"]);
+            queue.sent(taken);
+            if sealed {
+                queue.push_sealed(b"#");
+            }
+            queue.keep_begun();
+            queue.push_own(b"!");
+            let rest = match taken {
+                8.. => &"...."[taken - 8..],
+                _ => &"aaaabbbb"[taken..(taken + 1).next_multiple_of(4)],
+            };
+            let expect = format!("{}{rest}!", if sealed { "#" } else { "" });
+            assert_eq!(queue.bytes(), expect.len());
+            assert_eq!(drain(&mut queue, 100), expect, "{taken} {sealed}");
+        }
+    }
+}
+
+#[test]
+fn what_is_held_has_not_begun() {
+    let mut queue = Outbound::default();
+    queue.hold(true);
+    push_frames(&mut queue, &["held"]);
+    queue.keep_begun();
+    queue.push_own(b"!");
+    assert_eq!(drain(&mut queue, 100), "!");
+}
+
+fn push_frames(queue: &mut Outbound, frames: &[&str]) {
+    for text in frames {
+        queue.push_frame(&frame(text), 1, Overflow::Close, 1 << 20);
+    }
+}

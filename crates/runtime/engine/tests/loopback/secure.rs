@@ -11,9 +11,12 @@ use throng_tls::{
 };
 use throng_types::ConnId;
 
-use crate::support::{Event, Manner, Rig, connect, numbered, numbers, pattern, secure_rig};
+use crate::slow::assert_ends_in_order;
+use crate::support::{
+    Event, LAST_WORD, LAST_WORD_BYTES, Manner, Rig, connect, numbered, numbers, pattern, secure_rig,
+};
 
-const FRAME: usize = 8 << 10;
+const FRAME: usize = LAST_WORD_BYTES;
 pub(crate) const LIMITS: ConnLimits = ConnLimits {
     queue_bytes_max: 64 << 10,
     unread_above_bytes: 16 << 10,
@@ -180,17 +183,25 @@ fn a_full_queue_ends_its_connection_and_no_other() {
         let (mut slow, slow_id) = Client::of(&rig);
         let (mut quick, quick_id) = Client::of(&rig);
         let first = rig.deliver_until_queued(slow_id, FRAME);
-        for number in 0..20 {
-            for id in [slow_id, quick_id] {
-                rig.deliver(id, vec![numbered(first + number, FRAME)], Overflow::Close);
-            }
+        // All at once, so that the kernel finds no room meanwhile.
+        for id in [slow_id, quick_id] {
+            let frames = (first..first + 20).map(|number| numbered(number, FRAME));
+            rig.deliver(id, frames.collect(), Overflow::Close);
         }
-        assert_eq!(rig.closed(), (slow_id, Closed::Slow));
+        rig.find(|event| (event == Event::Slow(slow_id)).then_some(()));
         let seen = read_numbers(&mut quick, first + 19);
         assert_eq!(seen, (first..first + 20).collect::<Vec<_>>());
         let most = rig.seen.lock().unwrap().queued_bytes_most;
         assert!(most <= LIMITS.queue_bytes_max + SEALING, "{most}");
-        assert_eq!(numbers(&slow.exactly(FRAME), FRAME), [0]);
+        let mut got = Vec::new();
+        while got.last() != Some(&LAST_WORD) {
+            got.extend(numbers(&slow.exactly(FRAME), FRAME));
+        }
+        assert_ends_in_order(&got, first);
+        while slow.read(64 << 10) {}
+        assert!(slow.is_told && slow.plain.is_empty());
+        drop(slow);
+        assert_eq!(rig.closed(), (slow_id, Closed::Slow));
     });
 }
 

@@ -5,9 +5,9 @@ use std::net::TcpStream;
 
 use throng_engine::{Closed, ConnLimits, Overflow};
 
-use crate::support::{Event, Manner, NEVER_MS, numbered, numbers, rig};
+use crate::support::{Event, LAST_WORD, LAST_WORD_BYTES, Manner, NEVER_MS, numbered, numbers, rig};
 
-const FRAME: usize = 8 << 10;
+const FRAME: usize = LAST_WORD_BYTES;
 const LIMITS: ConnLimits = ConnLimits {
     queue_bytes_max: 64 << 10,
     unread_above_bytes: 16 << 10,
@@ -25,26 +25,44 @@ fn read_numbers(client: &mut TcpStream, last: u64) -> Vec<u64> {
     seen
 }
 
+/// Whether a slow connection got whole frames without a gap, as many as the kernel had begun to
+/// take, and then the last word.
+#[track_caller]
+pub(crate) fn assert_ends_in_order(numbers: &[u64], begun: u64) {
+    let (last, frames) = numbers.split_last().unwrap();
+    assert_eq!(*last, LAST_WORD);
+    assert!(
+        frames.iter().copied().eq(0..frames.len() as u64),
+        "{frames:?}"
+    );
+    assert!(
+        (begun - 1..=begun + 1).contains(&(frames.len() as u64)),
+        "{begun}: {frames:?}"
+    );
+}
+
 #[test]
 fn a_full_queue_ends_its_connection_and_no_other() {
     let rig = rig(Manner::Echo, LIMITS);
     let (mut slow, slow_id) = rig.client();
     let (mut quick, quick_id) = rig.client();
     let first = rig.deliver_until_queued(slow_id, FRAME);
-    for number in 0..20 {
-        for id in [slow_id, quick_id] {
-            rig.deliver(id, vec![numbered(first + number, FRAME)], Overflow::Close);
-        }
+    // All at once, so that the kernel finds no room meanwhile.
+    for id in [slow_id, quick_id] {
+        let frames = (first..first + 20).map(|number| numbered(number, FRAME));
+        rig.deliver(id, frames.collect(), Overflow::Close);
     }
-    assert_eq!(rig.closed(), (slow_id, Closed::Slow));
+    rig.find(|event| (event == Event::Slow(slow_id)).then_some(()));
     let seen = read_numbers(&mut quick, first + 19);
     assert_eq!(seen, (first..first + 20).collect::<Vec<_>>());
     assert!(rig.seen.lock().unwrap().queued_bytes_most <= LIMITS.queue_bytes_max);
     assert_eq!(rig.ask(|conns, _| conns.stats().slow), 1);
-    // What the kernel had taken arrives, whole or cut, and then the end.
+    // What had begun to leave arrives whole, then the last word and the end.
     let mut rest = Vec::new();
-    let _ = slow.read_to_end(&mut rest);
-    assert_eq!(numbers(&rest[..FRAME], FRAME), [0]);
+    slow.read_to_end(&mut rest).unwrap();
+    assert_ends_in_order(&numbers(&rest, FRAME), first);
+    drop(slow);
+    assert_eq!(rig.closed(), (slow_id, Closed::Slow));
 }
 
 /// Delivers until frames are dropped; returns what arrived and what was reported.
@@ -169,11 +187,13 @@ fn one_large_reply_is_sent_although_it_exceeds_the_bound_and_time_passes() {
 #[test]
 fn replies_beyond_twice_the_bound_end_the_connection() {
     let rig = rig(Manner::Echo, LIMITS);
-    let (_client, id) = rig.client();
+    let (client, id) = rig.client();
     rig.deliver_until_queued(id, FRAME);
     for _ in 0..4 {
         rig.ask(move |conns, _| conns.with(id, |_, fx| fx.out.resize(64 << 10, 1)));
     }
+    rig.find(|event| (event == Event::Slow(id)).then_some(()));
+    drop(client);
     assert_eq!(rig.closed(), (id, Closed::Slow));
     let most = rig.seen.lock().unwrap().queued_bytes_most;
     assert!(most <= 2 * LIMITS.queue_bytes_max + (64 << 10), "{most}");

@@ -33,6 +33,7 @@ pub(crate) enum Event {
     Connected(ConnId),
     Bytes(ConnId, Vec<u8>),
     Timeout(ConnId),
+    Slow(ConnId),
     Drained(ConnId, u32),
     Closed(ConnId, u32, Closed),
     Mail(Option<usize>, u64),
@@ -109,6 +110,11 @@ impl App for Probe {
 
     fn drained(&mut self, id: ConnId, _session: &mut u64, dropped: u32, _fx: &mut Effects<'_>) {
         self.report(Event::Drained(id, dropped));
+    }
+
+    fn slow(&mut self, id: ConnId, _session: &mut u64, fx: &mut Effects<'_>) {
+        fx.out.extend(numbered(LAST_WORD, LAST_WORD_BYTES));
+        self.report(Event::Slow(id));
     }
 
     fn closed(&mut self, id: ConnId, _session: u64, tag: u32, why: Closed, _now: Now) {
@@ -426,6 +432,11 @@ pub(crate) fn numbers(stream: &[u8], bytes: usize) -> Vec<u64> {
     let number = |frame: &[u8]| u64::from_be_bytes(frame[..8].try_into().unwrap());
     stream.chunks(bytes).map(number).collect()
 }
+
+/// The number that slow connections end with.
+pub(crate) const LAST_WORD: u64 = u64::MAX;
+/// The size of the frame that it is in.
+pub(crate) const LAST_WORD_BYTES: usize = 8 << 10;
 
 /// Bytes that tell at each place where they belong.
 pub(crate) fn pattern(bytes: usize) -> Vec<u8> {

@@ -1,0 +1,74 @@
+//! Connections that end because their queue was full: the peer is told so.
+//!
+//! What has begun to leave still does, so that the peer sees whole frames; what waits behind it is
+//! forgotten at once. Then comes the app's last word, TLS's own, and the end. All of it has
+//! [`SLOW_MS`], whatever the peer reads meanwhile.
+//!
+//! Never: writes; `write.rs` and `secure.rs` do.
+
+use throng_types::ConnId;
+
+use super::{Conns, flag};
+use crate::{Closed, Effects, Kernel};
+
+/// How long a slow peer has for what is left and the last word, in milliseconds. What the kernel
+/// holds comes before them.
+pub(super) const SLOW_MS: u64 = 15_000;
+
+impl<S, K: Kernel> Conns<S, K> {
+    /// Ends a connection because its queue is full. [`Conns::take_slow`] names it until the app has
+    /// heard of it, in the same turn.
+    pub(super) fn end_slow(&mut self, index: u32) {
+        let Some(slot) = self
+            .slots
+            .get_mut(index)
+            .filter(|slot| !slot.has(flag::SLOW | flag::CLOSED))
+        else {
+            return;
+        };
+        slot.flags |= flag::SLOW;
+        if let Some(queue) = self.queues.get_mut(slot.out) {
+            queue.keep_begun();
+        }
+        // Nothing can be said yet.
+        let is_mute = slot.has(flag::SHAKING | flag::CONNECTING);
+        self.stats.slow += 1;
+        self.slow.push(index);
+        self.wheel.set(index, Some(self.now.mono + SLOW_MS));
+        if is_mute {
+            self.close(index, Closed::Slow);
+        }
+    }
+
+    /// The next connection whose queue was full and of which the app has not heard.
+    pub(crate) fn take_slow(&mut self) -> Option<u32> {
+        self.slow.pop()
+    }
+
+    /// Lets the app say its last word on a slow connection.
+    pub(crate) fn act_slow(
+        &mut self,
+        index: u32,
+        act: impl FnOnce(ConnId, &mut S, &mut Effects<'_>),
+    ) {
+        let Some(slot) = self.slots.get_mut(index) else {
+            return;
+        };
+        let id = ConnId::new(self.shard, index, slot.generation);
+        let mut out = std::mem::take(&mut self.scratch);
+        let mut fx = Effects::new(&mut out, self.now);
+        fx.tag = slot.tag;
+        fx.is_tls = slot.has(flag::SECURE | flag::KERNEL_TLS);
+        act(id, &mut slot.session, &mut fx);
+        slot.flags |= flag::ENDING;
+        if !slot.has(flag::CLOSED) {
+            if !out.is_empty() {
+                self.queue_mut(index).push_own(&out);
+            }
+            self.mark_dirty(index);
+        }
+        out.clear();
+        out.shrink_to(64 << 10);
+        self.scratch = out;
+    }
+}
