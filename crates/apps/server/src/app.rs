@@ -162,6 +162,7 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
             Letter::Note(Note::SurveyReply { ticket, reply }) => {
                 self.surveyed(ticket, reply, conns);
             }
+            Letter::Note(Note::Gone(gone)) => self.ends.note(gone),
             Letter::Note(Note::Gateway(mail)) | Letter::Driver(mail) => {
                 let sender = sender.map_or(Sender::Driver, Sender::Shard);
                 self.with_list(conns, now, |list, host| list.mail(sender, mail, host));
@@ -254,11 +255,12 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
         deadlines.into_iter().flatten().min()
     }
 
-    fn finished(&self, conns: &Conns<L::Session, K>) -> bool {
-        let drained = self.drain.as_ref().is_some_and(|drain| {
-            (drain.all_told() && conns.is_empty()) || drain.is_over(self.now.mono)
-        });
-        self.stopped || drained
+    fn finished(&self, _conns: &Conns<L::Session, K>) -> bool {
+        let drained = self.drain.as_ref();
+        self.stopped
+            || drained.is_some_and(|drain| {
+                drain.is_over(&self.ends, self.parts.shards.into(), self.now.mono)
+            })
     }
 
     /// Operators and publishers get in when clients have taken every other descriptor.

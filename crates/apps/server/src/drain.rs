@@ -2,6 +2,9 @@
 //!
 //! All clients at once would come back at once. So they are told over a while that
 //! grows with their number, and each is given a wait of its own.
+//!
+//! Calls of the server API may need any shard. So all shards stay until no client is left anywhere,
+//! and then until every call is answered.
 
 use throng_config::Config;
 use throng_types::{ConnId, Millis};
@@ -10,6 +13,48 @@ use throng_types::{ConnId, Millis};
 const CLIENTS_PER_S: u64 = 1000;
 /// Between two handfuls, in milliseconds.
 const STEP_MS: u64 = 50;
+/// Between two looks at who is left, in milliseconds.
+const LOOK_MS: u64 = 10;
+/// How long a call that has begun may take after the last client has gone, in milliseconds.
+const CALLERS_MS: u64 = 5_000;
+
+/// What a shard tells the others of while they drain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gone {
+    /// It has no clients any more.
+    Clients,
+    /// Nor callers.
+    Callers,
+}
+
+/// Shards that have said so, this one among them.
+#[derive(Default)]
+pub(crate) struct Ends {
+    without_clients: usize,
+    without_callers: usize,
+}
+
+impl Ends {
+    pub(crate) const fn note(&mut self, gone: Gone) {
+        match gone {
+            Gone::Clients => self.without_clients += 1,
+            Gone::Callers => self.without_callers += 1,
+        }
+    }
+}
+
+/// How far a shard has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Clients are told and go.
+    Clients,
+    /// This shard has none; another one has.
+    OtherShards,
+    /// No shard has clients; calls that have begun are answered.
+    Callers,
+    /// Nobody is left here; another shard may still answer calls.
+    Over,
+}
 
 /// Bounds of a drain, in milliseconds.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +92,8 @@ pub(crate) struct Drain {
     ends_at: Millis,
     jitter_ms: u64,
     random: u64,
+    stage: Stage,
+    look_at: Millis,
 }
 
 impl Drain {
@@ -63,6 +110,8 @@ impl Drain {
             ends_at: now + options.timeout_ms,
             jitter_ms: options.jitter_ms,
             random: seed | 1,
+            stage: Stage::Clients,
+            look_at: now,
         }
     }
 
@@ -86,23 +135,60 @@ impl Drain {
         self.random % (self.jitter_ms + 1)
     }
 
-    /// When the next handful is due, or the end.
+    /// When the next handful or look is due, or the end.
     pub(crate) fn deadline(&self) -> Millis {
-        if self.left.is_empty() {
-            self.ends_at
-        } else {
-            self.next_at.min(self.ends_at)
+        let next_at = match self.left.is_empty() {
+            true => self.look_at,
+            false => self.next_at,
+        };
+        next_at.min(self.ends_at)
+    }
+
+    /// Whether it is time to look who is left. Notes that somebody looks.
+    pub(crate) fn looks(&mut self, now: Millis) -> bool {
+        let is_due = self.all_told() && self.look_at <= now;
+        if is_due {
+            self.look_at = now + LOOK_MS;
         }
+        is_due
+    }
+
+    pub(crate) const fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    /// Nobody whom this stage waits for is left on this shard. What to tell all shards, if that is
+    /// news.
+    pub(crate) const fn is_left(&mut self) -> Option<Gone> {
+        let (next, gone) = match self.stage {
+            Stage::Clients => (Stage::OtherShards, Gone::Clients),
+            Stage::Callers => (Stage::Over, Gone::Callers),
+            Stage::OtherShards | Stage::Over => return None,
+        };
+        self.stage = next;
+        Some(gone)
+    }
+
+    /// Whether callers are next, since no shard of so many has clients.
+    pub(crate) fn turns_to_callers(&mut self, ends: &Ends, shards: usize, now: Millis) -> bool {
+        let is_next = self.stage == Stage::OtherShards && ends.without_clients >= shards;
+        if is_next {
+            self.stage = Stage::Callers;
+            self.ends_at = self.ends_at.min(now + CALLERS_MS);
+            self.look_at = now;
+        }
+        is_next
     }
 
     /// Whether everybody has been told.
-    pub(crate) fn all_told(&self) -> bool {
+    pub(crate) const fn all_told(&self) -> bool {
         self.left.is_empty()
     }
 
-    /// Whether the time is up.
-    pub(crate) fn is_over(&self, now: Millis) -> bool {
-        now >= self.ends_at
+    /// Whether nobody is left on any shard, or the time is up.
+    pub(crate) fn is_over(&self, ends: &Ends, shards: usize, now: Millis) -> bool {
+        let all_over = self.stage == Stage::Over && ends.without_callers >= shards;
+        now >= self.ends_at || all_over
     }
 }
 
@@ -157,7 +243,7 @@ mod tests {
         let mut drain = Drain::new(ids, options, Millis(0), 7);
         assert!(drain.step(Millis(0)).len() <= 51);
         assert!(drain.step(Millis(10)).is_empty(), "a handful at a time");
-        assert!(!drain.is_over(Millis(29_999)));
-        assert!(drain.is_over(Millis(30_000)));
+        assert!(!drain.is_over(&Ends::default(), 1, Millis(29_999)));
+        assert!(drain.is_over(&Ends::default(), 1, Millis(30_000)));
     }
 }

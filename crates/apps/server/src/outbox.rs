@@ -9,6 +9,8 @@ use std::collections::VecDeque;
 use throng_session::{Survey, SurveyReply};
 use throng_types::ShardId;
 
+use crate::drain::Gone;
+
 /// Messages that may wait for one shard before new questions are refused. Queue: `gateway outbox`.
 pub(crate) const OUTBOX_MAX: usize = 65_536;
 
@@ -21,6 +23,8 @@ pub(crate) enum Note<M> {
     Survey { ticket: u32, survey: Survey },
     /// The answer.
     SurveyReply { ticket: u32, reply: SurveyReply },
+    /// What is gone from a shard that drains.
+    Gone(Gone),
     /// A gateway's.
     Gateway(M),
 }

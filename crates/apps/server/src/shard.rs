@@ -13,7 +13,7 @@ use throng_metrics::{Counters, Gauge};
 use throng_session::{Admission, Census as _, Event, Http, Order, Port, Reloaded, Shared, Work};
 use throng_types::{ConnId, Millis, Now, ShardId, Slots};
 
-use crate::drain::{Drain, DrainOptions};
+use crate::drain::{Drain, DrainOptions, Ends};
 use crate::handover::Giving;
 use crate::list::{GatewayList, Host};
 use crate::live::Renewed;
@@ -113,6 +113,8 @@ pub struct ShardApp<L: GatewayList> {
     pub(crate) ended: Vec<(ConnId, L::Session)>,
     pub(crate) addresses: Slots<IpAddr>,
     pub(crate) drain: Option<Drain>,
+    /// How far shards have come with a drain.
+    pub(crate) ends: Ends,
     pub(crate) stopped: bool,
     /// The loop stops for it, and goes on afterwards.
     pub(crate) giving: Option<Box<Giving>>,
@@ -141,6 +143,7 @@ impl<L: GatewayList> ShardApp<L> {
             ended: Vec::new(),
             addresses: Slots::default(),
             drain: None,
+            ends: Ends::default(),
             stopped: false,
             giving: None,
             clients: 0,

@@ -204,7 +204,8 @@ impl Http {
                 }
                 continue;
             }
-            let (request, head_bytes) = match parse_request_resumed(input, searched, &any_body) {
+            let (mut request, head_bytes) = match parse_request_resumed(input, searched, &any_body)
+            {
                 Ok(Some(whole)) => whole,
                 Ok(None) => {
                     if self.has_served && searched == 0 {
@@ -256,6 +257,9 @@ impl Http {
                 }
             };
             input = &rest[body_bytes..];
+            if cx.shared.draining && input.is_empty() {
+                request.close_after();
+            }
             let start = cx.out.len();
             let opened = self.serve(&request, claim, (&body, false), router, cx);
             let is_later = matches!(opened, Opened::Later(_));
@@ -319,9 +323,12 @@ impl Http {
             ..self.limits(None, cx)
         };
         // It was parsed before, with the same limits.
-        let Ok(Some((request, _))) = parse_request_resumed(&head, 0, &any_body) else {
+        let Ok(Some((mut request, _))) = parse_request_resumed(&head, 0, &any_body) else {
             return None;
         };
+        if cx.shared.draining && rest.is_empty() {
+            request.close_after();
+        }
         let claim = self.claim(&request, router, cx);
         let start = cx.out.len();
         let opened = self.serve(&request, claim, (&body, false), router, cx);
@@ -382,9 +389,12 @@ impl Http {
 
     /// The server ends it. There is nothing to say outside an answer.
     pub fn close(&mut self, _: &CloseReason, cx: &mut Context<'_>) {
+        // A call of the server API that has begun is answered, and is the last one then.
+        let is_call = self.pending.is_some() && !self.is_client();
         match &mut self.pipeline {
             // Answers come within this turn or the next few; they are not cut off.
             Some(pipeline) if !pipeline.is_empty() => pipeline.ends = true,
+            _ if is_call => {}
             _ => cx.end(End::Flush),
         }
     }

@@ -95,6 +95,13 @@ impl Wire {
         Self::over(Box::new(Self::tcp(to)))
     }
 
+    /// Connects, if somebody listens.
+    #[must_use]
+    pub fn try_connect(to: SocketAddr) -> Option<Self> {
+        let stream = TcpStream::connect_timeout(&to, DEADLINE).ok()?;
+        Some(Self::over(Box::new(Self::patient(stream))))
+    }
+
     /// Connects by TLS; the server is believed if this authority, a PEM text, has signed for it.
     ///
     /// # Panics
@@ -131,7 +138,11 @@ impl Wire {
     #[track_caller]
     fn tcp(to: SocketAddr) -> TcpStream {
         let stream = TcpStream::connect_timeout(&to, DEADLINE);
-        let stream = stream.unwrap_or_else(|error| panic!("cannot connect to {to}: {error}"));
+        Self::patient(stream.unwrap_or_else(|error| panic!("cannot connect to {to}: {error}")))
+    }
+
+    #[track_caller]
+    fn patient(stream: TcpStream) -> TcpStream {
         // For the handshake of TLS; other reads have what their whole wait has left.
         stream.set_read_timeout(Some(DEADLINE)).expect("a deadline");
         stream

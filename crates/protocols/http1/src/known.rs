@@ -97,6 +97,7 @@ impl KnownHead {
             path,
             query: query.get(1..).unwrap_or_default(),
             headers: Headers::of_checked(lines),
+            closes: false,
         };
         Some((request, bytes))
     }

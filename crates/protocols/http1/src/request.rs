@@ -33,6 +33,8 @@ pub struct Request<'b> {
     pub(crate) path: &'b str,
     pub(crate) query: &'b str,
     pub(crate) headers: Headers<'b>,
+    /// See [`Request::close_after`].
+    pub(crate) closes: bool,
 }
 
 impl<'b> Request<'b> {
@@ -76,7 +78,12 @@ impl<'b> Request<'b> {
     /// alike for both versions is worth more than its second request.
     #[must_use]
     pub fn keep_alive(&self) -> bool {
-        self.minor_version == 1 && !self.headers.has_token("connection", "close")
+        self.minor_version == 1 && !self.closes && !self.headers.has_token("connection", "close")
+    }
+
+    /// The connection ends with the answer, whatever the client asks for.
+    pub const fn close_after(&mut self) {
+        self.closes = true;
     }
 
     /// Whether a client of HTTP/1.0 asks for a connection that stays, and waits to be told so
@@ -84,6 +91,7 @@ impl<'b> Request<'b> {
     #[must_use]
     pub fn asks_keep_alive(&self) -> bool {
         self.minor_version == 0
+            && !self.closes
             && self.headers.has_token("connection", "keep-alive")
             && !self.headers.has_token("connection", "close")
     }
@@ -221,6 +229,7 @@ impl RequestLine {
             path,
             query,
             headers,
+            closes: false,
         })
     }
 }

@@ -106,6 +106,11 @@ impl<S, F> Slot<S, F> {
         self.has(flag::LEAVING) && !self.has(flag::SLOW)
     }
 
+    /// Whether its queue was full and the app has not heard of it.
+    const fn awaits_last_word(&self) -> bool {
+        self.has(flag::SLOW) && !self.has(flag::ENDING | flag::LINGERING)
+    }
+
     /// Who ended it: whoever began.
     const fn ended_by(&self) -> Closed {
         let by_peer = self.has(flag::READ_END) && !self.has(flag::ENDING | flag::LINGERING);
@@ -212,8 +217,8 @@ pub struct Conns<S, K: Kernel = Linux> {
     resumed: Vec<u32>,
     opening: Vec<(K::Socket, Accepted<S>, Option<ClientTls>)>,
     secured: Secured,
-    /// Listeners to close at the end of the turn.
-    pub(crate) closing_listeners: Vec<u8>,
+    /// Listeners to close at the end of the turn, and whether what waits in them is accepted first.
+    pub(crate) closing_listeners: Vec<(u8, bool)>,
     scratch: Vec<u8>,
     now: Now,
     stats: ConnStats,
@@ -355,7 +360,34 @@ impl<S, K: Kernel> Conns<S, K> {
     /// Closes a listener at the end of the turn, by its number. Connections that wait in its
     /// backlog are refused by the kernel; another process on the same port gets the next ones.
     pub fn stop_listening(&mut self, listener: u8) {
-        self.closing_listeners.push(listener);
+        self.closing_listeners.push((listener, false));
+    }
+
+    /// The same, when the connections that wait in its backlog are accepted.
+    pub fn stop_listening_when_empty(&mut self, listener: u8) {
+        self.closing_listeners.push((listener, true));
+    }
+
+    /// The sessions of connections that are not on their way out.
+    pub fn staying(&self) -> impl Iterator<Item = (ConnId, &S)> {
+        let staying = self
+            .slots
+            .iter()
+            .filter(|(_, slot)| !slot.has(flag::LEAVING));
+        staying.map(|(index, slot)| {
+            (
+                ConnId::new(self.shard, index, slot.generation),
+                &slot.session,
+            )
+        })
+    }
+
+    /// Whether no connection is left but those to which all was said, and whose peers may not have
+    /// taken note of it.
+    #[must_use]
+    pub fn all_have_left(&self) -> bool {
+        let mut slots = self.slots.iter();
+        slots.all(|(_, slot)| slot.has(flag::LINGERING | flag::CLOSED))
     }
 
     /// The connection's queue, from the pool if it has none. The slot exists.

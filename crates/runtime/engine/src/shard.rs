@@ -257,7 +257,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         // Before the deliveries, which take long: others can work meanwhile.
         self.post_mail();
         more |= self.app.deliver(&mut self.conns, now);
-        self.stop_listening();
+        self.stop_listening(now);
         more |= self.tell_slow();
         self.open_outgoing();
         let also = self.conns.flush();

@@ -1,6 +1,6 @@
 //! The graceful end: everybody is told in the way of their protocol, and the process ends in time.
 
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 
 use serde_json::{Value, json};
 use throng_testkit::{Deadline, Proxy, Server, Setup, Signal, Wire, request, script, until};
@@ -115,6 +115,81 @@ fn sdks_come_back_to_the_next_server() {
         );
         assert_eq!(client.left("disconnected"), 0, "{name}");
         second.stop();
+    }
+}
+
+/// What became of the calls of one publisher.
+#[derive(Default)]
+struct Calls {
+    answered: u64,
+    /// The connection ended without a byte of an answer.
+    refused: u64,
+}
+
+/// Publishes on connections that stay, until nobody listens any more.
+fn publish_on(address: SocketAddr, is_slow: bool) -> Calls {
+    let call = "POST /pub?channel=news HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n1";
+    let mut calls = Calls::default();
+    while let Some(mut wire) = Wire::try_connect(address) {
+        loop {
+            wire.send(call);
+            let Some(head) = wire.try_head() else {
+                calls.refused += 1;
+                break;
+            };
+            assert_eq!(head.status, 200);
+            let length: usize = head.header("content-length").unwrap().parse().unwrap();
+            wire.exactly(length);
+            calls.answered += 1;
+            if head.header("connection") == Some("close") {
+                break;
+            }
+            if is_slow {
+                std::thread::yield_now();
+            }
+        }
+    }
+    calls
+}
+
+/// Publishers on connections that stay are served until the last client has gone, and do not keep
+/// the process alive.
+#[test]
+fn publishers_are_answered_to_the_end_and_do_not_delay_it() {
+    let config = "[drain]\ntimeout = \"1d\"\njitter = \"0s\"\n";
+    let mut server = Setup::new(config).shards(2).start();
+    let api = server.api_address();
+    let mut last = Wire::connect(server.clients());
+    last.send("GET /sse?channel=news HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    last.through("subscribed");
+    let mut idle = Wire::connect(api);
+    idle.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    idle.response("GET");
+    let mut half = Wire::connect(api);
+    half.send("GET /healthz HTTP/1.1\r\nHost");
+    let publishers: Vec<_> = (0..4)
+        .map(|number| std::thread::spawn(move || publish_on(api, number % 2 == 0)))
+        .collect();
+    until("publications", || {
+        let came = "throng_publications_total{source=\"api\"}";
+        (server.metric(came) > 100).then_some(())
+    });
+    server.signal(Signal::TERM);
+    assert!(last.rest().contains("event: disconnect"));
+    drop(last);
+    half.send(": localhost\r\n\r\n");
+    let told = half.response("GET");
+    assert_eq!((told.status, &*told.body), (503, "draining\n"));
+    idle.until_closed();
+    assert_eq!(server.wait().code(), Some(0));
+    let calls: Vec<Calls> = publishers
+        .into_iter()
+        .map(|one| one.join().unwrap())
+        .collect();
+    for calls in calls {
+        assert!(calls.answered > 0);
+        // What was on its way when its connection, or a shard's listener, was closed at the end.
+        assert!(calls.refused <= 3, "{}", calls.refused);
     }
 }
 

@@ -69,7 +69,8 @@ impl Http {
         router: &mut R,
         cx: &mut Context<'_>,
     ) -> Option<usize> {
-        let pipeline = self.pipeline.as_mut()?;
+        // The answer has to say that the connection ends.
+        let pipeline = self.pipeline.as_mut().filter(|_| !cx.shared.draining)?;
         let judged = &pipeline.habit.known.as_ref()?.keys;
         if !Arc::ptr_eq(judged, &cx.shared.api_keys) {
             pipeline.habit.known = None;

@@ -4,7 +4,7 @@
 
 use std::io;
 
-use super::{Conns, LINGER_MS, LIST_KEPT, NO_QUEUE, POOL, flag};
+use super::{Conns, LINGER_MS, LIST_KEPT, NO_QUEUE, POOL, Slot, flag};
 use crate::{Closed, Kernel};
 
 /// What came of writing.
@@ -141,8 +141,10 @@ impl<S, K: Kernel> Conns<S, K> {
     /// Everything has left: if the connection is to end, ends it, or shuts its sending side
     /// and waits for the peer.
     pub(super) fn written(&mut self, index: u32) {
-        if !self.say_all(index) {
-            // This leaves first.
+        let slot = self.slots.get(index);
+        let awaits_last_word = slot.is_some_and(Slot::awaits_last_word);
+        // Either leaves first.
+        if awaits_last_word || !self.say_all(index) {
             return;
         }
         let Some(slot) = self.slots.get_mut(index) else {

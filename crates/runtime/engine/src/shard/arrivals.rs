@@ -15,13 +15,26 @@ use crate::{App, Kernel};
 
 /// Connections that one turn accepts, all listeners together.
 const ACCEPTS_PER_TURN: usize = 256;
+/// Connections that are accepted of a listener before it closes.
+const LAST_ACCEPTS: usize = 4096;
 /// How long accepting pauses when descriptors have run out, unless one is freed before. In
 /// milliseconds. What waits meanwhile is the kernel's.
 const ACCEPT_PAUSE_MS: u64 = 500;
 
 impl<A: App<K>, K: Kernel> Running<A, K> {
-    pub(super) fn stop_listening(&mut self) {
-        for number in std::mem::take(&mut self.conns.closing_listeners) {
+    pub(super) fn stop_listening(&mut self, now: Now) {
+        for (number, empties) in std::mem::take(&mut self.conns.closing_listeners) {
+            for _ in 0..if empties { LAST_ACCEPTS } else { 0 } {
+                let listener = self.listeners.get(usize::from(number));
+                let Some(listener) = listener.and_then(|listener| listener.socket.as_ref()) else {
+                    break;
+                };
+                match self.conns.kernel.accept(listener) {
+                    Ok((socket, peer)) => self.accepted(number, socket, peer, now),
+                    Err(error) if is_last(&error) || is_exhausted(&error) => break,
+                    Err(_) => {}
+                }
+            }
             if let Some(listener) = self.listeners.get_mut(usize::from(number)) {
                 listener.waiting = false;
                 if let Some(socket) = listener.socket.take() {

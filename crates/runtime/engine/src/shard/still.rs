@@ -59,7 +59,8 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         more |= self.app.turn(&mut self.conns, now);
         self.post_mail();
         more |= self.app.deliver(&mut self.conns, now);
-        self.stop_listening();
+        more |= self.tell_slow();
+        self.stop_listening(self.conns.now());
         let also = self.conns.flush();
         flushed.drained.extend(also.drained);
         self.unread.extend(flushed.unread);
@@ -73,6 +74,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
                 more = true;
             }
         }
+        more |= self.tell_slow();
         more |= self.remove_closed(now);
         self.tell_tls();
         more |= self.post_mail() || self.mail_left;
@@ -94,7 +96,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
     /// were closed meanwhile are gone by then: another process may have them, and a connection
     /// that the next turn would accept from one is for that process.
     pub fn resume(&mut self) {
-        self.stop_listening();
+        self.stop_listening(self.conns.now());
         self.more = true;
     }
 
