@@ -138,7 +138,12 @@ pub(crate) fn the_broker_is_paused_for_ten_seconds(kind: Kind) {
     publisher.publish(&nodes.each_ref(), 10);
     broker.pause();
     let why = publisher.try_one(&nodes[0]).expect_err("nobody answers");
-    assert!(why.contains("may have published"), "{why}");
+    // On NATS the row of the publication's key comes first; without its answer nothing is sent.
+    let told = match kind {
+        Kind::Redis => "may have published",
+        Kind::Nats => "nothing was done",
+    };
+    assert!(why.contains(told), "{why}");
     nodes.iter().for_each(|node| up(node, false));
     let why = publisher.try_one(&nodes[1]).expect_err("nobody is there");
     assert!(why.contains("nothing was done"), "{why}");
