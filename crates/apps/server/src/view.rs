@@ -152,8 +152,8 @@ impl<L: Holds<G>, K: Kernel, G: Gateway> Shard<G> for View<'_, '_, L, K, G> {
         counters.add(Counter::DeliveryBytes, (head.len() + tail.len()) as u64);
         let frames = [Frame::new(head), tail.clone()];
         let delivery = Delivery {
-            frames: Pieces::Made(&frames),
-            // Never looked at: the pieces are gathered.
+            frames: Pieces::Parts(&frames),
+            // Never looked at: the parts are gathered.
             joined: tail,
             key: 0,
             overflow: Overflow::Close,

@@ -156,6 +156,9 @@ pub enum Pieces<'a> {
     Made(&'a [Frame]),
     /// They are made if they must be kept.
     Lazy(&'a Frames),
+    /// Parts of one message: all of them are queued, or none, and none is dropped. Needs
+    /// [`Delivery::gather`].
+    Parts(&'a [Frame]),
 }
 
 impl<'a> Pieces<'a> {
@@ -163,7 +166,7 @@ impl<'a> Pieces<'a> {
     #[must_use]
     pub const fn len(self) -> usize {
         match self {
-            Self::Made(frames) => frames.len(),
+            Self::Made(frames) | Self::Parts(frames) => frames.len(),
             Self::Lazy(frames) => frames.len(),
         }
     }
@@ -178,7 +181,7 @@ impl<'a> Pieces<'a> {
     #[must_use]
     pub fn each(self) -> &'a [Frame] {
         match self {
-            Self::Made(frames) => frames,
+            Self::Made(frames) | Self::Parts(frames) => frames,
             Self::Lazy(frames) => frames.each(),
         }
     }

@@ -42,6 +42,8 @@ enum Item {
         key: u32,
         /// Its channel would rather end the connection than lose it.
         stays: bool,
+        /// It is the next part of one message with the frame before it.
+        goes_on: bool,
     },
     /// Always at the head: TLS records of bytes that are in the queue no more.
     Sealed {
@@ -128,15 +130,15 @@ impl Outbound {
         self.staying = self.staying.min(behind);
     }
 
-    /// Forgets all but the item at the head, which may have begun to leave, and holds nothing back
+    /// Forgets all but the message at the head, which may have begun to leave, and holds nothing back
     /// any more. Where own bytes may be cut is not known, and that a frame has begun is not where
     /// another process began it.
     pub(crate) fn keep_begun(&mut self) {
         self.forget_held();
-        let kept = self
-            .items
-            .len()
-            .min(1 + usize::from(self.sealed().is_some()));
+        let head = 1 + usize::from(self.sealed().is_some());
+        let goes_on = |item: &&Item| matches!(item, Item::Frame { goes_on: true, .. });
+        let more = self.items.iter().skip(head).take_while(goes_on).count();
+        let kept = self.items.len().min(head + more);
         for item in self.items.drain(kept..) {
             self.bytes -= item.len();
             if let Item::Own { bytes } = item {
@@ -181,6 +183,7 @@ impl Outbound {
             frame: frame.clone(),
             key: u32::MAX,
             stays: true,
+            goes_on: false,
         });
     }
 
@@ -221,8 +224,27 @@ impl Outbound {
             frame: frame.clone(),
             key,
             stays: overflow == Overflow::Close,
+            goes_on: false,
         });
         Pushed::Queued { dropped }
+    }
+
+    /// Appends the parts of one message, all of them or none; none is dropped for a later frame.
+    pub(crate) fn push_parts(&mut self, parts: &[Frame], bytes_max: usize) -> Pushed {
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        if self.frame_bytes() + bytes > bytes_max {
+            return Pushed::Full;
+        }
+        self.bytes += bytes;
+        for (n, part) in parts.iter().enumerate() {
+            self.items.push_back(Item::Frame {
+                frame: part.clone(),
+                key: u32::MAX,
+                stays: true,
+                goes_on: n > 0,
+            });
+        }
+        Pushed::Queued { dropped: 0 }
     }
 
     /// Whether the item at a place may be forgotten.

@@ -4,7 +4,7 @@ use std::io;
 
 use throng_types::Frame;
 
-use super::{Conns, Delivery, NO_QUEUE, flag};
+use super::{Conns, Delivery, NO_QUEUE, Pieces, flag};
 use crate::Kernel;
 use crate::outbound::Pushed;
 
@@ -76,15 +76,20 @@ impl<S, K: Kernel> Conns<S, K> {
         let queue = self.queue_mut(index);
         let (mut queued, mut dropped, mut full) = (0, 0, false);
         let kept_all = queue.dropped == 0;
-        for frame in frames {
-            match queue.push_frame(frame, delivery.key, delivery.overflow, bytes_max) {
-                Pushed::Queued { dropped: gone } => {
-                    queued += 1;
-                    dropped += u64::from(gone);
-                }
-                Pushed::Full => {
-                    full = true;
-                    break;
+        if let Pieces::Parts(parts) = delivery.frames {
+            full = queue.push_parts(parts, bytes_max) == Pushed::Full;
+            queued = if full { 0 } else { parts.len() as u64 };
+        } else {
+            for frame in frames {
+                match queue.push_frame(frame, delivery.key, delivery.overflow, bytes_max) {
+                    Pushed::Queued { dropped: gone } => {
+                        queued += 1;
+                        dropped += u64::from(gone);
+                    }
+                    Pushed::Full => {
+                        full = true;
+                        break;
+                    }
                 }
             }
         }

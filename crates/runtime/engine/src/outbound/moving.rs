@@ -4,11 +4,13 @@ use throng_types::{Frame, Save, Saved, save_bytes, save_count};
 
 use super::{Item, Outbound};
 
-/// What an item is: own bytes, a frame, which stays or may be dropped, or TLS records.
+/// Kinds of items: own bytes; a frame, which may be dropped, or stays, or is the next part of the
+/// message before it; TLS records.
 const OWN: u8 = 0;
 const FRAME: u8 = 1;
 const FRAME_STAYS: u8 = 2;
 const SEALED: u8 = 3;
+const FRAME_GOES_ON: u8 = 4;
 
 impl Save for Outbound {
     fn save(&self, out: &mut Vec<u8>) {
@@ -23,12 +25,18 @@ impl Save for Outbound {
                     out.push(OWN);
                     save_bytes(&own, out);
                 }
-                Item::Frame { frame, stays, .. } => {
-                    // The rest of a frame that has begun to leave must follow.
-                    out.push(if *stays || skip > 0 {
-                        FRAME_STAYS
-                    } else {
-                        FRAME
+                Item::Frame {
+                    frame,
+                    stays,
+                    goes_on,
+                    ..
+                } => {
+                    out.push(match (goes_on, stays) {
+                        (true, _) => FRAME_GOES_ON,
+                        (_, true) => FRAME_STAYS,
+                        // The rest of a frame that has begun to leave must follow.
+                        _ if skip > 0 => FRAME_STAYS,
+                        _ => FRAME,
                     });
                     save_bytes(&frame[skip..], out);
                 }
@@ -58,10 +66,11 @@ impl Save for Outbound {
                     Item::Own { bytes }
                 }
                 // No other frame is told to replace it: the channel's key is another one here.
-                FRAME | FRAME_STAYS => Item::Frame {
+                FRAME | FRAME_STAYS | FRAME_GOES_ON => Item::Frame {
                     frame: Frame::new(bytes),
                     key: u32::MAX,
-                    stays: kind == FRAME_STAYS,
+                    stays: kind != FRAME,
+                    goes_on: kind == FRAME_GOES_ON,
                 },
                 // What they say of the next item was not saved with that.
                 SEALED if queue.items.is_empty() => Item::Sealed {

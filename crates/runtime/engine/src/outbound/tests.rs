@@ -1,5 +1,7 @@
 //! The queue against plain bytes: whatever is not dropped leaves in order, once.
 
+use throng_types::{Save as _, Saved};
+
 use super::*;
 
 fn frame(text: &str) -> Frame {
@@ -333,6 +335,28 @@ fn what_may_have_begun_to_leave_stays_and_nothing_else() {
             assert_eq!(queue.bytes(), expect.len());
             assert_eq!(drain(&mut queue, 100), expect, "{taken} {sealed}");
         }
+    }
+}
+
+#[test]
+fn a_message_in_parts_leaves_whole_or_not_at_all() {
+    let parts = [frame("head"), frame("-tail")];
+    for taken in 0..16 {
+        let mut queue = Outbound::default();
+        push_frames(&mut queue, &["abc"]);
+        for _ in 0..2 {
+            let pushed = queue.push_parts(&parts, 21);
+            assert_eq!(pushed, Pushed::Queued { dropped: 0 });
+        }
+        assert_eq!(queue.push_parts(&parts, 21), Pushed::Full);
+        queue.sent(taken);
+        // Where another process goes on, too.
+        let mut queue = Outbound::load(&mut Saved::new(&queue.saved())).unwrap();
+        queue.keep_begun();
+        queue.push_own(b"!");
+        let all = "abchead-tailhead-tail";
+        let end = [3, 12, 21].into_iter().find(|end| *end > taken).unwrap();
+        assert_eq!(drain(&mut queue, 100), format!("{}!", &all[taken..end]));
     }
 }
 
