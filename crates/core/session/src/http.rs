@@ -363,7 +363,10 @@ impl Http {
         let mut headers = Vec::new();
         let reader = match parse_request_resumed(raw, 0, &any_body) {
             Ok(Some((request, _))) => self.reader(&request, cx),
-            _ if self.is_client() => reader_of_head(self.port, raw, cx.shared),
+            _ if self.is_client() => {
+                let head = known_wrong(raw, &any_body);
+                reader_of_head(self.port, head, cx.shared)
+            }
             _ => None,
         };
         allow_origin(reader, &mut headers);
@@ -398,6 +401,20 @@ impl Http {
             _ => cx.end(End::Flush),
         }
     }
+}
+
+/// The shortest beginning of a head that already shows the fault; all of a head without one. The
+/// answer depends on nothing behind it, so it is the same wherever the network cut the head.
+fn known_wrong<'b>(head: &'b [u8], limits: &Limits) -> &'b [u8] {
+    let (mut fine, mut wrong) = (0, head.len());
+    while fine + 1 < wrong {
+        let middle = fine.midpoint(wrong);
+        match parse_request_resumed(&head[..middle], 0, limits) {
+            Err(_) => wrong = middle,
+            Ok(_) => fine = middle,
+        }
+    }
+    &head[..wrong]
 }
 
 /// Whether these are the first bytes of a request with the method HEAD, whatever follows.

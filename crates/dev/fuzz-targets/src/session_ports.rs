@@ -398,4 +398,15 @@ mod tests {
             assert!(says && !is_refused, "{}\n{outcome:?}", seed.escape_ascii());
         }
     }
+
+    /// A page that may connect is told so in a refusal by what came before the fault.
+    #[test]
+    fn where_a_bad_head_is_cut_does_not_show() {
+        let wire = b"G\nHost:h\r\nOrigin:http://h\r\n";
+        let whole = feed(0, wire, &[wire.len()]).expect("not paused");
+        for bytes in 1..wire.len() {
+            let cut = feed(0, wire, &[bytes]).expect("not paused");
+            assert_eq!(cut, whole, "{bytes}");
+        }
+    }
 }

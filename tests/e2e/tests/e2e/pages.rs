@@ -301,7 +301,6 @@ fn pages_that_may_connect_read_every_refusal() {
     for (start, more, status) in [
         ("GET /nothing HTTP/1.1", "", 404),
         ("GET /ws HTTP/1.1", "Broken line\r\n", 400),
-        ("GET /ws HTTP/9.9", "", 505),
         ("GET /ws HTTP/1.1", long.as_str(), 431),
     ] {
         for (origin, is_told) in [
