@@ -130,8 +130,8 @@ impl Outbound {
         self.staying = self.staying.min(behind);
     }
 
-    /// Forgets all but the message at the head, which may have begun to leave, and holds nothing back
-    /// any more. Where own bytes may be cut is not known, and that a frame has begun is not where
+    /// Forgets all but the message at the head, which may have begun to leave, and holds nothing
+    /// back any more. Where own bytes may be cut is not known, and that a frame has begun is not where
     /// another process began it.
     pub(crate) fn keep_begun(&mut self) {
         self.forget_held();
