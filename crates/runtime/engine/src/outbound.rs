@@ -131,8 +131,8 @@ impl Outbound {
     }
 
     /// Forgets all but the message at the head, which may have begun to leave, and holds nothing
-    /// back any more. Where own bytes may be cut is not known, and that a frame has begun is not where
-    /// another process began it.
+    /// back any more. Keeps an item at the head in any case: where own bytes may be cut is not
+    /// known, nor that another process has begun a frame.
     pub(crate) fn keep_begun(&mut self) {
         self.forget_held();
         let head = 1 + usize::from(self.sealed().is_some());
