@@ -5,7 +5,7 @@
 /// pattern picks everything.
 ///
 /// Centrifugo's patterns also know character classes; here those are plain characters, and so are
-/// the braces of a pattern that has more than [`GROUPS_MAX`] groups or [`EXPANDED_MAX`] meanings.
+/// the braces of a pattern that has more than `GROUPS_MAX` groups or `EXPANDED_MAX` meanings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChannelPattern(Vec<Expanded>);
 
