@@ -269,29 +269,36 @@ impl Fanout {
     }
 
     /// What is due to a member with this mark, up to what one visit carries.
+    #[inline]
     pub(crate) fn load(&mut self, mark: u64) -> &mut Load {
         let mark = mark.max(self.first);
         let end = self.next_number().min(mark + VISIT_MAX);
         let same = self.load.span.start == mark
             && (self.load.span.end == end || self.load_is_full(mark, end));
         if !same {
-            let from = usize::try_from(mark - self.first).unwrap_or(usize::MAX);
-            let from = from.min(self.publications.len());
-            let base = { self.rules.delta }.then(|| self.last_data(from)).flatten();
-            self.load.clear();
-            self.load.base = base;
-            let mut bytes = 0;
-            for publication in self.publications.range(from..) {
-                bytes += publication.payload.bytes.len();
-                let enough = !self.load.publications.is_empty() && bytes > VISIT_BYTES_MAX;
-                if enough || self.load.publications.len() as u64 == VISIT_MAX {
-                    break;
-                }
-                self.load.publications.push(publication.clone());
-            }
-            self.load.span = mark..mark + self.load.publications.len() as u64;
+            self.fill_load(mark);
         }
         &mut self.load
+    }
+
+    /// Not inlined: most members are due what the one before them was.
+    #[inline(never)]
+    fn fill_load(&mut self, mark: u64) {
+        let from = usize::try_from(mark - self.first).unwrap_or(usize::MAX);
+        let from = from.min(self.publications.len());
+        let base = { self.rules.delta }.then(|| self.last_data(from)).flatten();
+        self.load.clear();
+        self.load.base = base;
+        let mut bytes = 0;
+        for publication in self.publications.range(from..) {
+            bytes += publication.payload.bytes.len();
+            let enough = !self.load.publications.is_empty() && bytes > VISIT_BYTES_MAX;
+            if enough || self.load.publications.len() as u64 == VISIT_MAX {
+                break;
+            }
+            self.load.publications.push(publication.clone());
+        }
+        self.load.span = mark..mark + self.load.publications.len() as u64;
     }
 
     /// The last data before a place among the publications.
