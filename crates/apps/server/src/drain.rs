@@ -15,15 +15,15 @@ const CLIENTS_PER_S: u64 = 1000;
 const STEP_MS: u64 = 50;
 /// Between two looks at who is left, in milliseconds.
 const LOOK_MS: u64 = 10;
-/// How long a call that has begun may take after the last client has gone, in milliseconds.
+/// Time for calls that have begun after the last client has gone, in milliseconds.
 const CALLERS_MS: u64 = 5_000;
 
-/// What a shard tells the others of while they drain.
+/// Progress of a shard's drain, told to the other shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gone {
-    /// It has no clients any more.
+    /// No client is left.
     Clients,
-    /// Nor callers.
+    /// No caller is left either.
     Callers,
 }
 
@@ -43,7 +43,7 @@ impl Ends {
     }
 }
 
-/// How far a shard has come.
+/// Stage of a shard's drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// Clients are told and go.

@@ -23,7 +23,7 @@ pub(crate) enum Note<M> {
     Survey { ticket: u32, survey: Survey },
     /// The answer.
     SurveyReply { ticket: u32, reply: SurveyReply },
-    /// What is gone from a shard that drains.
+    /// Progress of a shard that drains.
     Gone(Gone),
     /// A gateway's.
     Gateway(M),

@@ -113,7 +113,7 @@ pub struct ShardApp<L: GatewayList> {
     pub(crate) ended: Vec<(ConnId, L::Session)>,
     pub(crate) addresses: Slots<IpAddr>,
     pub(crate) drain: Option<Drain>,
-    /// How far shards have come with a drain.
+    /// Progress of all shards' drains.
     pub(crate) ends: Ends,
     pub(crate) stopped: bool,
     /// The loop stops for it, and goes on afterwards.

@@ -1,4 +1,4 @@
-//! What a connection's tag says of who pays for its work.
+//! Tags of connections, and the payer that each names.
 
 use std::net::IpAddr;
 

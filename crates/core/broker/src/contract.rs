@@ -43,7 +43,7 @@ throng_types::save_fields!(Version { number, epoch });
 /// a store: anywhere else it is answered at once. Subscribers may hear it before the answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Acknowledge {
-    /// It is in memory.
+    /// Kept in memory.
     #[default]
     Memory,
     /// The kernel has it, so it survives the process.

@@ -28,7 +28,7 @@ impl Retention {
 pub struct ChannelOptions {
     /// What the home keeps.
     pub retention: Retention,
-    /// How far a publication must have got before it is answered.
+    /// Storage that a publication must have reached before it is answered.
     pub acknowledge: Acknowledge,
     /// Whether a client may resume from a position.
     pub recovery: bool,

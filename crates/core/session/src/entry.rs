@@ -13,11 +13,11 @@ use crate::{Identity, Shared, check_token};
 /// A subscription that a connection begins with.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Of which channel.
+    /// Channel to subscribe to.
     pub channel: ChannelName,
     /// Where the client was.
     pub since: Option<Position>,
-    /// What the token sets for it.
+    /// Options that the token sets for the subscription.
     pub options: SubscriptionOptions,
     /// When its own token ends it, in Unix seconds, if it has one: `Some(None)` for never.
     pub until: Option<Option<u64>>,
@@ -56,7 +56,7 @@ pub struct Grant {
     pub channel: ChannelName,
     /// When the subscription ends, in Unix seconds; `None` for never.
     pub until: Option<u64>,
-    /// What it sets for the subscription.
+    /// Options that it sets for the subscription.
     pub options: SubscriptionOptions,
 }
 

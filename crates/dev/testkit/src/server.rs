@@ -350,7 +350,7 @@ impl Server {
         command.output().expect("the binary runs")
     }
 
-    /// The same, and it does.
+    /// Upgrades and checks that it succeeded.
     ///
     /// # Panics
     /// If it does not.

@@ -99,7 +99,7 @@ pub(crate) fn done(payload: &[u8]) -> Result<(), ApiError> {
     parsed(payload).map(|_| ())
 }
 
-/// How many messages were removed.
+/// Number of messages removed.
 pub(crate) fn purged(payload: &[u8]) -> Result<u64, ApiError> {
     parsed(payload).map(|value| value["purged"].as_u64().unwrap_or_default())
 }

@@ -23,7 +23,7 @@ use crate::node::Node;
 use crate::stream::{Op, Stage};
 use crate::writing::TRIES_MAX;
 
-/// What a row says.
+/// Content of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Row {
     /// The publication is the first message behind this sequence, or has not happened.

@@ -42,7 +42,7 @@ pub(crate) struct NatsDial {
     pub(crate) timeout: Duration,
     /// Subjects for [`ANSWERS`], [`NODE`] and [`EVERYBODY`].
     pub(crate) subjects: [String; 3],
-    /// How many servers keep each of them.
+    /// Number of servers that keep each stream.
     pub(crate) replicas: u8,
     /// Streams that must be there.
     pub(crate) streams: Vec<StreamSpec>,

@@ -120,7 +120,7 @@ impl Names {
         format!("{}.node.{incarnation}", self.prefix)
     }
 
-    /// What others ask the node of this name.
+    /// Questions of others to the node of this name.
     pub(crate) fn named(&self, node: &str) -> String {
         format!("{}.named.{}", self.prefix, token(node))
     }

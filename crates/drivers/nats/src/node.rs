@@ -90,7 +90,7 @@ pub(crate) struct Node {
     /// There was a connection.
     pub(crate) was_up: bool,
     pub(crate) questions: Questions,
-    /// What this node is called, once it is told.
+    /// Name of this node, once it is known.
     pub(crate) name: Option<Box<str>>,
     /// Questions on their way to a node, by the number of the request. Bound: those of `questions`,
     /// for each node.

@@ -14,7 +14,7 @@ use crate::node::{Due, Established, FLIGHT_BYTES_MAX, FLIGHTS_MAX, Node};
 
 /// What one answer of Redis may keep at least, in bytes. No publication is half as long.
 const ANSWER_BYTES_MIN: usize = 64 << 20;
-/// What a member of a list may have, in bytes.
+/// Bytes that a member of a list may have.
 const MEMBER_BYTES: usize = 4 << 10;
 /// How long a slot may be on its way before the connection is made anew, in milliseconds.
 const MOVE_MS: u64 = 10_000;

@@ -63,7 +63,7 @@ impl Keys {
         format!("{}:node:{incarnation}", self.prefix)
     }
 
-    /// What others ask the node of this name.
+    /// Questions of others to the node of this name.
     pub(crate) fn named(&self, node: &str) -> String {
         format!("{}:named:{node}", self.prefix)
     }

@@ -32,7 +32,7 @@ pub(crate) struct RedisDial {
     pub(crate) prefix: String,
     pub(crate) incarnation: String,
     pub(crate) timeout: Duration,
-    /// What one answer may keep.
+    /// Bytes that one answer may keep.
     pub(crate) answer_bytes_max: usize,
 }
 

@@ -74,7 +74,7 @@ pub(crate) struct Node {
     /// The name of the connection before, until all rows have the new one.
     pub(crate) incarnation_before: Option<String>,
     pub(crate) questions: Questions,
-    /// What this node is called, once it is told.
+    /// Name of this node, once it is known.
     pub(crate) name: Option<Box<str>>,
     /// Other nodes that were there when one was last asked. Bound: [`KNOWN_MAX`].
     pub(crate) known: VecDeque<Box<str>>,

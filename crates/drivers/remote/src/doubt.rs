@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use throng_types::{ChannelName, Position};
 
-/// How long `/healthz` says so, in milliseconds.
+/// Time for which `/healthz` reports a doubt, in milliseconds.
 const DOUBT_MS: u64 = 60_000;
 /// Between two lines of the log, in milliseconds.
 const LOG_MS: u64 = 1000;
@@ -24,7 +24,7 @@ struct Range {
     last: u64,
 }
 
-/// What the broker said that cannot be.
+/// Contradictions of the broker, and the positions that they leave in doubt.
 #[derive(Default)]
 pub(crate) struct Doubt {
     /// Bound: [`RANGES_MAX`].

@@ -33,7 +33,7 @@ struct Question {
 pub struct Questions {
     /// Bound: [`QUESTIONS_MAX`] and [`CLIENTS_QUESTIONS_MAX`].
     open: BTreeMap<(u8, u32), Question>,
-    /// How many of them clients have caused.
+    /// Number of them that clients have caused.
     of_clients: usize,
 }
 

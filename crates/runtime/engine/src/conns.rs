@@ -366,7 +366,7 @@ impl<S, K: Kernel> Conns<S, K> {
         self.closing_listeners.push((listener, false));
     }
 
-    /// The same, when the connections that wait in its backlog are accepted.
+    /// Closes a listener once the connections that wait in its backlog are accepted.
     pub fn stop_listening_when_empty(&mut self, listener: u8) {
         self.closing_listeners.push((listener, true));
     }

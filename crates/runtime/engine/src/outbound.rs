@@ -42,7 +42,7 @@ enum Item {
         key: u32,
         /// Its channel would rather end the connection than lose it.
         stays: bool,
-        /// It is the next part of one message with the frame before it.
+        /// Continues the message of the frame before it.
         goes_on: bool,
     },
     /// Always at the head: TLS records of bytes that are in the queue no more.

@@ -30,7 +30,7 @@ pub trait Store: Send {
     /// Wants all records to get so far soon, and the shard to be woken when they have.
     fn hurry(&mut self, to: Acknowledge);
 
-    /// How far they have got.
+    /// Number of the last record at each stage.
     fn reached(&self) -> Reached;
 
     /// Whether publications that would have to be written down are to be refused now, because they

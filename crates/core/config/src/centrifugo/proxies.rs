@@ -68,7 +68,7 @@ const KINDS: [(&str, &str); 7] = [
     ("cache_empty", "channel.proxy.cache_empty."),
 ];
 
-/// How a backend is asked.
+/// Headers, cookies and timeout of requests to a backend.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Settings {
     timeout: Option<String>,

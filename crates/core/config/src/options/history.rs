@@ -19,15 +19,15 @@ impl Named for OnDiskFailure {
         &[("continue", Self::Continue), ("refuse", Self::Refuse)];
 }
 
-/// How far a publication must have got before it is acknowledged.
+/// Storage that a publication must have reached before it is acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Acknowledge {
-    /// It is in memory.
+    /// Kept in memory.
     #[default]
     Memory,
-    /// It is written: it survives the process.
+    /// Written: survives the process.
     Written,
-    /// It is synced: it survives the machine's loss of power.
+    /// Synced: survives a loss of power.
     Synced,
 }
 

@@ -57,7 +57,7 @@ pub(super) fn reader<'b>(port: Port, request: &Request<'b>, shared: &Shared) -> 
     guard(port, shared).lets_in(request).then_some(origin)
 }
 
-/// The same for a head that cannot be read, as far as it has come.
+/// The origin of a page that may read the refusal of an unreadable head.
 pub(super) fn reader_of_head<'b>(port: Port, head: &'b [u8], shared: &Shared) -> Option<&'b str> {
     let host = field(head, "host").unwrap_or_default();
     let origin = field(head, "origin")?;

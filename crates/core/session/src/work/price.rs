@@ -14,7 +14,7 @@ const BAD_TOKEN: u32 = 10;
 /// What it costs to write a publication or a member into an answer, in nanoseconds, beside its
 /// bytes.
 const ANSWER_NS_PER_ITEM: u64 = 300;
-/// What a KiB of an answer costs, in nanoseconds.
+/// Price of a KiB of an answer, in nanoseconds.
 const ANSWER_NS_PER_KIB: u64 = 1_000;
 /// An answer counts as a message more for each of these microseconds: one with the longest history
 /// leaves a connection some of its allowance.
@@ -22,9 +22,9 @@ const ANSWER_US_OF_A_MESSAGE: u32 = 128;
 /// What it costs to compare a KiB with the publication before, in microseconds.
 const DELTA_US_PER_KIB: u32 = 10;
 
-/// What a question to another node costs both nodes and the broker, in microseconds.
+/// Price of a question to another node, for both nodes and the broker, in microseconds.
 const CARRY_US: u32 = 150;
-/// The same for each KiB that it has: it is read and written by three.
+/// Price of each KiB of such a question, in microseconds: three read and write it.
 const CARRY_US_PER_KIB: u32 = 7;
 
 /// Something that a client makes the server do.

@@ -16,7 +16,7 @@ pub enum ApiError {
     Unanswered,
     /// History cannot be written to disk; nothing happened.
     NotWritten,
-    /// It was published, and the disk refused it.
+    /// Published, but refused by the disk.
     NotOnDisk,
     /// No such channel, or no such namespace.
     UnknownChannel,

@@ -50,7 +50,7 @@ impl Home {
         journal.is_some_and(|journal| journal.store.refuses())
     }
 
-    /// How far a publication is to get before it is answered.
+    /// Storage that a publication must reach before it is answered.
     pub(in crate::memory) fn acknowledge(&self, draft: &Draft) -> Acknowledge {
         let options = { self.journal.as_ref() }
             .filter(|_| !draft.skip_history)
@@ -95,7 +95,7 @@ impl Home {
         journal.is_some_and(|journal| journal.is_inside(key))
     }
 
-    /// How far records have got.
+    /// Progress of records towards the disk.
     pub(in crate::memory) fn reached(&self) -> Reached {
         let journal = self.journal.as_ref();
         journal.map_or_else(Reached::default, |journal| journal.store.reached())
