@@ -116,19 +116,7 @@ impl Process {
 
     fn publish(&mut self, channel: &str, data: &str) -> Position {
         let (part, channel) = self.home(channel);
-        let draft = Draft {
-            channel,
-            payload: Payload {
-                bytes: Arc::from(data.as_bytes()),
-                kind: PayloadKind::Text,
-            },
-            publisher: None,
-            tags: None,
-            skip_history: false,
-            idempotency_key: None,
-            version: None,
-            acknowledge: Acknowledge::Memory,
-        };
+        let draft = draft(channel, data, Acknowledge::Memory);
         let published = part.publish(draft, now(), &mut Hub::default());
         published.expect("room").position.expect("history")
     }
@@ -357,10 +345,9 @@ fn another_store_counts_no_more() {
     next.stop();
 }
 
-/// Publishes to a channel, and gives the answer when it comes.
-fn acknowledged(process: &mut Process, level: Acknowledge, data: &str) -> Result<u64, Refusal> {
-    let (part, channel) = process.home("a");
-    let draft = Draft {
+/// A text without anything beside it.
+fn draft(channel: ChannelName, data: &str, acknowledge: Acknowledge) -> Draft {
+    Draft {
         channel,
         payload: Payload {
             bytes: Arc::from(data.as_bytes()),
@@ -371,8 +358,14 @@ fn acknowledged(process: &mut Process, level: Acknowledge, data: &str) -> Result
         skip_history: false,
         idempotency_key: None,
         version: None,
-        acknowledge: level,
-    };
+        acknowledge,
+    }
+}
+
+/// Publishes to a channel, and gives the answer when it comes.
+fn acknowledged(process: &mut Process, level: Acknowledge, data: &str) -> Result<u64, Refusal> {
+    let (part, channel) = process.home("a");
+    let draft = draft(channel, data, level);
     let mut hub = Hub::default();
     let ticket = Ticket(3);
     part.request(Request::Publish { ticket, draft }, now(), &mut hub);
