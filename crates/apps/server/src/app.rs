@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use throng_engine::{Accepted, App, Closed, Conns, Effects, Kernel, TlsEvent};
 use throng_metrics::{Counter, Gauge};
-use throng_session::{Admission, Census as _, CloseReason, Event, Http, Port, Sender};
+use throng_session::{Admission, CloseReason, Event, Http, Port, Sender};
 use throng_types::{ConnId, Disconnect, Millis, Now, ShardId};
 
 use crate::drain::{Drain, Ports};
@@ -128,9 +128,7 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
             // Counted with its reason when the session ended it, or when its queue was full.
             Closed::ByApp | Closed::Slow => {}
         }
-        if let Some(address) = self.addresses.remove(tag) {
-            self.parts.peers.leave(address);
-        }
+        self.leave(tag);
         self.ended.push((id, session));
     }
 

@@ -1,52 +1,104 @@
 //! How many connections each address has, over all shards.
 //!
-//! The one lock of the server, taken once when a connection opens and once when it
-//! closes, and only if there is a limit per address.
+//! A limit that the operator has set is exact: an entry for each address behind the one lock of the
+//! server, which is taken when a connection opens and when it closes. Without one every address is
+//! counted in two places of a table that a secret hash chooses, without a lock, and has too many
+//! only if both places say so. That costs nothing for an address, and is only fit for a limit far
+//! above what most addresses have.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock};
 
-use throng_session::{Census, counted_as};
+use throng_config::{CONNECTIONS_PER_IP, Config};
+use throng_session::{Census, Counted, Payer, counted_as};
 
 /// Counts connections by address and refuses those above the limit.
 pub(crate) struct Peers {
-    /// Changes while the server runs.
-    per_address_max: AtomicU32,
+    /// The operator's limit, for every address; zero without one. Changes while the server runs.
+    exact_max: AtomicU32,
+    /// The limit while the operator has set none; zero with one.
+    rough_max: AtomicU32,
+    /// Whether the table counts addresses that proxies close by could have.
+    counts_private: AtomicBool,
+    secret: [u64; 2],
+    /// Bound: the connections of the server.
     counts: Mutex<HashMap<IpAddr, u32>>,
+    /// Bound: [`Payer::PLACES`]; not there until an address is counted.
+    rough: OnceLock<Box<[AtomicU32]>>,
 }
 
 impl Peers {
-    /// Counts, if there is a limit (zero is none).
-    pub(crate) fn new(per_address_max: u32) -> Self {
-        Self {
-            per_address_max: AtomicU32::new(per_address_max),
+    /// Counts as a configuration says; `secret` is that of the shards' meters.
+    pub(crate) fn new(config: &Config, secret: [u64; 2]) -> Self {
+        let peers = Self {
+            exact_max: AtomicU32::default(),
+            rough_max: AtomicU32::default(),
+            counts_private: AtomicBool::default(),
+            secret,
             counts: Mutex::default(),
+            rough: OnceLock::new(),
+        };
+        peers.renew(config);
+        peers
+    }
+
+    /// Other limits hold for connections that come from now on. Those that came while there was no
+    /// limit of the operator's are not counted for one.
+    pub(crate) fn renew(&self, config: &Config) {
+        let wanted = config.limits.connections_per_ip;
+        let rough_max = if wanted.is_none() {
+            CONNECTIONS_PER_IP
+        } else {
+            0
+        };
+        self.exact_max.store(wanted.unwrap_or(0), Relaxed);
+        self.rough_max.store(rough_max, Relaxed);
+        let counts_private = !config.listen.trusted_proxies.is_empty();
+        self.counts_private.store(counts_private, Relaxed);
+    }
+
+    /// The places of an address in the table.
+    pub(crate) fn payer(&self, address: IpAddr) -> Payer {
+        Payer::of(address, self.counts_private.load(Relaxed), self.secret)
+    }
+
+    /// Counts an end in the table.
+    pub(crate) fn leave_places(&self, payer: Payer) {
+        for place in self.places(payer) {
+            place.fetch_sub(1, Relaxed);
         }
     }
 
-    /// Another limit holds for who comes from now on. Who came while there was none is not counted.
-    pub(crate) fn renew(&self, per_address_max: u32) {
-        self.per_address_max.store(per_address_max, Relaxed);
-    }
-}
-
-impl Census for Peers {
-    fn limited(&self) -> bool {
-        self.per_address_max.load(Relaxed) > 0
+    fn places(&self, payer: Payer) -> impl Iterator<Item = &AtomicU32> {
+        let [one, other] = payer.places();
+        let rough = || (0..Payer::PLACES).map(|_| AtomicU32::new(0)).collect();
+        let rough = self.rough.get_or_init(rough);
+        let other = (other != one).then_some(other);
+        { std::iter::once(one).chain(other) }.filter_map(|place| rough.get(place))
     }
 
-    fn enter(&self, address: IpAddr) -> bool {
+    fn enter_places(&self, payer: Payer) -> bool {
+        let most = self.rough_max.load(Relaxed);
+        let mut has_room = most == 0;
+        for place in self.places(payer) {
+            let before = place.fetch_add(1, Relaxed);
+            has_room |= before < most;
+        }
+        has_room
+    }
+
+    fn enter_exactly(&self, address: IpAddr) -> bool {
         let Ok(mut counts) = self.counts.lock() else {
             return true;
         };
         let count = counts.entry(counted_as(address)).or_insert(0);
         *count += 1;
-        *count <= self.per_address_max.load(Relaxed)
+        *count <= self.exact_max.load(Relaxed)
     }
 
-    fn leave(&self, address: IpAddr) {
+    fn leave_exactly(&self, address: IpAddr) {
         let Ok(mut counts) = self.counts.lock() else {
             return;
         };
@@ -57,5 +109,137 @@ impl Census for Peers {
                 counts.remove(&address);
             }
         }
+    }
+}
+
+impl Census for Peers {
+    fn enter(&self, address: IpAddr) -> (Counted, bool) {
+        if self.exact_max.load(Relaxed) > 0 {
+            return (Counted::Exactly, self.enter_exactly(address));
+        }
+        match self.payer(address) {
+            Payer::NOBODY => (Counted::No, true),
+            payer => (Counted::Roughly(payer), self.enter_places(payer)),
+        }
+    }
+
+    fn leave(&self, address: IpAddr, counted: Counted) {
+        match counted {
+            Counted::No => {}
+            Counted::Exactly => self.leave_exactly(address),
+            Counted::Roughly(payer) => self.leave_places(payer),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use throng_config::Sources;
+
+    use super::*;
+
+    fn peers(options: &[(&str, &str)]) -> Peers {
+        let flags = options
+            .iter()
+            .map(|(path, value)| ((*path).to_owned(), (*value).to_owned()));
+        let sources = Sources {
+            flags: flags.collect(),
+            ..Sources::default()
+        };
+        let config = Config::load(&sources).expect("good options").config;
+        Peers::new(&config, [3, 5])
+    }
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
+    /// How many connections of an address find room.
+    fn room(peers: &Peers, address: &str) -> (u32, Counted) {
+        let mut found = 0;
+        loop {
+            let (counted, has_room) = peers.enter(ip(address));
+            if !has_room || found == 2 * CONNECTIONS_PER_IP {
+                peers.leave(ip(address), counted);
+                return (found, counted);
+            }
+            found += 1;
+        }
+    }
+
+    #[test]
+    fn unset_the_limit_is_that_of_an_office() {
+        let endless = 2 * CONNECTIONS_PER_IP;
+        for (options, address, most) in [
+            (&[][..], "192.0.2.1", CONNECTIONS_PER_IP),
+            (&[], "2001:db8::1", CONNECTIONS_PER_IP),
+            (&[], "127.0.0.1", endless),
+            (&[], "10.0.0.1", endless),
+            (
+                &[("listen.trusted_proxies", "10.0.0.2")],
+                "10.0.0.1",
+                CONNECTIONS_PER_IP,
+            ),
+            (&[("limits.connections_per_ip", "0")], "192.0.2.1", endless),
+            (&[("limits.connections_per_ip", "7")], "192.0.2.1", 7),
+            (&[("limits.connections_per_ip", "7")], "127.0.0.1", 7),
+        ] {
+            let peers = peers(options);
+            let (found, counted) = room(&peers, address);
+            assert_eq!(found, most, "{options:?} {address}");
+            if found == endless {
+                continue;
+            }
+            // Its neighbours have room, and it has again when one leaves.
+            let others = if most == 7 { "192.0.2.9" } else { "10.9.9.9" };
+            assert!(peers.enter(ip(others)).1);
+            assert!(!peers.enter(ip(address)).1);
+            peers.leave(ip(address), counted);
+            peers.leave(ip(address), counted);
+            assert!(peers.enter(ip(address)).1, "{options:?} {address}");
+        }
+    }
+
+    #[test]
+    fn a_64_is_one_address() {
+        let peers = peers(&[]);
+        for n in 0..CONNECTIONS_PER_IP {
+            assert!(peers.enter(ip(&format!("2001:db8::{n:x}"))).1);
+        }
+        assert!(!peers.enter(ip("2001:db8::ffff:1")).1);
+        assert!(peers.enter(ip("2001:db8:0:1::1")).1);
+    }
+
+    /// Many addresses with few connections each take nothing from each other, nor memory.
+    #[test]
+    fn a_million_addresses_have_room() {
+        let peers = peers(&[]);
+        for n in 0..1_000_000_u32 {
+            let address = IpAddr::from((0x2000_0000 + n).to_be_bytes());
+            assert!(peers.enter(address).1, "{address}");
+        }
+        assert_eq!(
+            room(&peers, "192.0.2.1").0 / 1000,
+            CONNECTIONS_PER_IP / 1000
+        );
+        assert!(peers.counts.lock().expect("no panic").is_empty());
+    }
+
+    /// Who came under one kind of limit leaves it, whatever holds then.
+    #[test]
+    fn an_end_is_counted_where_the_beginning_was() {
+        let peers = peers(&[("limits.connections_per_ip", "2")]);
+        let (exact, _) = peers.enter(ip("192.0.2.1"));
+        peers.exact_max.store(0, Relaxed);
+        let (rough, _) = peers.enter(ip("192.0.2.1"));
+        peers.leave(ip("192.0.2.1"), exact);
+        peers.leave(ip("192.0.2.1"), rough);
+        assert!(peers.counts.lock().expect("no panic").is_empty());
+        let places = peers.places(peers.payer(ip("192.0.2.1")));
+        assert!(
+            places
+                .map(|place| place.load(Relaxed))
+                .all(|count| count == 0)
+        );
     }
 }

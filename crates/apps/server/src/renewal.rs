@@ -69,7 +69,7 @@ impl<M: Send + 'static> Renewal<M> {
         if let (Some(watched), Some(fresh)) = (&self.tls, tls) {
             watched.commit(fresh);
         }
-        self.peers.renew(config.limits.connections_per_ip);
+        self.peers.renew(config);
         self.observatory
             .open_mode
             .store(config.open_mode(), Relaxed);

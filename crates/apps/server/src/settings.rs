@@ -151,18 +151,20 @@ impl Blueprint {
             port: own.port,
         }));
         let home = home_options(config, &live.broker, shards, &mut random);
+        let broker = BrokerDriver::new(config, &home, &broker_counters, &mut secret);
+        let work_secret = [secret.next_u64(), secret.next_u64()];
         Ok(Self {
-            broker: BrokerDriver::new(config, &home, &broker_counters, &mut secret),
+            broker,
             feeds: feeds.into(),
             shards,
-            work_secret: [secret.next_u64(), secret.next_u64()],
+            work_secret,
             home,
             live,
             mould,
             ask_reload: options.ask_reload.clone(),
             closed_namespaces,
             observatory: Arc::new(observatory),
-            peers: Arc::new(Peers::new(config.limits.connections_per_ip)),
+            peers: Arc::new(Peers::new(config, work_secret)),
             node: NodeKey::new(start.secret),
             seed: random.next_u64(),
             ports: ports.collect(),

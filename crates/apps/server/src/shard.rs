@@ -10,7 +10,9 @@ use std::sync::Arc;
 use throng_engine::{Conns, Kernel};
 use throng_hub::{Command, Hub};
 use throng_metrics::{Counters, Gauge};
-use throng_session::{Admission, Census as _, Event, Http, Order, Port, Reloaded, Shared, Work};
+use throng_session::{
+    Admission, Census as _, Counted, Event, Http, Order, Port, Reloaded, Shared, Work,
+};
 use throng_types::{ConnId, Millis, Now, ShardId, Slots};
 
 use crate::drain::{Drain, DrainOptions, Ends};
@@ -25,7 +27,7 @@ use crate::sessions::Sessions;
 use crate::sink::Outlet;
 use crate::stats::{Observatory, Ticker};
 use crate::surveys::Surveys;
-use crate::tags::{PAYER, UNCOUNTED};
+use crate::tags::{PAYER, UNCOUNTED, tag_payer};
 
 /// Members visited in one turn: few enough that what is published meanwhile joins the fan-out
 /// at the next turn, and that a crowd does not keep others waiting.
@@ -316,7 +318,6 @@ impl<L: GatewayList> ShardApp<L> {
 
     /// A session for a new client, and its tag.
     pub(crate) fn admit(&mut self, peer: IpAddr, is_tls: bool, now: Now) -> (Http, u32) {
-        let mut tag = UNCOUNTED;
         self.clients += 1;
         let mut admission = Admission::Welcome;
         if self.clients > self.parts.connections_max {
@@ -324,7 +325,7 @@ impl<L: GatewayList> ShardApp<L> {
         }
         if self.parts.shared.forwarded.trusts(peer) {
             // Counted for the client, once it is told who that is.
-            return (Http::new(Port::Client, peer, admission), tag);
+            return (Http::new(Port::Client, peer, admission), UNCOUNTED);
         }
         if admission != Admission::Welcome {
             // There is no room; whose fault it is does not matter.
@@ -332,14 +333,31 @@ impl<L: GatewayList> ShardApp<L> {
             // Where TLS is spoken, this was asked before: see `may_shake_hands`.
             admission = Admission::AddressBusy;
         }
-        if self.parts.peers.limited() {
-            if !self.parts.peers.enter(peer) {
-                admission = Admission::AddressFull;
-            }
-            tag = self.addresses.insert(peer);
-        } else if let Some(payer) = self.parts.shared.meter.payer(peer).to_bits() {
-            tag = PAYER | payer;
+        let (tag, has_room) = self.enter(peer);
+        if !has_room {
+            admission = Admission::AddressFull;
         }
         (Http::new(Port::Client, peer, admission), tag)
+    }
+
+    /// Counts a connection for its address; gives its tag, and whether the address may have it.
+    pub(crate) fn enter(&mut self, peer: IpAddr) -> (u32, bool) {
+        let (counted, has_room) = self.parts.peers.enter(peer);
+        let tag = match counted {
+            Counted::No => UNCOUNTED,
+            Counted::Exactly => self.addresses.insert(peer),
+            Counted::Roughly(payer) => payer.to_bits().map_or(UNCOUNTED, |bits| PAYER | bits),
+        };
+        (tag, has_room)
+    }
+
+    /// Counts the end of a connection with this tag.
+    pub(crate) fn leave(&mut self, tag: u32) {
+        let peers = &self.parts.peers;
+        if let Some(payer) = tag_payer(tag) {
+            peers.leave_places(payer);
+        } else if let Some(address) = self.addresses.remove(tag) {
+            peers.leave(address, Counted::Exactly);
+        }
     }
 }

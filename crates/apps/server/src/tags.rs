@@ -18,9 +18,11 @@ pub(crate) fn payer(id: ConnId, tag: u32, addresses: &Slots<IpAddr>, shared: &Sh
     if let Some(client) = shared.forwarded.client_of(id) {
         return shared.meter.payer(client);
     }
-    match addresses.get(tag) {
-        _ if tag >> 30 == PAYER >> 30 => Payer::from_bits(tag),
-        Some(address) => shared.meter.payer(*address),
-        None => Payer::NOBODY,
-    }
+    let by_address = || Some(shared.meter.payer(*addresses.get(tag)?));
+    tag_payer(tag).or_else(by_address).unwrap_or(Payer::NOBODY)
+}
+
+/// Who pays, by the tag alone.
+pub(crate) fn tag_payer(tag: u32) -> Option<Payer> {
+    (tag >> 30 == PAYER >> 30).then(|| Payer::from_bits(tag))
 }

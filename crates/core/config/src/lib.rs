@@ -36,10 +36,11 @@ mod tests;
 pub use config::{AuthFile, Config, Namespace, Namespaces};
 pub use kind::{ListenAddress, ProxyStatus};
 pub use options::{
-    Acknowledge, Appwrite, AppwriteProject, Auth, Broker, BrokerKind, ChannelOptions,
-    DEFAULT_BACKEND, DeltaType, Drain, Engine, Feed, FeedBegin, FeedKind, Grip, GripRoute, History,
-    Limits, Listen, Log, LogFormat, LogLevel, OnDiskFailure, Proxy, ProxyBackend, RecoveryMode,
-    SlowConsumer, Stream, Tls, TlsRecords, TlsSite, TlsVersion, Websocket,
+    Acknowledge, Appwrite, AppwriteProject, Auth, Broker, BrokerKind, CONNECTIONS_PER_IP,
+    ChannelOptions, DEFAULT_BACKEND, DeltaType, Drain, Engine, Feed, FeedBegin, FeedKind, Grip,
+    GripRoute, History, Limits, Listen, Log, LogFormat, LogLevel, OnDiskFailure, Proxy,
+    ProxyBackend, RecoveryMode, SlowConsumer, Stream, Tls, TlsRecords, TlsSite, TlsVersion,
+    Websocket,
 };
 pub use origin::{Origin, Origins};
 pub use problem::Problem;

@@ -30,6 +30,10 @@ pub use feed::{Feed, FeedBegin, FeedKind};
 pub use history::{Acknowledge, History, OnDiskFailure};
 pub use tls::{Tls, TlsRecords, TlsSite, TlsVersion};
 
+/// The most connections from one address while `limits.connections_per_ip` is not set: people
+/// behind the one address of an office have fewer.
+pub const CONNECTIONS_PER_IP: u32 = 4096;
+
 const SECOND: u64 = 1000;
 const HOUR: u64 = 3600 * SECOND;
 const KIB: u64 = 1 << 10;
@@ -93,8 +97,12 @@ section! {
 section! {
     /// What one client, address or request may use.
     "limits" Limits {
-        /// The most connections from one IP address. 0 means no limit.
-        "connections_per_ip" connections_per_ip: u32, Count, 0, Rule::ANY;
+        /// The most connections from one IP address (from one /64 with IPv6); more are answered
+        /// 429. 0 means no limit. A limit that you set counts every address. While it is not set,
+        /// addresses of private networks are not counted as long as `listen.trusted_proxies` is
+        /// empty, because each may be a proxy.
+        "connections_per_ip" connections_per_ip: Option<u32>, Opt<Count>, None,
+            Rule::ANY.example("4096").unset("4096");
         /// The most channels that one connection may be subscribed to.
         "channels_per_connection" channels_per_connection: u32, Count, 128,
             Rule::ANY.range(1, 65_535);

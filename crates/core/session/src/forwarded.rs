@@ -13,14 +13,25 @@ use std::sync::Arc;
 use throng_proxy::Block;
 use throng_types::ConnId;
 
+use crate::work::Payer;
+
+/// Where a connection is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// Nowhere: its address has no limit.
+    No,
+    /// By its own address alone.
+    Exactly,
+    /// In the places of its address, which other addresses share.
+    Roughly(Payer),
+}
+
 /// How many connections each address has, over all shards.
 pub trait Census: Send + Sync {
-    /// Whether there is a limit; without one nobody is counted.
-    fn limited(&self) -> bool;
     /// Counts a connection; false if its address has too many with it.
-    fn enter(&self, address: IpAddr) -> bool;
-    /// Counts a connection's end, also that of one too many.
-    fn leave(&self, address: IpAddr);
+    fn enter(&self, address: IpAddr) -> (Counted, bool);
+    /// Counts a connection's end where it was counted, also that of one too many.
+    fn leave(&self, address: IpAddr, counted: Counted);
 }
 
 /// What a shard knows of proxies and the clients behind them.
@@ -28,8 +39,8 @@ pub trait Census: Send + Sync {
 pub struct Forwarded {
     trusted: Arc<[Block]>,
     census: Option<Arc<dyn Census>>,
-    /// With each, whether it is counted. Bound: the connections of this shard.
-    clients: RefCell<HashMap<u32, (IpAddr, bool)>>,
+    /// With each, where it is counted. Bound: the connections of this shard.
+    clients: RefCell<HashMap<u32, (IpAddr, Counted)>>,
 }
 
 impl Forwarded {
@@ -69,14 +80,13 @@ impl Forwarded {
             return true;
         }
         self.leaves(clients.remove(&conn.index()));
-        let census = { self.census.as_ref() }.filter(|census| census.limited());
-        if let Some(census) = census
-            && !census.enter(client)
-        {
-            census.leave(client);
+        let census = self.census.as_ref();
+        let (counted, has_room) = census.map_or((Counted::No, true), |it| it.enter(client));
+        if !has_room {
+            self.leaves(Some((client, counted)));
             return false;
         }
-        clients.insert(conn.index(), (client, census.is_some()));
+        clients.insert(conn.index(), (client, counted));
         true
     }
 
@@ -92,9 +102,9 @@ impl Forwarded {
         self.leaves(self.clients.borrow_mut().remove(&conn.index()));
     }
 
-    fn leaves(&self, client: Option<(IpAddr, bool)>) {
-        if let (Some((client, true)), Some(census)) = (client, &self.census) {
-            census.leave(client);
+    fn leaves(&self, client: Option<(IpAddr, Counted)>) {
+        if let (Some((client, counted)), Some(census)) = (client, &self.census) {
+            census.leave(client, counted);
         }
     }
 }
@@ -112,16 +122,18 @@ mod tests {
     struct Two(AtomicI64);
 
     impl Census for Two {
-        fn limited(&self) -> bool {
-            self.0.load(Ordering::Relaxed) >= 0
+        fn enter(&self, _: IpAddr) -> (Counted, bool) {
+            if self.0.load(Ordering::Relaxed) < 0 {
+                return (Counted::No, true);
+            }
+            let before = self.0.fetch_add(1, Ordering::Relaxed);
+            (Counted::Exactly, before < 2)
         }
 
-        fn enter(&self, _: IpAddr) -> bool {
-            self.0.fetch_add(1, Ordering::Relaxed) < 2
-        }
-
-        fn leave(&self, _: IpAddr) {
-            self.0.fetch_sub(1, Ordering::Relaxed);
+        fn leave(&self, _: IpAddr, counted: Counted) {
+            if counted != Counted::No {
+                self.0.fetch_sub(1, Ordering::Relaxed);
+            }
         }
     }
 

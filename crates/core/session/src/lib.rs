@@ -48,7 +48,7 @@ pub use entry::{EntryFault, Grant, Holder, Named, Wanted, all_channels, note_end
 pub use family::Family;
 pub use flow::{Flow, Resume};
 pub use form::Form;
-pub use forwarded::{Census, Forwarded};
+pub use forwarded::{Census, Counted, Forwarded};
 pub use gateway::{Class, Event, Gateway, Opened, Sender};
 pub use guard::{Guard, Guards};
 pub use http::{

@@ -16,13 +16,12 @@ use std::cell::Cell;
 use std::net::IpAddr;
 
 use throng_auth::{Algorithm, TokenFault};
-use throng_types::{Now, mix};
+use throng_types::Now;
 
 pub use debt::BURST_US;
 pub use price::{Overspent, Work, WorkLimits};
 pub use table::Payer;
 
-use crate::address::network;
 use debt::{DEBT_MAX_US, left, low_ms};
 use table::Table;
 
@@ -97,12 +96,7 @@ impl Meter {
         if self.limits.address_ms_per_s_max == 0 {
             return Payer::NOBODY;
         }
-        let Some(network) = network(address, self.limits.counts_private) else {
-            return Payer::NOBODY;
-        };
-        let [low, high] = [network as u64, (network >> 64) as u64];
-        let hash = mix(mix(high ^ self.secret[0]) ^ low ^ self.secret[1]);
-        Payer::of_hash(hash)
+        Payer::of(address, self.limits.counts_private, self.secret)
     }
 
     /// Begins to serve a connection of an address.

@@ -5,13 +5,12 @@
 use std::net::IpAddr;
 
 use throng_engine::{Conns, Kernel, SavedConn};
-use throng_session::Census as _;
 use throng_types::{ConnId, Millis, Now, Parts, Save, Saved};
 
 use crate::list::GatewayList;
 use crate::shard::ShardApp;
 use crate::standing::{standing, uncount};
-use crate::tags::{NO_CLIENT, PAYER, UNCOUNTED};
+use crate::tags::{NO_CLIENT, UNCOUNTED};
 
 /// Whom a connection counts for.
 enum Counted {
@@ -133,10 +132,9 @@ impl<L: GatewayList> ShardApp<L> {
         if tag == UNCOUNTED {
             return Counted::Nobody;
         }
-        let known = { tag >> 30 != PAYER >> 30 }.then(|| self.addresses.get(tag).copied());
+        let known = self.addresses.get(tag).copied();
         let peer = || conns.peer(id).map(|peer| peer.ip().to_canonical());
         known
-            .flatten()
             .or_else(peer)
             .map_or(Counted::Nobody, Counted::Address)
     }
@@ -155,14 +153,8 @@ impl<L: GatewayList> ShardApp<L> {
         let tag = match counted {
             Counted::NoClient => NO_CLIENT,
             Counted::Nobody => UNCOUNTED,
-            Counted::Address(address) if self.parts.peers.limited() => {
-                self.parts.peers.enter(address);
-                self.addresses.insert(address)
-            }
-            Counted::Address(address) => {
-                let payer = self.parts.shared.meter.payer(address).to_bits();
-                payer.map_or(UNCOUNTED, |payer| PAYER | payer)
-            }
+            // It was counted before, so there is room.
+            Counted::Address(address) => self.enter(address).0,
         };
         self.clients += usize::from(tag != NO_CLIENT);
         self.sessions().count(&session);
@@ -203,9 +195,7 @@ impl<L: GatewayList> ShardApp<L> {
         self.parts.hub.give_up_subscriptions(id);
         self.parts.shared.forwarded.gone(id);
         self.clients -= usize::from(tag != NO_CLIENT);
-        if let Some(address) = self.addresses.remove(tag) {
-            self.parts.peers.leave(address);
-        }
+        self.leave(tag);
         Some(socket)
     }
 }

@@ -4,6 +4,11 @@
 //! say so, so addresses that share one of them do not harm each other.
 
 use std::cell::RefCell;
+use std::net::IpAddr;
+
+use throng_types::mix;
+
+use crate::address::network;
 
 use super::debt::{BURST_US, DEBT_MAX_US, left};
 
@@ -11,13 +16,26 @@ use super::debt::{BURST_US, DEBT_MAX_US, left};
 const PLACES: usize = 1 << 15;
 const PLACE_BITS: u32 = PLACES.trailing_zeros();
 
-/// The two places of an address.
+/// The two places of an address, by a secret hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Payer(u32);
 
 impl Payer {
     /// An address that is not counted.
     pub const NOBODY: Self = Self(u32::MAX);
+    /// Places in a table of addresses.
+    pub const PLACES: usize = PLACES;
+
+    /// Those of an address; [`Payer::NOBODY`] for one close by, unless these count.
+    #[must_use]
+    pub fn of(address: IpAddr, counts_private: bool, secret: [u64; 2]) -> Self {
+        let Some(network) = network(address, counts_private) else {
+            return Self::NOBODY;
+        };
+        let [low, high] = [network as u64, (network >> 64) as u64];
+        let hash = mix(mix(high ^ secret[0]) ^ low ^ secret[1]);
+        Self(hash as u32 & ((1 << (2 * PLACE_BITS)) - 1))
+    }
 
     /// The places as a number below 2^30, or nothing of an address that is not counted.
     #[must_use]
@@ -31,12 +49,9 @@ impl Payer {
         Self(bits & ((1 << (2 * PLACE_BITS)) - 1))
     }
 
-    /// From a hash.
-    pub(super) const fn of_hash(hash: u64) -> Self {
-        Self(hash as u32 & ((1 << (2 * PLACE_BITS)) - 1))
-    }
-
-    const fn places(self) -> [usize; 2] {
+    /// The places, below [`Payer::PLACES`].
+    #[must_use]
+    pub const fn places(self) -> [usize; 2] {
         let mask = PLACES as u32 - 1;
         [
             (self.0 & mask) as usize,

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use throng_config::Config;
+use throng_config::{CONNECTIONS_PER_IP, Config};
 use throng_doctor::{Report, summary_line};
 
 use crate::access::access;
@@ -79,8 +79,23 @@ pub(super) fn text(facts: &Facts<'_>, paint: Paint) -> String {
     for line in access(facts.config) {
         row(&mut out, "access", &line);
     }
+    row(&mut out, "limits", &per_address(facts.config));
     row(&mut out, "room", &summary_line(facts.report));
     out
+}
+
+/// How many connections one address may have.
+fn per_address(config: &Config) -> String {
+    let (most, whom) = match config.limits.connections_per_ip {
+        Some(0) => return "no limit for the connections of one address".to_owned(),
+        Some(most) => (most, ""),
+        None if config.listen.trusted_proxies.is_empty() => (
+            CONNECTIONS_PER_IP,
+            "; addresses of private networks are not counted, they may be proxies",
+        ),
+        None => (CONNECTIONS_PER_IP, ""),
+    };
+    format!("{most} connections of one address (limits.connections_per_ip){whom}")
 }
 
 /// For machines.
@@ -96,6 +111,8 @@ pub(super) fn log(facts: &Facts<'_>, warnings: &[String]) {
         api = %facts.api,
         grip = grip.join(","),
         open_mode = facts.config.open_mode(),
+        connections_per_ip = { facts.config.limits.connections_per_ip }
+            .unwrap_or(CONNECTIONS_PER_IP),
         holds_connections = facts.report.holds_connections,
         binds_first = facts.report.binds_first,
         "serving"
@@ -197,6 +214,17 @@ mod tests {
             ],
             &["token", "X-API-Key"],
         );
+    }
+
+    #[test]
+    fn the_limit_of_an_address_is_told() {
+        let most = "4096 connections of one address (limits.connections_per_ip)";
+        check(&[], &[most, "private networks are not counted"], &[]);
+        let proxies = ("listen.trusted_proxies", "10.0.0.1");
+        check(&[proxies], &[most], &["not counted"]);
+        let set = |most| ("limits.connections_per_ip", most);
+        check(&[set("9")], &["9 connections of one"], &["not counted"]);
+        check(&[set("0")], &["no limit for the connections"], &["4096"]);
     }
 
     #[test]
