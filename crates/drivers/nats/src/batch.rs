@@ -64,25 +64,23 @@ pub(crate) struct Opening {
     pub(crate) keep_ms: u64,
     /// What subscribers of this node have seen.
     pub(crate) seen: Option<Position>,
+    /// Newest first; empty for channels that keep nothing. Bound: [`FORMERS_MAX`].
+    pub(crate) empty: Vec<EmptyEpoch>,
+}
+
+/// An epoch that a channel without a message may have. See `seeds.rs`.
+pub(crate) struct EmptyEpoch {
+    pub(crate) epoch: Epoch,
+    /// Nothing that this server process has stored in it is lost.
+    pub(crate) is_of_this_server: bool,
 }
 
 impl Opening {
     /// Where a stream stands for the message after the newest one, and whether that differs from
     /// what the newest says.
     pub(crate) fn open(self, newest: Option<&Known>) -> (State, bool) {
-        let known = newest.filter(|it| self.now_ms < it.state.time_ms + self.keep_ms);
-        let Some(Known { seq, state }) = known else {
-            let state = State {
-                epoch: Epoch(self.fresh),
-                offset: 0,
-                server: self.server,
-                formers: Vec::new(),
-                time_ms: self.now_ms,
-                forgotten: 0,
-                version: None,
-                before: Vec::new(),
-            };
-            return (state, true);
+        let Some(Known { seq, state }) = newest else {
+            return self.open_empty();
         };
         let before = [*seq].into_iter().chain(state.before.iter().copied());
         let mut next = State {
@@ -101,9 +99,45 @@ impl Opening {
             next.formers.truncate(FORMERS_MAX);
             return (next, true);
         }
-        // A position that is half forgotten is said again.
+        // A position that is half forgotten is said again, unless it is of nothing and for nobody.
         let is_old = self.now_ms >= state.time_ms + self.keep_ms / 2;
-        (next, is_old)
+        let is_needed = self.seen.is_some() || state.offset > 0 || state.version.is_some();
+        (next, is_old && is_needed)
+    }
+
+    /// The same of a channel without a message: it differs where other nodes would not come to the
+    /// same end.
+    fn open_empty(self) -> (State, bool) {
+        let newest = self.empty.first().map(|it| it.epoch);
+        let is_place = |it: &&EmptyEpoch| {
+            let place = Position {
+                epoch: it.epoch,
+                offset: 0,
+            };
+            it.is_of_this_server && self.seen == Some(place)
+        };
+        // Where subscribers of this node stand, if that is good.
+        let held = self.empty.iter().find(is_place).map(|it| it.epoch);
+        let is_behind =
+            { self.seen }.is_some_and(|seen| Some(seen.epoch) == newest && seen.offset > 0);
+        let given = held.or(newest).filter(|_| !is_behind);
+        let epoch = given.unwrap_or(Epoch(self.fresh));
+        let others = self.empty.iter().map(|it| Position {
+            epoch: it.epoch,
+            offset: 0,
+        });
+        let others = others.filter(|it| it.epoch != epoch);
+        let state = State {
+            epoch,
+            offset: 0,
+            server: self.server,
+            formers: others.take(FORMERS_MAX).collect(),
+            time_ms: self.now_ms,
+            forgotten: 0,
+            version: None,
+            before: Vec::new(),
+        };
+        (state, Some(epoch) != newest)
     }
 }
 
@@ -119,9 +153,75 @@ mod tests {
             now_ms: 1,
             keep_ms: 1000,
             seen: None,
+            empty: Vec::new(),
         };
         let state = state.clone();
         opening.open(Some(&Known { seq, state })).0
+    }
+
+    /// Epochs 9, 8 and 7 for a channel without a message; the oldest is of another server process.
+    fn empty(seen: Option<(u64, u64)>) -> (State, bool) {
+        let epoch = |epoch| EmptyEpoch {
+            epoch: Epoch(epoch),
+            is_of_this_server: epoch != 7,
+        };
+        let opening = Opening {
+            server: 0,
+            fresh: 100,
+            now_ms: 1,
+            keep_ms: 1000,
+            seen: seen.map(|(epoch, offset)| Position {
+                epoch: Epoch(epoch),
+                offset,
+            }),
+            empty: [9, 8, 7].map(epoch).into(),
+        };
+        opening.open(None)
+    }
+
+    #[test]
+    fn a_channel_without_a_message_is_in_an_epoch_that_all_nodes_know() {
+        for (seen, epoch, formers, is_stored) in [
+            (None, 9, vec![8, 7], false),
+            (Some((9, 0)), 9, vec![8, 7], false),
+            // Subscribers keep their place, and others are told where that is.
+            (Some((8, 0)), 8, vec![9, 7], true),
+            // What came there may be lost with the server process.
+            (Some((7, 0)), 9, vec![8, 7], false),
+            (Some((6, 0)), 9, vec![8, 7], false),
+            // What was there is gone: its offsets are not used again.
+            (Some((9, 3)), 100, vec![9, 8, 7], true),
+            (Some((8, 3)), 9, vec![8, 7], false),
+        ] {
+            let (state, is_new) = empty(seen);
+            let before: Vec<u64> = state.formers.iter().map(|it| it.epoch.0).collect();
+            let is_none = state.offset == 0 && state.formers.iter().all(|it| it.offset == 0);
+            assert_eq!(
+                (state.epoch.0, before, is_new, is_none),
+                (epoch, formers, is_stored, true),
+                "{seen:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_place_before_the_first_publication_is_said_again_for_subscribers_only() {
+        let state = empty(Some((8, 0))).0;
+        for (offset, seen, expected) in [(0, false, false), (0, true, true), (1, false, true)] {
+            let state = State {
+                offset,
+                ..state.clone()
+            };
+            let opening = Opening {
+                server: 0,
+                fresh: 100,
+                now_ms: 600,
+                keep_ms: 1000,
+                seen: seen.then(|| state.position()),
+                empty: Vec::new(),
+            };
+            assert_eq!(opening.open(Some(&Known { seq: 1, state })).1, expected);
+        }
     }
 
     #[test]
@@ -132,6 +232,7 @@ mod tests {
             now_ms: 1,
             keep_ms: 1000,
             seen: None,
+            empty: Vec::new(),
         };
         let mut state = opening.open(None).0;
         for server in 1..=10 {

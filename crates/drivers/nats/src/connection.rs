@@ -86,6 +86,7 @@ impl Machine for Node {
         self.asks.clear();
         self.untaken.clear();
         self.leaving.clear();
+        self.seeds.clear();
         let mut wanted = self.streams_lost();
         for (_, pending) in std::mem::take(&mut self.flights) {
             match pending.flight {
@@ -323,6 +324,11 @@ impl Node {
                 Some(found) => self.last(&channel, Found::new(found)),
                 None => self.fail(&channel),
             },
+            Flight::Seeds(stream) => match self.newest(payload, direct) {
+                Some(found) => self.seeds_found(&stream, found),
+                None => self.no_seeds(&stream),
+            },
+            Flight::SeedsStored(stream) => self.seeds_stored(&stream, payload),
             Flight::KeyRow(channel) => match self.newest(payload, direct) {
                 Some(found) => self.key_row(&channel, found),
                 None => self.fail(&channel),

@@ -24,6 +24,10 @@ pub(crate) struct Wanted {
 pub(crate) enum Flight {
     /// The newest message of a channel.
     Last(ChannelName),
+    /// Seeds of a stream, by its name.
+    Seeds(Box<str>),
+    /// That they are stored.
+    SeedsStored(Box<str>),
     /// A message of a channel by its sequence; from the leader, which has it if anybody does.
     Message(ChannelName, u64, bool),
     /// That a message of a channel is stored.

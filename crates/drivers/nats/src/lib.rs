@@ -44,7 +44,8 @@
 //! seen what no longer exists, and recovers nothing. So it is with the eight newest epochs before:
 //! offsets rise from each to the next. In a cluster of servers, whose majority keeps
 //! what it has acknowledged, one name stands for all of them; a node whose subscribers have seen
-//! more than the newest message says begins another epoch there too.
+//! more than the newest message says begins another epoch there too. A channel without a message
+//! has an epoch too, which all nodes make of one number (`seeds.rs`).
 //!
 //! *No doubt unsaid.* When the connection breaks, a publication without an answer may have
 //! happened. It is answered with [`throng_broker::Refusal::Unknown`] and never sent again by the
@@ -73,6 +74,8 @@ mod reading;
 mod record;
 mod requests;
 mod rows;
+mod seeding;
+mod seeds;
 mod stream;
 mod streams;
 mod version;

@@ -99,6 +99,13 @@ impl Names {
         format!("{}.in.{group}.{}", self.prefix, token(channel.as_str()))
     }
 
+    /// Where the seeds of a stream of channels are stored: no [`token`] is `=s`.
+    pub(crate) fn seeds(&self, stream: &str) -> String {
+        let group = stream.strip_prefix(&*self.prefix).unwrap_or(stream);
+        let group = group.strip_prefix('_').unwrap_or(group);
+        format!("{}.in.{group}.=s", self.prefix)
+    }
+
     /// Where it is kept that a key was used in a channel, by the key's own [`token`].
     pub(crate) fn key(&self, channel: &ChannelName, key: &str) -> String {
         format!("{}.key.{}.{key}", self.prefix, token(channel.as_str()))

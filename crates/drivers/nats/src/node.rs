@@ -24,6 +24,7 @@ use crate::flight::{Flight, Pending, Then};
 use crate::link::{CHANNELS, Established};
 use crate::names::Names;
 use crate::rows::{Gather, Rows};
+use crate::seeds::Seeds;
 use crate::stream::Stream;
 
 /// Requests without an answer. Queue: `to the broker`.
@@ -74,6 +75,8 @@ pub(crate) struct Node {
     /// Streams of which nothing was asked when they were put here, and when that was. Bound: one a
     /// stream.
     pub(crate) idle: VecDeque<(u64, ChannelName)>,
+    /// By stream. Bound: one a stream of channels.
+    pub(crate) seeds: HashMap<Box<str>, Seeds>,
     /// Subscribes that wait for a connection, each until its time. Bound: those of the lanes.
     pub(crate) waiting: VecDeque<(u64, u8, Request)>,
     /// Channels to be subscribed to again. Bound: one a channel.
@@ -147,6 +150,7 @@ impl Node {
             sids: HashMap::new(),
             next_sid: CHANNELS,
             idle: VecDeque::new(),
+            seeds: HashMap::new(),
             waiting: VecDeque::new(),
             again: VecDeque::new(),
             rows: Rows::default(),

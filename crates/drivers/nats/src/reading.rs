@@ -53,19 +53,39 @@ impl Node {
             let state = record.state.clone()?;
             Some(Known { seq: *seq, state })
         });
-        let first = stream.turn.as_ref().and_then(|turn| turn.ops.first());
+        let known = { self.streams.get(channel) }.and_then(|stream| stream.known.as_ref());
+        let is_alive = known.is_some_and(|known| self.is_alive(known));
+        if !is_alive && self.keeps(channel) {
+            return self.ask_seeds(channel);
+        }
+        self.go_on_from(channel, newest.map(|(_, record)| record));
+    }
+
+    /// Whether a channel goes on from a message: none goes on from one that is too old.
+    pub(crate) fn is_alive(&self, known: &Known) -> bool {
+        self.time_ms() < known.state.time_ms + self.keep_ms
+    }
+
+    /// Goes on with a turn from the newest message, or without one.
+    pub(crate) fn go_on_from(&mut self, channel: &ChannelName, newest: Option<Record>) {
+        let Some(turn) = self.turn(channel) else {
+            return;
+        };
+        let first = turn.ops.first();
         let is_publishing = matches!(first, Some(Op::Publish(..)));
         let forgets = matches!(first, Some(Op::Forget(..)));
         if is_publishing {
             return self.store(channel);
         }
+        if forgets && newest.is_none() {
+            return self.has_forgotten(channel);
+        }
         let (mut state, is_new) = self.opened(channel);
         if forgets {
             state.forgotten = state.offset;
         }
-        let record = newest.map(|(_, record)| record);
         if !is_new && !forgets {
-            return self.walk(channel, &state, record.as_ref(), None);
+            return self.walk(channel, &state, newest.as_ref(), None);
         }
         let marker = Record {
             time_ms: state.time_ms,
@@ -73,7 +93,7 @@ impl Node {
             items: Vec::new(),
         };
         if let Some(turn) = self.turn(channel) {
-            turn.stage = Stage::Open(state, record);
+            turn.stage = Stage::Open(state, newest);
         }
         self.put(channel, &marker, None);
     }
@@ -94,8 +114,10 @@ impl Node {
             now_ms: self.time_ms(),
             keep_ms: self.keep_ms,
             seen,
+            empty: self.empty_epochs(channel),
         };
-        opening.open(self.streams.get(channel).and_then(|it| it.known.as_ref()))
+        let known = self.streams.get(channel).and_then(|it| it.known.as_ref());
+        opening.open(known.filter(|known| self.is_alive(known)))
     }
 
     /// Reads as much of the history as the looks of this turn want.
@@ -116,12 +138,9 @@ impl Node {
             _ => state.offset,
         });
         let floor = floors.min().unwrap_or(state.offset);
-        let Some(first) = marker.or(newest) else {
-            return;
-        };
-        let mut walk = Walk::new(channel, first, state, &options, floor, now_ms);
-        if let Some(newest) = newest.filter(|_| marker.is_some()) {
-            walk.add(channel, newest);
+        let mut walk = Walk::new(state, &options, floor, now_ms);
+        for record in marker.into_iter().chain(newest) {
+            walk.add(channel, record);
         }
         turn.stage = Stage::Walk(Box::new(walk));
         self.walk_on(channel);

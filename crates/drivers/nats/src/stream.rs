@@ -31,6 +31,8 @@ pub(crate) enum Op {
 pub(crate) enum Stage {
     /// The newest message is on its way.
     Last,
+    /// The seeds of its stream are on their way: the channel has no message.
+    Seeds,
     /// A message that only says where the stream stands is being stored. What is already known of
     /// the stream's history comes with it.
     Open(State, Option<Record>),

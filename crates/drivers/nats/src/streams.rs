@@ -75,14 +75,14 @@ impl Node {
                 }
             }
             let is_publishing = matches!(ops.first(), Some(Op::Publish(..)));
-            let is_known = stream.known.is_some();
             stream.turn = Some(Turn {
                 ops,
                 stage: Stage::Last,
                 tries: 0,
                 key: Claimed::default(),
             });
-            if is_publishing && is_known {
+            let known = self.streams.get(channel).and_then(|it| it.known.as_ref());
+            if is_publishing && known.is_some_and(|known| self.is_alive(known)) {
                 self.store(channel);
             } else {
                 self.ask_last(channel);

@@ -133,20 +133,13 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// Begins at the newest message.
-    pub(crate) fn new(
-        channel: &ChannelName,
-        newest: &Record,
-        state: &State,
-        options: &ChannelOptions,
-        floor: u64,
-        now_ms: u64,
-    ) -> Self {
+    /// Begins with nothing found: the newest message is to be added, if there is one.
+    pub(crate) fn new(state: &State, options: &ChannelOptions, floor: u64, now_ms: u64) -> Self {
         let retention = options.retention;
         let oldest = state
             .offset
             .saturating_sub(retention.publications_max.into());
-        let mut walk = Self {
+        Self {
             state: state.clone(),
             found: Vec::new(),
             bytes: 0,
@@ -156,10 +149,8 @@ impl Walk {
             asked: Vec::new(),
             got: HashMap::new(),
             before: Vec::new(),
-            is_over: false,
-        };
-        walk.add(channel, newest);
-        walk
+            is_over: true,
+        }
     }
 
     /// Puts a message before what was found, if it belongs there.

@@ -194,6 +194,11 @@ impl Node {
         );
         let body = format!("{{\"filter\":\"{subject}\",\"keep\":1}}");
         self.api(Flight::Nothing, "STREAM.PURGE", &stream, &body);
+        self.has_forgotten(channel);
+    }
+
+    /// Tells who wished that a history is forgotten that it is.
+    pub(crate) fn has_forgotten(&mut self, channel: &ChannelName) {
         for op in self.end_turn(channel) {
             if let Op::Forget(lane, ticket) = op {
                 let result = Ok(HistoryPage::default());
