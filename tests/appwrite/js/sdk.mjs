@@ -62,6 +62,13 @@ const orders = {
     const from = realtime ?? client;
     open.set(as, await from.subscribe(channels, heard, ...queries));
   },
+  async presence(presence) {
+    delete presence.order;
+    await realtime.upsertPresence(presence);
+  },
+  errors() {
+    realtime.onError((error, code) => tell({ event: 'error', code, message: error.message }));
+  },
   async unsubscribe({ as }) {
     const subscription = open.get(as);
     open.delete(as);

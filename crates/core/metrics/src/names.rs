@@ -233,6 +233,7 @@ metrics! {
             AppwriteRefusedFormat(reason = "format"),
             AppwriteRefusedSession(reason = "session"),
             AppwriteRefusedUnauthorized(reason = "unauthorized"),
+            AppwriteRefusedPresence(reason = "presence"),
             AppwriteRefusedServer(reason = "server"),
         }
         "appwrite_events_total" "Events from Appwrite or in its form, by source." {
@@ -261,6 +262,14 @@ metrics! {
             AppwriteLookupsFailed(answer = "failed"),
             AppwriteLookupsCached(answer = "cached"),
             AppwriteLookupsRefused(answer = "refused"),
+        }
+        "appwrite_presences_total" "Presences that Appwrite was asked to write or to delete for \
+                                    clients, by answer." {
+            AppwritePresencesWritten(answer = "written"),
+            AppwritePresencesDeleted(answer = "deleted"),
+            AppwritePresencesRefused(answer = "refused"),
+            AppwritePresencesFailed(answer = "failed"),
+            AppwritePresencesFull(answer = "full"),
         }
         "grip_client_requests_total" "Requests of clients that a GRIP route \
                                       matched." { GripClientRequests }

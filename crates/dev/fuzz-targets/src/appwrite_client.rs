@@ -76,7 +76,7 @@ pub fn appwrite_client(input: &[u8]) {
             answer(&Response::Unsubscribe(&done));
         }
         Ok(ClientMessage::Ping | ClientMessage::Authentication { .. }) => {}
-        Ok(ClientMessage::Presence(presence)) => assert!(!presence.id.is_empty()),
+        Ok(ClientMessage::Presence(presence)) => assert_ne!(presence.id.as_deref(), Some("")),
     }
 }
 

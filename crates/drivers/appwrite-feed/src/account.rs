@@ -16,7 +16,7 @@ use serde::Deserialize;
 use throng_appwrite::{AccountError, Change, Identity, IdentityChange, MembershipList};
 use throng_gateway_appwrite::{Credential, Found, Part};
 use ureq::Agent;
-use ureq::http::Request;
+use ureq::http::{Method, Request};
 
 use crate::question::Question;
 
@@ -84,9 +84,9 @@ struct Team {
 
 /// Appwrite's own kind of error.
 #[derive(Deserialize)]
-struct Problem {
-    message: String,
-    code: u16,
+pub(crate) struct Problem {
+    pub(crate) message: String,
+    pub(crate) code: u16,
     /// Since 0.13.
     #[serde(default, rename = "type")]
     kind: String,
@@ -278,11 +278,28 @@ impl AccountApi {
     }
 
     fn get(&self, path: &str, question: &Question) -> Result<(u16, Vec<u8>), ApiError> {
-        let project = &*question.project;
-        let mut request = Request::get(format!("{}{path}", self.base))
+        let (project, credential) = (&question.project, &question.credential);
+        self.send(Method::GET, path, project, credential, &[])
+    }
+
+    /// Sends a request with a client's own credential: the answer's status and body.
+    pub(crate) fn send(
+        &self,
+        method: Method,
+        path: &str,
+        project: &str,
+        credential: &Credential,
+        body: &[u8],
+    ) -> Result<(u16, Vec<u8>), ApiError> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.base))
             .header("x-appwrite-project", project)
             .header("accept", "application/json");
-        request = match &question.credential {
+        if !body.is_empty() {
+            request = request.header("content-type", "application/json");
+        }
+        request = match credential {
             Credential::Session(session) => {
                 // Both ways in which SDKs send it: what is not fit for a cookie is fit for the
                 // other.
@@ -298,7 +315,11 @@ impl AccountApi {
             return Ok((401, br#"{"message":"","code":401}"#.to_vec()));
         };
         let transport = |error| ApiError::Transport(Box::new(error));
-        let mut response = self.agent.run(request).map_err(transport)?;
+        let answered = match body {
+            [] => self.agent.run(request),
+            body => self.agent.run(request.map(|()| body)),
+        };
+        let mut response = answered.map_err(transport)?;
         let status = response.status().as_u16();
         let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX);
         Ok((status, body.read_to_vec().map_err(transport)?))
@@ -319,7 +340,7 @@ fn of_user(user_id: &str) -> serde_json::Value {
     serde_json::json!({"method": "equal", "attribute": "userId", "values": [user_id]})
 }
 
-fn problem(body: &[u8]) -> Option<Problem> {
+pub(crate) fn problem(body: &[u8]) -> Option<Problem> {
     serde_json::from_slice(body).ok()
 }
 
@@ -351,7 +372,7 @@ fn query(json: &str) -> String {
 }
 
 /// Percent-encodes everything but what RFC 3986 section 2.3 leaves alone.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {

@@ -5,7 +5,8 @@
 //!
 //! [`Feed`] numbers events and hands them to every shard through its [`Inlet`]; [`Subscriber`]
 //! fills it from Redis, [`Feed::offer`] from the server API. [`Directory`] answers
-//! [`Lookup`](throng_gateway_appwrite::Lookup)s through the same inlets. All threads end when the
+//! [`Lookup`](throng_gateway_appwrite::Lookup)s through the same inlets, and [`Presences`] has
+//! presences written. All threads end when the
 //! shards have.
 
 mod account;
@@ -15,6 +16,7 @@ mod directory;
 mod feed;
 mod known;
 mod meter;
+mod presences;
 mod question;
 mod sampled;
 mod standstill;
@@ -24,5 +26,6 @@ pub use account::{AccountApi, ApiError, UrlError};
 pub use directory::{Directory, DirectoryOptions};
 pub use feed::{Feed, Inlet, Offered};
 pub use meter::Meter;
+pub use presences::Presences;
 pub use subscriber::Subscriber;
 pub use throng_redis_address::RedisUrlError;

@@ -253,13 +253,7 @@ impl Connection {
             ClientMessage::Unsubscribe(ids) => {
                 cx.order(Order::Unsubscribe { conn: cx.id, ids });
             }
-            // Presence is kept in Appwrite's database, which is not ours to write to.
-            ClientMessage::Presence(_) if self.user_id().is_empty() => {
-                self.refuse(&Fault::Unauthorized, Phase::Message, cx);
-            }
-            ClientMessage::Presence(_) => {
-                self.refuse(&Fault::ApiDisabled, Phase::Message, cx);
-            }
+            ClientMessage::Presence(presence) => self.set_presence(&presence, cx),
         }
     }
 
@@ -344,7 +338,7 @@ impl Connection {
 
 /// An id for a subscription without one, different from all others of the connection: the numbers
 /// that tell it from them go through a mixer, so that it looks like what Appwrite makes.
-fn own_id(n: usize, messages: u16, cx: &Cx<'_>) -> String {
+pub(super) fn own_id(n: usize, messages: u16, cx: &Cx<'_>) -> String {
     let within = u64::from(messages) << 16 | n as u64;
     let conn = mix(cx.shared.node.number().wrapping_add(cx.id.to_bits()));
     let id = mix(conn.wrapping_add(within)) as u32;
@@ -364,6 +358,7 @@ fn refused(fault: &Fault) -> Counter {
         "format" => Counter::AppwriteRefusedFormat,
         "session" => Counter::AppwriteRefusedSession,
         "unauthorized" => Counter::AppwriteRefusedUnauthorized,
+        "presence" => Counter::AppwriteRefusedPresence,
         _ => Counter::AppwriteRefusedServer,
     }
 }

@@ -118,6 +118,7 @@ impl Gateway for Appwrite {
 
     fn closed(&mut self, conn: ConnId, session: Connection, _: &mut impl Shard<Self>) {
         self.give_up_conn(conn, &session);
+        session.delete_presence(conn, &self.shared);
     }
 
     fn turn(&mut self, frames_max: usize, shard: &mut impl Shard<Self>) -> bool {

@@ -23,6 +23,7 @@ mod open;
 mod order;
 mod overlap;
 mod pending;
+mod presence;
 mod projects;
 mod publish;
 mod recheck;
@@ -38,5 +39,6 @@ pub use event_hub::EventHub;
 pub use order::{Connections, EventHubOptions, Order, Wanted};
 pub use projects::AppwriteProject;
 pub use shared::{
-    AppwriteShared, Credential, Found, Haste, Inbox, Lookup, News, Outside, Part, Refused,
+    AppwriteShared, Credential, Found, Haste, Inbox, Lookup, News, Outside, Part, PresenceAnswer,
+    PresenceCall, Refused,
 };

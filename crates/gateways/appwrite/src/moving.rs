@@ -15,7 +15,7 @@ use throng_types::{ConnId, Save, Saved, save_choice, save_fields};
 use crate::appwrite::Appwrite;
 use crate::connection::{Connection, State};
 use crate::event_hub::EventHub;
-use crate::pending::{Check, More, Shown, User};
+use crate::pending::{Check, More, SetPresence, Shown, User};
 use crate::projects::NONE;
 use crate::shared::{Credential, Haste, Part};
 
@@ -73,6 +73,13 @@ save_fields!(Shown {
     to_console
 });
 save_fields!(User { id, shown });
+save_fields!(SetPresence {
+    id,
+    user_id,
+    shown,
+    token,
+    written
+});
 save_fields!(Check {
     part,
     haste,
@@ -106,7 +113,8 @@ impl More {
         self.next.save(out);
         self.next_at.save(out);
         self.recover.save(out);
-        self.asking.is_none() && !self.has_waiting()
+        self.presence.save(out);
+        self.asking.is_none() && !self.has_waiting() && self.writing == 0
     }
 
     fn load(from: &mut Saved<'_>) -> Option<Self> {
@@ -116,6 +124,7 @@ impl More {
         more.next = Save::load(from)?;
         more.next_at = Save::load(from)?;
         more.recover = Save::load(from)?;
+        more.presence = Save::load(from)?;
         Some(more)
     }
 }

@@ -26,6 +26,19 @@ pub(super) struct User {
     pub(super) shown: Shown,
 }
 
+/// The presence that a connection has asked for.
+#[derive(Debug)]
+pub(crate) struct SetPresence {
+    /// As asked for, and from the answer on as Appwrite has it.
+    pub(crate) id: Box<str>,
+    pub(crate) user_id: Box<str>,
+    pub(crate) shown: Shown,
+    /// The number of the latest call.
+    pub(crate) token: u32,
+    /// Appwrite has said that it is there.
+    pub(crate) written: bool,
+}
+
 /// What a client asked for in its URL.
 #[derive(Debug)]
 pub(crate) struct Opening {
@@ -91,6 +104,10 @@ pub(super) struct More {
     pub(super) next: Option<Check>,
     /// When, if no answer is awaited.
     pub(super) next_at: Option<Millis>,
+    /// The user's presence, if this connection has set it.
+    pub(super) presence: Option<SetPresence>,
+    /// Calls about it that are not answered.
+    pub(super) writing: u8,
     /// What to send once there are subscriptions.
     pub(super) recover: Option<Option<Position>>,
     /// Bound: [`WAITING_BYTES_MAX`].
@@ -104,6 +121,8 @@ impl More {
         self.user.is_none()
             && self.asking.is_none()
             && self.next.is_none()
+            && self.presence.is_none()
+            && self.writing == 0
             && self.recover.is_none()
             && self.waiting.is_empty()
     }

@@ -71,6 +71,15 @@ impl Appwrite {
                 News::Found { conn, token, found } => {
                     line.with(conn, |session, cx| session.found(token, found, cx));
                 }
+                News::Presence {
+                    conn,
+                    token,
+                    answer,
+                } => {
+                    line.with(conn, |session, cx| {
+                        session.presence_answered(token, answer, cx);
+                    });
+                }
             }
             self.carry_out_all(shard);
         }

@@ -156,6 +156,46 @@ pub enum Found {
     Failed,
 }
 
+/// A user's presence, to be written or deleted at Appwrite.
+#[derive(Clone, Debug)]
+pub struct PresenceCall {
+    /// The connection that sets it.
+    pub conn: ConnId,
+    /// Given back with the answer.
+    pub token: u32,
+    /// The project that the credential is for.
+    pub project: Box<str>,
+    /// The user, whose calls are made one after the other.
+    pub user_id: Box<str>,
+    /// The client's own credential.
+    pub credential: Credential,
+    /// The presence's id.
+    pub id: Box<str>,
+    /// The JSON to write; without it the presence is deleted, and nobody is told.
+    pub body: Option<Box<[u8]>>,
+}
+
+/// The answer to a [`PresenceCall`] that writes.
+#[derive(Clone, Debug)]
+pub enum PresenceAnswer {
+    /// It is written.
+    Written {
+        /// The id that it has, which need not be the one that was asked for.
+        id: Box<str>,
+        /// The stored document, one JSON value.
+        document: Box<str>,
+    },
+    /// Appwrite says no.
+    Refused {
+        /// Its code, from 400 to 499.
+        code: u16,
+        /// Its text.
+        message: Box<str>,
+    },
+    /// There was no answer, or none of Appwrite's own kind.
+    Failed,
+}
+
 /// Not now: a queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused;
@@ -170,6 +210,13 @@ pub trait Outside: Send + Sync {
     /// # Errors
     /// [`Refused`] if too many questions wait.
     fn identify(&self, lookup: Lookup) -> Result<(), Refused>;
+
+    /// Has a presence written or deleted, behind earlier calls for the same user;
+    /// [`News::Presence`] follows a call that writes for certain unless it is refused.
+    ///
+    /// # Errors
+    /// [`Refused`] if too many calls wait.
+    fn presence(&self, call: PresenceCall) -> Result<(), Refused>;
 
     /// Hands an event to all shards.
     ///
@@ -199,6 +246,15 @@ pub enum News {
         token: u32,
         /// Who it is.
         found: Found,
+    },
+    /// The answer to a [`PresenceCall`].
+    Presence {
+        /// Who asked.
+        conn: ConnId,
+        /// What the call carried.
+        token: u32,
+        /// What became of it.
+        answer: PresenceAnswer,
     },
 }
 

@@ -9,6 +9,7 @@
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
+use throng_types::date;
 
 use crate::{Fault, Filter, Limits};
 
@@ -18,6 +19,10 @@ const SESSION_CHARS_MAX: usize = 2048;
 const STATUS_CHARS_MAX: usize = 2048;
 /// The longest id, in bytes (Appwrite's `CustomId`).
 const ID_BYTES_MAX: usize = 36;
+
+/// The rule for ids in words.
+const UID_RULE: &str = "An id has 1 to 36 of the characters a-z, A-Z, 0-9, -, . and _, and begins \
+                        with a letter or a digit";
 
 /// A message from a client.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,12 +59,30 @@ pub struct SubscribeItem {
 pub struct Presence {
     /// Free text.
     pub status: String,
-    /// Which presence to change; `unique()` asks for a new id.
-    pub id: String,
+    /// Which presence to change; none asks for a new id (`unique()` on the wire).
+    pub id: Option<String>,
     /// A JSON object to keep with it.
     pub metadata: Option<Map<String, Value>>,
     /// Permission strings, not looked into here; without them only the user has any.
     pub permissions: Option<Vec<String>>,
+}
+
+impl Presence {
+    /// The body of `PUT /v1/presences/ID` that writes it, good until a moment in Unix milliseconds.
+    #[must_use]
+    pub fn body(&self, until_unix_ms: u64) -> Vec<u8> {
+        let mut body = Map::new();
+        let mut put = |name: &str, value: Value| body.insert(name.to_owned(), value);
+        put("status", Value::from(&*self.status));
+        put("expiresAt", Value::from(date::rfc3339(until_unix_ms)));
+        if let Some(metadata) = &self.metadata {
+            put("metadata", Value::Object(metadata.clone()));
+        }
+        if let Some(permissions) = &self.permissions {
+            put("permissions", Value::from(&**permissions));
+        }
+        Value::Object(body).to_string().into_bytes()
+    }
 }
 
 impl ClientMessage {
@@ -207,9 +230,10 @@ fn presence(data: Value) -> Result<Presence, Fault> {
         Some(_) => return Err(Fault::Field("status", text_rule(STATUS_CHARS_MAX))),
     };
     let id = match data.remove("presenceId") {
-        None => "unique()".to_owned(),
-        Some(Value::String(id)) if within(&id, ID_BYTES_MAX) => id,
-        Some(_) => return Err(Fault::Field("presenceId", text_rule(ID_BYTES_MAX))),
+        None => None,
+        Some(Value::String(id)) if id == "unique()" => None,
+        Some(Value::String(id)) if is_uid(&id) => Some(id),
+        Some(_) => return Err(Fault::Field("presenceId", UID_RULE.into())),
     };
     let metadata = match data.remove("metadata") {
         None | Some(Value::Null) => None,
@@ -234,6 +258,15 @@ fn presence(data: Value) -> Result<Presence, Fault> {
         metadata,
         permissions,
     })
+}
+
+/// An id that Appwrite's API takes in a path, where the message alone would let any text pass.
+fn is_uid(id: &str) -> bool {
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    let first = id.bytes().next();
+    id.len() <= ID_BYTES_MAX
+        && id.bytes().all(known)
+        && first.is_some_and(|byte| byte.is_ascii_alphanumeric())
 }
 
 fn texts_only(list: Vec<Value>) -> Option<Vec<String>> {

@@ -96,6 +96,9 @@ pub enum Fault {
     /// Only signed-in users may do this.
     #[error("User must be authorized")]
     Unauthorized,
+    /// Appwrite's API refused a presence: its code and its text.
+    #[error("{1}")]
+    Presence(u16, String),
     /// A JWT that does not verify: what Appwrite said of it.
     #[error("Failed to verify JWT. {0}")]
     Jwt(String),
@@ -134,6 +137,7 @@ impl Fault {
             | Self::Session
             | Self::Impersonated => FORMAT_INVALID,
             Self::Internal(_) => 0,
+            Self::Presence(code, _) => *code,
             Self::Server => 500,
         }
     }
@@ -159,6 +163,7 @@ impl Fault {
             Self::Format | Self::MessageType | Self::Required(_) | Self::Field(..) => "format",
             Self::Session | Self::Jwt(_) | Self::JwtAndCookie | Self::Impersonated => "session",
             Self::Unauthorized => "unauthorized",
+            Self::Presence(..) => "presence",
             Self::Internal(_) | Self::Server => "server",
         }
     }

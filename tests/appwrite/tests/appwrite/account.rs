@@ -1,10 +1,11 @@
 //! What stands in for Appwrite's HTTP API: it answers `GET /v1/account`, `/v1/teams` and
-//! `/v1/teams/T/memberships` to whoever shows a session or a token that it knows.
+//! `/v1/teams/T/memberships`, and keeps presences (`PUT` and `DELETE /v1/presences/P`), for whoever
+//! shows a session or a token that it knows.
 //!
 //! It is a project made since 1.9.5: memberships do not say whose they are. Lists come in pages.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
@@ -24,7 +25,9 @@ struct State {
     fault: Option<(u16, Value)>,
     /// The project's Teams service is off.
     teams_off: bool,
-    /// The paths of all requests.
+    /// The presence of each user that has one: Appwrite keeps no second one.
+    presences: BTreeMap<String, Value>,
+    /// The paths of all requests, with the method if it is not GET.
     asked: Vec<String>,
 }
 
@@ -97,6 +100,11 @@ impl AccountApi {
         self.state().teams_off = true;
     }
 
+    /// The presence that a user has.
+    pub(crate) fn presence(&self, user: &str) -> Option<Value> {
+        self.state().presences.get(user).cloned()
+    }
+
     /// What it was asked for since the last time.
     pub(crate) fn take_asked(&self) -> Vec<String> {
         std::mem::take(&mut self.state().asked)
@@ -117,8 +125,16 @@ fn serve(stream: &TcpStream, state: &Mutex<State>) {
             }
             head.push(line.trim_end().to_owned());
         }
-        let (status, body) = answer(&head, &mut state.lock().unwrap());
-        let body = body.to_string();
+        let length = header(&head, "content-length").map_or(0, |length| length.parse().unwrap());
+        let mut body = vec![0; length];
+        if reader.read_exact(&mut body).is_err() {
+            return;
+        }
+        let (status, body) = answer(&head, &body, &mut state.lock().unwrap());
+        let body = match status {
+            204 => String::new(),
+            _ => body.to_string(),
+        };
         let answer = format!(
             "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: \
              {}\r\n\r\n{body}",
@@ -130,16 +146,22 @@ fn serve(stream: &TcpStream, state: &Mutex<State>) {
     }
 }
 
-fn answer(head: &[String], state: &mut State) -> (u16, Value) {
-    let header = |name: &str| {
-        head.iter().find_map(|line| {
-            let (known, value) = line.split_once(':')?;
-            known.eq_ignore_ascii_case(name).then(|| value.trim())
-        })
-    };
-    let target = head[0].split(' ').nth(1).unwrap_or_default();
+fn header<'h>(head: &'h [String], name: &str) -> Option<&'h str> {
+    head.iter().find_map(|line| {
+        let (known, value) = line.split_once(':')?;
+        known.eq_ignore_ascii_case(name).then(|| value.trim())
+    })
+}
+
+fn answer(head: &[String], body: &[u8], state: &mut State) -> (u16, Value) {
+    let header = |name: &str| header(head, name);
+    let mut words = head[0].split(' ');
+    let (method, target) = (words.next().unwrap(), words.next().unwrap_or_default());
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    state.asked.push(path.to_owned());
+    state.asked.push(match method {
+        "GET" => path.to_owned(),
+        _ => format!("{method} {path}"),
+    });
     if let Some(fault) = &state.fault {
         return fault.clone();
     }
@@ -160,6 +182,10 @@ fn answer(head: &[String], state: &mut State) -> (u16, Value) {
             403,
             json!({"message": message, "code": 403, "type": "general_service_disabled"}),
         );
+    }
+    if let Some(id) = path.strip_prefix("/v1/presences/") {
+        let user = user.clone();
+        return presence(&mut state.presences, &user, method, id, body);
     }
     let theirs = state.memberships.iter().filter(|((of, _), _)| of == user);
     match path {
@@ -198,6 +224,43 @@ fn answer(head: &[String], state: &mut State) -> (u16, Value) {
             (
                 200,
                 json!({"total": memberships.len(), "memberships": memberships}),
+            )
+        }
+    }
+}
+
+/// A user's own presence is written or deleted. Who has one keeps its id, as in Appwrite.
+fn presence(
+    presences: &mut BTreeMap<String, Value>,
+    user: &str,
+    method: &str,
+    id: &str,
+    body: &[u8],
+) -> (u16, Value) {
+    let own = presences.get(user).map(|own| own["$id"].clone());
+    match method {
+        "PUT" => {
+            let mut presence: Value = serde_json::from_slice(body).unwrap();
+            let foreign = json!(["read(\"team:other\")"]);
+            if presence["permissions"] == foreign {
+                let message = "Permissions must be one of: (any, users)";
+                let kind = "user_unauthorized";
+                return (401, json!({"message": message, "code": 401, "type": kind}));
+            }
+            presence["$id"] = own.unwrap_or_else(|| json!(id));
+            presence["userId"] = json!(user);
+            presences.insert(user.to_owned(), presence.clone());
+            (200, presence)
+        }
+        "DELETE" if own == Some(json!(id)) => {
+            presences.remove(user);
+            (204, Value::Null)
+        }
+        _ => {
+            let message = "Presence not found";
+            (
+                404,
+                json!({"message": message, "code": 404, "type": "presence_not_found"}),
             )
         }
     }

@@ -6,6 +6,7 @@ mod identity;
 mod moved;
 mod outage;
 mod plain;
+mod presence;
 mod redis_server;
 mod sdk;
 mod socket;

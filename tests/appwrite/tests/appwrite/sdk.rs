@@ -98,6 +98,17 @@ impl Sdk {
         })
     }
 
+    /// The first error that the SDK told its page of: code and message.
+    #[track_caller]
+    pub(crate) fn error(&self) -> (u64, String) {
+        self.process.out("an error", |lines| {
+            let mut events = lines.iter().map(|line| parse(line));
+            let error = events.find(|event| event["event"] == "error")?;
+            let message = error["message"].as_str()?.to_owned();
+            Some((error["code"].as_u64()?, message))
+        })
+    }
+
     /// The code with which the first socket was closed.
     #[track_caller]
     pub(crate) fn closed(&self) -> u64 {

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use throng_appwrite::{Platforms, Rates, RefusalStyle};
 use throng_appwrite_feed::{
-    AccountApi, Directory, DirectoryOptions, Feed, Meter, RedisUrlError, Subscriber, UrlError,
+    AccountApi, Directory, DirectoryOptions, Feed, Meter, Presences, RedisUrlError, Subscriber,
+    UrlError,
 };
 use throng_config::Config;
 use throng_engine::MailboxSender;
@@ -48,6 +49,7 @@ impl AppwritePlan {
             openings: Openings::new(rates.opens_max, rates.window_ms),
             offered: OnceLock::new(),
             directory: OnceLock::new(),
+            presences: OnceLock::new(),
             feed: OnceLock::new(),
         });
         let projects = options.projects.iter().map(|project| {
@@ -127,6 +129,8 @@ impl AppwritePlan {
                 grace: Duration::from_millis(options.api_grace_ms),
                 ..DirectoryOptions::default()
             };
+            let presences = Presences::start(api.clone(), feed.clone(), self.meter.clone());
+            let _ = (self.world.presences).set(presences.map_err(StartError::Shard)?);
             let directory = Directory::start(api, bounds, feed.clone(), self.meter.clone());
             self.look_up_with(directory.map_err(StartError::Shard)?);
         }

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use throng_appwrite::FeedMessage;
-use throng_appwrite_feed::{Directory, Feed, Inlet, Offered};
+use throng_appwrite_feed::{Directory, Feed, Inlet, Offered, Presences};
 use throng_engine::MailboxSender;
-use throng_gateway_appwrite::{Inbox, Lookup, News, Outside, Refused};
+use throng_gateway_appwrite::{Inbox, Lookup, News, Outside, PresenceCall, Refused};
 use throng_session::counted_as;
 use throng_types::Now;
 
@@ -91,6 +91,8 @@ pub(crate) struct World {
     /// Set before the first connection is accepted.
     pub(crate) offered: OnceLock<Offered>,
     pub(crate) directory: OnceLock<Arc<dyn Lookups>>,
+    /// Set if there is an API of Appwrite.
+    pub(crate) presences: OnceLock<Arc<Presences>>,
     /// Set if Appwrite's Redis is listened to. The shards keep it.
     pub(crate) feed: OnceLock<Weak<Feed>>,
 }
@@ -127,6 +129,10 @@ impl Outside for World {
 
     fn identify(&self, lookup: Lookup) -> Result<(), Refused> {
         self.directory.get().ok_or(Refused)?.ask(lookup)
+    }
+
+    fn presence(&self, call: PresenceCall) -> Result<(), Refused> {
+        self.presences.get().ok_or(Refused)?.ask(call)
     }
 
     fn publish(&self, event: FeedMessage) -> Result<(), Refused> {

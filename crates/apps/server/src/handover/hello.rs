@@ -12,7 +12,7 @@ const MAGIC: [u8; 8] = *b"throngHO";
 /// The version of the format: of every message, and of all state as bytes. It rises with each
 /// change of what any room saves. A process refuses every version but its own. A kind of item or
 /// session that is new beside the others needs no other version: who does not know it refuses it.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// The most messages of listeners: as many addresses as a shard may listen on.
 const GROUPS_MAX: usize = 16;
 

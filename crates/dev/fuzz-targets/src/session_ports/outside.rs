@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use throng_appwrite::FeedMessage;
-use throng_gateway_appwrite::{Inbox, Lookup, News, Outside, Refused};
+use throng_gateway_appwrite::{Inbox, Lookup, News, Outside, PresenceCall, Refused};
 use throng_gateway_grip::{Backends, Ticket};
 use throng_grip::exchange::{OriginFailure, OriginFault, OriginRequest};
 use throng_types::{ConnId, Now};
@@ -17,6 +17,10 @@ impl Outside for Nobody {
     }
 
     fn identify(&self, _: Lookup) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    fn presence(&self, _: PresenceCall) -> Result<(), Refused> {
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! The gateway on its shard, turn by turn: news in, frames out, and connections that lag or go.
 
 mod moved;
+mod presence;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

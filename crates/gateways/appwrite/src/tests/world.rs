@@ -2,11 +2,12 @@
 
 #![expect(clippy::disallowed_types, reason = "the world is outside of the shard")]
 
+use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::mpsc::Sender;
 
 use super::*;
-use crate::{Outside, Refused};
+use crate::{Outside, PresenceCall, Refused};
 
 /// Hands questions to the test.
 pub(super) struct World {
@@ -20,6 +21,8 @@ pub(super) struct Doings {
     /// The addresses that were counted.
     pub(super) counted: Vec<IpAddr>,
     pub(super) published: Vec<FeedMessage>,
+    /// Presences to be written or deleted, which nobody has looked at.
+    pub(super) presences: VecDeque<PresenceCall>,
     /// No address may open one more connection.
     pub(super) admits_nobody: bool,
     /// There is no room for a question or an event.
@@ -57,6 +60,12 @@ impl Outside for World {
     fn identify(&self, lookup: Lookup) -> Result<(), Refused> {
         self.room()?;
         self.asked.send(lookup).map_err(|_| Refused)
+    }
+
+    fn presence(&self, call: PresenceCall) -> Result<(), Refused> {
+        self.room()?;
+        self.change(|doings| doings.presences.push_back(call));
+        Ok(())
     }
 
     fn publish(&self, event: FeedMessage) -> Result<(), Refused> {

@@ -177,16 +177,23 @@ fn presence_as_25_2_sends_it() {
         panic!("{message:?}");
     };
     assert_eq!(
-        (presence.status.as_str(), presence.id.as_str()),
-        ("online", "p1")
+        (presence.status.as_str(), presence.id.as_deref()),
+        ("online", Some("p1"))
     );
     assert_eq!(
         presence.permissions.as_deref(),
         Some(&[r#"read("any")"#.to_owned()][..])
     );
+    assert_eq!(
+        String::from_utf8(presence.body(0)).unwrap(),
+        concat!(
+            r#"{"expiresAt":"1970-01-01T00:00:00.000+00:00","metadata":{"x":1},"#,
+            r#""permissions":["read(\"any\")"],"status":"online"}"#,
+        )
+    );
     assert_eq!(presence.metadata.unwrap()["x"], 1);
     let minimal = parse(r#"{"type":"presence","data":{"status":"away"}}"#);
-    assert!(matches!(minimal, Ok(ClientMessage::Presence(p)) if p.id == "unique()"));
+    assert!(matches!(minimal, Ok(ClientMessage::Presence(p)) if p.id.is_none()));
     refused(
         r#"{"type":"presence","data":{}}"#,
         1003,

@@ -9,7 +9,7 @@ const NEW_EPOCH: Epoch = Epoch(9);
 
 impl Server {
     /// A connection as bytes, if it can move.
-    fn saved(&mut self, index: u32) -> Option<Vec<u8>> {
+    pub(super) fn saved(&mut self, index: u32) -> Option<Vec<u8>> {
         let solo = self.floor.hall.hall.sessions.get_mut(&index);
         let session = solo.and_then(Solo::session).expect("a session");
         let mut out = Vec::new();
@@ -26,7 +26,7 @@ impl Server {
     }
 
     /// Takes every connection out, and gives them to another one; all of them can move.
-    fn hand_over(mut self, mut new: Self) -> Self {
+    pub(super) fn hand_over(mut self, mut new: Self) -> Self {
         let all: Vec<u32> = self.floor.hall.hall.sessions.keys().copied().collect();
         for index in all {
             let bytes = self.saved(index).expect("it can move");
@@ -55,7 +55,7 @@ impl Server {
         new
     }
 
-    fn say(&mut self, index: u32, text: &str) {
+    pub(super) fn say(&mut self, index: u32, text: &str) {
         let mut frame = Vec::new();
         // A key of zeros leaves the payload as it is.
         let masking = Masking::Client([0; 4]);
