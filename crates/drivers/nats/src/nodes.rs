@@ -303,9 +303,7 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-    use std::sync::Arc;
 
-    use throng_broker::{Namespaces, ReplyLimit};
     use throng_remote::{Desk, Machine as _, RemoteOptions};
 
     use super::*;
@@ -313,22 +311,12 @@ mod tests {
 
     /// A node whose connection has just been made.
     fn node() -> Node {
-        let options = RemoteOptions {
-            prefix: "t".to_owned(),
-            namespaces: Arc::new(Namespaces::default()),
-            reply: ReplyLimit {
-                members_max: 10,
-                publications_max: 10,
-                bytes_max: 1000,
-            },
-            position_ttl_ms: 60_000,
-            timeout_ms: 5000,
-            seed: 1,
-            counters: Arc::default(),
-            authorities: None,
-            clock_ms: Arc::default(),
-        };
-        let mut node = Node::new(Desk::without_shards(options), Vec::new(), None, 1);
+        let mut node = Node::new(
+            Desk::without_shards(RemoteOptions::default()),
+            Vec::new(),
+            None,
+            1,
+        );
         node.up(Established {
             server: 1,
             is_clustered: false,

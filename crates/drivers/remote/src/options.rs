@@ -35,6 +35,27 @@ pub struct RemoteOptions {
     pub clock_ms: Arc<AtomicU64>,
 }
 
+impl Default for RemoteOptions {
+    /// Those of a driver that is alone, with a little of everything.
+    fn default() -> Self {
+        Self {
+            prefix: "throng".to_owned(),
+            namespaces: Arc::default(),
+            reply: ReplyLimit {
+                members_max: 10,
+                publications_max: 10,
+                bytes_max: 1000,
+            },
+            position_ttl_ms: 3_600_000,
+            timeout_ms: 5000,
+            seed: 1,
+            counters: Arc::default(),
+            authorities: None,
+            clock_ms: Arc::default(),
+        }
+    }
+}
+
 impl RemoteOptions {
     /// The options of a channel, and those of no channel where its namespace is not known.
     #[must_use]

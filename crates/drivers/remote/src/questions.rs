@@ -156,29 +156,12 @@ impl Questions {
 mod tests {
     use std::sync::Arc;
 
-    use throng_broker::{Namespaces, ReplyLimit};
-
     use super::*;
     use crate::lane::Lane;
     use crate::options::RemoteOptions;
 
     fn desk(lane: &Arc<Lane>) -> Desk {
-        let options = RemoteOptions {
-            prefix: "t".to_owned(),
-            namespaces: Arc::new(Namespaces::default()),
-            reply: ReplyLimit {
-                members_max: 10,
-                publications_max: 10,
-                bytes_max: 1000,
-            },
-            position_ttl_ms: 60_000,
-            timeout_ms: 5000,
-            seed: 1,
-            counters: Arc::default(),
-            authorities: None,
-            clock_ms: Arc::default(),
-        };
-        Desk::new(options, vec![lane.clone()], Arc::default())
+        Desk::new(RemoteOptions::default(), vec![lane.clone()], Arc::default())
     }
 
     #[test]

@@ -28,7 +28,7 @@ mod write;
 
 use std::io;
 
-use throng_types::{ConnId, Frame, Frames, Now, ShardId, Slots};
+use throng_types::{Actions, ConnId, Frame, Frames, Now, ShardId, Slots};
 
 pub(crate) use kernel_tls::Unread;
 pub(crate) use links::Intake;
@@ -99,6 +99,22 @@ pub(crate) struct Slot<S, F> {
 impl<S, F> Slot<S, F> {
     const fn has(&self, flag: u16) -> bool {
         self.flags & flag != 0
+    }
+
+    /// Runs the app on it, which appends bytes to `out`: what it wants done.
+    #[inline]
+    fn run(
+        &mut self,
+        id: ConnId,
+        now: Now,
+        out: &mut Vec<u8>,
+        act: impl FnOnce(ConnId, &mut S, &mut Effects<'_>),
+    ) -> Actions {
+        let mut fx = Effects::new(out, now);
+        fx.tag = self.tag;
+        fx.is_tls = self.has(flag::SECURE | flag::KERNEL_TLS);
+        act(id, &mut self.session, &mut fx);
+        fx.actions
     }
 
     /// Whether it is on its way out and may take longer if the kernel takes bytes.

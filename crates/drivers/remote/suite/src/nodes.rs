@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use throng_broker::{BrokerStats, HistoryQuery, Refusal, Remote as _, Reply, Request, Ticket};
 use throng_broker_suite::{Cluster, Setup};
-use throng_metrics::Counters;
 use throng_remote::{RemoteBroker, RemoteOptions, Ring, server_of};
 use throng_types::{ChannelName, Now, Rng, ShardId};
 
@@ -109,12 +108,10 @@ pub fn nodes(
             prefix: format!("test{number}"),
             namespaces: setup.namespaces.clone(),
             reply: setup.reply,
-            position_ttl_ms: 3_600_000,
             timeout_ms: 20_000,
             seed: number << 8 | node as u64,
-            counters: Arc::new(Counters::new()),
-            authorities: None,
             clock_ms: clock_ms.clone(),
+            ..RemoteOptions::default()
         };
         let rings = (node..shards).step_by(nodes).map(|_| {
             let bell = bell.clone();

@@ -151,17 +151,13 @@ impl<S, K: Kernel> Conns<S, K> {
         };
         let id = ConnId::new(self.shard, index, slot.generation);
         let mut out = std::mem::take(&mut self.scratch);
-        let mut fx = Effects::new(&mut out, self.now);
-        fx.tag = slot.tag;
-        fx.is_tls = slot.has(flag::SECURE | flag::KERNEL_TLS);
-        act(id, &mut slot.session, &mut fx);
         let Actions {
             deadline,
             end,
             hold,
             forget_held,
             pause,
-        } = fx.actions;
+        } = slot.run(id, self.now, &mut out, act);
         match pause {
             Some(true) => slot.flags |= flag::PAUSED,
             Some(false) if slot.has(flag::PAUSED) => {
@@ -196,6 +192,11 @@ impl<S, K: Kernel> Conns<S, K> {
                 Some(End::Flush) => self.end_after_flush(index),
             }
         }
+        self.put_back(out);
+    }
+
+    /// Keeps the memory of an app's bytes for the next ones.
+    pub(super) fn put_back(&mut self, mut out: Vec<u8>) {
         out.clear();
         // One large reply must not keep its memory for good.
         out.shrink_to(64 << 10);

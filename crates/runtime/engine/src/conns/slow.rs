@@ -56,10 +56,7 @@ impl<S, K: Kernel> Conns<S, K> {
         };
         let id = ConnId::new(self.shard, index, slot.generation);
         let mut out = std::mem::take(&mut self.scratch);
-        let mut fx = Effects::new(&mut out, self.now);
-        fx.tag = slot.tag;
-        fx.is_tls = slot.has(flag::SECURE | flag::KERNEL_TLS);
-        act(id, &mut slot.session, &mut fx);
+        slot.run(id, self.now, &mut out, act);
         slot.flags |= flag::ENDING;
         if !slot.has(flag::CLOSED) {
             if !out.is_empty() {
@@ -67,8 +64,6 @@ impl<S, K: Kernel> Conns<S, K> {
             }
             self.mark_dirty(index);
         }
-        out.clear();
-        out.shrink_to(64 << 10);
-        self.scratch = out;
+        self.put_back(out);
     }
 }
