@@ -56,14 +56,14 @@ pub(crate) const HOUSE: &[Room] = &[
     // neither sockets nor threads, so what a client believes is said once, in its room.
     room("drivers/*", &[
         "types", "core/*", "protocols/*", "gateways/*", "runtime/tls", "drivers/remote",
-        "drivers/redis-address", "drivers/nats-link",
+        "drivers/redis-link", "drivers/nats-link",
     ]),
     // One HTTP client for all who are asked; keys are fetched with it.
     room("drivers/jwks", &[
         "types", "core/auth", "core/metrics", "protocols/*", "runtime/sys", "drivers/origin",
     ]),
     room("drivers/history", &["types", "core/broker", "core/metrics"]),
-    room("drivers/redis-address", &[]),
+    room("drivers/redis-link", &["drivers/remote"]),
     room("drivers/nats-link", &["protocols/*", "drivers/remote"]),
     room("drivers/remote", &[
         "types", "core/broker", "core/metrics", "runtime/sys", "runtime/tls",

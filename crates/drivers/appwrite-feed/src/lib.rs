@@ -28,4 +28,4 @@ pub use feed::{Feed, Inlet, Offered};
 pub use meter::Meter;
 pub use presences::Presences;
 pub use subscriber::Subscriber;
-pub use throng_redis_address::RedisUrlError;
+pub use throng_redis_link::RedisUrlError;

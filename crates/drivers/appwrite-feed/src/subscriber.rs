@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-use redis::{Connection, PubSub, RedisError, Value};
+use redis::{RedisError, Value};
 use throng_appwrite::{FeedError, FeedMessage, Glimpse, REDIS_CHANNEL, glimpse};
 use throng_metrics::{Counter, Gauge};
-use throng_redis_address::{RedisUrlError, Source};
+use throng_redis_link::{ANSWER_BYTES_MAX, Link, RedisUrlError, Source};
 
 use crate::sampled::Sampled;
 use crate::{Feed, Meter};
@@ -24,6 +24,8 @@ const ANSWER: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(200);
 /// After so many looks without anything, Redis is asked whether it is still there.
 const QUIET_LOOKS: u32 = 50;
+/// After so many more without an answer, it is not.
+const ANSWER_LOOKS: u32 = 25;
 /// Who hears nothing for so long has taken what was published before, unless the network is slower.
 const IDLE: Duration = Duration::from_millis(20);
 /// Events that are taken between two looks at what came after.
@@ -163,8 +165,7 @@ impl Subscriber {
     }
 
     fn try_listen(&self, up: impl FnOnce()) -> Result<std::convert::Infallible, Lost> {
-        let mut connection = self.connect()?;
-        let mut pubsub = connection.as_pubsub();
+        let mut link = self.connect()?;
         up();
         let mut quiet = 0;
         loop {
@@ -172,67 +173,63 @@ impl Subscriber {
                 return Err(Lost::Over);
             }
             if self.feed.standstill().is_asked() {
-                self.catch_up(&mut pubsub)?;
+                self.catch_up(&mut link)?;
                 self.feed.standstill().stand();
             }
-            pubsub.set_read_timeout(Some(LOOK))?;
-            match pubsub.get_message() {
-                Ok(message) => {
+            match link.next_within(LOOK)? {
+                Some(value) => {
                     quiet = 0;
-                    self.take(message.get_payload_bytes());
-                }
-                Err(error) if error.is_timeout() => {
-                    quiet += 1;
-                    if quiet >= QUIET_LOOKS {
-                        quiet = 0;
-                        check_alive(&mut pubsub)?;
+                    if let Some(message) = message(&value) {
+                        self.take(message);
                     }
                 }
-                Err(error) => return Err(error.into()),
+                None => {
+                    quiet += 1;
+                    // A peer that vanished without a word is only found by asking.
+                    if quiet == QUIET_LOOKS {
+                        link.send(&[b"PING"])?;
+                    } else if quiet >= QUIET_LOOKS + ANSWER_LOOKS {
+                        return Err(
+                            RedisError::from(io::Error::from(io::ErrorKind::TimedOut)).into()
+                        );
+                    }
+                }
             }
         }
     }
 
     /// A connection that is subscribed.
-    fn connect(&self) -> Result<Connection, RedisError> {
+    fn connect(&self) -> Result<Link, RedisError> {
         let client = self.source.find(ANSWER, None)?;
-        let mut connection = client.get_connection_with_timeout(ANSWER)?;
-        connection.set_write_timeout(Some(ANSWER))?;
-        connection.set_read_timeout(Some(ANSWER))?;
-        subscribe(&mut connection)?;
-        Ok(connection)
+        // Longer ones than can be delivered are still told by name, if they are not far longer.
+        let bytes_max = ANSWER_BYTES_MAX.max(2 * self.message_bytes_max);
+        let mut link = Link::connect(&client, ANSWER, None, bytes_max)?;
+        subscribe(&mut link)?;
+        Ok(link)
     }
 
     /// Takes everything that was published before now. Redis tells all connections the same in the
     /// same order: what another connection hears first is behind all of that.
-    fn catch_up(&self, pubsub: &mut PubSub<'_>) -> Result<(), RedisError> {
+    fn catch_up(&self, link: &mut Link) -> Result<(), RedisError> {
         let mut other = self.connect()?;
-        let mut other = other.as_pubsub();
         let (mut first, mut taken) = (None, HashSet::new());
         loop {
             if first.is_none() {
-                other.set_read_timeout(Some(IDLE))?;
-                match other.get_message() {
-                    Ok(message) => first = Some(message.get_payload_bytes().to_vec()),
-                    Err(error) if error.is_timeout() => {}
-                    Err(error) => return Err(error),
-                }
+                let heard = other.next_within(IDLE)?;
+                first = { heard.as_ref().and_then(message) }.map(<[u8]>::to_vec);
             }
-            pubsub.set_read_timeout(Some(IDLE))?;
             for _ in 0..BETWEEN_LOOKS {
                 if first.as_ref().is_some_and(|first| taken.contains(first)) {
                     return Ok(());
                 }
-                match pubsub.get_message() {
-                    Ok(message) => {
-                        let message = message.get_payload_bytes();
-                        self.take(message);
-                        if first.is_none() || first.as_deref() == Some(message) {
-                            taken.insert(message.to_vec());
-                        }
+                let Some(heard) = link.next_within(IDLE)? else {
+                    return Ok(());
+                };
+                if let Some(message) = message(&heard) {
+                    self.take(message);
+                    if first.is_none() || first.as_deref() == Some(message) {
+                        taken.insert(message.to_vec());
                     }
-                    Err(error) if error.is_timeout() => return Ok(()),
-                    Err(error) => return Err(error),
                 }
             }
         }
@@ -261,23 +258,28 @@ impl Subscriber {
     }
 }
 
-/// Asks for the channel, and reads the answer: the library takes any for a yes.
-fn subscribe(connection: &mut Connection) -> Result<(), RedisError> {
-    let command = redis::cmd("SUBSCRIBE")
-        .arg(REDIS_CHANNEL)
-        .get_packed_command();
-    connection.send_packed_command(&command)?;
-    match connection.recv_response()?.extract_error()? {
+/// Asks for the channel, and reads the answer.
+fn subscribe(link: &mut Link) -> Result<(), RedisError> {
+    match link.ask(&[b"SUBSCRIBE", REDIS_CHANNEL.as_bytes()])? {
         Value::Array(parts) if parts.first().is_some_and(is_subscribe) => Ok(()),
-        Value::Push {
-            kind: redis::PushKind::Subscribe,
-            ..
-        } => Ok(()),
         _ => Err((
             redis::ErrorKind::UnexpectedReturnType,
             "SUBSCRIBE was not confirmed",
         )
             .into()),
+    }
+}
+
+/// The bytes of a message that was published.
+fn message(value: &Value) -> Option<&[u8]> {
+    match value {
+        Value::Array(parts) => match &parts[..] {
+            [Value::BulkString(kind), _, Value::BulkString(message)] if kind == b"message" => {
+                Some(message)
+            }
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -291,8 +293,28 @@ fn is_refusal(error: &RedisError) -> bool {
         || matches!(error.code(), Some("NOAUTH" | "NOPERM" | "WRONGPASS"))
 }
 
-/// A peer that vanished without a word is only found by asking.
-fn check_alive(pubsub: &mut PubSub<'_>) -> Result<(), RedisError> {
-    pubsub.set_read_timeout(Some(ANSWER))?;
-    pubsub.ping::<Value>().map(drop)
+#[cfg(test)]
+mod tests {
+    use throng_testkit::Flood;
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_says_too_much_is_left() {
+        let subscribed = "*3\r\n$9\r\nsubscribe\r\n$8\r\nrealtime\r\n:1\r\n";
+        for (first, again) in [
+            ("$2147483648\r\n", "\0"),
+            ("*99999999999\r\n", ":1\r\n"),
+            ("+", "+"),
+        ] {
+            let flood = Flood::start(&format!("{subscribed}{first}"), again);
+            let url = format!("redis://{}/0", flood.address());
+            let feed = Feed::new(Vec::new(), 1, Meter::default());
+            let subscriber = Subscriber::new(&url, 1024, feed, Meter::default());
+            let mut was_up = false;
+            let lost = subscriber.expect("an address").listen(|| was_up = true);
+            assert!(was_up && matches!(lost, Lost::Error(_)), "{first:?}");
+            assert!(flood.was_cut_short(), "{first:?}");
+        }
+    }
 }

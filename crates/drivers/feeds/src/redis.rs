@@ -16,14 +16,13 @@
 //! The place of an entry is its id. Redis gives no id twice, unless a stream is deleted and its
 //! producers choose ids themselves.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use aws_lc_rs::rand;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use redis::{Connection, RedisError, Value, cmd};
-use throng_redis_address::Source as Address;
+use redis::{RedisError, Value};
+use throng_redis_link::{ANSWER_BYTES_MAX, Link, Source as Address};
 
 use crate::event::Event;
 use crate::source::{ANSWER, Fault, LOOK, Source};
@@ -33,13 +32,29 @@ use crate::url::UrlError;
 const LEASE: Duration = Duration::from_secs(10);
 /// The name under which every node reads.
 const CONSUMER: &str = "throng";
-/// Reads for whoever holds the lease, and takes it if it is free. 0 if another one has it.
+/// Bytes of the entries in one answer, with 64 for each text. Whole entries follow with the next
+/// look.
+const READ_BYTES_MAX: usize = 16 << 20;
+/// Reads for whoever holds the lease, and takes it if it is free. 0 if another one has it. Entries
+/// that do not fit into an answer are left for the next look, and those that fit into none have no
+/// fields but a number.
 const READ: &str = "\
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return redis.call('XREADGROUP', 'GROUP', ARGV[3], ARGV[4], 'COUNT', ARGV[5], \
-'STREAMS', KEYS[2], ARGV[6])";
+local found = redis.call('XREADGROUP', 'GROUP', ARGV[3], ARGV[4], 'COUNT', ARGV[5], \
+'STREAMS', KEYS[2], ARGV[6])
+if not found then return found end
+local most, left, fit = tonumber(ARGV[7]), tonumber(ARGV[7]), {}
+for n, entry in ipairs(found[1][2]) do
+  local bytes = 0
+  for _, text in ipairs(entry[2] or {}) do bytes = bytes + #text + 64 end
+  if bytes > most then bytes, entry[2] = 64, 1 end
+  left = left - bytes
+  if left < 0 then return {{found[1][1], fit, 1}} end
+  fit[n] = entry
+end
+return {{found[1][1], fit}}";
 /// Gives the lease back.
 const RELEASE: &str = "\
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end";
@@ -88,7 +103,7 @@ impl RedisOptions {
 
 /// A connection, and the batch that it has under way.
 struct Stream {
-    connection: Connection,
+    link: Link,
     options: RedisOptions,
     batch_max: usize,
     /// Tells this connection from other readers.
@@ -103,16 +118,10 @@ struct Stream {
 
 pub(crate) fn connect(options: &RedisOptions, batch_max: usize) -> Result<Box<dyn Source>, Fault> {
     let client = options.address.find(ANSWER, None)?;
-    let mut connection = client.get_connection_with_timeout(ANSWER)?;
-    connection.set_read_timeout(Some(ANSWER))?;
-    connection.set_write_timeout(Some(ANSWER))?;
-    let mut create = cmd("XGROUP");
-    create
-        .arg("CREATE")
-        .arg(&options.stream)
-        .arg(&options.group);
+    let mut link = Link::connect(&client, ANSWER, None, ANSWER_BYTES_MAX)?;
+    let (stream, group) = (options.stream.as_bytes(), options.group.as_bytes());
     // From the oldest entry; the stream is made if there is none.
-    let made: Result<Value, RedisError> = create.arg("0").arg("MKSTREAM").query(&mut connection);
+    let made = link.ask(&[b"XGROUP", b"CREATE", stream, group, b"0", b"MKSTREAM"]);
     if let Err(error) = made
         && error.code() != Some("BUSYGROUP")
     {
@@ -121,7 +130,7 @@ pub(crate) fn connect(options: &RedisOptions, batch_max: usize) -> Result<Box<dy
     let mut token = [0; 12];
     rand::fill(&mut token).map_err(|_| Fault::new("no random bytes"))?;
     Ok(Box::new(Stream {
-        connection,
+        link,
         options: options.clone(),
         batch_max,
         token: STANDARD_NO_PAD.encode(token),
@@ -141,6 +150,10 @@ impl Source for Stream {
             return Ok(Vec::new());
         }
         let events = self.events(&found);
+        if has_more(&found) {
+            self.has_unacknowledged = true;
+            return Ok(events);
+        }
         if events.is_empty() && !std::mem::take(&mut self.has_unacknowledged) {
             self.wait()?;
         }
@@ -148,12 +161,12 @@ impl Source for Stream {
     }
 
     fn done(&mut self) -> Result<(), Fault> {
-        let mut acknowledge = cmd("XACK");
-        acknowledge
-            .arg(&self.options.stream)
-            .arg(&self.options.group);
-        acknowledge.arg(std::mem::take(&mut self.batch));
-        Ok(acknowledge.query::<()>(&mut self.connection)?)
+        let batch = std::mem::take(&mut self.batch);
+        let Self { link, options, .. } = self;
+        let of = ["XACK", &options.stream, &options.group];
+        let parts = of.into_iter().chain(batch.iter().map(String::as_str));
+        link.ask(&parts.map(str::as_bytes).collect::<Vec<_>>())?;
+        Ok(())
     }
 
     fn put_back(&mut self) -> Result<(), Fault> {
@@ -165,49 +178,50 @@ impl Source for Stream {
     /// What the group has not read, and what was read and is not acknowledged. Redis does not know
     /// the former where entries were deleted in the midst.
     fn lag(&mut self) -> Result<Option<u64>, Fault> {
-        let mut groups = cmd("XINFO");
-        groups.arg("GROUPS").arg(&self.options.stream);
-        let groups: Vec<HashMap<String, Value>> = groups.query(&mut self.connection)?;
+        let stream = self.options.stream.as_bytes();
+        let groups = self.link.ask(&[b"XINFO", b"GROUPS", stream])?;
         let ours = self.options.group.as_bytes();
-        let is_ours = |group: &&HashMap<String, Value>| {
-            let name = group.get("name").map(bytes);
-            name == Some(ours)
-        };
-        let number = |group: &HashMap<String, Value>, name: &str| match group.get(name) {
+        let is_ours = |group: &&Value| field(group, b"name").map(bytes) == Some(ours);
+        let number = |group: &Value, name: &[u8]| match field(group, name) {
             Some(Value::Int(number)) => u64::try_from(*number).ok(),
             _ => None,
         };
-        let group = groups.iter().find(is_ours);
-        Ok(group.and_then(|group| Some(number(group, "lag")? + number(group, "pending")?)))
+        let group = items(&groups).iter().find(is_ours);
+        Ok(group.and_then(|group| Some(number(group, b"lag")? + number(group, b"pending")?)))
     }
 }
 
 impl Stream {
     fn read(&mut self) -> Result<Value, Fault> {
-        let options = &self.options;
+        let Self { link, options, .. } = self;
         let from = if self.has_unacknowledged { "0" } else { ">" };
-        let mut read = cmd("EVAL");
-        read.arg(READ)
-            .arg(2)
-            .arg(options.lease())
-            .arg(&options.stream);
-        read.arg(&self.token).arg(LEASE.as_millis() as u64);
-        read.arg(&options.group).arg(CONSUMER);
-        read.arg(self.batch_max).arg(from);
-        Ok(read.query(&mut self.connection)?)
+        let lease_ms = LEASE.as_millis().to_string();
+        let (count, bytes) = (self.batch_max.to_string(), READ_BYTES_MAX.to_string());
+        let parts = [
+            "EVAL",
+            READ,
+            "2",
+            &options.lease(),
+            &options.stream,
+            &self.token,
+            &lease_ms,
+            &options.group,
+            CONSUMER,
+            &count,
+            from,
+            &bytes,
+        ];
+        Ok(link.ask(&parts.map(str::as_bytes))?)
     }
 
     /// Waits for an entry. One that comes before the wait begins is found with the next look.
     fn wait(&mut self) -> Result<(), Fault> {
-        let mut wait = cmd("XREAD");
-        wait.arg("COUNT")
-            .arg(1)
-            .arg("BLOCK")
-            .arg(LOOK.as_millis() as u64);
-        wait.arg("STREAMS")
-            .arg(&self.options.stream)
-            .arg(&self.last);
-        wait.query::<Value>(&mut self.connection)?;
+        let look_ms = LOOK.as_millis().to_string();
+        let (stream, last) = (&self.options.stream, &self.last);
+        let wait = [
+            "XREAD", "COUNT", "1", "BLOCK", &look_ms, "STREAMS", stream, last,
+        ];
+        self.link.ask(&wait.map(str::as_bytes))?;
         Ok(())
     }
 
@@ -225,12 +239,10 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        let mut release = cmd("EVAL");
-        release.arg(RELEASE).arg(1).arg(self.options.lease());
+        let lease = self.options.lease();
         // Without it the next reader waits for the lease's end.
-        let _ = release
-            .arg(&self.token)
-            .query::<Value>(&mut self.connection);
+        let release = ["EVAL", RELEASE, "1", &lease, &self.token];
+        let _ = self.link.ask(&release.map(str::as_bytes));
     }
 }
 
@@ -243,13 +255,18 @@ impl From<RedisError> for Fault {
     }
 }
 
+/// Whether a read left entries for the next look.
+fn has_more(found: &Value) -> bool {
+    items(found).iter().any(|stream| items(stream).len() > 2)
+}
+
 /// Ids and fields of `[[stream, [[id, [name, value, …]], …]]]`; an entry that was trimmed away
-/// has no fields.
-fn entries(found: &Value) -> Vec<(String, &[Value])> {
+/// has no fields, and one that is too long a number.
+fn entries(found: &Value) -> Vec<(String, &Value)> {
     let streams = items(found).iter();
     let streams = streams.filter_map(|stream| items(stream).get(1));
     let entry = |entry| match items(entry) {
-        [id, fields] => Some((text(id), items(fields))),
+        [id, fields] => Some((text(id), fields)),
         _ => None,
     };
     streams.flat_map(items).filter_map(entry).collect()
@@ -260,6 +277,12 @@ fn items(value: &Value) -> &[Value] {
         Value::Array(items) => items,
         _ => &[],
     }
+}
+
+/// A field of `[name, value, …]`.
+fn field<'a>(pairs: &'a Value, name: &[u8]) -> Option<&'a Value> {
+    let mut pairs = items(pairs).chunks_exact(2);
+    pairs.find_map(|pair| (bytes(&pair[0]) == name).then(|| &pair[1]))
 }
 
 fn bytes(value: &Value) -> &[u8] {
@@ -274,12 +297,13 @@ fn text(value: &Value) -> String {
 }
 
 /// Fields with other names are not looked at.
-fn event(name: &str, id: &str, fields: &[Value]) -> Event {
+fn event(name: &str, id: &str, fields: &Value) -> Event {
     let mut event = Event {
         place: format!("{name} {id}"),
+        is_too_long: matches!(fields, Value::Int(_)),
         ..Event::default()
     };
-    for pair in fields.chunks_exact(2) {
+    for pair in items(fields).chunks_exact(2) {
         let [name, value] = pair else { continue };
         match bytes(name) {
             b"channel" => event.channel = Some(text(value)),
@@ -294,6 +318,8 @@ fn event(name: &str, id: &str, fields: &[Value]) -> Event {
 
 #[cfg(test)]
 mod tests {
+    use throng_testkit::Flood;
+
     use super::*;
 
     fn bulk(text: &str) -> Value {
@@ -308,8 +334,9 @@ mod tests {
         let fields = Value::Array(fields.map(bulk).to_vec());
         let first = Value::Array(vec![bulk("1-0"), fields]);
         let trimmed = Value::Array(vec![bulk("1-1"), Value::Nil]);
-        let stream = Value::Array(vec![bulk("s"), Value::Array(vec![first, trimmed])]);
-        let found = Value::Array(vec![stream]);
+        let long = Value::Array(vec![bulk("1-2"), Value::Int(1)]);
+        let of = |entries| Value::Array(vec![Value::Array(vec![bulk("s"), entries])]);
+        let found = of(Value::Array(vec![first, trimmed, long]));
         let events = entries(&found).into_iter();
         let events: Vec<Event> = events.map(|(id, fields)| event("f", &id, fields)).collect();
         let whole = Event {
@@ -324,7 +351,12 @@ mod tests {
             place: "f 1-1".to_owned(),
             ..Event::default()
         };
-        assert_eq!(events, [whole, empty]);
+        let long = Event {
+            place: "f 1-2".to_owned(),
+            is_too_long: true,
+            ..Event::default()
+        };
+        assert_eq!(events, [whole, empty, long]);
         assert!(entries(&Value::Nil).is_empty());
     }
 
@@ -334,5 +366,20 @@ mod tests {
         let options = RedisOptions::new(url, "f", "s", "g").unwrap();
         assert!(!format!("{options:?}").contains("secret"), "{options:?}");
         assert!(RedisOptions::new("postgres://a", "f", "s", "g").is_err());
+    }
+
+    #[test]
+    fn a_server_that_says_too_much_is_left() {
+        for (first, again) in [
+            ("$2147483648\r\n", "\0"),
+            ("*99999999999\r\n", ":1\r\n"),
+            ("+", "+"),
+        ] {
+            let flood = Flood::start(first, again);
+            let url = format!("redis://{}/0", flood.address());
+            let options = RedisOptions::new(&url, "f", "s", "g").expect("an address");
+            assert!(connect(&options, 10).is_err(), "{first:?}");
+            assert!(flood.was_cut_short(), "{first:?}");
+        }
     }
 }

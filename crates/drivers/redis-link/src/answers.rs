@@ -17,7 +17,7 @@ const DEPTH_MAX: usize = 8;
 const CHUNK: usize = 16 << 10;
 
 /// What was read and not taken.
-pub(crate) struct Answers {
+pub struct Answers {
     /// Bound: [`LINE_MAX`] and [`CHUNK`].
     buffer: Vec<u8>,
     /// Where what is not taken begins.
@@ -35,7 +35,9 @@ fn unread(error: RedisError) -> io::Error {
 }
 
 impl Answers {
-    pub(crate) const fn new(bytes_max: usize) -> Self {
+    /// None yet, each of which may keep so many bytes.
+    #[must_use]
+    pub const fn new(bytes_max: usize) -> Self {
         Self {
             buffer: Vec::new(),
             at: 0,
@@ -47,9 +49,20 @@ impl Answers {
     ///
     /// # Errors
     /// The reader's; `UnexpectedEof` at the end; `InvalidData` if it is no RESP or too much.
-    pub(crate) fn next(&mut self, from: &mut impl Read) -> io::Result<Value> {
+    pub fn next(&mut self, from: &mut impl Read) -> io::Result<Value> {
         let mut left = self.bytes_max;
         self.value(from, &mut left, DEPTH_MAX)
+    }
+
+    /// Waits until something of the next answer is here.
+    ///
+    /// # Errors
+    /// The reader's; `UnexpectedEof` at the end.
+    pub fn has_begun(&mut self, from: &mut impl Read) -> io::Result<()> {
+        if self.at < self.buffer.len() {
+            return Ok(());
+        }
+        self.fill(from)
     }
 
     fn value(&mut self, from: &mut impl Read, left: &mut usize, depth: usize) -> io::Result<Value> {

@@ -5,9 +5,12 @@
 //! master's (`rediss+sentinel://` where all of them speak TLS). Sentinels are asked without any,
 //! one after the other, before each connection.
 
+use std::path::Path;
 use std::time::Duration;
 
-use redis::{Client, RedisError, TlsCertificates};
+use redis::{Client, RedisError};
+
+use crate::link::{ANSWER_BYTES_MAX, Link};
 
 /// How an address of Sentinels begins, and that of what it leads to.
 const SENTINELS: [(&str, &str); 2] = [
@@ -94,14 +97,14 @@ impl Source {
     }
 
     /// Where it is now. Sentinels are asked, each within `timeout`; those that speak TLS must have
-    /// a certificate of `authorities` (PEM), or of those that this machine believes.
+    /// a certificate of the `authorities` in this file, or of those that this machine believes.
     ///
     /// # Errors
     /// The last Sentinel's reason.
     pub fn find(
         &self,
         timeout: Duration,
-        authorities: Option<&[u8]>,
+        authorities: Option<&Path>,
     ) -> Result<Client, RedisError> {
         match &self.way {
             Way::Direct(client) => Ok(client.clone()),
@@ -129,28 +132,16 @@ fn ask(
     sentinels: &[String],
     master: &str,
     timeout: Duration,
-    authorities: Option<&[u8]>,
+    authorities: Option<&Path>,
 ) -> Result<(String, u16), RedisError> {
     let mut last = RedisError::from((redis::ErrorKind::InvalidClientConfig, "no Sentinel"));
-    let client = |sentinel: &str| {
-        if !sentinel.starts_with("rediss://") {
-            return Client::open(sentinel);
-        }
-        let tls = TlsCertificates {
-            client_tls: None,
-            root_cert: authorities.map(<[u8]>::to_vec),
-        };
-        Client::build_with_tls(sentinel, tls)
-    };
     for sentinel in sentinels {
-        let asked = client(sentinel)
-            .and_then(|client| client.get_connection_with_timeout(timeout))
-            .and_then(|mut connection| {
-                connection.set_read_timeout(Some(timeout))?;
-                redis::cmd("SENTINEL")
-                    .arg("get-master-addr-by-name")
-                    .arg(master)
-                    .query::<(String, u16)>(&mut connection)
+        let asked = Client::open(&**sentinel)
+            .and_then(|client| Link::connect(&client, timeout, authorities, ANSWER_BYTES_MAX))
+            .and_then(|mut link| {
+                let name = b"get-master-addr-by-name";
+                let answer = link.ask(&[b"SENTINEL", name, master.as_bytes()])?;
+                Ok(redis::from_redis_value::<(String, u16)>(answer)?)
             });
         match asked {
             Ok(address) => return Ok(address),

@@ -9,10 +9,12 @@
 //!
 //! Owns: the addresses of servers that may be asked. Never: a connection that lasts.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use redis::{Client, RedisError, TlsCertificates, Value};
+use redis::{Client, RedisError, Value};
+use throng_redis_link::{ANSWER_BYTES_MAX, Link};
 
 use crate::answer;
 
@@ -87,7 +89,7 @@ impl Part {
             tag,
         };
         // What comes of it later must be readable now.
-        { part.seeds.iter() }.try_for_each(|seed| part.url(seed, None).map(drop))?;
+        { part.seeds.iter() }.try_for_each(|seed| part.url(seed).map(drop))?;
         Some(part)
     }
 
@@ -101,18 +103,18 @@ impl Part {
     pub(crate) fn find(
         &self,
         timeout: Duration,
-        authorities: Option<&[u8]>,
+        authorities: Option<&Path>,
     ) -> Result<Client, String> {
         let mut why = "no server of the cluster is known".to_owned();
         for address in self.known() {
-            let Some(client) = self.url(&address, authorities) else {
+            let Some(client) = self.url(&address) else {
                 continue;
             };
-            match ask(&client, timeout) {
+            match ask(&client, timeout, authorities) {
                 Ok(slots) => {
                     let (owner, all) = owner(&slots, self.slot, &address);
                     self.learn(all);
-                    if let Some(client) = owner.and_then(|owner| self.url(&owner, authorities)) {
+                    if let Some(client) = owner.and_then(|owner| self.url(&owner)) {
                         return Ok(client);
                     }
                     why = format!("no server of the cluster has the slot {}", self.slot);
@@ -147,29 +149,26 @@ impl Part {
         known
     }
 
-    fn url(&self, (host, port): &Address, authorities: Option<&[u8]>) -> Option<Client> {
+    fn url(&self, (host, port): &Address) -> Option<Client> {
         let host = if host.contains(':') {
             format!("[{host}]")
         } else {
             host.clone()
         };
-        let url = format!("{}{}{host}:{port}/0", self.scheme, self.credentials);
-        if self.scheme == "redis://" {
-            return Client::open(url).ok();
-        }
-        let tls = TlsCertificates {
-            client_tls: None,
-            root_cert: authorities.map(<[u8]>::to_vec),
-        };
-        Client::build_with_tls(url, tls).ok()
+        Client::open(format!(
+            "{}{}{host}:{port}/0",
+            self.scheme, self.credentials
+        ))
+        .ok()
     }
 }
 
-fn ask(client: &Client, timeout: Duration) -> Result<Value, RedisError> {
-    let mut connection = client.get_connection_with_timeout(timeout)?;
-    connection.set_read_timeout(Some(timeout))?;
-    connection.set_write_timeout(Some(timeout))?;
-    redis::cmd("CLUSTER").arg("SLOTS").query(&mut connection)
+fn ask(
+    client: &Client,
+    timeout: Duration,
+    authorities: Option<&Path>,
+) -> Result<Value, RedisError> {
+    Link::connect(client, timeout, authorities, ANSWER_BYTES_MAX)?.ask(&[b"CLUSTER", b"SLOTS"])
 }
 
 /// The primary that has a slot, and all servers; where one has no name, it is where the answer came

@@ -1,4 +1,6 @@
-//! Commands on their way to Redis (RESP, "Sending commands"), and the scripts.
+//! The scripts, and calls of them.
+
+use throng_redis_link::command;
 
 use crate::options::Verbs;
 
@@ -47,33 +49,13 @@ impl Script {
     }
 }
 
-/// Appends a command.
-pub(crate) fn command(out: &mut Vec<u8>, parts: &[&[u8]]) {
-    length(out, b'*', parts.len());
-    for part in parts {
-        length(out, b'$', part.len());
-        out.extend_from_slice(part);
-        out.extend_from_slice(b"\r\n");
-    }
-}
-
 /// Appends a call of a script that Redis knows by its digest.
 pub(crate) fn call(out: &mut Vec<u8>, digest: &str, keys: &[&str], args: &[&[u8]]) {
-    length(out, b'*', 3 + keys.len() + args.len());
     let count = keys.len().to_string();
     let head = [b"EVALSHA".as_slice(), digest.as_bytes(), count.as_bytes()];
     let keys = keys.iter().map(|key| key.as_bytes());
-    for part in head.into_iter().chain(keys).chain(args.iter().copied()) {
-        length(out, b'$', part.len());
-        out.extend_from_slice(part);
-        out.extend_from_slice(b"\r\n");
-    }
-}
-
-fn length(out: &mut Vec<u8>, kind: u8, length: usize) {
-    out.push(kind);
-    out.extend_from_slice(length.to_string().as_bytes());
-    out.extend_from_slice(b"\r\n");
+    let parts = head.into_iter().chain(keys).chain(args.iter().copied());
+    command(out, &parts.collect::<Vec<_>>());
 }
 
 #[cfg(test)]
@@ -81,11 +63,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_arrays_of_strings() {
+    fn a_call_is_a_command() {
         let mut out = Vec::new();
-        command(&mut out, &[b"SET", b"k", b"a\r\n"]);
-        assert_eq!(out, b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$3\r\na\r\n\r\n");
-        out.clear();
         call(&mut out, "abc", &["k"], &[b"1"]);
         assert_eq!(
             out,

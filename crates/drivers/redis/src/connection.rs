@@ -5,6 +5,7 @@ use std::time::Duration;
 use redis::Value;
 use throng_broker::{Moving, Refusal, Reply, Request};
 use throng_metrics::Counter;
+use throng_redis_link::ANSWER_BYTES_MAX;
 use throng_remote::{Desk, Fault, Machine, NOBODY};
 
 use crate::answer;
@@ -12,8 +13,6 @@ use crate::flight::Flight;
 use crate::link::{RedisDial, field};
 use crate::node::{Due, Established, FLIGHT_BYTES_MAX, FLIGHTS_MAX, Node};
 
-/// What one answer of Redis may keep at least, in bytes. No publication is half as long.
-const ANSWER_BYTES_MIN: usize = 64 << 20;
 /// Bytes that a member of a list may have.
 const MEMBER_BYTES: usize = 4 << 10;
 /// How long a slot may be on its way before the connection is made anew, in milliseconds.
@@ -161,7 +160,7 @@ impl Node {
         let reply = &self.desk.options.reply;
         let pages = reply.bytes_max.saturating_mul(4);
         let members = reply.members_max.saturating_mul(MEMBER_BYTES);
-        ANSWER_BYTES_MIN
+        ANSWER_BYTES_MAX
             .saturating_add(pages)
             .saturating_add(members)
     }

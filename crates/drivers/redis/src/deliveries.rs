@@ -6,6 +6,7 @@ use std::sync::Arc;
 use redis::Value;
 use throng_broker::{Presence, Refusal, Reply, Ticket};
 use throng_metrics::Counter;
+use throng_redis_link::command;
 use throng_remote::Questions;
 use throng_remote::agent::{
     self, AUDITS_PER_S, Channel, Looked, Mode, REFILL_BYTES_MAX, REFILL_MAX, State, Status, Took,
@@ -13,7 +14,7 @@ use throng_remote::agent::{
 use throng_types::{ChannelName, Position, Publication};
 
 use crate::answer;
-use crate::command::{Script, command};
+use crate::command::Script;
 use crate::flight::{Flight, Wanted};
 use crate::node::{FLIGHTS_MAX, Node};
 

@@ -53,7 +53,6 @@
 //! Never: subscribers, wire formats.
 
 mod answer;
-mod answers;
 mod arriving;
 mod cluster;
 mod command;

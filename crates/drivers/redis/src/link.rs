@@ -13,14 +13,14 @@ use std::thread;
 use std::time::Duration;
 
 use redis::Value;
+use throng_redis_link::{Answers, Place, command};
 use throng_remote::{Dial, DialInbox, Event, Reader, Stream};
 
 use crate::answer::{cost, text};
-use crate::answers::Answers;
-use crate::command::{Script, command};
+use crate::command::Script;
 use crate::keys::Keys;
 use crate::node::Established;
-use crate::options::{Place, Target};
+use crate::options::Target;
 
 /// Between two questions to Sentinels where Redis is.
 const ASK_EVERY: Duration = Duration::from_secs(1);
@@ -113,9 +113,7 @@ impl RedisDial {
     }
 
     fn find(&self) -> Result<Place, String> {
-        let pem = self.authorities.as_ref().map(std::fs::read).transpose();
-        let pem = pem.map_err(|error| format!("the file of authorities: {error}"))?;
-        self.target.find(self.timeout, pem.as_deref())
+        self.target.find(self.timeout, self.authorities.as_deref())
     }
 
     fn connect(&self) -> Result<Made, String> {
@@ -126,11 +124,7 @@ impl RedisDial {
 
     fn introduce(&self, place: Place) -> Result<Made, String> {
         let fail = |error: io::Error| error.to_string();
-        let mut stream = Stream::connect(&place.host, place.port, self.timeout).map_err(fail)?;
-        if place.is_tls {
-            let trust = throng_remote::trust(self.authorities.as_deref())?;
-            stream = stream.secure(&place.host, &trust)?;
-        }
+        let mut stream = place.connect(self.timeout, self.authorities.as_deref())?;
         let verbs = self.target.verbs();
         let mut answers = Answers::new(self.answer_bytes_max);
         let mut ask = |parts: &[&[u8]]| {

@@ -13,11 +13,12 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use throng_broker::{ChannelMap, Presence, Request};
+use throng_redis_link::command;
 use throng_remote::agent::{Audits, Channel, Mode};
 use throng_remote::{Desk, Questions};
 use throng_types::{ChannelName, Position};
 
-use crate::command::{Script, call, command};
+use crate::command::{Script, call};
 use crate::flight::{Flight, Pending};
 use crate::keys::Keys;
 use crate::options::Target;

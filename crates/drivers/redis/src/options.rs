@@ -1,9 +1,9 @@
 //! What the driver is made of.
 
+use std::path::Path;
 use std::time::Duration;
 
-use redis::ConnectionAddr;
-use throng_redis_address::Source;
+use throng_redis_link::{Place, Source};
 use throng_remote::RemoteOptions;
 
 use crate::cluster::{self, Part};
@@ -48,7 +48,7 @@ pub fn servers(urls: &str) -> Vec<String> {
 pub enum RedisUrlError {
     /// It cannot be read.
     #[error(transparent)]
-    Malformed(#[from] throng_redis_address::RedisUrlError),
+    Malformed(#[from] throng_redis_link::RedisUrlError),
     /// What it asks for is not there.
     #[error("the broker is reached by redis://, rediss:// or redis+sentinel://, not by a socket")]
     NotSupported,
@@ -89,17 +89,6 @@ const WITHIN_A_SLOT: Verbs = Verbs {
     numsub: "SHARDNUMSUB",
 };
 
-/// Where Redis is, and who we are there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) host: String,
-    pub(crate) port: u16,
-    pub(crate) is_tls: bool,
-    pub(crate) user: Option<String>,
-    pub(crate) password: Option<String>,
-    pub(crate) db: i64,
-}
-
 impl Target {
     pub(crate) fn new(url: &str) -> Result<Self, RedisUrlError> {
         if cluster::is_cluster(url) {
@@ -110,7 +99,7 @@ impl Target {
         let source = Source::new(url)?;
         if !source.is_named_by_sentinels() {
             let client = source.find(Duration::ZERO, None);
-            let place = client.ok().and_then(|client| place(&client));
+            let place = client.ok().and_then(|client| Place::of(&client));
             place.ok_or(RedisUrlError::NotSupported)?;
         }
         Ok(Self::One(source))
@@ -143,38 +132,15 @@ impl Target {
     pub(crate) fn find(
         &self,
         timeout: Duration,
-        authorities: Option<&[u8]>,
+        authorities: Option<&Path>,
     ) -> Result<Place, String> {
         let client = match self {
             Self::One(source) => { source.find(timeout, authorities) }
                 .map_err(|error| format!("no Sentinel names a master: {error}"))?,
             Self::Part(part) => part.find(timeout, authorities)?,
         };
-        place(&client).ok_or_else(|| RedisUrlError::NotSupported.to_string())
+        Place::of(&client).ok_or_else(|| RedisUrlError::NotSupported.to_string())
     }
-}
-
-fn place(client: &redis::Client) -> Option<Place> {
-    let info = client.get_connection_info();
-    let (host, port, is_tls) = match info.addr() {
-        ConnectionAddr::Tcp(host, port) => (host, port, false),
-        ConnectionAddr::TcpTls {
-            host,
-            port,
-            insecure: false,
-            ..
-        } => (host, port, true),
-        _ => return None,
-    };
-    let settings = info.redis_settings();
-    Some(Place {
-        host: host.clone(),
-        port: *port,
-        is_tls,
-        user: settings.username().map(str::to_owned),
-        password: settings.password().map(str::to_owned),
-        db: settings.db(),
-    })
 }
 
 #[cfg(test)]

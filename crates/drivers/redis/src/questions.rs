@@ -6,10 +6,11 @@
 //! otherwise. Each answer goes to the node that asked.
 
 use redis::Value;
+use throng_redis_link::command;
 use throng_remote::{For, PeerEvent, Questions, ToPeers};
 
 use crate::answer;
-use crate::command::{Script, command};
+use crate::command::Script;
 use crate::flight::Flight;
 use crate::node::{KNOWN_MAX, Node};
 

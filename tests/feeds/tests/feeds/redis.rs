@@ -62,6 +62,25 @@ fn entries_become_publications() {
     healthy(&node, "ok");
 }
 
+/// Entries of 72 MB, and one of 70 MB: more than an answer may keep. What is too long to be
+/// published is left out, and what is behind it is not.
+#[test]
+fn more_than_one_answer_keeps_is_read_one_after_the_other() {
+    let redis = RedisServer::start();
+    let long = "for n=1,13 do redis.call('XADD','events','*','channel','kept:a','data',\
+                string.rep('x', n < 13 and 6000000 or 70000000)) end return 'OK'";
+    assert_eq!(redis.ask(&format!("EVAL \"{long}\" 0")), "OK");
+    add(&redis, "kept:a", 1, 3);
+    let node = node(&feed(&redis), None);
+    done(&redis, 16);
+    let client = subscriber(node.clients(), "kept:a");
+    add(&redis, "kept:a", 4, 4);
+    hears(&client, 4..=4);
+    assert_eq!(node.metric("throng_feed_refused_total"), 13);
+    assert_eq!(node.metric(PUBLISHED), 4);
+    healthy(&node, "ok");
+}
+
 /// An entry that the group has acknowledged does not come again: by then the disk has it.
 #[test]
 fn what_is_acknowledged_outlives_a_kill() {
