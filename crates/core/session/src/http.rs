@@ -23,7 +23,7 @@ mod subscribe;
 
 use std::net::IpAddr;
 
-use throng_http1::{Body, Limits, Request, parse_request_resumed};
+use throng_http1::{BadRequest, Body, Limits, Request, parse_request_resumed};
 use throng_metrics::Counter;
 use throng_types::End;
 
@@ -219,6 +219,10 @@ impl Http {
                     return None;
                 }
                 Err(fault) => {
+                    // A wrong scheme in a setting, mostly, and its owner looks here.
+                    if fault == BadRequest::Tls {
+                        cx.shared.notices.refused("tls", "", "", fault);
+                    }
                     self.bad_request((fault.status(), fault.reason()), input, cx);
                     return None;
                 }
@@ -231,7 +235,7 @@ impl Http {
             }
             let limits = self.limits(claim.as_ref().map(|(_, claim)| claim), cx);
             if matches!(request.body, Body::Length(bytes) if bytes > limits.body_bytes_max) {
-                let fault = throng_http1::BadRequest::BodyTooLarge;
+                let fault = BadRequest::BodyTooLarge;
                 self.bad_request((fault.status(), fault.reason()), input, cx);
                 return None;
             }

@@ -9,6 +9,8 @@ use std::fmt;
 pub enum BadRequest {
     /// The method is empty or not a token (RFC 9110 section 9.1).
     Method,
+    /// A handshake of TLS in place of a request (RFC 8446 section 5.1).
+    Tls,
     /// The method is longer than any that exists.
     MethodTooLong,
     /// The target is neither a path, nor an http URI, nor `*` for OPTIONS, or has forbidden bytes.
@@ -63,6 +65,10 @@ impl BadRequest {
     fn describe(self) -> (u16, &'static str) {
         match self {
             Self::Method => (400, "The method is not a token."),
+            Self::Tls => (
+                400,
+                "This is TLS, and the port speaks plain HTTP: use http:// or ws://.",
+            ),
             Self::MethodTooLong => (501, "The method is not known."),
             Self::Target => (400, "The request target is not a path or an http URI."),
             Self::TargetTooLong => (414, "The request target is too long."),

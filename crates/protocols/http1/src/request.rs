@@ -234,11 +234,15 @@ impl RequestLine {
     }
 }
 
+/// The first byte of a client that speaks TLS: its record is of the handshake.
+const TLS_HANDSHAKE: u8 = 22;
+
 /// The length of the method, once the space behind it is there.
 fn scan_method(bytes: &[u8]) -> Result<Option<usize>, BadRequest> {
     for (at, &byte) in bytes.iter().enumerate() {
         match byte {
             b' ' if at != 0 => return Ok(Some(at)),
+            TLS_HANDSHAKE if at == 0 => return Err(BadRequest::Tls),
             _ if !is_token(byte) => return Err(BadRequest::Method),
             _ if at == METHOD_BYTES_MAX => return Err(BadRequest::MethodTooLong),
             _ => {}

@@ -9,6 +9,8 @@ use rustls::{CertificateError, Error, InvalidMessage};
 pub enum Fault {
     /// The peer, or what it sent, is refused; or the peer refuses us.
     Refused(Error),
+    /// The client speaks plain HTTP; it was told so.
+    PlainHttp,
     /// The connection does not begin with what has to stand before TLS.
     Preface(&'static str),
     /// The peer keeps back the end of a message that is too long to be kept.
@@ -38,6 +40,7 @@ impl fmt::Display for Fault {
                 f.write_str("the peer's certificate is of an authority that is not trusted here")
             }
             Self::Refused(error) => error.fmt(f),
+            Self::PlainHttp => f.write_str("what came is plain HTTP, and the port speaks TLS"),
             Self::Preface(why) => f.write_str(why),
             Self::TooLong => f.write_str("a message of the handshake is too long"),
             Self::TimedOut => f.write_str("the handshake took too long"),

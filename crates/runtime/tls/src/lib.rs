@@ -17,6 +17,7 @@ mod halves;
 mod kernel;
 mod lean;
 mod link;
+mod opening;
 mod preface;
 mod server;
 mod shaken;

@@ -24,6 +24,7 @@ use rustls::{CommonState, HandshakeKind, ProtocolVersion};
 
 use self::aside::Aside;
 use crate::lean::{Captured, Lean};
+use crate::opening::Opening;
 use crate::preface::Preface;
 use crate::talk::{Next, Talk, Words};
 use crate::{ClientTls, Fault, ServerTls, Shaken};
@@ -60,6 +61,7 @@ impl Link {
         let aside = Aside {
             captured,
             preface: tls.preface().map(Preface::new),
+            opening: Some(Opening::default()),
             is_for_kernel: tls.is_for_kernel(),
             ..Aside::default()
         };
@@ -93,6 +95,10 @@ impl Link {
 
     /// Keeps what is not whole, and nothing that is of no more use.
     fn keep(&mut self, partial: Vec<u8>) {
+        let is_shaken = self.shaken().is_some();
+        if let Some(aside) = self.aside.as_mut().filter(|_| is_shaken) {
+            aside.opening = None;
+        }
         if !partial.is_empty() && !self.has_failed {
             self.aside.get_or_insert_default().partial = partial;
         }
@@ -112,7 +118,7 @@ impl Link {
     }
 
     /// What rustls knows of the connection, while it is rustls'.
-    fn common(&self) -> Option<&CommonState> {
+    pub(crate) fn common(&self) -> Option<&CommonState> {
         match &self.side {
             Side::Server(connection) => Some(connection),
             Side::Client(connection) => Some(connection),
@@ -193,6 +199,12 @@ impl Link {
         }
         if let Some(preface) = self.aside.as_mut().and_then(|aside| aside.preface.take()) {
             return self.receive_behind(preface, input, plain, wire);
+        }
+        if let Some(opening) = self.aside.as_mut().and_then(|aside| aside.opening.as_mut())
+            && let Err(fault) = opening.look(input, wire)
+        {
+            self.fail();
+            return Err(fault);
         }
         let mut talk = Talk::new(plain, wire);
         let mut held = self.take_partial();
@@ -345,12 +357,18 @@ impl Link {
                 Ok(Next::Again) => {}
                 Ok(Next::Enough) => break,
                 Err(fault) => {
+                    let alert_at = talk.wire.len();
                     // The alert that tells the peer. While there is one, nothing more is read.
                     while self.common().is_some_and(CommonState::wants_write) {
                         let _ = self.step(&mut input[*used..], talk);
                     }
+                    let opening = self.aside.as_mut().and_then(|aside| aside.opening.take());
                     self.fail();
-                    return Err(fault);
+                    let alert = &mut talk.wire[alert_at..];
+                    return Err(match opening {
+                        Some(opening) => opening.correct(fault, alert),
+                        None => fault,
+                    });
                 }
             }
         }

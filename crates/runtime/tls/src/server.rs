@@ -145,7 +145,8 @@ impl ServerTls {
             }
         };
         let mut config = builder.with_cert_resolver(Arc::new(certificates.clone()));
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        // Both are spoken (RFC 9112 section 2.3); a client that offers both gets the newer one.
+        config.alpn_protocols = vec![b"http/1.1".to_vec(), b"http/1.0".to_vec()];
         // Tickets keep sessions with the clients; nothing of them is kept here.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.ticketer = Ticketer::new().map_err(|error| fail(&error))?;

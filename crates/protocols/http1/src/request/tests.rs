@@ -146,7 +146,8 @@ fn request_lines_are_strict() {
         (" / HTTP/1.1", Bad::Method),
         ("G(T / HTTP/1.1", Bad::Method),
         ("G\u{e9}T / HTTP/1.1", Bad::Method),
-        ("\u{16}\u{3}\u{1}\u{2}", Bad::Method),
+        ("\u{16}\u{3}\u{1}\u{2}", Bad::Tls),
+        ("G\u{16}\u{3}\u{1}\u{2}", Bad::Method),
         ("GET\t/ HTTP/1.1", Bad::Method),
         (&long_method, Bad::MethodTooLong),
         ("GET  / HTTP/1.1", Bad::Target),
@@ -183,7 +184,7 @@ fn request_lines_are_strict() {
 fn faults_of_first_lines_do_not_wait_for_the_head() {
     use BadRequest as Bad;
     for (wire, fault) in [
-        ("\u{16}", Bad::Method),
+        ("\u{16}", Bad::Tls),
         ("GET /\u{0}", Bad::Target),
         ("GET /\u{7f}", Bad::Target),
         ("GET /\r", Bad::RequestLine),
@@ -483,6 +484,7 @@ fn every_fault_has_a_status_and_a_sentence() {
     use BadRequest as Bad;
     for (fault, status) in [
         (Bad::Method, 400),
+        (Bad::Tls, 400),
         (Bad::MethodTooLong, 501),
         (Bad::TargetTooLong, 414),
         (Bad::Version, 505),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::lean::Captured;
+use crate::opening::Opening;
 use crate::preface::Preface;
 
 /// What is kept beside a connection as long as it is needed.
@@ -16,6 +17,8 @@ pub(super) struct Aside {
     pub(super) captured: Option<Arc<Captured>>,
     /// What has to come before TLS, until hands are shaken.
     pub(super) preface: Option<Preface>,
+    /// How a client begins, until hands are shaken.
+    pub(super) opening: Option<Opening>,
     /// The kernel shall make its records.
     pub(super) is_for_kernel: bool,
 }
@@ -23,7 +26,7 @@ pub(super) struct Aside {
 impl Aside {
     /// Whether it has to be kept.
     pub(super) const fn is_of_use(&self) -> bool {
-        let is_waiting = self.captured.is_some() || self.preface.is_some() || self.is_for_kernel;
-        is_waiting || !self.partial.is_empty()
+        let is_shaking = self.preface.is_some() || self.opening.is_some();
+        is_shaking || self.captured.is_some() || self.is_for_kernel || !self.partial.is_empty()
     }
 }

@@ -354,19 +354,44 @@ fn a_request_for_keys_right_behind_the_handshake_is_answered() {
 }
 
 #[test]
-fn requests_for_keys_have_a_price() {
+fn a_client_may_renew_its_keys_32_times_between_data() {
+    for records in [Records::Rustls, Records::Lean] {
+        let (server, client) = both_with(records);
+        // Whether or not it asks for new keys of the server's.
+        for asks in [0, 1] {
+            let mut acts = vec![Act::Update(asks); 32];
+            let outcome = |acts: &[Act]| {
+                let acts: Vec<&Act> = acts.iter().collect();
+                outcome(&server, &client, &acts)
+            };
+            let fault = |acts: &[Act]| outcome(acts).why.unwrap_or_default();
+            assert_eq!(fault(&acts), "");
+            acts.push(say(DATA, b"x"));
+            acts.extend(vec![Act::Update(asks); 32]);
+            assert_eq!(fault(&acts), "");
+            acts.push(Act::Update(asks));
+            acts.push(say(DATA, b"y"));
+            let end = outcome(&acts);
+            let why = end.why.unwrap_or_default();
+            assert!(why.contains("TooManyKeyUpdateRequests"), "{why}");
+            assert_eq!(end.heard, b"x", "nothing behind the 33rd");
+        }
+    }
+}
+
+/// RFC 8446 section 5.1, RFC 5246 section 6.2.3: by its length alone, before the rest has come.
+#[test]
+fn a_sealed_record_that_is_too_long_is_told_so() {
     let (server, client) = both_with(Records::Lean);
-    let mut acts = vec![Act::Update(1); 32];
-    let fault = |acts: &[Act]| {
-        let acts: Vec<&Act> = acts.iter().collect();
-        outcome(&server, &client, &acts).why.unwrap_or_default()
-    };
-    assert_eq!(fault(&acts), "");
-    acts.push(say(DATA, b"x"));
-    acts.extend(vec![Act::Update(1); 32]);
-    assert_eq!(fault(&acts), "");
-    acts.push(Act::Update(1));
-    assert!(fault(&acts).contains("TooManyKeyUpdateRequests"));
+    let [most, more] = [0x4800_u16, 0x4801].map(|bytes| {
+        let [high, low] = bytes.to_be_bytes();
+        Act::Raw(vec![DATA, 3, 3, high, low])
+    });
+    for client in [&client, &only_tls12(&client)] {
+        assert_eq!(outcome(&server, client, &[&most]).why, None);
+        let end = outcome(&server, client, &[&more]);
+        assert!(end.hears.contains("RecordOverflow"), "{}", end.hears);
+    }
 }
 
 #[test]

@@ -25,11 +25,20 @@ fn bad_handshakes_bother_nobody() {
     subscribed(&server, 1);
     let mut kept = Vec::new();
     for n in 0..40 {
-        // What is no TLS at all is told so, by an alert, and closed.
+        // What is no TLS at all is told so, and closed: in its own words if it is HTTP.
         let mut plain = Wire::connect(at);
         plain.send("GET /ws HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        assert_eq!(plain.exactly(1), [0x15]);
+        let answer = plain.response("GET");
+        assert_eq!(answer.status, 400);
+        assert_eq!(
+            answer.body,
+            "This port speaks TLS: use https:// or wss://.\n"
+        );
         plain.until_closed();
+        let mut other = Wire::connect(at);
+        other.send("\0 is no TLS");
+        assert_eq!(other.exactly(1), [0x15]);
+        other.until_closed();
         // Who says half of it, or a record for each byte, or too much, is given up.
         let mut half = Wire::connect(at);
         half.send_bytes(&half_a_hello()[..10 + n]);
@@ -60,7 +69,7 @@ fn bad_handshakes_bother_nobody() {
     };
     assert_eq!(
         (count("full"), count("refused"), count("timed_out")),
-        (1, 80, 80)
+        (1, 120, 80)
     );
     until("those that went are counted", || {
         (count("gone") == 40).then_some(())
@@ -73,13 +82,38 @@ fn bad_handshakes_bother_nobody() {
     let told: Vec<_> = log.iter().filter(|line| line["what"] == "tls").collect();
     // There is more to tell than is told.
     assert!((20..200).contains(&told.len()), "{}", told.len());
-    for why in ["what came is not TLS", "the handshake took too long"] {
+    for why in [
+        "what came is plain HTTP, and the port speaks TLS",
+        "what came is not TLS",
+        "the handshake took too long",
+    ] {
         let line = told.iter().find(|line| line["why"] == why);
         assert!(
             line.is_some_and(|line| line["address"] == "127.0.0.1"),
             "{why}: {told:?}"
         );
     }
+    server.stop();
+}
+
+/// Whoever wrote `https://` for a port without TLS reads why it does not work.
+#[test]
+fn tls_on_a_plain_port_is_named() {
+    let server = Setup::new("").shards(1).start();
+    for port in [server.clients(), server.api_address()] {
+        let mut wire = Wire::connect(port);
+        wire.send_bytes(&half_a_hello());
+        let answer = wire.response("GET");
+        assert_eq!(answer.status, 400);
+        let why = "This is TLS, and the port speaks plain HTTP: use http:// or ws://.";
+        assert_eq!(answer.body.trim_end(), why);
+        wire.until_closed();
+        let log = server.log();
+        let told = log.iter().filter(|line| line["what"] == "tls");
+        assert!(told.clone().all(|line| line["why"] == why), "{log:?}");
+        assert!(told.count() > 0, "{log:?}");
+    }
+    assert_eq!(server.metric("throng_bad_requests_total"), 2);
     server.stop();
 }
 

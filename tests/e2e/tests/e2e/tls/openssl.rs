@@ -113,7 +113,12 @@ fn names_versions_and_protocols() {
             true,
             "CHACHA20",
         ),
-        (&["-tls1_1", "-cipher", "DEFAULT@SECLEVEL=0"], false, ""),
+        (
+            &["-tls1_1", "-cipher", "DEFAULT@SECLEVEL=0"],
+            false,
+            "alert protocol version",
+        ),
+        (&["-alpn", "http/1.0"], true, "ALPN protocol: http/1.0"),
         (&["-tls1_2", "-cipher", "AES128-SHA"], false, ""),
         (&["-alpn", "h2,http/1.1"], true, "ALPN protocol: http/1.1"),
         (&["-alpn", "h2"], false, "no application protocol"),
