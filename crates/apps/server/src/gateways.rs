@@ -2,8 +2,8 @@
 
 mod appwrite;
 mod appwrite_feed;
-mod centrifuge;
 mod grip;
+mod proxy;
 mod renew;
 
 use std::net::SocketAddr;
@@ -13,10 +13,11 @@ use throng_appwrite_feed::Feed;
 use throng_config::Config;
 use throng_engine::MailboxSender;
 use throng_gateway_appwrite::Appwrite;
-use throng_gateway_centrifuge::Centrifuge;
+use throng_gateway_centrifuge::{Centrifuge, Mail as CentrifugeMail};
 use throng_gateway_grip::{Backends, Grip};
 use throng_gateway_plain::Plain;
 use throng_metrics::Counters;
+use throng_session::{BackendMail, Backends as AskedBackends, ProxyOptions};
 use throng_types::ShardId;
 
 use crate::list::Holds;
@@ -27,8 +28,8 @@ use crate::shard::Mail;
 use crate::slot::Slot;
 use appwrite::{AppwritePart, AppwritePlan};
 pub use appwrite_feed::Lookups;
-use centrifuge::{Asker, CentrifugePart, CentrifugePlan};
 use grip::GripPlan;
+use proxy::{Asker, ProxyPart, ProxyPlan};
 use renew::GatewaysRenewer;
 
 pub(crate) use grip::metrics as pushpin_metrics;
@@ -48,7 +49,7 @@ crate::gateways! {
 pub struct GatewaysPlan {
     config: Arc<Config>,
     appwrite: Option<AppwritePlan>,
-    centrifuge: Option<CentrifugePlan>,
+    proxy: Option<ProxyPlan>,
     asker: Asker,
     grip: Option<GripPlan>,
 }
@@ -56,7 +57,8 @@ pub struct GatewaysPlan {
 /// What moves to one shard's thread.
 pub struct GatewaysPart {
     appwrite: Option<AppwritePart>,
-    centrifuge: Option<CentrifugePart>,
+    plain: Option<ProxyPart>,
+    centrifuge: Option<ProxyPart>,
     grip: Option<GripPlan>,
 }
 
@@ -69,7 +71,7 @@ impl GatewaysPlan {
     ) -> Result<Self, StartError> {
         Ok(Self {
             appwrite: AppwritePlan::new(config, shards, counters),
-            centrifuge: CentrifugePlan::new(config)?,
+            proxy: ProxyPlan::new(config)?,
             asker: Asker::default(),
             grip: GripPlan::new(config)?,
             config: config.clone(),
@@ -85,8 +87,8 @@ pub fn check_routes(config: &Config) -> (Vec<String>, Vec<String>) {
         .unwrap_or_default()
 }
 
-fn wrap_centrifuge(mail: throng_gateway_centrifuge::Mail) -> Mail<GatewayMail> {
-    Mail::from_driver(GatewayMail::Centrifuge(mail))
+fn wrap_centrifuge(mail: BackendMail) -> GatewayMail {
+    GatewayMail::Centrifuge(CentrifugeMail::Backends(mail))
 }
 
 impl Plan for GatewaysPlan {
@@ -117,11 +119,11 @@ impl Plan for GatewaysPlan {
     ) -> Option<Box<dyn Renewer<GatewayMail>>> {
         Some(Box::new(GatewaysRenewer {
             mailboxes: mailboxes.to_vec(),
-            wrap: GatewayMail::Centrifuge,
+            wraps: [GatewayMail::Plain, wrap_centrifuge],
             asker: self.asker.clone(),
             proxy: self.config.proxy.clone(),
             fresh_proxy: None,
-            mails: Vec::new(),
+            mails: Default::default(),
             grip: self.grip.as_ref().map(GripPlan::reload),
             fresh_routes: None,
         }))
@@ -148,13 +150,17 @@ impl Plan for GatewaysPlan {
                 |mail| <Gateways as Holds<Grip>>::unwrap_mail(mail.into_driver()?).ok(),
             )?;
         }
-        let centrifuge = match &self.centrifuge {
-            Some(plan) => plan.start(&self.asker, mailboxes, wrap_centrifuge)?,
-            None => Vec::new(),
+        let proxied = |wrap: fn(BackendMail) -> GatewayMail| {
+            let wrap = move |mail| Mail::from_driver(wrap(mail));
+            let plan = self.proxy.as_ref();
+            let parts = plan.map(|plan| plan.start(&self.asker, mailboxes, wrap));
+            parts.transpose().map(Option::unwrap_or_default)
         };
-        let mut centrifuge = centrifuge.into_iter();
+        let mut plain = proxied(GatewayMail::Plain)?.into_iter();
+        let mut centrifuge = proxied(wrap_centrifuge)?.into_iter();
         let mut parts = self.parts(mailboxes, appwrite);
         for part in &mut parts {
+            part.plain = plain.next();
             part.centrifuge = centrifuge.next();
         }
         Ok(parts)
@@ -192,6 +198,7 @@ impl GatewaysPlan {
         let mut appwrite = appwrite.into_iter();
         let parts = mailboxes.iter().map(|_| GatewaysPart {
             appwrite: appwrite.next(),
+            plain: None,
             centrifuge: None,
             grip: self.grip.clone(),
         });
@@ -204,14 +211,23 @@ impl GatewaysPart {
     pub(crate) fn into_list(self, backends: Option<Box<dyn Backends>>) -> Gateways {
         let grip = self.grip.zip(backends);
         Gateways {
-            plain: Some(Slot::new(Plain)),
-            centrifuge: Some(Slot::new(
-                { self.centrifuge }.map_or_else(Centrifuge::default, CentrifugePart::gateway),
-            )),
+            plain: Some(Slot::new(gateway(self.plain, Plain::with_backends))),
+            centrifuge: Some(Slot::new(gateway(
+                self.centrifuge,
+                Centrifuge::with_backends,
+            ))),
             appwrite: self.appwrite.map(|part| Slot::new(part.gateway())),
             grip: grip.map(|(plan, backends)| Slot::new(plan.gateway(backends))),
         }
     }
+}
+
+/// A gateway that asks backends, where there are any.
+fn gateway<G: Default>(
+    part: Option<ProxyPart>,
+    make: fn(ProxyOptions, Box<dyn AskedBackends>) -> G,
+) -> G {
+    part.map_or_else(G::default, |part| part.gateway(make))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! [`crate::may_subscribe`] decides each channel.
 
 use throng_auth::{Claims, SubscriptionOptions, TokenFault};
+use throng_broker::BackendId;
 use throng_types::{ChannelError, ChannelName, Now, Position};
 
 use crate::permit::{Verdict, may_subscribe};
@@ -21,6 +22,8 @@ pub struct Wanted {
     pub options: SubscriptionOptions,
     /// When its own token ends it, in Unix seconds, if it has one: `Some(None)` for never.
     pub until: Option<Option<u64>>,
+    /// The backend that decides about it, until it is asked.
+    pub ask: Option<BackendId>,
 }
 
 /// A channel that a client names as it connects.
@@ -117,6 +120,7 @@ pub fn own_channels(claims: &Claims, shared: &Shared) -> Result<Vec<Wanted>, Ent
             since: None,
             options,
             until: None,
+            ask: None,
         })
     };
     let mut all: Vec<Wanted> = if claims.subs.is_empty() {
@@ -140,7 +144,8 @@ pub fn own_channels(claims: &Claims, shared: &Shared) -> Result<Vec<Wanted>, Ent
     }
 }
 
-/// The channels of a token, and those that the client names beside them.
+/// The channels of a token, and those that the client names beside them. A backend decides about
+/// those with [`Wanted::ask`].
 ///
 /// # Errors
 /// The first thing that is wrong; the connection then does not begin.
@@ -180,11 +185,12 @@ pub fn all_channels(
         else {
             continue;
         };
-        match may_subscribe(holder.identity, &channel, grant.is_some(), shared) {
-            Verdict::Yes => {}
-            Verdict::No | Verdict::Ask(_) => return Err(EntryFault::Closed(channel)),
+        let ask = match may_subscribe(holder.identity, &channel, grant.is_some(), shared) {
+            Verdict::Yes => None,
+            Verdict::Ask(to) => Some(to),
+            Verdict::No => return Err(EntryFault::Closed(channel)),
             Verdict::UnknownChannel => return Err(EntryFault::Unknown(channel)),
-        }
+        };
         if channels.iter().any(|known| known.channel == channel) {
             continue;
         }
@@ -197,6 +203,7 @@ pub fn all_channels(
             since,
             options,
             until,
+            ask,
         });
     }
     match channels.len() > channels_max {

@@ -30,9 +30,9 @@ use throng_types::End;
 pub use exchange::Exchange;
 pub use pipeline::{Later, WriteAnswer};
 pub use request::{Incoming, Reject};
-pub use response::{SAFE, answer_text, respond, respond_json};
+pub use response::{SAFE, allow_origin, answer_text, respond, respond_json};
 pub use serve::send_page;
-pub use subscribe::{Entry, Params, StreamHead, allow_origin, check_draining, write_stream_head};
+pub use subscribe::{Entry, Params, StreamHead, check_chunks, check_draining, write_stream_head};
 
 use crate::flow::Resume;
 use crate::port::Port;

@@ -9,6 +9,7 @@
 //! memory unless its client brought a token or subscribed to several channels at once.
 
 mod address;
+mod backend;
 mod client_id;
 mod close;
 mod context;
@@ -28,6 +29,7 @@ mod opening;
 mod permit;
 mod port;
 mod publishing;
+mod questions;
 mod reload;
 mod route;
 mod shard;
@@ -40,6 +42,10 @@ mod websocket;
 mod work;
 
 pub use address::{counted_as, is_close_by};
+pub use backend::{
+    Answered, Ask, BackendMail, BackendOptions, Backends, NewBackends, ProxyOptions, Question,
+    StatusMeaning, WayToBackends, claims_of,
+};
 pub use client_id::{ClientId, NodeKey};
 pub use close::{Admission, CloseReason, Transport};
 pub use context::{Context, Order};
@@ -62,6 +68,7 @@ pub use permit::{
 };
 pub use port::Port;
 pub use publishing::{Publications, PublishResult, draft, publish_all};
+pub use questions::{Asker, CannotAsk, Open, Passed, Questions};
 pub use reload::Reloaded;
 pub use route::{Claim, Rank};
 pub use shard::{Own, Shard};

@@ -62,6 +62,12 @@ impl Opening {
         })
     }
 
+    /// Waits for so many channels, and nothing has been asked before.
+    pub(crate) const fn await_channels(&mut self, waiting: usize, resuming: bool) {
+        self.waiting = waiting;
+        self.resuming = resuming;
+    }
+
     /// Takes an answer; true once all are in.
     pub fn take(&mut self, channel: ChannelName, result: Result<Subscribed, Refusal>) -> bool {
         if matches!(result, Err(Refusal::Cancelled)) {

@@ -59,21 +59,17 @@ impl Stream {
         cx: &mut Context<'_, S, O>,
     ) -> Self {
         let resuming = channels.iter().any(|(_, since)| since.is_some());
-        let stream = Self::awaiting(identity, channels.len(), resuming, cx);
+        let mut stream = Self::awaiting(identity, cx);
+        stream.await_channels(channels.len(), resuming);
         subscribe(channels, form, cx);
         stream
     }
 
-    /// A stream whose head was written, and whose gateway asks for so many channels itself.
-    pub fn awaiting<S, O>(
-        identity: Option<Box<Identity>>,
-        channels: usize,
-        resuming: bool,
-        cx: &mut Context<'_, S, O>,
-    ) -> Self {
+    /// A stream whose head was written, and whose gateway asks for channels itself.
+    pub fn awaiting<S, O>(identity: Option<Box<Identity>>, cx: &mut Context<'_, S, O>) -> Self {
         let stream = Self {
             identity,
-            opening: Some(Opening::new(channels, 0, resuming)),
+            opening: Some(Box::default()),
             beat_at: first_beat(cx.id, cx.shared.limits.stream_keepalive_ms, cx.now),
             closing: false,
         };
@@ -82,13 +78,20 @@ impl Stream {
         stream
     }
 
+    /// Its gateway asks for so many channels now; the first words wait for all of them.
+    pub fn await_channels(&mut self, channels: usize, resuming: bool) {
+        let opening = self.opening.get_or_insert_default();
+        opening.await_channels(channels, resuming);
+    }
+
     /// Whether its last words were written.
     #[must_use]
     pub const fn is_closing(&self) -> bool {
         self.closing
     }
 
-    fn arm<S, O>(&self, cx: &mut Context<'_, S, O>) {
+    /// Sets the deadline to the earliest thing that is due.
+    pub fn arm<S, O>(&self, cx: &mut Context<'_, S, O>) {
         let beat = (cx.shared.limits.stream_keepalive_ms > 0).then_some(self.beat_at);
         let identity = self.identity.as_deref();
         let end = identity.and_then(|identity| identity.ends_at(0, cx.now));

@@ -114,6 +114,12 @@ impl Meter {
         self.current.take()
     }
 
+    /// What the connection that is being served has spent.
+    #[must_use]
+    pub fn lent(&self) -> Option<Allowance> {
+        self.current.get()
+    }
+
     /// Spends what a piece of work costs, before it is done.
     ///
     /// # Errors

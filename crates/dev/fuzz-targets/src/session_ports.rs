@@ -215,7 +215,7 @@ fn gateways() -> Gateways {
     let (appwrite, grip) = (appwrite(), GripShared::new(Arc::clone(&SHARED.grip)));
     let appwrite = Appwrite::new(appwrite, options, Box::new(NoNews), 1 << 20);
     Gateways {
-        plain: Some(Slot::new(Plain)),
+        plain: Some(Slot::new(Plain::default())),
         centrifuge: Some(Slot::new(Centrifuge::default())),
         appwrite: Some(Slot::new(appwrite)),
         grip: Some(Slot::new(Grip::new(grip, Box::new(NoBackends)))),

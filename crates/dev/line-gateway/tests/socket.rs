@@ -49,7 +49,7 @@ impl Plan for LinePlan {
 
     fn build((): (), _: ShardId) -> Gateways {
         Gateways {
-            plain: Some(Slot::new(Plain)),
+            plain: Some(Slot::new(Plain::default())),
             line: Some(Slot::new(LineGateway)),
         }
     }

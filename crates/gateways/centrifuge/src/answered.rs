@@ -5,17 +5,14 @@
 //!
 //! Source: Centrifugo, page "Proxy events to the backend".
 
-use throng_auth::Claims;
-use throng_broker::BackendId;
 use throng_centrifuge::proxy::{ProxyAnswer, ProxyRefusal};
 use throng_centrifuge::{ErrorCode, Reply};
 use throng_hub::Command;
-use throng_session::Identity;
+use throng_session::{Answered, Identity, Open, claims_of};
 use throng_types::{ChannelName, Disconnect, Unsubscribe};
 
-use crate::backend::Answered;
 use crate::context::Cx;
-use crate::pending::{Open, Pending};
+use crate::pending::Pending;
 use crate::socket::Socket;
 use crate::{commands, connect, subscribing};
 
@@ -28,12 +25,12 @@ impl Socket {
         if self.is_closing() {
             return;
         }
-        let Some(Open { to, pending, .. }) = self.proxied().take(number) else {
+        let Some(Open { to, pending, .. }) = self.proxied().questions.take(number) else {
             return;
         };
         // What the answer makes the server do is the client's wish.
         self.ws.lend_allowance(cx);
-        match (read(answer, to, cx), pending) {
+        match (cx.own.read(answer, to), pending) {
             (Some(Err(refusal)), pending) => self.refused(refusal, pending, cx),
             (Some(Ok(answer)), pending) => self.allowed(answer, pending, cx),
             (None, pending) => self.failed(pending, cx),
@@ -56,6 +53,7 @@ impl Socket {
             Pending::Connect { command, .. } if self.is_bidirectional() => command,
             // An error has no words there.
             Pending::Connect { .. } => return self.disconnect(Disconnect::ServerError, cx),
+            Pending::Begin(_) => return self.disconnect(Disconnect::PermissionDenied, cx),
             Pending::Subscribe(wants) => wants.command,
             Pending::Publish { command, .. } | Pending::Rpc { command } => command,
             // An error says no more than that there is no answer.
@@ -76,7 +74,9 @@ impl Socket {
         let until = Some(cx.now.unix_s() + EXTENSION_S);
         let command = match pending {
             Pending::Connect { command, .. } if self.is_bidirectional() => command,
-            Pending::Connect { .. } => return self.disconnect(Disconnect::ServerError, cx),
+            Pending::Connect { .. } | Pending::Begin(_) => {
+                return self.disconnect(Disconnect::ServerError, cx);
+            }
             Pending::Subscribe(wants) => wants.command,
             Pending::Publish { command, .. } | Pending::Rpc { command } => command,
             Pending::Refresh => {
@@ -100,6 +100,14 @@ impl Socket {
             }
             Pending::Refresh => self.goes_on(&answer, cx),
             Pending::SubRefresh(channel) => self.keeps(&channel, &answer, cx),
+            Pending::Begin(channel) => {
+                let Some(claims) = claims_of(&answer) else {
+                    return self.disconnect(Disconnect::ServerError, cx);
+                };
+                self.proxied().questions.allow(&channel, claims);
+                let channels = self.ask_to_begin(None, cx);
+                connect::uni_begin(self, channels, cx);
+            }
             Pending::Subscribe(wants) => {
                 let Some(claims) = claims_of(&answer) else {
                     return self.error(wants.command, ErrorCode::Internal, cx);
@@ -140,7 +148,7 @@ impl Socket {
             return self.failed_connect(command, cx);
         };
         let proxied = self.proxied();
-        proxied.meta.clone_from(&claims.meta);
+        proxied.questions.meta.clone_from(&claims.meta);
         proxied.is_backends = true;
         connect::welcome(self, command, request, claims, cx);
     }
@@ -167,7 +175,7 @@ impl Socket {
             return self.disconnect(Disconnect::Expired, cx);
         };
         if claims.meta.is_some() {
-            self.proxied().meta.clone_from(&claims.meta);
+            self.proxied().questions.meta.clone_from(&claims.meta);
         }
         let identity: &mut Identity = self.identity_mut();
         identity.expires_at_unix_s = claims.ends_at_unix_s();
@@ -187,25 +195,4 @@ impl Socket {
         }
         self.end_subscription(channel, Unsubscribe::Expired, cx);
     }
-}
-
-/// What a backend says of a client, in the words of a token.
-pub(crate) fn claims_of(answer: &ProxyAnswer) -> Option<Claims> {
-    let json = answer.result.as_deref().unwrap_or("{}");
-    Claims::of_backend(&answer.user, json).ok()
-}
-
-/// What an answer says; nothing if the question failed.
-pub(crate) fn read(
-    answer: Answered,
-    from: BackendId,
-    cx: &Cx<'_>,
-) -> Option<Result<ProxyAnswer, ProxyRefusal>> {
-    let (status, body) = answer?;
-    if status == 200 {
-        return ProxyAnswer::parse(&body);
-    }
-    let mut meanings = cx.own.backend(from)?.statuses.iter();
-    let meaning = meanings.find(|meaning| meaning.status == status)?;
-    Some(Err(meaning.refusal.clone()))
 }

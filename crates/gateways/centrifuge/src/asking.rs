@@ -5,135 +5,25 @@
 //!
 //! Source: Centrifugo, page "Proxy events to the backend".
 
-use std::borrow::Cow;
-
 use throng_broker::{BackendId, Recovery, Subscribed};
-use throng_centrifuge::proxy::{ProxyCall, ProxyKind, ProxyRequest, encode_cache_empty};
+use throng_centrifuge::proxy::{ProxyCall, ProxyKind, encode_cache_empty};
 use throng_centrifuge::{Codec, Connect, ErrorCode};
-use throng_session::Incoming;
+use throng_session::{Asker, CannotAsk, Incoming, ProxyOptions, Question, Questions, Wanted};
 use throng_types::{ChannelName, Disconnect};
 
-use crate::backend::{ProxyOptions, Question};
 use crate::context::Cx;
 use crate::mode::Mode;
 use crate::order::Order;
-use crate::pending::{Hello, Open, Passed, Pending, Proxied, QUESTIONS_MAX};
+use crate::pending::{Hello, Pending, Proxied};
 use crate::socket::Socket;
-
-/// On whose behalf a backend is asked.
-pub(crate) struct Asker<'a> {
-    /// How the client is connected, in the words of the schema.
-    pub(crate) transport: &'static str,
-    pub(crate) protocol: Codec,
-    pub(crate) user: &'a str,
-}
 
 impl Proxied {
     /// Keeps what backends are to know of the client's request.
     pub(crate) fn new(incoming: &Incoming<'_, '_>, own: &ProxyOptions) -> Self {
-        let passed = |name: &str| {
-            Some(Passed {
-                name: name.into(),
-                value: incoming.request.header(name)?.into(),
-                is_emulated: false,
-            })
-        };
-        let names = own.wanted(|backend| &backend.http_headers);
         Self {
-            headers: names.filter_map(passed).collect(),
+            questions: Questions::new(incoming, own),
             ..Self::default()
         }
-    }
-
-    /// The same for what its `connect` says as if it were in the request.
-    pub(crate) fn emulate(&mut self, said: &[(Cow<'_, str>, Cow<'_, str>)], own: &ProxyOptions) {
-        if said.is_empty() {
-            return;
-        }
-        for name in own.wanted(|backend| &backend.emulated_headers) {
-            let mut all = said.iter();
-            let is_it = |(known, value): &&(Cow<'_, str>, Cow<'_, str>)| {
-                known.eq_ignore_ascii_case(name) && is_field_value(value)
-            };
-            self.headers
-                .extend(all.find(is_it).map(|(_, value)| Passed {
-                    name: name.into(),
-                    value: (&**value).into(),
-                    is_emulated: true,
-                }));
-        }
-    }
-
-    /// The fields that go to one backend: what stood in the request goes before what did not.
-    fn headers_for(&self, to: BackendId, own: &ProxyOptions) -> Vec<(Box<str>, Box<str>)> {
-        let Some(backend) = own.backend(to) else {
-            return Vec::new();
-        };
-        let find = |name: &str, is_emulated: bool| {
-            let mut all = self.headers.iter();
-            all.find(|passed| passed.is_emulated == is_emulated && *passed.name == *name)
-        };
-        let real = { backend.http_headers.iter() }.filter_map(|name| find(name, false));
-        let mut headers: Vec<_> = real
-            .map(|passed| (passed.name.clone(), passed.value.clone()))
-            .collect();
-        for name in &backend.emulated_headers {
-            if let Some(passed) = find(name, true)
-                && !headers.iter().any(|(known, _)| known == name)
-            {
-                headers.push((name.clone(), passed.value.clone()));
-            }
-        }
-        headers
-    }
-
-    /// Asks a backend. Gives back what was asked about if there is no room.
-    pub(crate) fn ask(
-        &mut self,
-        asker: &Asker<'_>,
-        (to, call): (BackendId, ProxyCall<'_>),
-        pending: Pending,
-        cx: &mut Cx<'_>,
-    ) -> Result<(), Pending> {
-        let Some(backend) = cx.own.backend(to) else {
-            return Err(pending);
-        };
-        if self.open.len() >= QUESTIONS_MAX {
-            return Err(pending);
-        }
-        let client = cx.shared.node.client_id(cx.id);
-        let request = ProxyRequest {
-            client: client.as_str(),
-            transport: asker.transport,
-            protocol: asker.protocol,
-            user: { call.kind() != ProxyKind::Connect }.then_some(asker.user),
-            meta: { backend.sends_meta }
-                .then_some(self.meta.as_deref())
-                .flatten(),
-            is_binary: backend.is_binary,
-            call,
-        };
-        let mut body = Vec::new();
-        request.encode(&mut body);
-        self.next = self.next.wrapping_add(1);
-        let number = self.next;
-        self.open.push(Open {
-            number,
-            to,
-            pending,
-        });
-        let question = Question {
-            to,
-            kind: call.kind(),
-            headers: self.headers_for(to, cx.own),
-            body,
-        };
-        cx.order(Order::Ask {
-            conn: cx.id,
-            number,
-            question,
-        });
-        Ok(())
     }
 
     /// Asks who a client is; its `connect` says what it brings along.
@@ -155,13 +45,27 @@ impl Proxied {
             command: hello.command,
             request: hello.request.into(),
         };
-        self.ask(asker, (BackendId::DEFAULT, call), pending, cx)
+        let to = (BackendId::DEFAULT, call);
+        self.questions.ask(asker, to, pending, cx)
     }
 
-    /// What a question was about; it is answered now.
-    pub(crate) fn take(&mut self, number: u32) -> Option<Open> {
-        let at = self.open.iter().position(|open| open.number == number)?;
-        Some(self.open.remove(at))
+    /// Asks about channels that a unidirectional connection begins with: about these, or those
+    /// that are left. Gives all of them back when nothing is left to ask.
+    pub(crate) fn begin(
+        &mut self,
+        channels: Option<Vec<Wanted>>,
+        asker: &Asker<'_>,
+        cx: &mut Cx<'_>,
+    ) -> Result<Option<Vec<Wanted>>, Disconnect> {
+        let (questions, about) = (&mut self.questions, Pending::Begin);
+        let asked = match channels {
+            Some(channels) => questions.begin_with(channels, asker, about, cx),
+            None => questions.ask_where(asker, about, cx),
+        };
+        asked.map_err(|why| match why {
+            CannotAsk::NoAnswer => Disconnect::ServerError,
+            CannotAsk::Overspent(over) => over.disconnect(),
+        })
     }
 }
 
@@ -199,17 +103,6 @@ pub(crate) fn tell_if_empty(channel: &ChannelName, subscribed: &Subscribed, cx: 
     });
 }
 
-/// Whether it can stand in a request's head without ending a line (RFC 9110 section 5.5).
-fn is_field_value(text: &str) -> bool {
-    text.bytes()
-        .all(|byte| byte == b'\t' || byte >= b' ' && byte != 0x7F)
-}
-
-/// Whether a backend says who a client is: it brings no token.
-pub(crate) fn is_backends(connect: &Connect<'_>, cx: &Cx<'_>) -> bool {
-    connect.token.is_empty() && cx.own.has(ProxyKind::Connect)
-}
-
 impl Socket {
     /// Keeps what backends are to know of the client's request.
     pub(crate) fn remember(&mut self, incoming: &Incoming<'_, '_>, cx: &Cx<'_>) {
@@ -222,7 +115,8 @@ impl Socket {
     /// The same for what its `connect` says as if it were in the request.
     pub(crate) fn remember_said(&mut self, connect: &Connect<'_>, cx: &Cx<'_>) {
         if !cx.own.backends.is_empty() {
-            self.proxied().emulate(&connect.headers, cx.own);
+            let questions = &mut self.proxied().questions;
+            questions.emulate(&connect.headers, cx.own);
         }
     }
 
@@ -234,14 +128,13 @@ impl Socket {
         let proxied = self.asked().and_then(|asked| asked.proxied.as_deref());
         proxied
             .into_iter()
-            .flat_map(|proxied| &proxied.open)
-            .map(|open| &open.pending)
+            .flat_map(|proxied| proxied.questions.pending())
     }
 
-    /// Whether a backend has yet to say who the client is.
+    /// Whether a backend has yet to say who the client is, or what it begins with.
     pub(crate) fn awaits_identity(&self) -> bool {
         self.open_questions()
-            .any(|pending| matches!(pending, Pending::Connect { .. }))
+            .any(|pending| matches!(pending, Pending::Connect { .. } | Pending::Begin(_)))
     }
 
     /// Whether a backend has said who the client is.
@@ -276,13 +169,10 @@ impl Socket {
         if !self.awaits_subscribe(name) {
             return;
         }
-        let is_it = |open: &mut Open| match &open.pending {
-            Pending::Subscribe(wants) => wants.channel == *name,
-            _ => false,
-        };
-        let taken: Vec<_> = self.proxied().open.extract_if(.., is_it).collect();
-        for open in taken {
-            if let Pending::Subscribe(wants) = open.pending {
+        let is_it =
+            |it: &Pending| matches!(it, Pending::Subscribe(wants) if wants.channel == *name);
+        for pending in self.proxied().questions.take_back(is_it) {
+            if let Pending::Subscribe(wants) = pending {
                 self.error(wants.command, ErrorCode::Internal, cx);
             }
         }
@@ -295,22 +185,39 @@ impl Socket {
         pending: Pending,
         cx: &mut Cx<'_>,
     ) -> Result<(), Pending> {
-        let user = self.identity().map(|identity| identity.user.clone());
-        let asker = Asker {
+        let user = self.user();
+        let asker = self.asker(&user);
+        self.proxied().questions.ask(&asker, to, pending, cx)
+    }
+
+    fn user(&self) -> Box<str> {
+        let identity = self.identity();
+        identity.map_or_else(Box::default, |identity| identity.user.clone())
+    }
+
+    fn asker<'a>(&self, user: &'a str) -> Asker<'a> {
+        Asker {
             transport: transport(self.mode()),
             protocol: self.mode().codec(),
-            user: user.as_deref().unwrap_or_default(),
-        };
-        self.proxied().ask(&asker, to, pending, cx)
+            user,
+        }
+    }
+
+    /// The same about the channels that a unidirectional connection begins with; see
+    /// [`Proxied::begin`].
+    pub(crate) fn ask_to_begin(
+        &mut self,
+        channels: Option<Vec<Wanted>>,
+        cx: &mut Cx<'_>,
+    ) -> Result<Option<Vec<Wanted>>, Disconnect> {
+        let user = self.user();
+        let asker = self.asker(&user);
+        self.proxied().begin(channels, &asker, cx)
     }
 
     /// Asks who the client is.
     pub(crate) fn ask_identity(&mut self, hello: &Hello<'_>, cx: &mut Cx<'_>) {
-        let asker = Asker {
-            transport: transport(self.mode()),
-            protocol: self.mode().codec(),
-            user: "",
-        };
+        let asker = self.asker("");
         if self.proxied().ask_identity(&asker, hello, cx).is_err() {
             self.disconnect(Disconnect::TooManyRequests, cx);
         }

@@ -10,7 +10,6 @@ use throng_types::{ChannelName, Disconnect};
 use throng_session::encode::ws_text;
 use throng_session::{Identity, Opening, Wanted, authenticate, own_channels};
 
-use crate::asking::is_backends;
 use crate::context::Cx;
 use crate::pending::Hello;
 use crate::refused::Brought;
@@ -22,7 +21,7 @@ use crate::socket::{Phase, Socket};
 pub(crate) fn connect(ws: &mut Socket, hello: &Hello<'_>, cx: &mut Cx<'_>) {
     let (command, connect) = (hello.command, hello.connect);
     ws.remember_said(connect, cx);
-    if is_backends(connect, cx) {
+    if cx.own.decides(Some(&connect.token)) {
         return ws.ask_identity(hello, cx);
     }
     let claims = match authenticate(Some(&connect.token), cx.shared, cx.now) {
@@ -98,7 +97,7 @@ pub(crate) fn uni_connect(ws: &mut Socket, data: &[u8], cx: &mut Cx<'_>) {
         return ws.disconnect(Disconnect::BadRequest, cx);
     };
     ws.remember_said(&connect, cx);
-    if is_backends(&connect, cx) {
+    if cx.own.decides(Some(&connect.token)) {
         let hello = Hello {
             command: 0,
             request: data,
@@ -119,7 +118,26 @@ fn uni_enter(ws: &mut Socket, connect: &Connect<'_>, claims: Option<&Claims>, cx
         Ok(channels) => channels,
         Err(fault) => return ws.disconnect(end_of(&fault), cx),
     };
-    ws.set_identity(identity, &channels);
+    ws.set_identity(identity, &[]);
+    let channels = match channels.iter().any(|wanted| wanted.ask.is_some()) {
+        true => ws.ask_to_begin(Some(channels), cx),
+        false => Ok(Some(channels)),
+    };
+    uni_begin(ws, channels, cx);
+}
+
+/// Begins with these channels; nothing while a backend is asked about one.
+pub(crate) fn uni_begin(
+    ws: &mut Socket,
+    channels: Result<Option<Vec<Wanted>>, Disconnect>,
+    cx: &mut Cx<'_>,
+) {
+    let channels = match channels {
+        Ok(Some(channels)) => channels,
+        Ok(None) => return,
+        Err(why) => return ws.disconnect(why, cx),
+    };
+    ws.note_ends(&channels);
     ws.ws.state.phase = Phase::Connected;
     ws.arm(cx);
     if channels.is_empty() {

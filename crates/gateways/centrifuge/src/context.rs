@@ -1,8 +1,7 @@
 //! What a session of this gateway is given with each event.
 
-use throng_session::Context;
+use throng_session::{Context, ProxyOptions};
 
-use crate::backend::ProxyOptions;
 use crate::order::Order;
 
 /// The surroundings of one event.

@@ -11,10 +11,9 @@
 //! Who knows a session's id may speak as its client: the id is told to that client alone.
 
 use throng_centrifuge::Codec;
-use throng_session::http::{Params, StreamHead, check_draining, write_stream_head};
-use throng_session::{Family, Flow, Incoming, Opened, Reject, Shard, Survey, Work};
+use throng_session::http::{Params, StreamHead, check_chunks, check_draining, write_stream_head};
+use throng_session::{Family, Flow, Incoming, Opened, ProxyOptions, Reject, Shard, Survey, Work};
 
-use crate::backend::ProxyOptions;
 use crate::commands;
 use crate::context::Cx;
 use crate::mode::Mode;
@@ -64,6 +63,7 @@ fn stream(
     cx: &mut Cx<'_>,
 ) -> Result<Socket, Reject> {
     check_draining(cx.shared)?;
+    check_chunks(incoming, mode.is_chunked())?;
     let content_type = match mode {
         Mode::Events => "text/event-stream",
         Mode::Messages => PROTOBUF,
@@ -73,7 +73,7 @@ fn stream(
         content_type,
         ..StreamHead::of(mode.is_chunked())
     };
-    write_stream_head(incoming, head, cx)?;
+    write_stream_head(incoming.request.header("origin"), head, cx);
     let mut socket = Socket::new(mode, cx);
     socket.remember(incoming, cx);
     commands::run_all(&mut socket, first, cx);
@@ -94,10 +94,7 @@ pub(crate) fn post(
             return Err(Reject::new(404, "there is no such node"));
         }
         let bytes = u32::try_from(emulation.data.len()).unwrap_or(u32::MAX);
-        if let Err(over) = cx.spend(Work::Carry { bytes }) {
-            let (status, why) = over.status();
-            return Err(Reject::new(status, why));
-        }
+        cx.spend(Work::Carry { bytes })?;
         cx.survey(Survey::Carry {
             node: (*emulation.node).into(),
             session: (*emulation.session).into(),

@@ -5,12 +5,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use throng_session::{
-    Claim, Class, Event, Family, Flow, Form, Gateway, Incoming, Opened, Patch, Reject, Sender,
-    Shard, Shared, Transport,
+    Answered, Ask, BackendMail, Backends, Claim, Class, Event, Family, Flow, Form, Gateway,
+    Incoming, Opened, Patch, ProxyOptions, Question, Reject, Sender, Shard, Shared, Transport,
+    WayToBackends,
 };
 use throng_types::{ChannelName, ConnId, Millis, Now, Publication, Saved};
 
-use crate::backend::{Answered, Backends, NewBackends, ProxyOptions, Question};
 use crate::context::Cx;
 use crate::order::{Mail, Order};
 use crate::session::Session;
@@ -19,8 +19,7 @@ use crate::{emulation, moving, open, own_forms};
 /// Centrifugo's clients on one shard.
 #[derive(Default)]
 pub struct Centrifuge {
-    own: Rc<ProxyOptions>,
-    backends: Option<Box<dyn Backends>>,
+    backends: WayToBackends,
     /// Channels without a newest publication of which a backend was told lately, and when. Bound:
     /// [`EMPTY_MAX`].
     empty: VecDeque<(Millis, ChannelName)>,
@@ -36,8 +35,7 @@ impl Centrifuge {
     #[must_use]
     pub fn with_backends(own: ProxyOptions, backends: Box<dyn Backends>) -> Self {
         Self {
-            own: Rc::new(own),
-            backends: Some(backends),
+            backends: WayToBackends::new(own, backends),
             empty: VecDeque::new(),
         }
     }
@@ -54,11 +52,12 @@ impl Centrifuge {
             return;
         }
         // No session has a question with this number.
-        let is_told = self
-            .backends
-            .as_ref()
-            .is_some_and(|all| all.ask(conn, 0, question));
-        if is_told {
+        let number = 0;
+        if self.backends.ask(Ask {
+            conn,
+            number,
+            question,
+        }) {
             self.empty.push_back((now.mono, channel));
         }
     }
@@ -82,7 +81,7 @@ impl Gateway for Centrifuge {
     const FORMS: &'static [Form] = own_forms::ALL;
 
     fn shared(&self) -> Rc<ProxyOptions> {
-        self.own.clone()
+        self.backends.own.clone()
     }
 
     fn claim(_: &ProxyOptions, incoming: &Incoming<'_, '_>, shared: &Shared) -> Option<Claim> {
@@ -156,13 +155,9 @@ impl Gateway for Centrifuge {
                 channel,
                 question,
             } => self.tell_empty(conn, channel, question, shard.now()),
-            Order::Ask {
-                conn,
-                number,
-                question,
-            } => {
-                let backends = self.backends.as_ref();
-                if !backends.is_some_and(|backends| backends.ask(conn, number, question)) {
+            Order::Ask(ask) => {
+                let (conn, number) = (ask.conn, ask.number);
+                if !self.backends.ask(ask) {
                     Self::answered(number, conn, None, shard);
                 }
             }
@@ -172,21 +167,20 @@ impl Gateway for Centrifuge {
     fn mail_bytes(mail: &Mail) -> usize {
         match mail {
             Mail::Upward(upward) => upward.data.len(),
-            Mail::Answered { .. } | Mail::Renewed(..) => 0,
+            Mail::Backends(_) => 0,
         }
     }
 
     fn mail(&mut self, _: Sender, mail: Mail, shard: &mut impl Shard<Self>) {
         match mail {
             Mail::Upward(upward) => emulation::deliver(&upward, shard),
-            Mail::Answered {
+            Mail::Backends(BackendMail::Answered {
                 conn,
                 number,
                 answer,
-            } => Self::answered(number, conn, answer, shard),
-            Mail::Renewed(own, backends) => {
-                self.own = Rc::new(own);
-                self.backends = backends.map(|NewBackends(backends)| backends as Box<dyn Backends>);
+            }) => Self::answered(number, conn, answer, shard),
+            Mail::Backends(BackendMail::Renewed(own, backends)) => {
+                self.backends.renew(own, backends);
             }
         }
     }

@@ -11,7 +11,6 @@ mod answered;
 mod asked;
 mod asking;
 mod awaited;
-mod backend;
 mod call;
 mod channels;
 mod commands;
@@ -45,9 +44,6 @@ mod upward;
 mod welcoming;
 mod wish;
 
-pub use backend::{
-    Answered, BackendOptions, Backends, NewBackends, ProxyOptions, Question, StatusMeaning,
-};
 pub use commands::price;
 pub use gateway::Centrifuge;
 pub use order::{Mail, Order};

@@ -2,10 +2,11 @@
 //! commands are answered before, or stay until they are; so does a client about whom a backend is
 //! asked.
 
-use throng_types::{Save, Saved, save_fields};
+use throng_session::Questions;
+use throng_types::{Save, Saved};
 
 use crate::asked::Asked;
-use crate::pending::{Passed, Proxied};
+use crate::pending::Proxied;
 use crate::session::Session;
 use crate::socket::Socket;
 use crate::uni_stream::UniStream;
@@ -15,12 +16,6 @@ const SOCKET: u8 = 0;
 const STREAM: u8 = 1;
 const SOCKET_WITH_MORE: u8 = 2;
 const STREAM_OF_BACKEND: u8 = 3;
-
-save_fields!(Passed {
-    name,
-    value,
-    is_emulated
-});
 
 /// Appends a session; false if it cannot move now.
 pub(crate) fn save(session: &Session, out: &mut Vec<u8>) -> bool {
@@ -85,21 +80,25 @@ impl Asked {
 impl Proxied {
     /// Appends it; false if a backend has not answered.
     pub(crate) fn save(&self, out: &mut Vec<u8>) -> bool {
-        self.headers.save(out);
-        (self.meta.clone(), self.is_backends).save(out);
+        let questions = &self.questions;
+        questions.headers.save(out);
+        (questions.meta.clone(), self.is_backends).save(out);
         self.refreshed.save(out);
-        self.next.save(out);
-        self.open.is_empty() && self.later.is_empty()
+        questions.next.save(out);
+        questions.is_quiet() && self.later.is_empty()
     }
 
     pub(crate) fn load(from: &mut Saved<'_>) -> Option<Self> {
+        let mut questions = Questions::default();
+        questions.headers = Save::load(from)?;
+        questions.meta = Save::load(from)?;
+        let (is_backends, refreshed) = (Save::load(from)?, Save::load(from)?);
+        questions.next = Save::load(from)?;
         Some(Self {
-            headers: Save::load(from)?,
-            meta: Save::load(from)?,
-            is_backends: Save::load(from)?,
-            refreshed: Save::load(from)?,
-            next: Save::load(from)?,
-            ..Self::default()
+            questions,
+            is_backends,
+            refreshed,
+            later: Vec::new(),
         })
     }
 }
@@ -107,24 +106,25 @@ impl Proxied {
 #[cfg(test)]
 mod tests {
     use throng_broker::BackendId;
+    use throng_session::{Open, Passed};
     use throng_types::ChannelName;
 
     use super::*;
-    use crate::pending::{Open, Pending};
+    use crate::pending::Pending;
 
     fn asked() -> Asked {
-        let proxied = Proxied {
-            headers: vec![Passed {
-                name: "x-said".into(),
-                value: "hello".into(),
-                is_emulated: true,
-            }],
-            meta: Some("{}".into()),
+        let said = Passed {
+            name: "x-said".into(),
+            value: "hello".into(),
+            is_emulated: true,
+        };
+        let mut proxied = Proxied {
             is_backends: true,
             refreshed: ChannelName::new("a").into_iter().collect(),
-            next: 7,
             ..Proxied::default()
         };
+        proxied.questions.headers.push(said);
+        (proxied.questions.meta, proxied.questions.next) = (Some("{}".into()), 7);
         Asked {
             proxied: Some(Box::new(proxied)),
             ..Asked::default()
@@ -151,7 +151,7 @@ mod tests {
         let waits: [fn(&mut Asked); 4] = [
             |it| {
                 let proxied = it.proxied.get_or_insert_default();
-                proxied.open.push(Open {
+                proxied.questions.open.push(Open {
                     number: 1,
                     to: BackendId::DEFAULT,
                     pending: Pending::Rpc { command: 2 },

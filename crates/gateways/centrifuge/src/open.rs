@@ -1,12 +1,11 @@
 //! The paths of Centrifugo's clients and server API, and what a request at each becomes.
 
 use throng_centrifuge::{Codec, Connect};
-use throng_session::http::{Params, StreamHead, check_draining, write_stream_head};
+use throng_session::http::{Params, StreamHead, check_chunks, check_draining, write_stream_head};
 use throng_session::{
     Claim, Identity, Incoming, Opened, Port, Reject, Shared, answer_handshake, authenticate,
 };
 
-use crate::asking::is_backends;
 use crate::context::Cx;
 use crate::emulation;
 use crate::mode::Mode;
@@ -119,7 +118,7 @@ fn uni_stream(
 ) -> Result<UniStream, Reject> {
     check_draining(cx.shared)?;
     let params = Params::read(incoming)?;
-    let is_chunked = framing == Framing::Lines;
+    check_chunks(incoming, framing == Framing::Lines)?;
     let request = match framing {
         Framing::Sse if incoming.request.method == "GET" => {
             params.connect.as_deref().unwrap_or_default().as_bytes()
@@ -132,24 +131,28 @@ fn uni_stream(
         "" => params.token.as_deref(),
         token => Some(token),
     };
-    if token.is_none() && is_backends(&connect, cx) {
-        write_stream_head(incoming, StreamHead::of(is_chunked), cx)?;
-        let hello = Hello {
-            command: 0,
-            request,
-            connect: &connect,
-        };
+    let hello = Hello {
+        command: 0,
+        request,
+        connect: &connect,
+    };
+    if cx.own.decides(token) {
+        write_head(framing, incoming, cx);
         return Ok(UniStream::ask(framing, incoming, &hello, cx));
     }
     let claims = authenticate(token, cx.shared, cx.now)
         .map_err(|error| Reject::new(error.status(), error.message()))?;
     let identity = claims.as_ref().map(Identity::from_claims);
     let channels = uni_channels(&connect, claims.as_ref(), identity.as_ref(), cx)?;
-    write_stream_head(incoming, StreamHead::of(is_chunked), cx)?;
-    Ok(UniStream::open(
-        framing,
-        identity.map(Box::new),
-        &channels,
-        cx,
-    ))
+    write_head(framing, incoming, cx);
+    let identity = identity.map(Box::new);
+    Ok(match channels.iter().any(|wanted| wanted.ask.is_some()) {
+        true => UniStream::ask_to_begin(framing, incoming, &hello, (identity, channels), cx),
+        false => UniStream::open(framing, identity, channels, cx),
+    })
+}
+
+fn write_head(framing: Framing, incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) {
+    let origin = incoming.request.header("origin");
+    write_stream_head(origin, StreamHead::of(framing == Framing::Lines), cx);
 }

@@ -1,8 +1,8 @@
 //! What sessions ask of the gateway, and what it is told by itself and by backends.
 
+use throng_session::{Ask, BackendMail, Question};
 use throng_types::{ChannelName, ConnId};
 
-use crate::backend::{Answered, NewBackends, ProxyOptions, Question};
 use crate::upward::Upward;
 
 /// What a session asks of its gateway.
@@ -11,14 +11,7 @@ pub enum Order {
     /// Carry commands to their session.
     Upward(Upward),
     /// Ask a backend.
-    Ask {
-        /// Who asks.
-        conn: ConnId,
-        /// A number of its choice.
-        number: u32,
-        /// The question, and where it goes.
-        question: Question,
-    },
+    Ask(Ask),
     /// Tell a backend that a channel has no newest publication, unless it was told so just now.
     CacheEmpty {
         /// Whose subscribe it was.
@@ -35,15 +28,12 @@ pub enum Order {
 pub enum Mail {
     /// Commands for a session of this shard.
     Upward(Upward),
-    /// A backend has answered, or failed to.
-    Answered {
-        /// Who asked.
-        conn: ConnId,
-        /// The number that it gave.
-        number: u32,
-        /// The answer.
-        answer: Answered,
-    },
-    /// Other backends are asked from now on; what was asked before is still answered.
-    Renewed(ProxyOptions, Option<NewBackends>),
+    /// Of backends.
+    Backends(BackendMail),
+}
+
+impl From<Ask> for Order {
+    fn from(ask: Ask) -> Self {
+        Self::Ask(ask)
+    }
 }

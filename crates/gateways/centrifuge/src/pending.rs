@@ -2,12 +2,10 @@
 //!
 //! Owns values alone; the modules `asking`, `answered` and `welcoming` do what there is to do.
 
-use throng_broker::{BackendId, Draft};
+use throng_broker::Draft;
 use throng_centrifuge::{Connect, Filter};
+use throng_session::Questions;
 use throng_types::{ChannelName, Position};
-
-/// Questions of one connection that may be open at once. Queue: `questions`.
-pub(crate) const QUESTIONS_MAX: usize = 16;
 
 /// What a client wants of a channel.
 pub(crate) struct Wants {
@@ -30,6 +28,8 @@ pub(crate) enum Pending {
     Refresh,
     /// Whether it may subscribe.
     Subscribe(Box<Wants>),
+    /// Whether a unidirectional connection may begin with a channel.
+    Begin(ChannelName),
     /// Whether it may publish.
     Publish { command: u32, draft: Box<Draft> },
     /// Whether a subscription goes on.
@@ -38,37 +38,14 @@ pub(crate) enum Pending {
     Rpc { command: u32 },
 }
 
-/// A question without an answer.
-pub(crate) struct Open {
-    pub(crate) number: u32,
-    pub(crate) to: BackendId,
-    pub(crate) pending: Pending,
-}
-
-/// A field of the client's request.
-pub(crate) struct Passed {
-    /// In lower case.
-    pub(crate) name: Box<str>,
-    pub(crate) value: Box<str>,
-    /// It stood in `headers` of the client's `connect`.
-    pub(crate) is_emulated: bool,
-}
-
 /// What a connection has besides, where there are backends.
 #[derive(Default)]
 pub(crate) struct Proxied {
-    /// Fields of its request that some backend wants to know. Bound: one of each kind for each
-    /// name in the options.
-    pub(crate) headers: Vec<Passed>,
-    /// JSON that backends gave and only they see.
-    pub(crate) meta: Option<Box<str>>,
+    pub(crate) questions: Questions<Pending>,
     /// A backend said who it is.
     pub(crate) is_backends: bool,
     /// Subscriptions that a backend allowed, and is asked about when they expire.
     pub(crate) refreshed: Vec<ChannelName>,
-    pub(crate) next: u32,
-    /// Bound: [`QUESTIONS_MAX`].
-    pub(crate) open: Vec<Open>,
     /// Commands behind `connect`. Queue: `behind connect`.
     pub(crate) later: Vec<u8>,
 }

@@ -1,6 +1,7 @@
 //! What a connection of a Centrifugo client is.
 
-use crate::backend::Answered;
+use throng_session::Answered;
+
 use crate::call::Call;
 use crate::context::Cx;
 use crate::socket::Socket;

@@ -122,6 +122,11 @@ impl Socket {
     /// Sets who the client is, and when subscriptions with tokens of their own end.
     pub(crate) fn set_identity(&mut self, identity: Option<Identity>, channels: &[Wanted]) {
         self.identity = identity.map(Box::new);
+        self.note_ends(channels);
+    }
+
+    /// Notes when these end.
+    pub(crate) fn note_ends(&mut self, channels: &[Wanted]) {
         note_ends(&mut self.identity, channels);
     }
 

@@ -68,7 +68,7 @@ struct Extra {
     welcome: Option<Welcome>,
 }
 
-/// What a listener has whom a backend let in, or is about to.
+/// What a listener has about whom a backend is asked, or whom it let in.
 #[derive(Default)]
 pub(crate) struct Welcome {
     pub(crate) proxied: Proxied,
@@ -80,29 +80,32 @@ impl UniStream {
     /// A stream whose head was written.
     pub(crate) fn open(
         framing: Framing,
-        mut identity: Option<Box<Identity>>,
-        channels: &[Wanted],
+        identity: Option<Box<Identity>>,
+        channels: Vec<Wanted>,
         cx: &mut Cx<'_>,
     ) -> Self {
-        note_ends(&mut identity, channels);
-        let resuming = channels.iter().any(|wanted| wanted.since.is_some());
         let mut this = Self {
-            stream: Stream::awaiting(identity, channels.len(), resuming, cx),
+            stream: Stream::awaiting(identity, cx),
             framing,
             extra: None,
         };
-        this.want(channels, cx);
+        this.want(&channels, cx);
         this
     }
 
-    /// A stream whose head was written, and whose client nobody knows yet.
-    pub(crate) fn unknown(framing: Framing, proxied: Proxied, cx: &mut Cx<'_>) -> Self {
+    /// A stream whose head was written, and about which a backend is asked.
+    pub(crate) fn waiting(
+        framing: Framing,
+        identity: Option<Box<Identity>>,
+        proxied: Proxied,
+        cx: &mut Cx<'_>,
+    ) -> Self {
         let welcome = Welcome {
             proxied,
             data: None,
         };
         Self {
-            stream: Stream::awaiting(None, 0, false, cx),
+            stream: Stream::awaiting(identity, cx),
             framing,
             extra: Some(Box::new(Extra {
                 data: Vec::new(),
@@ -113,6 +116,10 @@ impl UniStream {
 
     /// Asks for the channels that it begins with.
     pub(crate) fn want(&mut self, channels: &[Wanted], cx: &mut Cx<'_>) {
+        let resuming = channels.iter().any(|wanted| wanted.since.is_some());
+        self.stream.await_channels(channels.len(), resuming);
+        note_ends(&mut self.stream.identity, channels);
+        self.stream.arm(cx);
         for wanted in channels {
             let identity = self.stream.identity.as_deref();
             subscribe(wanted, identity, self.framing.form(), cx);
@@ -142,10 +149,11 @@ impl UniStream {
 
     /// Whether a backend says who it is.
     pub(crate) fn is_backends(&self) -> bool {
-        { self.extra.as_ref() }.is_some_and(|extra| extra.welcome.is_some())
+        let welcome = self.extra.as_ref().and_then(|it| it.welcome.as_ref());
+        welcome.is_some_and(|welcome| welcome.proxied.is_backends)
     }
 
-    /// What it has if a backend says who it is.
+    /// What it has where backends decide.
     pub(crate) fn welcome(&mut self) -> Option<&mut Welcome> {
         self.extra.as_mut()?.welcome.as_mut()
     }
@@ -156,10 +164,11 @@ impl UniStream {
         let data: Option<Box<ChannelData>> = Save::load(from)?;
         let stream = Stream::load(from)?;
         let welcome = match is_backends {
-            true => Some(Welcome {
-                data: Save::load(from)?,
-                proxied: Proxied::load(from)?,
-            }),
+            true => {
+                let (data, mut proxied) = (Save::load(from)?, Proxied::load(from)?);
+                proxied.is_backends = true;
+                Some(Welcome { data, proxied })
+            }
             false => None,
         };
         let has_extra = data.is_some() || welcome.is_some();
@@ -294,6 +303,7 @@ impl UniStream {
                     since: *since,
                     options: options.clone(),
                     until: None,
+                    ask: None,
                 };
                 let identity = self.stream.identity.as_deref();
                 subscribe(&wanted, identity, self.framing.form(), cx);

@@ -8,14 +8,12 @@ use throng_auth::Claims;
 use throng_broker::BackendId;
 use throng_centrifuge::proxy::{ProxyAnswer, ProxyCall, ProxyKind, ProxyRefusal};
 use throng_centrifuge::{Codec, Connect};
-use throng_session::{CloseReason, Identity, Incoming, Opening, note_ends};
-use throng_types::Disconnect;
+use throng_session::{Answered, Asker, CloseReason, Identity, Incoming, Open, Wanted, claims_of};
+use throng_types::{ChannelName, Disconnect};
 
-use crate::answered::{EXTENSION_S, claims_of, read};
-use crate::asking::Asker;
-use crate::backend::Answered;
+use crate::answered::EXTENSION_S;
 use crate::context::Cx;
-use crate::pending::{Hello, Open, Pending, Proxied};
+use crate::pending::{Hello, Pending, Proxied};
 use crate::results::{end_of, uni_channels};
 use crate::uni_stream::{Framing, UniStream};
 
@@ -38,14 +36,53 @@ impl UniStream {
         hello: &Hello<'_>,
         cx: &mut Cx<'_>,
     ) -> Self {
-        let mut proxied = Proxied::new(incoming, cx.own);
-        proxied.emulate(&hello.connect.headers, cx.own);
-        let asked = proxied.ask_identity(&asker(framing, ""), hello, cx);
-        let mut this = Self::unknown(framing, proxied, cx);
-        if asked.is_err() {
+        let mut this = Self::asking(framing, incoming, hello, None, cx);
+        let asker = asker(framing, "");
+        let asked = { this.welcome() }.map(|it| it.proxied.ask_identity(&asker, hello, cx));
+        if asked.is_none_or(|asked| asked.is_err()) {
             this.disconnect(Disconnect::ServerError, cx);
         }
         this
+    }
+
+    /// The same for a client that is known, about whose channels backends are asked.
+    pub(crate) fn ask_to_begin(
+        framing: Framing,
+        incoming: &Incoming<'_, '_>,
+        hello: &Hello<'_>,
+        (identity, channels): (Option<Box<Identity>>, Vec<Wanted>),
+        cx: &mut Cx<'_>,
+    ) -> Self {
+        let mut this = Self::asking(framing, incoming, hello, identity, cx);
+        this.begin_with(Some(channels), cx);
+        this
+    }
+
+    fn asking(
+        framing: Framing,
+        incoming: &Incoming<'_, '_>,
+        hello: &Hello<'_>,
+        identity: Option<Box<Identity>>,
+        cx: &mut Cx<'_>,
+    ) -> Self {
+        let mut proxied = Proxied::new(incoming, cx.own);
+        let said = &hello.connect.headers;
+        proxied.questions.emulate(said, cx.own);
+        Self::waiting(framing, identity, proxied, cx)
+    }
+
+    /// Asks about the channels that it begins with, and begins when nothing is left to ask.
+    fn begin_with(&mut self, channels: Option<Vec<Wanted>>, cx: &mut Cx<'_>) {
+        let user = self.identity().map(|identity| identity.user.clone());
+        let asker = asker(self.framing, user.as_deref().unwrap_or_default());
+        let Some(welcome) = self.welcome() else {
+            return;
+        };
+        match welcome.proxied.begin(channels, &asker, cx) {
+            Ok(Some(channels)) => self.want(&channels, cx),
+            Ok(None) => {}
+            Err(why) => self.disconnect(why, cx),
+        }
     }
 
     /// The connection's time is over: true if a backend is asked whether it goes on.
@@ -59,7 +96,8 @@ impl UniStream {
             return false;
         }
         let to = (BackendId::DEFAULT, ProxyCall::Refresh);
-        let asked = welcome.proxied.ask(&asker, to, Pending::Refresh, cx);
+        let questions = &mut welcome.proxied.questions;
+        let asked = questions.ask(&asker, to, Pending::Refresh, cx);
         if asked.is_ok() {
             // The answer sets the next end.
             self.stream.set_end(None, cx);
@@ -74,22 +112,40 @@ impl UniStream {
         }
         let open = self
             .welcome()
-            .and_then(|welcome| welcome.proxied.take(number));
+            .and_then(|welcome| welcome.proxied.questions.take(number));
         let Some(Open { to, pending, .. }) = open else {
             return;
         };
-        match (read(answer, to, cx), pending) {
+        if let Some(welcome) = self.welcome() {
+            welcome.proxied.questions.lend_allowance(cx);
+        }
+        match (cx.own.read(answer, to), pending) {
             (Some(Err(ProxyRefusal::Disconnect { code, reason })), _) => {
                 self.close(&CloseReason::Custom { code, reason }, cx);
             }
             (Some(Ok(answer)), Pending::Connect { request, .. }) => {
                 self.welcomed(&answer, &request, cx);
             }
-            (_, Pending::Connect { .. }) => self.disconnect(Disconnect::ServerError, cx),
+            (Some(Ok(answer)), Pending::Begin(channel)) => self.allowed(&answer, &channel, cx),
+            (Some(Err(_)), Pending::Begin(_)) => self.disconnect(Disconnect::PermissionDenied, cx),
+            (_, Pending::Connect { .. } | Pending::Begin(_)) => {
+                self.disconnect(Disconnect::ServerError, cx);
+            }
             (Some(Ok(answer)), _) => self.goes_on(&answer, cx),
             // It cannot be asked, or says no more than that.
             _ => self.stream.set_end(Some(cx.now.unix_s() + EXTENSION_S), cx),
         }
+        if let Some(welcome) = self.welcome() {
+            welcome.proxied.questions.take_allowance_back(cx);
+        }
+    }
+
+    fn allowed(&mut self, answer: &ProxyAnswer, channel: &ChannelName, cx: &mut Cx<'_>) {
+        let (Some(claims), Some(welcome)) = (claims_of(answer), self.welcome()) else {
+            return self.disconnect(Disconnect::ServerError, cx);
+        };
+        welcome.proxied.questions.allow(channel, claims);
+        self.begin_with(None, cx);
     }
 
     /// A backend has said who the client is. `request` is what the client said.
@@ -111,16 +167,12 @@ impl UniStream {
             Err(fault) => return self.disconnect(end_of(&fault), cx),
         };
         if let Some(welcome) = self.welcome() {
-            welcome.proxied.meta = claims.meta.take();
+            welcome.proxied.questions.meta = claims.meta.take();
+            welcome.proxied.is_backends = true;
             welcome.data = claims.options.data.take();
         }
-        let resuming = channels.iter().any(|wanted| wanted.since.is_some());
-        self.stream.opening = Some(Opening::new(channels.len(), 0, resuming));
-        let until = identity.expires_at_unix_s;
         self.stream.identity = Some(Box::new(identity));
-        note_ends(&mut self.stream.identity, &channels);
-        self.stream.set_end(until, cx);
-        self.want(&channels, cx);
+        self.begin_with(Some(channels), cx);
     }
 
     /// A backend says until when the connection goes on.
@@ -132,7 +184,7 @@ impl UniStream {
         if let Some(welcome) = self.welcome()
             && claims.meta.is_some()
         {
-            welcome.proxied.meta.clone_from(&claims.meta);
+            welcome.proxied.questions.meta.clone_from(&claims.meta);
         }
         self.stream.set_end(claims.ends_at_unix_s(), cx);
     }

@@ -50,6 +50,7 @@ pub(crate) fn grant(ws: &mut Socket, wish: &Wish, cx: &mut Cx<'_>) {
                 since: *since,
                 options: options.clone(),
                 until: None,
+                ask: None,
             };
             ws.want(wanted, cx);
         }

@@ -1,6 +1,6 @@
 //! What a session of this gateway is given with each event.
 
-use throng_session::Context;
+use throng_session::{Ask, Context, ProxyOptions};
 
 /// The surroundings of one event.
-pub(crate) type Cx<'a> = Context<'a>;
+pub(crate) type Cx<'a> = Context<'a, ProxyOptions, Ask>;

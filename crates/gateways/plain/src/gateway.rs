@@ -1,12 +1,13 @@
 //! Plain clients as a gateway.
 
-use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
+
 use throng_session::{
-    Claim, Class, Event, Family, Flow, Form, Gateway, Incoming, Opened, Reject, Shared, Transport,
+    Answered, Ask, BackendMail, Backends, Claim, Class, Event, Family, Flow, Form, Gateway,
+    Incoming, Opened, Own, ProxyOptions, Reject, Sender, Shard, Shared, Transport, WayToBackends,
 };
-use throng_types::{Publication, Saved};
+use throng_types::{ConnId, Publication, Saved};
 
 use crate::context::Cx;
 use crate::session::Session;
@@ -14,23 +15,51 @@ use crate::{forms, moving, open};
 
 /// The clients of `/ws`, `/sse`, `/stream` and `/pub` on one shard.
 #[derive(Default)]
-pub struct Plain;
+pub struct Plain {
+    backends: WayToBackends,
+}
+
+impl Plain {
+    /// With backends that are asked about clients.
+    #[must_use]
+    pub fn with_backends(own: ProxyOptions, backends: Box<dyn Backends>) -> Self {
+        Self {
+            backends: WayToBackends::new(own, backends),
+        }
+    }
+
+    /// A backend has answered the question with this number, or failed to.
+    pub fn answered(
+        session: &mut Session,
+        number: u32,
+        answer: Answered,
+        cx: &mut Own<'_, Self>,
+    ) -> Flow {
+        open::answered(session, number, answer, cx)
+    }
+
+    fn tell(number: u32, conn: ConnId, answer: Answered, shard: &mut impl Shard<Self>) {
+        shard.with(conn, |session, cx| {
+            Self::answered(session, number, answer, cx)
+        });
+    }
+}
 
 impl Family for Plain {
     type Session = Session;
-    type Shared = ();
-    type Order = Infallible;
-    type Mail = Infallible;
+    type Shared = ProxyOptions;
+    type Order = Ask;
+    type Mail = BackendMail;
 }
 
 impl Gateway for Plain {
     const FORMS: &'static [Form] = forms::ALL;
 
-    fn shared(&self) -> Rc<()> {
-        Rc::new(())
+    fn shared(&self) -> Rc<ProxyOptions> {
+        self.backends.own.clone()
     }
 
-    fn claim((): &(), incoming: &Incoming<'_, '_>, _: &Shared) -> Option<Claim> {
+    fn claim(_: &ProxyOptions, incoming: &Incoming<'_, '_>, _: &Shared) -> Option<Claim> {
         open::claim(incoming)
     }
 
@@ -46,6 +75,7 @@ impl Gateway for Plain {
         match session {
             Session::Socket(socket) => socket.event(event, cx),
             Session::Stream(stream) => stream.event(event, cx),
+            Session::Asking(asking) => return asking.event(event, cx),
             Session::Publisher(publisher) => publisher.event(event, cx),
             Session::Reloading(call) => return call.event(event, cx),
         }
@@ -56,6 +86,7 @@ impl Gateway for Plain {
         let (transport, identity) = match session {
             Session::Socket(socket) => (Transport::WebSocket, socket.identity()),
             Session::Stream(stream) => (stream.transport(), stream.identity()),
+            Session::Asking(asking) => (Transport::Http, asking.identity()),
             Session::Publisher(_) => (Transport::WebSocket, None),
             Session::Reloading(_) => (Transport::Http, None),
         };
@@ -66,7 +97,7 @@ impl Gateway for Plain {
         }
     }
 
-    fn encode((): &(), form: u8, publication: &Publication, out: &mut Vec<u8>) {
+    fn encode(_: &ProxyOptions, form: u8, publication: &Publication, out: &mut Vec<u8>) {
         forms::encode(form, publication, out);
     }
 
@@ -81,6 +112,24 @@ impl Gateway for Plain {
     fn encode_personal(session: &mut Session, publication: &Arc<Publication>, out: &mut Vec<u8>) {
         if let Session::Stream(stream) = session {
             stream.encode_personal(publication, out);
+        }
+    }
+
+    fn order(&mut self, ask: Ask, shard: &mut impl Shard<Self>) {
+        let (conn, number) = (ask.conn, ask.number);
+        if !self.backends.ask(ask) {
+            Self::tell(number, conn, None, shard);
+        }
+    }
+
+    fn mail(&mut self, _: Sender, mail: BackendMail, shard: &mut impl Shard<Self>) {
+        match mail {
+            BackendMail::Answered {
+                conn,
+                number,
+                answer,
+            } => Self::tell(number, conn, answer, shard),
+            BackendMail::Renewed(own, backends) => self.backends.renew(own, backends),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! Owns: these paths, the wire forms of their deliveries, the cursor that an `EventSource` brings
 //! back. Never: other gateways, sockets, clocks.
 
+mod asking;
 mod context;
 mod cursor;
 mod forms;
@@ -19,6 +20,7 @@ mod publisher;
 mod session;
 mod socket;
 mod stream;
+mod way;
 
 pub use cursor::{Cursor, CursorEntry};
 pub use gateway::Plain;

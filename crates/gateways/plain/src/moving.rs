@@ -22,8 +22,8 @@ pub(crate) fn save(session: &Session, out: &mut Vec<u8>) -> bool {
             out.push(2);
             publisher.save(out)
         }
-        // The process that it asked answers it, and drains it.
-        Session::Reloading(_) => false,
+        // The process that it asked answers it, and drains it; so does one that backends answer.
+        Session::Reloading(_) | Session::Asking(_) => false,
     }
 }
 

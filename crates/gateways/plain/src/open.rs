@@ -1,10 +1,15 @@
 //! The paths of plain clients, and what a request at each becomes.
 
-use throng_session::http::{Entry, Params, StreamHead, check_draining, write_stream_head};
-use throng_session::{Claim, Incoming, Opened, Port, Reject, answer_handshake};
+use throng_session::http::{
+    Entry, Params, StreamHead, check_chunks, check_draining, write_stream_head,
+};
+use throng_session::{
+    Answered, Claim, Event, Flow, Incoming, Opened, Port, Reject, answer_handshake,
+};
 use throng_types::{ChannelName, Epoch, Position};
 use throng_ws::handshake;
 
+use crate::asking::Asking;
 use crate::context::Cx;
 use crate::cursor::Cursor;
 use crate::framing::Framing;
@@ -14,6 +19,7 @@ use crate::publisher::Publisher;
 use crate::session::Session;
 use crate::socket::Socket;
 use crate::stream::Lines;
+use crate::way::Way;
 
 const WS: u8 = 0;
 const SSE: u8 = 1;
@@ -56,21 +62,19 @@ pub(crate) fn open(
         PUBLISH => return publish(incoming, cx).map(Opened::Later),
         PUBLISHER => Session::Publisher(Box::new(publisher(incoming, cx)?)),
         RELOAD => Session::Reloading(Box::new(Reloading::open(incoming, cx))),
-        WS => Session::Socket(websocket(incoming, cx)?),
-        SSE => Session::Stream(stream(incoming, Framing::Sse, cx)?),
-        _ => Session::Stream(stream(incoming, Framing::Lines, cx)?),
+        WS => websocket(incoming, cx)?,
+        SSE => stream(incoming, Framing::Sse, cx)?,
+        _ => stream(incoming, Framing::Lines, cx)?,
     };
     Ok(Opened::Session(session))
 }
 
-fn websocket(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Socket, Reject> {
+fn websocket(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Session, Reject> {
     let accept = incoming.accept_websocket()?;
     check_draining(cx.shared)?;
     let params = Params::read(incoming)?;
     params.refuse_protobuf(&accept)?;
-    let entry = Entry::new(&params, incoming.port, cx)?;
-    let deflate = answer_handshake(&accept, None, cx);
-    Ok(Socket::open(entry, deflate, cx))
+    subscriber(incoming, params, Way::socket(&accept), cx)
 }
 
 fn publisher(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Publisher, Reject> {
@@ -81,14 +85,92 @@ fn publisher(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Publisher, 
     Ok(Publisher::open(cx))
 }
 
-fn stream(incoming: &Incoming<'_, '_>, framing: Framing, cx: &mut Cx<'_>) -> Result<Lines, Reject> {
+fn stream(
+    incoming: &Incoming<'_, '_>,
+    framing: Framing,
+    cx: &mut Cx<'_>,
+) -> Result<Session, Reject> {
     check_draining(cx.shared)?;
+    check_chunks(incoming, framing.is_lines())?;
     let params = Params::read(incoming)?;
-    let Entry { identity, channels } = Entry::new(&params, incoming.port, cx)?;
+    subscriber(incoming, params, Way::stream(framing, incoming), cx)
+}
+
+/// Lets a client in, or asks backends about it first.
+fn subscriber(
+    incoming: &Incoming<'_, '_>,
+    params: Params<'_>,
+    way: Way,
+    cx: &mut Cx<'_>,
+) -> Result<Session, Reject> {
+    let is_backends = incoming.port == Port::Client && cx.own.decides(params.token.as_deref());
+    let entry = match is_backends {
+        true => None,
+        false => Some(Entry::new(&params, incoming.port, cx)?),
+    };
+    match entry {
+        Some(entry) if entry.channels.iter().all(|wanted| wanted.ask.is_none()) => {
+            let origin = incoming.request.header("origin");
+            Ok(enter(
+                &way,
+                origin,
+                params.last_event_id.as_deref(),
+                entry,
+                cx,
+            ))
+        }
+        entry => {
+            let asking = Asking::open(incoming, params, way, entry, cx)?;
+            Ok(Session::Asking(Box::new(asking)))
+        }
+    }
+}
+
+/// A backend has answered a question about a client, or failed to.
+pub(crate) fn answered(
+    session: &mut Session,
+    number: u32,
+    answer: Answered,
+    cx: &mut Cx<'_>,
+) -> Flow {
+    let Session::Asking(asking) = session else {
+        return Flow::Stay;
+    };
+    let entry = match asking.answered(number, answer, cx) {
+        Ok(Some(entry)) => entry,
+        Ok(None) => return Flow::Stay,
+        Err(why) => return asking.refuse(why, cx),
+    };
+    let (way, origin, last_event_id, mut rest) = asking.let_in();
+    let mut next = enter(way, origin, last_event_id, entry, cx);
+    if let (Session::Socket(socket), false) = (&mut next, rest.is_empty()) {
+        socket.event(Event::Bytes(&mut rest), cx);
+    }
+    *session = next;
+    Flow::Stay
+}
+
+/// A client that is let in: the head of its answer, and what it begins with.
+fn enter(
+    way: &Way,
+    origin: Option<&str>,
+    last_event_id: Option<&str>,
+    entry: Entry,
+    cx: &mut Cx<'_>,
+) -> Session {
+    let (framing, takes_gzip) = match way {
+        Way::Socket(accept) => {
+            let deflate = answer_handshake(accept, None, cx);
+            return Session::Socket(Socket::open(entry, deflate, cx));
+        }
+        Way::Stream {
+            framing,
+            takes_gzip,
+        } => (*framing, *takes_gzip),
+    };
+    let Entry { identity, channels } = entry;
     let channels_max = cx.shared.limits.channels_max;
-    let cursor = params
-        .last_event_id
-        .as_deref()
+    let cursor = last_event_id
         .filter(|id| !id.is_empty())
         // An id that is none of ours is a place that cannot be found, and the client must hear so.
         .map(|id| Cursor::parse(id, channels_max).unwrap_or_default());
@@ -103,7 +185,7 @@ fn stream(incoming: &Incoming<'_, '_>, framing: Framing, cx: &mut Cx<'_>) -> Res
     let channels = channels.into_iter();
     let channels = channels.map(|wanted| (wanted.channel.clone(), since(&wanted.channel)));
     let channels: Vec<_> = channels.collect();
-    let framing = match compresses(incoming, &channels, cx) {
+    let framing = match takes_gzip && compresses(&channels, cx) {
         true => framing.with_gzip(),
         false => framing,
     };
@@ -111,16 +193,15 @@ fn stream(incoming: &Incoming<'_, '_>, framing: Framing, cx: &mut Cx<'_>) -> Res
         is_gzip: framing.is_gzip(),
         ..StreamHead::of(framing.is_lines())
     };
-    write_stream_head(incoming, head, cx)?;
-    Ok(Lines::open(framing, identity, channels, cx))
+    write_stream_head(origin, head, cx);
+    Session::Stream(Lines::open(framing, identity, channels, cx))
 }
 
-/// Whether both sides want the stream compressed, and its deliveries are shared.
-fn compresses<T>(incoming: &Incoming<'_, '_>, channels: &[(ChannelName, T)], cx: &Cx<'_>) -> bool {
+/// Whether the stream is to be compressed, and its deliveries are shared.
+fn compresses<T>(channels: &[(ChannelName, T)], cx: &Cx<'_>) -> bool {
     let [(channel, _)] = channels else {
         return false;
     };
     let options = cx.shared.namespaces.find(channel);
     options.is_some_and(|options| options.compression)
-        && incoming.request.headers().accepts_coding("gzip")
 }

@@ -1,5 +1,6 @@
 //! What a connection of a plain client is.
 
+use crate::asking::Asking;
 use crate::operate::Reloading;
 use crate::publisher::Publisher;
 use crate::socket::Socket;
@@ -11,6 +12,8 @@ pub enum Session {
     Socket(Socket),
     /// `/sse` and `/stream`.
     Stream(Lines),
+    /// One of these, while backends are asked about it. Boxed, because it is so for a moment.
+    Asking(Box<Asking>),
     /// A publisher's WebSocket. Boxed, because there are few.
     Publisher(Box<Publisher>),
     /// `/api/reload`. Boxed, because there are few.

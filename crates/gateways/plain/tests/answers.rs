@@ -14,7 +14,7 @@ use throng_types::{ConnId, Epoch, Position, ShardId};
 fn publisher(shared: Shared) -> Solo<Plain> {
     let id = ConnId::new(ShardId(0), 1, 1);
     let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    Solo::new(id, Port::Api, peer, Rc::new(shared), Rc::new(()))
+    Solo::new(id, Port::Api, peer, Rc::new(shared), Rc::default())
 }
 
 /// Publishes by a query; the channels that are ordered.

@@ -7,9 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use throng_auth::{Algorithm, KeyConfig, NewToken, SigningKey, Verifier, sign};
-use throng_broker::{
-    BackendId, ChannelOptions, Namespaces, ProxySwitches, Recovery, Refusal, Subscribed,
-};
+use throng_broker::{ChannelOptions, Namespaces, Recovery, Refusal, Subscribed};
 use throng_gateway_plain::Plain;
 use throng_hub::{Answer, Command, FormKind};
 use throng_metrics::Counter;
@@ -37,7 +35,7 @@ const PATHS: [(&str, &str, Transport); 3] = [
 fn opens(shared: Shared, port: Port, target: &str, fields: &str) -> Solo<Plain> {
     let id = ConnId::new(ShardId(0), 1, 1);
     let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let mut solo = Solo::new(id, port, peer, Rc::new(shared), Rc::new(()));
+    let mut solo = Solo::new(id, port, peer, Rc::new(shared), Rc::default());
     solo.now = Now {
         mono: Millis(1000),
         unix_ms: NOW_S * 1000,
@@ -154,28 +152,6 @@ fn who_brings_no_token_is_nobody() {
     let class = Plain::class(publisher.session().expect("a session"));
     assert!(!class.is_client && class.identity.is_none());
     assert_eq!(class.transport, Transport::WebSocket);
-}
-
-/// No backend is asked on behalf of plain clients, so what one decides is closed to them, whatever
-/// the options say.
-#[test]
-fn a_channel_whose_backend_decides_is_closed() {
-    for (path, fields, _) in PATHS {
-        let options = ChannelOptions {
-            anonymous_subscribe: true,
-            proxies: ProxySwitches {
-                subscribe: Some(BackendId::DEFAULT),
-                ..ProxySwitches::default()
-            },
-            ..ChannelOptions::default()
-        };
-        let shared = Shared {
-            namespaces: Arc::new(Namespaces::new(options, Vec::new())),
-            ..solo::shared()
-        };
-        let refused = &mut opens(shared, Port::Client, &format!("{path}?channel=a"), fields);
-        assert!(told(refused).starts_with("HTTP/1.1 403 "), "{path}");
-    }
 }
 
 /// The API port is watched without a token, and on the server itself alone.
@@ -442,7 +418,7 @@ fn deliveries_are_compressed_where_both_want_it() {
         ..Arc::unwrap_or_clone(publication("a", 1))
     };
     let mut out = Vec::new();
-    Plain::encode(&(), 5, &publication, &mut out);
+    Plain::encode(&Default::default(), 5, &publication, &mut out);
     assert!(out.len() < text.len() / 10, "{} bytes", out.len());
     let limits = Limits {
         deflates: true,
@@ -525,9 +501,14 @@ fn a_compressed_stream_says_the_same() {
                 },
                 ..Arc::unwrap_or_clone(publication("a", 4))
             };
-            Plain::encode(&(), form, &long, &mut solo.out);
+            Plain::encode(&Default::default(), form, &long, &mut solo.out);
             solo.event(Event::Drained { dropped: 3 });
-            Plain::encode(&(), form, &publication("a", 5), &mut solo.out);
+            Plain::encode(
+                &Default::default(),
+                form,
+                &publication("a", 5),
+                &mut solo.out,
+            );
             solo.event(Event::Close(&CloseReason::Because(Disconnect::Shutdown)));
             let mut wire = std::mem::take(&mut solo.out);
             if path == "/stream" {

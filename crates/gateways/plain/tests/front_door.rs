@@ -15,7 +15,7 @@ const KEEPALIVE_MS: u64 = 60_000;
 fn connect(shared: Shared) -> Solo<Plain> {
     let id = ConnId::new(ShardId(0), 1, 1);
     let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    Solo::new(id, Port::Api, peer, Rc::new(shared), Rc::new(()))
+    Solo::new(id, Port::Api, peer, Rc::new(shared), Rc::default())
 }
 
 /// Feeds bytes so much later.

@@ -20,7 +20,7 @@ const HANDSHAKE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSoc
 fn opens(port: Port, target: &str, fields: &str) -> Solo<Plain> {
     let id = ConnId::new(ShardId(0), 1, 1);
     let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let mut solo = Solo::new(id, port, peer, Rc::new(solo::shared()), Rc::new(()));
+    let mut solo = Solo::new(id, port, peer, Rc::new(solo::shared()), Rc::default());
     solo.feed(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n").as_bytes());
     solo.out.clear();
     solo

@@ -71,7 +71,7 @@ fn what_comes_while_a_stream_opens_is_all_there_after_the_first_words() {
         let id = ConnId::new(ShardId(0), 1, 1);
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let shared = Rc::new(solo::shared());
-        let mut stream: Solo<Plain> = Solo::new(id, Port::Client, peer, shared, Rc::new(()));
+        let mut stream: Solo<Plain> = Solo::new(id, Port::Client, peer, shared, Rc::default());
         stream.feed(
             format!(
                 "GET /{path}?channel=a&channel=b&channel=c HTTP/1.1\r\nHost: localhost\r\n\r\n"

@@ -13,7 +13,7 @@ use throng_types::{ConnId, End, Epoch, Position, ShardId};
 fn publisher() -> Solo<Plain> {
     let id = ConnId::new(ShardId(0), 1, 1);
     let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    Solo::new(id, Port::Api, peer, Rc::new(solo::shared()), Rc::new(()))
+    Solo::new(id, Port::Api, peer, Rc::new(solo::shared()), Rc::default())
 }
 
 fn post(target: &str, more: &str) -> String {
@@ -276,7 +276,7 @@ fn a_request_like_the_one_before_is_judged_by_what_differs() {
     };
     let id = ConnId::new(ShardId(0), 1, 1);
     let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let mut publisher = Solo::<Plain>::new(id, Port::Api, peer, Rc::new(shared), Rc::new(()));
+    let mut publisher = Solo::<Plain>::new(id, Port::Api, peer, Rc::new(shared), Rc::default());
     let key = "X-API-Key: sesame\r\n";
     let long = post("/pub?channel=b", key).replace("Length: 1", "Length: 3") + "23";
     // (what comes, the channels that are published to, the answer)

@@ -18,7 +18,7 @@ fn publisher() -> Solo<Plain> {
 fn publisher_with(shared: Shared) -> Solo<Plain> {
     let id = ConnId::new(ShardId(0), 1, 1);
     let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let mut publisher = Solo::new(id, Port::Api, peer, Rc::new(shared), Rc::new(()));
+    let mut publisher = Solo::new(id, Port::Api, peer, Rc::new(shared), Rc::default());
     let mut request = Vec::new();
     let protocol = ("Sec-WebSocket-Protocol", "throng-publish");
     handshake::encode_request("t", "/pub", [7; 16], &[protocol], &mut request);
@@ -195,7 +195,7 @@ fn it_is_on_the_api_port_alone_and_by_upgrade() {
     for (port, status) in [(Port::Api, "405"), (Port::Client, "404")] {
         let id = ConnId::new(ShardId(0), 1, 1);
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let mut asks = Solo::<Plain>::new(id, port, peer, Rc::new(solo::shared()), Rc::new(()));
+        let mut asks = Solo::<Plain>::new(id, port, peer, Rc::new(solo::shared()), Rc::default());
         asks.feed(b"GET /pub HTTP/1.1\r\nHost: t\r\n\r\n");
         let told = String::from_utf8_lossy(&asks.out);
         assert!(told.starts_with(&format!("HTTP/1.1 {status} ")), "{told}");

@@ -14,7 +14,7 @@ const HEALTH: &str = "GET /healthz HTTP/1.1\r\nHost: t\r\n\r\n";
 fn call(port: Port, request: &str) -> Solo<Plain> {
     let id = ConnId::new(ShardId(0), 1, 1);
     let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let mut call = Solo::new(id, port, peer, Rc::new(solo::shared()), Rc::new(()));
+    let mut call = Solo::new(id, port, peer, Rc::new(solo::shared()), Rc::default());
     call.feed(request.as_bytes());
     call
 }

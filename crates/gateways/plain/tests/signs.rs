@@ -19,7 +19,7 @@ fn socket(port: Port, target: &str) -> Solo<Plain> {
     let mut shared = solo::shared();
     shared.limits.ping_interval_ms = INTERVAL_MS;
     shared.limits.pong_timeout_ms = PONG_MS;
-    let mut socket = Solo::new(id, port, peer, Rc::new(shared), Rc::new(()));
+    let mut socket = Solo::new(id, port, peer, Rc::new(shared), Rc::default());
     let mut request = Vec::new();
     handshake::encode_request("localhost", target, [7; 16], &[], &mut request);
     socket.feed(&request);

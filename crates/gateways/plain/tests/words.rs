@@ -53,7 +53,13 @@ impl Client {
     fn new(target: &str, fields: &str) -> Self {
         let id = ConnId::new(ShardId(0), 1, 1);
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let mut solo = Solo::new(id, Port::Client, peer, Rc::new(solo::shared()), Rc::new(()));
+        let mut solo = Solo::new(
+            id,
+            Port::Client,
+            peer,
+            Rc::new(solo::shared()),
+            Rc::default(),
+        );
         solo.feed(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n").as_bytes());
         solo.out.clear();
         let heard = String::new();
@@ -237,7 +243,7 @@ fn deliveries_have_a_form_for_each_transport() {
     ] {
         let mut out = Vec::new();
         let publication = publication(kind, bytes, Some(position(4)));
-        Plain::encode(&(), form, &publication, &mut out);
+        Plain::encode(&Default::default(), form, &publication, &mut out);
         // Each byte as the character of its number.
         let told: String = out.into_iter().map(char::from).collect();
         assert_eq!(told, expected, "form {form}");
@@ -252,7 +258,7 @@ fn what_has_no_place_has_no_id() {
         (2, "1C\r\n{\"channel\":\"news\",\"data\":1}\n\r\n"),
     ] {
         let mut out = Vec::new();
-        Plain::encode(&(), form, &publication, &mut out);
+        Plain::encode(&Default::default(), form, &publication, &mut out);
         assert_eq!(String::from_utf8_lossy(&out), expected);
     }
 }

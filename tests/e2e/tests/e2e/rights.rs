@@ -1,11 +1,12 @@
-//! Every right on every transport: a token, a subscription token and a name of a channel open the
-//! same wherever a client comes in.
+//! Every right on every transport: a token, a subscription token, a name of a channel and a backend
+//! open the same wherever a client comes in.
 
 use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 use throng_testkit::{Server, Setup, Wire, sign, unix_s};
 
+use crate::asked::backend;
 use crate::support::SECRET;
 
 /// How a client comes in.
@@ -138,7 +139,7 @@ pub(crate) fn enter(way: Way, to: SocketAddr, brings: Brings<'_>) -> Result<Wire
             }
         }
         Way::UniSse | Way::UniLines => {
-            let told = wire.through("\n");
+            let told = wire.through("}\n");
             if refused(&told) {
                 return Err(told);
             }
@@ -279,6 +280,165 @@ fn a_subscription_ends_with_its_token_on_every_transport() {
         };
         wire.through(end);
         assert!(unix_s() >= exp, "{way:?}");
+    }
+    server.stop();
+}
+
+/// A backend that knows some clients by a field of their requests, and some channels.
+fn decides(path: &str, asked: &Value) -> (u16, Value) {
+    let result = |result: Value| (200, json!({ "result": result }));
+    let error = |code: u32| (200, json!({ "error": { "code": code, "message": "no" } }));
+    let disconnect = |code: u32| {
+        (
+            200,
+            json!({ "disconnect": { "code": code, "reason": "out" } }),
+        )
+    };
+    let said = asked["x-said"].as_str().unwrap_or_default();
+    let channel = asked["channel"].as_str().unwrap_or_default();
+    match (path, said, channel) {
+        ("/connect", "ann", _) => result(json!({ "user": "ann", "channels": ["closed:own"] })),
+        ("/connect", "short", _) => {
+            result(json!({ "user": "ann", "expire_at": unix_s() + 2, "channels": ["closed:own"] }))
+        }
+        ("/connect", "out", _) => disconnect(4501),
+        ("/connect", "nobody", _) => (200, json!({})),
+        ("/connect", "stranger", _) => error(1000),
+        ("/subscribe", _, "asked:yes") if asked["user"] == "ann" => result(json!({})),
+        ("/subscribe", _, "asked:short") => result(json!({ "expire_at": unix_s() + 2 })),
+        ("/subscribe", _, "asked:out") => disconnect(4502),
+        ("/subscribe", _, "asked:no") => error(403),
+        _ => (500, json!({})),
+    }
+}
+
+fn server_with(to: SocketAddr) -> Server {
+    let config = format!(
+        "[auth]\nhmac_secret = \"{SECRET}\"\n\
+         [proxy]\nconnect = \"http://{to}/connect\"\nsubscribe = \"http://{to}/subscribe\"\n\
+         http_headers = [\"X-Said\"]\n\
+         [[namespace]]\nname = \"open\"\nsubscribe = true\n\
+         [[namespace]]\nname = \"closed\"\n\
+         [[namespace]]\nname = \"asked\"\nsubscribe = true\nuser_channels = true\n\
+         subscribe_proxy_enabled = true\n"
+    );
+    Setup::new(&config).shards(2).api_key("key").start()
+}
+
+/// The channels that a client hears, or the status that refuses it on plain transports.
+type Heard<'a> = Result<&'a [&'a str], &'a str>;
+
+#[test]
+fn backends_decide_the_same_on_every_transport() {
+    let (to, asked) = backend(decides);
+    let server = server_with(to);
+    let ann = sign(&json!({ "sub": "ann" }), SECRET);
+    let bob = sign(&json!({ "sub": "bob" }), SECRET);
+    let cases: [(&str, &str, &str, Heard<'_>); 18] = [
+        // Who it is: nobody is asked about a token.
+        ("ann", "", "", Ok(&["closed:own"])),
+        ("ann", "", "open:1", Ok(&["closed:own", "open:1"])),
+        ("ann", "", "closed:1", Err("403")),
+        ("stranger", "", "open:1", Err("403")),
+        ("out", "", "open:1", Err("403")),
+        ("nobody", "", "open:1", Err("401")),
+        ("broken", "", "open:1", Err("503")),
+        ("stranger", &ann, "open:1", Ok(&["open:1"])),
+        // Where it may subscribe: whatever the options say.
+        ("ann", "", "asked:yes", Ok(&["closed:own", "asked:yes"])),
+        ("ann", "", "asked:no", Err("403")),
+        ("", &ann, "asked:yes", Ok(&["asked:yes"])),
+        ("", &bob, "asked:yes", Err("503")),
+        ("", &ann, "asked:no", Err("403")),
+        ("", &ann, "asked:out", Err("403")),
+        ("", &ann, "asked:broken", Err("503")),
+        // Names decide before it is asked.
+        ("", &ann, "asked:#ann", Ok(&["asked:#ann"])),
+        ("", &ann, "asked:#bob", Err("403")),
+        ("", &ann, "$asked:yes", Err("403")),
+    ];
+    for (line, (said, token, channel, expected)) in cases.into_iter().enumerate() {
+        for way in WAYS {
+            let fields = match said {
+                "" => String::new(),
+                said => format!("X-Said: {said}\r\nX-Other: no\r\n"),
+            };
+            let brings = Brings {
+                token,
+                channel,
+                sub_token: "",
+                fields: &fields,
+            };
+            let case = format!("case {line} by {way:?}");
+            match (enter(way, server.clients(), brings), expected) {
+                (Ok(mut wire), Ok(channels)) => hears(&server, &mut wire, channels),
+                (Err(why), Err(status)) => {
+                    let is_plain = matches!(way, Way::Plain(_));
+                    assert!(!is_plain || why == status, "{case}: {why}");
+                }
+                (Ok(_), Err(_)) => panic!("{case}: it was let in"),
+                (Err(why), Ok(_)) => panic!("{case}: it was refused: {why}"),
+            }
+        }
+    }
+    // One question about each, and the same for each transport but its name.
+    let asked = std::mem::take(&mut *asked.lock().expect("no test panicked"));
+    let names = [
+        "plain_websocket",
+        "plain_sse",
+        "plain_stream",
+        "uni_sse",
+        "uni_http_stream",
+        "uni_websocket",
+        "websocket",
+    ];
+    let by = |name: &str| -> Vec<Value> {
+        let own = asked.iter().filter(|(_, it)| it["transport"] == name);
+        let told =
+            |(path, it): &(String, Value)| json!([path, it["x-said"], it["user"], it["channel"]]);
+        own.map(told).collect()
+    };
+    let expected = by("websocket");
+    let subscribes = expected.iter().filter(|it| it[0] == "/subscribe");
+    assert_eq!(
+        (expected.len(), subscribes.count()),
+        (16, 7),
+        "{expected:?}"
+    );
+    for name in names {
+        assert_eq!(by(name), expected, "{name}");
+    }
+    server.stop();
+}
+
+/// What a backend has let in for a while ends then, where it is asked no more.
+#[test]
+fn what_a_backend_opens_ends_when_it_says_so_on_every_transport() {
+    let (to, _) = backend(decides);
+    let server = server_with(to);
+    let ann = sign(&json!({ "sub": "ann" }), SECRET);
+    for way in WAYS {
+        for (said, token, channel) in [("short", "", ""), ("", &*ann, "asked:short")] {
+            let fields = format!("X-Said: {said}\r\n");
+            let brings = Brings {
+                token,
+                channel,
+                sub_token: "",
+                fields: &fields,
+            };
+            let begun = unix_s();
+            let entered = enter(way, server.clients(), brings);
+            let mut wire = entered.unwrap_or_else(|why| panic!("{way:?}: {why}"));
+            let end = match (way, channel) {
+                (_, "") | (Way::Plain("ws"), _) => "connection expired",
+                (Way::Plain(_), _) => "{\"unsubscribed\":\"asked:short\"}",
+                // An SDK has time to bring a token.
+                (Way::Sdk, _) => continue,
+                _ => "subscription expired",
+            };
+            wire.through(end);
+            assert!(unix_s() >= begun + 2, "{way:?}");
+        }
     }
     server.stop();
 }

@@ -1,51 +1,52 @@
-//! The gateways' sections, read again while the server runs: backends of Centrifugo's clients, and
-//! GRIP's routes.
+//! The gateways' sections, read again while the server runs: backends that decide about clients,
+//! and GRIP's routes.
 
 use throng_config::{Config, Proxy};
 use throng_engine::MailboxSender;
-use throng_gateway_centrifuge::{Mail as CentrifugeMail, ProxyOptions};
+use throng_session::{BackendMail, ProxyOptions};
 
-use super::centrifuge::{Asker, CentrifugePart, CentrifugePlan};
 use super::grip::reload::{Fresh, Reload};
+use super::proxy::{Asker, ProxyPart, ProxyPlan};
 use crate::plan::Renewer;
 use crate::shard::Mail;
 
 /// What was read last, and the ways to those who need it.
 pub(super) struct GatewaysRenewer<M> {
     pub(super) mailboxes: Vec<MailboxSender<Mail<M>>>,
-    /// The list's mail of the one gateway that gets some.
-    pub(super) wrap: fn(CentrifugeMail) -> M,
+    /// The list's mail of the gateways that ask backends.
+    pub(super) wraps: [fn(BackendMail) -> M; 2],
     pub(super) asker: Asker,
     /// The section that holds.
     pub(super) proxy: Option<Proxy>,
     /// The one that is to hold, if it differs.
     pub(super) fresh_proxy: Option<Option<Proxy>>,
     /// For each shard, the last one first.
-    pub(super) mails: Vec<CentrifugeMail>,
+    pub(super) mails: [Vec<BackendMail>; 2],
     pub(super) grip: Option<Reload>,
     pub(super) fresh_routes: Option<Fresh>,
 }
 
 impl<M: Send + 'static> GatewaysRenewer<M> {
     fn backends(&mut self, config: &Config) -> Result<(), String> {
-        self.mails.clear();
+        self.mails = Default::default();
         self.fresh_proxy = None;
         if config.proxy == self.proxy {
             return Ok(());
         }
-        let plan = CentrifugePlan::new(config).map_err(|error| error.to_string())?;
-        self.mails = match plan {
-            Some(plan) => {
-                let wrap = self.wrap;
-                let wrap = move |mail| Mail::from_driver(wrap(mail));
-                let parts = plan.start(&self.asker, &self.mailboxes, wrap);
-                let parts = parts.map_err(|error| error.to_string())?.into_iter();
-                parts.rev().map(CentrifugePart::into_mail).collect()
-            }
-            None => { self.mailboxes.iter() }
-                .map(|_| CentrifugeMail::Renewed(ProxyOptions::default(), None))
-                .collect(),
-        };
+        let plan = ProxyPlan::new(config).map_err(|error| error.to_string())?;
+        for (mails, wrap) in self.mails.iter_mut().zip(self.wraps) {
+            *mails = match &plan {
+                Some(plan) => {
+                    let wrap = move |mail| Mail::from_driver(wrap(mail));
+                    let parts = plan.start(&self.asker, &self.mailboxes, wrap);
+                    let parts = parts.map_err(|error| error.to_string())?.into_iter();
+                    parts.rev().map(ProxyPart::into_mail).collect()
+                }
+                None => { self.mailboxes.iter() }
+                    .map(|_| BackendMail::Renewed(ProxyOptions::default(), None))
+                    .collect(),
+            };
+        }
         self.fresh_proxy = Some(config.proxy.clone());
         Ok(())
     }
@@ -75,7 +76,9 @@ impl<M: Send + 'static> Renewer<M> for GatewaysRenewer<M> {
         if let Some(section) = self.fresh_proxy.take() {
             self.proxy = section;
         }
-        let mail = self.mails.pop().map(self.wrap);
-        mail.into_iter().collect()
+        let mails = self.mails.iter_mut().zip(self.wraps);
+        mails
+            .filter_map(|(mails, wrap)| mails.pop().map(wrap))
+            .collect()
     }
 }

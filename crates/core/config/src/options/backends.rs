@@ -1,4 +1,4 @@
-//! The options of backends that are asked on behalf of Centrifugo's clients.
+//! The options of backends that are asked on behalf of clients.
 
 use super::SECOND;
 use crate::kind::{
@@ -8,14 +8,15 @@ use crate::secret::Secret;
 use crate::section::section;
 
 section! {
-    /// Backends that Throng asks on behalf of Centrifugo's clients, with a `POST` of JSON. Each
-    /// address is for one kind of question. Without an address, questions of that kind are not
-    /// asked. `[[proxy.backend]]` names more backends.
+    /// Backends that Throng asks on behalf of clients, with a `POST` of JSON. Each address is for
+    /// one kind of question. Without an address, questions of that kind are not asked.
+    /// `[[proxy.backend]]` names more backends.
     "proxy" Proxy {
         /// Asked who a client is that connects without a token.
         "connect" connect: Option<String>, Opt<HttpUrl>, None,
             Rule::ANY.example("\"http://127.0.0.1:3000/connect\"");
-        /// Asked whether a connection may go on that `connect` let in and that has expired.
+        /// Asked whether a connection of Centrifugo's transports may go on that `connect` let in
+        /// and that has expired.
         "refresh" refresh: Option<String>, Opt<HttpUrl>, None,
             Rule::ANY.example("\"http://127.0.0.1:3000/refresh\"");
         /// Asked whether a client may subscribe, in channels with `subscribe_proxy_enabled`.
@@ -24,8 +25,8 @@ section! {
         /// Asked whether a client may publish and what, in channels with `publish_proxy_enabled`.
         "publish" publish: Option<String>, Opt<HttpUrl>, None,
             Rule::ANY.example("\"http://127.0.0.1:3000/publish\"");
-        /// Asked whether a subscription may go on that `subscribe` allowed and that has expired, in
-        /// channels with `sub_refresh_proxy_enabled`.
+        /// Asked whether an SDK's subscription may go on that `subscribe` allowed and that has
+        /// expired, in channels with `sub_refresh_proxy_enabled`.
         "sub_refresh" sub_refresh: Option<String>, Opt<HttpUrl>, None,
             Rule::ANY.example("\"http://127.0.0.1:3000/sub_refresh\"");
         /// Carries out what clients call with `rpc`.

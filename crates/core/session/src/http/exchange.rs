@@ -69,6 +69,16 @@ impl Exchange {
         matches!(self.port, Port::Client)
     }
 
+    /// Sets what the connection has spent since.
+    pub const fn set_allowance(&mut self, allowance: Option<Allowance>) {
+        self.allowance = allowance;
+    }
+
+    /// Takes what has come behind the request: the connection has become what reads it.
+    pub fn take_rest(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.raw)
+    }
+
     /// Whether nothing has come behind the request.
     #[must_use]
     pub const fn is_quiet(&self) -> bool {

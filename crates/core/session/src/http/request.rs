@@ -6,8 +6,9 @@ use std::net::IpAddr;
 use throng_http1::{Request, query};
 use throng_ws::handshake::{self, Accept};
 
-use crate::Allowance;
+use super::{allow_origin, answer_text};
 use crate::port::Port;
+use crate::{Allowance, Context, Overspent};
 
 /// A request and where it came from.
 pub struct Incoming<'r, 'b> {
@@ -53,11 +54,36 @@ impl Reject {
         }
     }
 
+    /// Writes it as an answer that pages of one origin may read, with fields that the port adds.
+    pub fn write<S, O>(
+        self,
+        (reader, fields): (Option<&str>, &[(&str, &str)]),
+        keep_alive: bool,
+        cx: &mut Context<'_, S, O>,
+    ) {
+        let mut headers: Vec<(&str, &str)> = self.headers;
+        match self.status {
+            401 => headers.push(("WWW-Authenticate", "Bearer")),
+            503 => headers.push(("Retry-After", "5")),
+            _ => {}
+        }
+        allow_origin(reader, &mut headers);
+        headers.extend(fields);
+        answer_text(self.status, &self.sentence, &headers, keep_alive, cx);
+    }
+
     /// The same with one more field.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: &'static str) -> Self {
         self.headers.push((name, value));
         self
+    }
+}
+
+impl From<Overspent> for Reject {
+    fn from(over: Overspent) -> Self {
+        let (status, sentence) = over.status();
+        Self::new(status, sentence)
     }
 }
 

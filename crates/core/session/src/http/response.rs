@@ -65,6 +65,15 @@ pub fn answer_text<S, O>(
     respond(status, &all, &body, keep_alive, cx);
 }
 
+/// Adds the headers of CORS that let a page read the answer.
+pub fn allow_origin<'a>(origin: Option<&'a str>, headers: &mut Vec<(&'a str, &'a str)>) {
+    if let Some(origin) = origin {
+        headers.push(("Access-Control-Allow-Origin", origin));
+        headers.push(("Access-Control-Allow-Credentials", "true"));
+        headers.push(("Vary", "Origin"));
+    }
+}
+
 /// The answer to HEAD is that to GET without its body (RFC 9110 section 9.3.2).
 pub(crate) fn keep_head(start: usize, out: &mut Vec<u8>) {
     const END: &[u8] = b"\r\n\r\n";

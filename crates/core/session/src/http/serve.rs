@@ -6,8 +6,8 @@ use throng_metrics::Counter;
 use super::login::{check_key, login};
 use super::page::{check_page, reader};
 use super::response::{keep_head, safe};
-use super::subscribe::{allow_origin, preflight};
-use super::{Http, Incoming, Reject, Router, SAFE, answer_text, respond};
+use super::subscribe::preflight;
+use super::{Http, Incoming, Reject, Router, SAFE, allow_origin, answer_text, respond};
 use crate::port::Port;
 use crate::route::{CLIENT_ENDPOINTS, Claim, Own, SERVER_METHODS};
 use crate::{Admission, Context, Opened, Overspent, Work};
@@ -182,20 +182,14 @@ pub(super) fn reject_with(
     keep_alive: bool,
     cx: &mut Context<'_>,
 ) {
-    let request = incoming.request;
-    let mut headers: Vec<(&str, &str)> = reject.headers;
-    match reject.status {
-        401 => headers.push(("WWW-Authenticate", "Bearer")),
-        503 => headers.push(("Retry-After", "5")),
-        _ => {}
-    }
-    if is_for_pages {
-        allow_origin(reader(incoming.port, request, cx.shared), &mut headers);
-    }
-    if incoming.port == Port::Api {
-        headers.extend(SAFE);
-    }
-    answer_text(reject.status, &reject.sentence, &headers, keep_alive, cx);
+    let reader = is_for_pages
+        .then(|| reader(incoming.port, incoming.request, cx.shared))
+        .flatten();
+    let safe: &[_] = match incoming.port {
+        Port::Api => &SAFE,
+        Port::Client | Port::Own { .. } => &[],
+    };
+    reject.write((reader, safe), keep_alive, cx);
 }
 
 fn dispatch<R: Router>(

@@ -8,14 +8,14 @@ use throng_metrics::Counter;
 use throng_types::ChannelName;
 use throng_ws::handshake::Accept;
 
-use super::{Incoming, Reject, respond};
+use super::{Incoming, Reject, allow_origin, respond};
 use crate::entry::{EntryFault, Holder, Named, Wanted, all_channels, note_ends};
 use crate::permit::RESERVED;
 use crate::port::Port;
 use crate::{AuthError, Context, Identity, Shared, authenticate};
 
 /// The parameters that subscribers bring in their URL.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Params<'a> {
     /// `channel`, as often as it stands there.
     pub channels: Vec<Cow<'a, str>>,
@@ -60,6 +60,20 @@ impl<'a> Params<'a> {
             params.token = Some(Cow::Borrowed(token));
         }
         Ok(params)
+    }
+
+    /// The same, kept for longer than the request.
+    #[must_use]
+    pub fn into_owned(self) -> Params<'static> {
+        let owned = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
+        Params {
+            channels: self.channels.into_iter().map(owned).collect(),
+            token: self.token.map(owned),
+            sub_tokens: self.sub_tokens.into_iter().map(owned).collect(),
+            last_event_id: self.last_event_id.map(owned),
+            connect: self.connect.map(owned),
+            protobuf: self.protobuf,
+        }
     }
 
     /// Refuses clients that want Centrifugo's Protobuf form.
@@ -108,6 +122,7 @@ fn bearer(value: &str) -> Option<&str> {
 }
 
 /// The holder of a connection, and the subscriptions that it begins with.
+#[derive(Default)]
 pub struct Entry {
     /// Nothing for somebody without a token.
     pub identity: Option<Box<Identity>>,
@@ -125,29 +140,38 @@ impl Entry {
         port: Port,
         cx: &Context<'_, S, O>,
     ) -> Result<Self, Reject> {
-        let entry = match port {
-            Port::Client => Self::of_client(params, cx)?,
-            Port::Api | Port::Own { .. } => Self::of_watcher(params)?,
-        };
-        match entry.channels.is_empty() {
-            true => Err(Reject::new(400, "no channel given: add ?channel=NAME")),
-            false => Ok(entry),
+        match port {
+            Port::Client => Self::of_claims(params, params.claims(cx)?.as_ref(), cx),
+            Port::Api | Port::Own { .. } => Self::of_watcher(params)?.named(),
         }
     }
 
-    fn of_client<S, O>(params: &Params<'_>, cx: &Context<'_, S, O>) -> Result<Self, Reject> {
-        let claims = params.claims(cx)?;
-        let mut identity = claims.as_ref().map(Identity::from_claims).map(Box::new);
+    fn named(self) -> Result<Self, Reject> {
+        match self.channels.is_empty() {
+            true => Err(Reject::new(400, "no channel given: add ?channel=NAME")),
+            false => Ok(self),
+        }
+    }
+
+    /// The same for a client who is known: by its token, or by a backend.
+    ///
+    /// # Errors
+    /// The status that says what is wrong with the first channel that it may not have.
+    pub fn of_claims<S, O>(
+        params: &Params<'_>,
+        claims: Option<&Claims>,
+        cx: &Context<'_, S, O>,
+    ) -> Result<Self, Reject> {
+        let mut identity = claims.map(Identity::from_claims).map(Box::new);
         let client = cx.shared.node.client_id(cx.id);
         let holder = Holder {
             identity: identity.as_deref(),
             client: client.as_str(),
         };
         let named = params.named();
-        let (claims, shared) = (claims.as_ref(), cx.shared);
-        let channels = all_channels(claims, &named, &holder, shared, cx.now)?;
+        let channels = all_channels(claims, &named, &holder, cx.shared, cx.now)?;
         note_ends(&mut identity, &channels);
-        Ok(Self { identity, channels })
+        Self { identity, channels }.named()
     }
 
     /// The API port shows the server itself, and nothing else.
@@ -164,6 +188,7 @@ impl Entry {
                     since: None,
                     options: SubscriptionOptions::default(),
                     until: None,
+                    ask: None,
                 });
             }
         }
@@ -237,20 +262,24 @@ impl StreamHead<'_> {
     }
 }
 
-/// Writes the head of a stream.
+/// Refuses a stream in chunks by HTTP/1.0, which has none.
 ///
 /// # Errors
-/// 426, if chunks are wanted by HTTP/1.0, which has none.
-pub fn write_stream_head<S, O>(
-    incoming: &Incoming<'_, '_>,
-    head: StreamHead<'_>,
-    cx: &mut Context<'_, S, O>,
-) -> Result<(), Reject> {
-    let request = incoming.request;
-    if head.in_chunks && request.minor_version == 0 {
+/// 426, then.
+pub fn check_chunks(incoming: &Incoming<'_, '_>, in_chunks: bool) -> Result<(), Reject> {
+    if in_chunks && incoming.request.minor_version == 0 {
         let sentence = "this stream is sent in chunks, which needs HTTP/1.1";
         return Err(Reject::new(426, sentence).with("Upgrade", "HTTP/1.1"));
     }
+    Ok(())
+}
+
+/// Writes the head of a stream; pages of this origin may read it.
+pub fn write_stream_head<S, O>(
+    origin: Option<&str>,
+    head: StreamHead<'_>,
+    cx: &mut Context<'_, S, O>,
+) {
     let mut headers = vec![
         ("Content-Type", head.content_type),
         ("Cache-Control", "no-cache"),
@@ -260,19 +289,9 @@ pub fn write_stream_head<S, O>(
     if head.is_gzip {
         headers.extend([("Content-Encoding", "gzip"), ("Vary", "Accept-Encoding")]);
     }
-    allow_origin(request.header("origin"), &mut headers);
+    allow_origin(origin, &mut headers);
     let date = cx.shared.dates.at(cx.now);
     encode_stream_head(200, date.as_str(), &headers, head.in_chunks, cx.out);
-    Ok(())
-}
-
-/// Adds the headers of CORS that let a page read the answer.
-pub fn allow_origin<'a>(origin: Option<&'a str>, headers: &mut Vec<(&'a str, &'a str)>) {
-    if let Some(origin) = origin {
-        headers.push(("Access-Control-Allow-Origin", origin));
-        headers.push(("Access-Control-Allow-Credentials", "true"));
-        headers.push(("Vary", "Origin"));
-    }
 }
 
 /// What a browser asks before it sends a token or an id to another origin (Fetch, section 4.8).

@@ -3,8 +3,7 @@
 use serde_json::json;
 use throng_broker::BackendId;
 use throng_centrifuge::proxy::{ProxyKind, ProxyRefusal};
-use throng_gateway_centrifuge::{BackendOptions, ProxyOptions, StatusMeaning};
-use throng_session::{Event, Port};
+use throng_session::{BackendOptions, Event, Port, ProxyOptions, StatusMeaning};
 
 use crate::scene::{BEGIN_S, Scene, sign};
 use crate::streams::{BOTH, listen, objects, status};
@@ -469,4 +468,163 @@ fn a_listener_who_is_not_let_in_is_told_so() {
             assert!(scene.has_ended());
         }
     }
+}
+
+/// A listener with a token that names a channel about which a backend is asked, and the question.
+fn asks_to_begin(path: &str, channels: &[&str]) -> (Scene, Vec<(u32, serde_json::Value)>) {
+    let mut scene = Scene::with_backends(Port::Client, |_| {}, proxies());
+    let subs = channels.iter().map(|name| ((*name).to_owned(), json!({})));
+    let subs: serde_json::Map<_, _> = subs.collect();
+    let token = sign(&json!({ "sub": "ann" }));
+    let connect = json!({ "token": token, "headers": { "x-said": "yes" }, "subs": subs });
+    if path == "uni_websocket" {
+        scene.upgrade("/connection/uni_websocket", "");
+        assert!(scene.say(&connect.to_string()).is_empty());
+    } else {
+        let told = listen(&mut scene, path, &connect);
+        assert!(objects(&told).is_empty(), "{told}");
+    }
+    let mut asked = Vec::new();
+    while !scene.asked.is_empty() {
+        asked.push(scene.question());
+    }
+    (scene, asked)
+}
+
+const LISTENERS: [&str; 3] = ["uni_sse", "uni_http_stream", "uni_websocket"];
+
+/// Answers a question; what the client is told then.
+fn tell(scene: &mut Scene, number: u32, answer: Option<(u16, &str)>, path: &str) -> String {
+    match path {
+        "uni_websocket" => scene.answer(number, answer).join("\n"),
+        _ => scene.answer_text(number, answer),
+    }
+}
+
+#[test]
+fn a_backend_says_where_a_listener_begins() {
+    for path in LISTENERS {
+        let (mut scene, asked) = asks_to_begin(path, &["asked:a", "open:b", "other:c"]);
+        let told: Vec<_> = { asked.iter() }
+            .map(|(_, it)| (&it["to"], &it["backend"], &it["channel"], &it["user"]))
+            .collect();
+        let (subscribe, ann) = (&json!("subscribe"), &json!("ann"));
+        let expected = [
+            (subscribe, &json!(0), &json!("asked:a"), ann),
+            (subscribe, &json!(1), &json!("other:c"), ann),
+        ];
+        assert_eq!(told, expected, "{path}");
+        assert_eq!(asked[0].1["transport"], path);
+        assert_eq!(asked[0].1["headers"], json!(["x-said: yes"]));
+        // The first words wait for both, and what comes meanwhile is no second beginning.
+        let until = json!({ "result": { "expire_at": BEGIN_S + 60, "data": [7] } }).to_string();
+        assert_eq!(tell(&mut scene, asked[1].0, Some((200, &until)), path), "");
+        if path == "uni_websocket" {
+            assert!(scene.say("{}").is_empty());
+        }
+        let told = tell(
+            &mut scene,
+            asked[0].0,
+            Some((200, r#"{"result":{}}"#)),
+            path,
+        );
+        let hello = &objects(&told)[0]["connect"];
+        let subs = json!({ "asked:a": {}, "open:b": {}, "other:c": { "data": [7] } });
+        assert_eq!(hello["subs"], subs, "{path}: {told}");
+        assert!(scene.asked.is_empty());
+        // The subscription ends when the backend says so, and nothing else does.
+        scene.pass_s(61);
+        let over = match path {
+            "uni_websocket" => scene.wait_s(0).join("\n"),
+            _ => scene.happens(Event::Timeout),
+        };
+        assert!(
+            over.contains(r#""channel":"other:c","unsubscribe""#),
+            "{path}: {over}"
+        );
+        assert!(!scene.has_ended());
+    }
+}
+
+#[test]
+fn a_listener_may_not_begin_where_a_backend_says_no() {
+    for path in LISTENERS {
+        for (answer, code) in [
+            (
+                Some((200, r#"{"error":{"code":1000,"message":"no"}}"#)),
+                3507,
+            ),
+            (
+                Some((200, r#"{"disconnect":{"code":4501,"reason":"out"}}"#)),
+                4501,
+            ),
+            (Some((403, "")), 4403),
+            (Some((500, "")), 3004),
+            (None, 3004),
+        ] {
+            let (mut scene, asked) = asks_to_begin(path, &["asked:a", "asked:b"]);
+            let told = tell(&mut scene, asked[0].0, answer, path);
+            assert!(
+                told.contains(&code.to_string()),
+                "{path} {answer:?}: {told}"
+            );
+            // What comes later changes nothing.
+            let late = tell(
+                &mut scene,
+                asked[1].0,
+                Some((200, r#"{"result":{}}"#)),
+                path,
+            );
+            assert_eq!(late, "", "{path}");
+        }
+    }
+}
+
+/// As many questions as one connection may have, and the next with each answer.
+#[test]
+fn a_listener_asks_about_many_channels_a_few_at_a_time() {
+    let names: Vec<String> = (0..20).map(|n| format!("asked:{n:02}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    for path in LISTENERS {
+        let (mut scene, mut asked) = asks_to_begin(path, &names);
+        assert_eq!(asked.len(), 16, "{path}");
+        let mut told = String::new();
+        for n in 0..20 {
+            assert_eq!(told, "", "{path}");
+            told = tell(
+                &mut scene,
+                asked[n].0,
+                Some((200, r#"{"result":{}}"#)),
+                path,
+            );
+            while !scene.asked.is_empty() {
+                asked.push(scene.question());
+            }
+        }
+        let subs = objects(&told)[0]["connect"]["subs"].clone();
+        assert_eq!(
+            subs.as_object().map(serde_json::Map::len),
+            Some(20),
+            "{path}"
+        );
+    }
+}
+
+/// A backend that lets a listener in, and another question about a channel that it names.
+#[test]
+fn a_listener_whom_a_backend_knows_is_asked_about_too() {
+    let mut scene = Scene::with_backends(Port::Client, |_| {}, proxies());
+    listen(&mut scene, "uni_sse", &json!({ "subs": { "asked:a": {} } }));
+    let (number, _) = scene.question();
+    let who = r#"{"result":{"user":"ann","meta":[1],"channels":["asked:b"]}}"#;
+    assert!(objects(&scene.answer_text(number, Some((200, who)))).is_empty());
+    let (number, asked) = scene.question();
+    assert_eq!(
+        (&asked["channel"], &asked["meta"]),
+        (&json!("asked:a"), &json!([1]))
+    );
+    assert!(scene.asked.is_empty(), "it has named the other one itself");
+    let told = objects(&scene.answer_text(number, Some((200, r#"{"result":{}}"#))));
+    let subs = json!({ "asked:a": {}, "asked:b": {} });
+    assert_eq!(told[0]["connect"]["subs"], subs, "{told:?}");
 }

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use throng_auth::{KeyConfig, Verifier};
 use throng_broker::{BackendId, ChannelOptions, Namespaces, ProxySwitches, Retention, home_of};
-use throng_gateway_centrifuge::{Centrifuge, ProxyOptions, Question, Session};
+use throng_gateway_centrifuge::{Centrifuge, Session};
 use throng_hub::{Answer, Batch, Command, Format, Hub, Patch, ReplyTo, Sink};
 use throng_session::solo::{self, Solo};
-use throng_session::{Event, Gateway, Order, Port, Shared, Survey};
+use throng_session::{Ask, Event, Gateway, Order, Port, ProxyOptions, Question, Shared, Survey};
 use throng_types::{ChannelName, ConnId, Millis, Now, Payload, PayloadKind, Publication, ShardId};
 use throng_ws::{Masking, Opcode, encode_header};
 
@@ -420,11 +420,11 @@ impl Scene {
                 match order {
                     Order::Hub(command) => self.carry_out(command),
                     Order::Survey { survey, .. } => self.surveys.push(survey),
-                    Order::Gateway(throng_gateway_centrifuge::Order::Ask {
+                    Order::Gateway(throng_gateway_centrifuge::Order::Ask(Ask {
                         number,
                         question,
                         ..
-                    }) => self.asked.push((number, question)),
+                    })) => self.asked.push((number, question)),
                     Order::Gateway(throng_gateway_centrifuge::Order::CacheEmpty {
                         question,
                         ..

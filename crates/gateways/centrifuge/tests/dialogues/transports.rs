@@ -8,12 +8,13 @@ use std::rc::Rc;
 use serde_json::{Value, json};
 use throng_broker::{BackendId, Draft, Published, Refusal};
 use throng_centrifuge::proxy::ProxyKind;
-use throng_gateway_centrifuge::{
-    BackendOptions, Backends, Centrifuge, Mail, NewBackends, Order, ProxyOptions, Question, Session,
-};
+use throng_gateway_centrifuge::{Centrifuge, Mail, Order, Session};
 use throng_hub::Hub;
 use throng_session::solo::{self, Solo};
-use throng_session::{Flow, Gateway as _, Order as AnyOrder, Own, Port, Sender, Shard, Shared};
+use throng_session::{
+    BackendMail, BackendOptions, Backends, Flow, Gateway as _, NewBackends, Order as AnyOrder, Own,
+    Port, ProxyOptions, Question, Sender, Shard, Shared,
+};
 use throng_types::{ChannelName, ConnId, Frame, Millis, Now, ShardId};
 
 /// Connections of one shard of two, and its gateway.
@@ -366,11 +367,11 @@ fn backends_are_asked_and_their_answers_arrive() {
             continue;
         }
         let answer = Some((200, br#"{"result":{"user":"ann"}}"#.to_vec()));
-        let mail = Mail::Answered {
+        let mail = Mail::Backends(BackendMail::Answered {
             conn,
             number,
             answer,
-        };
+        });
         assert_eq!(Centrifuge::mail_bytes(&mail), 0);
         gateway.mail(Sender::Driver, mail, &mut floor);
         let told = floor.told(at);
@@ -392,7 +393,8 @@ fn backends_may_change() {
     let at = floor.connect(&gateway);
     let told = floor.say(at, &begin, &mut gateway);
     assert!(reply(&told)["connect"].is_object(), "nobody is asked");
-    let mail = Mail::Renewed(proxies(), Some(NewBackends(Box::new(Full))));
+    let backends = Some(NewBackends(Box::new(Full)));
+    let mail = Mail::Backends(BackendMail::Renewed(proxies(), backends));
     gateway.mail(Sender::Driver, mail, &mut floor);
     let at = floor.connect(&gateway);
     let told = floor.say(at, &begin, &mut gateway);

@@ -1,10 +1,14 @@
-//! Questions to backends on behalf of clients, and what the gateway has to know about backends.
+//! Backends that decide about clients, and what every gateway that asks them has to know.
 //!
-//! Never: connects to anything. Who does is behind [`Backends`].
+//! Owns: where a question goes and what an answer says. Never: connects to anything; whoever does
+//! is behind [`Backends`]. The questions of one connection are in [`crate::Questions`].
 
+use std::rc::Rc;
+
+use throng_auth::Claims;
 use throng_broker::BackendId;
 use throng_centrifuge::ErrorCode;
-use throng_centrifuge::proxy::{ProxyKind, ProxyRefusal};
+use throng_centrifuge::proxy::{ProxyAnswer, ProxyKind, ProxyRefusal};
 use throng_types::ConnId;
 
 /// A question to a backend: a `POST` of JSON.
@@ -23,7 +27,7 @@ pub struct Question {
 /// An answer: its status and body; nothing if there is none.
 pub type Answered = Option<(u16, Vec<u8>)>;
 
-/// Asks backends. Calls return at once; the answer comes as [`crate::Mail::Answered`].
+/// Asks backends. Calls return at once; the answer comes as [`BackendMail::Answered`].
 pub trait Backends {
     /// Takes a question of a connection, who has given it a number. False if there is no room;
     /// nothing follows then.
@@ -36,6 +40,65 @@ pub struct NewBackends(pub Box<dyn Backends + Send>);
 impl std::fmt::Debug for NewBackends {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("NewBackends")
+    }
+}
+
+/// A session's order to ask a backend.
+#[derive(Debug)]
+pub struct Ask {
+    /// The connection that asks.
+    pub conn: ConnId,
+    /// A number of its choice.
+    pub number: u32,
+    /// The question, and where it goes.
+    pub question: Question,
+}
+
+/// What a gateway hears that asks backends.
+#[derive(Debug)]
+pub enum BackendMail {
+    /// A backend has answered, or failed to.
+    Answered {
+        /// The connection that asked.
+        conn: ConnId,
+        /// The number that it gave.
+        number: u32,
+        /// The answer.
+        answer: Answered,
+    },
+    /// Other backends are asked from now on; what was asked before is still answered.
+    Renewed(ProxyOptions, Option<NewBackends>),
+}
+
+/// One gateway's way to the backends, on one shard.
+#[derive(Default)]
+pub struct WayToBackends {
+    /// What the options say of them; sessions share it.
+    pub own: Rc<ProxyOptions>,
+    backends: Option<Box<dyn Backends>>,
+}
+
+impl WayToBackends {
+    /// To these.
+    #[must_use]
+    pub fn new(own: ProxyOptions, backends: Box<dyn Backends>) -> Self {
+        Self {
+            own: Rc::new(own),
+            backends: Some(backends),
+        }
+    }
+
+    /// Asks; false if nobody can be asked now, and then nothing follows.
+    #[must_use]
+    pub fn ask(&self, ask: Ask) -> bool {
+        let backends = self.backends.as_ref();
+        backends.is_some_and(|backends| backends.ask(ask.conn, ask.number, ask.question))
+    }
+
+    /// Takes other backends.
+    pub fn renew(&mut self, own: ProxyOptions, backends: Option<NewBackends>) {
+        self.own = Rc::new(own);
+        self.backends = backends.map(|NewBackends(backends)| backends as Box<dyn Backends>);
     }
 }
 
@@ -83,6 +146,12 @@ impl ProxyOptions {
         self.kinds.contains(&kind)
     }
 
+    /// Whether a backend says who a client is: it brings no token.
+    #[must_use]
+    pub fn decides(&self, token: Option<&str>) -> bool {
+        token.is_none_or(str::is_empty) && self.has(ProxyKind::Connect)
+    }
+
     /// What is said of one backend.
     #[must_use]
     pub fn backend(&self, id: BackendId) -> Option<&BackendOptions> {
@@ -106,6 +175,22 @@ impl ProxyOptions {
         }
     }
 
+    /// What an answer says; nothing if the question failed.
+    #[must_use]
+    pub fn read(
+        &self,
+        answer: Answered,
+        from: BackendId,
+    ) -> Option<Result<ProxyAnswer, ProxyRefusal>> {
+        let (status, body) = answer?;
+        if status == 200 {
+            return ProxyAnswer::parse(&body);
+        }
+        let mut meanings = self.backend(from)?.statuses.iter();
+        let meaning = meanings.find(|meaning| meaning.status == status)?;
+        Some(Err(meaning.refusal.clone()))
+    }
+
     /// Names of fields that any backend wants to know.
     pub(crate) fn wanted(
         &self,
@@ -118,4 +203,11 @@ impl ProxyOptions {
         all.dedup();
         all.into_iter()
     }
+}
+
+/// What a backend says of a client, in the words of a token.
+#[must_use]
+pub fn claims_of(answer: &ProxyAnswer) -> Option<Claims> {
+    let json = answer.result.as_deref().unwrap_or("{}");
+    Claims::of_backend(&answer.user, json).ok()
 }

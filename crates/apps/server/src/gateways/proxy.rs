@@ -7,13 +7,13 @@ use throng_broker::BackendId;
 use throng_centrifuge::proxy::{ProxyKind, ProxyRefusal};
 use throng_config::{Config, Proxy as Section, ProxyStatus, Secret};
 use throng_engine::MailboxSender;
-use throng_gateway_centrifuge::{
-    BackendOptions, Backends, Centrifuge, Mail, NewBackends, ProxyOptions, Question, StatusMeaning,
-};
 use throng_grip::exchange::{OriginRequest, Rest};
 use throng_grip::headers::Header;
 use throng_grip::routes::Route;
 use throng_origin::{Address, AskLimits, Client, Origin, OriginOptions, WholeAnswer};
+use throng_session::{
+    BackendMail, BackendOptions, Backends, NewBackends, ProxyOptions, Question, StatusMeaning,
+};
 use throng_types::ConnId;
 
 use crate::options::StartError;
@@ -34,14 +34,14 @@ struct Backend {
 
 /// What all shards have in common.
 #[derive(Clone)]
-pub(crate) struct CentrifugePlan {
+pub(crate) struct ProxyPlan {
     options: ProxyOptions,
     backends: Arc<[Backend]>,
     requests_max: usize,
 }
 
-/// What moves to one shard's thread.
-pub(crate) struct CentrifugePart {
+/// What moves to one shard's thread, for one gateway.
+pub(crate) struct ProxyPart {
     options: ProxyOptions,
     driver: Box<dyn Backends + Send>,
 }
@@ -68,19 +68,19 @@ impl Asker {
     }
 }
 
-impl CentrifugePart {
+impl ProxyPart {
     /// What tells a shard that runs.
-    pub(crate) fn into_mail(self) -> Mail {
-        Mail::Renewed(self.options, Some(NewBackends(self.driver)))
+    pub(crate) fn into_mail(self) -> BackendMail {
+        BackendMail::Renewed(self.options, Some(NewBackends(self.driver)))
     }
 
-    /// The gateway, on its thread.
-    pub(crate) fn gateway(self) -> Centrifuge {
-        Centrifuge::with_backends(self.options, self.driver)
+    /// What makes the gateway, on its thread.
+    pub(crate) fn gateway<G>(self, make: fn(ProxyOptions, Box<dyn Backends>) -> G) -> G {
+        make(self.options, self.driver)
     }
 }
 
-impl CentrifugePlan {
+impl ProxyPlan {
     /// Reads the section, if it is there.
     pub(crate) fn new(config: &Config) -> Result<Option<Self>, StartError> {
         let Some(section) = &config.proxy else {
@@ -155,17 +155,18 @@ impl CentrifugePlan {
         }))
     }
 
-    /// Starts the driver, and gives each shard its part; `wrap` carries its mail in the server's.
+    /// Starts the driver, and gives each shard its part of a gateway; `wrap` carries its mail in
+    /// the server's.
     pub(crate) fn start<M: Send + 'static>(
         &self,
         driver: &Asker,
         mailboxes: &[MailboxSender<M>],
-        wrap: impl Fn(Mail) -> M + Copy + Send + 'static,
-    ) -> Result<Vec<CentrifugePart>, StartError> {
+        wrap: impl Fn(BackendMail) -> M + Copy + Send + 'static,
+    ) -> Result<Vec<ProxyPart>, StartError> {
         let origin = driver
             .origin(self.requests_max)
             .map_err(StartError::Shard)?;
-        let part = |mailbox: &MailboxSender<M>| CentrifugePart {
+        let part = |mailbox: &MailboxSender<M>| ProxyPart {
             options: self.options.clone(),
             driver: Box::new(Driver {
                 client: origin.client(),
@@ -227,14 +228,14 @@ fn place(
 /// The driver as the gateway sees it.
 struct Driver<M, W> {
     client: Client,
-    plan: CentrifugePlan,
+    plan: ProxyPlan,
     mailbox: MailboxSender<M>,
     wrap: W,
     /// Ends with the last shard.
     _origin: Arc<Origin>,
 }
 
-impl<M: Send + 'static, W: Fn(Mail) -> M + Copy + Send + 'static> Backends for Driver<M, W> {
+impl<M: Send + 'static, W: Fn(BackendMail) -> M + Copy + Send + 'static> Backends for Driver<M, W> {
     fn ask(&self, conn: ConnId, number: u32, question: Question) -> bool {
         let mut backends = self.plan.backends.iter();
         let is_it = |backend: &&Backend| {
@@ -273,7 +274,7 @@ impl<M: Send + 'static, W: Fn(Mail) -> M + Copy + Send + 'static> Backends for D
             if let Err(failure) = &answer {
                 tracing::warn!("a backend was asked in vain: {}", failure.detail);
             }
-            wrap(Mail::Answered {
+            wrap(BackendMail::Answered {
                 conn,
                 number,
                 answer: answer.ok(),

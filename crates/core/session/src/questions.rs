@@ -1,0 +1,325 @@
+//! What one connection has asked of backends and not heard of.
+//!
+//! Owns: the fields of the client's request that go with each question, and the channels that a
+//! connection begins with until backends have answered about all of them. Never: what becomes of
+//! answers.
+//!
+//! Source: Centrifugo, page "Proxy events to the backend".
+
+use std::borrow::Cow;
+
+use throng_auth::Claims;
+use throng_broker::BackendId;
+use throng_centrifuge::Codec;
+use throng_centrifuge::proxy::{ProxyCall, ProxyKind, ProxyRequest};
+use throng_types::ChannelName;
+
+use crate::backend::{Ask, ProxyOptions, Question};
+use crate::http::Incoming;
+use crate::work::{Allowance, Overspent, Work};
+use crate::{Context, Wanted};
+
+/// Questions of one connection that may be open at once. Queue: `questions`.
+const QUESTIONS_MAX: usize = 16;
+
+/// The client on whose behalf a backend is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Asker<'a> {
+    /// How the client is connected, in the words of the schema.
+    pub transport: &'static str,
+    /// The form of the protocol that it speaks.
+    pub protocol: Codec,
+    /// Its user; empty for none.
+    pub user: &'a str,
+}
+
+/// A question without an answer.
+pub struct Open<P> {
+    /// The connection's number for it.
+    pub number: u32,
+    /// The backend that was asked.
+    pub to: BackendId,
+    /// What it was about.
+    pub pending: P,
+}
+
+/// A field of the client's request.
+pub struct Passed {
+    /// In lower case.
+    pub name: Box<str>,
+    /// What it says.
+    pub value: Box<str>,
+    /// It stood in `headers` of the client's `connect`.
+    pub is_emulated: bool,
+}
+
+throng_types::save_fields!(Passed {
+    name,
+    value,
+    is_emulated
+});
+
+/// What a connection has asked; `P` is what a question may be about.
+pub struct Questions<P> {
+    /// Fields of its request that some backend wants to know. Bound: one of each kind for each
+    /// name in the options.
+    pub headers: Vec<Passed>,
+    /// JSON that backends gave and only they see.
+    pub meta: Option<Box<str>>,
+    /// The number of the last question.
+    pub next: u32,
+    /// Bound: [`QUESTIONS_MAX`].
+    pub open: Vec<Open<P>>,
+    /// Channels that it begins with, while a backend has to answer about one of them. Bound:
+    /// `limits.channels_max`.
+    channels: Vec<Wanted>,
+    /// What pays, where the session has no allowance of its own.
+    allowance: Option<Allowance>,
+}
+
+impl<P> Default for Questions<P> {
+    fn default() -> Self {
+        Self {
+            headers: Vec::new(),
+            meta: None,
+            next: 0,
+            open: Vec::new(),
+            channels: Vec::new(),
+            allowance: None,
+        }
+    }
+}
+
+/// Why a connection cannot begin with the channels that it wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CannotAsk {
+    /// Nobody can be asked.
+    NoAnswer,
+    /// The client asks for more than it may.
+    Overspent(Overspent),
+}
+
+impl<P> Questions<P> {
+    /// Keeps what backends are to know of the client's request.
+    #[must_use]
+    pub fn new(incoming: &Incoming<'_, '_>, own: &ProxyOptions) -> Self {
+        let passed = |name: &str| {
+            Some(Passed {
+                name: name.into(),
+                value: incoming.request.header(name)?.into(),
+                is_emulated: false,
+            })
+        };
+        let names = own.wanted(|backend| &backend.http_headers);
+        Self {
+            headers: names.filter_map(passed).collect(),
+            allowance: incoming.allowance,
+            ..Self::default()
+        }
+    }
+
+    /// The same for what its `connect` says as if it were in the request.
+    pub fn emulate(&mut self, said: &[(Cow<'_, str>, Cow<'_, str>)], own: &ProxyOptions) {
+        if said.is_empty() {
+            return;
+        }
+        for name in own.wanted(|backend| &backend.emulated_headers) {
+            let mut all = said.iter();
+            let is_it = |(known, value): &&(Cow<'_, str>, Cow<'_, str>)| {
+                known.eq_ignore_ascii_case(name) && is_field_value(value)
+            };
+            self.headers
+                .extend(all.find(is_it).map(|(_, value)| Passed {
+                    name: name.into(),
+                    value: (&**value).into(),
+                    is_emulated: true,
+                }));
+        }
+    }
+
+    /// The fields that go to one backend: what stood in the request goes before what did not.
+    fn headers_for(&self, to: BackendId, own: &ProxyOptions) -> Vec<(Box<str>, Box<str>)> {
+        let Some(backend) = own.backend(to) else {
+            return Vec::new();
+        };
+        let find = |name: &str, is_emulated: bool| {
+            let mut all = self.headers.iter();
+            all.find(|passed| passed.is_emulated == is_emulated && *passed.name == *name)
+        };
+        let real = { backend.http_headers.iter() }.filter_map(|name| find(name, false));
+        let mut headers: Vec<_> = real
+            .map(|passed| (passed.name.clone(), passed.value.clone()))
+            .collect();
+        for name in &backend.emulated_headers {
+            if let Some(passed) = find(name, true)
+                && !headers.iter().any(|(known, _)| known == name)
+            {
+                headers.push((name.clone(), passed.value.clone()));
+            }
+        }
+        headers
+    }
+
+    /// What is not answered.
+    pub fn pending(&self) -> impl Iterator<Item = &P> {
+        self.open.iter().map(|open| &open.pending)
+    }
+
+    /// Whether all of it is answered.
+    #[must_use]
+    pub const fn is_quiet(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// What a question was about; it is answered now.
+    pub fn take(&mut self, number: u32) -> Option<Open<P>> {
+        let at = self.open.iter().position(|open| open.number == number)?;
+        Some(self.open.remove(at))
+    }
+
+    /// Takes questions back; their answers are nobody's.
+    pub fn take_back(&mut self, is_it: impl Fn(&P) -> bool) -> Vec<P> {
+        let taken = self.open.extract_if(.., |open| is_it(&open.pending));
+        taken.map(|open| open.pending).collect()
+    }
+
+    /// Asks a backend.
+    ///
+    /// # Errors
+    /// What was asked about, if there is no room.
+    pub fn ask<O: From<Ask>>(
+        &mut self,
+        asker: &Asker<'_>,
+        (to, call): (BackendId, ProxyCall<'_>),
+        pending: P,
+        cx: &mut Context<'_, ProxyOptions, O>,
+    ) -> Result<(), P> {
+        let Some(backend) = cx.own.backend(to) else {
+            return Err(pending);
+        };
+        if self.open.len() >= QUESTIONS_MAX {
+            return Err(pending);
+        }
+        let client = cx.shared.node.client_id(cx.id);
+        let request = ProxyRequest {
+            client: client.as_str(),
+            transport: asker.transport,
+            protocol: asker.protocol,
+            user: { call.kind() != ProxyKind::Connect }.then_some(asker.user),
+            meta: { backend.sends_meta }
+                .then_some(self.meta.as_deref())
+                .flatten(),
+            is_binary: backend.is_binary,
+            call,
+        };
+        let mut body = Vec::new();
+        request.encode(&mut body);
+        self.next = self.next.wrapping_add(1);
+        let number = self.next;
+        self.open.push(Open {
+            number,
+            to,
+            pending,
+        });
+        let question = Question {
+            to,
+            kind: call.kind(),
+            headers: self.headers_for(to, cx.own),
+            body,
+        };
+        let conn = cx.id;
+        let ask = Ask {
+            conn,
+            number,
+            question,
+        };
+        cx.order(ask.into());
+        Ok(())
+    }
+
+    // ---- the channels that a connection begins with ----
+
+    /// Begins with these channels: asks about those that backends decide, and gives all of them
+    /// back when nothing is left to ask. Each question costs what an SDK's subscribe costs.
+    ///
+    /// # Errors
+    /// Why the connection cannot begin.
+    pub fn begin_with<O: From<Ask>>(
+        &mut self,
+        channels: Vec<Wanted>,
+        asker: &Asker<'_>,
+        about: fn(ChannelName) -> P,
+        cx: &mut Context<'_, ProxyOptions, O>,
+    ) -> Result<Option<Vec<Wanted>>, CannotAsk> {
+        for _ in channels.iter().filter(|wanted| wanted.ask.is_some()) {
+            cx.spend(Work::Subscribe).map_err(CannotAsk::Overspent)?;
+        }
+        self.allowance = cx.shared.meter.lent();
+        self.channels = channels;
+        self.ask_where(asker, about, cx)
+    }
+
+    /// Goes on with that: as many questions as may be open at once.
+    ///
+    /// # Errors
+    /// Nobody can be asked about one of them.
+    pub fn ask_where<O: From<Ask>>(
+        &mut self,
+        asker: &Asker<'_>,
+        about: fn(ChannelName) -> P,
+        cx: &mut Context<'_, ProxyOptions, O>,
+    ) -> Result<Option<Vec<Wanted>>, CannotAsk> {
+        while self.open.len() < QUESTIONS_MAX {
+            let mut channels = self.channels.iter_mut();
+            let next = channels.find_map(|wanted| Some((wanted.ask.take()?, &wanted.channel)));
+            let Some((to, channel)) = next else {
+                break;
+            };
+            let channel = channel.clone();
+            let call = ProxyCall::Subscribe {
+                channel: channel.as_str(),
+                token: "",
+                data: None,
+            };
+            self.ask(asker, (to, call), about(channel.clone()), cx)
+                .map_err(|_| CannotAsk::NoAnswer)?;
+        }
+        match self.open.is_empty() {
+            true => Ok(Some(std::mem::take(&mut self.channels))),
+            false => Ok(None),
+        }
+    }
+
+    /// A backend allows a channel that the connection begins with; its claims are as a token's.
+    pub fn allow(&mut self, channel: &ChannelName, claims: Claims) {
+        let mut channels = self.channels.iter_mut();
+        if let Some(wanted) = channels.find(|wanted| wanted.channel == *channel) {
+            wanted.until = claims.ends_at_unix_s().map(Some);
+            wanted.options = claims.options;
+        }
+    }
+
+    /// What has been spent on it.
+    #[must_use]
+    pub const fn allowance(&self) -> Option<Allowance> {
+        self.allowance
+    }
+
+    /// Lends that, while an answer is served.
+    pub fn lend_allowance<O>(&self, cx: &Context<'_, ProxyOptions, O>) {
+        if let Some(allowance) = self.allowance {
+            cx.shared.meter.lend(allowance);
+        }
+    }
+
+    /// Ends it.
+    pub fn take_allowance_back<O>(&mut self, cx: &Context<'_, ProxyOptions, O>) {
+        self.allowance = cx.shared.meter.take_back();
+    }
+}
+
+/// Whether it can stand in a request's head without ending a line (RFC 9110 section 5.5).
+fn is_field_value(text: &str) -> bool {
+    text.bytes()
+        .all(|byte| byte == b'\t' || byte >= b' ' && byte != 0x7F)
+}

@@ -1,0 +1,224 @@
+//! A client about whom backends are asked, until they have answered.
+//!
+//! Its request waits, so that the status of the answer says what became of it, as it does where a
+//! token decides.
+//!
+//! Owns: what the request said. Never: what the client is once it is let in.
+
+use throng_broker::BackendId;
+use throng_centrifuge::Codec;
+use throng_centrifuge::proxy::{ProxyAnswer, ProxyCall, ProxyRefusal};
+use throng_session::http::{Entry, Params};
+use throng_session::{
+    Answered, Asker, CannotAsk, CloseReason, Event, Exchange, Flow, Identity, Incoming, Open,
+    Questions, Reject, Wanted, claims_of, note_ends,
+};
+use throng_types::{ChannelName, End};
+
+use crate::context::Cx;
+use crate::way::Way;
+
+/// What a backend is asked about a client.
+enum About {
+    /// Who it is.
+    Connect,
+    /// Whether it may subscribe.
+    Subscribe(ChannelName),
+}
+
+/// One client that waits.
+pub struct Asking {
+    exchange: Exchange,
+    params: Params<'static>,
+    /// The page that may read the answer.
+    origin: Option<Box<str>>,
+    way: Way,
+    questions: Questions<About>,
+    identity: Option<Box<Identity>>,
+}
+
+impl Asking {
+    /// Begins with a request. `entry` is what its tokens say; without it, a backend says who the
+    /// client is.
+    pub(crate) fn open(
+        incoming: &Incoming<'_, '_>,
+        params: Params<'_>,
+        way: Way,
+        entry: Option<Entry>,
+        cx: &mut Cx<'_>,
+    ) -> Result<Self, Reject> {
+        let mut this = Self {
+            exchange: Exchange::new(incoming),
+            params: params.into_owned(),
+            origin: incoming.request.header("origin").map(Into::into),
+            way,
+            questions: Questions::new(incoming, cx.own),
+            identity: None,
+        };
+        match entry {
+            Some(entry) => this.begin_with(entry, cx).map(|_| ())?,
+            None => this.ask_who(cx)?,
+        }
+        cx.set_deadline(None);
+        Ok(this)
+    }
+
+    pub(crate) fn identity(&self) -> Option<&Identity> {
+        self.identity.as_deref()
+    }
+
+    fn ask_who(&mut self, cx: &mut Cx<'_>) -> Result<(), Reject> {
+        let channels: Vec<&str> = self.params.channels.iter().map(|name| &**name).collect();
+        let call = ProxyCall::Connect {
+            data: None,
+            name: "",
+            version: "",
+            channels: &channels,
+        };
+        let (to, asker) = ((BackendId::DEFAULT, call), asker(&self.way, None));
+        let asked = self.questions.ask(&asker, to, About::Connect, cx);
+        asked.map_err(|_| no_answer())
+    }
+
+    /// Asks about the channels that backends decide. Gives back what the client begins with when
+    /// nothing is left to ask.
+    fn begin_with(&mut self, entry: Entry, cx: &mut Cx<'_>) -> Result<Option<Entry>, Reject> {
+        self.identity = entry.identity;
+        let asker = asker(&self.way, self.identity.as_deref());
+        let about = About::Subscribe;
+        let left = { &mut self.questions }.begin_with(entry.channels, &asker, about, cx);
+        self.is_done(left)
+    }
+
+    fn is_done(
+        &mut self,
+        left: Result<Option<Vec<Wanted>>, CannotAsk>,
+    ) -> Result<Option<Entry>, Reject> {
+        let channels = left.map_err(|why| match why {
+            CannotAsk::NoAnswer => no_answer(),
+            CannotAsk::Overspent(over) => Reject::from(over),
+        })?;
+        Ok(channels.map(|channels| {
+            let mut identity = self.identity.take();
+            note_ends(&mut identity, &channels);
+            Entry { identity, channels }
+        }))
+    }
+
+    /// A backend has answered, or failed to. Gives back what the client begins with when nothing
+    /// is left to ask.
+    pub(crate) fn answered(
+        &mut self,
+        number: u32,
+        answer: Answered,
+        cx: &mut Cx<'_>,
+    ) -> Result<Option<Entry>, Reject> {
+        let Some(Open { to, pending, .. }) = self.questions.take(number) else {
+            return Ok(None);
+        };
+        match cx.own.read(answer, to) {
+            None => Err(no_answer()),
+            Some(Err(refusal)) => Err(refused(refusal, &pending)),
+            Some(Ok(answer)) => {
+                self.questions.lend_allowance(cx);
+                let done = self.allowed(&answer, pending, cx);
+                self.questions.take_allowance_back(cx);
+                done
+            }
+        }
+    }
+
+    fn allowed(
+        &mut self,
+        answer: &ProxyAnswer,
+        about: About,
+        cx: &mut Cx<'_>,
+    ) -> Result<Option<Entry>, Reject> {
+        let mut claims = claims_of(answer).ok_or_else(no_answer)?;
+        match about {
+            About::Connect if answer.result.is_none() => {
+                let sentence = "the backend does not know this client, which brings no token";
+                Err(Reject::new(401, sentence))
+            }
+            About::Connect => {
+                self.questions.meta = claims.meta.take();
+                let entry = Entry::of_claims(&self.params, Some(&claims), cx)?;
+                self.begin_with(entry, cx)
+            }
+            About::Subscribe(channel) => {
+                self.questions.allow(&channel, claims);
+                let asker = asker(&self.way, self.identity.as_deref());
+                let left = { &mut self.questions }.ask_where(&asker, About::Subscribe, cx);
+                self.is_done(left)
+            }
+        }
+    }
+
+    /// What the client becomes that is let in: its way, its origin, its place, and what it has sent
+    /// behind its request.
+    pub(crate) fn let_in(&mut self) -> (&Way, Option<&str>, Option<&str>, Vec<u8>) {
+        let rest = self.exchange.take_rest();
+        let id = self.params.last_event_id.as_deref();
+        (&self.way, self.origin.as_deref(), id, rest)
+    }
+
+    /// Answers that it is not let in. Answers that are still to come are nobody's.
+    pub(crate) fn refuse(&mut self, why: Reject, cx: &mut Cx<'_>) -> Flow {
+        let questions = std::mem::take(&mut self.questions);
+        self.exchange.set_allowance(questions.allowance());
+        let keep_alive = self.exchange.keep_alive;
+        why.write((self.origin.as_deref(), &[]), keep_alive, cx);
+        self.exchange.done(cx)
+    }
+
+    pub(crate) fn event(&mut self, event: Event<'_>, cx: &mut Cx<'_>) -> Flow {
+        match event {
+            Event::Bytes(input) => {
+                let bytes_max = cx.shared.limits.head_bytes_max;
+                self.exchange.keep(input, bytes_max, cx);
+            }
+            // It was refused, and is on its way out.
+            Event::Close(_) if self.questions.is_quiet() => {}
+            Event::Close(why) => {
+                cx.count(why.counter());
+                self.exchange.keep_alive = false;
+                return self.refuse(ended(why), cx);
+            }
+            Event::Timeout => cx.end(End::Flush),
+            _ => {}
+        }
+        Flow::Stay
+    }
+}
+
+fn asker<'a>(way: &Way, identity: Option<&'a Identity>) -> Asker<'a> {
+    Asker {
+        transport: way.name(),
+        protocol: Codec::Json,
+        user: identity.map_or("", |identity| &identity.user),
+    }
+}
+
+fn no_answer() -> Reject {
+    let sentence = "the backend that decides gave no answer; try again in a moment";
+    Reject::new(503, sentence)
+}
+
+fn refused(refusal: ProxyRefusal, about: &About) -> Reject {
+    let (code, text) = match refusal {
+        ProxyRefusal::Disconnect { code, reason } => (u32::from(code), reason),
+        ProxyRefusal::Error { code, message, .. } => (code, message),
+    };
+    let what = match about {
+        About::Connect => "to connect".to_owned(),
+        About::Subscribe(channel) => format!("to subscribe to {channel}"),
+    };
+    Reject::new(403, format!("no permission {what}: {code} {text}"))
+}
+
+fn ended(why: &CloseReason) -> Reject {
+    match why {
+        CloseReason::Custom { code, reason } => Reject::new(403, format!("{code} {reason}")),
+        _ => Reject::new(503, format!("{}; connect again in a moment", why.reason())),
+    }
+}
