@@ -1,6 +1,7 @@
 //! Clients of `/ws`, `/sse` and `/stream` about whom backends are asked: what is asked, and what
 //! the answers lead to.
 
+use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -297,7 +298,7 @@ fn a_backend_says_where_a_client_subscribes() {
     for (path, fields, _, name) in PATHS {
         let mut target = format!("{path}?channel=open:a&token={}", token());
         for n in 0..20 {
-            target += &format!("&channel=asked:{n:02}&channel=asked:00");
+            write!(target, "&channel=asked:{n:02}&channel=asked:00").expect("room");
         }
         let mut solo = opens(&target, fields);
         let mut asked = questions(&mut solo);
@@ -412,7 +413,11 @@ fn a_request_that_waits_may_come_in_pieces() {
                 path == "ws",
                 "{path}: {told:?}"
             );
-            assert_eq!(*expected.get_or_insert(told.clone()), told, "{path} {cut}");
+            assert_eq!(
+                *expected.get_or_insert_with(|| told.clone()),
+                told,
+                "{path} {cut}"
+            );
         }
     }
 }
@@ -476,7 +481,7 @@ fn questions_are_charged() {
     let mut solo = connect(shared);
     let mut target = format!("sse?token={}", token());
     for n in 0..10 {
-        target += &format!("&channel=asked:{n}");
+        write!(target, "&channel=asked:{n}").expect("room");
     }
     for round in 0..6 {
         solo.feed(request(&target, "").as_bytes());

@@ -1,11 +1,15 @@
-//! What few clients have moves with them to a new process: filters, and what backends know of them.
+//! What few clients have moves with them to a new process: filters, and what backends know of
+//! them. Clients who wait for a backend stay.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use serde_json::{Value, json};
-use throng_testkit::Setup;
+use throng_testkit::{Setup, Signal, until};
 
 use crate::asked::backend;
 use crate::support::{emulated, sdks, url};
-use crate::upgrade::{Installed, ask, connected, frame};
+use crate::upgrade::{Installed, ask, ask_unanswered, connected, frame};
 
 #[test]
 fn a_filter_still_lets_some_pass_after_an_upgrade() {
@@ -113,4 +117,60 @@ fn what_backends_know_of_clients_moves_with_them() {
         clients.len() + 2,
         "nobody was asked about again"
     );
+}
+
+/// Questions that were asked and will have no answer.
+static UNANSWERED: AtomicUsize = AtomicUsize::new(0);
+
+fn says_nothing(_: &str, _: &Value) -> (u16, Value) {
+    UNANSWERED.fetch_add(1, Ordering::Relaxed);
+    loop {
+        thread::park();
+    }
+}
+
+/// Clients about whom a backend is asked stay with the process that has asked, and are told to come
+/// again: by a status, where they have no other words yet.
+#[test]
+fn clients_who_wait_for_a_backend_are_told_to_come_again() {
+    let (address, _) = backend(says_nothing);
+    let key = "a key that is long enough for everybody";
+    let config = format!(
+        "[auth]\nanonymous = false\napi_keys = [\"{key}\"]\n[drain]\njitter = \"0s\"\n\
+         [proxy]\nconnect = \"http://{address}/connect\"\ntimeout = \"60s\"\n"
+    );
+    for (round, upgrades) in [(1, true), (2, false)] {
+        let installed = Installed::new();
+        let mut server = Setup::new(&config)
+            .binary(&installed.path())
+            .api_key(key)
+            .shards(2)
+            .start();
+        let come =
+            |target: &str, is_socket: bool| ask_unanswered(server.clients(), target, is_socket);
+        let plain = [
+            come("/ws?channel=a", true),
+            come("/sse?channel=a", false),
+            come("/stream?channel=a", false),
+        ];
+        let mut uni = come("/connection/uni_sse", false);
+        assert_eq!(uni.head().status, 200);
+        until("the questions", || {
+            (UNANSWERED.load(Ordering::Relaxed) == 4 * round).then_some(())
+        });
+        match upgrades {
+            true => server.upgrade_well(),
+            false => server.signal(Signal::TERM),
+        }
+        for mut wire in plain {
+            let head = wire.head();
+            assert_eq!((head.status, head.header("retry-after")), (503, Some("5")));
+            wire.until_closed();
+        }
+        let told = uni.rest();
+        assert!(told.contains("\"disconnect\":{\"code\":3001"), "{told}");
+        if !upgrades {
+            assert_eq!(server.wait().code(), Some(0));
+        }
+    }
 }

@@ -69,7 +69,20 @@ pub(crate) fn ask(to: SocketAddr, target: &str, is_socket: bool) -> Wire {
     ask_on(Wire::connect(to), target, is_socket)
 }
 
+/// The same, with the head of the answer still to come.
+pub(crate) fn ask_unanswered(to: SocketAddr, target: &str, is_socket: bool) -> Wire {
+    let mut wire = Wire::connect(to);
+    send_request(&mut wire, target, is_socket);
+    wire
+}
+
 fn ask_on(mut wire: Wire, target: &str, is_socket: bool) -> Wire {
+    send_request(&mut wire, target, is_socket);
+    wire.head();
+    wire
+}
+
+fn send_request(wire: &mut Wire, target: &str, is_socket: bool) {
     let upgrade = match is_socket {
         true => {
             "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
@@ -80,8 +93,6 @@ fn ask_on(mut wire: Wire, target: &str, is_socket: bool) -> Wire {
     wire.send(&format!(
         "GET {target} HTTP/1.1\r\nHost: localhost\r\n{upgrade}\r\n"
     ));
-    wire.head();
-    wire
 }
 
 /// A text as a client sends it, under a mask that changes nothing.
