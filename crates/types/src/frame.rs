@@ -23,6 +23,12 @@ impl Frame {
     pub fn same(&self, other: &Self) -> bool {
         Rc::ptr_eq(&self.0, &other.0)
     }
+
+    /// How many share it; at least one.
+    #[must_use]
+    pub fn holders(&self) -> usize {
+        Rc::strong_count(&self.0)
+    }
 }
 
 impl Deref for Frame {

@@ -169,6 +169,7 @@ impl Play {
         let limits = ConnLimits {
             // Nobody is too slow here.
             queue_bytes_max: 1 << 30,
+            queued_bytes_max: usize::MAX,
             unread_above_bytes: net.pick(&[100, 3000, 1 << 20]),
             spare_descriptors: 0,
             // Longer than all leaps of the clock together.

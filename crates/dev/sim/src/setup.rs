@@ -109,6 +109,8 @@ pub(crate) struct Setup {
     crowded: bool,
     /// Clients may say little: who says more is closed, and comes again.
     pub(crate) stingy: bool,
+    /// Bytes that may wait for all connections of a shard together.
+    pub(crate) queued_bytes_max: usize,
     /// The server hands over to other processes now and then. Then there is nobody whose
     /// connection cannot move.
     pub(crate) hands_over: bool,
@@ -146,6 +148,7 @@ impl Setup {
             delay_ms: net.pick(&[0, 0, 1, 30]),
             crowded: net.percent(40),
             stingy: false,
+            queued_bytes_max: usize::MAX,
             hands_over: false,
         }
     }

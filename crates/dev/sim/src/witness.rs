@@ -126,12 +126,14 @@ pub struct Summary {
     pub present: u64,
     /// Connections that were closed because their clients said more than they may.
     pub overspent: u64,
+    /// Connections that were closed because all queues of their shard were full together.
+    pub crowded: u64,
 }
 
 impl Summary {
     /// The figures, in the order of their declaration.
     #[must_use]
-    pub const fn parts(&self) -> [u64; 13] {
+    pub const fn parts(&self) -> [u64; 14] {
         [
             self.accepted,
             self.received,
@@ -146,6 +148,7 @@ impl Summary {
             self.upstream,
             self.present,
             self.overspent,
+            self.crowded,
         ]
     }
 
@@ -164,6 +167,7 @@ impl Summary {
         self.upstream += other.upstream;
         self.present += other.present;
         self.overspent += other.overspent;
+        self.crowded += other.crowded;
     }
 }
 

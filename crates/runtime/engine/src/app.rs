@@ -98,7 +98,9 @@ pub trait App<K: Kernel = Linux>: Sized {
         false
     }
 
-    /// Whether [`crate::ConnLimits::spare_descriptors`] are for this listener.
+    /// Whether [`crate::ConnLimits::spare_descriptors`] are for this listener. Its connections are
+    /// read in every turn, however many others have sent something, and end last when all queues
+    /// together are full.
     fn may_use_spares(&self, _listener: u8) -> bool {
         false
     }

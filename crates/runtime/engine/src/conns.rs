@@ -17,6 +17,7 @@ mod deliver;
 mod kernel_tls;
 mod links;
 mod moving;
+mod relief;
 mod secure;
 mod serve;
 mod slow;
@@ -37,7 +38,7 @@ pub use moving::SavedConn;
 pub use stats::ConnStats;
 pub(crate) use write::Flushed;
 
-use crate::outbound::Outbound;
+use crate::outbound::{Outbound, Sum};
 use crate::{Accepted, Closed, Effects, Kernel, Linux, Overflow, Wheel};
 use links::Secured;
 use throng_tls::ClientTls;
@@ -83,6 +84,8 @@ mod flag {
     pub(super) const KERNEL_TLS: u16 = 8192;
     /// Its queue was full: it ends, as `slow.rs` says.
     pub(super) const SLOW: u16 = 16384;
+    /// It is served however busy others keep the shard.
+    pub(super) const PREFERRED: u16 = 32768;
     /// Nothing new is taken for it or from it.
     pub(super) const LEAVING: u16 = ENDING | LINGERING | CLOSED | READ_END | SLOW;
 }
@@ -145,6 +148,9 @@ impl<S, F> Slot<S, F> {
 pub struct ConnLimits {
     /// Bytes of deliveries that may wait for one connection.
     pub queue_bytes_max: usize,
+    /// Bytes that may wait for all connections of the shard together; what several of them share
+    /// counts once.
+    pub queued_bytes_max: usize,
     /// While more bytes than this wait for a connection, nothing is read from it.
     /// Queue: `input`.
     pub unread_above_bytes: usize,
@@ -158,6 +164,7 @@ impl Default for ConnLimits {
     fn default() -> Self {
         Self {
             queue_bytes_max: 1 << 20,
+            queued_bytes_max: usize::MAX,
             unread_above_bytes: 256 << 10,
             spare_descriptors: 0,
             handshake_timeout_ms: 10_000,
@@ -226,6 +233,7 @@ pub struct Conns<S, K: Kernel = Linux> {
     slots: Slots<Slot<S, K::Socket>>,
     generation: u32,
     queues: Slots<Outbound>,
+    sum: Sum,
     pool: Vec<Outbound>,
     wheel: Wheel,
     dirty: Vec<u32>,
@@ -252,6 +260,7 @@ impl<S, K: Kernel> Conns<S, K> {
             slots: Slots::default(),
             generation: 0,
             queues: Slots::default(),
+            sum: Sum::default(),
             pool: Vec::new(),
             wheel: Wheel::default(),
             dirty: Vec::new(),
@@ -370,6 +379,8 @@ impl<S, K: Kernel> Conns<S, K> {
             spare_descriptors: self.limits.spare_descriptors,
             ..limits
         };
+        // Counted for the old bound.
+        self.sum.since_max = 0;
     }
 
     pub(crate) const fn limits(&self) -> &ConnLimits {
@@ -416,11 +427,25 @@ impl<S, K: Kernel> Conns<S, K> {
             .get_mut(index)
             .expect("the caller has looked it up");
         if slot.out == NO_QUEUE {
-            slot.out = self.queues.insert(self.pool.pop().unwrap_or_default());
+            let mut queue = self.pool.pop().unwrap_or_default();
+            (queue.owner, queue.moved_at) = (index, self.now.mono);
+            slot.out = self.queues.insert(queue);
         }
         self.queues
             .get_mut(slot.out)
             .expect("a slot's queue exists")
+    }
+
+    /// Serves a connection first from now on, and ends it last.
+    pub fn prefer(&mut self, id: ConnId) {
+        if let Some(slot) = self.slots.get_mut(id.index()) {
+            slot.flags |= flag::PREFERRED;
+        }
+    }
+
+    pub(crate) fn is_preferred(&self, index: u32) -> bool {
+        let slot = self.slots.get(index);
+        slot.is_some_and(|slot| slot.has(flag::PREFERRED))
     }
 
     fn mark_dirty(&mut self, index: u32) {

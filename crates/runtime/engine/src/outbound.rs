@@ -23,7 +23,7 @@ mod sealed;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
-use throng_types::{Frame, Overflow};
+use throng_types::{Frame, Millis, Overflow};
 
 /// What became of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +70,35 @@ const OWN_BYTES_KEPT: usize = 1024;
 /// Slices offered to one gathered write.
 const SLICES: usize = 64;
 
+/// How much is counted for a frame before it is known who else holds it: at least its part, as long
+/// as so many others in the same turn do.
+const HOLDERS: usize = 4;
+
+/// What has come since all queues were counted, and how much may until they are again.
+#[derive(Default)]
+pub(crate) struct Sum {
+    pub(crate) since: usize,
+    pub(crate) since_max: usize,
+}
+
+impl Sum {
+    /// Notes own bytes of a connection.
+    pub(crate) const fn note(&mut self, bytes: usize) {
+        self.since = self.since.saturating_add(bytes);
+    }
+
+    /// Notes a frame in one more queue.
+    pub(crate) fn note_frame(&mut self, frame: &Frame) {
+        let part = frame.len().min(HOLDERS * frame.len() / frame.holders());
+        self.note(part + Outbound::ITEM_BYTES);
+    }
+
+    /// Whether they are to be counted again.
+    pub(crate) const fn is_due(&self) -> bool {
+        self.since > self.since_max
+    }
+}
+
 /// What waits for one connection, in the order in which it leaves.
 #[derive(Default)]
 pub(crate) struct Outbound {
@@ -88,6 +117,10 @@ pub(crate) struct Outbound {
     /// While the queue is held, how many items at its head may leave. Own bytes join them;
     /// frames wait behind.
     held_behind: Option<usize>,
+    /// The slot that names it.
+    pub(crate) owner: u32,
+    /// When the kernel last took something of it, or it was empty.
+    pub(crate) moved_at: Millis,
     /// Items at the head that were looked at and stay: a connection that reads nothing may have
     /// thousands of them, and every delivery of a channel that sheds would pass them all again.
     staying: usize,
@@ -96,8 +129,24 @@ pub(crate) struct Outbound {
 }
 
 impl Outbound {
+    /// What an item costs beside its bytes.
+    pub(crate) const ITEM_BYTES: usize = size_of::<Item>();
+
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Memory that would be free without it, in bytes: a frame counts as much as others leave of
+    /// it.
+    pub(crate) fn cost(&self) -> usize {
+        let frames = self.items.iter().map(|item| match item {
+            Item::Own { .. } => 0,
+            Item::Frame { frame, .. } | Item::Sealed { records: frame, .. } => {
+                frame.len() / frame.holders()
+            }
+        });
+        let lists = self.own.capacity() + self.items.capacity() * Self::ITEM_BYTES;
+        lists + frames.sum::<usize>()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -20,6 +20,10 @@ use crate::{App, ConnLimits, Conns, Kernel, Linux, MailReceiver, MailSender, Rea
 
 /// Bytes that one read takes.
 const READ_BYTES: usize = 64 << 10;
+/// For how long one turn reads, in microseconds; what waits then is read in the next one. After a
+/// turn that took much longer, because of what was read, the next one reads for half as long.
+const READING_US_MAX: u64 = 10_000;
+const READING_US_MIN: u64 = 100;
 /// Mail that one turn takes from each mailbox.
 const MAIL_PER_TURN: usize = 1024;
 
@@ -88,8 +92,15 @@ pub struct Running<A: App<K>, K: Kernel = Linux> {
     is_pause_told: bool,
     /// Descriptors kept back. Bound: [`crate::ConnLimits::spare_descriptors`].
     spares: Vec<K::Spare>,
-    /// Connections with more input than their share of the last turn.
+    /// Connections with more input than their share of the last turn, or that the last turn had no
+    /// time for, which come first.
     unread: Vec<u32>,
+    /// Connections with more input than their share of this turn.
+    again: Vec<u32>,
+    /// For how long a turn reads now.
+    reading_us: u64,
+    /// When this turn has read enough.
+    reads_until_us: u64,
     /// The last turn left work for the next.
     more: bool,
     /// Others were told that this shard sleeps.
@@ -127,6 +138,9 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
             is_pause_told: false,
             spares: Vec::new(),
             unread: Vec::new(),
+            again: Vec::new(),
+            reading_us: READING_US_MAX,
+            reads_until_us: 0,
             more: true,
             asleep: false,
             mail_waits: false,
@@ -205,9 +219,15 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
             mono: Millis(begun_us / 1000),
             unix_ms: self.conns.kernel.unix_ms(),
         };
+        self.reads_until_us = begun_us + self.reading_us;
         self.more = self.work(&ready, now);
         self.ready = ready;
         self.stats.last_turn_us = self.conns.kernel.mono_us().saturating_sub(begun_us);
+        self.reading_us = if self.stats.last_turn_us > 2 * READING_US_MAX {
+            (self.reading_us / 2).max(READING_US_MIN)
+        } else {
+            (self.reading_us * 2).min(READING_US_MAX)
+        };
         if !self.more {
             self.fall_asleep();
         }
@@ -280,6 +300,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         self.mail_waits = self.post_mail() || self.mail_left;
         // If the app does not want it yet, another look soon will do.
         more |= self.mail_left && self.app.wants_mail();
+        self.unread.append(&mut self.again);
         more || !self.unread.is_empty()
     }
 

@@ -59,7 +59,9 @@ impl<S, K: Kernel> Conns<S, K> {
         if let Some((cut, after)) = rest.split_first().filter(|_| sent > 0) {
             queue.push_begun(cut, sent);
             rest = after;
+            self.sum.note_frame(cut);
         }
+        let queue = self.queue_mut(index);
         queue.blocked = true;
         self.stats.deliveries += u64::from(sent > 0);
         if was_refused {
@@ -99,8 +101,12 @@ impl<S, K: Kernel> Conns<S, K> {
         if !blocked {
             self.mark_dirty(index);
         }
+        for frame in frames.iter().take(queued as usize) {
+            self.sum.note_frame(frame);
+        }
         if full {
             self.end_slow(index);
         }
+        self.keep_bound();
     }
 }

@@ -76,13 +76,14 @@ impl Save for Tls {
 }
 
 impl<S, K: Kernel> Conns<S, K> {
-    /// Connections that can move: established, not on their way out, and in plain text or with TLS
-    /// records of our own or the kernel's. In the order in which [`Conns::adopt`] wants them.
+    /// Connections that can move: established, not on their way out, of a peer that reads, and in
+    /// plain text or with TLS records of our own or the kernel's. In the order in which
+    /// [`Conns::adopt`] wants them.
     pub fn movable(&self) -> impl Iterator<Item = ConnId> {
         let stays = flag::LEAVING | flag::CONNECTING | flag::SHAKING | flag::SAID_ALL;
         let slots = self.slots.iter().filter(move |(index, slot)| {
             let link = self.secured.links.peek(*index).map(|entry| &entry.link);
-            !slot.has(stays) && link.is_none_or(Link::can_move)
+            !slot.has(stays) && self.reads(slot.out) && link.is_none_or(Link::can_move)
         });
         slots.map(|(index, slot)| ConnId::new(self.shard, index, slot.generation))
     }
@@ -192,7 +193,9 @@ impl<S, K: Kernel> Conns<S, K> {
             return None;
         }
         self.wheel.set(index, deadline);
-        if let Some(queue) = queue {
+        if let Some(mut queue) = queue {
+            (queue.owner, queue.moved_at) = (index, self.now.mono);
+            self.sum.note(queue.bytes());
             let place = self.queues.insert(queue);
             if let Some(slot) = self.slots.get_mut(index) {
                 slot.out = place;
@@ -204,6 +207,7 @@ impl<S, K: Kernel> Conns<S, K> {
                 .links
                 .insert(index, Entry { link, deadline_ms });
         }
+        self.keep_bound();
         Some(id)
     }
 

@@ -342,6 +342,8 @@ impl<S, K: Kernel> Conns<S, K> {
                 match self.kernel.send(&slot.socket, wire) {
                     Ok(sent) if sent < wire.len() => {
                         queue.push_sealed(&wire[sent..]);
+                        queue.moved_at = self.now.mono;
+                        self.sum.note(wire.len());
                         self.stats.sent_bytes += sent as u64;
                         continue;
                     }
@@ -354,6 +356,7 @@ impl<S, K: Kernel> Conns<S, K> {
                     }
                     Err(error) => {
                         queue.push_sealed(wire);
+                        self.sum.note(wire.len());
                         Err(error)
                     }
                 }
@@ -362,6 +365,7 @@ impl<S, K: Kernel> Conns<S, K> {
                 Ok(sent) => {
                     self.stats.sent_bytes += sent as u64;
                     queue.sent(sent);
+                    queue.moved_at = self.now.mono;
                     if slot.progress_gives_time() {
                         self.wheel.set(index, Some(self.now.mono + LINGER_MS));
                     }

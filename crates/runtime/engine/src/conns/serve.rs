@@ -215,6 +215,8 @@ impl<S, K: Kernel> Conns<S, K> {
         if !queue.blocked {
             self.mark_dirty(index);
         }
+        self.sum.note(bytes.len());
+        self.keep_bound();
     }
 
     fn hold(&mut self, index: u32, hold: bool) {

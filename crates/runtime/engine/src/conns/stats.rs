@@ -17,8 +17,10 @@ pub struct ConnStats {
     pub dropped_latest_only: u64,
     /// Times that a queue began to forget frames.
     pub lagged: u64,
-    /// Connections ended because their queue was full.
+    /// Connections ended because their queue was full, or all queues together.
     pub slow: u64,
+    /// Those of them that ended because all queues together were.
+    pub crowded: u64,
 }
 
 impl ConnStats {

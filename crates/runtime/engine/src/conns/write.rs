@@ -79,6 +79,7 @@ impl<S, K: Kernel> Conns<S, K> {
                 Ok(sent) => {
                     self.stats.sent_bytes += sent as u64;
                     queue.sent(sent);
+                    queue.moved_at = self.now.mono;
                     if slot.progress_gives_time() {
                         self.wheel.set(index, Some(self.now.mono + LINGER_MS));
                     }

@@ -112,6 +112,9 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         self.stats.accepted += 1;
         let deadline = accepted.deadline;
         let id = self.conns.insert(socket, accepted, false);
+        if self.app.may_use_spares(listener) {
+            self.conns.prefer(id);
+        }
         if let Some(Some(tls)) = self.tls.get(usize::from(listener)) {
             self.conns.secure(id.index(), Link::server(tls), deadline);
         }

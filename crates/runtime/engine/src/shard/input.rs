@@ -46,12 +46,21 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         }
     }
 
+    /// Whether this turn has read enough. Connections that are served first are read all the same.
+    fn has_read_enough(&self, index: u32) -> bool {
+        self.reads_until_us <= self.conns.kernel.mono_us() && !self.conns.is_preferred(index)
+    }
+
     /// Reads a connection's share. With `to_end`, a short read is not taken for the last one:
     /// the peer's close may be behind it.
     pub(super) fn read(&mut self, index: u32, mut to_end: bool) {
+        let mut has_read = false;
         for _ in 0..READS_PER_TURN {
             if !self.conns.may_read(index) {
                 return;
+            }
+            if self.has_read_enough(index) {
+                break;
             }
             let count = match self.conns.recv(index, &mut self.buffer) {
                 Ok(0) => return self.conns.read_ended(index),
@@ -67,6 +76,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
                 },
             };
             self.stats.read_bytes += count as u64;
+            has_read = true;
             match self.conns.intake(index) {
                 kind @ (Intake::Plain | Intake::Opened) => {
                     to_end |= kind == Intake::Opened;
@@ -83,7 +93,12 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
             }
         }
         if self.conns.list(index) {
-            self.unread.push(index);
+            let list = if has_read {
+                &mut self.again
+            } else {
+                &mut self.unread
+            };
+            list.push(index);
         }
     }
 

@@ -19,6 +19,7 @@ use crate::support::{
 const FRAME: usize = LAST_WORD_BYTES;
 pub(crate) const LIMITS: ConnLimits = ConnLimits {
     queue_bytes_max: 64 << 10,
+    queued_bytes_max: usize::MAX,
     unread_above_bytes: 16 << 10,
     spare_descriptors: 0,
     handshake_timeout_ms: 10_000,

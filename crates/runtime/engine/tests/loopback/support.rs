@@ -47,6 +47,8 @@ pub(crate) enum Event {
 pub(crate) enum Manner {
     /// Sends them back.
     Echo,
+    /// Takes two milliseconds, and sends them back.
+    Busy,
     /// Reports them.
     Report,
     /// Sends them back and ends the connection.
@@ -96,6 +98,13 @@ impl App for Probe {
         self.reads.1 = self.reads.1.max(self.reads.0);
         match self.manner {
             Manner::Echo => fx.out.extend_from_slice(input),
+            Manner::Busy => {
+                let begun = Instant::now();
+                while begun.elapsed() < Duration::from_millis(2) {
+                    std::hint::spin_loop();
+                }
+                fx.out.extend_from_slice(input);
+            }
             Manner::Report => self.report(Event::Bytes(id, input.to_vec())),
             Manner::ReplyAndEnd(ending) => {
                 fx.out.extend_from_slice(input);

@@ -11,6 +11,7 @@ use crate::support::{Event, Manner, connect, pattern, rig};
 /// Small bounds, so that little traffic reaches them.
 const TIGHT: ConnLimits = ConnLimits {
     queue_bytes_max: 1 << 20,
+    queued_bytes_max: usize::MAX,
     unread_above_bytes: 16 << 10,
     spare_descriptors: 0,
     handshake_timeout_ms: 10_000,
@@ -180,4 +181,24 @@ fn the_app_may_refuse() {
         let seen = rig.seen.clone();
         move |_| seen.lock().unwrap().stats.refused == 1
     });
+}
+
+/// A crowd whose bytes take long keeps the shard from nothing else: a turn reads for so long.
+#[test]
+fn a_turn_reads_for_some_time_and_no_longer() {
+    let rig = rig(Manner::Busy, ConnLimits::default());
+    let mut clients: Vec<_> = (0..64).map(|_| rig.client().0).collect();
+    rig.ask(|_, app| app.reads.1 = 0);
+    // All of them have sent something when the next turn begins.
+    let held = rig.hold();
+    for client in &mut clients {
+        client.write_all(b"x").unwrap();
+    }
+    drop(held);
+    // Everybody's turn comes.
+    for client in &mut clients {
+        client.read_exact(&mut [0]).unwrap();
+    }
+    let (_, most) = rig.ask(|_, app| app.reads);
+    assert!(most <= 8, "{most} reads in one turn");
 }
