@@ -59,7 +59,7 @@ impl Assembly {
             counters,
         )?;
         Ok(Self {
-            limits: conn_limits(config),
+            limits: conn_limits(config, shards, options.memory_bytes),
             drain: DrainOptions::of(config),
             listeners: config.listen.client.len() + 1 + ports.len(),
             blueprint,

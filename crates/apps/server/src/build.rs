@@ -149,7 +149,7 @@ fn build<P: Plan>(
         .map_or_else(Instant::now, |old| old.zero());
     let limits = ConnLimits {
         spare_descriptors: spare_descriptors(shards),
-        ..conn_limits(config)
+        ..conn_limits(config, shards, options.memory_bytes)
     };
     let builders = per_shard
         .into_iter()

@@ -51,6 +51,7 @@ mod tags;
 mod tls;
 mod token_keys;
 mod view;
+mod warned;
 mod watch;
 
 pub use assembly::{Assembly, Mailbox};
@@ -59,6 +60,7 @@ pub use drain::DrainOptions;
 pub use gateways::check_routes;
 pub use handle::{Handle, ServeError};
 pub use list::{GatewayList, Holds, Host};
+pub use live::queued_bytes_max;
 pub use observe::Observer;
 pub use options::{AskReload, Options, ReloadRequest, StartError};
 pub use own_port::OwnPort;

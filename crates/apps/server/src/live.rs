@@ -23,6 +23,12 @@ use crate::options::StartError;
 use crate::own_port::OwnPort;
 use crate::token_keys::{KeptKeys, TokenKeys};
 
+/// What part of the memory all queues may take while the operator has not said, how much it is at
+/// least, and how much where the memory is not known.
+const QUEUED_SHARE: u64 = 8;
+const QUEUED_BYTES_MIN: u64 = 64 << 20;
+const QUEUED_BYTES_UNKNOWN: u64 = 256 << 20;
+
 /// One version of it.
 pub(crate) struct Live {
     pub(crate) limits: SessionLimits,
@@ -50,6 +56,7 @@ pub(crate) struct LiveMould {
     /// What gateways want at least.
     pub(crate) subscriptions_max: usize,
     pub(crate) shards: u8,
+    pub(crate) memory_bytes: Option<u64>,
     pub(crate) token_keys: TokenKeys,
 }
 
@@ -96,7 +103,7 @@ impl LiveMould {
             api_keys: Arc::new(ApiKeys::new(config.auth.api_keys.iter().map(|key| &**key))?),
             proxies: config.listen.trusted_proxies.clone().into(),
             connections_max: per_shard(config.engine.connections_max as usize, shards),
-            conns: conn_limits(config),
+            conns: conn_limits(config, shards, self.memory_bytes),
         })
     }
 }
@@ -267,10 +274,20 @@ fn verifier(
     Verifier::new(keys).map(Some)
 }
 
-/// Bounds of connections.
-pub(crate) fn conn_limits(config: &Config) -> ConnLimits {
+/// What may wait for all clients together, on a machine of so much memory; in bytes.
+#[must_use]
+pub fn queued_bytes_max(config: &Config, memory: Option<u64>) -> u64 {
+    let share = |memory: u64| (memory / QUEUED_SHARE).max(QUEUED_BYTES_MIN);
+    let unset = || memory.map_or(QUEUED_BYTES_UNKNOWN, share);
+    config.limits.queued_bytes_max.unwrap_or_else(unset)
+}
+
+/// Bounds of connections of one shard, on a machine of so much memory.
+pub(crate) fn conn_limits(config: &Config, shards: usize, memory: Option<u64>) -> ConnLimits {
+    let all = queued_bytes_max(config, memory);
     ConnLimits {
         queue_bytes_max: config.engine.out_buffer_bytes_max as usize,
+        queued_bytes_max: usize::try_from(all).unwrap_or(usize::MAX) / shards.max(1),
         handshake_timeout_ms: config.tls.handshake_timeout_ms,
         ..ConnLimits::default()
     }

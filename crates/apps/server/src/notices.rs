@@ -16,6 +16,9 @@ use crate::watch::{Refusal, TooSlow};
 /// Channels of a slow client that are told.
 const CHANNELS_MAX: usize = 3;
 
+/// Between two warnings of one kind, in milliseconds.
+const WARN_EVERY_MS: u64 = 60_000;
+
 /// Whether publications are logged.
 pub(crate) fn wants_published() -> bool {
     tracing::enabled!(target: "throng::audit", Level::DEBUG)
@@ -81,6 +84,35 @@ impl<L: GatewayList> ShardApp<L> {
             channels: channels.map(|name| name.as_str().to_owned()).collect(),
             subscriptions: hub.channels_of(id).count(),
         });
+    }
+
+    /// Warns of what only the operator can mend, each no more often than once a minute. `crowded`
+    /// says how many connections have ended because all queues together were full.
+    pub(crate) fn warn_of_harm(&mut self, crowded: u64, now: Now) {
+        let warned = &mut self.warned;
+        let unnamed = self.parts.shared.forwarded.take_unnamed();
+        warned.unnamed = unnamed.or(warned.unnamed);
+        if warned.crowded < crowded && warned.crowded_again_at <= now.mono {
+            tracing::warn!(
+                shard = self.parts.shard.0,
+                connections = crowded - warned.crowded,
+                "closed as slow: what waits for clients that do not read has reached \
+                 limits.queued_bytes_max"
+            );
+            warned.crowded = crowded;
+            warned.crowded_again_at = now.mono + WARN_EVERY_MS;
+        }
+        if warned.unnamed_again_at <= now.mono
+            && let Some(address) = warned.unnamed.take()
+        {
+            tracing::warn!(
+                %address,
+                "X-Forwarded-For or Forwarded comes from an address that listen.trusted_proxies \
+                 does not name; if it is your proxy, name it: until then no limit of an address \
+                 holds for its clients"
+            );
+            warned.unnamed_again_at = now.mono + WARN_EVERY_MS;
+        }
     }
 
     /// Says how much was not written, once a second.

@@ -50,6 +50,7 @@ impl Observer {
         let slow = now.slow - before.slow;
         counters.add(Counter::DroppedClose, slow);
         counters.add(Counter::SlowConsumers, slow + now.lagged - before.lagged);
+        counters.add(Counter::CrowdedOut, now.crowded - before.crowded);
         let hub = app.hub().stats();
         counters.set(Gauge::Channels, hub.home.streams as u64);
         counters.set(Gauge::Subscriptions, hub.subscriptions as u64);

@@ -18,6 +18,8 @@ pub struct Options {
     pub version: &'static str,
     /// What this machine can hold, for the dashboard.
     pub capacity: Option<Capacity>,
+    /// What this process may use of the machine's memory at most, if that is known.
+    pub memory_bytes: Option<u64>,
     /// Where calls of the API port go that want the configuration read again; see
     /// [`crate::Handle::answer_reload`].
     pub ask_reload: Option<AskReload>,

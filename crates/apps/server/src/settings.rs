@@ -141,6 +141,7 @@ impl Blueprint {
             closed_namespaces: closed_namespaces.clone(),
             subscriptions_max,
             shards,
+            memory_bytes: options.memory_bytes,
             token_keys: TokenKeys::new(key_counters),
         };
         let live = Arc::new(mould.make(config)?);

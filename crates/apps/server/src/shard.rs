@@ -28,6 +28,7 @@ use crate::sink::Outlet;
 use crate::stats::{Observatory, Ticker};
 use crate::surveys::Surveys;
 use crate::tags::{PAYER, UNCOUNTED, tag_payer};
+use crate::warned::Warned;
 
 /// Members visited in one turn: few enough that what is published meanwhile joins the fan-out
 /// at the next turn, and that a crowd does not keep others waiting.
@@ -129,6 +130,7 @@ pub struct ShardApp<L: GatewayList> {
     pub(crate) is_expiring: bool,
     /// The most connections since memory was last given back.
     peak: usize,
+    pub(crate) warned: Warned,
 }
 
 impl<L: GatewayList> ShardApp<L> {
@@ -153,6 +155,7 @@ impl<L: GatewayList> ShardApp<L> {
             housekeeping_at: Millis::default(),
             is_expiring: false,
             peak: 0,
+            warned: Warned::default(),
         }
     }
 
@@ -290,6 +293,7 @@ impl<L: GatewayList> ShardApp<L> {
         self.is_expiring = true;
         self.give_memory_back(conns.len());
         self.write_suppressed();
+        self.warn_of_harm(conns.stats().crowded, now);
         self.with_list(conns, now, |list, host| list.tick(host));
         let watched = self.parts.ticker.channel();
         let interest = self.parts.hub.interest(watched);

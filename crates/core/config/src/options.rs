@@ -136,6 +136,13 @@ section! {
         /// The memory for the history of all channels together, in bytes; the oldest goes first.
         "history_bytes_max" history_bytes_max: u64, Size, 256 * MIB,
             Rule::ANY.restart().range(MIB, 1024 * GIB);
+        /// The most bytes that may wait for all clients together because they do not read; a
+        /// publication that waits for many counts once. Beyond that, the longest queues that move
+        /// least are closed as slow (3008, if that can still be said). While it is not set, it is
+        /// an eighth of the memory of the machine or of the control group, and at least 64 MiB.
+        "queued_bytes_max" queued_bytes_max: Option<u64>, Opt<Size>, None,
+            Rule::ANY.range(MIB, 1024 * GIB).example("\"512MiB\"")
+                .unset("an eighth of the memory");
         /// The most publications in one answer with history. A longer page is cut. A client that
         /// missed more is told `recovered: false`.
         "history_reply_max" history_reply_max: u32, Count, 1000, Rule::ANY.range(1, 1_000_000);

@@ -163,6 +163,11 @@ metrics! {
                            window took their place (`max_delay` with \
                            `latest-only`)." { Conflated }
         "slow_consumers_total" "Times that a connection's queue became full." { SlowConsumers }
+        "crowded_out_total" "Connections that were closed as slow because all queues together were \
+                             full (`limits.queued_bytes_max`)." { CrowdedOut }
+        "unnamed_proxies_total" "Connections from private networks whose first request names \
+                                 another client, although their address is not in \
+                                 `listen.trusted_proxies`." { UnnamedProxies }
         "recovered_total" "Attempts to get missed publications, by result." {
             RecoveredComplete(result = "complete"),
             RecoveredFailed(result = "failed"),

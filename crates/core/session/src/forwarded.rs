@@ -5,7 +5,7 @@
 //!
 //! Invariant: a connection that is noted here is counted once, for the client that it is noted for.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -41,6 +41,8 @@ pub struct Forwarded {
     census: Option<Arc<dyn Census>>,
     /// With each, where it is counted. Bound: the connections of this shard.
     clients: RefCell<HashMap<u32, (IpAddr, Counted)>>,
+    /// An address that speaks for others and is not trusted, until somebody is told of it.
+    unnamed: Cell<Option<IpAddr>>,
 }
 
 impl Forwarded {
@@ -51,6 +53,7 @@ impl Forwarded {
             trusted,
             census,
             clients: RefCell::default(),
+            unnamed: Cell::default(),
         }
     }
 
@@ -69,6 +72,16 @@ impl Forwarded {
     #[must_use]
     pub fn trusts(&self, address: IpAddr) -> bool {
         self.trusted.iter().any(|block| block.contains(address))
+    }
+
+    /// Notes an address close by that speaks for others and is not trusted.
+    pub(crate) fn note_unnamed(&self, address: IpAddr) {
+        self.unnamed.set(Some(address));
+    }
+
+    /// The last such address that was noted since this was asked.
+    pub fn take_unnamed(&self) -> Option<IpAddr> {
+        self.unnamed.take()
     }
 
     /// Notes whose connection it is from now on; false if that client has as many as it may.

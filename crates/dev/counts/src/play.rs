@@ -121,6 +121,7 @@ impl Stage {
             config: Arc::new(loaded.config),
             version: "counts",
             capacity: None,
+            memory_bytes: None,
             ask_reload: None,
         };
         let start = Start {

@@ -67,6 +67,7 @@ fn server(shards: u32) -> Handle {
         config: Arc::new(config),
         version: "test",
         capacity: None,
+        memory_bytes: None,
         ask_reload: None,
     };
     start_with(&options, |_, _| Ok(LinePlan)).expect("it starts")

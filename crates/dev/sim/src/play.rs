@@ -84,6 +84,7 @@ impl Play {
             config: Arc::new(setup.config(&net)),
             version: "sim",
             capacity: None,
+            memory_bytes: None,
             ask_reload: None,
         };
         let start = Start {

@@ -7,6 +7,7 @@ mod batches;
 mod browser;
 mod commands;
 mod compression;
+mod crowd;
 mod curl;
 mod dashboard;
 mod delta;

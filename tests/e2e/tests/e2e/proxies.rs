@@ -35,6 +35,39 @@ fn v2(source: [u8; 4]) -> Vec<u8> {
     header
 }
 
+/// The operator hears of a proxy that is not named; whoever is named, or names nobody, is none.
+#[test]
+fn a_proxy_that_is_not_named_is_told() {
+    for (config, header, told) in [
+        ("", "X-Forwarded-For: 192.0.2.1\r\n", 1),
+        ("", "Forwarded: for=192.0.2.1\r\n", 1),
+        ("", "", 0),
+        (
+            "[listen]\ntrusted_proxies = [\"127.0.0.1\"]\n",
+            "X-Forwarded-For: 192.0.2.1\r\n",
+            0,
+        ),
+    ] {
+        let server = Setup::new(config).shards(1).start();
+        let (_wire, status) = stream(server.clients(), b"", header);
+        assert_eq!(status, Some(200));
+        let unnamed = || server.metric("throng_unnamed_proxies_total");
+        assert_eq!(unnamed(), told, "{config}{header}");
+        let is_logged = || {
+            let log = server.log();
+            log.iter().any(|line| {
+                let line = line.to_string();
+                line.contains("listen.trusted_proxies") && line.contains("127.0.0.1")
+            })
+        };
+        if told > 0 {
+            until("a warning", || is_logged().then_some(()));
+        }
+        assert_eq!(is_logged(), told > 0, "{config}{header}");
+        server.stop();
+    }
+}
+
 #[test]
 fn a_proxy_header_names_the_client() {
     let server = one_each("trusted_proxies = [\"127.0.0.1\"]\nproxy_protocol = [\"127.0.0.1:0\"]");

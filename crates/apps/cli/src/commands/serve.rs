@@ -121,11 +121,13 @@ pub(crate) fn run(args: &Args) -> Result {
         warnings.push(format!("the descriptor limit could not be raised: {error}"));
     }
     calls.catch_ends()?;
-    let report = diagnose(&config);
+    let machine = Machine::read(Path::new("/"));
+    let report = diagnose(&config, &machine);
     let options = throng_server::Options {
         config: std::sync::Arc::new(config.clone()),
         version: VERSION,
         capacity: Some(capacity(&report)),
+        memory_bytes: machine.memory_bytes(),
         ask_reload: Some(calls.ask_reload()),
     };
     let handle = match predecessor {
@@ -141,6 +143,7 @@ pub(crate) fn run(args: &Args) -> Result {
         api: handle.api_address(),
         grip: handle.own_addresses(),
         report: &report,
+        queued_bytes_max: throng_server::queued_bytes_max(&config, machine.memory_bytes()),
     };
     match config.log.format {
         LogFormat::Text => {
@@ -164,13 +167,10 @@ fn capacity(report: &Report) -> Capacity {
 }
 
 /// What this process may hold, after its own limit was raised.
-fn diagnose(config: &Config) -> Report {
+fn diagnose(config: &Config, machine: &Machine) -> Report {
     let wanted = match config.engine.connections_max {
         0 => None,
         most => Some(u64::from(most)),
     };
-    assess(
-        &Machine::read(Path::new("/")),
-        &Plan::new(Role::Server, wanted),
-    )
+    assess(machine, &Plan::new(Role::Server, wanted))
 }

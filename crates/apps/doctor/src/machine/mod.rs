@@ -99,6 +99,13 @@ impl Machine {
         Self::read_for(root, None)
     }
 
+    /// Memory that the process may use at most: the machine's, or what its control group leaves it.
+    #[must_use]
+    pub fn memory_bytes(&self) -> Option<u64> {
+        let group = self.group.as_ref().map(|group| group.limit_bytes);
+        { self.memory_total_bytes.into_iter() }.chain(group).min()
+    }
+
     /// As [`Machine::read`], with the limits and control groups of another process.
     #[must_use]
     pub fn read_for(root: &Path, pid: Option<u32>) -> Self {

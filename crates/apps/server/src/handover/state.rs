@@ -159,6 +159,9 @@ impl<L: GatewayList> ShardApp<L> {
         self.clients += usize::from(tag != NO_CLIENT);
         self.sessions().count(&session);
         let id = conns.adopt(saved, socket, tag, session)?;
+        if tag == NO_CLIENT {
+            conns.prefer(id);
+        }
         if let Some(client) = forwarded {
             // It was counted before, so there is room.
             let _ = self.parts.shared.forwarded.belongs_to(id, client);

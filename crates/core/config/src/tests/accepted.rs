@@ -286,7 +286,7 @@ fn another(option: &OptionSpec) -> &'static str {
         "proxy.rpc_namespaces" => return "math",
         path if path.ends_with("_proxy_name") => return "chat",
         "proxy.status_codes" => return "404 error 1404 none",
-        "limits.history_bytes_max" => return "7MiB",
+        "limits.history_bytes_max" | "limits.queued_bytes_max" => return "7MiB",
         "listen.proxy_protocol" => return "127.0.0.1:8000",
         _ => {}
     }

@@ -11,7 +11,7 @@ use throng_types::End;
 
 use super::{Becomes, Http, Pending, Router};
 use crate::port::Port;
-use crate::{Admission, Context, Overspent, Payer, Shared, Work};
+use crate::{Admission, Context, Overspent, Payer, Shared, Work, is_close_by};
 
 impl Http {
     /// Whom a request came from.
@@ -21,6 +21,21 @@ impl Http {
         }
         let lines: Vec<&[u8]> = request.headers().values("x-forwarded-for").collect();
         client_of(self.peer, lines.into_iter(), shared.forwarded.trusted())
+    }
+
+    /// Notes a peer close by that names another client in its first request: most likely the
+    /// operator's own proxy, whose clients all count as one.
+    pub(super) fn look_for_proxy(&self, request: &Request<'_>, shared: &Shared) {
+        let may_be = !self.has_served && self.port == Port::Client && is_close_by(self.peer);
+        if !may_be || shared.forwarded.trusts(self.peer) {
+            return;
+        }
+        let headers = request.headers();
+        let mut named = { headers.values("x-forwarded-for") }.chain(headers.values("forwarded"));
+        if named.next().is_some() {
+            shared.counters.count(Counter::UnnamedProxies);
+            shared.forwarded.note_unnamed(self.peer);
+        }
     }
 
     /// Reads the header of a proxy, and goes on with what follows it.

@@ -98,6 +98,7 @@ impl Http {
         router: &mut R,
         cx: &mut Context<'_>,
     ) -> Opened<R::Session> {
+        self.look_for_proxy(incoming.request, cx.shared);
         if !self.is_counted_for(incoming.client, cx) {
             cx.count(Counter::RefusedPerIp);
             return self.turn_away(429, TOO_MANY_CONNECTIONS, incoming.request, cx);

@@ -20,6 +20,8 @@ pub(super) struct Facts<'a> {
     /// Where GRIP's publishers connect, by the options of `[grip]`.
     pub(super) grip: &'a [(&'static str, SocketAddr)],
     pub(super) report: &'a Report,
+    /// What may wait for all clients together.
+    pub(super) queued_bytes_max: u64,
 }
 
 /// For people.
@@ -80,6 +82,9 @@ pub(super) fn text(facts: &Facts<'_>, paint: Paint) -> String {
         row(&mut out, "access", &line);
     }
     row(&mut out, "limits", &per_address(facts.config));
+    let queued = facts.queued_bytes_max >> 20;
+    let queued = format!("{queued} MiB for all clients that do not read (limits.queued_bytes_max)");
+    row(&mut out, "", &queued);
     row(&mut out, "room", &summary_line(facts.report));
     out
 }
@@ -113,6 +118,7 @@ pub(super) fn log(facts: &Facts<'_>, warnings: &[String]) {
         open_mode = facts.config.open_mode(),
         connections_per_ip = { facts.config.limits.connections_per_ip }
             .unwrap_or(CONNECTIONS_PER_IP),
+        queued_bytes_max = facts.queued_bytes_max,
         holds_connections = facts.report.holds_connections,
         binds_first = facts.report.binds_first,
         "serving"
@@ -188,6 +194,7 @@ mod tests {
             api: *api,
             grip: &[],
             report: &report,
+            queued_bytes_max: 192 << 20,
         };
         let text = text(&facts, Paint::none());
         for part in expect {
@@ -219,7 +226,12 @@ mod tests {
     #[test]
     fn the_limit_of_an_address_is_told() {
         let most = "4096 connections of one address (limits.connections_per_ip)";
-        check(&[], &[most, "private networks are not counted"], &[]);
+        let queued = "192 MiB for all clients that do not read (limits.queued_bytes_max)";
+        check(
+            &[],
+            &[most, "private networks are not counted", queued],
+            &[],
+        );
         let proxies = ("listen.trusted_proxies", "10.0.0.1");
         check(&[proxies], &[most], &["not counted"]);
         let set = |most| ("limits.connections_per_ip", most);
