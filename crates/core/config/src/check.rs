@@ -1,6 +1,6 @@
 //! Checks across options: combinations that would be unsafe or could not work.
 
-mod backends;
+pub(crate) mod backends;
 mod broker;
 mod channel;
 mod feed;

@@ -9,6 +9,7 @@ use super::given::Given;
 use super::note::{Effect, Notes};
 use super::output::Output;
 use super::server::duration;
+use crate::check::backends::is_of_questions;
 use crate::kind::{StatusText, TextKind as _};
 
 const PROXY: &str = "[proxy]";
@@ -90,9 +91,22 @@ impl Settings {
                 notes.add(Effect::Missing, &option, format!("{text:?} is no duration"));
             }
         }
+        let mut authorized = String::new();
         let mut names = |key: &str| {
-            let names = given.texts(&format!("{at}{key}"));
-            let mut names = names.map_or_else(Vec::new, |(_, names)| names);
+            let Some((option, mut names)) = given.texts(&format!("{at}{key}")) else {
+                return Vec::new();
+            };
+            names.retain(|name| {
+                let is_own = is_of_questions(name);
+                if is_own {
+                    let text = format!("{name} is left out: each question has its own");
+                    notes.add(Effect::Changed, &option, text);
+                }
+                !is_own
+            });
+            if names.iter().any(|name| is_authorization(name)) {
+                authorized = option;
+            }
             names.sort();
             names.dedup();
             names
@@ -105,7 +119,7 @@ impl Settings {
         for key in ["http.static_headers.", "static_http_headers."] {
             for (name, leaf) in given.below(&format!("{at}{key}")) {
                 match leaf.value.as_str() {
-                    Some(text) if name.eq_ignore_ascii_case("authorization") => {
+                    Some(text) if is_authorization(&name) => {
                         settings.authorization = Some(text.to_owned());
                     }
                     _ => {
@@ -143,6 +157,7 @@ impl Settings {
                 notes.add(Effect::Narrower, &leaf.option, text);
             }
         }
+        settings.keep_one_authorization(&authorized, notes);
         // What is for GRPC says nothing of a backend that is asked by HTTP.
         for key in ["grpc.", "grpc_tls.", "grpc_"] {
             given.below(&format!("{at}{key}"));
@@ -176,6 +191,22 @@ impl Settings {
         self.authorization = self.authorization.take().or(other.authorization);
         self.binary_encoding |= other.binary_encoding;
         self.include_connection_meta |= other.include_connection_meta;
+        self.keep_one_authorization(option, notes);
+    }
+
+    /// The client's own is not sent where the operator has set one.
+    fn keep_one_authorization(&mut self, option: &str, notes: &mut Notes) {
+        if self.authorization.is_none() {
+            return;
+        }
+        for names in [&mut self.http_headers, &mut self.emulated_headers] {
+            let before = names.len();
+            names.retain(|name| !is_authorization(name));
+            if names.len() < before {
+                let text = "Authorization is left out: the backend gets the one of static_headers";
+                notes.add(Effect::Narrower, option, text);
+            }
+        }
     }
 
     fn write(self, mut put: impl FnMut(&str, Value)) {
@@ -237,6 +268,10 @@ struct Backend {
     endpoint: String,
     rpc_namespaces: Vec<String>,
     settings: Settings,
+}
+
+fn is_authorization(name: &str) -> bool {
+    name.eq_ignore_ascii_case("authorization")
 }
 
 fn is_http(endpoint: &str) -> bool {

@@ -6,6 +6,18 @@ use super::{Checks, is_namespace_name};
 use crate::layout::element;
 use crate::options::{ChannelOptions, DEFAULT_BACKEND, RecoveryMode};
 
+/// Whether a field stands in each question to a backend, so that none can be the client's.
+pub(crate) fn is_of_questions(name: &str) -> bool {
+    const OWN: [&str; 5] = [
+        "Host",
+        "Content-Type",
+        "Content-Length",
+        "Transfer-Encoding",
+        "Connection",
+    ];
+    OWN.iter().any(|own| own.eq_ignore_ascii_case(name))
+}
+
 impl Checks<'_> {
     /// What a channel's options say of backends.
     pub(super) fn asked(&mut self, path: &str, options: &ChannelOptions) {
@@ -105,17 +117,10 @@ impl Checks<'_> {
 
     /// The fields of clients that a backend gets: none that a question has of its own.
     fn passed(&mut self, path: &str, [real, emulated]: [&Vec<String>; 2], is_authorized: bool) {
-        const OWN: [&str; 5] = [
-            "Host",
-            "Content-Type",
-            "Content-Length",
-            "Transfer-Encoding",
-            "Connection",
-        ];
         for (key, names) in [("http_headers", real), ("emulated_headers", emulated)] {
             let at = format!("{path}.{key}");
             for name in names {
-                if OWN.iter().any(|own| own.eq_ignore_ascii_case(name)) {
+                if is_of_questions(name) {
                     let message = format!("{at}: {name} is said by Throng itself; take it out");
                     self.problem(&at, message);
                 } else if is_authorized && name.eq_ignore_ascii_case("Authorization") {

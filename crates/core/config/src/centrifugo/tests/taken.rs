@@ -340,3 +340,74 @@ fn names_that_are_none_here_are_left_out() {
         &[(Effect::Narrower, "namespace \"/users/:user\"")],
     );
 }
+
+/// Centrifugo lets a backend's fields be named that a request has of its own, and does not send
+/// the client's.
+#[test]
+fn fields_that_a_question_has_of_its_own_are_left_out() {
+    for own in [
+        "Host",
+        "content-type",
+        "Content-Length",
+        "Connection",
+        "Transfer-Encoding",
+    ] {
+        for text in [
+            format!(
+                "proxy_connect_endpoint = \"http://b/\"\nproxy_http_headers = [\"Cookie\", \
+                 {own:?}]\n"
+            ),
+            format!(
+                "[client.proxy.connect]\nenabled = true\nendpoint = \"http://b/\"\n\
+                 http_headers = [\"Cookie\", {own:?}]\nemulated_headers = [{own:?}]\n"
+            ),
+            format!(
+                "[[proxies]]\nname = \"a\"\nendpoint = \"http://b/\"\nhttp_headers = [\"Cookie\", \
+                 {own:?}]\n"
+            ),
+        ] {
+            let imported = imported(&text);
+            has(&imported, &["http_headers = [\"Cookie\"]"]);
+            let note = imported.notes.iter().find(|note| note.text.contains(own));
+            let note = note.unwrap_or_else(|| panic!("{own}: {:#?}", imported.notes));
+            assert_eq!(note.effect, Effect::Changed);
+            assert!(note.option.ends_with("_headers"), "{}", note.option);
+        }
+    }
+    // A backend that gets the operator's own authorization cannot get the client's too.
+    let given = "http_headers = [\"authorization\", \"Cookie\"]\n";
+    let fixed = "http = { static_headers = { Authorization = \"Bearer x\" } }\n";
+    let connect = "[client.proxy.connect]\nenabled = true\nendpoint = \"http://b/\"\n";
+    let both = imported(&format!("{connect}{given}{fixed}"));
+    has(
+        &both,
+        &[
+            "http_headers = [\"Cookie\"]",
+            "authorization = \"Bearer x\"",
+        ],
+    );
+    tells(
+        &both,
+        &[(Effect::Narrower, "client.proxy.connect.http_headers")],
+    );
+    let named = "[[proxies]]\nname = \"a\"\nendpoint = \"http://b/\"\n";
+    let named = imported(&format!("{named}{given}{fixed}"));
+    tells(&named, &[(Effect::Narrower, "proxies.a.http_headers")]);
+    has(
+        &imported(&format!("{connect}{given}")),
+        &["http_headers = [\"Cookie\", \"authorization\"]"],
+    );
+    let refresh = "[client.proxy.refresh]\nenabled = true\nendpoint = \"http://b/r\"\n";
+    let joined = imported(&format!("{connect}{given}{refresh}{fixed}"));
+    has(
+        &joined,
+        &[
+            "http_headers = [\"Cookie\"]",
+            "authorization = \"Bearer x\"",
+        ],
+    );
+    tells(
+        &joined,
+        &[(Effect::Narrower, "client.proxy.refresh.endpoint")],
+    );
+}
