@@ -87,14 +87,14 @@ impl UniStream {
 
     /// The connection's time is over: true if a backend is asked whether it goes on.
     pub(crate) fn ask_to_go_on(&mut self, cx: &mut Cx<'_>) -> bool {
+        if !self.is_backends() || !cx.own.has(ProxyKind::Refresh) {
+            return false;
+        }
         let user = self.identity().map(|identity| identity.user.clone());
         let asker = asker(self.framing, user.as_deref().unwrap_or_default());
         let Some(welcome) = self.welcome() else {
             return false;
         };
-        if !cx.own.has(ProxyKind::Refresh) {
-            return false;
-        }
         let to = (BackendId::DEFAULT, ProxyCall::Refresh);
         let questions = &mut welcome.proxied.questions;
         let asked = questions.ask(&asker, to, Pending::Refresh, cx);

@@ -580,6 +580,22 @@ fn a_listener_may_not_begin_where_a_backend_says_no() {
     }
 }
 
+/// Its own token ends it meanwhile, and no backend is asked whether it goes on.
+#[test]
+fn a_listener_with_a_token_may_end_before_the_answer() {
+    for path in BOTH {
+        let mut scene = Scene::with_backends(Port::Client, |_| {}, proxies());
+        let token = sign(&json!({ "sub": "ann", "exp": BEGIN_S + 60 }));
+        let connect = json!({ "token": token, "subs": { "asked:a": {} } });
+        listen(&mut scene, path, &connect);
+        scene.question();
+        scene.pass_s(61);
+        let told = objects(&scene.happens(Event::Timeout));
+        assert_eq!(told[0]["disconnect"]["code"], 3005, "{path}: {told:?}");
+        assert!(scene.asked.is_empty() && scene.has_ended(), "{path}");
+    }
+}
+
 /// As many questions as one connection may have, and the next with each answer.
 #[test]
 fn a_listener_asks_about_many_channels_a_few_at_a_time() {
