@@ -242,8 +242,12 @@ fn scan_method(bytes: &[u8]) -> Result<Option<usize>, BadRequest> {
     for (at, &byte) in bytes.iter().enumerate() {
         match byte {
             b' ' if at != 0 => return Ok(Some(at)),
-            TLS_HANDSHAKE if at == 0 => return Err(BadRequest::Tls),
-            _ if !is_token(byte) => return Err(BadRequest::Method),
+            _ if !is_token(byte) => {
+                return Err(match (at, byte) {
+                    (0, TLS_HANDSHAKE) => BadRequest::Tls,
+                    _ => BadRequest::Method,
+                });
+            }
             _ if at == METHOD_BYTES_MAX => return Err(BadRequest::MethodTooLong),
             _ => {}
         }
