@@ -25,6 +25,8 @@ struct State {
     taken: usize,
     /// What of a client's is lost, and how often still.
     loses: (&'static str, usize),
+    /// What of a client's is kept back, and whether something is.
+    holds: (&'static str, bool),
     /// Changes what a server says.
     edit: Option<Edit>,
 }
@@ -49,6 +51,7 @@ impl Proxy {
             links: Vec::new(),
             taken: 0,
             loses: ("", 0),
+            holds: ("", false),
             edit: None,
         };
         let state = Arc::new(Mutex::new(state));
@@ -100,6 +103,23 @@ impl Proxy {
     /// Loses the next `times` writes of clients that have this in them.
     pub fn lose(&self, word: &'static str, times: usize) {
         lock(&self.state).loses = (word, times);
+    }
+
+    /// Keeps back the next write of a client that has this in it, and all that comes behind it on
+    /// its connection, also when the client has gone.
+    pub fn hold(&self, word: &'static str) {
+        lock(&self.state).holds = (word, false);
+    }
+
+    /// Whether something is kept back.
+    #[must_use]
+    pub fn is_holding(&self) -> bool {
+        lock(&self.state).holds.1
+    }
+
+    /// Lets through what is kept back.
+    pub fn release(&self) {
+        lock(&self.state).holds = ("", false);
     }
 
     /// Changes what servers say from now on.
@@ -162,6 +182,14 @@ impl State {
         *times -= usize::from(is_lost);
         is_lost
     }
+
+    fn holds(&mut self, bytes: &[u8]) -> bool {
+        let (word, is_held) = &mut self.holds;
+        let is_it = |window: &[u8]| window == word.as_bytes();
+        let holds = !word.is_empty() && bytes.windows(word.len()).any(is_it);
+        *is_held |= holds;
+        holds
+    }
 }
 
 /// Copies one direction until it ends, but for what is lost; then tells the other side.
@@ -172,6 +200,9 @@ fn forward(mut from: TcpStream, mut to: TcpStream, shared: Arc<Mutex<State>>, is
             let bytes = &mut bytes[..count];
             if is_clients && lock(&shared).loses(bytes) {
                 continue;
+            }
+            while is_clients && lock(&shared).holds(bytes) {
+                thread::sleep(SLOW.1);
             }
             if !is_clients && let Some(edit) = &mut lock(&shared).edit {
                 edit(bytes);

@@ -8,6 +8,7 @@ mod clocks;
 mod crowd;
 mod doubt;
 mod faults;
+mod keyed;
 mod moving;
 mod names;
 mod nodes;
