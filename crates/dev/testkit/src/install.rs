@@ -4,6 +4,7 @@
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -13,6 +14,9 @@ use crate::binary;
 /// What to do without a program.
 pub(crate) const PROGRAMS: &str =
     "install what tests use: `.ci/install` on Debian, or by other means what .ci/packages lists";
+
+/// Toolchain that is fetched where the Go that is here fetches none.
+const GO: &str = "go1.25.4";
 
 /// A folder with the npm packages and the scripts of `tests/e2e/js`.
 pub(crate) fn javascript() -> &'static Path {
@@ -119,24 +123,54 @@ pub fn javascript_of(name: &str, folder: &str) -> PathBuf {
 /// proxy.
 pub(crate) fn nats_server(version: &str) -> PathBuf {
     let install = |folder: &Path| {
-        let mut go = Command::new("go");
+        let mut go = Command::new(go());
         go.args(["install", "-trimpath"]);
         go.arg(format!("github.com/nats-io/nats-server/v2@v{version}"));
-        // A module may ask for a newer Go than the one that is here: from 1.21 on that fetches it.
+        // A module may ask for a newer Go than the one that is here, which fetches it.
         go.env("GOBIN", folder).env("GOTOOLCHAIN", "auto");
-        let told = Command::new("go").arg("version").output();
-        let told = told.unwrap_or_else(|error| panic!("cannot start go: {error}; {PROGRAMS}"));
-        let told = String::from_utf8_lossy(&told.stdout);
-        assert!(
-            is_go_new_enough(&told),
-            "nats-server {version} needs Go 1.21 or later, which fetches the toolchain that it is \
-             built with; here is `{}`. Put a newer `go` into PATH, from https://go.dev/dl",
-            told.trim()
-        );
+        go.env_remove("GOROOT");
         run(&mut go);
     };
     let name = format!("nats-server-{version}");
     once(&name, Path::new(""), &[], install).join("nats-server")
+}
+
+/// A Go that fetches newer ones by itself: the one that is here, or one that it gets from the
+/// module proxy, where Go keeps its own toolchains.
+fn go() -> PathBuf {
+    let here = PathBuf::from("go");
+    let told = Command::new(&here).arg("version").output();
+    let told = told.unwrap_or_else(|error| panic!("cannot start go: {error}; {PROGRAMS}"));
+    if is_go_new_enough(&String::from_utf8_lossy(&told.stdout)) {
+        return here;
+    }
+    let arch = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    let module = format!("golang.org/toolchain@v0.0.1-{GO}.linux-{arch}");
+    let folder = once(GO, Path::new(""), &[], |folder| {
+        let mut fetch = Command::new(&here);
+        fetch
+            .args(["mod", "download", &module])
+            .env("GOMODCACHE", folder);
+        run(fetch.env("GOFLAGS", "-modcacherw"));
+        // What a module cannot have: programs, and modules within it.
+        let root = folder.join(&module);
+        let tool = root.join(format!("pkg/tool/linux_{arch}"));
+        for programs in [root.join("bin"), tool] {
+            for program in fs::read_dir(programs).expect("programs of Go").flatten() {
+                let runs = fs::Permissions::from_mode(0o755);
+                fs::set_permissions(program.path(), runs).expect("a program that runs");
+            }
+        }
+        for within in ["src", "src/cmd"] {
+            let within = root.join(within);
+            fs::copy(within.join("_go.mod"), within.join("go.mod")).expect("a module of Go");
+        }
+    });
+    folder.join(module).join("bin/go")
 }
 
 /// Whether `go version` tells of one that fetches newer toolchains by itself.
