@@ -60,24 +60,37 @@ fn list(nodes: &[&Server], count: usize) {
     }
 }
 
-/// Members that leave while a node has no broker are not listed when it is back.
 pub(crate) fn members_are_right_after_the_broker_was_away(kind: Kind) {
     let mut broker = Broker::durable(kind);
     let nodes = [(); 2].map(|()| node(kind, broker.address()));
+    members_are_right_after(&nodes, |is_there| {
+        if is_there {
+            broker.come_back();
+            nodes.iter().for_each(|node| up(node, true));
+        } else {
+            broker.go_away();
+            nodes.iter().for_each(|node| up(node, false));
+        }
+    });
+}
+
+/// Members that leave while the broker is away are not listed when it is there again.
+#[track_caller]
+pub(crate) fn members_are_right_after(nodes: &[Server; 2], mut broker: impl FnMut(bool)) {
     let mut members = [(); 3].map(|()| subscriber(nodes[0].clients(), "room:a"));
     let stays = subscriber(nodes[1].clients(), "room:a");
     list(&nodes.each_ref(), 4);
-    broker.go_away();
-    nodes.iter().for_each(|node| up(node, false));
+    broker(false);
     for member in &mut members[1..] {
         member.order("unsubscribe", &json!({ "channel": "room:a" }));
         member.event("unsubscribed", &json!({}));
     }
-    broker.come_back();
-    nodes.iter().for_each(|node| up(node, true));
+    broker(true);
     list(&nodes.each_ref(), 2);
     drop(stays);
     list(&nodes.each_ref(), 1);
+    drop(members);
+    list(&nodes.each_ref(), 0);
 }
 
 /// The broker comes back with an older copy, which lists who has left, and not who has come.

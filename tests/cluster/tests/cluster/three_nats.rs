@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use throng_testkit::{NatsServer, Server, until};
 
 use crate::nodes::{Publisher, event_source, node_of, subscriber, up};
+use crate::presence::members_are_right_after;
 
 /// Versions of NATS that are good for replicas.
 const VERSIONS: [&str; 2] = ["2.10.29", "2.12.1"];
@@ -78,6 +79,25 @@ fn leader_is_killed(version: &str) {
     let late = subscriber(nodes[2].clients(), "kept:a");
     publisher.publish(&nodes.each_ref(), 3);
     publisher.heard_by(&late, 120);
+}
+
+/// Members leave while all servers are away.
+#[test]
+fn members_are_right_after_servers_were_away() {
+    for version in VERSIONS {
+        let mut servers = NatsServer::cluster(Some(version));
+        let nodes = [(); 2].map(|()| node(&servers));
+        members_are_right_after(&nodes, |is_there| {
+            for server in &mut servers {
+                if is_there {
+                    server.come_back();
+                } else {
+                    server.go_away();
+                }
+            }
+            nodes.iter().for_each(|node| up(node, is_there));
+        });
+    }
 }
 
 /// What would lose acknowledged publications is refused, and the log says what to do.
