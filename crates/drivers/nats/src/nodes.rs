@@ -335,10 +335,14 @@ mod tests {
         let counted = subjects.iter().map(|it| format!("\"{it}\":1"));
         let counted = counted.collect::<Vec<_>>().join(",");
         let payload = format!("{{\"state\":{{\"subjects\":{{{counted}}}}}}}");
+        say(node, number, None, payload);
+    }
+
+    fn say(node: &mut Node, number: u64, status: Option<u16>, payload: String) {
         let message = Message {
             sid: ANSWERS,
             subject: format!("inbox.{number}").into(),
-            status: None,
+            status,
             seq: 0,
             key: None,
             payload: payload.into_bytes().into(),
@@ -380,5 +384,29 @@ mod tests {
         let orphans = |it: &Flight| matches!(it, Flight::Orphans(name) if name == other);
         assert!(asked(&node, orphans).is_some());
         assert_eq!(node.dead, BTreeSet::from([other.to_owned()]));
+    }
+
+    /// A server that has just come back does not have a row that its leader lists.
+    #[test]
+    fn a_row_that_could_not_be_removed_is_looked_for_again() {
+        let mut node = node();
+        let compares = |it: &Flight| matches!(it, Flight::OwnRows(_));
+        let row = node.names.member("c", &node.incarnation, "u.v");
+        for _ in 0..3 {
+            node.compare_at_ms.get_or_insert(0);
+            node.desk.now_ms = node.compare_at_ms.expect("a time");
+            node.compare_rows();
+            let compared = asked(&node, compares).expect("a comparison");
+            answer(&mut node, compared, &[&row]);
+            let orphan = |it: &Flight| matches!(it, Flight::Orphan(subject) if *subject == row);
+            let asked = asked(&node, orphan).expect("a question for the row");
+            say(&mut node, asked, Some(404), String::new());
+            assert!(node.compare_at_ms > Some(node.desk.now_ms));
+        }
+        node.desk.now_ms = node.compare_at_ms.expect("a time");
+        node.compare_rows();
+        let compared = asked(&node, compares).expect("a comparison");
+        answer(&mut node, compared, &[]);
+        assert_eq!(node.compare_at_ms, None);
     }
 }

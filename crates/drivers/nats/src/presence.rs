@@ -378,9 +378,9 @@ impl Node {
                 self.tell(&channel, &presence, Kind::Joined);
             }
         }
-        if too_many.max(too_few) > MEND_MAX {
-            self.compare_at_ms = Some(self.desk.now_ms + MEND_MS);
-        }
+        // Until nothing is left: there may be more, and a server that is behind does not have what
+        // its leader lists, or lists what is removed.
+        self.compare_at_ms = Some(self.desk.now_ms + MEND_MS);
     }
 
     /// If another node has removed the old row, it has told that somebody left.

@@ -27,11 +27,11 @@ fn node(servers: &[NatsServer; 3]) -> Server {
     node
 }
 
-/// The number of the server that leads the stream of the channels `kept:`.
+/// The number of the server that leads a stream.
 #[track_caller]
-fn leader(servers: &[NatsServer; 3]) -> usize {
+fn leader(servers: &[NatsServer; 3], stream: &str) -> usize {
     until("a stream with a leader and two that follow it", || {
-        let info = servers[0].ask("$JS.API.STREAM.INFO.throng_kept_kept")?;
+        let info = servers[0].ask(&format!("$JS.API.STREAM.INFO.{stream}"))?;
         let info: Value = serde_json::from_str(&info).ok()?;
         let replicas = info["cluster"]["replicas"].as_array()?;
         let follows = |it: &Value| it["current"] == true && it["offline"] != true;
@@ -60,7 +60,7 @@ fn leader_is_killed(version: &str) {
     let source = event_source(nodes[1].clients(), "kept:a");
     let mut publisher = Publisher::new("kept:a");
     publisher.publish(&nodes.each_ref(), 30);
-    let leader = leader(&servers);
+    let leader = leader(&servers, "throng_kept_kept");
     servers[leader].go_away();
     publisher.publish(&nodes.each_ref(), 60);
     for client in clients.iter().chain([&source]) {
@@ -81,7 +81,7 @@ fn leader_is_killed(version: &str) {
     publisher.heard_by(&late, 120);
 }
 
-/// Members leave while all servers are away.
+/// Members leave while all servers are away, and while the one is that leads their stream.
 #[test]
 fn members_are_right_after_servers_were_away() {
     for version in VERSIONS {
@@ -96,6 +96,14 @@ fn members_are_right_after_servers_were_away() {
                 }
             }
             nodes.iter().for_each(|node| up(node, is_there));
+        });
+        let led = leader(&servers, "throng_members");
+        members_are_right_after(&nodes, |is_there| {
+            if is_there {
+                servers[led].come_back();
+            } else {
+                servers[led].go_away();
+            }
         });
     }
 }
