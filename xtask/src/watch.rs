@@ -183,9 +183,15 @@ mod tests {
     fn a_test_that_hangs_is_ended() {
         let mut command = Command::new("sh");
         let script = "printf 'test a ... '; setsid sleep 600 & sleep 600";
-        command.args(["-c", script]);
+        let (mut held, end) = std::io::pipe().unwrap();
+        command.args(["-c", script]).stderr(end);
         let mut out = Vec::new();
         assert!(!watched(&mut command, Duration::from_millis(100), &mut out).unwrap());
+        drop(command);
+        // Whoever lives on holds the other end.
+        let (sender, ended) = channel();
+        thread::spawn(move || sender.send(held.read_to_end(&mut Vec::new()).is_ok()));
+        assert_eq!(ended.recv_timeout(Duration::from_secs(30)), Ok(true));
         let told = String::from_utf8(out).unwrap();
         assert!(told.contains("=== a has not ended"), "{told}");
         let ends = |program| watched(&mut Command::new(program), LIMIT, &mut Vec::new());

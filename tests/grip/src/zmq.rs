@@ -139,9 +139,14 @@ mod tests {
             greeting.extend(b"\x04\x06\x05READY");
             peer.write(&greeting);
             let report = b"\x00\x06report";
-            while peer.stream.write_all(report).is_ok() {
+            // Long enough that a wait whose deadline they move would find what comes last.
+            for _ in 0..500 {
+                if peer.stream.write_all(report).is_err() {
+                    return;
+                }
                 thread::sleep(Duration::from_millis(10));
             }
+            let _ = peer.stream.write_all(b"\x00\x08activity");
         });
         let mut peer = Peer::connect(to, "SUB");
         assert_eq!(peer.message().as_deref(), Some(&b"report"[..]));

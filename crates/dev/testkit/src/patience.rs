@@ -93,14 +93,18 @@ mod tests {
 
     use super::*;
 
-    /// A peer that sends a byte now and then for ever does not keep a wait alive.
+    /// A peer that sends a byte now and then does not keep a wait alive. It sends long enough that
+    /// a wait of which it moves the deadline would hear its end.
     #[test]
     fn what_comes_meanwhile_does_not_move_a_deadline() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut peer, _) = listener.accept().unwrap();
         thread::spawn(move || {
-            while peer.write_all(b".").is_ok() {
+            for _ in 0..500 {
+                if peer.write_all(b".").is_err() {
+                    return;
+                }
                 thread::sleep(GLANCE);
             }
         });
