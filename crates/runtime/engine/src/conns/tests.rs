@@ -250,6 +250,34 @@ fn deliver(conns: &mut Conns<u32>, id: ConnId, text: &[u8]) {
     conns.deliver(id.index(), &delivery);
 }
 
+/// Only room that the kernel tells of leads to another call, whatever is queued meanwhile.
+#[test]
+fn a_blocked_connection_costs_no_calls_while_more_is_queued() {
+    let mut conns = table();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (mut peer, id) = connection(&mut conns, &listener);
+    let mut all = 0;
+    while conns.queued_bytes(id) == 0 {
+        deliver(&mut conns, id, &[b'x'; 64 << 10]);
+        conns.flush();
+        all += 64 << 10;
+    }
+    let before = conns.stats().writes;
+    for _ in 0..1000 {
+        deliver(&mut conns, id, b"more");
+        conns.flush();
+        all += b"more".len();
+    }
+    assert_eq!(conns.stats().writes, before);
+    let (mut got, mut flushed) = (0, Flushed::default());
+    let mut buffer = vec![0; 4 << 20];
+    while got < all {
+        got += peer.read(&mut buffer).unwrap();
+        conns.write(id.index(), &mut flushed);
+    }
+    assert_eq!(conns.queued_bytes(id), 0);
+}
+
 fn read(peer: &mut TcpStream, bytes: usize) -> String {
     let mut seen = vec![0; bytes];
     peer.read_exact(&mut seen).unwrap();

@@ -183,12 +183,7 @@ fn a_full_queue_ends_its_connection_and_no_other() {
         let rig = rig(Manner::Echo, LIMITS);
         let (mut slow, slow_id) = Client::of(&rig);
         let (mut quick, quick_id) = Client::of(&rig);
-        let first = rig.deliver_until_queued(slow_id, FRAME);
-        // All at once, so that the kernel finds no room meanwhile.
-        for id in [slow_id, quick_id] {
-            let frames = (first..first + 20).map(|number| numbered(number, FRAME));
-            rig.deliver(id, frames.collect(), Overflow::Close);
-        }
+        let first = rig.overrun(slow_id, &[slow_id, quick_id], 20, Overflow::Close);
         rig.find(|event| (event == Event::Slow(slow_id)).then_some(()));
         let seen = read_numbers(&mut quick, first + 19);
         assert_eq!(seen, (first..first + 20).collect::<Vec<_>>());
@@ -212,11 +207,7 @@ fn what_is_dropped_was_not_sealed() {
         for overflow in [Overflow::DropOldest, Overflow::LatestOnly] {
             let rig = rig(Manner::Echo, LIMITS);
             let (mut client, id) = Client::of(&rig);
-            let first = rig.deliver_until_queued(id, FRAME);
-            let count = first + 50;
-            for number in first..count {
-                rig.deliver(id, vec![numbered(number, FRAME)], overflow);
-            }
+            let count = rig.overrun(id, &[id], 50, overflow) + 50;
             let most = rig.seen.lock().unwrap().queued_bytes_most;
             assert!(most <= LIMITS.queue_bytes_max + SEALING, "{most}");
             let seen = read_numbers(&mut client, count - 1);

@@ -5,7 +5,9 @@ use std::net::TcpStream;
 
 use throng_engine::{Closed, ConnLimits, Overflow};
 
-use crate::support::{Event, LAST_WORD, LAST_WORD_BYTES, Manner, NEVER_MS, numbered, numbers, rig};
+use crate::support::{
+    Event, LAST_WORD, LAST_WORD_BYTES, Manner, NEVER_MS, fill, numbered, numbers, rig,
+};
 
 const FRAME: usize = LAST_WORD_BYTES;
 const LIMITS: ConnLimits = ConnLimits {
@@ -47,12 +49,7 @@ fn a_full_queue_ends_its_connection_and_no_other() {
     let rig = rig(Manner::Echo, LIMITS);
     let (mut slow, slow_id) = rig.client();
     let (mut quick, quick_id) = rig.client();
-    let first = rig.deliver_until_queued(slow_id, FRAME);
-    // All at once, so that the kernel finds no room meanwhile.
-    for id in [slow_id, quick_id] {
-        let frames = (first..first + 20).map(|number| numbered(number, FRAME));
-        rig.deliver(id, frames.collect(), Overflow::Close);
-    }
+    let first = rig.overrun(slow_id, &[slow_id, quick_id], 20, Overflow::Close);
     rig.find(|event| (event == Event::Slow(slow_id)).then_some(()));
     let seen = read_numbers(&mut quick, first + 19);
     assert_eq!(seen, (first..first + 20).collect::<Vec<_>>());
@@ -70,11 +67,7 @@ fn a_full_queue_ends_its_connection_and_no_other() {
 fn lag(overflow: Overflow) -> (Vec<u64>, u64, u32) {
     let rig = rig(Manner::Echo, LIMITS);
     let (mut client, id) = rig.client();
-    let first = rig.deliver_until_queued(id, FRAME);
-    let count = first + 50;
-    for number in first..count {
-        rig.deliver(id, vec![numbered(number, FRAME)], overflow);
-    }
+    let count = rig.overrun(id, &[id], 50, overflow) + 50;
     assert!(rig.seen.lock().unwrap().queued_bytes_most <= LIMITS.queue_bytes_max);
     let seen = read_numbers(&mut client, count - 1);
     let dropped = rig.find(|event| match event {
@@ -119,7 +112,7 @@ fn only_the_latest_waits() {
 fn a_queue_that_lost_nothing_says_so_when_it_is_empty_again() {
     let rig = rig(Manner::Echo, LIMITS);
     let (mut client, id) = rig.client();
-    let count = rig.deliver_until_queued(id, FRAME);
+    let count = rig.ask(move |conns, _| fill(conns, id, FRAME));
     let seen = read_numbers(&mut client, count - 1);
     assert_eq!(seen, (0..count).collect::<Vec<_>>());
     let event = rig.find(|event| matches!(event, Event::Drained(..)).then_some(event));
@@ -155,21 +148,6 @@ fn frames_gather_behind_replies_in_order() {
 }
 
 #[test]
-fn a_blocked_connection_costs_no_calls_while_more_is_queued() {
-    let rig = rig(Manner::Echo, LIMITS);
-    let (mut client, id) = rig.client();
-    let first = rig.deliver_until_queued(id, FRAME);
-    let before = rig.ask(|conns, _| conns.stats().writes);
-    let count = first + 1000;
-    for number in first..count {
-        rig.deliver(id, vec![numbered(number, FRAME)], Overflow::DropOldest);
-    }
-    let after = rig.ask(|conns, _| conns.stats().writes);
-    assert!(after <= before + 10, "{} calls", after - before);
-    read_numbers(&mut client, count - 1);
-}
-
-#[test]
 fn one_large_reply_is_sent_although_it_exceeds_the_bound_and_time_passes() {
     let rig = rig(Manner::Echo, LIMITS);
     let (mut client, id) = rig.client();
@@ -189,10 +167,11 @@ fn one_large_reply_is_sent_although_it_exceeds_the_bound_and_time_passes() {
 fn replies_beyond_twice_the_bound_end_the_connection() {
     let rig = rig(Manner::Echo, LIMITS);
     let (client, id) = rig.client();
-    rig.deliver_until_queued(id, FRAME);
-    for _ in 0..4 {
-        rig.ask(move |conns, _| conns.with(id, |_, fx| fx.out.resize(64 << 10, 1)));
-    }
+    // As many as the kernel takes, and then some.
+    rig.until("it is slow", move |conns| {
+        conns.with(id, |_, fx| fx.out.resize(64 << 10, 1));
+        conns.stats().slow == 1
+    });
     rig.find(|event| (event == Event::Slow(id)).then_some(()));
     drop(client);
     assert_eq!(rig.closed(), (id, Closed::Slow));

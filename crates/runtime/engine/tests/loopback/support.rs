@@ -356,38 +356,20 @@ impl Rig {
 
     /// Hands frames over, one delivery each.
     pub(crate) fn deliver(&self, id: ConnId, frames: Vec<Vec<u8>>, overflow: Overflow) {
-        self.ask(move |conns, _| {
-            for bytes in frames {
-                let frame = Frame::new(&bytes);
-                let delivery = Delivery {
-                    frames: throng_engine::Pieces::Made(std::slice::from_ref(&frame)),
-                    joined: &frame,
-                    key: 1,
-                    overflow,
-                    gather: false,
-                };
-                conns.deliver(id.index(), &delivery);
-            }
-        });
+        self.ask(move |conns, _| deliver(conns, id, frames, overflow));
     }
 
-    /// Delivers until the kernel takes no more; returns how many frames of `bytes` that took.
-    pub(crate) fn deliver_until_queued(&self, id: ConnId, bytes: usize) -> u64 {
+    /// Delivers until the kernel takes no more, and in the same turn, in which it tells of no room,
+    /// so many frames more to each of these connections. Returns the number of the first of those.
+    pub(crate) fn overrun(&self, id: ConnId, all: &[ConnId], more: u64, how: Overflow) -> u64 {
+        let all = all.to_vec();
         self.ask(move |conns, _| {
-            let mut count = 0;
-            while conns.queued_bytes(id) == 0 {
-                let frame = Frame::new(&numbered(count, bytes));
-                let delivery = Delivery {
-                    frames: throng_engine::Pieces::Made(std::slice::from_ref(&frame)),
-                    joined: &frame,
-                    key: 1,
-                    overflow: Overflow::Close,
-                    gather: false,
-                };
-                conns.deliver(id.index(), &delivery);
-                count += 1;
+            let first = fill(conns, id, LAST_WORD_BYTES);
+            for id in all {
+                let frames = (first..first + more).map(|number| numbered(number, LAST_WORD_BYTES));
+                deliver(conns, id, frames.collect(), how);
             }
-            count
+            first
         })
     }
 
@@ -406,6 +388,32 @@ impl Rig {
         self.ask(|_, app| app.finished = true);
         self.thread.take().unwrap().join().unwrap()
     }
+}
+
+/// Hands frames over, one delivery each.
+fn deliver(conns: &mut Conns<u64>, id: ConnId, frames: Vec<Vec<u8>>, overflow: Overflow) {
+    for bytes in frames {
+        let frame = Frame::new(&bytes);
+        let delivery = Delivery {
+            frames: throng_engine::Pieces::Made(std::slice::from_ref(&frame)),
+            joined: &frame,
+            key: 1,
+            overflow,
+            gather: false,
+        };
+        conns.deliver(id.index(), &delivery);
+    }
+}
+
+/// Delivers until the kernel takes no more; returns how many frames of `bytes` that took. In a
+/// later turn it may have taken more.
+pub(crate) fn fill(conns: &mut Conns<u64>, id: ConnId, bytes: usize) -> u64 {
+    let mut count = 0;
+    while conns.queued_bytes(id) == 0 {
+        deliver(conns, id, vec![numbered(count, bytes)], Overflow::Close);
+        count += 1;
+    }
+    count
 }
 
 impl Drop for Rig {

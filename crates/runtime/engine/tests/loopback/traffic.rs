@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 use throng_engine::{Closed, ConnLimits};
 
-use crate::support::{Event, Manner, connect, pattern, rig};
+use crate::support::{Event, Manner, connect, fill, pattern, rig};
 
 /// Small bounds, so that little traffic reaches them.
 const TIGHT: ConnLimits = ConnLimits {
@@ -158,8 +158,8 @@ fn slots_are_used_again_and_old_ids_find_nobody() {
     rig.closed();
     let (_client, new) = rig.client();
     assert_eq!(old.index(), new.index());
-    rig.deliver_until_queued(new, 64 << 10);
     let found = rig.ask(move |conns, _| {
+        fill(conns, new, 64 << 10);
         let queued = (conns.queued_bytes(old), 0 < conns.queued_bytes(new));
         (
             conns.session(old).is_some(),
