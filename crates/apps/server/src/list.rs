@@ -19,7 +19,7 @@ use throng_session::{
     Claim, Class, Context, Event, Flow, Gateway, Http, Incoming, Opened, Order, Patch, Reject,
     Sender, Shared,
 };
-use throng_types::{ConnId, Millis, Now, Publication, Saved, ShardId};
+use throng_types::{ConnId, Millis, Now, Publication, Saved, ShardId, Slots};
 
 use crate::outbox::Outboxes;
 
@@ -160,6 +160,8 @@ pub struct Host<'a, L: GatewayList, K: Kernel> {
     pub(crate) conns: &'a mut Conns<L::Session, K>,
     pub(crate) hub: &'a mut Hub,
     pub(crate) shared: &'a Shared,
+    /// Of connections, by their tags.
+    pub(crate) addresses: &'a Slots<IpAddr>,
     pub(crate) orders: &'a mut Vec<Order<L::Order>>,
     pub(crate) outboxes: &'a mut Outboxes<L::Mail>,
     /// Connections that take requests again, and bytes that they have already.

@@ -225,6 +225,7 @@ impl<L: GatewayList> ShardApp<L> {
             conns,
             hub: &mut self.parts.hub,
             shared: &self.parts.shared,
+            addresses: &self.addresses,
             orders: &mut self.orders,
             outboxes: &mut self.outboxes,
             resumed: &mut self.resumed,

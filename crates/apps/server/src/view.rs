@@ -12,6 +12,7 @@ use throng_types::{Actions, ConnId, Frame, Now, Overflow, ShardId};
 
 use crate::list::{GatewayList, Holds, Host};
 use crate::standing::{recount, standing};
+use crate::tags::payer;
 
 /// One gateway's view of its shard.
 pub struct View<'v, 'h, L: GatewayList, K: Kernel, G: Gateway> {
@@ -81,6 +82,7 @@ impl<L: Holds<G>, K: Kernel, G: Gateway> Shard<G> for View<'_, '_, L, K, G> {
         act: impl FnOnce(&mut G::Session, &mut Own<'_, G>) -> Flow,
     ) -> bool {
         let (shared, own, orders) = (self.host.shared, &*self.own, &mut *self.orders);
+        let addresses = self.host.addresses;
         let mut is_own = false;
         let mut resume: Option<Resume> = None;
         shared.notices.begin(conn, self.host.now);
@@ -90,6 +92,9 @@ impl<L: Holds<G>, K: Kernel, G: Gateway> Shard<G> for View<'_, '_, L, K, G> {
                 return;
             };
             is_own = true;
+            // What it leads to is this client's work, whoever was served before.
+            let payer = payer(conn, effects.tag, addresses, shared);
+            shared.meter.pays(payer);
             let mut cx = Context {
                 id: conn,
                 now: effects.now,

@@ -2,9 +2,12 @@
 //! honest clients send.
 
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use throng_testkit::{Server, Setup, Wire};
+use serde_json::json;
+use throng_testkit::{Server, Setup, Wire, until};
 
+use crate::asked::backend;
 use crate::support::SECRET;
 
 /// Signs nothing here: every token of these tests is a bad one.
@@ -20,11 +23,16 @@ pub(crate) fn open(server: &Server, path: &str) -> Wire {
 /// Shakes hands for a WebSocket.
 #[track_caller]
 pub(crate) fn upgrade(wire: &mut Wire, path: &str) {
-    wire.send(&format!(
-        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-    ));
+    wire.send(&upgrade_request(path, ""));
     assert_eq!(wire.head().status, 101);
+}
+
+/// The first words of a WebSocket, with these lines in its head.
+fn upgrade_request(path: &str, headers: &str) -> String {
+    format!(
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{headers}\r\n"
+    )
 }
 
 /// A client's frame, masked with zeros.
@@ -82,6 +90,45 @@ fn a_limit_counts_commands_and_not_frames() {
         server.metric("throng_connections_closed_total{reason=\"too_many_requests\"}"),
         1
     );
+    server.stop();
+}
+
+/// Commands that wait for a backend's answer are paid for by the client that sent them, and not by
+/// whoever was served last before the answer came.
+#[test]
+fn what_a_backend_s_answer_sets_free_is_paid_by_its_client() {
+    static IS_ASKED: AtomicBool = AtomicBool::new(false);
+    static IS_FREE: AtomicBool = AtomicBool::new(false);
+    let (address, _) = backend(|_, _| {
+        IS_ASKED.store(true, Relaxed);
+        until("the word", || IS_FREE.load(Relaxed).then_some(()));
+        (200, json!({ "result": { "user": "ann" } }))
+    });
+    let server = Setup::new(&format!(
+        "[listen]\ntrusted_proxies = [\"127.0.0.1\"]\n[limits]\naddress_work_max = \"1ms\"\n\
+         messages_per_second_max = 0\n[proxy]\nconnect = \"http://{address}/connect\"\n"
+    ));
+    let server = server.shards(1).start();
+    let open = |path: &str, address: &str| {
+        let mut wire = Wire::connect(server.clients());
+        let header = format!("X-Forwarded-For: {address}\r\n");
+        wire.send(&upgrade_request(path, &header));
+        (wire.head().status, wire)
+    };
+    let (_, mut ann) = open("/connection/websocket", "192.0.2.1");
+    // More than two seconds' worth.
+    let mut commands = String::from("{\"id\":1,\"connect\":{}}");
+    for id in 2..2_000 {
+        let _ = write!(commands, "\n{{\"id\":{id},\"ping\":{{}}}}");
+    }
+    ann.send_bytes(&frame(1, &commands));
+    until("a question", || IS_ASKED.load(Relaxed).then_some(()));
+    let (status, _other) = open("/ws?channel=a", "192.0.2.2");
+    assert_eq!(status, 101);
+    IS_FREE.store(true, Relaxed);
+    assert_eq!(end(&mut ann), 3013);
+    assert_eq!(open("/ws?channel=a", "192.0.2.2").0, 101, "another client");
+    assert_eq!(open("/ws?channel=a", "192.0.2.1").0, 429, "the same one");
     server.stop();
 }
 
