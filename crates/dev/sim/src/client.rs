@@ -175,6 +175,7 @@ impl Client {
         let Some(mut bytes) = around.net.client_recv(link.conn, wanted) else {
             let who = self.who();
             around.net.note(format_args!("{who} sees the end"));
+            self.was_told_of_the_end(around);
             if let Some(link) = self.forget_link(around) {
                 around.net.client_leaves(link.conn, false);
             }
@@ -192,6 +193,24 @@ impl Client {
             self.message(message, around);
         }
         true
+    }
+
+    /// Whoever is too slow hears so before the end, if the kernel can still deliver it. Streams of
+    /// GRIP have no words of ours, and the end of a drain waits for nobody.
+    fn was_told_of_the_end(&self, around: &Around<'_>) {
+        let Some(link) = self.link.as_ref() else {
+            return;
+        };
+        let is_owed = link.open
+            && !link.shut
+            && self.kind != Kind::Grip
+            && around.setup.drain_at.is_none()
+            && around.net.owed_last_word(link.conn);
+        assert!(
+            !is_owed || link.over,
+            "{}: it was too slow, and nobody said so",
+            self.who()
+        );
     }
 
     fn say(&self, bytes: &[u8], around: &Around<'_>) {

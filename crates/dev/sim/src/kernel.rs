@@ -56,10 +56,11 @@ impl Drop for SimSocket {
             return;
         }
         world.descriptors += 1;
-        let closed = self.number;
+        let (closed, now_us) = (self.number, world.mono_us);
         world.live.retain(|&number| number != closed);
         let conn = &mut world.conns[closed];
         conn.server_gone = true;
+        conn.closed_at_us = Some(now_us);
         conn.watched = None;
         // As close(2) does: bytes that nobody read make it a reset.
         if !conn.up.is_empty() || !conn.flying.is_empty() {

@@ -21,6 +21,9 @@ pub(crate) const UNIX_MS: u64 = 1_700_000_000_000;
 /// When every run begins, on the clock that only rises.
 const MONO_US: u64 = 1_000_000;
 
+/// How long a client that is too slow has for the last word, as the engine says it.
+const SLOW_US: u64 = 15_000_000;
+
 /// How often faults come, in parts of a hundred of the calls that can have them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Odds {
@@ -76,6 +79,10 @@ pub(crate) struct Conn {
     pub(crate) holders: usize,
     /// The server has closed it, or refused it.
     pub(crate) server_gone: bool,
+    /// When the server closed it.
+    pub(crate) closed_at_us: Option<u64>,
+    /// Since when it is known to end because its client is too slow.
+    pub(crate) slow_at_us: Option<u64>,
     /// The network ended it before it was accepted.
     pub(crate) aborted: bool,
     /// A write was refused, and the writer is owed an event when there is room.
@@ -259,6 +266,8 @@ impl Net {
             server_fin: false,
             holders: 0,
             server_gone: false,
+            closed_at_us: None,
+            slow_at_us: None,
             aborted: false,
             wants_room: false,
             watched: None,
@@ -363,6 +372,53 @@ impl Net {
         for port in &mut world.shards[to].ports {
             port.edge = true;
         }
+    }
+
+    /// The connections of a shard that live.
+    pub(crate) fn live_of(&self, shard: usize) -> Vec<usize> {
+        let world = self.0.borrow();
+        let live = world.live.iter().copied();
+        let is_its = |at: usize| matches!(world.conns[at].watched, Some((of, ..)) if of == shard);
+        live.filter(|at| is_its(*at)).collect()
+    }
+
+    /// A shard ends those at these indexes because their clients are too slow; gives how many of
+    /// them are news.
+    pub(crate) fn are_slow(&self, shard: usize, indexes: &[u32]) -> u64 {
+        let mut world = self.0.borrow_mut();
+        let (now_us, mut news) = (world.mono_us, 0);
+        for conn in &mut world.conns {
+            let is_it = |(of, index, _)| of == shard && indexes.contains(&index);
+            if conn.watched.is_some_and(is_it) && conn.slow_at_us.is_none() {
+                conn.slow_at_us = Some(now_us);
+                news += 1;
+            }
+        }
+        news
+    }
+
+    /// Of these, so many were too slow and have gone with the turn. Where others have gone too, it
+    /// is not known which.
+    pub(crate) fn were_cut_as_slow(&self, those: &[usize], count: u64) {
+        let mut world = self.0.borrow_mut();
+        let now_us = world.mono_us;
+        let gone = those.iter().copied();
+        let gone: Vec<usize> = gone.filter(|at| world.conns[*at].server_gone).collect();
+        if gone.len() as u64 == count {
+            for at in gone {
+                world.conns[at].slow_at_us.get_or_insert(now_us);
+            }
+        }
+    }
+
+    /// Whether the server had the time to say its last word to a client that it found too slow.
+    pub(crate) fn owed_last_word(&self, number: usize) -> bool {
+        let world = self.0.borrow();
+        let conn = &world.conns[number];
+        conn.slow_at_us.is_some_and(|since_us| {
+            let ended_us = conn.closed_at_us.unwrap_or(world.mono_us);
+            conn.server_fin || ended_us - since_us < SLOW_US
+        })
     }
 
     /// Whether the kernel has something to tell a shard.

@@ -121,7 +121,18 @@ impl<A: App<SimKernel>> Stage<A> {
         let Some(running) = &mut self.shards[shard] else {
             return;
         };
+        let kernel = self.first + shard;
+        let live = self.net.live_of(kernel);
+        let before = running.conns().stats().slow;
         running.turn().expect("a simulated wait does not fail");
+        let conns = running.conns();
+        let found = conns.stats().slow - before;
+        if found > 0 {
+            let slow = conns.sessions().filter(|(id, _)| conns.is_slow(*id));
+            let slow: Vec<u32> = slow.map(|(id, _)| id.index()).collect();
+            let news = self.net.are_slow(kernel, &slow);
+            self.net.were_cut_as_slow(&live, found.saturating_sub(news));
+        }
         if running.finished() {
             self.net.note(format_args!("shard {shard} has ended"));
             self.shards[shard] = None;

@@ -128,12 +128,14 @@ pub struct Summary {
     pub overspent: u64,
     /// Connections that were closed because all queues of their shard were full together.
     pub crowded: u64,
+    /// Connections whose clients heard that they are too slow.
+    pub slow: u64,
 }
 
 impl Summary {
     /// The figures, in the order of their declaration.
     #[must_use]
-    pub const fn parts(&self) -> [u64; 14] {
+    pub const fn parts(&self) -> [u64; 15] {
         [
             self.accepted,
             self.received,
@@ -149,6 +151,7 @@ impl Summary {
             self.present,
             self.overspent,
             self.crowded,
+            self.slow,
         ]
     }
 
@@ -168,6 +171,7 @@ impl Summary {
         self.present += other.present;
         self.overspent += other.overspent;
         self.crowded += other.crowded;
+        self.slow += other.slow;
     }
 }
 

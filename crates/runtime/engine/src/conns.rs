@@ -334,6 +334,14 @@ impl<S, K: Kernel> Conns<S, K> {
             .map_or(0, Outbound::bytes)
     }
 
+    /// Whether a connection is on its way out because its queue was full.
+    #[must_use]
+    pub fn is_slow(&self, id: ConnId) -> bool {
+        let slot = self.slots.get(id.index());
+        slot.filter(|slot| id == ConnId::new(self.shard, id.index(), slot.generation))
+            .is_some_and(|slot| slot.has(flag::SLOW))
+    }
+
     /// The clocks, as read at the start of the turn.
     #[must_use]
     pub const fn now(&self) -> Now {

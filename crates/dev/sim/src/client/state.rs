@@ -12,7 +12,9 @@ use crate::setup::Setup;
 use crate::witness::{Place, Witness};
 
 /// Codes with which a server may close a connection whose client kept to the rules.
-const CLOSE_CODES: [u64; 7] = [1012, 3001, 3005, 3008, 3012, 3502, 3503];
+const CLOSE_CODES: [u64; 7] = [1012, 3001, 3005, TOO_SLOW, 3012, 3502, 3503];
+/// The code for a client that reads too slowly.
+const TOO_SLOW: u64 = 3008;
 /// The code for a client that says more than it may.
 const TOO_MANY: u64 = 3013;
 
@@ -92,6 +94,7 @@ impl Around<'_> {
     pub(super) fn may_close(&mut self, code: u64) -> bool {
         let is_overspent = code == TOO_MANY && self.setup.stingy;
         self.witness.sum.overspent += u64::from(is_overspent);
+        self.witness.sum.slow += u64::from(code == TOO_SLOW);
         is_overspent || CLOSE_CODES.contains(&code)
     }
 }
