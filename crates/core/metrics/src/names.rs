@@ -165,9 +165,9 @@ metrics! {
         "slow_consumers_total" "Times that a connection's queue became full." { SlowConsumers }
         "crowded_out_total" "Connections that were closed as slow because all queues together were \
                              full (`limits.queued_bytes_max`)." { CrowdedOut }
-        "unnamed_proxies_total" "Connections from private networks whose first request names \
-                                 another client, although their address is not in \
-                                 `listen.trusted_proxies`." { UnnamedProxies }
+        "unnamed_proxies_total" "Connections from private networks, or refused for their address, \
+                                 whose first request names another client, although their address \
+                                 is not in `listen.trusted_proxies`." { UnnamedProxies }
         "recovered_total" "Attempts to get missed publications, by result." {
             RecoveredComplete(result = "complete"),
             RecoveredFailed(result = "failed"),

@@ -23,7 +23,7 @@ const READ_BYTES: usize = 64 << 10;
 /// For how long one turn reads, in microseconds; what waits then is read in the next one. After a
 /// turn that took much longer, because of what was read, the next one reads for half as long.
 const READING_US_MAX: u64 = 10_000;
-const READING_US_MIN: u64 = 100;
+const READING_US_MIN: u64 = 1_000;
 /// Mail that one turn takes from each mailbox.
 const MAIL_PER_TURN: usize = 1024;
 

@@ -68,6 +68,28 @@ fn a_proxy_that_is_not_named_is_told() {
     }
 }
 
+/// One with a public address is told once it is refused for it.
+#[test]
+fn a_refused_proxy_is_told() {
+    let server = one_each("trusted_proxies = [\"127.0.0.1\"]\nproxy_protocol = [\"127.0.0.1:0\"]");
+    let open = |last| {
+        let header = "X-Forwarded-For: 192.0.2.7\r\n";
+        stream(server.clients(), &v2([198, 51, 100, last]), header)
+    };
+    let kept = [open(1), open(2)];
+    assert_eq!(kept.each_ref().map(|(_, status)| *status), [Some(200); 2]);
+    assert_eq!(open(1).1, Some(429));
+    let is_told = |address: &str| {
+        server
+            .log()
+            .iter()
+            .any(|it| it.to_string().contains(address))
+    };
+    until("a warning", || is_told("198.51.100.1").then_some(()));
+    assert!(!is_told("198.51.100.2"), "it was not refused");
+    server.stop();
+}
+
 #[test]
 fn a_proxy_header_names_the_client() {
     let server = one_each("trusted_proxies = [\"127.0.0.1\"]\nproxy_protocol = [\"127.0.0.1:0\"]");

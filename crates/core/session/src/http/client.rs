@@ -23,11 +23,15 @@ impl Http {
         client_of(self.peer, lines.into_iter(), shared.forwarded.trusted())
     }
 
-    /// Notes a peer close by that names another client in its first request: most likely the
-    /// operator's own proxy, whose clients all count as one.
+    /// Notes a peer that names another client in its first request, and is close by or refused for
+    /// its address: most likely the operator's own proxy, whose clients all count as one.
     pub(super) fn look_for_proxy(&self, request: &Request<'_>, shared: &Shared) {
-        let may_be = !self.has_served && self.port == Port::Client && is_close_by(self.peer);
-        if !may_be || shared.forwarded.trusts(self.peer) {
+        let is_full = matches!(
+            self.admission,
+            Admission::AddressFull | Admission::AddressBusy
+        );
+        let may_be = self.port == Port::Client && (is_full || is_close_by(self.peer));
+        if self.has_served || !may_be || shared.forwarded.trusts(self.peer) {
             return;
         }
         let headers = request.headers();

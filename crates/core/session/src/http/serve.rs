@@ -63,6 +63,7 @@ impl Http {
         let start = cx.out.len();
         let incoming = self.incoming(request, body, cx);
         cx.shared.notices.comes_from(incoming.client);
+        self.look_for_proxy(request, cx.shared);
         let opened = match self.admission {
             Admission::Welcome => self.answer_paid(incoming, claim, router, cx),
             Admission::AddressBusy => {
@@ -98,7 +99,6 @@ impl Http {
         router: &mut R,
         cx: &mut Context<'_>,
     ) -> Opened<R::Session> {
-        self.look_for_proxy(incoming.request, cx.shared);
         if !self.is_counted_for(incoming.client, cx) {
             cx.count(Counter::RefusedPerIp);
             return self.turn_away(429, TOO_MANY_CONNECTIONS, incoming.request, cx);
