@@ -327,7 +327,7 @@ fn nobody_hears_of_what_breaks_the_protocol() {
         let rig = rig(Manner::Report, LIMITS);
         let (mut good, good_id) = Client::of(&rig);
         let mut plain = connect(rig.addr);
-        plain.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        plain.write_all(b"get / HTTP/1.1\r\n\r\n").unwrap();
         let mut alert = Vec::new();
         plain.read_to_end(&mut alert).unwrap();
         assert_eq!(alert.first(), Some(&0x15), "an alert: {alert:?}");
