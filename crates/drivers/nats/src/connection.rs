@@ -361,7 +361,8 @@ impl Node {
             }
             Flight::Members(serial) => self.members(serial, payload),
             Flight::Member(serial) => self.member_found(serial, message),
-            Flight::Leased => self.leased(),
+            Flight::Leased => self.leased(payload),
+            Flight::Rostered => self.is_rostered |= api::stored(payload).is_ok(),
             Flight::Leases(rostered) => self.leases(rostered.as_ref(), payload),
             Flight::Rosters => self.rosters(payload),
             Flight::Orphans(incarnation) => self.orphans(&incarnation, payload),

@@ -56,6 +56,8 @@ pub(crate) enum Flight {
     Member(u64),
     /// That this node's lease is renewed.
     Leased,
+    /// That this node may have members.
+    Rostered,
     /// Which nodes live, and which of these do not: nodes that may have members.
     Leases(Option<BTreeSet<String>>),
     /// Which nodes may have members.

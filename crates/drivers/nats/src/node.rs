@@ -100,6 +100,8 @@ pub(crate) struct Node {
     pub(crate) asks: BTreeMap<u64, (u8, u32, u64)>,
     /// Other nodes that live, once they are known.
     pub(crate) live: Option<BTreeSet<String>>,
+    /// NATS has said on this connection that this node may have members.
+    pub(crate) is_rostered: bool,
     /// Nodes that may have members and do not live.
     pub(crate) dead: BTreeSet<String>,
     /// Answers that are being put together. Bound: the requests of the lanes.
@@ -163,6 +165,7 @@ impl Node {
             name: None,
             asks: BTreeMap::new(),
             live: None,
+            is_rostered: false,
             dead: BTreeSet::new(),
             gathers: BTreeMap::new(),
             proved_at_ms: 0,

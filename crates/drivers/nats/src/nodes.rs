@@ -38,6 +38,7 @@ impl Node {
     /// This node lives from now on.
     pub(crate) fn announce_node(&mut self) {
         self.live = None;
+        self.is_rostered = false;
         self.keep_lease();
         let hello = format!("+{}", self.incarnation);
         let everybody = self.names.everybody();
@@ -72,11 +73,12 @@ impl Node {
         self.api(Flight::Leases(rostered), "STREAM.INFO", &stream, &body);
     }
 
-    /// The lease is renewed: whoever finds this node in the roster finds its lease too.
-    pub(crate) fn leased(&mut self) {
-        if self.live.is_none() {
+    /// The lease is renewed: whoever finds this node in the roster finds its lease too. It is
+    /// written there until NATS says that it is, or nobody would look for its members.
+    pub(crate) fn leased(&mut self, payload: &[u8]) {
+        if !self.is_rostered && api::stored(payload).is_ok() {
             let roster = self.names.roster(&self.incarnation);
-            self.ask(Flight::Nothing, &roster, &[], b"1");
+            self.ask(Flight::Rostered, &roster, &[], b"1");
         }
     }
 
@@ -408,5 +410,34 @@ mod tests {
         let compared = asked(&node, compares).expect("a comparison");
         answer(&mut node, compared, &[]);
         assert_eq!(node.compare_at_ms, None);
+    }
+
+    /// Servers of a cluster store more slowly than they say what is stored.
+    #[test]
+    fn a_node_is_in_the_roster_whatever_is_answered_first() {
+        let mut node = node();
+        let is_leased = |it: &Flight| matches!(it, Flight::Leased);
+        let is_rostered = |it: &Flight| matches!(it, Flight::Rostered);
+        let stored = || r#"{"stream":"s","seq":1}"#.to_owned();
+        let leases = asked(&node, |it| matches!(it, Flight::Leases(None))).expect("leases");
+        answer(&mut node, leases, &[]);
+        // The first does not get there.
+        for failed in [true, false] {
+            let leased = asked(&node, is_leased).expect("a lease");
+            say(&mut node, leased, None, stored());
+            let rostered = asked(&node, is_rostered).expect("a place in the roster");
+            let error = r#"{"error":{"code":503,"err_code":10077}}"#.to_owned();
+            say(
+                &mut node,
+                rostered,
+                None,
+                if failed { error } else { stored() },
+            );
+            node.desk.now_ms += RENEW_MS;
+            node.keep_lease();
+        }
+        let leased = asked(&node, is_leased).expect("a lease");
+        say(&mut node, leased, None, stored());
+        assert!(asked(&node, is_rostered).is_none());
     }
 }
