@@ -27,18 +27,27 @@ fn node(servers: &[NatsServer; 3]) -> Server {
     node
 }
 
+/// What the servers say of who keeps a stream.
+fn keepers(servers: &[NatsServer; 3], stream: &str) -> Option<Value> {
+    let info = servers[0].ask(&format!("$JS.API.STREAM.INFO.{stream}"))?;
+    let mut info: Value = serde_json::from_str(&info).ok()?;
+    Some(info["cluster"].take())
+}
+
 /// The number of the server that leads a stream.
+fn leader(keepers: &Value) -> Option<usize> {
+    keepers["leader"].as_str()?[1..].parse().ok()
+}
+
+/// The number of the server that leads the stream of the channels `kept:`.
 #[track_caller]
-fn leader(servers: &[NatsServer; 3], stream: &str) -> usize {
+fn followed_leader(servers: &[NatsServer; 3]) -> usize {
     until("a stream with a leader and two that follow it", || {
-        let info = servers[0].ask(&format!("$JS.API.STREAM.INFO.{stream}"))?;
-        let info: Value = serde_json::from_str(&info).ok()?;
-        let replicas = info["cluster"]["replicas"].as_array()?;
+        let keepers = keepers(servers, "throng_kept_kept")?;
+        let replicas = keepers["replicas"].as_array()?;
         let follows = |it: &Value| it["current"] == true && it["offline"] != true;
-        if replicas.len() != 2 || !replicas.iter().all(follows) {
-            return None;
-        }
-        info["cluster"]["leader"].as_str()?[1..].parse().ok()
+        let is_whole = replicas.len() == 2 && replicas.iter().all(follows);
+        leader(&keepers).filter(|_| is_whole)
     })
 }
 
@@ -60,7 +69,7 @@ fn leader_is_killed(version: &str) {
     let source = event_source(nodes[1].clients(), "kept:a");
     let mut publisher = Publisher::new("kept:a");
     publisher.publish(&nodes.each_ref(), 30);
-    let leader = leader(&servers, "throng_kept_kept");
+    let leader = followed_leader(&servers);
     servers[leader].go_away();
     publisher.publish(&nodes.each_ref(), 60);
     for client in clients.iter().chain([&source]) {
@@ -97,7 +106,7 @@ fn members_are_right_after_servers_were_away() {
             }
             nodes.iter().for_each(|node| up(node, is_there));
         });
-        let led = leader(&servers, "throng_members");
+        let led = until("a leader", || leader(&keepers(&servers, "throng_members")?));
         members_are_right_after(&nodes, |is_there| {
             if is_there {
                 servers[led].come_back();
