@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use serde_json::json;
-use throng_testkit::{Server, Setup, Wire, until};
+use throng_testkit::{Server, Setup, Wire, sign, until};
 
 use crate::asked::backend;
 use crate::support::SECRET;
@@ -106,7 +106,8 @@ fn what_a_backend_s_answer_sets_free_is_paid_by_its_client() {
     });
     let server = Setup::new(&format!(
         "[listen]\ntrusted_proxies = [\"127.0.0.1\"]\n[limits]\naddress_work_max = \"1ms\"\n\
-         messages_per_second_max = 0\n[proxy]\nconnect = \"http://{address}/connect\"\n"
+         messages_per_second_max = 0\n[auth]\nhmac_secret = \"{SECRET}\"\n[channel]\n\
+         subscribe = true\n[proxy]\nconnect = \"http://{address}/connect\"\n"
     ));
     let server = server.shards(1).start();
     let open = |path: &str, address: &str| {
@@ -123,12 +124,17 @@ fn what_a_backend_s_answer_sets_free_is_paid_by_its_client() {
     }
     ann.send_bytes(&frame(1, &commands));
     until("a question", || IS_ASKED.load(Relaxed).then_some(()));
-    let (status, _other) = open("/ws?channel=a", "192.0.2.2");
+    // Nobody is asked about a token.
+    let path = format!(
+        "/ws?channel=a&token={}",
+        sign(&json!({ "sub": "bob" }), SECRET)
+    );
+    let (status, _other) = open(&path, "192.0.2.2");
     assert_eq!(status, 101);
     IS_FREE.store(true, Relaxed);
     assert_eq!(end(&mut ann), 3013);
-    assert_eq!(open("/ws?channel=a", "192.0.2.2").0, 101, "another client");
-    assert_eq!(open("/ws?channel=a", "192.0.2.1").0, 429, "the same one");
+    assert_eq!(open(&path, "192.0.2.2").0, 101, "another client");
+    assert_eq!(open(&path, "192.0.2.1").0, 429, "the same one");
     server.stop();
 }
 
