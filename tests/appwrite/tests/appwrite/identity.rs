@@ -62,7 +62,7 @@ fn all_teams_count() {
 fn answers_are_remembered_until_something_changes() {
     let stage = Stage::new("");
     stage.accounts.join("ann", "T", &[]);
-    let mut sockets: Vec<Socket> = (0..5).map(|_| stage.open_as("ann", DOCUMENTS)).collect();
+    let mut sockets: Vec<Socket> = (0..20).map(|_| stage.open_as("ann", DOCUMENTS)).collect();
     let everything = ["/v1/account", "/v1/teams", "/v1/teams/T/memberships"];
     assert_eq!(stage.accounts.take_asked(), everything);
     // No role depends on a name, but the next one to come is to see it.
