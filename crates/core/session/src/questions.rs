@@ -68,7 +68,7 @@ pub struct Questions<P> {
     pub meta: Option<Box<str>>,
     /// The number of the last question.
     pub next: u32,
-    /// Bound: [`QUESTIONS_MAX`].
+    /// Bound: `QUESTIONS_MAX`.
     pub open: Vec<Open<P>>,
     /// Channels that it begins with, while a backend has to answer about one of them. Bound:
     /// `limits.channels_max`.
