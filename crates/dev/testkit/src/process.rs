@@ -150,14 +150,15 @@ impl Process {
         self.err.lock().all.clone()
     }
 
-    /// Writes a line to its standard input.
+    /// Writes a line to its standard input, in one piece: a program that reads in between would
+    /// take the end of the line for the start of the next.
     ///
     /// # Panics
     /// If it has ended.
     #[track_caller]
     pub fn say(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().expect("its input is open");
-        if let Err(error) = writeln!(stdin, "{line}").and_then(|()| stdin.flush()) {
+        if let Err(error) = stdin.write_all(format!("{line}\n").as_bytes()) {
             panic!(
                 "{} does not listen: {error}\n{}",
                 self.name,
