@@ -15,7 +15,7 @@
 //!   The check and the telling are one step with regard to events: both happen between two of them.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
@@ -26,12 +26,11 @@ use throng_types::ConnId;
 use crate::known::Known;
 use crate::question::Question;
 use crate::sampled::Sampled;
+use crate::work::Work;
 use crate::{AccountApi, Feed, Meter};
 
 /// How often an answer that is too old is asked for again.
 const TRIES: usize = 3;
-/// Between two looks of an idle thread whether the server has ended.
-const LOOK: Duration = Duration::from_secs(1);
 /// Threads that those who want to come in do not occupy.
 const KEPT_FREE: usize = 2;
 
@@ -99,6 +98,7 @@ impl Lanes {
     }
 }
 
+#[derive(Default)]
 struct State {
     lanes: Lanes,
     /// Who waits, by question. Those who come later for the same join, until it is answered.
@@ -112,8 +112,7 @@ pub struct Directory {
     known: Arc<Known>,
     meter: Meter,
     options: DirectoryOptions,
-    state: Mutex<State>,
-    work: Condvar,
+    work: Work<State>,
     failures: Sampled,
 }
 
@@ -136,11 +135,7 @@ impl Directory {
             known,
             meter,
             options,
-            state: Mutex::new(State {
-                lanes: Lanes::default(),
-                waiting: HashMap::new(),
-            }),
-            work: Condvar::new(),
+            work: Work::default(),
             failures: Sampled::default(),
         });
         let threads = options.threads.max(1);
@@ -165,7 +160,7 @@ impl Directory {
             credential: lookup.credential,
             part: lookup.part,
         };
-        let mut state = self.state();
+        let mut state = self.work.lock();
         if let Some(askers) = state.waiting.get_mut(&question) {
             askers.push(asker);
             return Ok(());
@@ -180,7 +175,7 @@ impl Directory {
         state.waiting.insert(question, vec![asker]);
         drop(state);
         // A thread that is kept free may not be the one to do it.
-        self.work.notify_all();
+        self.work.wake_all();
         Ok(())
     }
 
@@ -190,29 +185,10 @@ impl Directory {
         self.known.notes().cache.age();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        // What is under the lock is whole between any two statements.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn run(&self, with_opens: bool) {
-        while let Some(question) = self.next(with_opens) {
+        let take = |state: &mut State| state.lanes.next(with_opens);
+        while let Some(question) = self.work.next(&self.feed, take) {
             self.serve(&question);
-        }
-    }
-
-    /// The next question; `None` when the server has ended.
-    fn next(&self, with_opens: bool) -> Option<Question> {
-        let mut state = self.state();
-        loop {
-            if self.feed.is_over() {
-                return None;
-            }
-            if let Some(question) = state.lanes.next(with_opens) {
-                return Some(question);
-            }
-            let woken = self.work.wait_timeout(state, LOOK);
-            state = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -238,7 +214,12 @@ impl Directory {
                     notes.cache.put(question.key(), &found, Instant::now());
                 }
                 drop(notes);
-                let askers = self.state().waiting.remove(question).unwrap_or_default();
+                let askers = self
+                    .work
+                    .lock()
+                    .waiting
+                    .remove(question)
+                    .unwrap_or_default();
                 for (conn, token) in askers {
                     let found = found.clone();
                     let news = News::Found { conn, token, found };

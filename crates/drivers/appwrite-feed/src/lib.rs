@@ -21,6 +21,7 @@ mod question;
 mod sampled;
 mod standstill;
 mod subscriber;
+mod work;
 
 pub use account::{AccountApi, ApiError, UrlError};
 pub use directory::{Directory, DirectoryOptions};

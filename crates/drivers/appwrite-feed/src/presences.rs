@@ -8,8 +8,8 @@
 //! not deleted ends by itself.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 use std::{io, thread};
 
 use serde::Deserialize;
@@ -19,6 +19,7 @@ use ureq::http::Method;
 
 use crate::account::{escape, problem};
 use crate::sampled::Sampled;
+use crate::work::Work;
 use crate::{AccountApi, ApiError, Feed, Meter};
 
 /// Calls at the same time, each with a thread.
@@ -27,8 +28,6 @@ const THREADS: usize = 4;
 const WAITING_MAX: usize = 65_536;
 /// Bytes of their bodies.
 const WAITING_BYTES_MAX: usize = 16 << 20;
-/// Between two looks of an idle thread whether the server has ended.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// A project, and a user of it.
 type User = (Box<str>, Box<str>);
@@ -89,8 +88,7 @@ pub struct Presences {
     api: AccountApi,
     feed: Arc<Feed>,
     meter: Meter,
-    waiting: Mutex<Waiting>,
-    work: Condvar,
+    work: Work<Waiting>,
     failures: Sampled,
 }
 
@@ -111,8 +109,7 @@ impl Presences {
             api,
             feed,
             meter,
-            waiting: Mutex::default(),
-            work: Condvar::new(),
+            work: Work::default(),
             failures: Sampled::default(),
         });
         for number in 0..THREADS {
@@ -129,21 +126,16 @@ impl Presences {
     /// # Errors
     /// [`Refused`] if too many wait.
     pub fn ask(&self, call: PresenceCall) -> Result<(), Refused> {
-        let put = self.waiting().put(call);
+        let put = self.work.lock().put(call);
         match put {
-            Ok(()) => self.work.notify_one(),
+            Ok(()) => self.work.wake_one(),
             Err(Refused) => self.meter.count(Counter::AppwritePresencesFull),
         }
         put
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        // What is under the lock is whole between any two statements.
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn run(&self) {
-        while let Some((user, call)) = self.next() {
+        while let Some((user, call)) = self.work.next(&self.feed, Waiting::take) {
             let answer = self.make(&call);
             let PresenceCall { conn, token, .. } = call;
             if call.body.is_some() {
@@ -154,24 +146,9 @@ impl Presences {
                 };
                 self.feed.tell(conn.shard().index(), news);
             }
-            self.waiting().done(user);
+            self.work.lock().done(user);
             // Another thread may sleep since before there was more for this user.
-            self.work.notify_one();
-        }
-    }
-
-    /// The next call; `None` when the server has ended.
-    fn next(&self) -> Option<(User, PresenceCall)> {
-        let mut waiting = self.waiting();
-        loop {
-            if self.feed.is_over() {
-                return None;
-            }
-            if let Some(next) = waiting.take() {
-                return Some(next);
-            }
-            let woken = self.work.wait_timeout(waiting, LOOK);
-            waiting = woken.unwrap_or_else(PoisonError::into_inner).0;
+            self.work.wake_one();
         }
     }
 
