@@ -314,7 +314,7 @@ mod tests {
     /// A node whose connection has just been made.
     fn node() -> Node {
         let mut node = Node::new(
-            Desk::without_shards(RemoteOptions::default()),
+            Desk::without_shards(RemoteOptions::for_tests()),
             Vec::new(),
             None,
             1,

@@ -35,9 +35,10 @@ pub struct RemoteOptions {
     pub clock_ms: Arc<AtomicU64>,
 }
 
-impl Default for RemoteOptions {
-    /// Those of a driver that is alone, with a little of everything.
-    fn default() -> Self {
+impl RemoteOptions {
+    /// Options for tests: a node that is alone, with small bounds.
+    #[must_use]
+    pub fn for_tests() -> Self {
         Self {
             prefix: "throng".to_owned(),
             namespaces: Arc::default(),

@@ -161,7 +161,11 @@ mod tests {
     use crate::options::RemoteOptions;
 
     fn desk(lane: &Arc<Lane>) -> Desk {
-        Desk::new(RemoteOptions::default(), vec![lane.clone()], Arc::default())
+        Desk::new(
+            RemoteOptions::for_tests(),
+            vec![lane.clone()],
+            Arc::default(),
+        )
     }
 
     #[test]

@@ -111,7 +111,7 @@ pub fn nodes(
             timeout_ms: 20_000,
             seed: number << 8 | node as u64,
             clock_ms: clock_ms.clone(),
-            ..RemoteOptions::default()
+            ..RemoteOptions::for_tests()
         };
         let rings = (node..shards).step_by(nodes).map(|_| {
             let bell = bell.clone();
