@@ -160,7 +160,7 @@ pub struct Host<'a, L: GatewayList, K: Kernel> {
     pub(crate) conns: &'a mut Conns<L::Session, K>,
     pub(crate) hub: &'a mut Hub,
     pub(crate) shared: &'a Shared,
-    /// Of connections, by their tags.
+    /// Addresses of connections, by their tags.
     pub(crate) addresses: &'a Slots<IpAddr>,
     pub(crate) orders: &'a mut Vec<Order<L::Order>>,
     pub(crate) outboxes: &'a mut Outboxes<L::Mail>,

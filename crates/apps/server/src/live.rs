@@ -23,10 +23,12 @@ use crate::options::StartError;
 use crate::own_port::OwnPort;
 use crate::token_keys::{KeptKeys, TokenKeys};
 
-/// What part of the memory all queues may take while the operator has not said, how much it is at
-/// least, and how much where the memory is not known.
+/// Part of the memory that all queues may take while `limits.queued_bytes_max` is not set: one of
+/// so many.
 const QUEUED_SHARE: u64 = 8;
+/// Least bytes of that part.
 const QUEUED_BYTES_MIN: u64 = 64 << 20;
+/// Bytes of it where the memory is not known.
 const QUEUED_BYTES_UNKNOWN: u64 = 256 << 20;
 
 /// One version of it.
@@ -274,7 +276,7 @@ fn verifier(
     Verifier::new(keys).map(Some)
 }
 
-/// What may wait for all clients together, on a machine of so much memory; in bytes.
+/// Bytes that may wait for all clients together, on a machine of so much memory.
 #[must_use]
 pub fn queued_bytes_max(config: &Config, memory: Option<u64>) -> u64 {
     let share = |memory: u64| (memory / QUEUED_SHARE).max(QUEUED_BYTES_MIN);

@@ -40,7 +40,7 @@ pub(crate) struct ProxyPlan {
     requests_max: usize,
 }
 
-/// What moves to one shard's thread, for one gateway.
+/// Backends of one gateway on one shard, on their way to its thread.
 pub(crate) struct ProxyPart {
     options: ProxyOptions,
     driver: Box<dyn Backends + Send>,
@@ -74,7 +74,7 @@ impl ProxyPart {
         BackendMail::Renewed(self.options, Some(NewBackends(self.driver)))
     }
 
-    /// What makes the gateway, on its thread.
+    /// Makes the gateway; call it on the shard's thread.
     pub(crate) fn gateway<G>(self, make: fn(ProxyOptions, Box<dyn Backends>) -> G) -> G {
         make(self.options, self.driver)
     }

@@ -20,7 +20,7 @@ pub(super) struct Facts<'a> {
     /// Where GRIP's publishers connect, by the options of `[grip]`.
     pub(super) grip: &'a [(&'static str, SocketAddr)],
     pub(super) report: &'a Report,
-    /// What may wait for all clients together.
+    /// Bytes that may wait for all clients together.
     pub(super) queued_bytes_max: u64,
 }
 
@@ -89,16 +89,16 @@ pub(super) fn text(facts: &Facts<'_>, paint: Paint) -> String {
     out
 }
 
-/// How many connections one address may have.
+/// Describes the limit on connections of one address.
 fn per_address(config: &Config) -> String {
-    let (most, whom) = match config.limits.connections_per_ip {
-        Some(0) => return "no limit for the connections of one address".to_owned(),
-        Some(most) => (most, ""),
-        None if config.listen.trusted_proxies.is_empty() => (
-            CONNECTIONS_PER_IP,
-            "; addresses of private networks are not counted, they may be proxies",
-        ),
-        None => (CONNECTIONS_PER_IP, ""),
+    let set = config.limits.connections_per_ip;
+    if set == Some(0) {
+        return "no limit for the connections of one address".to_owned();
+    }
+    let most = set.unwrap_or(CONNECTIONS_PER_IP);
+    let whom = match set.is_none() && config.listen.trusted_proxies.is_empty() {
+        true => "; addresses of private networks are not counted, they may be proxies",
+        false => "",
     };
     format!("{most} connections of one address (limits.connections_per_ip){whom}")
 }
