@@ -6,7 +6,8 @@
 //!
 //! Invariant: an answer says who is in a team now, and nothing of the time before the last change
 //! that was told of that team. What only that team may hear, and waits from before, is dropped; and
-//! a user who was told to have left it hears nothing of it until another change is told.
+//! a user who was told to have left it hears nothing of it until another change is told. A change
+//! that does not say what it is may be of any team.
 //!
 //! An event that ends rights of the user is matched when it comes, with the rights of before, and
 //! told in its turn.
@@ -16,7 +17,7 @@
 use std::mem;
 use std::sync::Arc;
 
-use throng_appwrite::{Change, FeedMessage, GUESTS};
+use throng_appwrite::{Change, FeedMessage, GUESTS, USERS};
 use throng_types::Position;
 
 /// Events held back for one connection.
@@ -83,20 +84,28 @@ impl Held {
             Change::Membership { team, roles, .. } => {
                 let role = format!("team:{team}");
                 self.left.retain(|left| **left != *role);
-                let mut events = mem::take(&mut self.events);
-                events.retain(|Waiting { event, .. }| {
-                    let mut roles = event.roles.iter();
-                    event.for_everyone()
-                        || roles.any(|one| team_of(one) != role && self.may_have(one))
-                });
-                self.events = events;
+                self.keep_events_of(|held, one| team_of(one) != role && held.may_have(one));
                 if roles.is_none() && self.left.len() < LEFT_MAX {
                     self.left.push(role.into());
                 }
             }
-            Change::Unsaid => self.left.clear(),
+            Change::Unsaid => {
+                self.left.clear();
+                self.keep_events_of(|held, role| *role == *held.user || role == USERS);
+            }
             _ => {}
         }
+    }
+
+    /// Keeps events that are for everyone, are matched already, or have a role that the coming
+    /// answer can be believed about.
+    fn keep_events_of(&mut self, is_certain: impl Fn(&Self, &str) -> bool) {
+        let mut events = mem::take(&mut self.events);
+        events.retain(|Waiting { event, ids, .. }| {
+            let mut roles = event.roles.iter();
+            ids.is_some() || event.for_everyone() || roles.any(|role| is_certain(self, role))
+        });
+        self.events = events;
     }
 
     /// Looks at an event, and keeps it if it must wait.

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use throng_types::mix;
 
-use crate::identity::{ANY, GUESTS};
+use crate::identity::{ANY, GUESTS, USERS};
 use crate::{json, server};
 
 pub use publish::NewEvent;
@@ -306,7 +306,7 @@ fn modern_role(role: &str) -> &str {
     match role {
         "*" | "role:all" => ANY,
         "role:guest" => GUESTS,
-        "role:member" => "users",
+        "role:member" => USERS,
         role => role,
     }
 }

@@ -11,6 +11,8 @@ use serde_json::value::RawValue;
 
 /// The role of those without an account.
 pub const GUESTS: &str = "guests";
+/// The role of every user, verified or not.
+pub const USERS: &str = "users";
 /// The role in an event that everyone has.
 pub const ANY: &str = "any";
 /// How roles of a team and of a membership begin.
@@ -167,7 +169,7 @@ pub(crate) fn account_roles(id: &str, verified: bool) -> Vec<String> {
     let dimension = if verified { "verified" } else { "unverified" };
     vec![
         format!("user:{id}"),
-        "users".to_owned(),
+        USERS.to_owned(),
         format!("user:{id}/{dimension}"),
         format!("users/{dimension}"),
     ]

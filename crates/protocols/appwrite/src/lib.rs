@@ -66,7 +66,7 @@ pub use fault::{Aftermath, Fault, Phase, RefusalStyle};
 pub use feed::{EncodedEvent, FeedError, FeedMessage, Layout, NewEvent, REDIS_CHANNEL, write_ids};
 pub use filter::Filter;
 pub use glimpse::{Glimpse, glimpse};
-pub use identity::{ANY, AccountError, GUESTS, Identity, MembershipList, SessionHeaders};
+pub use identity::{ANY, AccountError, GUESTS, Identity, MembershipList, SessionHeaders, USERS};
 pub use index::{Index, IndexError, IndexStats, Match, Matches, Rebind, Subscription};
 pub use limits::{Limits, Rates};
 pub use origin::Platforms;
