@@ -176,7 +176,7 @@ impl<S, K: Kernel> Conns<S, K> {
                 self.wheel.set(index, deadline);
             }
             if !out.is_empty() {
-                self.queue_own(index, &out);
+                self.queue_own(index, &out, end.is_some());
             }
             if forget_held && let Some(queue) = self.held(index) {
                 queue.forget_held();
@@ -204,13 +204,17 @@ impl<S, K: Kernel> Conns<S, K> {
     }
 
     /// Queues a session's own bytes. They have no bound of their own, since a reply may be of
-    /// any size; but who has not taken twice the bound gets no more.
-    fn queue_own(&mut self, index: u32, bytes: &[u8]) {
+    /// any size; but who has not taken twice the bound gets no more, except the `last` word of a
+    /// session that ends: it will say no other.
+    fn queue_own(&mut self, index: u32, bytes: &[u8], last: bool) {
         let bytes_max = 2 * self.limits.queue_bytes_max;
-        let queue = self.queue_mut(index);
-        if bytes_max < queue.bytes() {
-            return self.end_slow(index);
+        if bytes_max < self.queue_mut(index).bytes() {
+            self.end_slow(index);
+            if !last {
+                return;
+            }
         }
+        let queue = self.queue_mut(index);
         queue.push_own(bytes);
         if !queue.blocked {
             self.mark_dirty(index);
