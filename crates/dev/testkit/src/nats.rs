@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::Deadline;
 use crate::daemon::{Daemon, free_port, new_folder};
 use crate::install;
+use crate::{Deadline, until};
 
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -64,13 +64,19 @@ impl NatsServer {
         let routes = [(); 3].map(|()| format!("nats://127.0.0.1:{}", free_port()));
         let all = routes.join(",");
         let mut number = 0;
-        daemons.map(|daemon| {
+        let servers = daemons.map(|daemon| {
             let (name, route) = (format!("n{number}"), &routes[number]);
             number += 1;
             let who = ["--server_name", &name, "--cluster_name", "c"];
             let ways = ["--cluster", route, "--routes", &all];
             Self::begin(daemon, program.clone(), &[&who[..], &ways].concat(), true)
-        })
+        });
+        // Ready servers have not chosen a leader yet; without one no stream can be made.
+        until("a leader of the cluster", || {
+            let names = servers[0].ask("$JS.API.STREAM.NAMES")?;
+            (!names.contains("\"error\"")).then_some(())
+        });
+        servers
     }
 
     #[track_caller]
