@@ -124,6 +124,15 @@ pub(crate) fn check_response(
     Ok((code.ok_or(HeadFault::FirstLine)?, headers))
 }
 
+/// Whether a proxy says in a field of this name whom it asks for.
+fn says_whom_for(name: &str) -> bool {
+    match name.len() {
+        9 => name.eq_ignore_ascii_case("forwarded"),
+        15 => name.eq_ignore_ascii_case("x-forwarded-for"),
+        _ => false,
+    }
+}
+
 fn finish<'b>(
     head: &'b [u8],
     lines_at: usize,
@@ -138,7 +147,8 @@ fn finish<'b>(
         Err(Error::Token | Error::Version | Error::Status) => return Err(HeadFault::FirstLine),
     }
     let lines = head.get(lines_at..head.len().saturating_sub(2));
-    let headers = Headers::of_checked(lines.unwrap_or_default());
+    let forwarded = parsed.iter().any(|header| says_whom_for(header.name));
+    let headers = Headers::of_checked(lines.unwrap_or_default(), forwarded);
     debug_assert!(
         headers.eq(parsed.iter().map(|header| (header.name, header.value))),
         "our own reading of the lines and httparse's are the same"

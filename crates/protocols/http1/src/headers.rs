@@ -14,12 +14,20 @@ pub struct Headers<'b> {
     /// Lines that each end in CRLF; each has a token, a colon and a value without
     /// control characters, and none continues the one before.
     lines: &'b [u8],
+    /// Whether there is a `Forwarded` or an `X-Forwarded-For`.
+    forwarded: bool,
 }
 
 impl<'b> Headers<'b> {
     /// From lines that `head::check` has accepted.
-    pub(crate) fn of_checked(lines: &'b [u8]) -> Self {
-        Self { lines }
+    pub(crate) const fn of_checked(lines: &'b [u8], forwarded: bool) -> Self {
+        Self { lines, forwarded }
+    }
+
+    /// Whether a proxy has noted whom it asks for: there is a `Forwarded` or an `X-Forwarded-For`.
+    #[must_use]
+    pub const fn are_forwarded(self) -> bool {
+        self.forwarded
     }
 
     /// The first value of a field, by its name in any case. None if there is no such field

@@ -25,6 +25,7 @@ pub struct KnownHead {
     before: Box<[u8]>,
     /// From behind them to the end of the empty line.
     after: Box<[u8]>,
+    forwarded: bool,
 }
 
 /// Bytes from the end of a target to the first field line.
@@ -54,6 +55,7 @@ impl KnownHead {
                     method_bytes,
                     before: head.get(target_end..digits.start)?.into(),
                     after: head.get(digits.end..)?.into(),
+                    forwarded: request.headers().are_forwarded(),
                 });
             }
             at += line.bytes() + 2;
@@ -96,7 +98,7 @@ impl KnownHead {
             authority: None,
             path,
             query: query.get(1..).unwrap_or_default(),
-            headers: Headers::of_checked(lines),
+            headers: Headers::of_checked(lines, self.forwarded),
             closes: false,
         };
         Some((request, bytes))

@@ -26,17 +26,14 @@ impl Http {
     /// Notes a peer that names another client in its first request, and is close by or refused for
     /// its address: most likely the operator's own proxy, whose clients all count as one.
     pub(super) fn look_for_proxy(&self, request: &Request<'_>, shared: &Shared) {
+        if self.has_served || !request.headers().are_forwarded() || self.port != Port::Client {
+            return;
+        }
         let is_full = matches!(
             self.admission,
             Admission::AddressFull | Admission::AddressBusy
         );
-        let may_be = self.port == Port::Client && (is_full || is_close_by(self.peer));
-        if self.has_served || !may_be || shared.forwarded.trusts(self.peer) {
-            return;
-        }
-        let headers = request.headers();
-        let mut named = { headers.values("x-forwarded-for") }.chain(headers.values("forwarded"));
-        if named.next().is_some() {
+        if (is_full || is_close_by(self.peer)) && !shared.forwarded.trusts(self.peer) {
             shared.counters.count(Counter::UnnamedProxies);
             shared.forwarded.note_unnamed(self.peer);
         }

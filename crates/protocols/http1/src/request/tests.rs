@@ -576,3 +576,18 @@ proptest! {
         prop_assert_eq!(request.body, body);
     }
 }
+
+#[test]
+fn heads_that_a_proxy_has_forwarded_are_known() {
+    for (lines, is_forwarded) in [
+        ("Forwarded: for=1.2.3.4", true),
+        ("Upgrade: websocket\r\nX-FORWARDED-For: 1.2.3.4", true),
+        ("X: forwarded", false),
+        ("Forwarders: x", false),
+        ("X-Forwarded-Foo: x", false),
+    ] {
+        let wire = with_fields(lines);
+        let headers = accepted(&wire).headers();
+        assert_eq!(headers.are_forwarded(), is_forwarded, "{lines}");
+    }
+}
