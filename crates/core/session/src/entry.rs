@@ -6,7 +6,7 @@
 
 use throng_auth::{Claims, SubscriptionOptions, TokenFault};
 use throng_broker::BackendId;
-use throng_types::{ChannelError, ChannelName, Now, Position};
+use throng_types::{ChannelError, ChannelName, ConnId, Now, Position};
 
 use crate::permit::{Verdict, may_subscribe};
 use crate::{Identity, Shared, check_token};
@@ -68,8 +68,8 @@ pub struct Grant {
 pub struct Holder<'a> {
     /// Kept of its token.
     pub identity: Option<&'a Identity>,
-    /// The connection's public id.
-    pub client: &'a str,
+    /// The connection. Its public id is made where a token names one.
+    pub conn: ConnId,
 }
 
 impl Holder<'_> {
@@ -89,13 +89,14 @@ impl Holder<'_> {
             return Ok(None);
         };
         let user = self.identity.map_or("", |identity| &identity.user);
+        let client = shared.node.client_id(self.conn);
         let check = |claims: Claims| {
             let named = claims.channel.as_deref().unwrap_or_default();
             let channel = match channel {
                 Some(channel) => channel.clone(),
                 None => ChannelName::new(named).map_err(|_| TokenFault::Purpose)?,
             };
-            claims.check_subscription(channel.as_str(), user, self.client)?;
+            claims.check_subscription(channel.as_str(), user, client.as_str())?;
             Ok(Some(Grant {
                 channel,
                 until: claims.ends_at_unix_s(),

@@ -14,10 +14,9 @@ pub(crate) fn check_token(
     token: &str,
     cx: &Cx<'_>,
 ) -> Result<Option<Grant>, TokenFault> {
-    let client = cx.shared.node.client_id(cx.id);
     let holder = Holder {
         identity: ws.identity(),
-        client: client.as_str(),
+        conn: cx.id,
     };
     holder.check(Some(channel), token, cx.shared, cx.now)
 }

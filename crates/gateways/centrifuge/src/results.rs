@@ -34,10 +34,9 @@ pub(crate) fn uni_channels(
     identity: Option<&Identity>,
     cx: &Cx<'_>,
 ) -> Result<Vec<Wanted>, EntryFault> {
-    let client = cx.shared.node.client_id(cx.id);
     let holder = Holder {
         identity,
-        client: client.as_str(),
+        conn: cx.id,
     };
     let named = connect.subs.iter().map(|sub| Named {
         channel: Some(&sub.channel),

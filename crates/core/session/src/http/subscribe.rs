@@ -163,10 +163,9 @@ impl Entry {
         cx: &Context<'_, S, O>,
     ) -> Result<Self, Reject> {
         let mut identity = claims.map(Identity::from_claims).map(Box::new);
-        let client = cx.shared.node.client_id(cx.id);
         let holder = Holder {
             identity: identity.as_deref(),
-            client: client.as_str(),
+            conn: cx.id,
         };
         let named = params.named();
         let channels = all_channels(claims, &named, &holder, cx.shared, cx.now)?;
