@@ -193,6 +193,10 @@ mod tests {
         // SHA-256 of a thousand times `x`.
         let hash = "44f8354494a5ba03ba1792a8d3e9c534c47a9181980fde7a3f44b06ef2ae7c7f";
         assert_eq!(token(&"x".repeat(1000)), format!("=={hash}"));
+        // The length is that in the subject: 234 bytes become 702.
+        let hash = "7a85746fc74426dcfccbdf060170574b6bf660226fe8d395f825f0241897b78f";
+        assert_eq!(token(&"ü".repeat(117)), format!("=={hash}"));
+        assert_eq!(token(&"ü".repeat(116)), "=c3=bc".repeat(116));
     }
 
     #[test]
