@@ -1,15 +1,20 @@
-//! What a NATS server says: its words are the same in any pieces, no message is longer than it may
-//! be, and where a message stands is read of any reply.
+//! What a NATS server says: its words are the same in any two pieces, no message is longer than it
+//! may be, where a message stands is read of any reply, and what a server says of itself of any
+//! `INFO`; addresses and credentials of any text.
 //!
 //! Input: where the wire is cut, then the wire.
 
-use throng_nats_protocol::{Delivery, Limits, Op, decode};
+use throng_nats_protocol::{
+    Credentials, DecodeError, Decoder, Delivery, Limits, Op, ServerInfo, introduce, targets,
+};
 
 /// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"\x05INFO {\"headers\":true}\r\nPING\r\n-ERR 'No'\r\nMSG a.b 7 2\r\nhi\r\n",
     b"\x20HMSG a 7 $JS.ACK.S.C.2.70.90.17.5 25 27\r\nNATS/1.0\r\nchannel: b\r\n\r\n{}\r\n",
     b"\x28HMSG _INBOX.x.2 2 40 40\r\nNATS/1.0 409 Message Size Exceeds Max\r\n\r\n\r\n",
+    b"\x00eyJ.x\nSUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY",
+    b"\x00nats://ann:p%40ss@nats.example:4333, tls://[::1]",
 ];
 
 const LIMITS: Limits = Limits {
@@ -17,33 +22,34 @@ const LIMITS: Limits = Limits {
     message_bytes_max: 128,
 };
 
-/// All words of a wire, and whether what follows is none.
-fn words(wire: &[u8]) -> (Vec<String>, usize, bool) {
-    let (mut words, mut at) = (Vec::new(), 0);
-    loop {
-        match decode(&wire[at..], LIMITS) {
-            Ok(Some((op, taken))) => {
-                assert!(taken > 0 && at + taken <= wire.len());
-                at += taken;
-                if let Op::Message {
-                    reply,
-                    headers,
-                    payload,
-                    ..
-                } = op
-                {
-                    assert!(payload.len() <= LIMITS.message_bytes_max);
-                    let stands = reply.and_then(Delivery::read);
+/// All words of a wire that comes in pieces, and what is wrong behind them.
+fn words(pieces: &[&[u8]]) -> (Vec<String>, Option<DecodeError>) {
+    let mut decoder = Decoder::new(LIMITS);
+    let mut words = Vec::new();
+    for piece in pieces {
+        decoder.feed(piece);
+        loop {
+            let op = match decoder.next_op() {
+                Ok(Some(op)) => op,
+                Ok(None) => break,
+                Err(error) => return (words, Some(error)),
+            };
+            match op {
+                Op::Message(message) => {
+                    assert!(message.payload.len() <= LIMITS.message_bytes_max);
+                    let stands = message.reply.and_then(Delivery::read);
+                    let headers = message.headers;
                     let text = headers.status_text();
                     assert!(headers.status().is_none() || text.is_some());
                     words.push(format!("{stands:?} {text:?} {:?}", headers.get("channel")));
                 }
-                words.push(format!("{op:?}"));
+                Op::Info(info) => words.push(format!("{:?}", ServerInfo::read(info))),
+                _ => {}
             }
-            Ok(None) => return (words, at, true),
-            Err(_) => return (words, at, false),
+            words.push(format!("{op:?}"));
         }
     }
+    (words, None)
 }
 
 /// Runs one input of this target; panics if the target finds a fault.
@@ -51,16 +57,14 @@ pub fn nats_words(input: &[u8]) {
     let [cut, wire @ ..] = input else {
         return;
     };
-    let (all, end, is_good) = words(wire);
-    let cut = usize::from(*cut).min(wire.len());
-    let (mut early, taken, was_good) = words(&wire[..cut]);
-    assert!(!is_good || was_good, "a part is no better than the whole");
-    if was_good {
-        let (late, rest, is_still_good) = words(&wire[taken..]);
-        early.extend(late);
-        assert_eq!((early, taken + rest, is_still_good), (all, end, is_good));
-    }
+    let (head, tail) = wire.split_at(usize::from(*cut).min(wire.len()));
+    assert_eq!(words(&[head, tail]), words(&[wire]));
     if let Ok(text) = std::str::from_utf8(wire) {
         let _ = Delivery::read(text);
+        let info = ServerInfo::read(b"{\"headers\":true}").expect("a server");
+        let credentials = Credentials::read(text);
+        for target in targets(text).unwrap_or_default() {
+            introduce(&mut Vec::new(), &info, &target, credentials.as_ref());
+        }
     }
 }

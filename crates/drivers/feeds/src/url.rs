@@ -1,6 +1,6 @@
 //! The URL of a source: `scheme://user:password@host:port/path?option=value`.
 
-use throng_remote::percent_decoded;
+use throng_types::percent_decoded;
 
 /// Why a URL cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

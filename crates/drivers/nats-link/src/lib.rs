@@ -1,13 +1,12 @@
-//! A connection to NATS: where it is, who we are there, and what it says.
+//! A connection to NATS for every driver that speaks to one: its first words, questions to
+//! JetStream and their answers, messages as they come.
 //!
-//! Owns: URLs and credentials, the first words on a connection, the bytes that were read of it.
-//! Never: subscriptions, JetStream, what a message means; threads.
+//! Owns: a connection, the bytes of it that were read and not taken, pings and their answers.
+//! Never: what a subject or a message means, streams and consumers; threads.
 
-mod address;
 mod connect;
-mod credentials;
-mod incoming;
+mod link;
 
-pub use address::{NatsUrlError, Target, targets};
-pub use connect::{Door, ServerInfo};
-pub use incoming::{Incoming, Unread};
+pub use connect::Door;
+pub use link::{ASKED_MAX, Incoming, Link, Word};
+pub use throng_nats_protocol::{NatsUrlError, Target, targets};

@@ -4,22 +4,18 @@
 //! the driver takes it; while that is full nothing more is read, and NATS keeps the rest or ends
 //! the connection.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use throng_nats_link::{Door, Incoming, Target, Unread};
-use throng_nats_protocol::{Op, write};
-use throng_remote::{Dial, DialInbox, Event, Reader, Stream};
+use throng_nats_link::{Door, Link, Target};
+use throng_nats_protocol::Op;
+use throng_remote::{Dial, DialInbox, Event};
 
 use crate::api::{self, OTHER_CONFIG, StreamSpec};
 use crate::version;
 
-/// How often a request is made that JetStream does not answer; each time it has its part of the
-/// timeout.
-const ASKED_MAX: u32 = 4;
 /// Between two looks whether a stream is made.
 const AGAIN: Duration = Duration::from_millis(20);
 /// The number of the subscription for answers to requests.
@@ -90,21 +86,15 @@ impl Word {
             Op::Ping => Self::Ping,
             Op::Pong => Self::Pong,
             Op::Error(text) => Self::Refused(String::from_utf8_lossy(text).into_owned()),
-            Op::Message {
-                subject,
-                sid,
-                headers,
-                payload,
-                ..
-            } => Self::Message(Message {
-                sid,
-                subject: subject.into(),
-                status: headers.status(),
-                seq: { headers.get("Nats-Sequence") }
+            Op::Message(it) => Self::Message(Message {
+                sid: it.sid,
+                subject: it.subject.into(),
+                status: it.headers.status(),
+                seq: { it.headers.get("Nats-Sequence") }
                     .and_then(|seq| seq.parse().ok())
                     .unwrap_or_default(),
-                key: headers.get(api::KEY).map(Into::into),
-                payload: payload.into(),
+                key: it.headers.get(api::KEY).map(Into::into),
+                payload: it.payload.into(),
             }),
         })
     }
@@ -118,153 +108,78 @@ impl Word {
     }
 }
 
-/// A connection that is being made.
-struct Making {
-    incoming: Incoming<Stream>,
-    /// Requests so far: each answer comes to a subject of its own.
-    asked: u32,
-}
-
-impl Making {
-    fn write(&mut self, bytes: &[u8]) -> Result<(), String> {
-        let written = self.incoming.stream.write_all(bytes);
-        written.map_err(|error| error.to_string())
-    }
-
-    /// Waits for one thing; any other one but a ping is not waited for.
-    fn expect<T>(&mut self, take: impl Fn(&Word) -> Option<T>) -> Result<T, Unread> {
-        loop {
-            match self.incoming.next(Word::new)? {
-                Word::Ping => self.write(b"PONG\r\n").map_err(Unread::Over)?,
-                Word::Refused(why) => return Err(Unread::Over(format!("NATS refuses: {why}"))),
-                word => {
-                    if let Some(it) = take(&word) {
-                        return Ok(it);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Asks JetStream, and once more if no answer comes: a server may lose a request while it makes
-    /// the same stream for somebody else, and those that are made here may be made twice.
-    fn ask(&mut self, dial: &NatsDial, subject: &str, body: &str) -> Result<Box<[u8]>, String> {
-        self.incoming
-            .stream
-            .set_read_timeout(dial.timeout / ASKED_MAX)
-            .map_err(|error| error.to_string())?;
-        for _ in 0..ASKED_MAX {
-            self.asked += 1;
-            // Not a number, as those of the driver's own requests are.
-            let reply = dial.subjects[0].replace('*', &format!("dial-{}", self.asked));
-            let mut out = Vec::new();
-            write::publish(&mut out, subject, Some(&reply), &[], body.as_bytes());
-            self.write(&out)?;
-            let answer = self.expect(|word| match word {
-                Word::Message(message) if *message.subject == *reply => {
-                    Some((message.status, message.payload.clone()))
-                }
-                _ => None,
-            });
-            match answer {
-                Ok((None, payload)) => return Ok(payload),
-                Ok((Some(_), _)) => {
-                    return Err("JetStream does not answer; is it enabled?".to_owned());
-                }
-                Err(Unread::Late) => tracing::debug!(subject, "JetStream did not answer"),
-                Err(Unread::Over(why)) => return Err(why),
-            }
-        }
-        Err(format!("JetStream does not answer {subject}"))
-    }
-}
-
 impl Dial for NatsDial {
     type Hello = Established;
     type Word = Word;
 
     fn run(self, link: u64, inbox: &Arc<DialInbox<Self>>) -> String {
-        match self.connect() {
-            Ok((established, made)) => read(link, established, made.incoming, inbox),
-            Err(why) => format!("{}:{}: {why}", self.target.host, self.target.port),
+        let ends = match self.connect() {
+            Ok((established, made)) => made.split().map(|ends| (established, ends)),
+            Err(why) => Err(format!("{}:{}: {why}", self.target.host, self.target.port)),
+        };
+        let (established, (mut incoming, writer)) = match ends {
+            Ok(ends) => ends,
+            Err(why) => return why,
+        };
+        if !inbox.put(link, Event::Up((established, writer))) {
+            return String::new();
         }
-    }
-}
-
-fn read(
-    link: u64,
-    established: Established,
-    made: Incoming<Stream>,
-    inbox: &DialInbox<NatsDial>,
-) -> String {
-    let (stream, bytes) = made.into_parts();
-    let (reader, writer) = match stream.split() {
-        Ok(ends) => ends,
-        Err(error) => return error.to_string(),
-    };
-    let mut incoming: Incoming<Reader> = Incoming::behind(bytes, reader);
-    if !inbox.put(link, Event::Up((established, writer))) {
-        return String::new();
-    }
-    loop {
-        match incoming.next(Word::new) {
-            Ok(word) => {
-                let bytes = word.bytes();
-                if !inbox.put(link, Event::Word(word, bytes)) {
-                    incoming.stream.shut_down();
-                    return String::new();
+        loop {
+            match incoming.next(Word::new) {
+                Ok(word) => {
+                    let bytes = word.bytes();
+                    if !inbox.put(link, Event::Word(word, bytes)) {
+                        incoming.shut_down();
+                        return String::new();
+                    }
                 }
+                Err(why) => return why,
             }
-            Err(why) => return why.into(),
         }
     }
 }
 
 impl NatsDial {
-    fn connect(&self) -> Result<(Established, Making), String> {
+    fn connect(&self) -> Result<(Established, Link), String> {
+        let [answers, node, everybody] = &self.subjects;
         let door = Door {
             target: &self.target,
             credentials: self.credentials.as_deref(),
             authorities: self.authorities.as_deref(),
             timeout: self.timeout,
+            // Not a number, as those of the driver's own requests are.
+            replies: &answers.replace('*', "dial-"),
         };
-        let (info, incoming) = door.connect()?;
+        let subjects = [(&**answers, ANSWERS), (node, NODE), (everybody, EVERYBODY)];
+        let (info, mut link) = door.connect(&subjects)?;
         version::check(&info.version, self.replicas)?;
-        let mut made = Making { incoming, asked: 0 };
-        let mut out = Vec::new();
-        for (subject, sid) in self.subjects.iter().zip([ANSWERS, NODE, EVERYBODY]) {
-            write::subscribe(&mut out, subject, sid);
-        }
-        write::ping(&mut out);
-        made.write(&out)?;
-        made.expect(|word| matches!(word, Word::Pong).then_some(()))?;
         for stream in &self.streams {
-            self.make(&mut made, stream)?;
+            self.make(&mut link, stream)?;
         }
         let established = Established {
             server: if info.is_clustered { 1 } else { hash(&info.id) },
             is_clustered: info.is_clustered,
             payload_max: info.payload_max,
         };
-        Ok((established, made))
+        Ok((established, link))
     }
 
     /// Makes a stream, or makes it what it is to be.
-    fn make(&self, making: &mut Making, stream: &StreamSpec) -> Result<(), String> {
-        if self.stands(making, stream)? {
+    fn make(&self, link: &mut Link, stream: &StreamSpec) -> Result<(), String> {
+        if self.stands(link, stream)? {
             return Ok(());
         }
         let config = stream.config();
         let mut made = Ok(());
         for verb in ["CREATE", "UPDATE"] {
             let subject = format!("$JS.API.STREAM.{verb}.{}", stream.name);
-            made = api::done(&making.ask(self, &subject, &config)?);
+            made = api::done(&link.ask(&subject, &config, |_| {})?);
             if !matches!(&made, Err(error) if error.code == OTHER_CONFIG) {
                 break;
             }
         }
         // Another node may have made it at the same time, or may not be done yet.
-        if self.stands(making, stream)? {
+        if self.stands(link, stream)? {
             return Ok(());
         }
         made.map_err(|error| format!("stream {}: {}", stream.name, error.text))
@@ -273,11 +188,11 @@ impl NatsDial {
     /// Whether a stream is there as it is wanted. Waits for one that is still being made: it is
     /// told of and has no storage yet, and a question for its subjects ends the whole server
     /// (nats-server 2.9.10, `jsStreamInfoRequest`).
-    fn stands(&self, making: &mut Making, stream: &StreamSpec) -> Result<bool, String> {
+    fn stands(&self, link: &mut Link, stream: &StreamSpec) -> Result<bool, String> {
         let info = format!("$JS.API.STREAM.INFO.{}", stream.name);
         let begun = Instant::now();
         loop {
-            let answer = making.ask(self, &info, "")?;
+            let answer = link.ask(&info, "", |_| {})?;
             if !api::is_being_made(&answer) {
                 return Ok(stream.is_as_wanted(&answer));
             }

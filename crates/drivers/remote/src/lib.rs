@@ -23,7 +23,6 @@ mod questions;
 mod shares;
 mod status;
 mod stream;
-mod url;
 
 pub use arrival::Arrival;
 pub use desk::{Desk, NOBODY};
@@ -37,4 +36,3 @@ pub use questions::{For, Questions};
 pub use shares::Shares;
 pub use status::{Health, Status};
 pub use stream::{Reader, Stream, Wire, trust};
-pub use url::percent_decoded;

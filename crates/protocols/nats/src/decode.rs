@@ -11,24 +11,21 @@ pub struct Limits {
     pub message_bytes_max: usize,
 }
 
+impl Limits {
+    /// Those for a server: no cluster's `INFO` and no message that it may carry is longer.
+    pub const SERVER: Self = Self {
+        line_bytes_max: 256 << 10,
+        message_bytes_max: 64 << 20,
+    };
+}
+
 /// One thing that a server says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op<'a> {
     /// About the server, a JSON object.
     Info(&'a [u8]),
     /// A message for a subscription.
-    Message {
-        /// Where it was published.
-        subject: &'a str,
-        /// The number of the subscription.
-        sid: u64,
-        /// Where an answer goes, if one is wanted.
-        reply: Option<&'a str>,
-        /// Its headers; none if there are none.
-        headers: Headers<'a>,
-        /// The rest of it.
-        payload: &'a [u8],
-    },
+    Message(Message<'a>),
     /// A [`crate::write::pong`] is expected.
     Ping,
     /// To [`crate::write::ping`].
@@ -37,6 +34,21 @@ pub enum Op<'a> {
     Okay,
     /// Something is wrong, in words between quotes.
     Error(&'a [u8]),
+}
+
+/// A message for a subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// Subject that it was published on.
+    pub subject: &'a str,
+    /// Number of the subscription.
+    pub sid: u64,
+    /// Subject for an answer, if one is wanted.
+    pub reply: Option<&'a str>,
+    /// Its headers; none if there are none.
+    pub headers: Headers<'a>,
+    /// The rest of it.
+    pub payload: &'a [u8],
 }
 
 /// Why bytes are not of this protocol.
@@ -62,11 +74,55 @@ impl std::fmt::Display for DecodeError {
 
 impl std::error::Error for DecodeError {}
 
+/// Takes bytes in any pieces, gives operations.
+#[derive(Debug)]
+pub struct Decoder {
+    limits: Limits,
+    /// Bytes that were fed, from `taken` on. Bound: one operation, and what one read brought.
+    bytes: Vec<u8>,
+    taken: usize,
+}
+
+impl Decoder {
+    /// Refuses operations that are longer than this.
+    #[must_use]
+    pub const fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            bytes: Vec::new(),
+            taken: 0,
+        }
+    }
+
+    /// Takes what has arrived.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..self.taken);
+        self.taken = 0;
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next operation, once it is whole.
+    ///
+    /// # Errors
+    /// The bytes are not of this protocol; nothing after them can be read.
+    pub fn next_op(&mut self) -> Result<Option<Op<'_>>, DecodeError> {
+        let rest = self.bytes.get(self.taken..).unwrap_or_default();
+        let found = decode(rest, self.limits)?;
+        Ok(found.map(|(op, taken)| {
+            self.taken += taken;
+            op
+        }))
+    }
+
+    /// Whether all that was fed has been given.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.taken == self.bytes.len()
+    }
+}
+
 /// Reads one operation, and says how many bytes it took; nothing if it is not whole yet.
-///
-/// # Errors
-/// The bytes are not of this protocol; nothing after them can be read.
-pub fn decode(bytes: &[u8], limits: Limits) -> Result<Option<(Op<'_>, usize)>, DecodeError> {
+fn decode(bytes: &[u8], limits: Limits) -> Result<Option<(Op<'_>, usize)>, DecodeError> {
     let window = &bytes[..bytes.len().min(limits.line_bytes_max)];
     let Some(end) = memmem::find(window, b"\r\n") else {
         if bytes.len() >= limits.line_bytes_max {
@@ -134,14 +190,14 @@ fn message<'a>(
     if last != b"\r\n" {
         return Err(wrong);
     }
-    let op = Op::Message {
+    let message = Message {
         subject,
         sid,
         reply,
         headers: Headers(headers),
         payload,
     };
-    Ok(Some((op, end + 2)))
+    Ok(Some((Op::Message(message), end + 2)))
 }
 
 /// Digits alone, so that no two texts are one number.
@@ -200,27 +256,25 @@ mod tests {
         message_bytes_max: 64,
     };
 
-    fn read(mut bytes: &[u8]) -> Vec<String> {
+    /// Every operation of a wire that arrives in these pieces.
+    fn read(pieces: [&[u8]; 2]) -> Vec<String> {
+        let mut decoder = Decoder::new(LIMITS);
         let mut read = Vec::new();
-        while let Some((op, taken)) = decode(bytes, LIMITS).expect("NATS") {
-            read.push(match op {
-                Op::Message {
-                    subject,
-                    sid,
-                    reply,
-                    headers,
-                    payload,
-                } => {
-                    let payload = String::from_utf8_lossy(payload);
-                    let (status, seq) = (headers.status(), headers.get("nats-sequence"));
-                    let reply = reply.unwrap_or("-");
-                    format!("{subject} {sid} {reply} {status:?} {seq:?} {payload}")
-                }
-                op => format!("{op:?}"),
-            });
-            bytes = bytes.get(taken..).expect("what was taken was there");
+        for piece in pieces {
+            decoder.feed(piece);
+            while let Some(op) = decoder.next_op().expect("NATS") {
+                read.push(match op {
+                    Op::Message(it) => {
+                        let payload = String::from_utf8_lossy(it.payload);
+                        let (status, seq) = (it.headers.status(), it.headers.get("nats-sequence"));
+                        let (subject, sid, reply) = (it.subject, it.sid, it.reply.unwrap_or("-"));
+                        format!("{subject} {sid} {reply} {status:?} {seq:?} {payload}")
+                    }
+                    op => format!("{op:?}"),
+                });
+            }
         }
-        assert!(bytes.is_empty());
+        assert!(decoder.is_empty());
         read
     }
 
@@ -231,9 +285,9 @@ mod tests {
 
     #[test]
     fn what_a_server_says_is_read_and_no_part_of_it() {
-        let read = read(DIALOGUE);
+        let whole = read([DIALOGUE, b""]);
         assert_eq!(
-            read[5..],
+            whole[5..],
             [
                 "a.b 7 - None None hi",
                 "a 7 r.1 None None ",
@@ -241,13 +295,9 @@ mod tests {
                 "a 7 r None Some(\"12\") \r\n",
             ]
         );
-        let mut at = 0;
-        while at < DIALOGUE.len() {
-            let (_, taken) = decode(&DIALOGUE[at..], LIMITS).unwrap().unwrap();
-            for end in at..at + taken {
-                assert_eq!(decode(&DIALOGUE[at..end], LIMITS), Ok(None), "{at} {end}");
-            }
-            at += taken;
+        for cut in 0..DIALOGUE.len() {
+            let (head, tail) = DIALOGUE.split_at(cut);
+            assert_eq!(read([head, tail]), whole, "cut at {cut}");
         }
     }
 

@@ -1,12 +1,20 @@
-//! The NATS client protocol (docs.nats.io, "NATS Protocol"; headers: ADR-4).
+//! The NATS client protocol (docs.nats.io, "NATS Protocol"; headers: ADR-4), for every driver that
+//! speaks to NATS.
 //!
-//! [`decode`] reads what a server says, [`mod@write`] has what a client says, [`Delivery`] what
-//! JetStream says of a message beside it. Never: sockets, requests to JetStream, what a message
-//! means.
+//! [`Decoder`] gives what a server says, [`mod@write`] has what a client says. [`targets`] reads
+//! where servers are, [`ServerInfo`] what a server says first, and [`introduce`] answers it with
+//! who we are. [`Delivery`] is what JetStream says of a message beside it. Never: sockets, time,
+//! files, requests to JetStream, what a message means.
 
+mod address;
+mod credentials;
 mod decode;
 mod delivery;
+mod introduce;
 pub mod write;
 
-pub use decode::{DecodeError, Headers, Limits, Op, decode};
+pub use address::{NatsUrlError, Target, targets};
+pub use credentials::Credentials;
+pub use decode::{DecodeError, Decoder, Headers, Limits, Message, Op};
 pub use delivery::Delivery;
+pub use introduce::{ServerInfo, introduce};

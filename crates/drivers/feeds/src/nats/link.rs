@@ -1,20 +1,20 @@
 //! One connection to NATS: questions and their answers, messages that were asked for.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::rand;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
-use throng_nats_link::{Door, Incoming, Target, Unread};
-use throng_nats_protocol::{Op, write};
-use throng_remote::Stream;
+use throng_nats_link::{Door, Target};
+use throng_nats_protocol::write;
 
 use super::message::Message;
 use super::options::NatsOptions;
 use crate::source::{ANSWER, Fault};
+
+pub(super) use throng_nats_link::ASKED_MAX;
 
 /// How long the last words may take.
 const LAST: Duration = Duration::from_millis(500);
@@ -22,11 +22,8 @@ const LAST: Duration = Duration::from_millis(500);
 const ANSWERS: u64 = 1;
 /// Bytes that are kept back to be written at once.
 const OUT_BYTES_MAX: usize = 64 << 10;
-/// How often something is said that JetStream does not answer: while a leader is chosen, nobody
-/// hears it. Each time has its part of [`ANSWER`].
-pub(super) const ASKED_MAX: u32 = 4;
 
-/// An answer, or the end of a request for messages.
+/// The answer to an acknowledgement, or the end of a request for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     /// The number of the question.
@@ -35,7 +32,6 @@ pub(super) struct Answer {
     pub(super) status: Option<u16>,
     /// In words.
     pub(super) text: String,
-    payload: Vec<u8>,
 }
 
 /// What is said to us.
@@ -45,29 +41,34 @@ pub(super) enum Word {
     Answer(Answer),
 }
 
-/// What comes.
-enum Heard {
-    Word(Word),
-    Ping,
-    Pong,
-    Refused(String),
+impl Word {
+    fn read(message: &throng_nats_protocol::Message<'_>, channel_header: &str) -> Option<Self> {
+        if message.sid != ANSWERS
+            && let Some(message) = Message::read(message, channel_header)
+        {
+            return Some(Self::Message(message));
+        }
+        Some(Self::Answer(Answer {
+            number: message.subject.rsplit('.').next()?.parse().ok()?,
+            status: message.headers.status(),
+            text: { message.headers.status_text() }
+                .unwrap_or_default()
+                .to_owned(),
+        }))
+    }
 }
 
 pub(super) struct Link {
-    incoming: Incoming<Stream>,
+    link: throng_nats_link::Link,
     /// `host:port`, for those who read faults.
     at: String,
     channel_header: String,
     /// Begins the subjects of answers.
     inbox: String,
-    /// Questions so far: each has an answer of its own.
-    asked: u64,
     /// The number of the subscription for messages.
     pulls: u64,
     /// What came while an answer was waited for. Bound: what was asked for.
     early: VecDeque<Word>,
-    /// Bound: [`OUT_BYTES_MAX`] and one command.
-    out: Vec<u8>,
 }
 
 impl Link {
@@ -84,127 +85,96 @@ impl Link {
     }
 
     fn connect_to(target: &Target, options: &NatsOptions) -> Result<Self, Fault> {
+        let mut token = [0; 12];
+        rand::fill(&mut token).map_err(|_| Fault::new("no random bytes"))?;
+        let inbox = format!("_INBOX.throng.{}", URL_SAFE_NO_PAD.encode(token));
         let door = Door {
             target,
             credentials: options.credentials.as_deref(),
             authorities: None,
             timeout: ANSWER,
+            replies: &format!("{inbox}.{ANSWERS}."),
         };
-        let (_, incoming) = door.connect().map_err(Fault)?;
-        let mut token = [0; 12];
-        rand::fill(&mut token).map_err(|_| Fault::new("no random bytes"))?;
-        let mut link = Self {
-            incoming,
+        let pulls = ANSWERS + 1;
+        let subjects = [ANSWERS, pulls].map(|sid| (format!("{inbox}.{sid}.*"), sid));
+        let [answers, messages] = subjects.each_ref().map(|(subject, sid)| (&**subject, *sid));
+        let (_, link) = door.connect(&[answers, messages]).map_err(Fault)?;
+        Ok(Self {
+            link,
             at: format!("{}:{}", target.host, target.port),
             channel_header: options.channel_header.clone(),
-            inbox: format!("_INBOX.throng.{}", URL_SAFE_NO_PAD.encode(token)),
-            asked: 0,
-            pulls: ANSWERS + 1,
+            inbox,
+            pulls,
             early: VecDeque::new(),
-            out: Vec::new(),
-        };
-        for sid in [ANSWERS, link.pulls] {
-            write::subscribe(&mut link.out, &format!("{}.{sid}.*", link.inbox), sid);
-        }
-        write::ping(&mut link.out);
-        link.flush()?;
-        loop {
-            match link.hear(ANSWER)? {
-                Some(Heard::Pong) => return Ok(link),
-                Some(Heard::Refused(why)) => return Err(Fault(why)),
-                Some(_) => {}
-                None => return Err(Fault::new("it does not answer")),
-            }
-        }
+        })
     }
 
     /// Asks JetStream, and waits for the answer.
     pub(super) fn ask(&mut self, subject: &str, body: &str) -> Result<Value, Fault> {
-        let first = self.asked + 1;
-        for _ in 0..ASKED_MAX {
-            self.request(ANSWERS, subject, body)?;
-            let until = Instant::now() + ANSWER / ASKED_MAX;
-            loop {
-                let left = until.saturating_duration_since(Instant::now());
-                match self.read(left)? {
-                    Some(Word::Answer(answer)) if answer.number >= first => {
-                        if answer.status.is_some() {
-                            return Err(Fault::new("JetStream does not answer; is it enabled?"));
-                        }
-                        let read = serde_json::from_slice(&answer.payload);
-                        return read.map_err(|_| Fault::new("it does not speak like JetStream"));
-                    }
-                    Some(word) => self.early.push_back(word),
-                    None => break,
-                }
-            }
-        }
-        Err(Fault(format!("{}: it does not answer", self.at)))
+        let (early, header) = (&mut self.early, &*self.channel_header);
+        let answer = self.link.ask(subject, body, |message| {
+            early.extend(Word::read(message, header));
+        });
+        let answer = answer.map_err(|why| Fault(format!("{}: {why}", self.at)))?;
+        let read = serde_json::from_slice(&answer);
+        read.map_err(|_| Fault::new("it does not speak like JetStream"))
     }
 
     /// Asks for messages; gives the number of the request.
     pub(super) fn pull(&mut self, subject: &str, body: &str) -> Result<u64, Fault> {
-        self.request(self.pulls, subject, body)
-    }
-
-    fn request(&mut self, sid: u64, subject: &str, body: &str) -> Result<u64, Fault> {
         let number = self.next_number();
-        let reply = format!("{}.{sid}.{number}", self.inbox);
-        write::publish(&mut self.out, subject, Some(&reply), &[], body.as_bytes());
+        let reply = format!("{}.{}.{number}", self.inbox, self.pulls);
+        write::publish(
+            &mut self.link.out,
+            subject,
+            Some(&reply),
+            &[],
+            body.as_bytes(),
+        );
         self.flush()?;
         Ok(number)
     }
 
     /// A number for a question.
     pub(super) const fn next_number(&mut self) -> u64 {
-        self.asked += 1;
-        self.asked
+        self.link.next_number()
     }
 
     /// The server forgets what was asked for: nobody hears it any more.
     pub(super) fn forget_pulls(&mut self) -> Result<(), Fault> {
-        write::unsubscribe(&mut self.out, self.pulls);
+        write::unsubscribe(&mut self.link.out, self.pulls);
         self.pulls += 1;
         let subject = format!("{}.{}.*", self.inbox, self.pulls);
-        write::subscribe(&mut self.out, &subject, self.pulls);
+        write::subscribe(&mut self.link.out, &subject, self.pulls);
         self.flush()
     }
 
     /// What was on its way when the server forgot what was asked for.
     pub(super) fn last_messages(&mut self) -> Vec<Message> {
-        let mut words: Vec<Word> = self.early.drain(..).collect();
-        write::ping(&mut self.out);
-        if self.flush().is_ok() {
-            let until = Instant::now() + LAST;
-            loop {
-                let left = until.saturating_duration_since(Instant::now());
-                match self.hear(left) {
-                    Ok(Some(Heard::Word(word))) => words.push(word),
-                    Ok(Some(Heard::Ping)) => {}
-                    _ => break,
-                }
-            }
-        }
+        let (words, header) = (&mut self.early, &*self.channel_header);
+        let _ = self
+            .link
+            .ping(LAST, |message| words.extend(Word::read(message, header)));
         let message = |word| match word {
             Word::Message(message) => Some(message),
             Word::Answer(_) => None,
         };
-        words.into_iter().filter_map(message).collect()
+        words.drain(..).filter_map(message).collect()
     }
 
     /// Acknowledges messages; for each of them an answer with its number comes.
     pub(super) fn acknowledge(&mut self, replies: &BTreeMap<u64, String>) -> Result<(), Fault> {
         for (number, reply) in replies {
             let answer = format!("{}.{ANSWERS}.{number}", self.inbox);
-            write::publish(&mut self.out, reply, Some(&answer), &[], b"+ACK");
+            write::publish(&mut self.link.out, reply, Some(&answer), &[], b"+ACK");
         }
         self.flush()
     }
 
     /// The message may be given to anybody again; to be flushed.
     pub(super) fn give_back(&mut self, reply: &str) -> Result<(), Fault> {
-        write::publish(&mut self.out, reply, None, &[], b"-NAK");
-        match self.out.len() > OUT_BYTES_MAX {
+        write::publish(&mut self.link.out, reply, None, &[], b"-NAK");
+        match self.link.out.len() > OUT_BYTES_MAX {
             true => self.flush(),
             false => Ok(()),
         }
@@ -212,76 +182,23 @@ impl Link {
 
     /// Writes what waits.
     pub(super) fn flush(&mut self) -> Result<(), Fault> {
-        self.incoming.stream.write_all(&self.out)?;
-        self.out.clear();
-        Ok(())
+        self.link.flush().map_err(Fault)
     }
 
     /// The next word; none if nothing comes in time.
     pub(super) fn next(&mut self, wait: Duration) -> Result<Option<Word>, Fault> {
-        match self.early.pop_front() {
-            Some(word) => Ok(Some(word)),
-            None => self.read(wait),
+        if let Some(word) = self.early.pop_front() {
+            return Ok(Some(word));
         }
-    }
-
-    fn read(&mut self, wait: Duration) -> Result<Option<Word>, Fault> {
         let until = Instant::now() + wait;
+        let header = &*self.channel_header;
         loop {
-            let left = until.saturating_duration_since(Instant::now());
-            match self.hear(left)? {
-                Some(Heard::Word(word)) => return Ok(Some(word)),
-                Some(Heard::Ping) => {
-                    write::pong(&mut self.out);
-                    self.flush()?;
-                }
-                Some(Heard::Pong) => {}
-                Some(Heard::Refused(why)) => return Err(Fault(format!("{}: {why}", self.at))),
-                None => return Ok(None),
+            let word = self.link.next(until, |message| Word::read(message, header));
+            match word.map_err(|why| Fault(format!("{}: {why}", self.at)))? {
+                throng_nats_link::Word::Message(word) => return Ok(Some(word)),
+                throng_nats_link::Word::Pong => {}
+                throng_nats_link::Word::Nothing => return Ok(None),
             }
         }
     }
-
-    fn hear(&mut self, wait: Duration) -> Result<Option<Heard>, Fault> {
-        let header = self.channel_header.as_str();
-        self.incoming.stream.set_read_timeout(wait)?;
-        match self.incoming.next(|op| heard(op, header)) {
-            Ok(heard) => Ok(Some(heard)),
-            Err(Unread::Late) => Ok(None),
-            Err(Unread::Over(why)) => Err(Fault(format!("{}: {why}", self.at))),
-        }
-    }
-}
-
-/// What concerns us of what a server says.
-fn heard(op: &Op<'_>, channel_header: &str) -> Option<Heard> {
-    let (subject, sid, reply, headers, payload) = match *op {
-        Op::Ping => return Some(Heard::Ping),
-        Op::Pong => return Some(Heard::Pong),
-        Op::Error(why) => {
-            let why = String::from_utf8_lossy(why);
-            return Some(Heard::Refused(format!("it refuses: {why}")));
-        }
-        Op::Info(_) | Op::Okay => return None,
-        Op::Message {
-            subject,
-            sid,
-            reply,
-            headers,
-            payload,
-        } => (subject, sid, reply, headers, payload),
-    };
-    if sid != ANSWERS
-        && let Some(reply) = reply
-        && let Some(message) = Message::read(subject, reply, headers, payload, channel_header)
-    {
-        return Some(Heard::Word(Word::Message(message)));
-    }
-    let number = subject.rsplit('.').next()?.parse().ok()?;
-    Some(Heard::Word(Word::Answer(Answer {
-        number,
-        status: headers.status(),
-        text: headers.status_text().unwrap_or_default().to_owned(),
-        payload: payload.to_vec(),
-    })))
 }

@@ -1,6 +1,6 @@
 //! A message, and the event that it is.
 
-use throng_nats_protocol::{Delivery, Headers};
+use throng_nats_protocol::Delivery;
 
 use super::options::NatsOptions;
 use crate::event::Event;
@@ -37,20 +37,18 @@ pub(super) struct Held {
 impl Message {
     /// None if it is not from a consumer.
     pub(super) fn read(
-        subject: &str,
-        reply: &str,
-        headers: Headers<'_>,
-        payload: &[u8],
+        message: &throng_nats_protocol::Message<'_>,
         channel_header: &str,
     ) -> Option<Self> {
+        let (reply, headers) = (message.reply?, message.headers);
         Some(Self {
-            subject: subject.to_owned(),
+            subject: message.subject.to_owned(),
             reply: reply.to_owned(),
             delivery: Delivery::read(reply)?,
             channel: headers.get(channel_header).map(str::to_owned),
             tags: headers.get(TAGS_HEADER).map(str::to_owned),
             is_mark: headers.get(MARK_HEADER).is_some(),
-            data: payload.to_vec(),
+            data: message.payload.to_vec(),
         })
     }
 
@@ -83,32 +81,23 @@ impl Message {
 
 #[cfg(test)]
 mod tests {
-    use throng_nats_protocol::{Limits, Op, decode};
+    use throng_nats_protocol::{Decoder, Limits, Op};
 
     use super::super::options::NatsStream;
     use super::super::options::tests::READS;
     use super::*;
 
     fn message(reply: &str, headers: &str, body: &str) -> Option<Message> {
-        let limits = Limits {
-            line_bytes_max: 100,
-            message_bytes_max: 100,
-        };
         let head = format!("NATS/1.0\r\n{headers}\r\n");
         let (of_head, all) = (head.len(), head.len() + body.len());
         let wire = format!("HMSG a.1 2 {reply} {of_head} {all}\r\n{head}{body}\r\n");
-        let (op, _) = decode(wire.as_bytes(), limits).unwrap().unwrap();
-        let Op::Message {
-            subject,
-            reply,
-            headers,
-            payload,
-            ..
-        } = op
-        else {
+        let mut decoder = Decoder::new(Limits::SERVER);
+        decoder.feed(wire.as_bytes());
+        let op = decoder.next_op().unwrap();
+        let Some(Op::Message(message)) = op else {
             panic!("{op:?}");
         };
-        Message::read(subject, reply?, headers, payload, "to")
+        Message::read(&message, "to")
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Where servers are, and who we are there.
 
-use throng_remote::percent_decoded;
+use throng_types::percent_decoded;
 
 /// Why a URL is not one of NATS that can be used.
 #[derive(Debug, thiserror::Error)]

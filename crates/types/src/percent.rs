@@ -1,4 +1,4 @@
-//! What every URL has.
+//! Parts of URLs, without their percent signs.
 
 /// A part of a URL without its percent signs (RFC 3986 section 2.1), if it is well formed.
 #[must_use]
@@ -17,4 +17,17 @@ pub fn percent_decoded(text: &str) -> Option<String> {
         }
     }
     String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percent_signs_have_two_digits_each() {
+        assert_eq!(percent_decoded("a%40%c3%BC").as_deref(), Some("a@ü"));
+        for wrong in ["%", "%4", "%zz", "%ff"] {
+            assert_eq!(percent_decoded(wrong), None, "{wrong}");
+        }
+    }
 }

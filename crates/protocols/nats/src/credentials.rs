@@ -15,7 +15,7 @@ const USER: u8 = 20 << 3;
 const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
 /// Who we are.
-pub(crate) struct Credentials {
+pub struct Credentials {
     /// What the account says of us, if the file has it.
     pub(crate) jwt: Option<String>,
     key: Ed25519KeyPair,
@@ -23,7 +23,8 @@ pub(crate) struct Credentials {
 
 impl Credentials {
     /// Reads the text of a file.
-    pub(crate) fn read(text: &str) -> Option<Self> {
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
         let mut lines = text.lines().map(str::trim);
         let jwt = { &mut lines }
             .find(|line| line.starts_with("eyJ"))
