@@ -97,7 +97,7 @@ pub(crate) const HOUSE: &[Room] = &[
     ]),
     room("dev/fuzz-targets", &[
         "types", "core/*", "protocols/*", "gateways/*", "client", "runtime/engine", "runtime/tls",
-        "apps/server", "dev/testkit",
+        "drivers/redis-link", "apps/server", "dev/testkit",
     ]),
     room("tests/*",        &["dev/*"]),
     room("xtask",          &["core/config", "core/metrics"]),

@@ -42,7 +42,9 @@ mod kafka_answers;
 mod kafka_batches;
 mod nats_words;
 mod plain_publication;
+mod postgres_messages;
 mod proxy_header;
+mod redis_answers;
 mod session_ids;
 mod session_ports;
 mod sse_decode;
@@ -105,7 +107,9 @@ targets! {
     kafka_batches,
     nats_words,
     plain_publication,
+    postgres_messages,
     proxy_header,
+    redis_answers,
     session_ids,
     session_ports,
     sse_decode,
