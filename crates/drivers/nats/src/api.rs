@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use throng_nats_protocol::Headers;
+use throng_nats_protocol::{ApiError, Headers, answer};
 
 use crate::record::Record;
 
@@ -11,8 +11,7 @@ use crate::record::Record;
 pub(crate) const WRONG_SEQUENCE: u64 = 10_071;
 /// A stream of that name has another configuration.
 pub(crate) const OTHER_CONFIG: u64 = 10_058;
-/// Not of NATS: an answer that cannot be.
-pub(crate) const IMPOSSIBLE: u64 = 0;
+pub(crate) const IMPOSSIBLE: u64 = ApiError::IMPOSSIBLE;
 /// The header with the sequence that a message is stored behind, or not at all.
 pub(crate) const EXPECTED: &str = "Nats-Expected-Last-Subject-Sequence";
 /// The header with the token of a publication's idempotency key.
@@ -44,7 +43,7 @@ impl StreamSpec {
                 theirs => theirs == value,
             })
         };
-        parsed(payload).is_ok_and(|info| is_same(&info["config"]))
+        answer(payload).is_ok_and(|info| is_same(&info["config"]))
     }
 
     /// Its configuration. `$JS.API.STREAM.CREATE` and `UPDATE` take it.
@@ -72,49 +71,27 @@ impl StreamSpec {
     }
 }
 
-/// What was refused, and why.
-#[derive(Debug)]
-pub(crate) struct ApiError {
-    pub(crate) code: u64,
-    pub(crate) text: String,
-}
-
-fn parsed(payload: &[u8]) -> Result<Value, ApiError> {
-    let unread = |_| ApiError {
-        code: IMPOSSIBLE,
-        text: "an answer that cannot be read".to_owned(),
-    };
-    let value: Value = serde_json::from_slice(payload).map_err(unread)?;
-    if let Some(error) = value.get("error") {
-        return Err(ApiError {
-            code: error["err_code"].as_u64().unwrap_or_default(),
-            text: error["description"].as_str().unwrap_or_default().to_owned(),
-        });
-    }
-    Ok(value)
-}
-
 /// An answer of which nothing but success matters.
 pub(crate) fn done(payload: &[u8]) -> Result<(), ApiError> {
-    parsed(payload).map(|_| ())
+    answer(payload).map(|_| ())
 }
 
 /// Number of messages removed.
 pub(crate) fn purged(payload: &[u8]) -> Result<u64, ApiError> {
-    parsed(payload).map(|value| value["purged"].as_u64().unwrap_or_default())
+    answer(payload).map(|value| value["purged"].as_u64().unwrap_or_default())
 }
 
 /// Whether NATS tells of a stream that it still makes: what it says of when that was is the zero of
 /// its clock.
 pub(crate) fn is_being_made(payload: &[u8]) -> bool {
-    parsed(payload).is_ok_and(|info| info["created"] == "0001-01-01T00:00:00Z")
+    answer(payload).is_ok_and(|info| info["created"] == "0001-01-01T00:00:00Z")
 }
 
 /// The sequence under which a message was stored. No message has an id for NATS to compare, so one
 /// that NATS calls a duplicate, or stored without a sequence, was not stored: nats-server 2.10
 /// answers so about a message of which it only remembers that it was refused.
 pub(crate) fn stored(payload: &[u8]) -> Result<u64, ApiError> {
-    let value = parsed(payload)?;
+    let value = answer(payload)?;
     let is_duplicate = value["duplicate"] == true;
     let seq = value["seq"]
         .as_u64()
@@ -127,7 +104,7 @@ pub(crate) fn stored(payload: &[u8]) -> Result<u64, ApiError> {
 
 /// A message that the stream's leader gave, its sequence and its key; `None` if there is none.
 pub(crate) fn message(payload: &[u8]) -> Option<Option<Given>> {
-    let value = match parsed(payload) {
+    let value = match answer(payload) {
         Ok(value) => value,
         Err(error) if error.code == 10_037 => return Some(None),
         Err(_) => return None,
@@ -153,7 +130,7 @@ pub(crate) struct Given {
 
 /// The subjects of a stream with a filter, and how many there are in all.
 pub(crate) fn subjects(payload: &[u8]) -> Option<(Vec<String>, usize)> {
-    let value = parsed(payload).ok()?;
+    let value = answer(payload).ok()?;
     let subjects = value["state"]["subjects"].as_object();
     let subjects: Vec<String> = subjects
         .into_iter()

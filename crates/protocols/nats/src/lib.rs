@@ -3,10 +3,11 @@
 //!
 //! [`Decoder`] gives what a server says, [`mod@write`] has what a client says. [`targets`] reads
 //! where servers are, [`ServerInfo`] what a server says first, and [`introduce`] answers it with
-//! who we are. [`Delivery`] is what JetStream says of a message beside it. Never: sockets, time,
-//! files, requests to JetStream, what a message means.
+//! who we are. [`answer()`] reads what JetStream answers, [`Delivery`] what it says of a message
+//! beside it. Never: sockets, time, files, requests to JetStream, what a message means.
 
 mod address;
+mod answer;
 mod credentials;
 mod decode;
 mod delivery;
@@ -14,6 +15,7 @@ mod introduce;
 pub mod write;
 
 pub use address::{NatsUrlError, Target, targets};
+pub use answer::{ApiError, answer};
 pub use credentials::Credentials;
 pub use decode::{DecodeError, Decoder, Headers, Limits, Message, Op};
 pub use delivery::Delivery;

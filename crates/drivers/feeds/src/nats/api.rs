@@ -17,28 +17,6 @@ const UNACKNOWLEDGED_MAX: u32 = 1000;
 /// There is no consumer of that name.
 const NO_CONSUMER: u64 = 10_014;
 
-/// What was refused, and why.
-struct Refused {
-    code: u64,
-    text: String,
-}
-
-impl From<Refused> for Fault {
-    fn from(refused: Refused) -> Self {
-        Self(format!("it says: {}", refused.text))
-    }
-}
-
-fn checked(answer: Value) -> Result<Value, Refused> {
-    match answer.get("error") {
-        None => Ok(answer),
-        Some(error) => Err(Refused {
-            code: number(&error["err_code"]),
-            text: error["description"].as_str().unwrap_or_default().to_owned(),
-        }),
-    }
-}
-
 /// 0 if it is none.
 fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_default()
@@ -56,7 +34,7 @@ pub(super) struct Stream {
 
 impl Stream {
     pub(super) fn ask(link: &mut Link, name: &str) -> Result<Self, Fault> {
-        let answer = checked(link.ask(&format!("$JS.API.STREAM.INFO.{name}"), "")?);
+        let answer = link.ask(&format!("$JS.API.STREAM.INFO.{name}"), "")?;
         let answer = answer.map_err(|it| Fault(format!("the stream {name:?}: {}", it.text)))?;
         Ok(Self {
             created: answer["created"].as_str().unwrap_or_default().to_owned(),
@@ -83,13 +61,13 @@ impl Consumer {
     ) -> Result<Self, Fault> {
         let (name, of) = (&options.consumer, &options.stream);
         let info = format!("$JS.API.CONSUMER.INFO.{of}.{name}");
-        let mut found = checked(link.ask(&info, "")?);
-        if matches!(&found, Err(refused) if refused.code == NO_CONSUMER) {
+        let mut found = link.ask(&info, "")?;
+        if matches!(&found, Err(error) if error.code == NO_CONSUMER) {
             let create = format!("$JS.API.CONSUMER.DURABLE.CREATE.{of}.{name}");
             let wanted = config(options, stream).to_string();
-            let made = checked(link.ask(&create, &wanted)?);
+            let made = link.ask(&create, &wanted)?;
             // Another node may have made it at the same time, as it knows the stream.
-            found = match checked(link.ask(&info, "")?) {
+            found = match link.ask(&info, "")? {
                 Err(_) if made.is_err() => made,
                 found => found,
             };
@@ -108,7 +86,7 @@ impl Consumer {
     /// How it is now.
     pub(super) fn look(link: &mut Link, options: &NatsOptions) -> Result<Look, Fault> {
         let (name, of) = (&options.consumer, &options.stream);
-        let found = checked(link.ask(&format!("$JS.API.CONSUMER.INFO.{of}.{name}"), "")?);
+        let found = link.ask(&format!("$JS.API.CONSUMER.INFO.{of}.{name}"), "")?;
         let found = found.map_err(|it| Fault(format!("the consumer {name:?}: {}", it.text)))?;
         Ok(look(&found))
     }

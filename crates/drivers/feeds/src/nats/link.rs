@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
 use throng_nats_link::{Door, Target};
-use throng_nats_protocol::write;
+use throng_nats_protocol::{ApiError, write};
 
 use super::message::Message;
 use super::options::NatsOptions;
@@ -110,14 +110,17 @@ impl Link {
     }
 
     /// Asks JetStream, and waits for the answer.
-    pub(super) fn ask(&mut self, subject: &str, body: &str) -> Result<Value, Fault> {
+    pub(super) fn ask(
+        &mut self,
+        subject: &str,
+        body: &str,
+    ) -> Result<Result<Value, ApiError>, Fault> {
         let (early, header) = (&mut self.early, &*self.channel_header);
         let answer = self.link.ask(subject, body, |message| {
             early.extend(Word::read(message, header));
         });
         let answer = answer.map_err(|why| Fault(format!("{}: {why}", self.at)))?;
-        let read = serde_json::from_slice(&answer);
-        read.map_err(|_| Fault::new("it does not speak like JetStream"))
+        Ok(throng_nats_protocol::answer(&answer))
     }
 
     /// Asks for messages; gives the number of the request.
