@@ -47,6 +47,9 @@ impl Door<'_> {
             // Nobody may have said more before TLS than NATS does.
             let trust = throng_remote::trust(self.authorities)?;
             let stream = link.into_stream().ok_or("NATS said something before TLS")?;
+            // What was left for `INFO` is not what the handshake may take.
+            let set = stream.set_read_timeout(self.timeout);
+            set.map_err(|error| error.to_string())?;
             let stream = stream.secure(&target.host, &trust)?;
             link = Link::new(stream, self.timeout, self.replies);
         }

@@ -2,7 +2,7 @@
 //! speaks to NATS.
 //!
 //! [`Decoder`] gives what a server says, [`mod@write`] has what a client says. [`targets`] reads
-//! where servers are, [`ServerInfo`] what a server says first, and [`introduce`] answers it with
+//! where servers are, [`ServerInfo`] what a server says first, and [`introduce()`] answers it with
 //! who we are. [`answer()`] reads what JetStream answers, [`Delivery`] what it says of a message
 //! beside it. Never: sockets, time, files, requests to JetStream, what a message means.
 
