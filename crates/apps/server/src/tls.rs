@@ -370,6 +370,8 @@ impl<L: GatewayList> ShardApp<L> {
     /// Counts what came of a handshake, and notes it for the log if it failed.
     pub(crate) fn note_tls(&self, event: &TlsEvent) {
         let (counter, fault) = match &event.news {
+            // Told of connections that we open.
+            TlsNews::Truncated => return,
             TlsNews::Shaken(shaken) if shaken.is_resumed => (Counter::TlsResumed, None),
             TlsNews::Shaken(_) => (Counter::TlsFull, None),
             TlsNews::Broken(fault @ Fault::KeyUpdate) => {

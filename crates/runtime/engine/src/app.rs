@@ -88,6 +88,12 @@ pub trait App<K: Kernel = Linux>: Sized {
         false
     }
 
+    /// Once per turn, after output and after connections that ended have gone; true if more work
+    /// waits.
+    fn flushed(&mut self, _conns: &mut Conns<Self::Session, K>, _now: Now) -> bool {
+        false
+    }
+
     /// When [`App::turn`] must run even if nothing happens.
     fn deadline(&self) -> Option<Millis> {
         None

@@ -29,7 +29,7 @@ mod write;
 
 use std::io;
 
-use throng_types::{Actions, ConnId, Frame, Frames, Now, ShardId, Slots};
+use throng_types::{Actions, ConnId, Frame, Frames, Millis, Now, ShardId, Slots};
 
 pub(crate) use kernel_tls::Unread;
 pub(crate) use links::Intake;
@@ -41,7 +41,6 @@ pub(crate) use write::Flushed;
 use crate::outbound::{Outbound, Sum};
 use crate::{Accepted, Closed, Effects, Kernel, Linux, Overflow, Wheel};
 use links::Secured;
-use throng_tls::ClientTls;
 
 const NO_QUEUE: u32 = u32::MAX;
 /// Queues kept for reuse; each keeps little enough for all of them to be below 2 MiB.
@@ -242,7 +241,6 @@ pub struct Conns<S, K: Kernel = Linux> {
     slow: Vec<u32>,
     /// Those whose input is wanted again.
     resumed: Vec<u32>,
-    opening: Vec<(K::Socket, Accepted<S>, Option<ClientTls>)>,
     secured: Secured,
     /// Listeners to close at the end of the turn, and whether what waits in them is accepted first.
     pub(crate) closing_listeners: Vec<(u8, bool)>,
@@ -267,7 +265,6 @@ impl<S, K: Kernel> Conns<S, K> {
             closed: Vec::new(),
             slow: Vec::new(),
             resumed: Vec::new(),
-            opening: Vec::new(),
             secured: Secured::default(),
             closing_listeners: Vec::new(),
             scratch: Vec::new(),
@@ -334,6 +331,16 @@ impl<S, K: Kernel> Conns<S, K> {
             .map_or(0, Outbound::bytes)
     }
 
+    /// Last time that the kernel took some of the bytes that wait for a connection, or that they
+    /// began to wait; `None` if none waits.
+    #[must_use]
+    pub fn waits_since(&self, id: ConnId) -> Option<Millis> {
+        self.session(id)?;
+        let slot = self.slots.get(id.index())?;
+        let queue = self.queues.get(slot.out)?;
+        (queue.bytes() > 0).then_some(queue.moved_at)
+    }
+
     /// Whether a connection is on its way out because its queue was full.
     #[must_use]
     pub fn is_slow(&self, id: ConnId) -> bool {
@@ -358,6 +365,7 @@ impl<S, K: Kernel> Conns<S, K> {
     }
 
     /// Opens an outgoing connection; [`crate::App::connected`] or [`crate::App::closed`] follows.
+    /// Bytes that are written before leave once it is established.
     ///
     /// # Errors
     /// What the kernel says at once, for example no free port (`EADDRNOTAVAIL`) or descriptor
@@ -367,10 +375,30 @@ impl<S, K: Kernel> Conns<S, K> {
         source: Option<std::net::SocketAddr>,
         target: std::net::SocketAddr,
         accepted: Accepted<S>,
-    ) -> io::Result<()> {
+    ) -> io::Result<ConnId> {
+        let id = self.open(source, target, accepted)?;
+        self.watch(id.index());
+        Ok(id)
+    }
+
+    /// Opens an outgoing connection that is not watched yet.
+    fn open(
+        &mut self,
+        source: Option<std::net::SocketAddr>,
+        target: std::net::SocketAddr,
+        accepted: Accepted<S>,
+    ) -> io::Result<ConnId> {
         let socket = self.kernel.connect(source, target)?;
-        self.opening.push((socket, accepted, None));
-        Ok(())
+        Ok(self.insert(socket, accepted, true))
+    }
+
+    /// Lets the kernel ask after so long without a byte whether a connection's peer is there.
+    pub fn keep_alive(&mut self, conn: ConnId, after: std::time::Duration) {
+        if self.session(conn).is_some()
+            && let Some(slot) = self.slots.get(conn.index())
+        {
+            self.kernel.keep_alive(&slot.socket, after);
+        }
     }
 
     /// The address of a connection's peer, if the kernel still knows it.

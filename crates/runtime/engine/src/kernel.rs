@@ -128,6 +128,10 @@ pub trait Kernel: Sized {
         target: SocketAddr,
     ) -> io::Result<Self::Socket>;
 
+    /// Asks after so long without a byte whether the peer is still there, and ends the connection
+    /// if it is not.
+    fn keep_alive(&mut self, _socket: &Self::Socket, _after: Duration) {}
+
     /// Takes a connection's pending error.
     ///
     /// # Errors

@@ -279,7 +279,6 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         more |= self.app.deliver(&mut self.conns, now);
         self.stop_listening(now);
         more |= self.tell_slow();
-        self.open_outgoing();
         let also = self.conns.flush();
         flushed.drained.extend(also.drained);
         flushed.unread.extend(also.unread);
@@ -295,8 +294,11 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         }
         self.unread.extend(flushed.unread);
         more |= self.tell_slow();
+        // Why a connection broke comes before its end.
+        self.tell_tls();
         more |= self.remove_closed(now);
         self.tell_tls();
+        more |= self.app.flushed(&mut self.conns, now);
         self.mail_waits = self.post_mail() || self.mail_left;
         // If the app does not want it yet, another look soon will do.
         more |= self.mail_left && self.app.wants_mail();

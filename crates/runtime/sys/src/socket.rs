@@ -91,6 +91,17 @@ pub fn connect(source: Option<SocketAddr>, target: SocketAddr) -> io::Result<Own
     }
 }
 
+/// Probes the peer after so long without a byte, and again and again.
+///
+/// # Errors
+/// Those of setsockopt(2).
+pub fn keep_alive(socket: BorrowedFd<'_>, after: Duration) -> io::Result<()> {
+    sockopt::set_socket_keepalive(socket, true)?;
+    sockopt::set_tcp_keepidle(socket, after)?;
+    sockopt::set_tcp_keepintvl(socket, after)?;
+    Ok(())
+}
+
 /// A socket that is connected to nothing, to hold a descriptor with.
 ///
 /// # Errors

@@ -41,12 +41,7 @@ impl ClientTls {
     /// # Errors
     /// If the name is none.
     pub fn new(name: &str, trust: &Trust, resumes: bool) -> Result<Self, Error> {
-        let bare = name.trim_start_matches('[').trim_end_matches(']');
-        let name = match bare.parse::<IpAddr>() {
-            Ok(address) => ServerName::from(address),
-            Err(_) => ServerName::try_from(bare.to_owned())
-                .map_err(|error| Error::General(error.to_string()))?,
-        };
+        let name = server_name(name)?;
         let mut config = client_config(trust)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         if !resumes {
@@ -55,6 +50,17 @@ impl ClientTls {
         Ok(Self {
             config: Arc::new(config),
             name,
+        })
+    }
+
+    /// A client as this one, for a server of another name.
+    ///
+    /// # Errors
+    /// If the name is none.
+    pub fn for_name(&self, name: &str) -> Result<Self, Error> {
+        Ok(Self {
+            config: self.config.clone(),
+            name: server_name(name)?,
         })
     }
 
@@ -80,6 +86,16 @@ impl ClientTls {
 
     pub(crate) const fn name(&self) -> &ServerName<'static> {
         &self.name
+    }
+}
+
+fn server_name(name: &str) -> Result<ServerName<'static>, Error> {
+    let bare = name.trim_start_matches('[').trim_end_matches(']');
+    match bare.parse::<IpAddr>() {
+        Ok(address) => Ok(ServerName::from(address)),
+        Err(_) => {
+            ServerName::try_from(bare.to_owned()).map_err(|error| Error::General(error.to_string()))
+        }
     }
 }
 

@@ -231,7 +231,7 @@ impl<'s> Publishers<'s> {
                 Some(tls) => conns.connect_secure(None, goal.address, accepted, tls),
             };
             match opened {
-                Ok(()) => link.state = LinkState::Connecting,
+                Ok(_) => link.state = LinkState::Connecting,
                 Err(error) => {
                     core.tally
                         .remark(format!("a publisher cannot connect: {error}"));

@@ -36,6 +36,9 @@ pub enum TlsNews {
     Refused(Fault),
     /// They were, and now the connection ends because of this.
     Broken(Fault),
+    /// A server ended the connection without TLS's word for it (close_notify): something may be
+    /// missing behind the bytes that came.
+    Truncated,
 }
 
 /// A connection's TLS.

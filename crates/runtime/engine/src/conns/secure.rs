@@ -39,10 +39,11 @@ impl<S, K: Kernel> Conns<S, K> {
         target: SocketAddr,
         accepted: Accepted<S>,
         tls: &ClientTls,
-    ) -> io::Result<()> {
-        let socket = self.kernel.connect(source, target)?;
-        self.opening.push((socket, accepted, Some(tls.clone())));
-        Ok(())
+    ) -> io::Result<ConnId> {
+        let id = self.open(source, target, accepted)?;
+        self.secure(id.index(), Link::client(tls), None);
+        self.watch(id.index());
+        Ok(id)
     }
 
     /// Speaks TLS on a new connection. `deadline` is the app's, and begins to count when hands are
@@ -195,6 +196,19 @@ impl<S, K: Kernel> Conns<S, K> {
         }
     }
 
+    /// The kernel says that nothing more comes of a peer that has not said so by TLS. A client
+    /// cannot know whether it has heard all.
+    pub(crate) fn ends_unsaid(&mut self, index: u32) {
+        let slot = self.slots.get(index);
+        if slot.is_some_and(|slot| slot.has(flag::SECURE) && !slot.has(flag::SHAKING)) && {
+            self.secured.links.peek(index)
+        }
+        .is_some_and(|entry| entry.link.is_client())
+        {
+            self.tell(index, |_| TlsNews::Truncated);
+        }
+    }
+
     /// Notes what came of a handshake.
     pub(super) fn tell(&mut self, index: u32, news: impl FnOnce(bool) -> TlsNews) {
         let Some(slot) = self.slots.get(index) else {
@@ -202,7 +216,7 @@ impl<S, K: Kernel> Conns<S, K> {
         };
         let news = news(slot.has(flag::SHAKING));
         let peer = match news {
-            TlsNews::Shaken(_) => None,
+            TlsNews::Shaken(_) | TlsNews::Truncated => None,
             TlsNews::Refused(_) | TlsNews::Broken(_) => self.kernel.peer(&slot.socket),
         };
         self.secured.events.push(TlsEvent {
@@ -348,6 +362,7 @@ impl<S, K: Kernel> Conns<S, K> {
                         continue;
                     }
                     Ok(sent) => {
+                        queue.moved_at = self.now.mono;
                         self.stats.sent_bytes += sent as u64;
                         if slot.progress_gives_time() {
                             self.wheel.set(index, Some(self.now.mono + LINGER_MS));

@@ -6,8 +6,6 @@ use std::io;
 
 use throng_types::{Actions, ConnId, End, Millis, Now};
 
-use throng_tls::ClientTls;
-
 use super::{Conns, LINGER_MS, LIST_KEPT, NO_QUEUE, Slot, flag};
 use crate::outbound::Outbound;
 use crate::{Accepted, Closed, Effects, Kernel};
@@ -35,10 +33,6 @@ impl<S, K: Kernel> Conns<S, K> {
         });
         self.wheel.set(index, accepted.deadline);
         ConnId::new(self.shard, index, generation)
-    }
-
-    pub(crate) fn take_opening(&mut self) -> Vec<(K::Socket, Accepted<S>, Option<ClientTls>)> {
-        std::mem::take(&mut self.opening)
     }
 
     /// Reads from a connection that is in the table.

@@ -150,6 +150,11 @@ impl Kernel for Linux {
         socket::connect(source, target)
     }
 
+    fn keep_alive(&mut self, socket: &OwnedFd, after: Duration) {
+        // Without it, a peer that vanished is noticed by the next write.
+        let _ = socket::keep_alive(socket.as_fd(), after);
+    }
+
     fn take_error(&mut self, socket: &OwnedFd) -> io::Result<Option<io::Error>> {
         socket::take_error(socket.as_fd())
     }

@@ -124,16 +124,6 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         self.conns.watch(id.index());
     }
 
-    pub(super) fn open_outgoing(&mut self) {
-        for (socket, accepted, tls) in self.conns.take_opening() {
-            let id = self.conns.insert(socket, accepted, true);
-            if let Some(tls) = tls {
-                self.conns.secure(id.index(), Link::client(&tls), None);
-            }
-            self.conns.watch(id.index());
-        }
-    }
-
     /// Takes connections that ended out of the table; true if accepting may go on because of it.
     pub(super) fn remove_closed(&mut self, now: Now) -> bool {
         let mut freed = false;

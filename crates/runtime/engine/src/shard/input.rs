@@ -16,11 +16,16 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         if self.conns.is_connecting(index) && (event.writable || event.error) {
             self.connected(index);
         }
+        let has_ended = event.read_closed || event.error;
+        // The last word of a peer that has gone is read before a write finds that it has.
+        if has_ended {
+            self.read(index, true);
+        }
         if event.writable {
             self.conns.write(index, flushed);
         }
-        if event.readable || event.error {
-            self.read(index, event.read_closed || event.error);
+        if event.readable && !has_ended {
+            self.read(index, false);
         }
     }
 
@@ -63,7 +68,10 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
                 break;
             }
             let count = match self.conns.recv(index, &mut self.buffer) {
-                Ok(0) => return self.conns.read_ended(index),
+                Ok(0) => {
+                    self.conns.ends_unsaid(index);
+                    return self.conns.read_ended(index);
+                }
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => match self.conns.unread(index, &error) {

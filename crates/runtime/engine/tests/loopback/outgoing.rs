@@ -8,7 +8,7 @@ use throng_types::ConnId;
 
 use crate::support::{Event, Manner, PATIENCE, Rig, rig};
 
-fn open(rig: &Rig, source: Option<SocketAddr>, target: SocketAddr) -> std::io::Result<()> {
+fn open(rig: &Rig, source: Option<SocketAddr>, target: SocketAddr) -> std::io::Result<ConnId> {
     rig.ask(move |conns, _| {
         let accepted = Accepted {
             session: 99,

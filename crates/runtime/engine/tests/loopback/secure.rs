@@ -399,3 +399,39 @@ fn outgoing_connections_speak_tls_too() {
     }
     assert!(back == large);
 }
+
+/// A client cannot know whether it has heard all of a server that ends without TLS's word for it.
+#[test]
+fn a_server_that_ends_without_a_word_is_told_of() {
+    for (end, is_told) in [(End::Now, true), (End::Flush, false)] {
+        let server = rig(Manner::Echo, LIMITS);
+        let client = crate::support::rig(Manner::Report, LIMITS);
+        let target = server.addr;
+        let id = client.ask(move |conns, _| {
+            let accepted = Accepted {
+                session: 1,
+                tag: 0,
+                deadline: None,
+            };
+            conns.connect_secure(None, target, accepted, &BOTH.1)
+        });
+        let id = id.unwrap();
+        client.find(|event| (event == Event::Connected(id)).then_some(()));
+        server.find(|event| (event == Event::Tls("shaken".to_owned())).then_some(()));
+        server.ask(move |conns, _| {
+            let all: Vec<ConnId> = conns.sessions().map(|(id, _)| id).collect();
+            all.iter().all(|id| conns.with(*id, |_, fx| fx.end(end)))
+        });
+        let mut told = Vec::new();
+        let why = client.find(|event| match event {
+            Event::Tls(what) => {
+                told.push(what);
+                None
+            }
+            Event::Closed(_, _, why) => Some(why),
+            _ => None,
+        });
+        let truncated = told.contains(&"truncated".to_owned());
+        assert_eq!((truncated, why), (is_told, Closed::ByPeer), "{told:?}");
+    }
+}

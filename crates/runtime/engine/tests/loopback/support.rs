@@ -159,6 +159,7 @@ impl App for Probe {
             TlsNews::Shaken(_) => "shaken".to_owned(),
             TlsNews::Refused(fault) => format!("refused: {fault}"),
             TlsNews::Broken(fault) => format!("broken: {fault}"),
+            TlsNews::Truncated => "truncated".to_owned(),
         }));
     }
 

@@ -137,9 +137,8 @@ impl<'s> Arrivals<'s> {
                 None => conns.connect(source, target, accepted),
                 Some(tls) => conns.connect_secure(source, target, accepted, tls),
             };
-            let error = match opened {
-                Ok(()) => return,
-                Err(error) => error,
+            let Err(error) = opened else {
+                return;
             };
             let errno = error.raw_os_error().unwrap_or(0);
             let taken = matches!(errno, EADDRINUSE | EADDRNOTAVAIL);
