@@ -40,6 +40,9 @@ pub(crate) const HOUSE: &[Room] = &[
         "protocols/*",
     ]),
 
+    // The trait of what we connect to.
+    room("core/peer",      &["types"]),
+
     // One family of clients each; none knows another.
     room("gateways/*",     &["types", "protocols/*", "core/*"]),
 
@@ -51,6 +54,11 @@ pub(crate) const HOUSE: &[Room] = &[
     room("runtime/sys",    &["types"]),
     room("runtime/tls",    &["types"]),
     room("runtime/engine", &["types", "runtime/sys", "runtime/tls"]),
+
+    // Hosts a peer on a shard, as the server hosts gateways.
+    room("runtime/outward", &[
+        "types", "core/peer", "runtime/tls", "runtime/engine",
+    ]),
 
     // The other side of a network, each on a thread of its own. TLS is bytes in and out, with
     // neither sockets nor threads, so what a client believes is said once, in its room.
@@ -110,7 +118,13 @@ pub(crate) const AWAITED: &[&str] = &[];
 pub(crate) const FOR_TESTS: &[&str] = &["dev/*", "core/broker/suite", "drivers/remote/suite"];
 
 /// Rooms where bytes, time and chance come in as arguments.
-pub(crate) const PURE: &[&str] = &["types", "core/*", "protocols/*", "gateways/*", "client"];
+pub(crate) const PURE: &[&str] = &[
+    "types",
+    "core/*",
+    "protocols/*",
+    "gateways/*",
+    "client",
+];
 
 /// Rooms that may contain `unsafe`.
 pub(crate) const UNSAFE: &[&str] = &["runtime/sys"];

@@ -1,0 +1,47 @@
+//! Links: where they go and how they end.
+
+/// A link that a peer dialled. Never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LinkId(pub u64);
+
+/// The way of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dial {
+    /// A name or an address. Of a name's addresses the next is tried where one fails.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// TLS, if it is spoken.
+    pub tls: Option<DialTls>,
+    /// Bound of look-up, connection and handshake together.
+    pub timeout_ms: u64,
+}
+
+/// TLS on a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DialTls {
+    /// The name that the certificate must carry.
+    pub name: String,
+    /// Accepts any certificate; no verification.
+    pub insecure: bool,
+}
+
+/// Why a link has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The other side closed it, behind all of its bytes.
+    ByPeer,
+    /// No link came about; the text says why.
+    Unreachable(String),
+    /// Something may be missing behind the bytes that came; the text says why.
+    Broken(String),
+}
+
+/// Whether more input of a link is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// Read on.
+    More,
+    /// Nothing, until [`Context::resume`].
+    Hold,
+}

@@ -1,0 +1,35 @@
+//! TLS on links: certificates are checked against the machine's own list, or not at all.
+
+use throng_peer::DialTls;
+use throng_tls::{Authorities, ClientTls, Trust};
+
+/// Configurations, made when the first link needs them: reading the machine's certificates takes a
+/// while.
+#[derive(Default)]
+pub(crate) struct Clients {
+    checking: Option<ClientTls>,
+    trusting: Option<ClientTls>,
+}
+
+impl Clients {
+    /// The TLS of a link.
+    ///
+    /// # Errors
+    /// A sentence, if the name is none.
+    pub(crate) fn client(&mut self, dial: &DialTls) -> Result<ClientTls, String> {
+        let (known, trust): (_, fn() -> Trust) = match dial.insecure {
+            true => (&mut self.trusting, || Trust::Anybody),
+            false => (&mut self.checking, || {
+                Trust::Of(Authorities::of_this_machine())
+            }),
+        };
+        let client = match known {
+            Some(client) => client.for_name(&dial.name),
+            None => ClientTls::new(&dial.name, &trust(), true).map(ClientTls::without_http),
+        };
+        let client =
+            client.map_err(|error| format!("{:?} is no name of a server: {error}", dial.name))?;
+        known.get_or_insert_with(|| client.clone());
+        Ok(client)
+    }
+}
