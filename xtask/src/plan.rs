@@ -40,8 +40,9 @@ pub(crate) const HOUSE: &[Room] = &[
         "protocols/*",
     ]),
 
-    // The trait of what we connect to.
+    // The trait of what we connect to, and one kind of server each; none knows another.
     room("core/peer",      &["types"]),
+    room("peers/*",        &["types", "protocols/*", "core/peer"]),
 
     // One family of clients each; none knows another.
     room("gateways/*",     &["types", "protocols/*", "core/*"]),
@@ -67,6 +68,9 @@ pub(crate) const HOUSE: &[Room] = &[
         "drivers/redis-link", "drivers/nats-link",
     ]),
     // One HTTP client for all who are asked; keys are fetched with it.
+    room("drivers/origin", &[
+        "types", "protocols/*", "core/peer", "peers/backend", "runtime/outward",
+    ]),
     room("drivers/jwks", &[
         "types", "core/auth", "core/metrics", "protocols/*", "runtime/sys", "drivers/origin",
     ]),
@@ -122,6 +126,7 @@ pub(crate) const PURE: &[&str] = &[
     "types",
     "core/*",
     "protocols/*",
+    "peers/*",
     "gateways/*",
     "client",
 ];
@@ -145,7 +150,7 @@ pub(crate) const FENCES: &[Fence] = &[
         packages: &[
             "tokio", "tokio-*", "hyper", "hyper-*", "reqwest", "axum", "tower", "smol", "async-*",
         ],
-        rooms: &["drivers/*", "dev/*"],
+        rooms: &["dev/*"],
         why: "a task for each connection costs the memory that this server exists to save",
     },
     Fence {

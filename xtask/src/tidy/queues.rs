@@ -20,6 +20,7 @@ const TAG: &str = "Queue: `";
 const ROOMS: &[&str] = &[
     "core/*",
     "protocols/*",
+    "peers/*",
     "gateways/*",
     "client",
     "runtime/*",

@@ -6,7 +6,7 @@ use std::time::Duration;
 use throng_auth::{KEY_SET_BYTES_MAX, KeySet};
 use throng_grip::exchange::{OriginRequest, Rest};
 use throng_grip::headers::Header;
-use throng_origin::{Address, AskLimits, Origin, OriginOptions};
+use throng_origin::{Address, AskLimits, BackendLimits, Origin, OriginOptions};
 
 /// Beyond the request's own time: for the thread that carries it to say so.
 const SLACK: Duration = Duration::from_secs(1);
@@ -28,13 +28,14 @@ impl Fetch {
     pub(crate) fn new(url: &str, timeout_ms: u64) -> Result<Self, String> {
         let address = Address::from_url(url, timeout_ms).map_err(|fault| fault.to_string())?;
         let options = OriginOptions {
-            threads: 1,
             requests_max: 1,
             tunnels_max: 0,
-            head_bytes_max: HEAD_BYTES_MAX,
-            // The next one is minutes away.
-            idle_max: 0,
-            ..OriginOptions::default()
+            backend: BackendLimits {
+                head_bytes_max: HEAD_BYTES_MAX,
+                // The next one is minutes away.
+                idle_max: 0,
+                ..BackendLimits::default()
+            },
         };
         // Answers come whole.
         let origin = Origin::start(options, std::sync::Arc::new(|_, _, _| Ok(())));

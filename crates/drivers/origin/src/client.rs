@@ -1,94 +1,69 @@
-//! The way in: requests, tickets, and the threads behind them.
+//! The way in: requests and tickets.
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use throng_backend::{AskLimits, Backend, BackendLimits, Call, TicketId, WholeAnswer};
 use throng_grip::exchange::{OriginFailure, OriginFault, OriginRequest, Rest};
+use throng_outward::{CallSender, Host};
 use throng_types::ConnId;
-use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::sync::mpsc::{Sender, channel, error::TrySendError};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use crate::credit::Credit;
-use crate::exchange::{Errand, Exchange, run};
-use crate::pool::{Pool, PoolLimits};
-use crate::shared::{Deliver, OriginOptions, Shared};
-use crate::tls::Connectors;
-use crate::uplink::Uplink;
+use crate::held::{Deliver, HandOn, Held, Permit, Room, deliver};
 
-/// Pieces of what follows a request that the origin has not taken. Whoever sends stops at 64 KiB
-/// and what one turn reads, so that even pieces of one byte fit; one that does not stop has its
-/// exchange fail. Queue: `uplink`.
-pub(crate) const UPLINK_PIECES_MAX: usize = 1 << 17;
-/// Between two looks at kept connections.
-const REAP_EVERY: Duration = Duration::from_secs(5);
-
-/// The running client. Dropping it ends all exchanges without a word.
-pub struct Origin {
-    runtime: Option<Runtime>,
-    shared: Arc<Shared>,
+/// Bounds of the client.
+#[derive(Clone, Copy, Debug)]
+pub struct OriginOptions {
+    /// Requests under way at once, over all backends.
+    pub requests_max: usize,
+    /// Connections that were upgraded, or are to be; they do not count as requests.
+    pub tunnels_max: usize,
+    /// Bounds of each.
+    pub backend: BackendLimits,
 }
 
-impl Origin {
-    /// Starts the threads.
-    ///
-    /// # Errors
-    /// If the kernel gives none.
-    pub fn start(options: OriginOptions, deliver: Deliver) -> io::Result<Self> {
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(options.threads.max(1))
-            .max_blocking_threads(16)
-            .thread_name("origin")
-            .enable_io()
-            .enable_time()
-            .build()?;
-        let shared = Shared {
-            options,
-            pool: Pool::new(PoolLimits {
-                of_place_max: options.idle_max,
-                all_max: options.idle_all_max,
-                timeout: Duration::from_millis(options.idle_timeout_ms),
-            }),
-            tls: Connectors::default(),
-            deliver,
-            room: Arc::new(Semaphore::new(options.requests_max)),
-            tunnel_room: Arc::new(Semaphore::new(options.tunnels_max)),
-        };
-        let shared = Arc::new(shared);
-        let reaped = shared.clone();
-        // It ends with the runtime.
-        runtime.spawn(async move {
-            loop {
-                tokio::time::sleep(REAP_EVERY).await;
-                reaped.pool.reap(Instant::now());
-            }
-        });
-        Ok(Self {
-            runtime: Some(runtime),
-            shared,
-        })
-    }
-
-    /// The way in, one for each shard.
-    ///
-    /// # Panics
-    /// Never: the runtime is there as long as this is.
-    #[must_use]
-    pub fn client(&self) -> Client {
-        let runtime = self.runtime.as_ref().expect("taken only by drop");
-        Client {
-            handle: runtime.handle().clone(),
-            shared: self.shared.clone(),
+impl Default for OriginOptions {
+    fn default() -> Self {
+        Self {
+            requests_max: 20_000,
+            tunnels_max: 100_000,
+            backend: BackendLimits::default(),
         }
     }
 }
 
-impl Drop for Origin {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
+/// The running client. Dropping it ends all exchanges without a word.
+pub struct Origin {
+    host: Host<Call<Held>>,
+    rooms: [Room; 2],
+    tickets: Arc<AtomicU64>,
+}
+
+impl Origin {
+    /// Starts its thread.
+    ///
+    /// # Errors
+    /// If the kernel gives none.
+    pub fn start(options: OriginOptions, to: Deliver) -> io::Result<Self> {
+        let backend = Backend::new(options.backend);
+        let deliver = Box::new(move |reply| deliver(reply, &to));
+        Ok(Self {
+            host: throng_outward::start("backends", backend, deliver)?,
+            rooms: [
+                Room::new(options.requests_max, "requests"),
+                Room::new(options.tunnels_max, "tunnels"),
+            ],
+            tickets: Arc::default(),
+        })
+    }
+
+    /// The way in, one for each shard.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        Client {
+            calls: self.host.calls(),
+            rooms: self.rooms.clone(),
+            tickets: self.tickets.clone(),
         }
     }
 }
@@ -96,130 +71,133 @@ impl Drop for Origin {
 /// The way in.
 #[derive(Clone)]
 pub struct Client {
-    handle: Handle,
-    shared: Arc<Shared>,
+    calls: CallSender<Call<Held>>,
+    /// Places of requests, and of tunnels.
+    rooms: [Room; 2],
+    tickets: Arc<AtomicU64>,
 }
 
-/// The hand on a request that was taken.
+/// The hand on a request that was taken. Dropping it ends the exchange.
 pub struct Ticket {
-    credit: Arc<Credit>,
-    uplink: Option<Sender<Vec<u8>>>,
-    /// Dropped with the ticket, which the exchange notices.
-    _cancel: oneshot::Sender<()>,
+    calls: CallSender<Call<Held>>,
+    id: TicketId,
 }
 
 impl Ticket {
-    /// The client has taken this many bytes of the answer: as many more may come.
+    /// Allows as many more bytes of the answer as the client has taken.
     pub fn grant(&self, bytes: usize) {
-        self.credit.grant(bytes);
+        self.calls.send(Call::Grant(self.id, bytes));
     }
 
-    /// Sends more of what follows the request. [`Taken`] tells when the origin has it; until then
-    /// it is kept, so whoever sends is to stop while much is on its way.
+    /// Sends more of what follows the request. [`Taken`] tells when the backend has it; until then
+    /// it is kept, so the sender is to stop while much is on its way.
     ///
     /// [`Taken`]: throng_grip::exchange::OriginEvent::Taken
     pub fn send(&mut self, bytes: Vec<u8>) {
-        let sent = self.uplink.as_ref().map(|uplink| uplink.try_send(bytes));
-        // An exchange that is over has told so.
-        if let Some(Err(TrySendError::Full(_))) = sent {
-            self.credit.overflowed.store(true, Ordering::Release);
-            self.uplink = None;
-        }
+        self.calls.send(Call::Follow(self.id, Some(bytes)));
     }
 
-    /// Nothing more follows.
+    /// Ends what follows the request.
     pub fn finish(&mut self) {
-        self.uplink = None;
+        self.calls.send(Call::Follow(self.id, None));
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.calls.send(Call::Cancel(self.id));
     }
 }
 
 impl Client {
-    /// Takes a request. Its events go to `conn`, with `token`.
+    /// Takes a request. Its events go to `conn`, with `number`.
     ///
     /// # Errors
     /// [`OriginFault::Busy`] if there is no room; nothing follows then.
     pub fn submit(
         &self,
         conn: ConnId,
-        token: u32,
+        number: u32,
         request: OriginRequest,
     ) -> Result<Ticket, OriginFailure> {
-        let permit = self.permit(request.rest)?;
-        let credit = Arc::new(Credit::default());
-        let (cancel, cancelled) = oneshot::channel();
-        let (uplink, from) = match request.rest {
-            Rest::Nothing => (None, None),
-            rest => {
-                let (uplink, from) = channel(UPLINK_PIECES_MAX);
-                let is_chunked = rest == Rest::Body(None);
-                let from = Uplink::new((conn, token), from, is_chunked, credit.clone());
-                (Some(uplink), Some(from))
-            }
-        };
-        let exchange = Exchange {
+        let token = Held::new(self.permit(request.rest)?, None);
+        let id = self.hand_in(|ticket| Call::Submit {
+            ticket,
             conn,
+            number,
+            request,
             token,
-            errand: Errand {
-                request,
-                shared: self.shared.clone(),
-                uplink: from,
-            },
-            credit: credit.clone(),
-        };
-        self.handle.spawn(guarded(exchange, cancelled, permit));
-        Ok(Ticket {
-            credit,
-            uplink,
-            _cancel: cancel,
-        })
+        })?;
+        let calls = self.calls.clone();
+        Ok(Ticket { calls, id })
     }
 
-    /// Takes a request whose answer is of no interest; it goes on whatever happens to whoever
+    /// Takes a request whose answer is of no interest; it goes on whatever happens to the one who
     /// asked.
     ///
     /// # Errors
     /// [`OriginFault::Busy`] if there is no room.
     pub fn tell(&self, request: OriginRequest) -> Result<(), OriginFailure> {
-        let permit = self.permit(request.rest)?;
-        let shared = self.shared.clone();
-        self.handle.spawn(async move {
-            crate::exchange::tell(request, shared).await;
-            drop(permit);
-        });
-        Ok(())
+        let token = Held::new(self.permit(request.rest)?, None);
+        let call = |ticket| Call::Tell {
+            ticket,
+            request,
+            token,
+        };
+        self.hand_in(call).map(drop)
     }
 
-    pub(crate) fn shared(&self) -> Arc<Shared> {
-        self.shared.clone()
+    /// Takes a request whose answer is wanted once it is whole, or has failed: `read` makes of it
+    /// what `done` hands on. `done` gives it back if there is no room at the moment.
+    ///
+    /// # Errors
+    /// [`OriginFault::Busy`] if there is no room; neither is called then.
+    pub fn ask<A: Send + 'static>(
+        &self,
+        request: OriginRequest,
+        limits: AskLimits,
+        read: impl FnOnce(WholeAnswer) -> A + Send + 'static,
+        done: impl Fn(A) -> Result<(), A> + Send + 'static,
+    ) -> Result<(), OriginFailure> {
+        let read = move |answer: WholeAnswer| {
+            let mut answer = Some(read(answer));
+            let hand_on = move || {
+                answer = answer.take().and_then(|answer| done(answer).err());
+                answer.is_none()
+            };
+            Box::new(hand_on) as HandOn
+        };
+        let token = Held::new(self.permit(request.rest)?, Some(Box::new(read)));
+        let call = |ticket| Call::Ask {
+            ticket,
+            request,
+            limits,
+            token,
+        };
+        self.hand_in(call).map(drop)
     }
 
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.handle.spawn(task);
+    fn hand_in(
+        &self,
+        call: impl FnOnce(TicketId) -> Call<Held>,
+    ) -> Result<TicketId, OriginFailure> {
+        let ticket = TicketId(self.tickets.fetch_add(1, Ordering::Relaxed));
+        let ended = || OriginFailure {
+            fault: OriginFault::Busy,
+            detail: "this server asks no backend any more".to_owned(),
+        };
+        self.calls
+            .send(call(ticket))
+            .then_some(ticket)
+            .ok_or_else(ended)
     }
 
     /// A place among the requests, or among the tunnels.
-    pub(crate) fn permit(&self, rest: Rest) -> Result<OwnedSemaphorePermit, OriginFailure> {
-        let options = &self.shared.options;
-        let (room, what, most) = match rest {
-            Rest::Upgrade => (&self.shared.tunnel_room, "tunnels", options.tunnels_max),
-            Rest::Nothing | Rest::Body(_) => (&self.shared.room, "requests", options.requests_max),
-        };
-        room.clone().try_acquire_owned().map_err(|_| OriginFailure {
-            fault: OriginFault::Busy,
-            detail: format!("{most} {what} to backends are under way"),
-        })
+    fn permit(&self, rest: Rest) -> Result<Permit, OriginFailure> {
+        let [requests, tunnels] = &self.rooms;
+        match rest {
+            Rest::Upgrade => tunnels.take(),
+            Rest::Nothing | Rest::Body(_) => requests.take(),
+        }
     }
-}
-
-async fn guarded(
-    exchange: Exchange,
-    cancelled: oneshot::Receiver<()>,
-    permit: OwnedSemaphorePermit,
-) {
-    tokio::select! {
-        biased;
-        _ = cancelled => {}
-        () = run(exchange) => {}
-    }
-    drop(permit);
 }

@@ -2,7 +2,6 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -13,8 +12,7 @@ use throng_grip::headers::Header;
 use throng_grip::routes::{Route, Target, TargetAddress};
 use throng_types::{ConnId, ShardId};
 
-use crate::client::UPLINK_PIECES_MAX;
-use crate::{Origin, OriginOptions, Ticket};
+use crate::{BackendLimits, Origin, OriginOptions, Ticket};
 
 const CONN: ConnId = ConnId::new(ShardId(0), 1, 1);
 /// For an event that does not come; none is waited for that long if all is well.
@@ -137,7 +135,10 @@ fn without_room_in_the_pool_each_request_connects() {
         }
     });
     let run = run(OriginOptions {
-        idle_max: 0,
+        backend: BackendLimits {
+            idle_max: 0,
+            ..BackendLimits::default()
+        },
         ..OriginOptions::default()
     });
     for number in 0..2 {
@@ -347,7 +348,10 @@ fn gives_up(stall_timeout_ms: u64, response_timeout_ms: u64) {
         });
     });
     let run = run(OriginOptions {
-        stall_timeout_ms,
+        backend: BackendLimits {
+            stall_timeout_ms,
+            ..BackendLimits::default()
+        },
         ..OriginOptions::default()
     });
     let mut request = asked("PUT", &[at]);
@@ -450,47 +454,4 @@ fn an_upgrade_passes_bytes_in_both_directions() {
     // Who did not ask for one gets none.
     let answer = run.answer(asked("GET", &[at]));
     assert_eq!(answer, Err(OriginFault::Garbage));
-}
-
-/// While the shard takes no events, the exchange stands still after its first piece.
-#[test]
-fn a_sender_that_does_not_stop_has_its_exchange_fail() {
-    let at = origin(|_, mut stream| {
-        let _ = stream.read_to_end(&mut Vec::new());
-    });
-    let (send, events) = channel();
-    let gate = Arc::new((Mutex::new(send), AtomicBool::new(false)));
-    let closed = gate.clone();
-    let deliver = Arc::new(move |_, token, event| {
-        if !closed.1.load(Ordering::Acquire) {
-            return Err(event);
-        }
-        let _ = closed.0.lock().expect("no panic").send((token, event));
-        Ok(())
-    });
-    let origin = Origin::start(OriginOptions::default(), deliver).expect("threads");
-    let run = Run { origin, events };
-    let mut request = asked("POST", &[at]);
-    request.rest = Rest::Body(None);
-    // The origin may still answer early; this one does not.
-    Arc::get_mut(&mut request.route)
-        .expect("ours alone")
-        .response_timeout_ms = 2_000;
-    let mut ticket = run.submit(1, request);
-    for _ in 0..UPLINK_PIECES_MAX + 2 {
-        ticket.send(b"x".to_vec());
-    }
-    gate.1.store(true, Ordering::Release);
-    let mut taken = 0;
-    loop {
-        match run.next().1 {
-            OriginEvent::Taken(bytes) => taken += bytes,
-            OriginEvent::Failed(_) => break,
-            other => panic!("{other:?}"),
-        }
-    }
-    assert!(
-        (UPLINK_PIECES_MAX..UPLINK_PIECES_MAX + 2).contains(&taken),
-        "{taken}"
-    );
 }

@@ -57,7 +57,7 @@ struct Link {
     is_over: bool,
 }
 
-/// What is due for a link.
+/// Kinds of what is due for a link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
     /// Its connection is to be established.

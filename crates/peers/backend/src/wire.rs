@@ -125,7 +125,7 @@ pub(crate) fn decode(
     }))
 }
 
-/// What stands behind the code in a checked status line.
+/// Text behind the code in a checked status line.
 fn reason(input: &[u8]) -> String {
     let line = input
         .split(|&byte| byte == b'\r')

@@ -1,9 +1,8 @@
 //! Pushpin's target `test`: a backend inside the process, to try a proxy that has no other.
 //!
-//! It speaks HTTP over a pipe in memory, so that its answers take the way of any backend's. Paths,
+//! HTTP in bytes goes in and out, so that its answers take the way of any backend's. Paths,
 //! statuses and held bodies are those of Pushpin, whose shipped routes lead here.
 
-use std::io;
 use std::ops::ControlFlow;
 
 use throng_grip::routes::Route;
@@ -12,53 +11,63 @@ use throng_ws::{
     Decoder, Event, Limits as WsLimits, Masking, Opcode, Role, encode_close_answer, encode_message,
     encode_pong, handshake,
 };
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, copy, duplex, sink};
 
-/// Bytes that may be on their way in each direction.
-const PIPE_BYTES: usize = 64 << 10;
 /// The longest message of a WebSocket.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
-/// A connection to it, by a route that has it as its target.
-pub(crate) fn connect(route: &Route) -> DuplexStream {
-    let (ours, theirs) = duplex(PIPE_BYTES);
-    // What the route matched is no part of the path here, but for its last slash.
-    let prefix = route.path_prefix.trim_end_matches('/').to_owned();
-    tokio::spawn(async move {
-        // Who hangs up hears no more.
-        let _ = serve(theirs, &prefix).await;
-    });
-    ours
+/// A connection to it.
+pub(crate) struct TestTarget {
+    /// Part of the path that the route matched, without its last slash.
+    prefix: String,
+    state: State,
 }
 
-async fn serve(mut stream: DuplexStream, prefix: &str) -> io::Result<()> {
-    let limits = Limits {
-        body_bytes_max: u64::MAX,
-        head_bytes_max: 1 << 20,
-        ..Limits::default()
-    };
-    let mut input = Vec::new();
-    let mut out = Vec::new();
-    let socket = loop {
-        match parse_request(&input, &limits) {
-            Ok(Some((request, _))) => break answer(&request, prefix, &mut out),
-            Ok(None) => {}
-            Err(_) => return Ok(()),
+enum State {
+    /// Bytes of a request whose head is not whole.
+    Asked(Vec<u8>),
+    /// A WebSocket; true with the GRIP extension.
+    Socket(Box<Decoder>, bool),
+    /// The rest of the body is taken, whatever it says.
+    Answered,
+}
+
+impl TestTarget {
+    /// Opens a connection, by a route that has it as its target.
+    pub(crate) fn new(route: &Route) -> Self {
+        Self {
+            prefix: route.path_prefix.trim_end_matches('/').to_owned(),
+            state: State::Asked(Vec::new()),
         }
-        if stream.read_buf(&mut input).await? == 0 {
-            return Ok(());
-        }
-    };
-    stream.write_all(&out).await?;
-    if let Some(is_grip) = socket {
-        return echo(stream, is_grip).await;
     }
-    stream.shutdown().await?;
-    // A body is taken, whatever it says.
-    copy(&mut stream, &mut sink()).await.map(drop)
+
+    /// Takes bytes and appends the answer; true when it closes the connection.
+    pub(crate) fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> bool {
+        match &mut self.state {
+            State::Answered => false,
+            State::Socket(decoder, is_grip) => echo(decoder, *is_grip, bytes, out),
+            State::Asked(input) => {
+                input.extend_from_slice(bytes);
+                let limits = Limits {
+                    body_bytes_max: u64::MAX,
+                    head_bytes_max: 1 << 20,
+                    ..Limits::default()
+                };
+                let socket = match parse_request(input, &limits) {
+                    Ok(None) => return false,
+                    Err(_) => return true,
+                    Ok(Some((request, _))) => answer(&request, &self.prefix, out),
+                };
+                self.state = match socket {
+                    Some(is_grip) => State::Socket(Box::new(Decoder::new(Role::Server)), is_grip),
+                    None => State::Answered,
+                };
+                matches!(self.state, State::Answered)
+            }
+        }
+    }
 }
 
-/// Writes the answer. For one that makes this a WebSocket: whether the extension is on.
+/// Writes the answer; gives whether the extension is on, if this becomes a WebSocket.
 fn answer(request: &Request<'_>, prefix: &str, out: &mut Vec<u8>) -> Option<bool> {
     let path = request.path();
     let path = path.strip_prefix(prefix).unwrap_or(path);
@@ -116,36 +125,25 @@ fn upgrade(request: &Request<'_>, channels: &[String], out: &mut Vec<u8>) -> Opt
     Some(is_grip)
 }
 
-/// Says what it is told.
-async fn echo(mut stream: DuplexStream, is_grip: bool) -> io::Result<()> {
-    let mut decoder = Decoder::new(Role::Server);
+/// Sends back what it gets; true at its end.
+fn echo(decoder: &mut Decoder, is_grip: bool, bytes: &[u8], out: &mut Vec<u8>) -> bool {
     let limits = WsLimits::new(MESSAGE_BYTES_MAX);
     let prefix: &[u8] = if is_grip { b"m:" } else { b"" };
-    loop {
-        let mut input = Vec::new();
-        if stream.read_buf(&mut input).await? == 0 {
-            return Ok(());
-        }
-        let (mut out, mut is_over) = (Vec::new(), false);
-        let fed = decoder.feed(&mut input, &limits, |event| {
-            match event {
-                Event::Message { opcode, data } => {
-                    let data = [prefix, data].concat();
-                    encode_message(Masking::Server, opcode, &data, &mut out);
-                }
-                Event::Ping(data) => encode_pong(Masking::Server, data, &mut out),
-                Event::Pong(_) => {}
-                Event::Close(frame) => {
-                    is_over = true;
-                    encode_close_answer(Masking::Server, frame.as_ref(), &mut out);
-                }
+    let (mut input, mut is_over) = (bytes.to_vec(), false);
+    let fed = decoder.feed(&mut input, &limits, |event| {
+        match event {
+            Event::Message { opcode, data } => {
+                let data = [prefix, data].concat();
+                encode_message(Masking::Server, opcode, &data, out);
             }
-            ControlFlow::Continue(())
-        });
-        let is_broken = fed.is_err();
-        stream.write_all(&out).await?;
-        if is_over || is_broken {
-            return stream.shutdown().await;
+            Event::Ping(data) => encode_pong(Masking::Server, data, out),
+            Event::Pong(_) => {}
+            Event::Close(frame) => {
+                is_over = true;
+                encode_close_answer(Masking::Server, frame.as_ref(), out);
+            }
         }
-    }
+        ControlFlow::Continue(())
+    });
+    is_over || fed.is_err()
 }

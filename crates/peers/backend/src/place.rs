@@ -1,10 +1,12 @@
-//! Where an origin is, and which connections to it can stand in for each other.
+//! The place of a backend, and which links to it can stand in for each other.
 
+use std::fmt;
 use std::sync::Arc;
 
 use throng_grip::routes::{BadOrigin, Route, Target, TargetAddress};
+use throng_peer::{Dial, DialTls};
 
-/// Where one URL is asked: for requests that go to that and nowhere else.
+/// The place and path of one URL, for requests that go there and nowhere else.
 #[derive(Clone, Debug)]
 pub struct Address {
     /// To its host alone.
@@ -41,8 +43,8 @@ impl Address {
     }
 }
 
-/// Where an origin is, as a route says.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// The place of a backend, as a route says.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) host: String,
     pub(crate) port: u16,
@@ -50,7 +52,7 @@ pub(crate) struct Place {
     pub(crate) insecure: bool,
 }
 
-/// What makes two connections interchangeable.
+/// A place and a name. Links with the same key are interchangeable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) place: Place,
@@ -59,7 +61,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// Where a target is. The target `test` is at port 0, where no other is.
+    /// The key of a target. The target `test` is at port 0, where no other is.
     pub(crate) fn of(target: &Target, requested_host: &str) -> Self {
         let TargetAddress::Origin { host, port } = &target.address else {
             return Self {
@@ -93,5 +95,27 @@ impl Key {
                 String::new()
             },
         }
+    }
+}
+
+impl Key {
+    /// The link that it asks for.
+    pub(crate) fn dial(&self, timeout_ms: u64) -> Dial {
+        let place = &self.place;
+        Dial {
+            host: place.host.clone(),
+            port: place.port,
+            tls: place.tls.then(|| DialTls {
+                name: self.name.clone(),
+                insecure: place.insecure,
+            }),
+            timeout_ms,
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.place.host, self.place.port)
     }
 }
