@@ -37,7 +37,7 @@ impl Door<'_> {
         let stream = stream.map_err(|error| error.to_string())?;
         let mut link = Link::new(stream, self.timeout, self.replies);
         let until = Instant::now() + self.timeout;
-        let info = link.read(until, |op| match op {
+        let info = link.next(until, |op| match op {
             Op::Info(info) => Some(ServerInfo::read(info)),
             _ => None,
         });

@@ -8,5 +8,5 @@ mod connect;
 mod link;
 
 pub use connect::Door;
-pub use link::{ASKED_MAX, Incoming, Link, Word};
+pub use link::{ASKED_MAX, Incoming, Link};
 pub use throng_nats_protocol::{NatsUrlError, Target, targets};

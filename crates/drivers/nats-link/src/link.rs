@@ -58,16 +58,6 @@ impl Bytes {
     }
 }
 
-/// What comes to who waits for messages.
-pub enum Word<T> {
-    /// A message that was wanted.
-    Message(T),
-    /// The server has taken all that was written before a ping.
-    Pong,
-    /// Nothing, in time.
-    Nothing,
-}
-
 /// A connection that one thread has. It answers the server's pings while it waits.
 pub struct Link {
     stream: Stream,
@@ -97,50 +87,39 @@ impl Link {
         self.bytes.decoder.is_empty().then_some(self.stream)
     }
 
-    /// Reads until `take` wants something that NATS says; nothing if nothing comes until then.
-    pub(crate) fn read<T>(
-        &mut self,
-        until: Instant,
-        take: impl FnMut(&Op<'_>) -> Option<T>,
-    ) -> Result<Option<T>, String> {
-        let stream = &mut self.stream;
-        self.bytes.next(take, |room| {
-            let left = until.saturating_duration_since(Instant::now());
-            match left.is_zero() {
-                true => Ok(None),
-                false => stream.read_within(left, room),
-            }
-        })
-    }
-
-    /// Waits until then for a message that `take` wants, or a pong. What `take` does not want is
-    /// forgotten.
+    /// Waits until then for something that `take` wants; nothing if it does not come. What `take`
+    /// does not want is forgotten.
     ///
     /// # Errors
-    /// The connection cannot be used any more, in words.
+    /// The connection cannot be used any more, or NATS refuses something; in words.
     pub fn next<T>(
         &mut self,
         until: Instant,
-        mut take: impl FnMut(&Message<'_>) -> Option<T>,
-    ) -> Result<Word<T>, String> {
-        enum Heard<T> {
-            Ping,
-            Word(Word<T>),
-            Refused(String),
-        }
+        mut take: impl FnMut(&Op<'_>) -> Option<T>,
+    ) -> Result<Option<T>, String> {
         loop {
-            let heard = self.read(until, |op| match op {
-                Op::Info(_) | Op::Okay => None,
-                Op::Ping => Some(Heard::Ping),
-                Op::Pong => Some(Heard::Word(Word::Pong)),
-                Op::Error(why) => Some(Heard::Refused(String::from_utf8_lossy(why).into_owned())),
-                Op::Message(message) => take(message).map(|it| Heard::Word(Word::Message(it))),
-            })?;
-            match heard {
-                None => return Ok(Word::Nothing),
-                Some(Heard::Word(word)) => return Ok(word),
-                Some(Heard::Refused(why)) => return Err(format!("NATS refuses: {why}")),
-                Some(Heard::Ping) => {
+            let stream = &mut self.stream;
+            let heard = self.bytes.next(
+                |op| match op {
+                    Op::Ping => Some(Ok(None)),
+                    Op::Error(why) => {
+                        let why = String::from_utf8_lossy(why);
+                        Some(Err(format!("NATS refuses: {why}")))
+                    }
+                    op => take(op).map(|it| Ok(Some(it))),
+                },
+                |room| {
+                    let left = until.saturating_duration_since(Instant::now());
+                    match left.is_zero() {
+                        true => Ok(None),
+                        false => stream.read_within(left, room),
+                    }
+                },
+            )?;
+            match heard.transpose()? {
+                None => return Ok(None),
+                Some(Some(it)) => return Ok(Some(it)),
+                Some(None) => {
                     write::pong(&mut self.out);
                     self.flush()?;
                 }
@@ -159,11 +138,15 @@ impl Link {
     ) -> Result<bool, String> {
         write::ping(&mut self.out);
         self.flush()?;
-        let word = self.next(Instant::now() + wait, |it| {
-            message(it);
-            None::<()>
+        let pong = self.next(Instant::now() + wait, |op| match op {
+            Op::Pong => Some(()),
+            Op::Message(it) => {
+                message(it);
+                None
+            }
+            _ => None,
         })?;
-        Ok(matches!(word, Word::Pong))
+        Ok(pong.is_some())
     }
 
     /// Asks JetStream, and waits for the answer's payload. Messages that come meanwhile are given
@@ -180,31 +163,38 @@ impl Link {
         let replies = self.replies.clone();
         let first = self.asked + 1;
         for _ in 0..ASKED_MAX {
-            let reply = format!("{replies}{}", self.next_number());
-            write::publish(&mut self.out, subject, Some(&reply), &[], body.as_bytes());
-            self.flush()?;
-            let until = Instant::now() + self.timeout / ASKED_MAX;
-            loop {
-                let word = self.next(until, |message| {
-                    let number = message.subject.strip_prefix(&*replies);
-                    let number = number.and_then(|number| number.parse::<u64>().ok());
-                    if number.is_some_and(|number| number >= first) {
-                        return Some((message.headers.status(), message.payload.into()));
-                    }
-                    other(message);
-                    None
-                });
-                match word? {
-                    Word::Message((None, payload)) => return Ok(payload),
-                    Word::Message(_) => {
-                        return Err("JetStream does not answer; is it enabled?".to_owned());
-                    }
-                    Word::Pong => {}
-                    Word::Nothing => break,
+            self.request(&replies, subject, body)?;
+            let answer = self.next(Instant::now() + self.timeout / ASKED_MAX, |op| {
+                let Op::Message(message) = op else {
+                    return None;
+                };
+                let number = message.subject.strip_prefix(&*replies);
+                let number = number.and_then(|number| number.parse::<u64>().ok());
+                if number.is_some_and(|number| number >= first) {
+                    return Some((message.headers.status(), message.payload.into()));
                 }
+                other(message);
+                None
+            });
+            match answer? {
+                Some((None, payload)) => return Ok(payload),
+                Some(_) => return Err("JetStream does not answer; is it enabled?".to_owned()),
+                None => {}
             }
         }
         Err(format!("JetStream does not answer {subject}"))
+    }
+
+    /// Publishes a request; its answer comes on the subject of `replies` and the number.
+    ///
+    /// # Errors
+    /// As of [`Self::flush`].
+    pub fn request(&mut self, replies: &str, subject: &str, body: &str) -> Result<u64, String> {
+        let number = self.next_number();
+        let reply = format!("{replies}{number}");
+        write::publish(&mut self.out, subject, Some(&reply), &[], body.as_bytes());
+        self.flush()?;
+        Ok(number)
     }
 
     /// A number for a question.

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
 use throng_nats_link::{Door, Target};
-use throng_nats_protocol::{ApiError, write};
+use throng_nats_protocol::{ApiError, Op, write};
 
 use super::message::Message;
 use super::options::NatsOptions;
@@ -125,17 +125,8 @@ impl Link {
 
     /// Asks for messages; gives the number of the request.
     pub(super) fn pull(&mut self, subject: &str, body: &str) -> Result<u64, Fault> {
-        let number = self.next_number();
-        let reply = format!("{}.{}.{number}", self.inbox, self.pulls);
-        write::publish(
-            &mut self.link.out,
-            subject,
-            Some(&reply),
-            &[],
-            body.as_bytes(),
-        );
-        self.flush()?;
-        Ok(number)
+        let replies = format!("{}.{}.", self.inbox, self.pulls);
+        self.link.request(&replies, subject, body).map_err(Fault)
     }
 
     /// A number for a question.
@@ -193,15 +184,11 @@ impl Link {
         if let Some(word) = self.early.pop_front() {
             return Ok(Some(word));
         }
-        let until = Instant::now() + wait;
         let header = &*self.channel_header;
-        loop {
-            let word = self.link.next(until, |message| Word::read(message, header));
-            match word.map_err(|why| Fault(format!("{}: {why}", self.at)))? {
-                throng_nats_link::Word::Message(word) => return Ok(Some(word)),
-                throng_nats_link::Word::Pong => {}
-                throng_nats_link::Word::Nothing => return Ok(None),
-            }
-        }
+        let word = self.link.next(Instant::now() + wait, |op| match op {
+            Op::Message(message) => Word::read(message, header),
+            _ => None,
+        });
+        word.map_err(|why| Fault(format!("{}: {why}", self.at)))
     }
 }
