@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
+use crc::{CRC_32_ISCSI, Crc, Table};
+
 use crate::answer::Aborted;
-use crate::crc32c::crc32c;
 use crate::part::Part;
 use crate::unpack::Packing;
 
 /// Bytes before a batch's records.
 const HEAD: usize = 61;
+/// CRC-32C, sixteen bytes a step.
+static SUM: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
 /// The bytes that a batch's length does not count, and those that its sum does not cover.
 const UNCOUNTED: usize = 12;
 const UNSUMMED: usize = 21;
@@ -74,7 +77,7 @@ pub fn batches(records: &Arc<[u8]>, aborted: &[Aborted]) -> Result<Vec<Batch>, B
         let Some(bytes) = records.get(at..end) else {
             break;
         };
-        if crc32c(&bytes[UNSUMMED..]) != i32_at(head, 17).cast_unsigned() {
+        if SUM.checksum(&bytes[UNSUMMED..]) != i32_at(head, 17).cast_unsigned() {
             return Err(BatchFault::Damaged);
         }
         let attributes = i16::from_be_bytes([head[21], head[22]]);
@@ -176,7 +179,7 @@ pub(crate) mod tests {
         let mut bytes = base.to_be_bytes().to_vec();
         bytes.extend((tail.len() as u32 + 9).to_be_bytes());
         bytes.extend([0, 0, 0, 0, MAGIC]);
-        bytes.extend(crc32c(&tail).to_be_bytes());
+        bytes.extend(SUM.checksum(&tail).to_be_bytes());
         bytes.extend(tail);
         bytes
     }

@@ -18,7 +18,6 @@
 mod answer;
 mod api;
 mod batch;
-mod crc32c;
 mod frame;
 mod group;
 mod part;

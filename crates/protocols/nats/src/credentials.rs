@@ -7,12 +7,14 @@
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use crc::{CRC_16_XMODEM, Crc};
+use data_encoding::BASE32_NOPAD;
 
 /// Begins the seed of a user: `S` in five bits, `U` in five.
 const SEED_OF_USER: [u8; 2] = [18 << 3 | USER >> 5, (USER & 31) << 3];
 /// Begins the public key of a user: `U`.
 const USER: u8 = 20 << 3;
-const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+const CHECKSUM: Crc<u16> = Crc::<u16>::new(&CRC_16_XMODEM);
 
 /// Who we are.
 pub struct Credentials {
@@ -39,8 +41,8 @@ impl Credentials {
     pub(crate) fn public(&self) -> String {
         let mut bytes = vec![USER];
         bytes.extend_from_slice(self.key.public_key().as_ref());
-        bytes.extend_from_slice(&checksum(&bytes).to_le_bytes());
-        base32(&bytes)
+        bytes.extend_from_slice(&CHECKSUM.checksum(&bytes).to_le_bytes());
+        BASE32_NOPAD.encode(&bytes)
     }
 
     /// What proves to a server that we have the key.
@@ -51,53 +53,11 @@ impl Credentials {
 
 /// The seed of a user that a word is, if it is one.
 fn seed(word: &str) -> Option<[u8; 32]> {
-    let bytes = from_base32(word)?;
+    let bytes = BASE32_NOPAD.decode(word.as_bytes()).ok()?;
     let (body, sum) = bytes.split_last_chunk::<2>()?;
     let (kind, seed) = body.split_first_chunk::<2>()?;
-    let is_good = *kind == SEED_OF_USER && checksum(body) == u16::from_le_bytes(*sum);
+    let is_good = *kind == SEED_OF_USER && CHECKSUM.checksum(body) == u16::from_le_bytes(*sum);
     seed.try_into().ok().filter(|_| is_good)
-}
-
-/// Without padding (RFC 4648 section 6).
-fn base32(bytes: &[u8]) -> String {
-    let bit = |at: usize| {
-        bytes
-            .get(at / 8)
-            .is_some_and(|byte| byte & 0x80 >> (at % 8) != 0)
-    };
-    let letter = |at: usize| (0..5).fold(0, |sum, n| sum << 1 | usize::from(bit(at * 5 + n)));
-    let count = (bytes.len() * 8).div_ceil(5);
-    let letters = (0..count).filter_map(|at| ALPHABET.get(letter(at)));
-    letters.map(|letter| char::from(*letter)).collect()
-}
-
-fn from_base32(text: &str) -> Option<Vec<u8>> {
-    let (mut bytes, mut held, mut bits) = (Vec::new(), 0_u32, 0);
-    for byte in text.bytes() {
-        let value = ALPHABET.iter().position(|letter| *letter == byte)?;
-        held = held << 5 | value as u32;
-        bits += 5;
-        if bits >= 8 {
-            bits -= 8;
-            bytes.push((held >> bits) as u8);
-            held &= (1 << bits) - 1;
-        }
-    }
-    Some(bytes)
-}
-
-/// CRC-16/XMODEM.
-fn checksum(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |sum, byte| {
-        (0..8).fold(sum ^ u16::from(*byte) << 8, |sum: u16, _| {
-            let shifted = sum << 1;
-            if sum & 0x8000 == 0 {
-                shifted
-            } else {
-                shifted ^ 0x1021
-            }
-        })
-    })
 }
 
 #[cfg(test)]
@@ -108,22 +68,8 @@ mod tests {
     fn written(seed: [u8; 32]) -> String {
         let mut bytes = SEED_OF_USER.to_vec();
         bytes.extend_from_slice(&seed);
-        bytes.extend_from_slice(&checksum(&bytes).to_le_bytes());
-        base32(&bytes)
-    }
-
-    #[test]
-    fn a_checksum_is_that_of_xmodem() {
-        assert_eq!(checksum(b"123456789"), 0x31c3);
-    }
-
-    #[test]
-    fn letters_are_those_of_rfc_4648() {
-        for (plain, coded) in [("f", "MY"), ("fo", "MZXQ"), ("foobar", "MZXW6YTBOI")] {
-            assert_eq!(base32(plain.as_bytes()), coded);
-            assert_eq!(from_base32(coded).as_deref(), Some(plain.as_bytes()));
-        }
-        assert_eq!(from_base32("a1"), None);
+        bytes.extend_from_slice(&CHECKSUM.checksum(&bytes).to_le_bytes());
+        BASE32_NOPAD.encode(&bytes)
     }
 
     /// The pair that the documentation of NATS shows, page "NKeys".
