@@ -2,8 +2,6 @@
 //!
 //! Input: batches; the checksum of each is put right, so that mutations get past it.
 
-use std::sync::Arc;
-
 use throng_kafka_protocol::{Aborted, Records, batches};
 
 /// Where mutations begin.
@@ -49,7 +47,7 @@ pub fn kafka_batches(input: &[u8]) {
         first_offset: 7,
     };
     for aborted in [&[][..], &[aborted]] {
-        for batch in batches(&Arc::from(&*bytes), aborted).unwrap_or_default() {
+        for batch in batches(&bytes.clone().into(), aborted).unwrap_or_default() {
             assert!(batch.base_offset <= batch.last_offset && batch.bytes() <= input.len());
             let Ok(mut records) = Records::new(batch, RECORD_MAX) else {
                 continue;

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::api::{ApiRange, ErrorCode};
 use crate::place::{Place, read_places};
 use crate::wire::Reader;
@@ -111,7 +113,7 @@ pub struct Fetched {
     /// Transactions among the records that were taken back.
     pub aborted: Vec<Aborted>,
     /// For [`crate::batches`].
-    pub records: Arc<[u8]>,
+    pub records: Bytes,
 }
 
 /// An answer about SASL.
@@ -130,7 +132,7 @@ pub struct SaslAnswer {
 /// Reads answers' bodies; `None` if one is not what it should be.
 pub mod read {
     use super::{
-        Aborted, ApiRange, Arc, Broker, Coordinator, ErrorCode, Fetched, Joined, Metadata,
+        Aborted, ApiRange, Broker, Bytes, Coordinator, ErrorCode, Fetched, Joined, Metadata,
         OffsetAnswer, Reader, SaslAnswer, Synced, Topic, TopicPartition, read_places,
     };
 
@@ -342,7 +344,7 @@ pub mod read {
                     first_offset: body.i64()?,
                 })
             })?;
-            let records = Arc::from(body.bytes()?);
+            let records = Bytes::copy_from_slice(body.bytes()?);
             Some(Fetched {
                 place,
                 error,

@@ -1,11 +1,9 @@
 //! Batches of records, as they stand in a partition (Kafka's documentation, "Record Batch").
 
-use std::sync::Arc;
-
+use bytes::Bytes;
 use crc::{CRC_32_ISCSI, Crc, Table};
 
 use crate::answer::Aborted;
-use crate::part::Part;
 use crate::unpack::Packing;
 
 /// Bytes before a batch's records.
@@ -45,14 +43,14 @@ pub struct Batch {
     /// The records that are in it: none if they must not be read.
     pub(crate) count: u32,
     pub(crate) packing: Packing,
-    pub(crate) bytes: Part,
+    pub(crate) bytes: Bytes,
 }
 
 impl Batch {
     /// How many bytes its records take, packed.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.bytes.range.len()
+        self.bytes.len()
     }
 }
 
@@ -61,7 +59,7 @@ impl Batch {
 ///
 /// # Errors
 /// [`BatchFault`].
-pub fn batches(records: &Arc<[u8]>, aborted: &[Aborted]) -> Result<Vec<Batch>, BatchFault> {
+pub fn batches(records: &Bytes, aborted: &[Aborted]) -> Result<Vec<Batch>, BatchFault> {
     let mut transactions = Transactions::new(aborted);
     let mut found = Vec::new();
     let mut at = 0;
@@ -100,10 +98,7 @@ pub fn batches(records: &Arc<[u8]>, aborted: &[Aborted]) -> Result<Vec<Batch>, B
                 false => 0,
             },
             packing: Packing::of(packing).ok_or(BatchFault::Packing(packing))?,
-            bytes: Part {
-                whole: records.clone(),
-                range: at + HEAD..end,
-            },
+            bytes: records.slice(at + HEAD..end),
         });
         at = end;
     }
@@ -185,7 +180,7 @@ pub(crate) mod tests {
     }
 
     fn found(bytes: &[u8], aborted: &[Aborted]) -> Result<Vec<(i64, i64, u32)>, BatchFault> {
-        let found = batches(&bytes.into(), aborted)?.into_iter();
+        let found = batches(&Bytes::copy_from_slice(bytes), aborted)?.into_iter();
         Ok(found
             .map(|it| (it.base_offset, it.last_offset, it.count))
             .collect())

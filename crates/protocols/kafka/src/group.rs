@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::BufMut as _;
+
 use crate::place::{Place, write_places};
 use crate::wire::{Reader, Write};
 
@@ -19,7 +21,7 @@ const VERSION: i16 = 0;
 #[must_use]
 pub fn subscription(topics: &[impl AsRef<str>]) -> Vec<u8> {
     let mut out = Vec::new();
-    out.i16(VERSION);
+    out.put_i16(VERSION);
     out.count(topics.len());
     for topic in topics {
         out.text(topic.as_ref());
@@ -57,7 +59,7 @@ pub fn assignment(bytes: &[u8]) -> Option<Vec<Place>> {
 
 fn write_assignment(places: &[(Place, ())]) -> Vec<u8> {
     let mut out = Vec::new();
-    out.i16(VERSION);
+    out.put_i16(VERSION);
     write_places(places, &mut out, |(), _| {});
     out.bytes(&[]);
     out

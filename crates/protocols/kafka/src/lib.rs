@@ -20,7 +20,6 @@ mod api;
 mod batch;
 mod frame;
 mod group;
-mod part;
 mod place;
 mod records;
 mod unpack;

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use bytes::BufMut as _;
+
 use crate::wire::{Reader, Write};
 
 /// A partition of a topic, by its number. Shown as Kafka's own tools do: `topic-0`.
@@ -32,7 +34,7 @@ pub(crate) fn write_places<T>(
         out.text(&topic[0].0.topic);
         out.count(topic.len());
         for (place, item) in topic {
-            out.i32(place.partition);
+            out.put_i32(place.partition);
             write(item, out);
         }
     }

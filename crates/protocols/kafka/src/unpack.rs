@@ -2,7 +2,7 @@
 
 use std::io::{Cursor, Error, Read, Result};
 
-use crate::part::Part;
+use bytes::Bytes;
 
 /// The most that one block of Snappy may unpack to, in bytes. Java's blocks have 32 KiB; other
 /// clients pack a batch as one.
@@ -34,7 +34,7 @@ impl Packing {
     }
 
     /// Unpacks as much as is read.
-    pub(crate) fn unpack(self, bytes: Part) -> Result<Box<dyn Read + Send>> {
+    pub(crate) fn unpack(self, bytes: Bytes) -> Result<Box<dyn Read + Send>> {
         let bytes = Cursor::new(bytes);
         Ok(match self {
             Self::None => Box::new(bytes),
@@ -51,13 +51,13 @@ impl Packing {
 
 /// One block, or Java's stream of blocks with their lengths.
 struct Snappy {
-    bytes: Cursor<Part>,
+    bytes: Cursor<Bytes>,
     is_java: bool,
     block: Cursor<Vec<u8>>,
 }
 
 impl Snappy {
-    fn new(mut bytes: Cursor<Part>) -> Self {
+    fn new(mut bytes: Cursor<Bytes>) -> Self {
         let is_java = bytes.get_ref().as_ref().starts_with(SNAPPY_JAVA);
         if is_java {
             bytes.set_position(SNAPPY_JAVA_HEAD);

@@ -1,5 +1,7 @@
 //! Numbers, texts and lists as they travel: big-endian, with their lengths before them.
 
+use bytes::{Buf as _, BufMut as _};
+
 /// Reads from the front; `None` once something is not there.
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
@@ -10,26 +12,20 @@ impl<'a> Reader<'a> {
         Some(head)
     }
 
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (head, rest) = self.0.split_first_chunk::<N>()?;
-        self.0 = rest;
-        Some(*head)
-    }
-
     pub(crate) fn i8(&mut self) -> Option<i8> {
-        self.array().map(i8::from_be_bytes)
+        self.0.try_get_i8().ok()
     }
 
     pub(crate) fn i16(&mut self) -> Option<i16> {
-        self.array().map(i16::from_be_bytes)
+        self.0.try_get_i16().ok()
     }
 
     pub(crate) fn i32(&mut self) -> Option<i32> {
-        self.array().map(i32::from_be_bytes)
+        self.0.try_get_i32().ok()
     }
 
     pub(crate) fn i64(&mut self) -> Option<i64> {
-        self.array().map(i64::from_be_bytes)
+        self.0.try_get_i64().ok()
     }
 
     /// A text, or that there is none.
@@ -69,12 +65,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Appends to a buffer.
+/// Appends texts and lists to a buffer; numbers are those of [`bytes::BufMut`].
 pub(crate) trait Write {
-    fn i8(&mut self, value: i8);
-    fn i16(&mut self, value: i16);
-    fn i32(&mut self, value: i32);
-    fn i64(&mut self, value: i64);
     /// Longer texts than 32,767 bytes are cut; no name or message is that long.
     fn text(&mut self, text: &str);
     /// No text at all.
@@ -85,30 +77,14 @@ pub(crate) trait Write {
 }
 
 impl Write for Vec<u8> {
-    fn i8(&mut self, value: i8) {
-        self.extend_from_slice(&value.to_be_bytes());
-    }
-
-    fn i16(&mut self, value: i16) {
-        self.extend_from_slice(&value.to_be_bytes());
-    }
-
-    fn i32(&mut self, value: i32) {
-        self.extend_from_slice(&value.to_be_bytes());
-    }
-
-    fn i64(&mut self, value: i64) {
-        self.extend_from_slice(&value.to_be_bytes());
-    }
-
     fn text(&mut self, text: &str) {
         let length = i16::try_from(text.len()).unwrap_or(i16::MAX);
-        self.i16(length);
+        self.put_i16(length);
         self.extend_from_slice(&text.as_bytes()[..length as usize]);
     }
 
     fn no_text(&mut self) {
-        self.i16(-1);
+        self.put_i16(-1);
     }
 
     fn bytes(&mut self, bytes: &[u8]) {
@@ -117,6 +93,6 @@ impl Write for Vec<u8> {
     }
 
     fn count(&mut self, count: usize) {
-        self.i32(i32::try_from(count).unwrap_or(i32::MAX));
+        self.put_i32(i32::try_from(count).unwrap_or(i32::MAX));
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! Texts are those of the configuration and of brokers; items of a topic stand side by side.
 
+use bytes::BufMut as _;
+
 use crate::api::Api;
 use crate::place::{Place, write_places};
 use crate::wire::Write;
@@ -37,9 +39,9 @@ pub struct FetchLimits {
 
 fn frame(api: Api, correlation: i32, body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut out = vec![0; 4];
-    out.i16(api.key);
-    out.i16(api.version);
-    out.i32(correlation);
+    out.put_i16(api.key);
+    out.put_i16(api.version);
+    out.put_i32(correlation);
     out.text(CLIENT);
     body(&mut out);
     let length = u32::try_from(out.len() - 4).unwrap_or(u32::MAX);
@@ -76,7 +78,7 @@ pub fn metadata(correlation: i32, topics: &[impl AsRef<str>]) -> Vec<u8> {
             out.text(topic.as_ref());
         }
         let makes_topics = 0;
-        out.i8(makes_topics);
+        out.put_i8(makes_topics);
     })
 }
 
@@ -86,7 +88,7 @@ pub fn find_coordinator(correlation: i32, group: &str) -> Vec<u8> {
     frame(Api::FIND_COORDINATOR, correlation, |out| {
         out.text(group);
         let of_a_group = 0;
-        out.i8(of_a_group);
+        out.put_i8(of_a_group);
     })
 }
 
@@ -103,8 +105,8 @@ pub fn join_group(
 ) -> Vec<u8> {
     frame(Api::JOIN_GROUP, correlation, |out| {
         out.text(who.group);
-        out.i32(session_ms);
-        out.i32(rebalance_ms);
+        out.put_i32(session_ms);
+        out.put_i32(rebalance_ms);
         out.text(who.member);
         out.no_text();
         out.text("consumer");
@@ -149,8 +151,8 @@ pub fn offset_commit(correlation: i32, who: Who<'_>, offsets: &[(Place, i64)]) -
         member(who, out);
         write_places(offsets, out, |offset, out| {
             let no_epoch = -1;
-            out.i64(*offset);
-            out.i32(no_epoch);
+            out.put_i64(*offset);
+            out.put_i32(no_epoch);
             out.no_text();
         });
     })
@@ -169,10 +171,10 @@ pub fn offset_fetch(correlation: i32, group: &str, places: &[(Place, ())]) -> Ve
 #[must_use]
 pub fn list_offsets(correlation: i32, newest: bool, places: &[(Place, ())]) -> Vec<u8> {
     frame(Api::LIST_OFFSETS, correlation, |out| {
-        out.i32(NO_REPLICA);
-        out.i8(READ_COMMITTED);
+        out.put_i32(NO_REPLICA);
+        out.put_i8(READ_COMMITTED);
         let time = if newest { -1 } else { -2 };
-        write_places(places, out, |(), out| out.i64(time));
+        write_places(places, out, |(), out| out.put_i64(time));
     })
 }
 
@@ -180,22 +182,22 @@ pub fn list_offsets(correlation: i32, newest: bool, places: &[(Place, ())]) -> V
 #[must_use]
 pub fn fetch(correlation: i32, limits: FetchLimits, offsets: &[(Place, i64)]) -> Vec<u8> {
     frame(Api::FETCH, correlation, |out| {
-        out.i32(NO_REPLICA);
-        out.i32(limits.wait_ms);
+        out.put_i32(NO_REPLICA);
+        out.put_i32(limits.wait_ms);
         let bytes_min = 1;
-        out.i32(bytes_min);
-        out.i32(limits.bytes_max);
-        out.i8(READ_COMMITTED);
+        out.put_i32(bytes_min);
+        out.put_i32(limits.bytes_max);
+        out.put_i8(READ_COMMITTED);
         // No session: each request says everything.
         let (session, epoch) = (0, -1);
-        out.i32(session);
-        out.i32(epoch);
+        out.put_i32(session);
+        out.put_i32(epoch);
         write_places(offsets, out, |offset, out| {
             let (no_epoch, no_start) = (-1, -1);
-            out.i32(no_epoch);
-            out.i64(*offset);
-            out.i64(no_start);
-            out.i32(limits.partition_bytes_max);
+            out.put_i32(no_epoch);
+            out.put_i64(*offset);
+            out.put_i64(no_start);
+            out.put_i32(limits.partition_bytes_max);
         });
         let forgotten = 0;
         out.count(forgotten);
@@ -204,7 +206,7 @@ pub fn fetch(correlation: i32, limits: FetchLimits, offsets: &[(Place, i64)]) ->
 
 fn member(who: Who<'_>, out: &mut Vec<u8>) {
     out.text(who.group);
-    out.i32(who.generation);
+    out.put_i32(who.generation);
     out.text(who.member);
     out.no_text();
 }

@@ -153,8 +153,6 @@ impl Partition {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use throng_kafka_protocol::batches;
 
     use super::*;
@@ -168,7 +166,7 @@ mod tests {
         \x00";
 
     fn batch() -> Vec<Batch> {
-        batches(&Arc::from(BATCH), &[]).unwrap()
+        batches(&BATCH.into(), &[]).unwrap()
     }
 
     fn read(partition: &mut Partition) -> Vec<i64> {
