@@ -19,13 +19,21 @@ pub enum Want {
     End(LinkId),
     /// Set or clear a link's one deadline.
     Deadline(LinkId, Option<Millis>),
+    /// Set or clear the one deadline of the peer itself.
+    Wake(Option<Millis>),
+}
+
+/// Wishes in their order, and how many links were dialled.
+#[derive(Default)]
+struct Links {
+    dialled: u64,
+    /// Bound: the wishes of one turn.
+    list: VecDeque<Want>,
 }
 
 /// The wishes of a peer that nobody has carried out yet, and its replies.
 pub struct Wants<R> {
-    links: u64,
-    /// Bound: the wishes of one turn.
-    list: VecDeque<Want>,
+    links: Links,
     /// Replies in their order. Queue: `from a peer`.
     pub replies: VecDeque<R>,
 }
@@ -33,8 +41,7 @@ pub struct Wants<R> {
 impl<R> Default for Wants<R> {
     fn default() -> Self {
         Self {
-            links: 0,
-            list: VecDeque::new(),
+            links: Links::default(),
             replies: VecDeque::new(),
         }
     }
@@ -44,23 +51,23 @@ impl<R> Wants<R> {
     /// Whether nothing is wanted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
+        self.links.list.is_empty()
     }
 
     /// Number of wishes.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.list.len()
+        self.links.list.len()
     }
 
     /// The wishes behind the first `count`.
     pub fn behind(&self, count: usize) -> impl Iterator<Item = &Want> {
-        self.list.iter().skip(count)
+        self.links.list.iter().skip(count)
     }
 
     /// Takes the oldest wish.
     pub fn take(&mut self) -> Option<Want> {
-        self.list.pop_front()
+        self.links.list.pop_front()
     }
 }
 
@@ -68,45 +75,65 @@ impl<R> Wants<R> {
 pub struct Context<'a, R> {
     /// The clocks, as read at the start of the turn.
     pub now: Now,
-    wants: &'a mut Wants<R>,
+    links: &'a mut Links,
+    /// Queue: `from a peer`.
+    replies: &'a mut VecDeque<R>,
 }
 
 impl<'a, R> Context<'a, R> {
     /// Collects wishes.
     pub const fn new(now: Now, wants: &'a mut Wants<R>) -> Self {
-        Self { now, wants }
+        Self {
+            now,
+            links: &mut wants.links,
+            replies: &mut wants.replies,
+        }
+    }
+
+    /// The context of a peer inside of this one, whose replies go there.
+    pub const fn inner<'b, S>(&'b mut self, replies: &'b mut VecDeque<S>) -> Context<'b, S> {
+        Context {
+            now: self.now,
+            links: self.links,
+            replies,
+        }
     }
 
     /// Begins to establish a link.
     pub fn dial(&mut self, dial: Dial) -> LinkId {
-        self.wants.links += 1;
-        let link = LinkId(self.wants.links);
-        self.wants.list.push_back(Want::Dial(link, dial));
+        self.links.dialled += 1;
+        let link = LinkId(self.links.dialled);
+        self.links.list.push_back(Want::Dial(link, dial));
         link
     }
 
     /// Sends bytes on an established link.
     pub fn write(&mut self, link: LinkId, bytes: Vec<u8>) {
-        self.wants.list.push_back(Want::Write(link, bytes));
+        self.links.list.push_back(Want::Write(link, bytes));
     }
 
     /// Reads on after [`crate::Flow::Hold`].
     pub fn resume(&mut self, link: LinkId) {
-        self.wants.list.push_back(Want::Resume(link));
+        self.links.list.push_back(Want::Resume(link));
     }
 
     /// Ends a link at once; nothing is heard of it any more.
     pub fn end(&mut self, link: LinkId) {
-        self.wants.list.push_back(Want::End(link));
+        self.links.list.push_back(Want::End(link));
     }
 
     /// Sets or clears a link's one deadline.
     pub fn set_deadline(&mut self, link: LinkId, at: Option<Millis>) {
-        self.wants.list.push_back(Want::Deadline(link, at));
+        self.links.list.push_back(Want::Deadline(link, at));
+    }
+
+    /// Sets or clears the peer's own deadline, for [`crate::Peer::woken`].
+    pub fn wake_at(&mut self, at: Option<Millis>) {
+        self.links.list.push_back(Want::Wake(at));
     }
 
     /// Answers the rest of the server.
     pub fn reply(&mut self, reply: R) {
-        self.wants.replies.push_back(reply);
+        self.replies.push_back(reply);
     }
 }

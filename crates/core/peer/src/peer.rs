@@ -36,6 +36,11 @@ pub trait Peer {
         cx: &mut Context<'_, Self::Reply>,
     );
 
+    /// Acts on its own deadline, which is unset now.
+    fn woken(&mut self, cx: &mut Context<'_, Self::Reply>) {
+        let _ = cx;
+    }
+
     /// The destination of a reply; `None` if others need not wait for it. While one is busy,
     /// replies to others go on.
     fn destination(reply: &Self::Reply) -> Option<usize>;

@@ -17,6 +17,7 @@
 //! - Clients and backends are read by one parser. Two parsers that read a message differently are
 //!   how requests are smuggled, and this one is fuzzed.
 
+mod asking;
 mod call;
 mod exchange;
 mod peer;
@@ -28,6 +29,7 @@ mod tests;
 mod uplink;
 mod wire;
 
+pub use asking::{Asker, Asking, Asks};
 pub use call::{AskLimits, BackendLimits, Call, Reply, TicketId, WholeAnswer};
 pub use peer::Backend;
 pub use place::Address;

@@ -85,6 +85,7 @@ impl Run {
                 }
                 Want::Resume(link) => format!("resume {}", link.0),
                 Want::End(link) => format!("end {}", link.0),
+                Want::Wake(at) => format!("wake {at:?}"),
                 Want::Deadline(link, at) => {
                     let at = at.map_or_else(|| "none".to_owned(), |at| at.0.to_string());
                     self.deadlines.push(format!("{} {at}", link.0));

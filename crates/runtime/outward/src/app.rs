@@ -86,6 +86,8 @@ pub struct Outward<P: Peer> {
     failed: Vec<LinkId>,
     /// When replies are offered again.
     deliver_at: Option<Millis>,
+    /// The peer's own deadline.
+    wake_at: Option<Millis>,
     /// Why TLS failed, until the connection's end is told.
     tls_faults: BTreeMap<ConnId, String>,
 }
@@ -112,6 +114,7 @@ impl<P: Peer> Outward<P> {
             names: BTreeMap::new(),
             failed: Vec::new(),
             deliver_at: None,
+            wake_at: None,
             tls_faults: BTreeMap::new(),
         }
     }
@@ -168,6 +171,7 @@ impl<P: Peer> Outward<P> {
                 }
                 Want::End(id) => self.forget(id, conns),
                 Want::Deadline(id, at) => self.set_deadline(id, at),
+                Want::Wake(at) => self.wake_at = at,
             }
         }
     }
@@ -345,6 +349,10 @@ impl<P: Peer> Outward<P> {
                 }
             }
         }
+        if self.wake_at.is_some_and(|at| at <= now.mono) {
+            self.wake_at = None;
+            self.act(now, P::woken);
+        }
     }
 
     /// Offers replies to their destinations, in order for each.
@@ -489,7 +497,8 @@ impl<P: Peer, K: Kernel> App<K> for Outward<P> {
     fn deadline(&self) -> Option<Millis> {
         let due = self.due.first().map(|(at, ..)| *at);
         let urgent = self.is_urgent().then_some(Millis(0));
-        due.into_iter().chain(self.deliver_at).chain(urgent).min()
+        let own = self.deliver_at.into_iter().chain(self.wake_at);
+        due.into_iter().chain(own).chain(urgent).min()
     }
 
     fn finished(&self, _: &Conns<LinkId, K>) -> bool {
