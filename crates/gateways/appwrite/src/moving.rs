@@ -10,64 +10,14 @@
 //! rights that were taken away in the meantime are found, whatever was heard of them.
 
 use throng_session::WebSocket;
-use throng_types::{ConnId, Save, Saved, save_choice, save_fields};
+use throng_types::{ConnId, Save, Saved, save_fields};
 
 use crate::appwrite::Appwrite;
 use crate::connection::{Connection, State};
 use crate::event_hub::EventHub;
 use crate::pending::{Check, More, SetPresence, Shown, User};
 use crate::projects::NONE;
-use crate::shared::{Credential, Haste, Part};
 
-impl Save for Credential {
-    fn save(&self, out: &mut Vec<u8>) {
-        let (kind, text) = match self {
-            Self::Session(text) => (0_u8, text),
-            Self::Jwt(text) => (1, text),
-        };
-        kind.save(out);
-        text.save(out);
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        match u8::load(from)? {
-            0 => Save::load(from).map(Self::Session),
-            1 => Save::load(from).map(Self::Jwt),
-            _ => None,
-        }
-    }
-}
-
-impl Save for Part {
-    fn save(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Everything => out.push(0),
-            Self::Account => out.push(1),
-            Self::Membership { user_id, team, id } => {
-                out.push(2);
-                (user_id.clone(), (team.clone(), id.clone())).save(out);
-            }
-        }
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        match u8::load(from)? {
-            0 => Some(Self::Everything),
-            1 => Some(Self::Account),
-            2 => {
-                let (user_id, (team, id)) = Save::load(from)?;
-                Some(Self::Membership { user_id, team, id })
-            }
-            _ => None,
-        }
-    }
-}
-
-save_choice!(Haste {
-    0: Change,
-    1: Open,
-    2: Recheck
-});
 save_fields!(Shown {
     credential,
     to_console
