@@ -67,12 +67,16 @@ pub(crate) const HOUSE: &[Room] = &[
         "types", "core/*", "protocols/*", "gateways/*", "runtime/tls", "drivers/remote",
         "drivers/redis-link", "drivers/nats-link",
     ]),
-    // One HTTP client for all who are asked; keys are fetched with it.
+    // The way of shards to HTTP backends.
     room("drivers/origin", &[
         "types", "protocols/*", "core/peer", "peers/backend", "runtime/outward",
     ]),
     room("drivers/jwks", &[
-        "types", "core/auth", "core/metrics", "protocols/*", "runtime/sys", "drivers/origin",
+        "types", "core/auth", "core/metrics", "protocols/*", "peers/backend", "runtime/outward",
+    ]),
+    room("drivers/appwrite-feed", &[
+        "types", "core/metrics", "protocols/*", "peers/appwrite", "peers/backend",
+        "gateways/appwrite", "runtime/outward", "drivers/redis-link",
     ]),
     room("drivers/history", &["types", "core/broker", "core/metrics"]),
     room("drivers/redis-link", &["drivers/remote"]),

@@ -1,56 +1,86 @@
-//! One request for a set of keys.
+//! The fetching: when a set of keys is due, it is asked for.
 
-use std::sync::mpsc::sync_channel;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
-use throng_auth::{KEY_SET_BYTES_MAX, KeySet};
+use throng_auth::{KEY_SET_BYTES_MAX, KeySet, Refresh};
+use throng_backend::{Address, AskLimits, Asker, Asks, WholeAnswer};
 use throng_grip::exchange::{OriginRequest, Rest};
 use throng_grip::headers::Header;
-use throng_origin::{Address, AskLimits, BackendLimits, Origin, OriginOptions};
+use throng_metrics::{Counter, Counters, Gauge};
+use throng_types::Now;
 
-/// Beyond the request's own time: for the thread that carries it to say so.
-const SLACK: Duration = Duration::from_secs(1);
-/// Bytes of an answer's head.
-const HEAD_BYTES_MAX: usize = 32 << 10;
-
-/// Asks one address.
-pub(crate) struct Fetch {
-    origin: Origin,
-    address: Address,
-    timeout_ms: u64,
+/// What the fetching leaves for shards.
+#[derive(Debug, Default)]
+pub(crate) struct Inner {
+    keys: RwLock<Arc<KeySet>>,
+    /// A token has named a key that is not there.
+    pub(crate) is_wanted: AtomicBool,
+    /// What came of the first request.
+    first: Mutex<Option<Result<(), String>>>,
+    pub(crate) has_first: Condvar,
 }
 
-impl Fetch {
-    /// Starts what carries requests.
-    ///
-    /// # Errors
-    /// A sentence: the address is none, or the kernel gives no thread.
-    pub(crate) fn new(url: &str, timeout_ms: u64) -> Result<Self, String> {
-        let address = Address::from_url(url, timeout_ms).map_err(|fault| fault.to_string())?;
-        let options = OriginOptions {
-            requests_max: 1,
-            tunnels_max: 0,
-            backend: BackendLimits {
-                head_bytes_max: HEAD_BYTES_MAX,
-                // The next one is minutes away.
-                idle_max: 0,
-                ..BackendLimits::default()
-            },
-        };
-        // Answers come whole.
-        let origin = Origin::start(options, std::sync::Arc::new(|_, _, _| Ok(())));
-        Ok(Self {
-            origin: origin.map_err(|error| error.to_string())?,
-            address,
-            timeout_ms,
-        })
+impl Inner {
+    pub(crate) fn first(&self) -> MutexGuard<'_, Option<Result<(), String>>> {
+        self.first.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks and waits for the answer.
-    ///
-    /// # Errors
-    /// A sentence on what is wrong with it.
-    pub(crate) fn once(&self) -> Result<KeySet, String> {
+    pub(crate) fn keys(&self) -> Arc<KeySet> {
+        let keys = self.keys.read();
+        keys.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Fetches one set, over and over.
+pub(crate) struct Fetcher {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) address: Address,
+    /// The address without a query, which may hold a secret.
+    pub(crate) place: String,
+    pub(crate) timeout_ms: u64,
+    pub(crate) refresh: Refresh,
+    pub(crate) is_fetching: bool,
+    pub(crate) counters: Arc<Counters>,
+}
+
+impl Asker for Fetcher {
+    /// A key is missing, or it begins.
+    type Call = ();
+    type Token = ();
+
+    fn call(&mut self, (): (), asks: &mut Asks<()>) {
+        self.look(asks);
+    }
+
+    fn woken(&mut self, asks: &mut Asks<()>) {
+        self.look(asks);
+    }
+
+    fn answered(&mut self, (): (), answer: WholeAnswer, asks: &mut Asks<()>) {
+        let fetched = read(answer);
+        self.is_fetching = false;
+        self.refresh.end(fetched.is_ok(), asks.now.mono);
+        self.take(fetched, asks.now);
+        self.look(asks);
+    }
+}
+
+impl Fetcher {
+    /// Asks for the keys if they are due, or waits until they are.
+    fn look(&mut self, asks: &mut Asks<()>) {
+        if self.is_fetching {
+            return;
+        }
+        let is_wanted = self.inner.is_wanted.load(Ordering::Acquire);
+        let due = self.refresh.due(is_wanted);
+        if due > asks.now.mono {
+            return asks.wake_at(due);
+        }
+        // Who misses a key from now on may miss it in this answer too.
+        self.inner.is_wanted.store(false, Ordering::Release);
+        self.refresh.begin(asks.now.mono);
+        self.is_fetching = true;
         let request = OriginRequest {
             route: self.address.route.clone(),
             method: "GET".to_owned(),
@@ -66,26 +96,49 @@ impl Fetch {
             bytes_max: KEY_SET_BYTES_MAX,
             timeout_ms: self.timeout_ms,
         };
-        let (done, answered) = sync_channel(1);
-        let asked = self.origin.client().ask(
-            request,
-            limits,
-            |answer| answer,
-            move |answer| {
-                // Nobody waits any more, if it fails.
-                let _ = done.try_send(answer);
-                Ok(())
-            },
-        );
-        asked.map_err(|failure| failure.detail)?;
-        let within = Duration::from_millis(self.timeout_ms) + SLACK;
-        let answer = answered.recv_timeout(within);
-        let (status, body) = answer
-            .map_err(|_| "no answer came in time".to_owned())?
-            .map_err(|failure| failure.detail)?;
-        if status != 200 {
-            return Err(format!("the answer has status {status}"));
-        }
-        KeySet::parse(&body).map_err(|error| error.to_string())
+        asks.ask(request, limits, ());
     }
+
+    fn take(&self, fetched: Result<KeySet, String>, now: Now) {
+        let place = &self.place;
+        let result = match fetched {
+            Ok(keys) => {
+                self.counters.count(Counter::TokenKeysGood);
+                self.counters.set(Gauge::TokenKeys, keys.len() as u64);
+                self.counters.set(Gauge::TokenKeysFetched, now.unix_s());
+                self.replace(keys);
+                Ok(())
+            }
+            Err(why) => {
+                self.counters.count(Counter::TokenKeysFailed);
+                tracing::warn!("{place}: no keys for tokens came; those from before stay: {why}");
+                Err(format!("{place}: {why}"))
+            }
+        };
+        self.inner.first().get_or_insert(result);
+        self.inner.has_first.notify_all();
+    }
+
+    fn replace(&self, fresh: KeySet) {
+        let keys = self.inner.keys.write();
+        let mut keys = keys.unwrap_or_else(PoisonError::into_inner);
+        if !fresh.ids().eq(keys.ids()) {
+            let (place, count, unused) = (&self.place, fresh.len(), fresh.unused());
+            let names: Vec<&str> = { fresh.ids() }
+                .map(|name| name.unwrap_or("(without a name)"))
+                .collect();
+            let names = names.join(", ");
+            tracing::info!(count, unused, names, "{place}: keys for tokens came");
+        }
+        *keys = Arc::new(fresh);
+    }
+}
+
+/// The set in an answer, or a sentence on what is wrong with it.
+fn read(answer: WholeAnswer) -> Result<KeySet, String> {
+    let (status, body) = answer.map_err(|failure| failure.detail)?;
+    if status != 200 {
+        return Err(format!("the answer has status {status}"));
+    }
+    KeySet::parse(&body).map_err(|error| error.to_string())
 }
