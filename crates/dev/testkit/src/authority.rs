@@ -1,13 +1,19 @@
 //! An authority of the test's own, and certificates of it, made when the test runs.
 
 use std::fs::{self, Permissions};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
     PKCS_ED25519, SerialNumber, date_time_ymd,
 };
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use tempfile::TempDir;
 
 /// An authority that nobody but the test believes.
@@ -23,6 +29,27 @@ pub struct Issued {
     pub certificate: String,
     /// Its key.
     pub key: String,
+}
+
+impl Issued {
+    /// Speaks TLS as a server with it.
+    ///
+    /// # Panics
+    /// If it is no certificate with its key.
+    #[must_use]
+    pub fn serve(&self, stream: TcpStream) -> impl Read + Write + use<> {
+        let certificate = CertificateDer::from_pem_slice(self.certificate.as_bytes());
+        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).expect("a key");
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("its own versions")
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.expect("a certificate")], key)
+            .expect("one belongs to the other");
+        let server = ServerConnection::new(Arc::new(config)).expect("randomness");
+        StreamOwned::new(server, stream)
+    }
 }
 
 impl Authority {

@@ -9,17 +9,17 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use std::{io, thread};
 
 use throng_appwrite::FeedMessage;
+use throng_appwrite_api::Known;
 use throng_gateway_appwrite::{Found, News, Refused};
 use throng_metrics::Counter;
 use throng_types::{ConnId, Epoch, Position};
 
 use crate::Meter;
-use crate::known::Known;
 use crate::standstill::Standstill;
 
 /// Events from the server API that may wait for their turn. Queue: `offers`.
@@ -38,13 +38,18 @@ pub struct Feed {
     position: Mutex<Position>,
     meter: Meter,
     /// Where changed users are noted before the shards hear of them.
-    known: OnceLock<Arc<Known>>,
+    known: OnceLock<Arc<Mutex<Known>>>,
     over: AtomicBool,
     standstill: Standstill,
 }
 
 /// The end of the server API's queue at which events are put in.
 pub struct Offered(SyncSender<FeedMessage>);
+
+/// Locks what every change leaves whole between any two statements.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl Feed {
     /// A feed into these shards. `epoch` must differ from those of earlier processes.
@@ -66,7 +71,7 @@ impl Feed {
     }
 
     /// Notes users that change there, before the shards hear of it.
-    pub(crate) fn also_tell(&self, known: &Arc<Known>) {
+    pub(crate) fn also_tell(&self, known: &Arc<Mutex<Known>>) {
         let _ = self.known.set(known.clone());
     }
 
@@ -85,7 +90,7 @@ impl Feed {
         if let Some(known) = self.known.get()
             && let Some(change) = event.identity_change()
         {
-            known.changed(&event.project, &change.user_id);
+            lock(known).changed(&event.project, &change.user_id);
         }
         position.offset += 1;
         self.meter.count(Counter::PublicationsAppwrite);
@@ -102,7 +107,7 @@ impl Feed {
             return;
         };
         if let Some(known) = self.known.get() {
-            known.all_changed();
+            lock(known).all_changed();
         }
         *position = Position {
             epoch: Epoch(position.epoch.0.wrapping_add(1)),

@@ -6,7 +6,7 @@
 //! a password, or lets this user not read the channel, answers everything else.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
@@ -14,7 +14,9 @@ use redis::{RedisError, Value};
 use throng_appwrite::{FeedError, FeedMessage, Glimpse, REDIS_CHANNEL, glimpse};
 use throng_metrics::{Counter, Gauge};
 use throng_redis_link::{ANSWER_BYTES_MAX, Link, RedisUrlError, Source};
+use throng_types::Millis;
 
+use crate::feed::lock;
 use crate::sampled::Sampled;
 use crate::{Feed, Meter};
 
@@ -42,7 +44,8 @@ pub struct Subscriber {
     meter: Meter,
     /// Bytes of one message; longer ones could not be delivered anyway.
     message_bytes_max: usize,
-    undelivered: Sampled,
+    started: Instant,
+    undelivered: Mutex<Sampled>,
 }
 
 /// Why a connection to Redis is over.
@@ -74,7 +77,8 @@ impl Subscriber {
             feed,
             meter,
             message_bytes_max,
-            undelivered: Sampled::default(),
+            started: Instant::now(),
+            undelivered: Mutex::default(),
         })
     }
 
@@ -247,7 +251,8 @@ impl Subscriber {
                     FeedError::Empty => Counter::AppwriteEventsEmpty,
                     FeedError::TooLong => Counter::AppwriteEventsTooLong,
                 });
-                if let Some(unsaid) = self.undelivered.next(Instant::now()) {
+                let now = Millis(self.started.elapsed().as_millis() as u64);
+                if let Some(unsaid) = lock(&self.undelivered).next(now) {
                     let bytes = message.len();
                     let Glimpse { project, channel } = glimpse(message);
                     tracing::warn!(%error, bytes, project, channel, unsaid, "an event from \

@@ -10,9 +10,10 @@ use crate::shared::{AppwriteShared, Inbox};
 
 /// One shard's Appwrite clients.
 pub struct Appwrite {
+    /// Dropped before `shared`: the end of the world outside may wait for those who fill this.
+    pub(crate) news: Box<dyn Inbox>,
     pub(crate) shared: Rc<AppwriteShared>,
     pub(crate) hub: EventHub,
-    pub(crate) news: Box<dyn Inbox>,
     /// Bytes that may wait for one connection.
     pub(crate) queue_bytes_max: usize,
     /// Connections from another process whose project is not served here, until they are told.
@@ -29,9 +30,9 @@ impl Appwrite {
         queue_bytes_max: usize,
     ) -> Self {
         Self {
+            news,
             shared: Rc::new(shared),
             hub: EventHub::new(options),
-            news,
             queue_bytes_max,
             unserved: Vec::new(),
         }

@@ -5,12 +5,13 @@
 //! It is a project made since 1.9.5: memberships do not say whose they are. Lists come in pages.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{BufRead as _, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
 use serde_json::{Value, json};
+use throng_testkit::Issued;
 
 /// Sessions and tokens are texts with the user's name in them; the stand-in does not look inside.
 #[derive(Default)]
@@ -34,26 +35,40 @@ struct State {
 /// Serves until the test ends.
 pub(crate) struct AccountApi {
     address: SocketAddr,
+    scheme: &'static str,
     state: Arc<Mutex<State>>,
 }
 
 impl AccountApi {
     pub(crate) fn start() -> Self {
+        Self::with(None)
+    }
+
+    /// By TLS, if it has a certificate for its address.
+    pub(crate) fn with(issued: Option<Issued>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let state = Arc::new(Mutex::new(State::default()));
         let shared = state.clone();
+        let scheme = issued.as_ref().map_or("http", |_| "https");
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let shared = shared.clone();
-                thread::spawn(move || serve(&stream, &shared));
+                let (shared, issued) = (shared.clone(), issued.clone());
+                thread::spawn(move || match issued {
+                    Some(issued) => serve(issued.serve(stream), &shared),
+                    None => serve(stream, &shared),
+                });
             }
         });
-        Self { address, state }
+        Self {
+            address,
+            scheme,
+            state,
+        }
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("http://{}/v1", self.address)
+        format!("{}://{}/v1", self.scheme, self.address)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -111,7 +126,7 @@ impl AccountApi {
     }
 }
 
-fn serve(stream: &TcpStream, state: &Mutex<State>) {
+fn serve(stream: impl Read + Write, state: &Mutex<State>) {
     let mut reader = BufReader::new(stream);
     loop {
         let mut head = Vec::new();
@@ -140,7 +155,8 @@ fn serve(stream: &TcpStream, state: &Mutex<State>) {
              {}\r\n\r\n{body}",
             body.len()
         );
-        if (&mut &*stream).write_all(answer.as_bytes()).is_err() {
+        let written = reader.get_mut().write_all(answer.as_bytes());
+        if written.and_then(|()| reader.get_mut().flush()).is_err() {
             return;
         }
     }

@@ -1,9 +1,9 @@
 //! Who is who: what Appwrite is asked for, how often, and what its faults lead to.
 
 use serde_json::{Value, json};
-use throng_testkit::until;
+use throng_testkit::{Authority, PemFiles, until};
 
-use crate::account::account;
+use crate::account::{AccountApi, account};
 use crate::plain::refused;
 use crate::socket::Socket;
 use crate::stage::{Event, PROJECT, Stage};
@@ -151,6 +151,30 @@ fn faults_of_the_way_to_appwrite_make_no_guests() {
     stage.accounts.fail(None);
     assert_eq!(ann.event(), "C", "it was another session");
     stage.server.stop();
+}
+
+/// By TLS, from a server whose certificate is believed and from nobody else.
+#[test]
+fn accounts_come_by_https_from_who_is_believed() {
+    let (ours, others) = (Authority::new("ours"), Authority::new("others"));
+    let files = PemFiles::new();
+    for (authority, is_believed) in [(&ours, true), (&others, false)] {
+        let believed = files.write("believed.pem", authority.pem());
+        let accounts = AccountApi::with(Some(ours.issue(&["127.0.0.1"])));
+        let stage = Stage::before(accounts, "", "", Some(&believed));
+        stage.accounts.join("ann", "T", &[]);
+        if is_believed {
+            let mut ann = stage.open_as("ann", DOCUMENTS);
+            stage.publish(&Event::document("A", "team:T", "open"));
+            assert_eq!(ann.event(), "A");
+        } else {
+            let cookie = format!("a_session_{PROJECT}=ann");
+            let (socket, frame) = stage.open_with(DOCUMENTS, &[("Cookie", &cookie)]);
+            refused(socket, &frame, 500, "Error: Server Error", 1011);
+            assert_eq!(stage.accounts.take_asked(), [""; 0]);
+        }
+        stage.server.stop();
+    }
 }
 
 /// "Log out that device": the device hears of it, and nothing that is its user's afterwards.

@@ -26,7 +26,18 @@ impl Stage {
     /// The same with sections before it.
     #[track_caller]
     pub(crate) fn with(before: &str, more: &str) -> Self {
-        let (redis, accounts) = (RedisServer::start(), AccountApi::start());
+        Self::before(AccountApi::start(), before, more, None)
+    }
+
+    /// The same before this API; of authorities, only the one in a file is believed.
+    #[track_caller]
+    pub(crate) fn before(
+        accounts: AccountApi,
+        before: &str,
+        more: &str,
+        believed: Option<&str>,
+    ) -> Self {
+        let redis = RedisServer::start();
         let config = format!(
             "{before}\n[appwrite]\nredis = {:?}\napi = {:?}\n{more}\n\
              [[appwrite.project]]\nid = {PROJECT:?}\nplatforms = [\"localhost\", \
@@ -34,7 +45,11 @@ impl Stage {
             redis.url(),
             accounts.url()
         );
-        let server = Setup::new(&config).shards(2).start();
+        let mut setup = Setup::new(&config).shards(2);
+        if let Some(believed) = believed {
+            setup = setup.variable("SSL_CERT_FILE", believed);
+        }
+        let server = setup.start();
         redis.wait_for_subscriber();
         Self {
             redis,

@@ -2,12 +2,10 @@
 
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use throng_appwrite::{Platforms, Rates, RefusalStyle};
 use throng_appwrite_feed::{
-    AccountApi, Directory, DirectoryOptions, Feed, Meter, Presences, RedisUrlError, Subscriber,
-    UrlError,
+    Address, AppwriteApi, DirectoryOptions, Feed, Meter, RedisUrlError, Subscriber,
 };
 use throng_config::Config;
 use throng_engine::MailboxSender;
@@ -124,15 +122,17 @@ impl AppwritePlan {
             return Ok(parts);
         };
         if let Some(url) = &options.api {
-            let api = AccountApi::new(url, Duration::from_millis(options.api_timeout_ms))?;
+            let address = Address::from_url(url, options.api_timeout_ms)
+                .map_err(|fault| StartError::Appwrite("appwrite.api", fault.to_string()))?;
             let bounds = DirectoryOptions {
-                grace: Duration::from_millis(options.api_grace_ms),
+                grace_ms: options.api_grace_ms,
                 ..DirectoryOptions::default()
             };
-            let presences = Presences::start(api.clone(), feed.clone(), self.meter.clone());
-            let _ = (self.world.presences).set(presences.map_err(StartError::Shard)?);
-            let directory = Directory::start(api, bounds, feed.clone(), self.meter.clone());
-            self.look_up_with(directory.map_err(StartError::Shard)?);
+            let meter = self.meter.clone();
+            let api = AppwriteApi::start(&address, options.api_timeout_ms, bounds, &feed, meter);
+            let api = api.map_err(StartError::Shard)?;
+            let _ = self.world.presences.set(api.clone());
+            self.look_up_with(api);
         }
         if let Some(url) = &options.redis {
             let _ = self.world.feed.set(Arc::downgrade(&feed));
@@ -159,12 +159,6 @@ impl AppwritePart {
         };
         let bytes_max = self.plan.queue_bytes_max;
         Appwrite::new(self.plan.shared, options, Box::new(inbox), bytes_max)
-    }
-}
-
-impl From<UrlError> for StartError {
-    fn from(error: UrlError) -> Self {
-        Self::Appwrite("appwrite.api", error.to_string())
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use throng_appwrite::FeedMessage;
-use throng_appwrite_feed::{Directory, Feed, Inlet, Offered, Presences};
+use throng_appwrite_feed::{AppwriteApi, Feed, Inlet, Offered};
 use throng_engine::MailboxSender;
 use throng_gateway_appwrite::{Inbox, Lookup, News, Outside, PresenceCall, Refused};
 use throng_session::counted_as;
@@ -79,9 +79,9 @@ pub trait Lookups: Send + Sync {
     fn ask(&self, lookup: Lookup) -> Result<(), Refused>;
 }
 
-impl Lookups for Directory {
+impl Lookups for AppwriteApi {
     fn ask(&self, lookup: Lookup) -> Result<(), Refused> {
-        self.ask(lookup)
+        self.look_up(lookup)
     }
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct World {
     pub(crate) offered: OnceLock<Offered>,
     pub(crate) directory: OnceLock<Arc<dyn Lookups>>,
     /// Set if there is an API of Appwrite.
-    pub(crate) presences: OnceLock<Arc<Presences>>,
+    pub(crate) presences: OnceLock<Arc<AppwriteApi>>,
     /// Set if Appwrite's Redis is listened to. The shards keep it.
     pub(crate) feed: OnceLock<Weak<Feed>>,
 }
@@ -132,7 +132,7 @@ impl Outside for World {
     }
 
     fn presence(&self, call: PresenceCall) -> Result<(), Refused> {
-        self.presences.get().ok_or(Refused)?.ask(call)
+        self.presences.get().ok_or(Refused)?.presence(call)
     }
 
     fn publish(&self, event: FeedMessage) -> Result<(), Refused> {

@@ -19,7 +19,9 @@ section! {
         "redis" redis: Option<Secret>, Opt<RedisUrl>, None,
             Rule::ANY.restart().secret().example("\"redis://127.0.0.1:6379\"")
                 .unset("events come from the server API alone");
-        /// The address of Appwrite's own API. Throng asks it about sessions and users.
+        /// The address of Appwrite's own API. Throng asks it about sessions and users. The
+        /// certificate of an `https://` address is checked against the authorities of the machine
+        /// (`SSL_CERT_FILE` names others).
         "api" api: Option<String>, Opt<HttpUrl>, None,
 
             Rule::ANY.restart()

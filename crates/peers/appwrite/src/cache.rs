@@ -4,21 +4,21 @@
 //!
 //! Rule for "full": the answer that was given first goes first.
 
-use std::collections::{HashMap, VecDeque};
-use std::time::{Duration, Instant};
+use std::collections::{BTreeMap, VecDeque};
 
-use throng_gateway_appwrite::{Credential, Found};
+use throng_appwrite::{Credential, Found};
+use throng_types::Millis;
 
 /// Who shows what: the project and the credential.
 pub(crate) type Key = (Box<str>, Credential);
 
-/// How long answers are good.
-const USER: Duration = Duration::from_secs(60);
-const NOBODY: Duration = Duration::from_secs(5);
+/// How long answers are good, in milliseconds.
+pub(crate) const USER_MS: u64 = 60_000;
+const NOBODY_MS: u64 = 5_000;
 
 struct Entry {
     found: Found,
-    until: Instant,
+    until: Millis,
     number: u64,
 }
 
@@ -31,43 +31,43 @@ impl Entry {
 
 /// Identities that Appwrite has told lately, by credential.
 pub(crate) struct Cache {
-    entries: HashMap<Key, Entry>,
+    entries: BTreeMap<Key, Entry>,
     /// In the order in which they were put in; those that were replaced since stay until their
     /// turn. Bound: twice `entries_max`.
     order: VecDeque<(u64, Key)>,
     entries_max: usize,
-    /// How much longer an answer may serve if there is no other.
-    grace: Duration,
+    /// How much longer an answer may serve if there is no other, in milliseconds.
+    grace_ms: u64,
     puts: u64,
 }
 
 impl Cache {
-    pub(crate) fn new(entries_max: usize, grace: Duration) -> Self {
+    pub(crate) fn new(entries_max: usize, grace_ms: u64) -> Self {
         Self {
-            entries: HashMap::new(),
+            entries: BTreeMap::new(),
             order: VecDeque::new(),
             entries_max,
-            grace,
+            grace_ms,
             puts: 0,
         }
     }
 
-    pub(crate) fn get(&self, key: &Key, now: Instant) -> Option<Found> {
+    pub(crate) fn get(&self, key: &Key, now: Millis) -> Option<Found> {
         let entry = self.entries.get(key).filter(|entry| now < entry.until)?;
         Some(entry.found.clone())
     }
 
     /// An answer that may be too old, for when there is no other.
-    pub(crate) fn old(&self, key: &Key, now: Instant) -> Option<Found> {
+    pub(crate) fn old(&self, key: &Key, now: Millis) -> Option<Found> {
         let entry = self.entries.get(key).filter(|entry| entry.is_user())?;
-        (now < entry.until + self.grace).then(|| entry.found.clone())
+        (now < entry.until + self.grace_ms).then(|| entry.found.clone())
     }
 
     /// Keeps an answer, unless it is none.
-    pub(crate) fn put(&mut self, key: Key, found: &Found, now: Instant) {
+    pub(crate) fn put(&mut self, key: Key, found: &Found, now: Millis) {
         let until = match found {
-            Found::User(_) => now + USER,
-            Found::Nobody | Found::Expired(_) => now + NOBODY,
+            Found::User(_) => now + USER_MS,
+            Found::Nobody | Found::Expired(_) => now + NOBODY_MS,
             Found::Changed(_) | Found::Failed => return,
         };
         self.puts += 1;
@@ -90,16 +90,8 @@ impl Cache {
 
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
-        self.entries = HashMap::new();
+        self.entries = BTreeMap::new();
         self.order = VecDeque::new();
-    }
-
-    /// Lets all answers be too old.
-    #[cfg(test)]
-    pub(crate) fn age(&mut self) {
-        for entry in self.entries.values_mut() {
-            entry.until -= USER;
-        }
     }
 
     /// Forgets what is known of a user.
@@ -131,17 +123,17 @@ mod tests {
 
     #[test]
     fn answers_age_and_are_bounded() {
-        let now = Instant::now();
-        let mut cache = Cache::new(2, USER);
+        let now = Millis(0);
+        let mut cache = Cache::new(2, USER_MS);
         cache.put(key("a"), &user("A"), now);
         cache.put(key("b"), &Found::Nobody, now);
         cache.put(key("f"), &Found::Failed, now);
         assert!(matches!(cache.get(&key("a"), now), Some(Found::User(_))));
-        assert!(cache.get(&key("b"), now + NOBODY / 2).is_some());
-        assert!(cache.get(&key("b"), now + NOBODY).is_none());
-        assert!(cache.get(&key("a"), now + USER).is_none());
-        assert!(cache.old(&key("a"), now + USER).is_some());
-        assert!(cache.old(&key("a"), now + 2 * USER).is_none());
+        assert!(cache.get(&key("b"), now + NOBODY_MS / 2).is_some());
+        assert!(cache.get(&key("b"), now + NOBODY_MS).is_none());
+        assert!(cache.get(&key("a"), now + USER_MS).is_none());
+        assert!(cache.old(&key("a"), now + USER_MS).is_some());
+        assert!(cache.old(&key("a"), now + 2 * USER_MS).is_none());
         assert!(cache.old(&key("b"), now).is_none());
         assert!(cache.get(&key("f"), now).is_none());
         cache.put(key("a"), &user("A"), now);
@@ -153,8 +145,8 @@ mod tests {
 
     #[test]
     fn a_user_is_forgotten_everywhere_in_the_project() {
-        let now = Instant::now();
-        let mut cache = Cache::new(9, USER);
+        let now = Millis(0);
+        let mut cache = Cache::new(9, USER_MS);
         for session in ["a", "b"] {
             cache.put(key(session), &user("A"), now);
         }

@@ -3,7 +3,7 @@
 //! Rule for "full": the oldest change is forgotten, and with it everybody counts as changed up to
 //! then: an answer from so long ago is asked for again.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Changes that are remembered.
 const CHANGES_MAX: usize = 4096;
@@ -17,7 +17,7 @@ pub(crate) struct Changes {
     clock: u64,
     /// The latest change that concerned everybody, or was forgotten.
     all: u64,
-    users: HashMap<User, u64>,
+    users: BTreeMap<User, u64>,
     in_order: BTreeMap<u64, User>,
 }
 
@@ -47,7 +47,7 @@ impl Changes {
     pub(crate) fn note_all(&mut self) {
         self.clock += 1;
         self.all = self.clock;
-        self.users = HashMap::new();
+        self.users = BTreeMap::new();
         self.in_order = BTreeMap::new();
     }
 

@@ -1,13 +1,14 @@
-//! A directory before an API that answers when the test lets it.
+//! The way to an API that answers when the test lets it, and a feed that goes on meanwhile.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
 
-use throng_gateway_appwrite::{Credential, Found, Haste, Lookup, News, Part};
+use throng_gateway_appwrite::{Credential, Found, Haste, Part};
 use throng_metrics::Counters;
-use throng_types::ShardId;
+use throng_types::{ConnId, ShardId};
 
 use super::*;
 use crate::Inlet;
@@ -54,7 +55,7 @@ impl Asked {
 }
 
 struct Fixture {
-    directory: Arc<Directory>,
+    api: Arc<AppwriteApi>,
     feed: Arc<Feed>,
     news: Receiver<News>,
     asked: Receiver<Asked>,
@@ -63,7 +64,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    fn new(options: DirectoryOptions) -> Self {
+    fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         let (sender, asked) = channel();
@@ -85,10 +86,11 @@ impl Fixture {
         let feed = Feed::new(vec![inlet], 1, meter.clone());
         kept.feed.set(Arc::downgrade(&feed)).unwrap();
         assert!(matches!(news.recv_timeout(PATIENCE), Ok(News::Began(_))));
-        let api = AccountApi::new(&url, Duration::from_secs(60)).unwrap();
-        let directory = Directory::start(api, options, feed.clone(), meter).unwrap();
+        let address = Address::from_url(&url, 60_000).unwrap();
+        let options = DirectoryOptions::default();
+        let api = AppwriteApi::start(&address, 60_000, options, &feed, meter).unwrap();
         Self {
-            directory,
+            api,
             feed,
             news,
             asked,
@@ -97,15 +99,17 @@ impl Fixture {
         }
     }
 
-    fn ask(&self, token: u32, session: &str, haste: Haste) -> Result<(), Refused> {
-        self.directory.ask(Lookup {
+    #[track_caller]
+    fn ask(&self, token: u32, session: &str) {
+        let lookup = Lookup {
             conn: ConnId::new(ShardId(0), token, 1),
             token,
             project: "p".into(),
             credential: Credential::Session(session.into()),
             part: Part::Everything,
-            haste,
-        })
+            haste: Haste::Open,
+        };
+        self.api.look_up(lookup).unwrap();
     }
 
     /// The next question that Appwrite is asked.
@@ -155,45 +159,10 @@ fn serve(stream: TcpStream, accounts: &Sender<Asked>) {
     }
 }
 
-fn one_thread() -> DirectoryOptions {
-    DirectoryOptions {
-        threads: 1,
-        waiting_max: 2,
-        answers_max: 10,
-        grace: Duration::from_secs(120),
-    }
-}
-
-#[test]
-fn equal_questions_are_asked_once_and_answers_kept() {
-    let fixture = Fixture::new(one_thread());
-    fixture.ask(1, "a", Haste::Open).unwrap();
-    let asked = fixture.asked();
-    fixture.ask(2, "a", Haste::Open).unwrap();
-    asked.answer_ann();
-    let mut found = [fixture.found(), fixture.found()];
-    found.sort();
-    assert_eq!(found, [(1, "ann".to_owned()), (2, "ann".to_owned())]);
-    fixture.ask(3, "a", Haste::Open).unwrap();
-    assert_eq!(fixture.found(), (3, "ann".to_owned()));
-    // After a change there is no old answer, and a new one is left.
-    fixture.directory.known.changed("p", "ann");
-    fixture.ask(4, "a", Haste::Change).unwrap();
-    fixture.asked().answer(401, NOBODY);
-    assert_eq!(fixture.found(), (4, String::new()));
-    fixture.ask(5, "a", Haste::Open).unwrap();
-    assert_eq!(fixture.found(), (5, String::new()));
-    assert!(fixture.asked.try_recv().is_err());
-    let count = |counter| fixture.counters.counter(counter);
-    assert_eq!(count(Counter::AppwriteLookupsCached), 2);
-    assert_eq!(count(Counter::AppwriteLookupsUser), 1);
-    assert_eq!(count(Counter::AppwriteLookupsNobody), 1);
-}
-
 #[test]
 fn an_answer_from_before_a_change_is_asked_for_again() {
-    let fixture = Fixture::new(one_thread());
-    fixture.ask(1, "a", Haste::Open).unwrap();
+    let fixture = Fixture::new();
+    fixture.ask(1, "a");
     let asked = fixture.asked();
     // The feed tells of the change while the answer is on its way.
     let change = concat!(
@@ -206,19 +175,15 @@ fn an_answer_from_before_a_change_is_asked_for_again() {
     asked.answer_ann();
     fixture.asked().answer(401, NOBODY);
     assert_eq!(fixture.found(), (1, String::new()));
-    // Somebody else's change is no reason.
-    fixture.ask(2, "b", Haste::Open).unwrap();
-    let asked = fixture.asked();
-    fixture.directory.known.changed("p", "bob");
-    fixture.directory.known.changed("q", "ann");
-    asked.answer_ann();
-    assert_eq!(fixture.found(), (2, "ann".to_owned()));
+    let count = |counter| fixture.counters.counter(counter);
+    assert_eq!(count(Counter::AppwriteLookupsUser), 1);
+    assert_eq!(count(Counter::AppwriteLookupsNobody), 1);
 }
 
 #[test]
 fn an_answer_from_before_a_gap_is_asked_for_again() {
-    let fixture = Fixture::new(one_thread());
-    fixture.ask(1, "a", Haste::Open).unwrap();
+    let fixture = Fixture::new();
+    fixture.ask(1, "a");
     let asked = fixture.asked();
     fixture.feed.begin_anew();
     assert!(matches!(fixture.news(), Ok(News::Began(_))));
@@ -226,12 +191,12 @@ fn an_answer_from_before_a_gap_is_asked_for_again() {
     fixture.asked().answer(401, NOBODY);
     assert_eq!(fixture.found(), (1, String::new()));
     // And so is one that was remembered.
-    fixture.ask(2, "b", Haste::Open).unwrap();
+    fixture.ask(2, "b");
     fixture.asked().answer_ann();
     assert_eq!(fixture.found(), (2, "ann".to_owned()));
     fixture.feed.begin_anew();
     assert!(matches!(fixture.news(), Ok(News::Began(_))));
-    fixture.ask(3, "b", Haste::Recheck).unwrap();
+    fixture.ask(3, "b");
     fixture.asked().answer(401, NOBODY);
     assert_eq!(fixture.found(), (3, String::new()));
 }
@@ -240,57 +205,13 @@ fn an_answer_from_before_a_gap_is_asked_for_again() {
 /// shard's hub nor its answer too old.
 #[test]
 fn answers_are_told_between_two_events() {
-    let fixture = Fixture::new(one_thread());
+    let fixture = Fixture::new();
     for (token, known) in [(1, false), (2, true)] {
-        fixture.ask(token, "a", Haste::Open).unwrap();
+        fixture.ask(token, "a");
         if !known {
             fixture.asked().answer_ann();
         }
         assert_eq!(fixture.found(), (token, "ann".to_owned()));
     }
     assert_eq!(*fixture.unlocked.lock().unwrap(), 0);
-}
-
-#[test]
-fn changes_go_first_and_those_who_come_in_wait_for_each_other_alone() {
-    let fixture = Fixture::new(one_thread());
-    fixture.ask(0, "a", Haste::Open).unwrap();
-    let asked = fixture.asked();
-    // One is being asked, two wait to come in.
-    fixture.ask(1, "b", Haste::Open).unwrap();
-    fixture.ask(2, "c", Haste::Open).unwrap();
-    assert_eq!(fixture.ask(3, "d", Haste::Open), Err(Refused));
-    fixture.ask(4, "b", Haste::Open).unwrap();
-    fixture.ask(5, "e", Haste::Recheck).unwrap();
-    fixture.ask(6, "f", Haste::Change).unwrap();
-    // Two tabs with one session are one question, until it is answered.
-    fixture.ask(7, "f", Haste::Change).unwrap();
-    asked.answer(500, "{}");
-    assert_eq!(fixture.found(), (0, "failed".to_owned()));
-    let next = |fixture: &Fixture| {
-        fixture.asked().answer_ann();
-        fixture.found().0
-    };
-    assert_eq!([next(&fixture), fixture.found().0], [6, 7]);
-    // Those who come in and those who are looked up again take turns.
-    assert_eq!([next(&fixture), fixture.found().0], [1, 4]);
-    assert_eq!(next(&fixture), 5);
-    assert_eq!(next(&fixture), 2);
-}
-
-#[test]
-fn who_comes_in_while_appwrite_is_away_is_who_it_was() {
-    let fixture = Fixture::new(one_thread());
-    fixture.ask(1, "a", Haste::Open).unwrap();
-    fixture.asked().answer_ann();
-    assert_eq!(fixture.found(), (1, "ann".to_owned()));
-    fixture.directory.age();
-    fixture.ask(2, "a", Haste::Open).unwrap();
-    fixture.asked().answer(503, "{}");
-    assert_eq!(fixture.found(), (2, "ann".to_owned()));
-    // Not if something has changed.
-    fixture.directory.known.changed("p", "ann");
-    fixture.ask(3, "a", Haste::Open).unwrap();
-    fixture.asked().answer(503, "{}");
-    assert_eq!(fixture.found(), (3, "failed".to_owned()));
 }

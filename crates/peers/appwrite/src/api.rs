@@ -1,0 +1,224 @@
+//! One request to the API, and the words in which Appwrite says no.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use throng_appwrite::{AccountError, Credential, Found};
+use throng_grip::exchange::{OriginFailure, OriginRequest, Rest};
+use throng_grip::headers::Header;
+use throng_grip::routes::Route;
+
+/// A status with a body, or why there is none.
+pub type Answer = Result<(u16, Vec<u8>), OriginFailure>;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ApiError {
+    /// No connection, no answer in time, or a broken one.
+    #[error("{0}")]
+    Transport(String),
+    /// A status that says nothing about the client.
+    #[error("{path} answered with status {status}")]
+    Status {
+        /// The path of the request.
+        path: &'static str,
+        /// The answer.
+        status: u16,
+    },
+    /// The answer is not what Appwrite's documentation says.
+    #[error("{path}: {error}")]
+    Answer {
+        /// The path of the request.
+        path: &'static str,
+        /// The fault.
+        error: AccountError,
+    },
+}
+
+/// Appwrite's own kind of error.
+#[derive(Deserialize)]
+pub(crate) struct Problem {
+    pub(crate) message: String,
+    pub(crate) code: u16,
+    /// Since 0.13.
+    #[serde(default, rename = "type")]
+    pub(crate) kind: String,
+}
+
+/// The place of the API.
+#[derive(Clone, Debug)]
+pub struct Api {
+    route: Arc<Route>,
+    host: String,
+    base: String,
+}
+
+impl Api {
+    /// The API below a path of one host, such as `/v1`; `host` is the field of that name.
+    #[must_use]
+    pub fn new(route: Arc<Route>, host: String, path: &str) -> Self {
+        Self {
+            route,
+            host,
+            base: path.trim_end_matches('/').to_owned(),
+        }
+    }
+
+    /// A request with a client's own credential. A credential with characters that no field may
+    /// have is nobody's: that is the answer then.
+    pub(crate) fn request(
+        &self,
+        method: &str,
+        path: &str,
+        (project, credential): (&str, &Credential),
+        body: Vec<u8>,
+    ) -> Result<OriginRequest, (u16, Vec<u8>)> {
+        let mut headers = vec![
+            Header::new("host", self.host.as_str()),
+            Header::new("user-agent", "throng"),
+            Header::new("accept", "application/json"),
+            Header::new("x-appwrite-project", project),
+        ];
+        if !body.is_empty() {
+            headers.push(Header::new("content-type", "application/json"));
+        }
+        match credential {
+            Credential::Session(session) => {
+                // Both ways in which SDKs send it: what is not fit for a cookie is fit for the
+                // other.
+                let name = format!("a_session_{project}");
+                headers.push(Header::new("cookie", format!("{name}={session}")));
+                let cookies = serde_json::json!({ name: &**session });
+                headers.push(Header::new("x-fallback-cookies", cookies.to_string()));
+            }
+            Credential::Jwt(jwt) => headers.push(Header::new("x-appwrite-jwt", &**jwt)),
+        }
+        let is_odd = |byte: &u8| *byte < b' ' && *byte != b'\t' || *byte == 127;
+        if headers.iter().any(|field| field.value.iter().any(is_odd)) {
+            return Err((401, br#"{"message":"","code":401}"#.to_vec()));
+        }
+        Ok(OriginRequest {
+            route: self.route.clone(),
+            method: method.to_owned(),
+            path: format!("{}{path}", self.base),
+            headers,
+            body,
+            rest: Rest::Nothing,
+        })
+    }
+}
+
+pub(crate) fn problem(body: &[u8]) -> Option<Problem> {
+    serde_json::from_slice(body).ok()
+}
+
+/// What it means for a client that Appwrite refuses its credential; nothing if this is no word of
+/// Appwrite's, or one about something else.
+pub(crate) fn nobody(status: u16, body: &[u8]) -> Option<Found> {
+    /// How Appwrite begins what it says of a bad token.
+    const JWT: &str = "Failed to verify JWT.";
+    let problem = problem(body).filter(|problem| problem.code == status)?;
+    match (status, problem.kind.as_str()) {
+        (403, "user_blocked") => Some(Found::Nobody),
+        (401, "user_jwt_invalid") => {
+            let why = problem
+                .message
+                .strip_prefix(JWT)
+                .unwrap_or(&problem.message);
+            Some(Found::Expired(why.trim().into()))
+        }
+        (401, _) => match problem.message.strip_prefix(JWT) {
+            Some(why) => Some(Found::Expired(why.trim().into())),
+            None => Some(Found::Nobody),
+        },
+        _ => None,
+    }
+}
+
+pub(crate) fn query(json: &str) -> String {
+    format!("queries%5B%5D={}", escape(json))
+}
+
+/// Percent-encodes everything but what RFC 3986 section 2.3 leaves alone.
+pub(crate) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            escaped.push('%');
+            for digit in [byte >> 4, byte & 15] {
+                let digit = char::from_digit(digit.into(), 16).unwrap_or('0');
+                escaped.push(digit.to_ascii_uppercase());
+            }
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_escaped() {
+        assert_eq!(
+            query(r#"{"a":[é]}"#),
+            "queries%5B%5D=%7B%22a%22%3A%5B%C3%A9%5D%7D"
+        );
+    }
+
+    #[test]
+    fn only_appwrite_says_that_somebody_is_nobody() {
+        let told = |status, body: &str| nobody(status, body.as_bytes());
+        let own = |status: u16, kind: &str, message: &str| {
+            let body = serde_json::json!({"message": message, "code": status, "type": kind});
+            told(status, &body.to_string())
+        };
+        let scope = own(401, "general_unauthorized_scope", "missing scopes");
+        assert!(matches!(scope, Some(Found::Nobody)));
+        let old = r#"{"message":"User (role: guests) missing scope (account)","code":401}"#;
+        assert!(matches!(told(401, old), Some(Found::Nobody)));
+        let blocked = own(403, "user_blocked", "The current user has been blocked.");
+        assert!(matches!(blocked, Some(Found::Nobody)));
+        let expired = "Failed to verify JWT. Invalid token: Expired";
+        let Some(Found::Expired(why)) = own(401, "user_jwt_invalid", expired) else {
+            panic!("a token that is over");
+        };
+        assert_eq!(&*why, "Invalid token: Expired");
+        for (status, kind) in [
+            (400, "general_argument_invalid"),
+            (403, "general_service_disabled"),
+            (404, "project_not_found"),
+            (429, "general_rate_limit_exceeded"),
+            (500, "general_unknown"),
+        ] {
+            assert!(own(status, kind, "").is_none(), "{status} {kind}");
+        }
+        for (status, body) in [
+            (404, "<html>404 Not Found</html>"),
+            (401, "<html>401 Authorization Required</html>"),
+            (401, ""),
+            (401, r#"{"error":"no"}"#),
+            (503, r#"{"message":"x","code":401}"#),
+        ] {
+            assert!(told(status, body).is_none(), "{status} {body}");
+        }
+    }
+
+    #[test]
+    fn a_session_that_fits_no_field_is_nobodys() {
+        let api = Api::new(Arc::default(), "a:80".to_owned(), "/v1/");
+        let of = |credential| api.request("GET", "/account", ("p", &credential), Vec::new());
+        let odd = of(Credential::Session("a\r\nb".into())).unwrap_err();
+        assert!(matches!(nobody(odd.0, &odd.1), Some(Found::Nobody)));
+        let request = of(Credential::Session("é=\"".into())).unwrap();
+        assert_eq!(request.path, "/v1/account");
+        let field = |name| request.headers.iter().find(|field| field.is(name)).unwrap();
+        assert_eq!(field("cookie").value, "a_session_p=é=\"".as_bytes());
+        assert_eq!(
+            field("x-fallback-cookies").value,
+            r#"{"a_session_p":"é=\""}"#.as_bytes()
+        );
+    }
+}

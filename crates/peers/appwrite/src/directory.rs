@@ -1,0 +1,319 @@
+//! Who is this? The questions of sessions, a few of which are asked at the same time.
+//!
+//! Owns: the queues of questions and who waits for which. Equal questions are asked once until
+//! they are answered, whether their askers are on one shard or on several.
+//!
+//! Rule for "full": a question beyond the bound is refused, and its client told to come back.
+//!
+//! Questions about changes go first. Those who want to come in and those who are looked up again
+//! take turns, and the former never take the last [`KEPT_FREE`] places, so that bad credentials
+//! delay nobody who is here.
+//!
+//! Invariants
+//! - A change of a user is noted ([`Known::changed`]) before the shards hear of it.
+//! - An answer whose question began before such a change reaches no shard; it is asked for again.
+//!   The caller makes [`Directory::settle`] and the telling one step with regard to events: both
+//!   happen between two of them.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use throng_appwrite::{Found, Haste, Lookup, Part, Refused};
+use throng_grip::exchange::OriginRequest;
+use throng_types::{ConnId, Millis};
+
+use crate::api::{Answer, Api, ApiError};
+use crate::identify::{Identify, Note, Question, Step};
+use crate::known::Known;
+
+/// How often an answer that is too old is asked for again.
+const TRIES: usize = 3;
+/// Places that those who want to come in do not occupy.
+const KEPT_FREE: usize = 2;
+
+/// Bounds of a directory.
+#[derive(Clone, Copy, Debug)]
+pub struct DirectoryOptions {
+    /// Questions to Appwrite at the same time.
+    pub asked_max: usize,
+    /// Different questions of one haste that may wait.
+    pub waiting_max: usize,
+    /// Answers that are remembered.
+    pub answers_max: usize,
+    /// How long an old answer is good enough for somebody who comes in, while there is no new one,
+    /// in milliseconds.
+    pub grace_ms: u64,
+}
+
+impl Default for DirectoryOptions {
+    fn default() -> Self {
+        Self {
+            asked_max: 8,
+            waiting_max: 65_536,
+            answers_max: 16_384,
+            grace_ms: 120_000,
+        }
+    }
+}
+
+/// The connections that get the answer to a question, with the number that each gave.
+pub type Askers = Vec<(ConnId, u32)>;
+
+/// Questions in order.
+#[derive(Default)]
+struct Lanes {
+    /// Bound: `waiting_max`. Queue: `look-ups`.
+    changes: VecDeque<Question>,
+    /// Bound: `waiting_max`.
+    opens: VecDeque<Question>,
+    /// Bound: `waiting_max`.
+    rechecks: VecDeque<Question>,
+    recheck_next: bool,
+}
+
+impl Lanes {
+    fn lane(&mut self, haste: Haste) -> &mut VecDeque<Question> {
+        match haste {
+            Haste::Change => &mut self.changes,
+            Haste::Open => &mut self.opens,
+            Haste::Recheck => &mut self.rechecks,
+        }
+    }
+
+    /// The next question, and whether it is one of those who want to come in.
+    fn next(&mut self, with_opens: bool) -> Option<(Question, bool)> {
+        if let Some(question) = self.changes.pop_front() {
+            return Some((question, false));
+        }
+        if !with_opens {
+            return self.rechecks.pop_front().map(|question| (question, false));
+        }
+        self.recheck_next = !self.recheck_next;
+        let mut lanes = [(&mut self.opens, true), (&mut self.rechecks, false)];
+        if self.recheck_next {
+            lanes.reverse();
+        }
+        let mut lanes = lanes.into_iter();
+        lanes.find_map(|(lane, is_open)| Some((lane.pop_front()?, is_open)))
+    }
+}
+
+/// Questions that wait, and how many are asked.
+pub struct Directory {
+    options: DirectoryOptions,
+    lanes: Lanes,
+    /// The askers of each question. Those who come later for the same join, until it is answered.
+    waiting: BTreeMap<Question, Askers>,
+    /// Questions under way, and those of them that want to come in.
+    asked: usize,
+    opens: usize,
+}
+
+/// The end of a question.
+pub enum Settled {
+    /// These get this answer, before any other event.
+    Told(Found, Askers),
+    /// The answer is too old: [`Inquiry::begin`] it again.
+    Again(Box<Inquiry>),
+}
+
+impl Directory {
+    /// Without questions.
+    #[must_use]
+    pub fn new(options: DirectoryOptions) -> Self {
+        Self {
+            options,
+            lanes: Lanes::default(),
+            waiting: BTreeMap::new(),
+            asked: 0,
+            opens: 0,
+        }
+    }
+
+    /// Takes a question.
+    ///
+    /// # Errors
+    /// [`Refused`] if too many wait.
+    pub fn ask(&mut self, lookup: Lookup) -> Result<(), Refused> {
+        let asker = (lookup.conn, lookup.token);
+        let question = Question {
+            project: lookup.project,
+            credential: lookup.credential,
+            part: lookup.part,
+        };
+        if let Some(askers) = self.waiting.get_mut(&question) {
+            askers.push(asker);
+            return Ok(());
+        }
+        let lane = self.lanes.lane(lookup.haste);
+        if lane.len() >= self.options.waiting_max {
+            return Err(Refused);
+        }
+        lane.push_back(question.clone());
+        self.waiting.insert(question, vec![asker]);
+        Ok(())
+    }
+
+    /// The next question that may be asked now; [`Directory::settle`] ends it.
+    pub fn take(&mut self) -> Option<Box<Inquiry>> {
+        let places = self.options.asked_max.max(1);
+        let for_opens = match places {
+            ..=KEPT_FREE => places,
+            _ => places - KEPT_FREE,
+        };
+        if self.asked >= places {
+            return None;
+        }
+        let (question, is_open) = self.lanes.next(self.opens < for_opens)?;
+        self.asked += 1;
+        self.opens += usize::from(is_open);
+        Some(Box::new(Inquiry {
+            question,
+            is_open,
+            tries_left: TRIES - 1,
+            began: 0,
+            is_fresh: false,
+            identify: Identify::default(),
+        }))
+    }
+
+    /// Ends a question, unless something has changed meanwhile.
+    pub fn settle(
+        &mut self,
+        mut inquiry: Box<Inquiry>,
+        found: Found,
+        known: &mut Known,
+        now: Millis,
+    ) -> Settled {
+        let question = &inquiry.question;
+        let whose = match &found {
+            Found::User(user) => Some(&user.user_id),
+            Found::Changed(change) => Some(&change.user_id),
+            Found::Nobody | Found::Expired(_) | Found::Failed => None,
+        };
+        let changes = known.changes();
+        let is_old =
+            whose.is_some_and(|user| changes.since(inquiry.began, &question.project, user));
+        if is_old && inquiry.tries_left > 0 {
+            inquiry.tries_left -= 1;
+            return Settled::Again(inquiry);
+        }
+        let found = if is_old { Found::Failed } else { found };
+        if inquiry.is_fresh && question.part == Part::Everything {
+            known.remember(question.key(), &found, now);
+        }
+        self.asked -= 1;
+        self.opens -= usize::from(inquiry.is_open);
+        let askers = self.waiting.remove(question).unwrap_or_default();
+        Settled::Told(found, askers)
+    }
+}
+
+/// The source of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// It was known.
+    Cached,
+    /// Appwrite knows a user.
+    User,
+    /// Appwrite knows nobody.
+    Nobody,
+    /// Appwrite did not say.
+    Failed,
+}
+
+/// The answer to a question, for [`Directory::settle`].
+pub struct Outcome {
+    /// The answer.
+    pub found: Found,
+    /// Its source.
+    pub said: Said,
+    /// Why Appwrite did not say.
+    pub fault: Option<ApiError>,
+    /// What came up on the way.
+    pub notes: Vec<Note>,
+}
+
+/// What a question under way needs.
+pub enum Next {
+    /// The answer to this request, for [`Inquiry::answered`].
+    Ask(OriginRequest),
+    /// Nothing more.
+    Found(Outcome),
+}
+
+/// A question under way.
+pub struct Inquiry {
+    question: Question,
+    is_open: bool,
+    tries_left: usize,
+    /// Changes that were noted before.
+    began: u64,
+    /// Appwrite was asked.
+    is_fresh: bool,
+    identify: Identify,
+}
+
+impl Inquiry {
+    /// The project of the question.
+    #[must_use]
+    pub fn project(&self) -> &str {
+        &self.question.project
+    }
+
+    /// Begins it, or begins it again.
+    pub fn begin(&mut self, api: &Api, known: &Known, now: Millis) -> Next {
+        self.began = known.changes().now();
+        self.is_fresh = false;
+        if self.question.part == Part::Everything
+            && let Some(found) = known.cache().get(&self.question.key(), now)
+        {
+            return Next::Found(Outcome {
+                found,
+                said: Said::Cached,
+                fault: None,
+                notes: Vec::new(),
+            });
+        }
+        let (identify, step) = Identify::begin(&self.question, api);
+        self.identify = identify;
+        self.follow(step, known, now)
+    }
+
+    /// Takes the answer to the request under way.
+    pub fn answered(&mut self, answer: Answer, api: &Api, known: &Known, now: Millis) -> Next {
+        let step = self.identify.answered(answer, &self.question, api);
+        self.follow(step, known, now)
+    }
+
+    fn follow(&mut self, step: Step, known: &Known, now: Millis) -> Next {
+        let done = match step {
+            Step::Ask(request) => return Next::Ask(request),
+            Step::Done(done) => done,
+        };
+        self.is_fresh = done.is_ok();
+        let said = match &done {
+            Ok(Found::User(_) | Found::Changed(_)) => Said::User,
+            Ok(_) => Said::Nobody,
+            Err(_) => Said::Failed,
+        };
+        let (found, fault) = match done {
+            Ok(found) => (found, None),
+            Err(error) => {
+                let old = match self.question.part {
+                    Part::Everything => known.cache().old(&self.question.key(), now),
+                    Part::Account | Part::Membership { .. } => None,
+                };
+                (old.unwrap_or(Found::Failed), Some(error))
+            }
+        };
+        Next::Found(Outcome {
+            found,
+            said,
+            fault,
+            notes: std::mem::take(&mut self.identify.notes),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

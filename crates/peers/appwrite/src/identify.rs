@@ -1,0 +1,316 @@
+//! The requests of one question, and what their answers mean.
+//!
+//! Asked with the client's own credential: `GET /account`, `GET /teams` in pages, and for each team
+//! its memberships of this user; or only the one of these that may have changed.
+//!
+//! "Nobody" is what Appwrite itself says, with status 401 and its own kind of error. A status
+//! without that may come from a proxy, and says nothing about the client. A project whose Teams
+//! service is off has no teams.
+
+use std::collections::VecDeque;
+
+use serde::Deserialize;
+use throng_appwrite::{
+    AccountError, Change, Credential, Found, Identity, IdentityChange, MembershipList, Part,
+};
+use throng_grip::exchange::OriginRequest;
+
+use crate::api::{Answer, Api, ApiError, escape, nobody, problem, query};
+use crate::cache::Key;
+
+/// Teams in one answer, which is as many as Appwrite's own pages may have in all versions.
+const PAGE_TEAMS: usize = 100;
+/// Teams of one user that are looked at.
+const TEAMS_MAX: usize = 1000;
+/// Paths as errors name them.
+const ACCOUNT: &str = "/account";
+const TEAMS: &str = "/teams";
+const MEMBERSHIPS: &str = "/teams/…/memberships";
+
+/// One question.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Question {
+    pub(crate) project: Box<str>,
+    pub(crate) credential: Credential,
+    pub(crate) part: Part,
+}
+
+impl Question {
+    /// The key of its answer in the cache.
+    pub(crate) fn key(&self) -> Key {
+        (self.project.clone(), self.credential.clone())
+    }
+}
+
+/// Something that an operator should know of a project.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// The project's Teams service is off: its users have no roles of teams.
+    TeamsOff,
+    /// A user has more teams than these, which are looked at; the others give no roles.
+    TeamsFull(usize),
+}
+
+#[derive(Deserialize)]
+struct Teams {
+    /// Bound: bytes of an answer.
+    #[serde(default)]
+    teams: VecDeque<Team>,
+}
+
+#[derive(Deserialize)]
+struct Team {
+    #[serde(rename = "$id")]
+    id: String,
+}
+
+/// A list, and whether the server understood the queries.
+struct List {
+    body: Vec<u8>,
+    filtered: bool,
+}
+
+impl List {
+    fn memberships(&self) -> MembershipList<'_> {
+        MembershipList {
+            body: &self.body,
+            is_own: self.filtered,
+        }
+    }
+}
+
+/// The request that is under way.
+#[derive(Clone, Copy, Debug, Default)]
+enum Stage {
+    #[default]
+    Account,
+    /// One page of the user's teams.
+    Teams,
+    /// Places in the first of `teams`.
+    Memberships,
+}
+
+/// What follows an answer.
+pub(crate) enum Step {
+    Ask(OriginRequest),
+    Done(Result<Found, ApiError>),
+}
+
+/// A question under way.
+#[derive(Default)]
+pub(crate) struct Identify {
+    stage: Stage,
+    /// The request has queries.
+    filtered: bool,
+    user_id: String,
+    account: Vec<u8>,
+    /// Bound: [`TEAMS_MAX`] and a page.
+    teams: VecDeque<Team>,
+    /// Bound: as many as teams.
+    lists: Vec<List>,
+    pub(crate) notes: Vec<Note>,
+}
+
+impl Identify {
+    /// Begins with the first request.
+    pub(crate) fn begin(question: &Question, api: &Api) -> (Self, Step) {
+        let mut new = Self::default();
+        if let Part::Membership { user_id, team, .. } = &question.part {
+            new.user_id = user_id.to_string();
+            let id = team.to_string();
+            new.teams.push_back(Team { id });
+            new.enter(Stage::Memberships);
+        }
+        let step = new.ask(question, api);
+        (new, step)
+    }
+
+    /// Takes the answer to the request under way.
+    pub(crate) fn answered(&mut self, answer: Answer, question: &Question, api: &Api) -> Step {
+        let (status, body) = match answer {
+            Ok(answer) => answer,
+            Err(failure) => return Step::Done(Err(ApiError::Transport(failure.detail))),
+        };
+        if status == 400 && self.filtered {
+            // Servers from before 1.4 know another language of queries and are asked without.
+            self.filtered = false;
+            return self.ask(question, api);
+        }
+        let found = match self.stage {
+            Stage::Account => self.account(status, body, question),
+            Stage::Teams => self.page(status, &body),
+            Stage::Memberships => self.membership(status, body, question),
+        };
+        match found {
+            Ok(None) => self.ask(question, api),
+            Ok(Some(found)) => Step::Done(Ok(found)),
+            Err(error) => Step::Done(Err(error)),
+        }
+    }
+
+    fn enter(&mut self, stage: Stage) {
+        self.stage = stage;
+        self.filtered = true;
+    }
+
+    fn ask(&mut self, question: &Question, api: &Api) -> Step {
+        let (mut path, queries) = match (self.stage, self.teams.front()) {
+            (Stage::Account, _) => (ACCOUNT.to_owned(), Vec::new()),
+            (Stage::Memberships, Some(team)) => {
+                let path = format!("/teams/{}/memberships", escape(&team.id));
+                let own = serde_json::json!({"method": "equal", "attribute": "userId",
+                                             "values": [self.user_id]});
+                (path, vec![own])
+            }
+            (Stage::Teams | Stage::Memberships, _) => {
+                let limit = serde_json::json!({"method": "limit", "values": [PAGE_TEAMS]});
+                let after = self
+                    .teams
+                    .back()
+                    .map(|last| serde_json::json!({"method": "cursorAfter", "values": [last.id]}));
+                (
+                    TEAMS.to_owned(),
+                    Vec::from_iter([limit].into_iter().chain(after)),
+                )
+            }
+        };
+        if self.filtered {
+            let queries: Vec<String> = queries.iter().map(|one| query(&one.to_string())).collect();
+            path = format!("{path}?{}", queries.join("&"));
+        }
+        let whose = (&*question.project, &question.credential);
+        match api.request("GET", &path, whose, Vec::new()) {
+            Ok(request) => Step::Ask(request),
+            Err(answer) => self.answered(Ok(answer), question, api),
+        }
+    }
+
+    /// Reads an account. `None`: teams are asked for.
+    fn account(
+        &mut self,
+        status: u16,
+        body: Vec<u8>,
+        question: &Question,
+    ) -> Result<Option<Found>, ApiError> {
+        if status != 200 {
+            return told_nobody(ACCOUNT, status, &body);
+        }
+        let identity = identity(&body, &[])?;
+        if question.part == Part::Account {
+            let what = Change::Account {
+                verified: identity.verified,
+                blocked: identity.blocked,
+                labels: identity.labels,
+            };
+            let user_id = identity.user_id;
+            return Ok(Some(Found::Changed(IdentityChange { user_id, what })));
+        }
+        (self.user_id, self.account) = (identity.user_id, body);
+        self.enter(Stage::Teams);
+        Ok(None)
+    }
+
+    /// Reads one page of the user's teams.
+    fn page(&mut self, status: u16, body: &[u8]) -> Result<Option<Found>, ApiError> {
+        if self.has_no_teams(status, body) {
+            return self.next_team();
+        }
+        let path = TEAMS;
+        if status != 200 {
+            return Err(ApiError::Status { path, status });
+        }
+        let error = AccountError::Malformed;
+        let page: Teams =
+            serde_json::from_slice(body).map_err(|_| ApiError::Answer { path, error })?;
+        let is_last = page.teams.len() < PAGE_TEAMS || !self.filtered;
+        self.teams.extend(page.teams);
+        if is_last {
+            return self.next_team();
+        }
+        if self.teams.len() >= TEAMS_MAX {
+            self.note(Note::TeamsFull(TEAMS_MAX));
+            return self.next_team();
+        }
+        self.enter(Stage::Teams);
+        Ok(None)
+    }
+
+    /// Goes on to the places in the next team, or says who it is.
+    fn next_team(&mut self) -> Result<Option<Found>, ApiError> {
+        if !self.teams.is_empty() {
+            self.enter(Stage::Memberships);
+            return Ok(None);
+        }
+        let lists: Vec<MembershipList<'_>> = self.lists.iter().map(List::memberships).collect();
+        Ok(Some(Found::User(identity(&self.account, &lists)?.into())))
+    }
+
+    /// Reads the user's places in one team; a team that the user does not see is one without the
+    /// user.
+    fn membership(
+        &mut self,
+        status: u16,
+        body: Vec<u8>,
+        question: &Question,
+    ) -> Result<Option<Found>, ApiError> {
+        let path = MEMBERSHIPS;
+        let filtered = self.filtered;
+        let is_gone = self.has_no_teams(status, &body);
+        let list = List { body, filtered };
+        let Part::Membership { user_id, team, id } = &question.part else {
+            match status {
+                200 => self.lists.push(list),
+                // It went between the two questions.
+                404 => {}
+                403 if is_gone => {}
+                status => return Err(ApiError::Status { path, status }),
+            }
+            self.teams.pop_front();
+            return self.next_team();
+        };
+        let what = match status {
+            200 => Change::of_membership(&list.memberships(), user_id, team, id)
+                .map_err(|error| ApiError::Answer { path, error })?,
+            404 | 403 if is_gone => Change::Membership {
+                team: team.to_string(),
+                id: id.to_string(),
+                roles: None,
+            },
+            status => return told_nobody(path, status, &list.body),
+        };
+        let user_id = user_id.to_string();
+        Ok(Some(Found::Changed(IdentityChange { user_id, what })))
+    }
+
+    /// Whether Appwrite says that there is no such team, or that the project's Teams service is
+    /// off.
+    fn has_no_teams(&mut self, status: u16, body: &[u8]) -> bool {
+        if !matches!(status, 403 | 404) {
+            return false;
+        }
+        let problem = problem(body).filter(|it| it.code == status);
+        let kind = problem.as_ref().map(|it| it.kind.as_str());
+        let is_off = (status, kind) == (403, Some("general_service_disabled"));
+        if is_off {
+            self.note(Note::TeamsOff);
+        }
+        is_off || (status, kind) == (404, Some("team_not_found"))
+    }
+
+    fn note(&mut self, note: Note) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+}
+
+fn identity(account: &[u8], lists: &[MembershipList<'_>]) -> Result<Identity, ApiError> {
+    let path = ACCOUNT;
+    Identity::from_account(account, lists).map_err(|error| ApiError::Answer { path, error })
+}
+
+/// Who a client is not, if Appwrite says so.
+fn told_nobody(path: &'static str, status: u16, body: &[u8]) -> Result<Option<Found>, ApiError> {
+    let found = nobody(status, body).ok_or(ApiError::Status { path, status })?;
+    Ok(Some(found))
+}

@@ -1,0 +1,49 @@
+//! What is known of users, and how it is forgotten when they change.
+
+use throng_appwrite::Found;
+use throng_types::Millis;
+
+use crate::cache::{Cache, Key};
+use crate::changes::Changes;
+
+/// Answers of late, and the users who have changed since. Changes are noted between two events,
+/// before the shards hear of them.
+pub struct Known {
+    cache: Cache,
+    changes: Changes,
+}
+
+impl Known {
+    /// Nothing so far. See [`crate::DirectoryOptions`] for the bounds.
+    #[must_use]
+    pub fn new(answers_max: usize, grace_ms: u64) -> Self {
+        Self {
+            cache: Cache::new(answers_max, grace_ms),
+            changes: Changes::default(),
+        }
+    }
+
+    /// Forgets a user, who is not what it was. Call it before the shards hear of it.
+    pub fn changed(&mut self, project: &str, user_id: &str) {
+        self.cache.forget(project, user_id);
+        self.changes.note(project, user_id);
+    }
+
+    /// Forgets everything: anything may have changed. Call it before the shards hear of it.
+    pub fn all_changed(&mut self) {
+        self.cache.clear();
+        self.changes.note_all();
+    }
+
+    pub(crate) const fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    pub(crate) const fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    pub(crate) fn remember(&mut self, key: Key, found: &Found, now: Millis) {
+        self.cache.put(key, found, now);
+    }
+}
