@@ -391,6 +391,19 @@ mod tests {
     }
 
     #[test]
+    fn many_small_items_take_no_more_memory_than_they_may() {
+        let topic = [0; 9];
+        let most = crate::wire::LIST_BYTES_MAX / size_of::<Topic>();
+        let read = |count: usize| {
+            let head = [&[0; 14][..], &(count as u32).to_be_bytes()].concat();
+            let found = read::metadata(&[head, topic.repeat(count)].concat());
+            found.map(|found| found.topics.len())
+        };
+        assert_eq!(read(most), Some(most));
+        assert_eq!(read(most + 1), None);
+    }
+
+    #[test]
     fn what_is_only_declared_takes_no_memory() {
         let with = |head: &[u8]| [head, HUGE].concat();
         assert_eq!(read::fetch(&with(b"\0\0\0\0\0\0\0\0\0\0")), None);

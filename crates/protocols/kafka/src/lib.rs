@@ -11,9 +11,9 @@
 //! large that is. It has 91,226 lines and ten packages; thirteen messages in one version each are
 //! a small part of them, and each version here is one that every Kafka from 2.3 to 4 speaks.
 //!
-//! Invariants: nothing is reserved for what is only declared; a frame is refused by its length
-//! before it arrives; a batch is unpacked record by record, so one that unpacks to far more than it
-//! was costs time and no memory.
+//! Invariants: nothing is reserved for what is only declared, and a list of an answer has a bound;
+//! a frame is refused by its length before it arrives; a batch is unpacked record by record, so one
+//! that unpacks to far more than it was costs time and no memory.
 
 mod answer;
 mod api;

@@ -2,6 +2,10 @@
 
 use bytes::{Buf as _, BufMut as _};
 
+/// Memory of a list's items, in bytes, without what they point to: an item may take several times
+/// the bytes that it has in an answer.
+pub(crate) const LIST_BYTES_MAX: usize = 16 << 20;
+
 /// Reads from the front; `None` once something is not there.
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
@@ -51,7 +55,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A list. Memory is taken for items that are there, not for those that are declared.
+    /// A list. Memory is taken for items that are there, not for those that are declared, and for
+    /// no more of them than [`LIST_BYTES_MAX`] holds.
     pub(crate) fn list<T>(
         &mut self,
         mut item: impl FnMut(&mut Self) -> Option<T>,
@@ -60,6 +65,9 @@ impl<'a> Reader<'a> {
         // A list that is none has the length -1.
         for _ in 0..self.i32()? {
             items.push(item(self)?);
+            if items.len() * size_of::<T>() > LIST_BYTES_MAX {
+                return None;
+            }
         }
         Some(items)
     }
