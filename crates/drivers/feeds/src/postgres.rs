@@ -26,6 +26,8 @@ pub use options::PostgresOptions;
 
 /// Rows that are counted at most to say how many wait: counting all would read the whole table.
 const LAG_MAX: u32 = 100_000;
+/// Columns of a table (`MaxHeapAttributeNumber` of PostgreSQL).
+const COLUMNS_MAX: usize = 1600;
 /// The object id of the type `bytea` (`pg_type.dat` of PostgreSQL).
 const BYTEA: u32 = 17;
 
@@ -45,7 +47,7 @@ pub(crate) fn connect(
     options: &PostgresOptions,
     batch_max: usize,
 ) -> Result<Box<dyn Source>, Fault> {
-    let mut session = Session::connect(options)?;
+    let mut session = Session::connect(options, batch_max.max(COLUMNS_MAX))?;
     if let Some(channel) = &options.notify {
         session.ask(&format!("LISTEN {channel}"))?;
     }

@@ -19,7 +19,7 @@ const MECHANISM: &str = "SCRAM-SHA-256";
 pub(super) struct Rows {
     /// The types of the last statement's columns.
     pub(super) types: Vec<u32>,
-    /// Bound: what the query asks for.
+    /// Bound: the session's `rows_max`.
     pub(super) rows: Vec<Vec<Option<Vec<u8>>>>,
 }
 
@@ -28,10 +28,12 @@ pub(super) struct Session {
     decoder: Decoder,
     out: Vec<u8>,
     is_notified: bool,
+    /// No query asks for more.
+    rows_max: usize,
 }
 
 impl Session {
-    pub(super) fn connect(options: &PostgresOptions) -> Result<Self, Fault> {
+    pub(super) fn connect(options: &PostgresOptions, rows_max: usize) -> Result<Self, Fault> {
         let (host, port) = (&options.host, options.port);
         let stream = Stream::connect(host, port, ANSWER);
         let mut stream = stream.map_err(|error| Fault(format!("{host}:{port}: {error}")))?;
@@ -43,6 +45,7 @@ impl Session {
             decoder: Decoder::new(options.row_bytes_max()),
             out: Vec::new(),
             is_notified: false,
+            rows_max,
         };
         let parameters = [
             ("user", options.user.as_str()),
@@ -123,6 +126,9 @@ impl Session {
                         types,
                         rows: Vec::new(),
                     };
+                }
+                Message::Row(_) if found.rows.len() >= self.rows_max => {
+                    return Err(Fault::new("it sends more rows than were asked for"));
                 }
                 Message::Row(row) => found.rows.push(row),
                 Message::Error(error) => failed = Some(said(&error)),
@@ -224,5 +230,36 @@ fn secured(mut stream: Stream, options: &PostgresOptions) -> Result<Stream, Faul
         ([b'N'], SslMode::Prefer) => Ok(stream),
         ([b'N'], _) => Err(Fault::new("it does not speak TLS, and sslmode wants it")),
         _ => Err(Fault::new("it does not answer like PostgreSQL")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    const LET_IN: &[u8] = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
+
+    #[test]
+    fn rows_without_end_are_a_fault() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let server = thread::spawn(move || {
+            let (mut client, _) = listener.accept().expect("a client");
+            let _ = client.read(&mut [0; 1000]).expect("a first message");
+            client.write_all(LET_IN).expect("a client");
+            let rows = b"D\0\0\0\x06\0\0".repeat(1000);
+            while client.write_all(&rows).is_ok() {}
+        });
+        let url = format!("postgres://me@127.0.0.1:{port}/db?sslmode=disable");
+        let poll = Duration::from_secs(1);
+        let options = PostgresOptions::new(&url, "f", "t", None, poll, 10).expect("a URL");
+        let mut session = Session::connect(&options, 3).expect("a session");
+        let fault = session.ask("SELECT 1").err().expect("a fault");
+        assert_eq!(fault.0, "it sends more rows than were asked for");
+        drop(session);
+        server.join().expect("a server");
     }
 }
