@@ -72,7 +72,8 @@ pub(crate) const HOUSE: &[Room] = &[
         "types", "protocols/*", "core/peer", "peers/backend", "runtime/outward",
     ]),
     room("drivers/jwks", &[
-        "types", "core/auth", "core/metrics", "protocols/*", "peers/backend", "runtime/outward",
+        "types", "core/auth", "core/metrics", "core/peer", "protocols/*", "peers/backend",
+        "runtime/outward",
     ]),
     room("drivers/appwrite-feed", &[
         "types", "core/metrics", "protocols/*", "peers/appwrite", "peers/backend",

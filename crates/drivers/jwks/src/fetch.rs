@@ -142,3 +142,6 @@ fn read(answer: WholeAnswer) -> Result<KeySet, String> {
     }
     KeySet::parse(&body).map_err(|error| error.to_string())
 }
+
+#[cfg(test)]
+mod tests;
