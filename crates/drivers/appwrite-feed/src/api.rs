@@ -73,7 +73,7 @@ impl AppwriteApi {
             told_off: false,
         };
         let peer = Asking::new(client, BackendLimits::default());
-        let host = throng_outward::start("appwrite-api", peer, Box::new(|reply| match reply {}))?;
+        let host = throng_outward::start("appwrite-http", peer, Box::new(|reply| match reply {}))?;
         Ok(Arc::new(Self {
             shared,
             meter,

@@ -190,7 +190,7 @@ impl Directory {
             Found::Changed(change) => Some(&change.user_id),
             Found::Nobody | Found::Expired(_) | Found::Failed => None,
         };
-        let changes = known.changes();
+        let changes = &known.changes;
         let is_old =
             whose.is_some_and(|user| changes.since(inquiry.began, &question.project, user));
         if is_old && inquiry.tries_left > 0 {
@@ -199,7 +199,7 @@ impl Directory {
         }
         let found = if is_old { Found::Failed } else { found };
         if inquiry.is_fresh && question.part == Part::Everything {
-            known.remember(question.key(), &found, now);
+            known.cache.put(question.key(), &found, now);
         }
         self.asked -= 1;
         self.opens -= usize::from(inquiry.is_open);
@@ -262,10 +262,10 @@ impl Inquiry {
 
     /// Begins it, or begins it again.
     pub fn begin(&mut self, api: &Api, known: &Known, now: Millis) -> Next {
-        self.began = known.changes().now();
+        self.began = known.changes.now();
         self.is_fresh = false;
         if self.question.part == Part::Everything
-            && let Some(found) = known.cache().get(&self.question.key(), now)
+            && let Some(found) = known.cache.get(&self.question.key(), now)
         {
             return Next::Found(Outcome {
                 found,
@@ -300,7 +300,7 @@ impl Inquiry {
             Ok(found) => (found, None),
             Err(error) => {
                 let old = match self.question.part {
-                    Part::Everything => known.cache().old(&self.question.key(), now),
+                    Part::Everything => known.cache.old(&self.question.key(), now),
                     Part::Account | Part::Membership { .. } => None,
                 };
                 (old.unwrap_or(Found::Failed), Some(error))

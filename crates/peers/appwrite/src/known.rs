@@ -1,16 +1,13 @@
 //! What is known of users, and how it is forgotten when they change.
 
-use throng_appwrite::Found;
-use throng_types::Millis;
-
-use crate::cache::{Cache, Key};
+use crate::cache::Cache;
 use crate::changes::Changes;
 
 /// Answers of late, and the users who have changed since. Changes are noted between two events,
 /// before the shards hear of them.
 pub struct Known {
-    cache: Cache,
-    changes: Changes,
+    pub(crate) cache: Cache,
+    pub(crate) changes: Changes,
 }
 
 impl Known {
@@ -33,17 +30,5 @@ impl Known {
     pub fn all_changed(&mut self) {
         self.cache.clear();
         self.changes.note_all();
-    }
-
-    pub(crate) const fn cache(&self) -> &Cache {
-        &self.cache
-    }
-
-    pub(crate) const fn changes(&self) -> &Changes {
-        &self.changes
-    }
-
-    pub(crate) fn remember(&mut self, key: Key, found: &Found, now: Millis) {
-        self.cache.put(key, found, now);
     }
 }
