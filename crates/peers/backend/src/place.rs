@@ -75,7 +75,10 @@ impl Key {
             };
         };
         let asked = target.host.as_deref().unwrap_or(requested_host);
-        let asked = asked.rsplit_once(':').map_or(asked, |(host, _)| host);
+        let parts = asked.rsplit_once(':');
+        // An IPv6 address ends with a bracket, if no port follows.
+        let parts = parts.filter(|(_, port)| !port.ends_with(']'));
+        let asked = parts.map_or(asked, |(host, _)| host);
         let name = if target.trust_connect_host || asked.is_empty() {
             host.as_str()
         } else {
@@ -117,5 +120,25 @@ impl Key {
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.place.host, self.place.port)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn certificates_are_checked_for_the_host_that_was_asked_for() {
+        for (url, name) in [
+            ("https://a.example/v1", "a.example"),
+            ("https://a.example:8443/v1", "a.example"),
+            ("https://[2001:db8::1]/v1", "[2001:db8::1]"),
+            ("https://[2001:db8::1]:8443/v1", "[2001:db8::1]"),
+            ("http://a.example", ""),
+        ] {
+            let address = Address::from_url(url, 1).unwrap();
+            let key = Key::of(&address.route.targets[0], &address.host);
+            assert_eq!(key.name, name, "{url}");
+        }
     }
 }
