@@ -88,6 +88,10 @@ fn a_client_is_in_when_the_server_believes_it() {
             "INFO {\"headers\":true,\"tls_required\":true}\r\nPING\r\n",
             "NATS said something before TLS",
         ),
+        (
+            "-ERR 'maximum connections exceeded'\r\n",
+            "NATS refuses: 'maximum connections exceeded'",
+        ),
         ("", "NATS has closed the connection"),
     ] {
         let (link, _) = client(FOREVER, move |server| assert!(server.say(first)));
