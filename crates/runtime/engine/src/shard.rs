@@ -282,6 +282,11 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         let also = self.conns.flush();
         flushed.drained.extend(also.drained);
         flushed.unread.extend(also.unread);
+        flushed.broken.extend(also.broken);
+        for (index, error) in flushed.broken {
+            self.read_last(index);
+            self.conns.fail(index, &error);
+        }
         for (index, dropped) in flushed.drained {
             if self.conns.is_ending(index) {
                 continue;

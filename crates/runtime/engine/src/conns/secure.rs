@@ -318,7 +318,7 @@ impl<S, K: Kernel> Conns<S, K> {
                 self.wrote(index, full, flushed);
                 self.hand_to_kernel(index);
             }
-            Err(Trouble::Kernel(error)) => self.fail(index, &error),
+            Err(Trouble::Kernel(error)) => flushed.broken.push((index, error)),
             Err(Trouble::Tls(fault)) => self.give_up(index, fault),
             Err(Trouble::Nothing) => self.written_if_leaving(index),
         }

@@ -84,7 +84,9 @@ fn ten_thousand_connections_leave_nothing_behind() {
     }
     assert_eq!((conns.len(), conns.queues.len()), (10_000, 10_000));
     // A write to what is no socket fails, and that ends each of them.
-    conns.flush();
+    for (index, error) in conns.flush().broken {
+        conns.fail(index, &error);
+    }
     assert_eq!(gone(&mut conns).len(), 10_000);
     assert!(conns.is_empty() && conns.queues.is_empty());
     assert_eq!((conns.slots.bound(), conns.queues.bound()), (0, 0));

@@ -12,6 +12,8 @@ use crate::{Closed, Kernel};
 pub(crate) struct Flushed {
     pub(crate) drained: Vec<(u32, u32)>,
     pub(crate) unread: Vec<u32>,
+    /// Connections whose peers are gone, by what the kernel said. They are read, and fail then.
+    pub(crate) broken: Vec<(u32, io::Error)>,
 }
 
 impl<S, K: Kernel> Conns<S, K> {
@@ -89,7 +91,10 @@ impl<S, K: Kernel> Conns<S, K> {
                     full = true;
                     break;
                 }
-                Err(error) => return self.fail(index, &error),
+                Err(error) => {
+                    queue.blocked = true;
+                    return flushed.broken.push((index, error));
+                }
             }
         }
         self.wrote(index, full, flushed);

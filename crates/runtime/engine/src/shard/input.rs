@@ -56,6 +56,15 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         self.reads_until_us <= self.conns.kernel.mono_us() && !self.conns.is_preferred(index)
     }
 
+    /// Reads the last word of a peer to which nothing can be written any more, and for which there
+    /// is no other turn.
+    pub(super) fn read_last(&mut self, index: u32) {
+        if let Some(id) = self.conns.id(index) {
+            self.conns.prefer(id);
+            self.read(index, true);
+        }
+    }
+
     /// Reads a connection's share. With `to_end`, a short read is not taken for the last one:
     /// the peer's close may be behind it.
     pub(super) fn read(&mut self, index: u32, mut to_end: bool) {

@@ -65,6 +65,9 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         flushed.drained.extend(also.drained);
         self.unread.extend(flushed.unread);
         self.unread.extend(also.unread);
+        for (index, error) in flushed.broken.into_iter().chain(also.broken) {
+            self.conns.fail(index, &error);
+        }
         for (index, dropped) in flushed.drained {
             if !self.conns.is_ending(index) {
                 let app = &mut self.app;

@@ -3,9 +3,10 @@
 use std::io::{Read, Write};
 use std::net::Shutdown;
 
-use throng_engine::{Closed, ConnLimits, End};
+use throng_engine::{Closed, ConnLimits, Delivery, End, Overflow, Pieces};
+use throng_types::Frame;
 
-use crate::support::{Manner, connect, pattern, rig};
+use crate::support::{Event, Manner, connect, pattern, rig};
 
 #[test]
 fn everything_leaves_before_the_end() {
@@ -21,11 +22,7 @@ fn everything_leaves_before_the_end() {
     });
     // What the app says after it has ended the connection goes nowhere.
     rig.ask(move |conns, _| conns.with(id, |_, fx| fx.out.extend(b"too late")));
-    rig.deliver(
-        id,
-        vec![b"too late".to_vec()],
-        throng_engine::Overflow::Close,
-    );
+    rig.deliver(id, vec![b"too late".to_vec()], Overflow::Close);
     let mut back = Vec::new();
     client.read_to_end(&mut back).unwrap();
     assert!(back == text, "{} of {} bytes", back.len(), text.len());
@@ -78,4 +75,27 @@ fn at_once_is_at_once() {
     let mut back = Vec::new();
     client.read_to_end(&mut back).unwrap();
     assert_eq!(back.len(), 0, "nothing was written yet");
+}
+
+/// Its bytes and its end come between two writes of one turn, of which the second one fails.
+#[test]
+fn the_last_word_of_a_peer_is_heard_where_a_write_fails() {
+    let rig = rig(Manner::Report, ConnLimits::default());
+    let (mut client, id) = rig.client();
+    rig.ask(move |conns, _| {
+        client.write_all(b"last").unwrap();
+        drop(client);
+        let frame = Frame::new(b"in vain");
+        let delivery = Delivery {
+            frames: Pieces::Made(std::slice::from_ref(&frame)),
+            joined: &frame,
+            key: 1,
+            overflow: Overflow::Close,
+            gather: false,
+        };
+        conns.deliver(id.index(), &delivery);
+        conns.with(id, |_, fx| fx.out.extend(b"in vain"))
+    });
+    assert_eq!(rig.next(), Event::Bytes(id, b"last".to_vec()));
+    assert_eq!(rig.closed(), (id, Closed::ByPeer));
 }
