@@ -262,13 +262,17 @@ impl<P: Peer> Outward<P> {
         let waiting = self.asking.remove(&name).unwrap_or_default();
         match found {
             Ok(addresses) => {
+                // Kept before the first try, which forgets them if none of them answers.
+                if !addresses.is_empty() {
+                    if self.names.len() >= NAMES_MAX {
+                        self.names.clear();
+                    }
+                    let until = now.mono + NAME_TTL_MS;
+                    self.names.insert(name, (until, addresses.clone()));
+                }
                 for id in waiting {
                     self.try_addresses(id, &addresses, conns, now);
                 }
-                if self.names.len() >= NAMES_MAX {
-                    self.names.clear();
-                }
-                self.names.insert(name, (now.mono + NAME_TTL_MS, addresses));
             }
             Err(why) => {
                 for id in waiting {
