@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use throng_engine::{Interest, Kernel, Ready, Source};
-use throng_sys::errno::{ECONNABORTED, ECONNRESET, EMFILE, EPIPE};
+use throng_sys::errno::{ECONNABORTED, ECONNREFUSED, ECONNRESET, EMFILE, EPIPE};
 
 use crate::fault::Fault;
 use crate::net::{Conn, Net, Port, ShardSide, SimSpare, SimWake, World};
@@ -191,7 +191,7 @@ impl Kernel for SimKernel {
             let Some((shard, index, tells_room)) = world.conns[number].watched else {
                 continue;
             };
-            if shard != self.shard {
+            if shard != self.shard || world.conns[number].dialled == Some(false) {
                 continue;
             }
             let Conn {
@@ -273,12 +273,28 @@ impl Kernel for SimKernel {
         self.net.spare().ok_or_else(|| error(EMFILE))
     }
 
-    fn connect(&mut self, _: Option<SocketAddr>, _: SocketAddr) -> io::Result<SimSocket> {
-        unreachable!("no app of the simulator opens connections")
+    fn connect(&mut self, _: Option<SocketAddr>, to: SocketAddr) -> io::Result<SimSocket> {
+        let world = &mut *self.net.0.borrow_mut();
+        let odds = world.odds;
+        if world.descriptors == 0 || world.fault(odds.accept, Fault::NoDescriptor) {
+            return Err(error(EMFILE));
+        }
+        world.descriptors -= 1;
+        let number = world.conns.len();
+        let room = [20, 300, 100_000][world.rng.below(3) as usize];
+        let mut conn = Conn::new(room);
+        (conn.dialled, conn.holders) = (Some(false), 1);
+        world.conns.push(conn);
+        world.live.push(number);
+        world.dialled.push_back((number, to));
+        let net = self.net.clone();
+        Ok(SimSocket { net, number })
     }
 
-    fn take_error(&mut self, _: &SimSocket) -> io::Result<Option<io::Error>> {
-        Ok(None)
+    fn take_error(&mut self, socket: &SimSocket) -> io::Result<Option<io::Error>> {
+        let world = self.net.0.borrow();
+        let is_refused = world.conns[socket.number].dialled == Some(true);
+        Ok(is_refused.then(|| error(ECONNREFUSED)))
     }
 
     fn watch(&mut self, socket: &SimSocket, index: u32, interest: Interest) -> io::Result<()> {
@@ -288,7 +304,7 @@ impl Kernel for SimKernel {
         assert!(conn.watched.is_none(), "watched twice");
         conn.watched = Some((self.shard, index, tells_room));
         conn.edge_in = conn.readable();
-        conn.edge_room = tells_room;
+        conn.edge_room = tells_room && conn.dialled != Some(false);
         Ok(())
     }
 

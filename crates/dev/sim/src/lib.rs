@@ -7,9 +7,11 @@
 //! mailboxes between shards), GRIP's backend, Appwrite's events and users, the network and the
 //! clients.
 //!
-//! Three kinds of runs: [`run_server`], [`run_hand_overs`] with a server that hands over to another
-//! process now and then, and [`run_engine`] with the smallest app that uses all of
-//! the engine; [`run_secure_engine`] is that with TLS between the clients and the kernel. A model
+//! Four kinds of runs: [`run_server`], [`run_hand_overs`] with a server that hands over to another
+//! process now and then, [`run_engine`] with the smallest app that uses all of the engine
+//! ([`run_secure_engine`] is that with TLS between the clients and the kernel), and
+//! [`run_backends`] with the host of HTTP backends, around which servers and callers are played. A
+//! model
 //! beside them checks what each client got; see `witness.rs`. It knows nothing of the server's
 //! insides.
 //!
@@ -18,6 +20,7 @@
 //! Not played: a server that crashes, several nodes, TLS with the server and its gateways.
 
 mod backend;
+mod backends;
 mod client;
 mod directory;
 mod fault;
@@ -37,6 +40,7 @@ mod zmq;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+pub use backends::{Tally, run_backends};
 pub use fault::{Fault, Hits};
 pub use play::{Outcome, run_hand_overs, run_server};
 pub use relay::{run_engine, run_secure_engine};

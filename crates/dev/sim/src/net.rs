@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt::Display;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -89,6 +90,8 @@ pub(crate) struct Conn {
     pub(crate) wants_room: bool,
     /// The shard, the table index under which it is watched, and whether room is told.
     pub(crate) watched: Option<(usize, u32, bool)>,
+    /// The server opened it, and it is not established; true if it is refused.
+    pub(crate) dialled: Option<bool>,
     /// Input came since the last event.
     pub(crate) edge_in: bool,
     /// Room came since the last event.
@@ -96,6 +99,29 @@ pub(crate) struct Conn {
 }
 
 impl Conn {
+    pub(crate) const fn new(down_bytes_max: usize) -> Self {
+        Self {
+            flying: VecDeque::new(),
+            up: VecDeque::new(),
+            down: VecDeque::new(),
+            down_bytes_max,
+            client_fin: false,
+            client_gone: false,
+            reset: false,
+            server_fin: false,
+            holders: 0,
+            server_gone: false,
+            closed_at_us: None,
+            slow_at_us: None,
+            aborted: false,
+            wants_room: false,
+            watched: None,
+            dialled: None,
+            edge_in: false,
+            edge_room: false,
+        }
+    }
+
     pub(crate) fn readable(&self) -> bool {
         self.reset || !self.up.is_empty() || self.fin_arrived()
     }
@@ -147,6 +173,8 @@ pub(crate) struct World {
     pub(crate) odds: Odds,
     pub(crate) hits: Hits,
     pub(crate) trace: Trace,
+    /// Connections that shards opened and nobody has answered, and where they go.
+    pub(crate) dialled: VecDeque<(usize, SocketAddr)>,
     /// Descriptors left for accepted connections.
     pub(crate) descriptors: usize,
     /// Messages that a mailbox between two shards holds.
@@ -189,6 +217,7 @@ impl Net {
             odds: Odds::default(),
             hits: Hits::default(),
             trace: Trace::new(detail),
+            dialled: VecDeque::new(),
             descriptors: 1000,
             mailbox_slots: 4096,
         })))
@@ -255,25 +284,7 @@ impl Net {
     pub(crate) fn connect(&self, port: u8, down_bytes_max: usize) -> usize {
         let mut world = self.0.borrow_mut();
         let number = world.conns.len();
-        world.conns.push(Conn {
-            flying: VecDeque::new(),
-            up: VecDeque::new(),
-            down: VecDeque::new(),
-            down_bytes_max,
-            client_fin: false,
-            client_gone: false,
-            reset: false,
-            server_fin: false,
-            holders: 0,
-            server_gone: false,
-            closed_at_us: None,
-            slow_at_us: None,
-            aborted: false,
-            wants_room: false,
-            watched: None,
-            edge_in: false,
-            edge_room: false,
-        });
+        world.conns.push(Conn::new(down_bytes_max));
         let port = usize::from(port);
         let listens = |side: &ShardSide| side.ports.get(port).is_some_and(|port| !port.closed);
         let open: Vec<usize> = (0..world.shards.len())
@@ -307,6 +318,19 @@ impl Net {
             drop(world);
             self.arrive(number, usize::MAX);
         }
+    }
+
+    /// A connection that a shard opened, and where it goes. It is to be answered.
+    pub(crate) fn take_dialled(&self) -> Option<(usize, SocketAddr)> {
+        self.0.borrow_mut().dialled.pop_front()
+    }
+
+    /// Establishes a connection that a shard opened, or refuses it.
+    pub(crate) fn answer_dial(&self, number: usize, is_refused: bool) {
+        let mut world = self.0.borrow_mut();
+        let conn = &mut world.conns[number];
+        conn.dialled = is_refused.then_some(true);
+        conn.edge_room = true;
     }
 
     /// Bytes on their way arrive, at most so many.

@@ -3,19 +3,22 @@
 use std::fmt::Debug;
 
 use throng_sim::{
-    Failure, Fault, Hits, Outcome, Summary, run_engine, run_hand_overs, run_secure_engine,
-    run_server,
+    Failure, Fault, Hits, Outcome, Summary, Tally, run_backends, run_engine, run_hand_overs,
+    run_secure_engine, run_server,
 };
 
 /// Steps of one run of the engine alone, and of the server.
 const ENGINE_STEPS: usize = 1000;
 const SERVER_STEPS: usize = 1500;
+/// Steps of one run of backends.
+const BACKEND_STEPS: usize = 2500;
 /// Kinds of runs.
 #[derive(Clone, Copy)]
 enum Kind {
     Engine,
     Server,
     HandOvers,
+    Backends,
 }
 
 /// Seeds of runs that once failed, and what they showed.
@@ -76,6 +79,16 @@ const REGRESSIONS: &[(Kind, u64, &str)] = &[
         Kind::HandOvers,
         833,
         "a session's own close was dropped where twice the bound of its queue waited",
+    ),
+    (
+        Kind::Backends,
+        946,
+        "a write found that a backend had gone before its answer was read, so it was asked twice",
+    ),
+    (
+        Kind::Backends,
+        2,
+        "a name without an address was remembered, and calls that came later failed by it",
     ),
 ];
 /// Seeds of an ordinary test.
@@ -155,12 +168,24 @@ fn nobody_notices_hand_overs() {
 }
 
 #[test]
+fn backends_answer_once_and_nothing_is_left() {
+    let all = sweep(|seed, print| run_backends(seed, BACKEND_STEPS, print));
+    let mut tally = Tally::default();
+    all.iter().for_each(|(_, of_run)| tally.add(of_run));
+    println!("{tally:?}");
+    for what in Tally::ALL {
+        assert!(all.is_empty() || tally.of(what) > 0, "{what}");
+    }
+}
+
+#[test]
 fn what_was_found_once_stays_mended() {
     for &(kind, seed, what) in REGRESSIONS {
         let ran = match kind {
             Kind::Engine => run_engine(seed, ENGINE_STEPS, false).map(drop),
             Kind::Server => run_server(seed, SERVER_STEPS, false).map(drop),
             Kind::HandOvers => run_hand_overs(seed, SERVER_STEPS, false).map(drop),
+            Kind::Backends => run_backends(seed, BACKEND_STEPS, false).map(drop),
         };
         if let Err(failure) = ran {
             panic!("{failure}\nseed {seed} once showed that {what}");
@@ -181,5 +206,8 @@ fn a_seed_is_a_run() {
         let once = run_secure_engine(seed, ENGINE_STEPS, false).map(|(hash, _)| hash);
         let again = run_secure_engine(seed, ENGINE_STEPS, false).map(|(hash, _)| hash);
         assert_eq!(once.ok(), again.ok(), "seed {seed} of the engine over TLS");
+        let once = run_backends(seed, BACKEND_STEPS, false).map(|(hash, _)| hash);
+        let again = run_backends(seed, BACKEND_STEPS, false).map(|(hash, _)| hash);
+        assert_eq!(once.ok(), again.ok(), "seed {seed} of backends");
     }
 }

@@ -1,0 +1,329 @@
+//! Backends under the simulated kernel: the real host and the real peer, with played HTTP servers
+//! and callers around them.
+//!
+//! The witness is with the callers (`calls.rs`): each exchange ends once; an answer is whole, or
+//! the beginning of one and told as failed, for a reason; nobody is ahead of a caller by more than
+//! the window and one read; no request is carried out twice, unless a kept connection died before a
+//! byte was answered; and nothing is left at the end.
+
+mod answers;
+mod calls;
+mod sites;
+mod tally;
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use throng_backend::{Backend, BackendLimits};
+use throng_engine::MailboxSender;
+use throng_outward::{CallSender, Mail, Outward};
+
+pub use tally::Tally;
+
+use calls::{Calls, Inbox, Token};
+use sites::{Around, Site};
+use tally::Troubles;
+
+use crate::fault::Fault;
+use crate::net::{Net, Odds};
+use crate::stage::Stage;
+use crate::trace::Detail;
+use crate::{Failure, attempt};
+
+/// Calls at a time.
+const CALLS_MAX: usize = 12;
+/// Rounds in which everything comes to an end, a second each.
+const ROUNDS: usize = 30;
+
+/// Names to look up.
+#[derive(Default)]
+struct Names {
+    asked: VecDeque<String>,
+    is_full: bool,
+    refused: u64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Everybody but the shard.
+struct Outside {
+    net: Net,
+    calls: Calls,
+    inbox: Arc<Mutex<Inbox>>,
+    names: Arc<Mutex<Names>>,
+    mailbox: MailboxSender<Mail>,
+    dials: Vec<(usize, SocketAddr)>,
+    sites: Vec<Site>,
+    troubles: Troubles,
+    tally: Tally,
+    is_calm: bool,
+    is_ending: bool,
+}
+
+impl Outside {
+    /// The troubles so far, those of the kernel among them.
+    fn troubles(&self) -> Troubles {
+        let hits = self.net.0.borrow().hits;
+        Troubles {
+            unreachable: self.troubles.unreachable
+                + hits.of(Fault::NoDescriptor)
+                + lock(&self.names).refused,
+            ..self.troubles
+        }
+    }
+
+    /// Answers a look-up.
+    fn answer_name(&mut self) -> bool {
+        let Some(name) = lock(&self.names).asked.pop_front() else {
+            return false;
+        };
+        let address = |last| IpAddr::from([10, 0, 0, last]);
+        // At the second address of a name there is nobody.
+        let found = match (self.is_calm, self.net.below(12)) {
+            (false, 0) => Err("there is no such name".to_owned()),
+            (false, 1) => Ok(Vec::new()),
+            (false, 2) => Ok(vec![address(9)]),
+            (_, 3..6) => Ok(vec![address(9), address(1)]),
+            _ => Ok(vec![address(1)]),
+        };
+        if !matches!(&found, Ok(all) if all.contains(&address(1))) {
+            self.troubles.unreachable += 1;
+            self.tally.count("a name has no address");
+        }
+        self.net.note(format_args!("{name} is {found:?}"));
+        assert!(self.mailbox.send(Mail::Found(name, found)).is_ok());
+        true
+    }
+
+    /// Answers a connection.
+    fn answer_dial(&mut self) -> bool {
+        while let Some(dialled) = self.net.take_dialled() {
+            self.dials.push(dialled);
+        }
+        if self.dials.is_empty() {
+            return false;
+        }
+        let (conn, to) = self.dials.swap_remove(self.net.below(self.dials.len()));
+        let is_nowhere = to.ip() == IpAddr::from([10, 0, 0, 9]);
+        let chance = self.net.below(100);
+        if is_nowhere || !self.is_calm && chance < 8 {
+            self.tally.count("a connection is refused");
+            self.net
+                .note(format_args!("the connection {conn} to {to} is refused"));
+            self.troubles.unreachable += 1;
+            self.net.answer_dial(conn, true);
+        } else if !self.is_calm && chance < 12 {
+            // It is never answered.
+            self.troubles.unreachable += 1;
+        } else {
+            self.net
+                .note(format_args!("the connection {conn} to {to} is accepted"));
+            self.net.answer_dial(conn, false);
+            self.sites.push(Site::new(conn));
+        }
+        true
+    }
+
+    fn act_at(&mut self, site: usize, bytes_max: usize) -> bool {
+        let mut around = Around {
+            net: &self.net,
+            calls: &mut self.calls,
+            troubles: &mut self.troubles,
+            tally: &mut self.tally,
+            is_calm: self.is_calm,
+        };
+        if self.is_ending {
+            self.sites[site].hurry(&around);
+        }
+        self.sites[site].act(bytes_max, &mut around)
+    }
+
+    /// Lets everybody act.
+    fn act_all(&mut self) -> bool {
+        let now = self.troubles();
+        let mut busy = self.calls.hear(&self.net, now, &mut self.tally);
+        busy |= self.answer_name();
+        busy |= self.answer_dial();
+        for site in 0..self.sites.len() {
+            busy |= self.act_at(site, 1 << 20);
+        }
+        let conns = self.net.0.borrow().live.clone();
+        for conn in conns {
+            self.net.arrive(conn, usize::MAX);
+        }
+        for n in self.calls.live() {
+            busy |= self.calls.act(n, true, &self.net, &mut self.tally);
+        }
+        self.sites.retain(|site| !site.is_over);
+        busy
+    }
+}
+
+/// One run: some thousand steps, then everything comes to an end.
+struct Play {
+    stage: Stage<Outward<Backend<Token>>>,
+    outside: Outside,
+}
+
+impl Play {
+    fn new(net: Net) -> Self {
+        let inbox = Arc::new(Mutex::new(Inbox::default()));
+        let names = Arc::new(Mutex::new(Names::default()));
+        let limits = BackendLimits {
+            stall_timeout_ms: 3_000,
+            idle_max: net.pick(&[0, 1, 2, 256]),
+            idle_all_max: net.pick(&[2, 1024]),
+            ..BackendLimits::default()
+        };
+        let mut sender = None;
+        let stage = Stage::new(&net, 1, 0, throng_outward::limits(), |_, mailboxes| {
+            let waker = mailboxes[0].clone();
+            let calls = CallSender::new(Arc::new(move || waker.ring()));
+            sender = Some(calls.clone());
+            let to = inbox.clone();
+            let deliver = Box::new(move |reply| lock(&to).take(reply));
+            let asked = names.clone();
+            let ask_name = Box::new(move |name: &str| {
+                let mut names = lock(&asked);
+                if names.is_full {
+                    names.refused += 1;
+                    return Err("too many names are being looked up".to_owned());
+                }
+                names.asked.push_back(name.to_owned());
+                Ok(())
+            });
+            Outward::new(Backend::new(limits), calls, deliver, ask_name)
+        });
+        let mut world = net.0.borrow_mut();
+        world.odds = Odds::draw(&mut world.rng);
+        drop(world);
+        let sender = sender.expect("the app was made");
+        let outside = Outside {
+            calls: Calls::new(sender, inbox.clone()),
+            inbox,
+            names,
+            mailbox: stage.mailboxes[0].clone(),
+            dials: Vec::new(),
+            sites: Vec::new(),
+            troubles: Troubles::default(),
+            tally: Tally::default(),
+            is_calm: net.percent(20),
+            is_ending: false,
+            net,
+        };
+        Self { stage, outside }
+    }
+
+    fn step(&mut self) {
+        let Self { stage, outside } = self;
+        let net = outside.net.clone();
+        net.pass_us(net.between(0, 400) as u64);
+        match net.below(100) {
+            0..35 if stage.is_awake(0) => stage.turn(0),
+            35..65 if !outside.sites.is_empty() => {
+                let site = net.below(outside.sites.len());
+                outside.act_at(site, net.pick(&[1, 30, 1_000, 1 << 20]));
+                outside.sites.retain(|site| !site.is_over);
+            }
+            65..80 => {
+                let live = outside.calls.live();
+                if live.len() < CALLS_MAX && net.percent(40) {
+                    let before = outside.troubles();
+                    outside.calls.begin(&net, before);
+                } else if !live.is_empty() {
+                    let n = net.pick(&live);
+                    outside.calls.act(n, false, &net, &mut outside.tally);
+                }
+            }
+            80..86 => {
+                let now = outside.troubles();
+                outside.calls.hear(&net, now, &mut outside.tally);
+            }
+            86..90 => drop(outside.answer_dial()),
+            90 => drop(outside.answer_name()),
+            91..96 => {
+                let live = net.0.borrow().live.clone();
+                if !live.is_empty() {
+                    net.arrive(net.pick(&live), net.pick(&[1, 20, 9_999]));
+                }
+            }
+            96 => {
+                let mut inbox = lock(&outside.inbox);
+                let at = net.below(inbox.busy.len());
+                inbox.busy[at] = net.percent(50);
+            }
+            97 => {
+                lock(&outside.names).is_full = !outside.is_calm && net.percent(30);
+            }
+            98 if net.percent(10) && !outside.is_calm => {
+                net.hit(Fault::ClockLeap);
+                outside.troubles.stalls += 1;
+                outside.troubles.unreachable += 1;
+                net.pass_us(net.pick(&[50_000, 1_500_000, 20_000_000]));
+            }
+            99 => {
+                // Of nobody: one that is not established is not writable by chance.
+                let stray = 1_000 + net.below(20) as u32;
+                net.0.borrow_mut().shards[0].strays.push(stray);
+            }
+            _ => {}
+        }
+    }
+
+    fn rest(&mut self) {
+        let Self { stage, outside } = self;
+        stage.rest(|| outside.act_all());
+    }
+
+    /// Everything comes to an end, and nothing is left.
+    fn end(&mut self) {
+        self.outside.net.0.borrow_mut().odds.accept = 0;
+        let outside = &mut self.outside;
+        (outside.is_calm, outside.is_ending) = (true, true);
+        // A second each passes below.
+        (outside.troubles.stalls, outside.troubles.unreachable) = (
+            outside.troubles.stalls + 1,
+            outside.troubles.unreachable + 1,
+        );
+        lock(&outside.names).is_full = false;
+        lock(&outside.inbox).busy = Default::default();
+        for _ in 0..ROUNDS {
+            self.rest();
+            self.outside.calls.end_tunnels();
+            self.outside.net.pass_us(1_000_000);
+        }
+        self.rest();
+        self.outside.calls.settle();
+        // Idle connections, too, have had their time.
+        self.outside.net.pass_us(20_000_000);
+        self.rest();
+        for running in self.stage.running() {
+            assert_eq!(running.app().peer().exchanges(), 0, "an exchange stayed");
+            assert!(running.app().is_idle(), "a link stayed");
+            assert!(running.conns().is_empty(), "a connection stayed");
+        }
+        let world = self.outside.net.0.borrow();
+        let left = world.conns.iter().position(|conn| !conn.server_gone);
+        assert_eq!(left, None, "a connection is open");
+    }
+}
+
+/// Runs one seed of backends for so many steps; gives the hash of its trace.
+///
+/// # Errors
+/// If anything did not hold; also where the engine panicked.
+pub fn run_backends(seed: u64, steps: usize, print: bool) -> Result<(u64, Tally), Failure> {
+    let net = Net::new(seed, if print { Detail::Print } else { Detail::Last });
+    attempt(seed, &net.clone(), || {
+        let mut play = Play::new(net);
+        for _ in 0..steps {
+            play.step();
+        }
+        play.end();
+        let hash = play.outside.net.0.borrow().trace.hash();
+        (hash, play.outside.tally.clone())
+    })
+}
