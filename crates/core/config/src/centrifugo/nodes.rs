@@ -52,6 +52,35 @@ fn lonely_members(members: Option<(String, String)>, notes: &mut Notes) {
     }
 }
 
+/// Writes an address whose parameters name more hosts (`addr`) or a master
+/// (`sentinel_master_name`) as ours, which has hosts in a list and the master in the path.
+fn several_in_one(scheme: &str, rest: &str, option: &str, notes: &mut Notes) -> String {
+    let is_known = scheme.ends_with("+sentinel") || scheme.ends_with("+cluster");
+    let Some((place, query)) = rest.split_once('?').filter(|_| is_known) else {
+        return format!("{scheme}://{rest}");
+    };
+    let (hosts, database) = place.split_once('/').unwrap_or((place, ""));
+    let (mut hosts, mut master) = (hosts.to_owned(), String::new());
+    for parameter in query.split('&') {
+        match parameter.split_once('=') {
+            Some(("addr", host)) => hosts = format!("{hosts},{host}"),
+            Some(("sentinel_master_name", name)) => master = format!("/{name}"),
+            _ => {
+                let name = parameter
+                    .split_once('=')
+                    .map_or(parameter, |(name, _)| name);
+                let text = format!("its parameter {name} is not taken over");
+                notes.add(Effect::Changed, option, text);
+            }
+        }
+    }
+    let database = match database {
+        "" => String::new(),
+        number => format!("/{number}"),
+    };
+    format!("{scheme}://{hosts}{master}{database}")
+}
+
 /// The addresses of a Redis; several are shards, as there.
 fn redis(at: &str, given: &mut Given, out: &mut Output, notes: &mut Notes) -> Option<String> {
     let text = |given: &mut Given, key: &str| given.text(&format!("{at}.{key}"));
@@ -104,13 +133,13 @@ fn redis(at: &str, given: &mut Given, out: &mut Output, notes: &mut Notes) -> Op
         let urls = { clusters.iter() }.map(|hosts| format!("redis{s}+cluster://{who}{hosts}"));
         return Some(urls.collect::<Vec<_>>().join(","));
     }
-    let addresses = match given.texts(&format!("{at}.address")) {
-        Some((_, all)) => all,
-        None => vec!["127.0.0.1:6379".to_owned()],
-    };
-    let url = |address: &str| match address.split_once("://") {
+    let default = || (String::new(), vec!["127.0.0.1:6379".to_owned()]);
+    let (option, addresses) = given
+        .texts(&format!("{at}.address"))
+        .unwrap_or_else(default);
+    let mut url = |address: &str| match address.split_once("://") {
         Some(("tcp", rest)) => format!("redis{s}://{who}{rest}{database}"),
-        Some(_) => address.to_owned(),
+        Some((scheme, rest)) => several_in_one(scheme, rest, &option, notes),
         None => format!("redis{s}://{who}{address}{database}"),
     };
     // A comma within an address of Sentinels or of a cluster has no address behind it.
@@ -118,12 +147,8 @@ fn redis(at: &str, given: &mut Given, out: &mut Output, notes: &mut Notes) -> Op
         true => vec![text.clone()],
         false => text.split(',').map(str::to_owned).collect(),
     });
-    Some(
-        { addresses }
-            .map(|address| url(&address))
-            .collect::<Vec<_>>()
-            .join(","),
-    )
+    let urls = addresses.map(|address| url(&address));
+    Some(urls.collect::<Vec<_>>().join(","))
 }
 
 fn nats(given: &mut Given, out: &mut Output, notes: &mut Notes) -> Option<String> {

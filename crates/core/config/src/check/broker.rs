@@ -18,6 +18,15 @@ fn is(url: &str, schemes: &[&str]) -> bool {
     schemes.iter().any(|scheme| url.starts_with(scheme))
 }
 
+/// Whether Sentinels are to be asked for a master without a name.
+fn lacks_master(url: &str) -> bool {
+    let rest = url.split_once("+sentinel://").map(|(_, rest)| rest);
+    rest.is_some_and(|rest| {
+        let path = rest.split_once('/').map_or("", |(_, path)| path);
+        path.is_empty() || path.starts_with('/')
+    })
+}
+
 impl Checks<'_> {
     pub(super) fn broker(&mut self) {
         let broker = &self.config.broker;
@@ -31,6 +40,11 @@ impl Checks<'_> {
                 "broker.url: with broker.kind = \"redis\" it is \
                  redis://user:password@host:port/db, rediss://, redis+sentinel:// or \
                  redis+cluster://",
+            ),
+            (BrokerKind::Redis, Some(url)) if lacks_master(url.expose()) => self.problem(
+                "broker.url",
+                "broker.url: Sentinels need the name of a master: write \
+                 redis+sentinel://HOST:PORT,HOST:PORT/MASTER",
             ),
             (BrokerKind::Nats, None) if !self.failed_under("broker.url") => self.problem(
                 "broker.kind",

@@ -187,6 +187,15 @@ fn a_broker_elsewhere_needs_an_address_that_can_be_used() {
             ],
         );
     }
+    for url in ["redis+sentinel://a:26379", "rediss+sentinel://a/"] {
+        check(
+            &format!("[broker]\nkind = \"redis\"\nurl = \"{url}\"\n"),
+            &[
+                "throng.toml:3:7: broker.url: Sentinels need the name of a master: write \
+                 redis+sentinel://HOST:PORT,HOST:PORT/MASTER",
+            ],
+        );
+    }
     check(
         "[broker]\nkind = \"nats\"\n",
         &[

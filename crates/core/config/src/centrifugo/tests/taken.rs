@@ -74,6 +74,16 @@ fn several_nodes_are_taken_over() {
             &["url = \"redis+sentinel://u:p@a:1,b:2/m\""],
         ),
         (
+            "[engine]\ntype = \"redis\"\n[engine.redis]\naddress = \
+             \"redis+sentinel://u:p@a:1/3?sentinel_master_name=m&addr=b:2\"",
+            &["url = \"redis+sentinel://u:p@a:1,b:2/m/3\""],
+        ),
+        (
+            "[engine]\ntype = \"redis\"\n[engine.redis]\naddress = \
+             \"rediss+cluster://a:1?addr=b:2&addr=c:3\"",
+            &["url = \"rediss+cluster://a:1,b:2,c:3\""],
+        ),
+        (
             "[engine]\ntype = \"redis\"\n[engine.redis]\ncluster_address = [\"a:1,b:2\", \"c:3\"]",
             &["url = \"redis+cluster://a:1,b:2,redis+cluster://c:3\""],
         ),
