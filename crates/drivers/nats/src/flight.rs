@@ -3,21 +3,10 @@
 use std::collections::BTreeSet;
 
 use throng_broker::{Presence, Ticket};
-use throng_types::{ChannelName, Position};
+use throng_remote::Wanted;
+use throng_types::ChannelName;
 
 use crate::rows::{Comparison, Member};
-
-/// A subscribe on its way.
-#[derive(Clone, Debug)]
-pub(crate) struct Wanted {
-    pub(crate) lane: u8,
-    pub(crate) ticket: Ticket,
-    pub(crate) channel: ChannelName,
-    pub(crate) since: Option<Position>,
-    pub(crate) presence: Option<Presence>,
-    /// Tells it from others of the same client.
-    pub(crate) serial: u64,
-}
 
 /// What an answer is for.
 #[derive(Debug)]

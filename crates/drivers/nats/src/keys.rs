@@ -19,7 +19,7 @@ use crate::api::{self, EXPECTED, Found, Given, IMPOSSIBLE, KEY_TTL_MS, WRONG_SEQ
 use crate::batch::Told;
 use crate::flight::Flight;
 use crate::names::token;
-use crate::node::Node;
+use crate::node::Nats;
 use crate::stream::{Op, Stage};
 use crate::writing::TRIES_MAX;
 
@@ -58,7 +58,7 @@ impl Row {
     }
 }
 
-impl Node {
+impl Nats {
     /// The token of the key that the publication of this turn has.
     pub(crate) fn key_of(&self, channel: &ChannelName) -> Option<String> {
         let turn = self.streams.get(channel)?.turn.as_ref()?;
@@ -66,7 +66,7 @@ impl Node {
             return None;
         };
         let key = token(draft.idempotency_key.as_deref()?);
-        Some(match self.desk.options.given_ms() {
+        Some(match self.core.desk.options.given_ms() {
             0 => key,
             // NATS does not know the clock of a test; there, a row lasts for a period of it.
             given_ms => format!("{key}_{}", given_ms / KEY_TTL_MS),
@@ -122,7 +122,7 @@ impl Node {
             Err(error) => {
                 tracing::warn!(%channel, error = error.text, "NATS keeps no key");
                 if error.code == IMPOSSIBLE {
-                    self.desk.doubt(channel, "an answer that cannot be");
+                    self.core.desk.doubt(channel, "an answer that cannot be");
                 }
                 self.fail(channel);
             }
@@ -149,7 +149,7 @@ impl Node {
         if let Some(turn) = self.turn(channel) {
             turn.stage = Stage::After(seq);
         }
-        let keeps = self.keeps(channel);
+        let keeps = self.core.keeps(channel);
         let (stream, subject) = (
             self.names.stream_of(channel, keeps),
             self.names.store(channel, keeps),

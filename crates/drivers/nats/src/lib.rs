@@ -16,22 +16,11 @@
 //! in the order in which it is stored. Its idempotency key has a row of its own (`keys.rs`). A
 //! server that does not keep this with so many copies as are wanted is refused (`version.rs`).
 //!
-//! *Two roads.* Deliveries and answers do not wait for each other in NATS. A node that wants a
-//! channel subscribes first and looks where the stream stands behind that (`deliveries.rs`). Take
-//! a publication with offset *o*, and the answer of the look with top *t*. If *o* ≤ *t*, it is in
-//! what the look brings, and its delivery, which may come before or after the answer, is known by
-//! its offset and not passed on. If *o* > *t*, it was stored after the look, hence after the
-//! subscription, so it is delivered. If that comes before the answer, it waits for it. The answer
-//! is left in the shard's lane, what had to wait and what comes then behind it: the order holds up
-//! to the hub. In a cluster of servers a subscription may take effect late; the channel is compared
-//! with its stream soon after, and then now and then.
-//!
-//! *No holes.* While a channel is `Live` on a node, each delivery has the offset after the last
-//! one. Any other one shows that something is missing: the node then keeps what comes aside and
-//! looks again, from the last position that it has. The same look follows every new connection. So
-//! a gap is filled from history, in order, or the shards are told that the channel is broken, and
-//! its subscribers come again from the position that they have; only then is one of them told that
-//! something is lost.
+//! *Two roads.* Deliveries and answers do not wait for each other in NATS: a delivery that comes
+//! before the answer that it follows is kept aside for it. In a cluster of servers a subscription
+//! may take effect late; the channel is compared with its stream soon after, and then now and then.
+//! The rest of the argument, and what is done about gaps, is at the head of `channels.rs` in
+//! `throng-remote`.
 //!
 //! *History is whole or refused.* Each message knows the sequences of those before it. A history
 //! is read from the newest back (`walk.rs`), and ends where an offset is missing, where a message
@@ -57,11 +46,7 @@
 //! Never: subscribers, wire formats.
 
 mod api;
-mod arriving;
 mod batch;
-mod connection;
-mod deliveries;
-mod early;
 mod flight;
 mod keys;
 mod link;
@@ -72,12 +57,12 @@ mod options;
 mod presence;
 mod reading;
 mod record;
-mod requests;
 mod rows;
 mod seeding;
 mod seeds;
 mod stream;
 mod streams;
+mod verbs;
 mod version;
 mod walk;
 mod writing;
@@ -107,9 +92,6 @@ pub fn start(
 ) -> Result<(Vec<RemoteBroker>, Health), StartError> {
     let targets = throng_nats_link::targets(&options.url)?;
     let (credentials, replicas) = (options.credentials, options.replicas);
-    let machine = |desk: Desk| node::Node::new(desk, targets, credentials, replicas);
-    Ok(throng_remote::start(
-        vec![(options.remote, machine)],
-        rings,
-    )?)
+    let node = |desk: Desk| node::Nats::new(desk, targets, credentials, replicas);
+    Ok(throng_remote::start(vec![(options.remote, node)], rings)?)
 }

@@ -1,50 +1,29 @@
-//! What a node knows of its channels, and what it asks of NATS: the driver without its threads.
+//! NATS as a node asks it: what the connection is, and which requests wait for answers.
 //!
-//! Owns: which shards are interested in what, where each channel's deliveries stand, the requests
-//! that NATS has not answered. Never: sockets, threads, clocks. It is told what happens, appends
-//! commands to its desk's output and leaves replies in the shards' lanes.
+//! Never: sockets, threads, clocks, rules about channels.
 //!
-//! Invariants
-//! - A channel is known while a shard is interested or a subscribe waits for its answer.
-//! - A [`Stream`] is known while something is asked of it, and for a while after.
+//! Invariant: a [`Stream`] is known while something is asked of it, and for a while after.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::PathBuf;
 
-use throng_broker::{ChannelMap, Request};
+use throng_broker::ChannelMap;
 use throng_nats_link::Target;
 use throng_nats_protocol::write;
-use throng_remote::agent::Audits;
-use throng_remote::{Desk, Questions};
+use throng_remote::{Core, Desk, LEASE_MS};
 use throng_types::ChannelName;
 
 use crate::api::StreamSpec;
-use crate::early::Agent;
 use crate::flight::{Flight, Pending, Then};
-use crate::link::{CHANNELS, Established};
+use crate::link::Established;
 use crate::names::Names;
 use crate::rows::{Gather, Rows};
 use crate::seeds::Seeds;
 use crate::stream::Stream;
 
-/// Requests without an answer. Queue: `to the broker`.
-pub(crate) const FLIGHTS_MAX: usize = 4096;
-/// Their bytes, unless a single one has more. Queue: `to the broker`.
-pub(crate) const FLIGHT_BYTES_MAX: usize = 8 << 20;
-/// How long a node is believed to live without a word, in milliseconds.
-pub(crate) const LEASE_MS: u64 = 15_000;
-
-/// When what comes again and again is done next, in milliseconds.
-#[derive(Default)]
-pub(crate) struct Due {
-    pub(crate) probe_ms: u64,
-    pub(crate) lease_ms: u64,
-    pub(crate) sweep_ms: u64,
-    pub(crate) audit_ms: u64,
-}
-
-pub(crate) struct Node {
-    pub(crate) desk: Desk,
+/// The broker on NATS.
+pub(crate) struct Nats {
+    pub(crate) core: Core,
     pub(crate) targets: Vec<Target>,
     pub(crate) credentials: Option<PathBuf>,
     pub(crate) dials: usize,
@@ -68,19 +47,13 @@ pub(crate) struct Node {
     /// When pings were sent, and what follows their answers. Bound: what shards have asked, and one
     /// probe after the other.
     pub(crate) pings: VecDeque<(u64, Vec<Then>)>,
-    pub(crate) channels: ChannelMap<Agent>,
     pub(crate) sids: HashMap<u64, ChannelName>,
-    pub(crate) next_sid: u64,
     pub(crate) streams: ChannelMap<Stream>,
     /// Streams of which nothing was asked when they were put here, and when that was. Bound: one a
     /// stream.
     pub(crate) idle: VecDeque<(u64, ChannelName)>,
     /// By stream. Bound: one a stream of channels.
     pub(crate) seeds: HashMap<Box<str>, Seeds>,
-    /// Subscribes that wait for a connection, each until its time. Bound: those of the lanes.
-    pub(crate) waiting: VecDeque<(u64, u8, Request)>,
-    /// Channels to be subscribed to again. Bound: one a channel.
-    pub(crate) again: VecDeque<ChannelName>,
     pub(crate) rows: Rows,
     /// Subjects of rows that are being removed. Bound: the requests without an answer.
     pub(crate) leaving: BTreeSet<String>,
@@ -92,9 +65,6 @@ pub(crate) struct Node {
     pub(crate) back_at_ms: Option<u64>,
     /// There was a connection.
     pub(crate) was_up: bool,
-    pub(crate) questions: Questions,
-    /// Name of this node, once it is known.
-    pub(crate) name: Option<Box<str>>,
     /// Questions on their way to a node, by the number of the request. Bound: those of `questions`,
     /// for each node.
     pub(crate) asks: BTreeMap<u64, (u8, u32, u64)>,
@@ -106,21 +76,13 @@ pub(crate) struct Node {
     pub(crate) dead: BTreeSet<String>,
     /// Answers that are being put together. Bound: the requests of the lanes.
     pub(crate) gathers: BTreeMap<u64, Gather>,
-    /// When this connection was last proved to deliver.
-    pub(crate) proved_at_ms: u64,
     /// When the lease was last renewed.
     pub(crate) leased_at_ms: u64,
-    pub(crate) due: Due,
-    pub(crate) audits: Audits,
-    /// When another process said last what it hands over.
-    pub(crate) expected_at_ms: u64,
     /// The node has a new name, and its rows do not have it yet.
     pub(crate) renamed: bool,
-    /// Numbers that are used once.
-    pub(crate) serial: u64,
 }
 
-impl Node {
+impl Nats {
     pub(crate) fn new(
         mut desk: Desk,
         targets: Vec<Target>,
@@ -131,12 +93,11 @@ impl Node {
         let incarnation = format!("{:016x}", desk.rng.next_u64());
         let groups = Names::groups(&desk.options.namespaces);
         Self {
-            channels: ChannelMap::new(desk.rng.next_u64()),
             streams: ChannelMap::new(desk.rng.next_u64()),
             dials: desk.rng.below(targets.len() as u64) as usize,
             inbox: names.inbox(&incarnation),
             keep_ms: Names::keep_ms(&groups, &desk.options),
-            desk,
+            core: Core::new(desk),
             targets,
             credentials,
             replicas,
@@ -150,49 +111,35 @@ impl Node {
             behind: Vec::new(),
             pings: VecDeque::new(),
             sids: HashMap::new(),
-            next_sid: CHANNELS,
             idle: VecDeque::new(),
             seeds: HashMap::new(),
-            waiting: VecDeque::new(),
-            again: VecDeque::new(),
             rows: Rows::default(),
             leaving: BTreeSet::new(),
             compare_at_ms: None,
             formerly: None,
             back_at_ms: None,
             was_up: false,
-            questions: Questions::default(),
-            name: None,
             asks: BTreeMap::new(),
             live: None,
             is_rostered: false,
             dead: BTreeSet::new(),
             gathers: BTreeMap::new(),
-            proved_at_ms: 0,
             leased_at_ms: 0,
-            due: Due::default(),
-            audits: Audits::default(),
-            expected_at_ms: 0,
             renamed: false,
-            serial: 0,
         }
-    }
-
-    pub(crate) fn keeps(&self, channel: &ChannelName) -> bool {
-        self.desk.options.of(channel).retention.keeps()
     }
 
     /// The time that publications are given, and that decides what is too old.
     pub(crate) fn time_ms(&self) -> u64 {
-        match self.desk.options.given_ms() {
-            0 => self.desk.unix_ms,
+        match self.core.desk.options.given_ms() {
+            0 => self.core.desk.unix_ms,
             given_ms => given_ms,
         }
     }
 
     /// Every stream that must be there.
     pub(crate) fn specs(&self) -> Vec<StreamSpec> {
-        let groups = Names::groups(&self.desk.options.namespaces);
+        let groups = Names::groups(&self.core.desk.options.namespaces);
         let keep_ms = self.keep_ms;
         let kept = groups.into_iter().map(|(group, most, _)| {
             // Some messages may have no publication.
@@ -242,14 +189,20 @@ impl Node {
         let number = self.next_flight;
         self.next_flight += 1;
         let reply = format!("{}.{number}", self.inbox);
-        let before = self.desk.out.len();
-        write::publish(&mut self.desk.out, subject, Some(&reply), headers, payload);
-        let command: Box<[u8]> = self.desk.out.get(before..).unwrap_or_default().into();
+        let before = self.core.desk.out.len();
+        write::publish(
+            &mut self.core.desk.out,
+            subject,
+            Some(&reply),
+            headers,
+            payload,
+        );
+        let command: Box<[u8]> = self.core.desk.out.get(before..).unwrap_or_default().into();
         self.flight_bytes += command.len();
         let pending = Pending {
             flight,
             command,
-            since_ms: self.desk.now_ms,
+            since_ms: self.core.desk.now_ms,
         };
         self.flights.insert(number, pending);
     }
@@ -262,11 +215,6 @@ impl Node {
 
     /// Publishes without an answer.
     pub(crate) fn say(&mut self, subject: &str, payload: &[u8]) {
-        write::publish(&mut self.desk.out, subject, None, &[], payload);
-    }
-
-    pub(crate) const fn next_serial(&mut self) -> u64 {
-        self.serial += 1;
-        self.serial
+        write::publish(&mut self.core.desk.out, subject, None, &[], payload);
     }
 }

@@ -2,72 +2,35 @@
 //!
 //! Each node renews a lease, a message that NATS forgets after [`LEASE_MS`]. A node that has none
 //! is dead. The living node whose name comes first removes its members and tells of each: they are
-//! listed for at most [`LEASE_MS`] and [`SWEEP_MS`], and the time that this takes.
+//! listed for at most [`LEASE_MS`] and five seconds, and the time that this takes.
 
 use std::collections::BTreeSet;
 
 use throng_nats_protocol::write;
-use throng_remote::{For, PeerEvent, Questions, ToPeers};
+use throng_remote::{LEASE_MS, Node as _, RENEW_MS};
 
 use crate::api;
 use crate::flight::Flight;
-use crate::link::{Message, NAMED};
-use crate::node::{LEASE_MS, Node};
+use crate::link::Message;
+use crate::node::Nats;
 use crate::record::Kind;
 use crate::rows::read_body;
 
-/// Between two words of a node, in milliseconds.
-const RENEW_MS: u64 = 3000;
-/// Between two looks for nodes that died, in milliseconds.
-const SWEEP_MS: u64 = 5000;
 /// Members that are removed at once.
 const STEP: usize = 500;
-/// How long a question waits for a node to be there, in milliseconds.
-const ASK_MS: u64 = 5000;
 
-impl Node {
+impl Nats {
     /// Takes a new name if others may have taken this node for dead.
     pub(crate) fn rename_if_dead(&mut self) {
         if self.may_be_dead() {
-            let name = format!("{:016x}", self.desk.rng.next_u64());
+            let name = format!("{:016x}", self.core.desk.rng.next_u64());
             self.formerly = Some(std::mem::replace(&mut self.incarnation, name));
             self.renamed = true;
         }
     }
 
-    /// This node lives from now on.
-    pub(crate) fn announce_node(&mut self) {
-        self.live = None;
-        self.is_rostered = false;
-        self.keep_lease();
-        let hello = format!("+{}", self.incarnation);
-        let everybody = self.names.everybody();
-        self.say(&everybody, hello.as_bytes());
-        if std::mem::take(&mut self.renamed) {
-            self.come_again();
-        }
-    }
-
-    /// Renews the lease, and looks who else has one.
-    pub(crate) fn keep_lease(&mut self) {
-        let now_ms = self.desk.now_ms;
-        if now_ms >= self.due.lease_ms {
-            self.due.lease_ms = now_ms + RENEW_MS;
-            self.leased_at_ms = now_ms.max(1);
-            let lease = self.names.lease(&self.incarnation);
-            self.ask(Flight::Leased, &lease, &[], b"1");
-            self.ask_leases(None);
-        }
-        if now_ms >= self.due.sweep_ms {
-            self.due.sweep_ms = now_ms + SWEEP_MS;
-            let stream = self.names.stream("rosters");
-            let body = format!("{{\"subjects_filter\":\"{}\"}}", self.names.roster("*"));
-            self.api(Flight::Rosters, "STREAM.INFO", &stream, &body);
-        }
-    }
-
     /// Asks which nodes live, and so which of `rostered` do not.
-    fn ask_leases(&mut self, rostered: Option<BTreeSet<String>>) {
+    pub(crate) fn ask_leases(&mut self, rostered: Option<BTreeSet<String>>) {
         let stream = self.names.stream("leases");
         let body = format!("{{\"subjects_filter\":\"{}\"}}", self.names.lease("*"));
         self.api(Flight::Leases(rostered), "STREAM.INFO", &stream, &body);
@@ -85,7 +48,7 @@ impl Node {
     /// Whether the lease may have been lost, so that others took this node for dead.
     pub(crate) const fn may_be_dead(&self) -> bool {
         self.leased_at_ms > 0
-            && self.desk.now_ms.saturating_sub(self.leased_at_ms) + RENEW_MS > LEASE_MS
+            && self.core.desk.now_ms.saturating_sub(self.leased_at_ms) + RENEW_MS > LEASE_MS
     }
 
     /// Which nodes live; with `rostered`, of nodes that were known before this was asked.
@@ -101,7 +64,7 @@ impl Node {
         // NATS may have lost all leases with its memory: the others have time to come back, too.
         let is_early = self
             .back_at_ms
-            .is_some_and(|at_ms| self.desk.now_ms < at_ms + LEASE_MS);
+            .is_some_and(|at_ms| self.core.desk.now_ms < at_ms + LEASE_MS);
         if let Some(rostered) = rostered.filter(|_| !is_early) {
             let dead = rostered.difference(&live);
             self.dead = dead
@@ -156,7 +119,7 @@ impl Node {
             self.api(Flight::Orphan(subject.clone()), "DIRECT.GET", &name, "");
         }
         // The rest with the next look.
-        self.due.sweep_ms = self.due.sweep_ms.min(self.desk.now_ms + 500);
+        self.core.due.sweep_ms = { self.core.due.sweep_ms }.min(self.core.desk.now_ms + 500);
     }
 
     /// One of them, or a row of this node's own of somebody who has left.
@@ -188,92 +151,23 @@ impl Node {
 
     // ---- questions ----
 
-    /// Takes what shards want of other nodes.
-    pub(crate) fn take_peers(&mut self) {
-        while let Some((lane, wanted)) = self.desk.next_to_peers() {
-            match wanted {
-                ToPeers::Named(name) => {
-                    if self.name.replace(name).is_none() {
-                        self.hear_by_name();
-                    }
-                }
-                ToPeers::Ask(ticket, question) => self.ask_peers(lane, ticket, &question),
-                ToPeers::AskOne(ticket, node, question) => {
-                    self.ask_one((lane, ticket), &node, &question);
-                }
-                ToPeers::Answer(to, answer) => {
-                    let answer = Questions::answer(&to, &answer).filter(|_| self.link.is_some());
-                    if let Some((node, mut message)) = answer {
-                        message.insert(0, b'!');
-                        let there = self.names.node(node);
-                        self.say(&there, &message);
-                    }
-                }
-            }
-        }
-        self.questions.give_up(self.link.is_some(), &mut self.desk);
-        let now_ms = self.desk.now_ms;
-        self.asks
-            .retain(|_, (_, _, since_ms)| *since_ms + ASK_MS > now_ms);
-    }
-
-    fn ask_peers(&mut self, lane: u8, ticket: u32, question: &[u8]) {
-        let live = self.live.clone().filter(|_| self.link.is_some());
-        let Some(live) = live else {
-            let event = PeerEvent::Answered(ticket, None);
-            return self.desk.tell_shard(lane, event);
-        };
-        let who = (lane, ticket);
-        let Some(message) = self.question(who, For::Operator, question) else {
-            return;
-        };
-        for node in &live {
-            self.send_question(who, &self.names.node(node), &message);
-        }
-        self.questions.expect(who, live.len(), &mut self.desk);
-    }
-
-    /// The message with a question, if there is a place for one more.
-    fn question(&mut self, who: (u8, u32), whose: For, question: &[u8]) -> Option<Vec<u8>> {
-        let own = &self.incarnation;
-        let mut message = { &mut self.questions }.ask(who, whose, own, question, &mut self.desk)?;
-        message.insert(0, b'?');
-        Some(message)
-    }
-
     /// NATS says at once if nobody is there.
-    fn send_question(&mut self, (lane, ticket): (u8, u32), there: &str, message: &[u8]) {
+    pub(crate) fn send_question(&mut self, (lane, ticket): (u8, u32), there: &str, message: &[u8]) {
         let number = self.next_flight;
         self.next_flight += 1;
         let reply = format!("{}.{number}", self.inbox);
-        write::publish(&mut self.desk.out, there, Some(&reply), &[], message);
-        self.asks.insert(number, (lane, ticket, self.desk.now_ms));
-    }
-
-    /// Asks the node of a name. While a node is upgraded, two processes have it; one answer is
-    /// enough.
-    fn ask_one(&mut self, who: (u8, u32), node: &str, question: &[u8]) {
-        if self.link.is_none() {
-            let event = PeerEvent::Answered(who.1, None);
-            return self.desk.tell_shard(who.0, event);
-        }
-        if let Some(message) = self.question(who, For::Client, question) {
-            self.send_question(who, &self.names.named(node), &message);
-            self.questions.expect(who, 1, &mut self.desk);
-        }
-    }
-
-    /// Listens to questions for this node alone.
-    pub(crate) fn hear_by_name(&mut self) {
-        if let (Some(name), Some(_)) = (&self.name, &self.link) {
-            write::subscribe(&mut self.desk.out, &self.names.named(name), NAMED);
-        }
+        let message = [b"?", message].concat();
+        write::publish(&mut self.core.desk.out, there, Some(&reply), &[], &message);
+        self.asks
+            .insert(number, (lane, ticket, self.core.desk.now_ms));
     }
 
     /// Nobody is there to hear a question.
     pub(crate) fn nobody_there(&mut self, number: u64) {
         if let Some((lane, ticket, _)) = self.asks.remove(&number) {
-            self.questions.one_less((lane, ticket), &mut self.desk);
+            self.core
+                .questions
+                .one_less((lane, ticket), &mut self.core.desk);
         }
     }
 
@@ -281,14 +175,14 @@ impl Node {
     pub(crate) fn node_message(&mut self, message: &Message) {
         let Some((&kind, rest)) = message.payload.split_first() else {
             // To itself, as a proof.
-            self.proved_at_ms = self.desk.now_ms;
+            self.core.proved();
             return;
         };
         match kind {
-            b'?' => Questions::hear_question(&self.incarnation, rest, &mut self.desk),
-            b'!' => self.questions.hear_answer(rest, &mut self.desk),
+            b'?' => self.hear_question(rest),
+            b'!' => self.hear_answer(rest),
             b'c' => {
-                self.desk.hear_cut(&message.payload);
+                self.core.desk.hear_cut(&message.payload);
             }
             b'+' => {
                 if let (Some(live), Ok(name)) = (&mut self.live, std::str::from_utf8(rest))
@@ -306,14 +200,14 @@ impl Node {
 mod tests {
     use std::collections::BTreeSet;
 
-    use throng_remote::{Desk, Machine as _, RemoteOptions};
+    use throng_remote::{Desk, RemoteOptions, Verbs as _};
 
     use super::*;
     use crate::link::{ANSWERS, Established, Word};
 
     /// A node whose connection has just been made.
-    fn node() -> Node {
-        let mut node = Node::new(
+    fn node() -> Nats {
+        let mut node = Nats::new(
             Desk::without_shards(RemoteOptions::for_tests()),
             Vec::new(),
             None,
@@ -328,19 +222,19 @@ mod tests {
     }
 
     /// The request that waits for an answer, by what the answer is for.
-    fn asked(node: &Node, is_it: impl Fn(&Flight) -> bool) -> Option<u64> {
+    fn asked(node: &Nats, is_it: impl Fn(&Flight) -> bool) -> Option<u64> {
         let mut flights = node.flights.iter();
         flights.find_map(|(number, pending)| is_it(&pending.flight).then_some(*number))
     }
 
-    fn answer(node: &mut Node, number: u64, subjects: &[&str]) {
+    fn answer(node: &mut Nats, number: u64, subjects: &[&str]) {
         let counted = subjects.iter().map(|it| format!("\"{it}\":1"));
         let counted = counted.collect::<Vec<_>>().join(",");
         let payload = format!("{{\"state\":{{\"subjects\":{{{counted}}}}}}}");
         say(node, number, None, payload);
     }
 
-    fn say(node: &mut Node, number: u64, status: Option<u16>, payload: String) {
+    fn say(node: &mut Nats, number: u64, status: Option<u16>, payload: String) {
         let message = Message {
             sid: ANSWERS,
             subject: format!("inbox.{number}").into(),
@@ -354,7 +248,7 @@ mod tests {
 
     /// Asks who may have members; says that `other` may; and returns the question about leases from
     /// before, and the one that follows.
-    fn roster_with(node: &mut Node, other: &str) -> (u64, u64) {
+    fn roster_with(node: &mut Nats, other: &str) -> (u64, u64) {
         let before = asked(node, |it| matches!(it, Flight::Leases(None))).expect("leases");
         let rosters = asked(node, |it| matches!(it, Flight::Rosters)).expect("rosters");
         answer(node, rosters, &[&node.names.roster(other)]);
@@ -396,16 +290,16 @@ mod tests {
         let row = node.names.member("c", &node.incarnation, "u.v");
         for _ in 0..3 {
             node.compare_at_ms.get_or_insert(0);
-            node.desk.now_ms = node.compare_at_ms.expect("a time");
+            node.core.desk.now_ms = node.compare_at_ms.expect("a time");
             node.compare_rows();
             let compared = asked(&node, compares).expect("a comparison");
             answer(&mut node, compared, &[&row]);
             let orphan = |it: &Flight| matches!(it, Flight::Orphan(subject) if *subject == row);
             let asked = asked(&node, orphan).expect("a question for the row");
             say(&mut node, asked, Some(404), String::new());
-            assert!(node.compare_at_ms > Some(node.desk.now_ms));
+            assert!(node.compare_at_ms > Some(node.core.desk.now_ms));
         }
-        node.desk.now_ms = node.compare_at_ms.expect("a time");
+        node.core.desk.now_ms = node.compare_at_ms.expect("a time");
         node.compare_rows();
         let compared = asked(&node, compares).expect("a comparison");
         answer(&mut node, compared, &[]);
@@ -433,7 +327,7 @@ mod tests {
                 None,
                 if failed { error } else { stored() },
             );
-            node.desk.now_ms += RENEW_MS;
+            node.core.desk.now_ms += RENEW_MS;
             node.keep_lease();
         }
         let leased = asked(&node, is_leased).expect("a lease");

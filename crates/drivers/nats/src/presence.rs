@@ -9,17 +9,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use throng_broker::{Presence, Present, Refusal, Reply, Ticket};
-use throng_remote::blob;
+use throng_broker::{Presence, Refusal, Reply};
+use throng_remote::{Channels as _, Wanted, blob};
 use throng_types::ChannelName;
 
 use crate::api;
-use crate::flight::{Flight, Wanted};
+use crate::flight::Flight;
 use crate::link::Message;
 use crate::names::token;
-use crate::node::Node;
+use crate::node::Nats;
 use crate::record::{Item, Kind, Record};
-use crate::rows::{Comparison, Gather, Member, Row, body, read_body};
+use crate::rows::{Comparison, Member, Row, body, read_body};
 
 /// The most members of a channel that are counted: JetStream lists no more subjects at once.
 const SUBJECTS_MAX: usize = 100_000;
@@ -28,7 +28,7 @@ const MEND_MAX: usize = 500;
 /// Until the next one, in milliseconds.
 const MEND_MS: u64 = 2000;
 
-impl Node {
+impl Nats {
     pub(crate) fn member(&self, channel: &ChannelName, presence: &Presence) -> String {
         self.member_as(&self.incarnation, channel, presence)
     }
@@ -41,7 +41,7 @@ impl Node {
     }
 
     /// Lists somebody who comes with a subscribe, which goes on when that is done.
-    pub(crate) fn come(&mut self, wanted: Wanted) {
+    pub(crate) fn list(&mut self, wanted: Wanted) {
         let Some(presence) = wanted.presence.clone() else {
             return self.look_for(wanted);
         };
@@ -62,14 +62,14 @@ impl Node {
         }
     }
 
-    fn row(&mut self, wanted: &Wanted) -> Option<&mut Row> {
+    pub(crate) fn row(&mut self, wanted: &Wanted) -> Option<&mut Row> {
         let presence = wanted.presence.as_ref()?;
         let key = (wanted.channel.clone(), presence.who.client.clone());
         let rows = self.rows.get_mut(&key)?;
         rows.iter_mut().find(|row| row.serial == wanted.serial)
     }
 
-    fn take_row(&mut self, wanted: &Wanted) -> Option<Row> {
+    pub(crate) fn take_row(&mut self, wanted: &Wanted) -> Option<Row> {
         let presence = wanted.presence.as_ref()?;
         let key = (wanted.channel.clone(), presence.who.client.clone());
         let rows = self.rows.get_mut(&key)?;
@@ -92,81 +92,32 @@ impl Node {
             }
             Err(error) => {
                 tracing::warn!(error = error.text, "NATS lists nobody");
-                self.not_subscribed(wanted, Refusal::Unavailable);
+                self.not_subscribed(&wanted, Refusal::Unavailable);
             }
         }
     }
 
-    /// A subscribe was answered: who came with it is told of.
-    pub(crate) fn has_come(&mut self, wanted: &Wanted) {
-        let Some(row) = self.row(wanted) else {
-            return;
-        };
-        row.is_in = true;
-        let (presence, is_gone) = (row.presence.clone(), row.is_gone);
-        if presence.is_announced {
-            self.tell(&wanted.channel, &presence, Kind::Joined);
-        }
-        if is_gone && let Some(row) = self.take_row(wanted) {
-            self.leave_row(&wanted.channel, &row);
-        }
-    }
-
-    /// A subscribe was refused: nobody has come.
-    pub(crate) fn has_not_come(&mut self, wanted: &Wanted) {
-        if let Some(row) = self.take_row(wanted).filter(|row| row.is_stored) {
-            self.unlist(&wanted.channel, &row.presence);
-        }
-    }
-
-    /// A subscribe is asked again on another connection: with whom, unless they have left.
-    pub(crate) fn come_later(&mut self, wanted: &Wanted) -> Option<Presence> {
-        let row = self.take_row(wanted)?;
-        (!row.is_gone).then_some(row.presence)
-    }
-
-    /// Somebody has left.
-    pub(crate) fn quit(&mut self, channel: &ChannelName, presence: &Presence) {
-        let client = &presence.who.client;
-        let key = (channel.clone(), client.clone());
+    /// Somebody has left: at once, or as soon as its subscribe is answered. False if it has no row.
+    pub(crate) fn leave(&mut self, channel: &ChannelName, client: &str) -> bool {
+        let key = (channel.clone(), client.into());
         let rows = self.rows.get_mut(&key);
-        let row = rows.and_then(|rows| rows.iter_mut().find(|row| !row.is_gone));
-        if let Some(row) = row {
-            row.is_gone = true;
-            if !row.is_in {
-                return;
+        let found = rows.and_then(|rows| Some((rows.iter().position(|row| !row.is_gone)?, rows)));
+        let Some((at, rows)) = found else {
+            return false;
+        };
+        rows[at].is_gone = true;
+        if rows[at].is_in {
+            let row = rows.remove(at);
+            if rows.is_empty() {
+                self.rows.remove(&key);
             }
-            let wanted = Wanted {
-                lane: 0,
-                ticket: Ticket(0),
-                channel: channel.clone(),
-                since: None,
-                presence: Some(presence.clone()),
-                serial: row.serial,
-            };
-            if let Some(row) = self.take_row(&wanted) {
-                self.leave_row(channel, &row);
-            }
-            return;
+            self.leave_row(channel, &row);
         }
-        // It may not have come yet, for want of a connection.
-        for (_, _, request) in &mut self.waiting {
-            if let throng_broker::Request::Subscribe {
-                channel: theirs,
-                presence: who @ Some(_),
-                ..
-            } = request
-                && theirs == channel
-                && who.as_ref().is_some_and(|who| who.who.client == *client)
-            {
-                *who = None;
-                return;
-            }
-        }
+        true
     }
 
     /// Without a connection it stays listed, and is found when rows are compared on the next one.
-    fn leave_row(&mut self, channel: &ChannelName, row: &Row) {
+    pub(crate) fn leave_row(&mut self, channel: &ChannelName, row: &Row) {
         if self.link.is_none() {
             return;
         }
@@ -203,7 +154,7 @@ impl Node {
         self.leaving.remove(&subject);
         if let Err(error) = api::done(payload) {
             tracing::warn!(error = error.text, "NATS still lists somebody who has left");
-            self.compare_at_ms = Some(self.desk.now_ms + MEND_MS);
+            self.compare_at_ms = Some(self.core.desk.now_ms + MEND_MS);
         }
         self.heal(channel, presence);
     }
@@ -238,7 +189,7 @@ impl Node {
                 body: blob::of_somebody(&presence.who).into(),
             }],
         };
-        let subject = self.names.channel(channel, self.keeps(channel));
+        let subject = self.names.channel(channel, self.core.keeps(channel));
         self.say(&subject, &record.encode());
     }
 
@@ -285,12 +236,12 @@ impl Node {
     /// A row is stored once more. If that was under a new name, the old one goes.
     pub(crate) fn listed_again(&mut self, member: Member, old: Option<String>, payload: &[u8]) {
         if api::stored(payload).is_err() {
-            self.compare_at_ms = Some(self.desk.now_ms + MEND_MS);
+            self.compare_at_ms = Some(self.core.desk.now_ms + MEND_MS);
             return;
         }
         let Some(row) = self.rows_of(&member) else {
             // It has left meanwhile: what is listed is found.
-            self.compare_at_ms = Some(self.desk.now_ms);
+            self.compare_at_ms = Some(self.core.desk.now_ms);
             return;
         };
         row.is_stored = true;
@@ -304,7 +255,7 @@ impl Node {
     pub(crate) fn compare_rows(&mut self) {
         if self
             .compare_at_ms
-            .is_none_or(|at_ms| at_ms > self.desk.now_ms)
+            .is_none_or(|at_ms| at_ms > self.core.desk.now_ms)
         {
             return;
         }
@@ -332,7 +283,7 @@ impl Node {
     /// here goes, and who is here and not listed is stored again.
     pub(crate) fn own_rows(&mut self, mut comparison: Comparison, payload: &[u8]) {
         let Some((subjects, total)) = api::subjects(payload) else {
-            self.compare_at_ms = Some(self.desk.now_ms + MEND_MS);
+            self.compare_at_ms = Some(self.core.desk.now_ms + MEND_MS);
             return;
         };
         let before = comparison.listed.len();
@@ -380,7 +331,7 @@ impl Node {
         }
         // Until nothing is left: there may be more, and a server that is behind does not have what
         // its leader lists, or lists what is removed.
-        self.compare_at_ms = Some(self.desk.now_ms + MEND_MS);
+        self.compare_at_ms = Some(self.core.desk.now_ms + MEND_MS);
     }
 
     /// If another node has removed the old row, it has told that somebody left.
@@ -395,31 +346,55 @@ impl Node {
         }
     }
 
-    // ---- who is present ----
-
-    /// Says who is present.
-    pub(crate) fn present(
-        &mut self,
-        lane: u8,
-        ticket: Ticket,
-        channel: &ChannelName,
-        with_members: bool,
-    ) {
-        let serial = self.next_serial();
-        let gather = Gather {
-            lane,
-            ticket,
-            with_members,
-            missing: 0,
-            present: Present::default(),
-            members: Vec::new(),
-        };
-        self.gathers.insert(serial, gather);
-        let filter = self.names.member(&token(channel.as_str()), "*", ">");
-        let body = format!("{{\"subjects_filter\":\"{filter}\"}}");
-        let stream = self.names.stream("members");
-        self.api(Flight::Members(serial), "STREAM.INFO", &stream, &body);
+    /// Stores the rows of those that came from another process and are not stored under the name of
+    /// this one.
+    pub(crate) fn store_all_taken(&mut self) {
+        let keys: Vec<(ChannelName, Box<str>)> = self.rows.keys().cloned().collect();
+        for (channel, client) in keys {
+            self.store_taken(&channel, &client);
+        }
     }
+
+    /// Stores the row of somebody who came from another process.
+    pub(crate) fn store_taken(&mut self, channel: &ChannelName, client: &str) {
+        let rows = self.rows.get(&(channel.clone(), client.into()));
+        let is_taken =
+            |row: &&Row| row.presence.is_listed && row.is_in && !row.is_gone && !row.is_stored;
+        let row = rows.and_then(|rows| rows.iter().find(is_taken));
+        if let Some((presence, serial)) = row.map(|row| (row.presence.clone(), row.serial)) {
+            let (subject, body) = (self.member(channel, &presence), body(channel, &presence));
+            let flight = Flight::RowTaken(channel.clone(), Box::new(presence), serial);
+            self.ask(flight, &subject, &[], &body);
+        }
+    }
+
+    /// A row of somebody who came from another process is stored: what that one has stored goes,
+    /// and also what is here if they have left meanwhile.
+    pub(crate) fn taken(
+        &mut self,
+        channel: &ChannelName,
+        presence: &Presence,
+        serial: u64,
+        payload: &[u8],
+    ) {
+        let Ok(seq) = api::stored(payload) else {
+            return;
+        };
+        let who = &presence.who;
+        let key = (channel.clone(), who.client.clone());
+        let rows = self.rows.get_mut(&key);
+        match rows.and_then(|rows| rows.iter_mut().find(|row| row.serial == serial)) {
+            Some(row) => row.is_stored = true,
+            None => self.unlist(channel, presence),
+        }
+        let name = format!("{}.{}", token(&who.user), token(&who.client));
+        let theirs = self.names.member(&token(channel.as_str()), "*", &name);
+        let stream = self.names.stream("members");
+        let body = format!("{{\"filter\":\"{theirs}\",\"seq\":{seq}}}");
+        self.api(Flight::Nothing, "STREAM.PURGE", &stream, &body);
+    }
+
+    // ---- who is present ----
 
     /// The subjects of a channel's members are here.
     pub(crate) fn members(&mut self, serial: u64, payload: &[u8]) {
@@ -442,7 +417,7 @@ impl Node {
         gather.present.clients = clients.len() as u32;
         gather.present.users = users.len() as u32;
         let most = if gather.with_members {
-            self.desk.options.reply.members_max
+            self.core.desk.options.reply.members_max
         } else {
             SUBJECTS_MAX
         };
@@ -489,7 +464,8 @@ impl Node {
         }
         let result = refusal.map_or(Ok(present), Err);
         let ticket = gather.ticket;
-        self.desk
+        self.core
+            .desk
             .leave(gather.lane, Reply::Present { ticket, result });
     }
 }

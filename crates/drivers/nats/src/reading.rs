@@ -1,20 +1,19 @@
 //! Turns that read: the newest message of a channel, and what lies before it.
 
-use throng_broker::Reply;
-use throng_remote::agent::Looked;
+use throng_remote::Channels as _;
 use throng_types::ChannelName;
 
 use crate::api::Found;
 use crate::batch::{Known, Opening};
 use crate::flight::Flight;
-use crate::node::Node;
+use crate::node::Nats;
 use crate::record::{Record, State};
-use crate::stream::{Op, Purpose, Stage, Turn};
-use crate::walk::Walk;
+use crate::stream::{Op, Stage, Turn};
+use crate::walk::{Walk, answer, floor};
 
-impl Node {
+impl Nats {
     pub(crate) fn ask_last(&mut self, channel: &ChannelName) {
-        let keeps = self.keeps(channel);
+        let keeps = self.core.keeps(channel);
         let stream = self.names.stream_of(channel, keeps);
         let subject = self.names.store(channel, keeps);
         let body = format!("{{\"last_by_subj\":\"{subject}\"}}");
@@ -55,7 +54,7 @@ impl Node {
         });
         let known = { self.streams.get(channel) }.and_then(|stream| stream.known.as_ref());
         let is_alive = known.is_some_and(|known| self.is_alive(known));
-        if !is_alive && self.keeps(channel) {
+        if !is_alive && self.core.keeps(channel) {
             return self.ask_seeds(channel);
         }
         self.go_on_from(channel, newest.map(|(_, record)| record));
@@ -104,16 +103,12 @@ impl Node {
 
     /// Where a stream stands from now on, and whether that must be stored first.
     pub(crate) fn opened(&mut self, channel: &ChannelName) -> (State, bool) {
-        let seen = self
-            .channels
-            .get(channel)
-            .and_then(|agent| agent.channel.top);
         let opening = Opening {
             server: self.link.map_or(0, |link| link.server),
-            fresh: self.desk.fresh_epoch(),
+            fresh: self.core.desk.fresh_epoch(),
             now_ms: self.time_ms(),
             keep_ms: self.keep_ms,
-            seen,
+            seen: self.core.top(channel),
             empty: self.empty_epochs(channel),
         };
         let known = self.streams.get(channel).and_then(|it| it.known.as_ref());
@@ -128,13 +123,13 @@ impl Node {
         newest: Option<&Record>,
         marker: Option<&Record>,
     ) {
-        let options = self.desk.options.of(channel);
+        let options = self.core.desk.options.of(channel);
         let now_ms = self.time_ms();
         let Some(turn) = self.turn(channel) else {
             return;
         };
         let floors = turn.ops.iter().map(|op| match op {
-            Op::Look(_, query) => query.floor(state),
+            Op::Look(_, query) => floor(query, state),
             _ => state.offset,
         });
         let floor = floors.min().unwrap_or(state.offset);
@@ -163,7 +158,7 @@ impl Node {
     }
 
     pub(crate) fn ask_message(&mut self, channel: &ChannelName, seq: u64, of_leader: bool) {
-        let stream = self.names.stream_of(channel, self.keeps(channel));
+        let stream = self.names.stream_of(channel, self.core.keeps(channel));
         let verb = if of_leader {
             "STREAM.MSG.GET"
         } else {
@@ -200,25 +195,13 @@ impl Node {
         let (state, found) = walk.publications();
         for op in turn.ops {
             if let Op::Look(purpose, query) = op {
-                let looked = query.answer(&state, &found);
+                let looked = answer(&query, &state, &found);
                 self.tell_looked(channel, purpose, looked);
             }
         }
         // Whoever was told may have asked for more.
         if !self.is_busy(channel) {
             self.begin(channel);
-        }
-    }
-
-    fn tell_looked(&mut self, channel: &ChannelName, purpose: Purpose, looked: Looked) {
-        match purpose {
-            Purpose::Subscribe(wanted) => self.subscribed(wanted, Some(looked)),
-            Purpose::Refill(serial) => self.refilled(channel, serial, looked),
-            Purpose::Audit(serial) => self.audited(channel, serial, looked.position),
-            Purpose::History(lane, ticket) => {
-                let result = looked.into_page();
-                self.desk.leave(lane, Reply::History { ticket, result });
-            }
         }
     }
 }

@@ -7,11 +7,11 @@ use throng_types::ChannelName;
 use crate::api::{self, EXPECTED, Given, WRONG_SEQUENCE};
 use crate::batch::EmptyEpoch;
 use crate::flight::Flight;
-use crate::node::Node;
+use crate::node::Nats;
 use crate::seeds::{Seed, decode, encode, renewed};
 use crate::stream::Stage;
 
-impl Node {
+impl Nats {
     /// Epochs that a channel without a message may have, newest first.
     pub(crate) fn empty_epochs(&self, channel: &ChannelName) -> Vec<EmptyEpoch> {
         let stream = self.names.stream_of(channel, true);
@@ -47,7 +47,7 @@ impl Node {
     /// Seeds of a stream are here.
     pub(crate) fn seeds_found(&mut self, stream: &str, given: Option<Given>) {
         let fresh = Seed {
-            number: self.desk.rng.next_u64(),
+            number: self.core.desk.rng.next_u64(),
             server: self.link.map_or(0, |link| link.server),
             time_ms: self.time_ms(),
         };

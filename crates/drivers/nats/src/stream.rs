@@ -3,22 +3,11 @@
 use std::collections::VecDeque;
 
 use throng_broker::{Draft, Ticket};
+use throng_remote::{Purpose, Query};
 
 use crate::batch::{Known, Told};
-use crate::flight::Wanted;
 use crate::record::{Record, State};
-use crate::walk::{Query, Walk};
-
-/// Who looks.
-#[derive(Debug)]
-pub(crate) enum Purpose {
-    Subscribe(Wanted),
-    /// What a channel missed; the number tells it from a channel of that name before.
-    Refill(u64),
-    /// Whether it missed anything.
-    Audit(u64),
-    History(u8, Ticket),
-}
+use crate::walk::Walk;
 
 /// What is asked of a stream.
 #[derive(Debug)]

@@ -9,20 +9,19 @@
 //! newest message is read and the turn begins again from there.
 
 use throng_broker::{Draft, Refusal, Reply};
-use throng_remote::NOBODY;
+use throng_remote::Channels as _;
 use throng_types::ChannelName;
 
 use crate::batch::{Batch, Known};
-use crate::flight::Wanted;
-use crate::node::Node;
+use crate::node::Nats;
 use crate::record::State;
-use crate::stream::{Claimed, Op, Purpose, Stage, Stream, Turn};
+use crate::stream::{Claimed, Op, Stage, Stream, Turn};
 
 /// Streams that are remembered though nothing is asked of them, and how long, in milliseconds.
 const IDLE_MAX: usize = 65_536;
 const IDLE_MS: u64 = 30_000;
 
-impl Node {
+impl Nats {
     /// Asks something of a channel's stream, after all that was asked before.
     pub(crate) fn enqueue(&mut self, channel: &ChannelName, op: Op) {
         let stream = self.streams.get_or_insert(channel, Stream::default);
@@ -40,7 +39,7 @@ impl Node {
 
     /// Begins the next turn.
     pub(crate) fn begin(&mut self, channel: &ChannelName) {
-        let keeps = self.keeps(channel);
+        let keeps = self.core.keeps(channel);
         loop {
             let Some(stream) = self.streams.get_mut(channel) else {
                 return;
@@ -93,7 +92,7 @@ impl Node {
 
     /// A turn is over: its requests, if it is still there.
     pub(crate) fn end_turn(&mut self, channel: &ChannelName) -> Vec<Op> {
-        let now_ms = self.desk.now_ms;
+        let now_ms = self.core.desk.now_ms;
         let stream = self.streams.get_mut(channel);
         stream.map_or(Vec::new(), |stream| {
             stream.used_at_ms = now_ms;
@@ -103,7 +102,7 @@ impl Node {
 
     /// Nothing more is asked of a stream.
     fn idle(&mut self, channel: &ChannelName) {
-        let now_ms = self.desk.now_ms;
+        let now_ms = self.core.desk.now_ms;
         if let Some(stream) = self.streams.get_mut(channel)
             && !std::mem::replace(&mut stream.is_idle, true)
         {
@@ -115,7 +114,7 @@ impl Node {
     pub(crate) fn forget_idle(&mut self) {
         while let Some((since_ms, _)) = self.idle.front() {
             let is_full = self.idle.len() > IDLE_MAX;
-            if since_ms + IDLE_MS > self.desk.now_ms && !is_full {
+            if since_ms + IDLE_MS > self.core.desk.now_ms && !is_full {
                 return;
             }
             let Some((_, channel)) = self.idle.pop_front() else {
@@ -130,7 +129,7 @@ impl Node {
             stream.is_idle = false;
             if stream.turn.is_some() {
                 // It will come again.
-            } else if stream.used_at_ms + IDLE_MS > self.desk.now_ms && !is_full {
+            } else if stream.used_at_ms + IDLE_MS > self.core.desk.now_ms && !is_full {
                 self.idle(&channel);
             } else {
                 self.streams.remove(key);
@@ -168,24 +167,19 @@ impl Node {
 
     fn refuse_op(&mut self, channel: &ChannelName, op: Op, refusal: Refusal) {
         match op {
-            Op::Publish(lane, ticket, _) if ticket != NOBODY => {
+            Op::Publish(lane, ticket, _) => self.core.published(lane, ticket, Err(refusal)),
+            Op::Forget(lane, ticket) => {
                 let result = Err(refusal);
-                self.desk.leave(lane, Reply::Published { ticket, result });
+                self.core
+                    .desk
+                    .leave(lane, Reply::History { ticket, result });
             }
-            Op::Publish(..) => {}
-            Op::Forget(lane, ticket) | Op::Look(Purpose::History(lane, ticket), _) => {
-                let result = Err(refusal);
-                self.desk.leave(lane, Reply::History { ticket, result });
-            }
-            Op::Look(Purpose::Subscribe(wanted), _) => self.not_subscribed(wanted, refusal),
-            Op::Look(Purpose::Refill(serial), _) => self.not_refilled(channel, serial),
-            Op::Look(Purpose::Audit(_), _) => {}
+            Op::Look(purpose, _) => self.refuse_look(channel, purpose, refusal),
         }
     }
 
     /// The connection is lost: what was under way is in doubt, and what was not is refused.
-    pub(crate) fn streams_lost(&mut self) -> Vec<Wanted> {
-        let mut wanted = Vec::new();
+    pub(crate) fn streams_lost(&mut self) {
         let names: Vec<ChannelName> = self.streams.iter().map(|(name, _)| name.clone()).collect();
         for name in names {
             let Some(stream) = self.streams.get_mut(&name) else {
@@ -206,10 +200,10 @@ impl Node {
                 under_way.chain(queue.into_iter().map(|op| (op, Refusal::Unavailable)))
             {
                 match op {
-                    Op::Look(Purpose::Subscribe(it), _) => wanted.push(it),
+                    Op::Look(purpose, _) => self.lose_look(&name, purpose),
                     op => {
                         if matches!(op, Op::Publish(..)) {
-                            self.count_refusal(refusal);
+                            self.core.count_refusal(refusal);
                         }
                         self.refuse_op(&name, op, refusal);
                     }
@@ -217,6 +211,5 @@ impl Node {
             }
             self.idle(&name);
         }
-        wanted
     }
 }

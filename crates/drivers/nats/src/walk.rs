@@ -7,107 +7,97 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use throng_broker::ChannelOptions;
+use throng_remote::Query;
 use throng_remote::agent::{Looked, Mode, REFILL_BYTES_MAX, Status};
 use throng_types::{ChannelName, Position, Publication};
 
 use crate::api::Found;
 use crate::record::{Record, State};
 
-/// What is wanted of a history.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Query {
-    pub(crate) mode: Mode,
-    pub(crate) since: Option<Position>,
-    pub(crate) limit: usize,
-    pub(crate) bytes: usize,
+/// Whether what follows the position is what follows it in this epoch.
+fn is_known(query: &Query, state: &State) -> bool {
+    query.since.is_none_or(|since| {
+        since.epoch == Position::START.epoch || since.epoch == state.epoch || {
+            state.formers.iter()
+        }
+        .any(|former| former.epoch == since.epoch && since.offset <= former.offset)
+    })
 }
 
-impl Query {
-    /// Whether what follows the position is what follows it in this epoch.
-    fn is_known(&self, state: &State) -> bool {
-        self.since.is_none_or(|since| {
-            since.epoch == Position::START.epoch || since.epoch == state.epoch || {
-                state.formers.iter()
-            }
-            .any(|former| former.epoch == since.epoch && since.offset <= former.offset)
-        })
+/// Every publication that may be wanted has a higher offset.
+pub(crate) fn floor(query: &Query, state: &State) -> u64 {
+    let top = state.offset;
+    let limit = query.limit as u64;
+    let since = query.since.map(|since| since.offset);
+    if !is_known(query, state) {
+        return top;
     }
-
-    /// Every publication that may be wanted has a higher offset.
-    pub(crate) fn floor(&self, state: &State) -> u64 {
-        let top = state.offset;
-        let limit = self.limit as u64;
-        let since = self.since.map(|since| since.offset);
-        if !self.is_known(state) {
-            return top;
+    match query.mode {
+        Mode::Top => top,
+        Mode::Since => match since {
+            Some(since) if since <= top && top - since <= limit => since,
+            _ => top,
+        },
+        Mode::Newest => {
+            let to = since.map_or(top, |since| since.saturating_sub(1).min(top));
+            to.saturating_sub(limit)
         }
-        match self.mode {
-            Mode::Top => top,
-            Mode::Since => match since {
-                Some(since) if since <= top && top - since <= limit => since,
-                _ => top,
-            },
-            Mode::Newest => {
-                let to = since.map_or(top, |since| since.saturating_sub(1).min(top));
-                to.saturating_sub(limit)
-            }
-            Mode::Oldest if limit == 0 => top,
-            Mode::Oldest => since.unwrap_or(0),
-        }
+        Mode::Oldest if limit == 0 => top,
+        Mode::Oldest => since.unwrap_or(0),
     }
+}
 
-    /// The answer, from what was found: publications without a gap up to the top, oldest first.
-    pub(crate) fn answer(&self, state: &State, found: &[Arc<Publication>]) -> Looked {
-        let position = state.position();
-        let looked = |status, publications| Looked {
-            position,
-            status,
-            publications,
-        };
-        let since = self.since.map(|since| since.offset);
-        let is_known = self.is_known(state);
-        let offset = |it: &Arc<Publication>| it.position.map_or(0, |at| at.offset);
-        let mut sum = 0;
-        let mut fits = |n: usize, it: &Arc<Publication>| {
-            sum += it.payload.bytes.len() + 128;
-            n == 0 || sum <= self.bytes
-        };
-        match self.mode {
-            Mode::Top => looked(Status::Fits, Vec::new()),
-            Mode::Since => {
-                let since = since.unwrap_or(0);
-                let after: Vec<_> = { found.iter() }
-                    .filter(|it| offset(it) > since)
-                    .cloned()
-                    .collect();
-                let missed = state.offset.checked_sub(since);
-                let is_whole = is_known
-                    && missed == Some(after.len() as u64)
-                    && after.len() <= self.limit
-                    && after.iter().enumerate().all(|(n, it)| fits(n, it));
-                if is_whole {
-                    looked(Status::Fits, after)
-                } else {
-                    looked(Status::Lost, Vec::new())
-                }
+/// The answer, from what was found: publications without a gap up to the top, oldest first.
+pub(crate) fn answer(query: &Query, state: &State, found: &[Arc<Publication>]) -> Looked {
+    let position = state.position();
+    let looked = |status, publications| Looked {
+        position,
+        status,
+        publications,
+    };
+    let since = query.since.map(|since| since.offset);
+    let is_known = is_known(query, state);
+    let offset = |it: &Arc<Publication>| it.position.map_or(0, |at| at.offset);
+    let mut sum = 0;
+    let mut fits = |n: usize, it: &Arc<Publication>| {
+        sum += it.payload.bytes.len() + 128;
+        n == 0 || sum <= query.bytes
+    };
+    match query.mode {
+        Mode::Top => looked(Status::Fits, Vec::new()),
+        Mode::Since => {
+            let since = since.unwrap_or(0);
+            let after: Vec<_> = { found.iter() }
+                .filter(|it| offset(it) > since)
+                .cloned()
+                .collect();
+            let missed = state.offset.checked_sub(since);
+            let is_whole = is_known
+                && missed == Some(after.len() as u64)
+                && after.len() <= query.limit
+                && after.iter().enumerate().all(|(n, it)| fits(n, it));
+            if is_whole {
+                looked(Status::Fits, after)
+            } else {
+                looked(Status::Lost, Vec::new())
             }
-            _ if !is_known || since.is_some_and(|since| since > state.offset + 1) => {
-                looked(Status::NoSuchPosition, Vec::new())
-            }
-            Mode::Newest => {
-                let newest = found.iter().rev();
-                let newest = newest.filter(|it| since.is_none_or(|since| offset(it) < since));
-                let newest = newest.take(self.limit).enumerate();
-                let newest = newest.take_while(|(n, it)| fits(*n, it));
-                looked(Status::Fits, newest.map(|(_, it)| it.clone()).collect())
-            }
-            Mode::Oldest => {
-                let oldest = found.iter();
-                let oldest = oldest.filter(|it| since.is_none_or(|since| offset(it) > since));
-                let oldest = oldest.take(self.limit).enumerate();
-                let oldest = oldest.take_while(|(n, it)| fits(*n, it));
-                looked(Status::Fits, oldest.map(|(_, it)| it.clone()).collect())
-            }
+        }
+        _ if !is_known || since.is_some_and(|since| since > state.offset + 1) => {
+            looked(Status::NoSuchPosition, Vec::new())
+        }
+        Mode::Newest => {
+            let newest = found.iter().rev();
+            let newest = newest.filter(|it| since.is_none_or(|since| offset(it) < since));
+            let newest = newest.take(query.limit).enumerate();
+            let newest = newest.take_while(|(n, it)| fits(*n, it));
+            looked(Status::Fits, newest.map(|(_, it)| it.clone()).collect())
+        }
+        Mode::Oldest => {
+            let oldest = found.iter();
+            let oldest = oldest.filter(|it| since.is_none_or(|since| offset(it) > since));
+            let oldest = oldest.take(query.limit).enumerate();
+            let oldest = oldest.take_while(|(n, it)| fits(*n, it));
+            looked(Status::Fits, oldest.map(|(_, it)| it.clone()).collect())
         }
     }
 }

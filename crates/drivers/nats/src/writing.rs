@@ -1,20 +1,20 @@
 //! Turns that write: publications behind the newest message of their channel.
 
-use throng_broker::{Draft, HistoryPage, Published, Refusal, Reply, Ticket};
+use throng_broker::{Draft, HistoryPage, Refusal, Reply, Ticket};
 use throng_remote::{NOBODY, blob};
 use throng_types::ChannelName;
 
 use crate::api::{self, EXPECTED, IMPOSSIBLE, KEY, WRONG_SEQUENCE};
 use crate::batch::{Known, Told, is_newer};
 use crate::flight::{Flight, Then};
-use crate::node::Node;
+use crate::node::Nats;
 use crate::record::{Item, Kind, Record, State};
 use crate::stream::{Op, Stage};
 
 /// How often a turn begins again because another node was first.
 pub(crate) const TRIES_MAX: u32 = 100;
 
-impl Node {
+impl Nats {
     /// Publishes what is not kept.
     pub(crate) fn publish_core(
         &mut self,
@@ -23,7 +23,7 @@ impl Node {
         ticket: Ticket,
         draft: &Draft,
     ) {
-        let subject = self.names.channel(channel, self.keeps(channel));
+        let subject = self.names.channel(channel, self.core.keeps(channel));
         let record = Record {
             state: None,
             time_ms: self.time_ms(),
@@ -37,7 +37,7 @@ impl Node {
 
     /// Stores the publications of this turn behind the newest message.
     pub(crate) fn store(&mut self, channel: &ChannelName) {
-        let keeps = self.keeps(channel);
+        let keeps = self.core.keeps(channel);
         let mut state = self.opened(channel).0;
         let Some(turn) = self.turn(channel) else {
             return;
@@ -104,7 +104,7 @@ impl Node {
         let seq = known.map_or(0, |known| known.seq).to_string();
         let mut headers = vec![(EXPECTED, &*seq)];
         headers.extend(key.map(|key| (KEY, key)));
-        let subject = self.names.store(channel, self.keeps(channel));
+        let subject = self.names.store(channel, self.core.keeps(channel));
         self.ask(Flight::Store(channel.clone()), &subject, &headers, &bytes);
     }
 
@@ -154,7 +154,7 @@ impl Node {
                 tracing::warn!(%channel, error = error.text, "NATS stores no message");
                 match error.code {
                     IMPOSSIBLE => {
-                        self.desk.doubt(channel, "an answer that cannot be");
+                        self.core.desk.doubt(channel, "an answer that cannot be");
                         self.give_up(channel, Refusal::Unknown);
                     }
                     _ => self.fail(channel),
@@ -166,13 +166,13 @@ impl Node {
     /// A cluster of servers keeps what it has acknowledged: if a new epoch had to begin behind what
     /// this node's subscribers have, it did not.
     fn compare_with_seen(&mut self, channel: &ChannelName, state: &State) {
-        let agent = self.channels.get(channel);
-        let seen = agent.and_then(|agent| agent.channel.top);
+        let seen = self.core.top(channel);
         let is_behind = { seen.zip(state.formers.first()) }.is_some_and(|(seen, former)| {
             seen.epoch == former.epoch && seen.offset > former.offset
         });
         if is_behind && self.link.is_some_and(|link| link.is_clustered) {
-            self.desk
+            self.core
+                .desk
                 .doubt(channel, "a stream that stands behind what it delivered");
         }
     }
@@ -202,7 +202,9 @@ impl Node {
         for op in self.end_turn(channel) {
             if let Op::Forget(lane, ticket) = op {
                 let result = Ok(HistoryPage::default());
-                self.desk.leave(lane, Reply::History { ticket, result });
+                self.core
+                    .desk
+                    .leave(lane, Reply::History { ticket, result });
             }
         }
         self.begin(channel);
@@ -210,11 +212,7 @@ impl Node {
 
     pub(crate) fn published(&mut self, told: Vec<Told>) {
         for (lane, ticket, position) in told {
-            if ticket != NOBODY {
-                let shards = None;
-                let result = Ok(Published { position, shards });
-                self.desk.leave(lane, Reply::Published { ticket, result });
-            }
+            self.core.published(lane, ticket, Ok(position));
         }
     }
 }

@@ -1,17 +1,8 @@
 //! What waits for Redis: each command that was sent, and what its answer is for.
 
-use throng_broker::{Presence, Ticket};
-use throng_types::{ChannelName, Position};
-
-/// A subscribe on its way.
-#[derive(Clone, Debug)]
-pub(crate) struct Wanted {
-    pub(crate) lane: u8,
-    pub(crate) ticket: Ticket,
-    pub(crate) channel: ChannelName,
-    pub(crate) since: Option<Position>,
-    pub(crate) presence: Option<Presence>,
-}
+use throng_broker::Ticket;
+use throng_remote::{Purpose, Wanted};
+use throng_types::ChannelName;
 
 /// What an answer is for.
 #[derive(Debug)]
@@ -20,16 +11,9 @@ pub(crate) enum Flight {
         lane: u8,
         ticket: Ticket,
     },
-    Subscribe(Wanted),
-    /// What a channel missed; the number tells it from a channel of that name before.
-    Refill(ChannelName, u64),
-    /// Whether a channel missed anything.
-    Audit(ChannelName, u64),
-    History {
-        lane: u8,
-        ticket: Ticket,
-        channel: ChannelName,
-    },
+    Look(Purpose, ChannelName),
+    /// That the subscription of a channel without history was taken.
+    Settle(Wanted),
     Forget {
         lane: u8,
         ticket: Ticket,

@@ -1,15 +1,14 @@
 //! What becomes of Redis's answers.
 
 use redis::{ServerError, Value};
-use throng_broker::{HistoryPage, Present, Published, Refusal, Reply};
-use throng_metrics::Counter;
-use throng_remote::{Fault, NOBODY};
+use throng_broker::{HistoryPage, Present, Refusal, Reply};
+use throng_remote::{Channels as _, Fault};
 
 use crate::answer;
 use crate::flight::Flight;
-use crate::node::Node;
+use crate::node::Redis;
 
-impl Node {
+impl Redis {
     /// Takes an answer.
     pub(crate) fn landed(&mut self, flight: Flight, value: Value) -> Result<(), Fault> {
         if let Value::ServerError(error) = &value {
@@ -17,7 +16,7 @@ impl Node {
             if is_refused_write(code) {
                 let detail = error.details().unwrap_or("");
                 self.writes_refused(&flight, code, detail);
-                self.failed(flight);
+                self.failed(flight, Refusal::Unavailable);
                 return Ok(());
             }
             if matches!(
@@ -25,7 +24,7 @@ impl Node {
                 "NOSCRIPT" | "READONLY" | "LOADING" | "NOAUTH" | "NOPERM" | "MASTERDOWN"
             ) {
                 let fault = format!("Redis refuses: {code} {}", error.details().unwrap_or(""));
-                self.failed(flight);
+                self.failed(flight, Refusal::Unavailable);
                 return Err(Fault(fault));
             }
             if matches!(code, "MOVED" | "CLUSTERDOWN") {
@@ -37,7 +36,7 @@ impl Node {
             }
             if matches!(code, "ASK" | "TRYAGAIN") {
                 self.slot_moves();
-                self.failed(flight);
+                self.failed(flight, Refusal::Unavailable);
                 return Ok(());
             }
             let detail = error.details().unwrap_or("");
@@ -45,39 +44,35 @@ impl Node {
             match flight {
                 // It may have been refused in the midst of its script.
                 Flight::Publish { .. } if !is_refused_at_once(code) => self.lost(flight),
-                flight => self.failed(flight),
+                flight => self.failed(flight, Refusal::Unavailable),
             }
             return Ok(());
         }
         let fits = match flight {
             Flight::Publish { lane, ticket } => {
                 let position = answer::published(&value);
-                if let Some(position) = position.filter(|_| ticket != NOBODY) {
-                    let shards = None;
-                    let result = Ok(Published { position, shards });
-                    self.desk.leave(lane, Reply::Published { ticket, result });
+                if let Some(position) = position {
+                    self.core.published(lane, ticket, Ok(position));
                 }
                 position.is_some()
             }
-            Flight::Subscribe(wanted) => self.subscribed(wanted, &value),
-            Flight::Refill(channel, serial) => self.refilled(&channel, serial, &value),
-            Flight::Audit(channel, serial) => self.audited(&channel, serial, &value),
-            Flight::History {
-                lane,
-                ticket,
-                channel,
-            } => {
+            Flight::Look(purpose, channel) => {
                 let looked = answer::looked(&value, &channel);
                 let fits = looked.is_some();
                 if let Some(looked) = looked {
-                    let result = looked.into_page();
-                    self.desk.leave(lane, Reply::History { ticket, result });
+                    self.tell_looked(&channel, purpose, looked);
                 }
                 fits
             }
+            Flight::Settle(wanted) => {
+                self.settled(wanted);
+                true
+            }
             Flight::Forget { lane, ticket } => {
                 let result = Ok(HistoryPage::default());
-                self.desk.leave(lane, Reply::History { ticket, result });
+                self.core
+                    .desk
+                    .leave(lane, Reply::History { ticket, result });
                 true
             }
             Flight::Present {
@@ -88,7 +83,9 @@ impl Node {
                 let result = present(&value, with_members);
                 let fits = result.is_some();
                 if let Some(result) = result {
-                    self.desk.leave(lane, Reply::Present { ticket, result });
+                    self.core
+                        .desk
+                        .leave(lane, Reply::Present { ticket, result });
                 }
                 fits
             }
@@ -115,37 +112,37 @@ impl Node {
     /// Redis answers and takes no writes: that is told once.
     fn writes_refused(&mut self, flight: &Flight, code: &str, detail: &str) {
         self.rows_missed |= matches!(flight, Flight::Row);
-        if !self.desk.is_refusing() {
+        if !self.core.desk.is_refusing() {
             tracing::warn!(
                 code,
                 detail,
                 "Redis refuses writes: publications with a history or a key are refused until it \
                  takes them again"
             );
-            self.desk.set_refusing(true);
+            self.core.desk.set_refusing(true);
         }
     }
 
-    /// Redis refused: nothing happened.
-    fn failed(&mut self, flight: Flight) {
-        let refused = Refusal::Unavailable;
+    /// Nothing happened, or nobody knows.
+    pub(crate) fn failed(&mut self, flight: Flight, refusal: Refusal) {
         match flight {
             Flight::Publish { lane, ticket } => {
-                self.desk.count(Counter::BrokerUnavailable);
-                let result = Err(refused);
-                if ticket != NOBODY {
-                    self.desk.leave(lane, Reply::Published { ticket, result });
-                }
+                self.core.count_refusal(refusal);
+                self.core.published(lane, ticket, Err(refusal));
             }
-            Flight::Subscribe(wanted) => self.not_subscribed(&wanted),
-            Flight::Refill(channel, serial) => self.not_refilled(&channel, serial),
-            Flight::History { lane, ticket, .. } | Flight::Forget { lane, ticket } => {
-                let result = Err(refused);
-                self.desk.leave(lane, Reply::History { ticket, result });
+            Flight::Look(purpose, channel) => self.refuse_look(&channel, purpose, refusal),
+            Flight::Settle(wanted) => self.not_subscribed(&wanted, refusal),
+            Flight::Forget { lane, ticket } => {
+                let result = Err(refusal);
+                self.core
+                    .desk
+                    .leave(lane, Reply::History { ticket, result });
             }
             Flight::Present { lane, ticket, .. } => {
-                let result = Err(refused);
-                self.desk.leave(lane, Reply::Present { ticket, result });
+                let result = Err(refusal);
+                self.core
+                    .desk
+                    .leave(lane, Reply::Present { ticket, result });
             }
             _ => {}
         }

@@ -12,19 +12,8 @@
 //! *One road.* Commands, answers and deliveries of a node share one connection. Redis carries out
 //! its commands in their order, and writes answers and deliveries in the order in which they come
 //! about. A node that wants a channel sends `SUBSCRIBE` and behind it the script that looks where
-//! the stream stands (`lua/look.lua`). Take a publication with offset *o*, and the answer of the
-//! look with top *t*. If *o* ≤ *t*, it was published before the look: what the subscriber misses of
-//! such is in the answer, and if it was also delivered, then before the answer, where nobody is
-//! told of it. If *o* > *t*, it was published after the look, hence after the subscription: it is
-//! delivered, after the answer, once. The answer is left in the shard's lane, and the deliveries
-//! after it in the same lane: the order holds up to the hub.
-//!
-//! *No holes.* While a channel is `Live` on a node, each delivery has the offset after the last
-//! one. Any other one shows that something is missing: the node then forgets deliveries and looks
-//! again, from the last position that it has. What comes before that answer is in it; what comes
-//! after it follows it. The same look follows every new connection. So a gap is filled from
-//! history, in order, or the shards are told that the channel is broken, and its subscribers come
-//! again from the position that they have; only then is one of them told that something is lost.
+//! the stream stands (`lua/look.lua`). The rest of the argument, and what is done about gaps, is at
+//! the head of `channels.rs` in `throng-remote`.
 //!
 //! *No offset twice.* A server that starts anew, or was promoted, may lack the newest writes of the
 //! one before. Each stream has the name of its last writer: the server process (`run_id`) and its
@@ -53,20 +42,18 @@
 //! Never: subscribers, wire formats.
 
 mod answer;
-mod arriving;
 mod cluster;
 mod command;
-mod connection;
-mod deliveries;
 mod flight;
 mod keys;
 mod landing;
 mod link;
+mod messages;
 mod node;
 mod options;
 mod presence;
 mod questions;
-mod requests;
+mod verbs;
 
 pub use options::{RedisOptions, RedisUrlError, servers};
 use throng_remote::{Desk, Health, RemoteBroker, Ring};
@@ -92,11 +79,11 @@ pub fn start(
     servers: Vec<RedisOptions>,
     rings: Vec<Ring>,
 ) -> Result<(Vec<RemoteBroker>, Health), StartError> {
-    let machines = servers.into_iter().map(|options| {
+    let nodes = servers.into_iter().map(|options| {
         let target = options::Target::new(&options.url)?;
-        let machine = move |desk: Desk| node::Node::new(desk, target);
-        Ok((options.remote, machine))
+        let node = move |desk: Desk| node::Redis::new(desk, target);
+        Ok((options.remote, node))
     });
-    let machines: Result<Vec<_>, StartError> = machines.collect();
-    Ok(throng_remote::start(machines?, rings)?)
+    let nodes: Result<Vec<_>, StartError> = nodes.collect();
+    Ok(throng_remote::start(nodes?, rings)?)
 }

@@ -4,41 +4,30 @@
 //! connection to Redis and has a lease of [`LEASE_MS`], which the node renews. With a new
 //! connection all rows are written again under a new incarnation. Whoever finds an incarnation
 //! without a lease removes its rows and tells of each: so a node that dies leaves its members for
-//! at most [`LEASE_MS`] and [`SWEEP_MS`], and the time that the sweep takes.
+//! at most [`LEASE_MS`] and five seconds, and the time that the sweep takes.
 //!
 //! Rule for "full": rows are at most one for each subscription of this node.
 
 use std::ops::Bound::{Excluded, Unbounded};
 
 use redis::Value;
-use throng_broker::{Presence, Ticket};
-use throng_remote::{Fault, blob};
+use throng_broker::Presence;
+use throng_remote::{FLIGHTS_MAX, Fault, LEASE_MS, blob};
 use throng_types::ChannelName;
 
 use crate::answer;
 use crate::command::Script;
 use crate::flight::Flight;
-use crate::node::{FLIGHTS_MAX, Node};
+use crate::node::Redis;
 
-/// How long a node is believed to live without a word, in milliseconds.
-pub(crate) const LEASE_MS: u64 = 15_000;
-/// Between two words, in milliseconds.
-const RENEW_MS: u64 = 3000;
-/// Between two looks for nodes that died, in milliseconds.
-const SWEEP_MS: u64 = 5000;
 /// How long a node has for one step of a sweep before another may take it over, in milliseconds.
 const SWEEPER_MS: &[u8] = b"10000";
 /// Channels in one step of a sweep.
 const STEP: &[u8] = b"100";
 
-impl Node {
-    fn incarnation(&self) -> String {
-        let link = self.link.as_ref();
-        link.map_or(String::new(), |link| link.incarnation.clone())
-    }
-
+impl Redis {
     /// Lists somebody who comes with a subscribe.
-    pub(crate) fn come(&mut self, channel: &ChannelName, presence: &Presence) {
+    pub(crate) fn list(&mut self, channel: &ChannelName, presence: &Presence) {
         if presence.is_listed {
             let key = (channel.clone(), presence.who.client.clone());
             self.rows.insert(key, presence.clone());
@@ -47,7 +36,7 @@ impl Node {
     }
 
     fn write_row(&mut self, channel: &ChannelName, presence: &Presence, again: bool) {
-        let incarnation = self.incarnation();
+        let incarnation = self.incarnation().to_owned();
         let user = &presence.who.user;
         let announced = u8::from(presence.is_announced);
         let mut row = format!("{incarnation}{announced}{:08}{user}", user.len()).into_bytes();
@@ -65,33 +54,15 @@ impl Node {
     /// Tells of somebody who has come, after the reply to its own subscribe.
     pub(crate) fn tell_joined(&mut self, channel: &ChannelName, presence: &Presence) {
         let name = self.keys.channel(channel);
-        let mut message = format!("j   {} ", self.desk.unix_ms).into_bytes();
+        let mut message = format!("j   {} ", self.core.desk.unix_ms).into_bytes();
         message.extend_from_slice(&blob::of_somebody(&presence.who));
-        let publish = self.target.verbs().publish.as_bytes();
-        self.send(Flight::Nothing, &[publish, name.as_bytes(), &message]);
+        self.tell(&name, &message);
     }
 
-    /// Somebody has left.
-    pub(crate) fn quit(&mut self, channel: &ChannelName, presence: &Presence) {
+    /// Takes somebody who has left out of the list.
+    pub(crate) fn unlist(&mut self, channel: &ChannelName, presence: &Presence) {
         let client = &presence.who.client;
-        // It may not have come yet, for want of a connection.
-        for (_, _, request) in &mut self.waiting {
-            if let throng_broker::Request::Subscribe {
-                channel: wanted,
-                presence: theirs,
-                ..
-            } = request
-                && wanted == channel
-                && theirs.as_ref().is_some_and(|it| it.who.client == *client)
-            {
-                *theirs = None;
-            }
-        }
-        self.forget_row(channel, client);
-        if self.link.is_none() {
-            return;
-        }
-        let incarnation = self.incarnation();
+        let incarnation = self.incarnation().to_owned();
         let (members, users) = (self.keys.members(channel), self.keys.users(channel));
         let name = self.keys.channel(channel);
         let announced: &[u8] = if presence.is_announced { b"1" } else { b"0" };
@@ -112,41 +83,7 @@ impl Node {
         self.rows.remove(&(channel.clone(), Box::from(client)));
     }
 
-    /// Says who is present.
-    pub(crate) fn present(
-        &mut self,
-        lane: u8,
-        ticket: Ticket,
-        channel: &ChannelName,
-        with_members: bool,
-    ) {
-        let most = match with_members {
-            true => self.desk.options.reply.members_max.to_string(),
-            false => "-1".to_owned(),
-        };
-        let (members, users) = (self.keys.members(channel), self.keys.users(channel));
-        let leases = self.keys.leases();
-        let flight = Flight::Present {
-            lane,
-            ticket,
-            with_members,
-        };
-        let args = [most.as_bytes(), leases.as_bytes()];
-        self.call(flight, Script::Present, &[&members, &users], &args);
-    }
-
     // ---- nodes ----
-
-    /// This node lives from now on, by the name of this connection.
-    pub(crate) fn announce_node(&mut self) {
-        let incarnation = self.incarnation();
-        self.keep_lease();
-        let nodes = self.keys.nodes();
-        self.send(
-            Flight::Nothing,
-            &[b"SADD", nodes.as_bytes(), incarnation.as_bytes()],
-        );
-    }
 
     /// Members are written again, under this node's new name, as far as there is room.
     pub(crate) fn come_again(&mut self) {
@@ -166,20 +103,12 @@ impl Node {
         }
     }
 
-    /// Renews the lease, and looks for nodes that have none.
-    pub(crate) fn keep_lease(&mut self) {
-        if self.desk.now_ms >= self.due.lease_ms {
-            self.due.lease_ms = self.desk.now_ms + RENEW_MS;
-            let lease = format!("{}{}", self.keys.leases(), self.incarnation());
-            let lease_ms = LEASE_MS.to_string();
-            let parts = [b"SET", lease.as_bytes(), b"1", b"PX", lease_ms.as_bytes()];
-            self.send(Flight::Leased, &parts);
-        }
-        if self.desk.now_ms >= self.due.sweep_ms {
-            self.due.sweep_ms = self.desk.now_ms + SWEEP_MS;
-            let nodes = self.keys.nodes();
-            self.send(Flight::Nodes, &[b"SMEMBERS", nodes.as_bytes()]);
-        }
+    /// Renews the lease.
+    pub(crate) fn set_lease(&mut self) {
+        let lease = format!("{}{}", self.keys.leases(), self.incarnation());
+        let lease_ms = LEASE_MS.to_string();
+        let parts = [b"SET", lease.as_bytes(), b"1", b"PX", lease_ms.as_bytes()];
+        self.send(Flight::Leased, &parts);
     }
 
     /// The lease is renewed, so Redis takes writes.
@@ -189,13 +118,13 @@ impl Node {
     /// the lease had ended and others may have removed them: a new connection writes all again
     /// under another name.
     pub(crate) fn leased(&mut self) -> Result<(), Fault> {
-        let before_ms = self.leased_at_ms.replace(self.desk.now_ms);
-        if !self.desk.is_refusing() {
+        let before_ms = self.leased_at_ms.replace(self.core.desk.now_ms);
+        if !self.core.desk.is_refusing() {
             return Ok(());
         }
-        self.desk.set_refusing(false);
+        self.core.desk.set_refusing(false);
         tracing::info!("Redis takes writes again");
-        let has_ended = before_ms.is_none_or(|at_ms| self.desk.now_ms >= at_ms + LEASE_MS);
+        let has_ended = before_ms.is_none_or(|at_ms| self.core.desk.now_ms >= at_ms + LEASE_MS);
         if self.rows_missed || has_ended && !self.rows.is_empty() {
             let fault = "members could not be written while it refused writes";
             return Err(Fault(fault.to_owned()));
@@ -204,7 +133,7 @@ impl Node {
     }
 
     pub(crate) fn nodes(&mut self, value: &Value) -> bool {
-        let own = self.incarnation();
+        let own = self.incarnation().to_owned();
         let Some(nodes) = answer::list(value) else {
             return false;
         };

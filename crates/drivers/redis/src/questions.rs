@@ -6,77 +6,15 @@
 //! otherwise. Each answer goes to the node that asked.
 
 use redis::Value;
-use throng_redis_link::command;
-use throng_remote::{For, PeerEvent, Questions, ToPeers};
+use throng_remote::Node as _;
 
 use crate::answer;
-use crate::command::Script;
 use crate::flight::Flight;
-use crate::node::{KNOWN_MAX, Node};
+use crate::node::{KNOWN_MAX, Redis};
 
-impl Node {
-    /// Takes what shards want of other nodes.
-    pub(crate) fn take_peers(&mut self) {
-        let publish = self.target.verbs().publish.as_bytes();
-        while let Some((lane, wanted)) = self.desk.next_to_peers() {
-            match (wanted, &self.link) {
-                (ToPeers::Named(name), _) => {
-                    if self.name.replace(name).is_none() {
-                        self.hear_by_name();
-                    }
-                }
-                (ToPeers::Ask(ticket, _) | ToPeers::AskOne(ticket, ..), None) => {
-                    self.desk
-                        .tell_shard(lane, PeerEvent::Answered(ticket, None));
-                }
-                (ToPeers::Ask(ticket, question), Some(link)) => {
-                    let (who, own) = ((lane, ticket), &*link.incarnation);
-                    let whose = For::Operator;
-                    let message = self
-                        .questions
-                        .ask(who, whose, own, &question, &mut self.desk);
-                    if let Some(message) = message {
-                        let everybody = self.keys.everybody();
-                        let flight = Flight::Asked(lane, ticket);
-                        self.call(flight, Script::Ask, &[&everybody], &[&message]);
-                    }
-                }
-                (ToPeers::AskOne(ticket, node, question), Some(link)) => {
-                    let (who, own) = ((lane, ticket), &*link.incarnation);
-                    let whose = For::Client;
-                    let message = self
-                        .questions
-                        .ask(who, whose, own, &question, &mut self.desk);
-                    match message {
-                        Some(message) if self.known.contains(&node) => {
-                            self.ask_one(who, node, &message);
-                        }
-                        Some(message) => self.find(who, node, message),
-                        None => {}
-                    }
-                }
-                (ToPeers::Answer(..), None) => {}
-                (ToPeers::Answer(to, answer), Some(_)) => {
-                    if let Some((node, message)) = Questions::answer(&to, &answer) {
-                        let there = self.keys.probe(node);
-                        self.send(Flight::Nothing, &[publish, there.as_bytes(), &message]);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Listens to questions for this node alone.
-    pub(crate) fn hear_by_name(&mut self) {
-        if let (Some(name), Some(_)) = (&self.name, &self.link) {
-            let there = self.keys.named(name);
-            let subscribe = self.target.verbs().subscribe.as_bytes();
-            command(&mut self.desk.out, &[subscribe, there.as_bytes()]);
-        }
-    }
-
+impl Redis {
     /// Asks whether there is a node of this name.
-    fn find(&mut self, (lane, ticket): (u8, u32), node: Box<str>, message: Vec<u8>) {
+    pub(crate) fn find(&mut self, (lane, ticket): (u8, u32), node: Box<str>, message: Vec<u8>) {
         let there = self.keys.named(&node);
         let numsub = self.target.verbs().numsub.as_bytes();
         let flight = Flight::Find(lane, ticket, node, message);
@@ -94,19 +32,19 @@ impl Node {
         let listeners = answer::list(value).and_then(|it| answer::number(it.get(1)?));
         match listeners {
             None => return false,
-            Some(0) => { &mut self.questions }.expect(who, 0, &mut self.desk),
+            Some(0) => self.asked_of(who, 0),
             Some(_) => {
                 if !self.known.contains(&node) {
                     self.known.truncate(KNOWN_MAX - 1);
                     self.known.push_front(node.clone());
                 }
-                self.ask_one(who, node, message);
+                self.ask_known(who, node, message);
             }
         }
         true
     }
 
-    fn ask_one(&mut self, (lane, ticket): (u8, u32), node: Box<str>, message: &[u8]) {
+    pub(crate) fn ask_known(&mut self, (lane, ticket): (u8, u32), node: Box<str>, message: &[u8]) {
         let there = self.keys.named(&node);
         let publish = self.target.verbs().publish.as_bytes();
         let flight = Flight::AskedOne(lane, ticket, node);
@@ -122,7 +60,7 @@ impl Node {
         if receivers == 0 {
             self.known.retain(|known| **known != *node);
         }
-        { &mut self.questions }.expect(who, receivers.min(1) as usize, &mut self.desk);
+        self.asked_of(who, receivers.min(1) as usize);
         true
     }
 
@@ -131,8 +69,7 @@ impl Node {
         let Some(receivers) = answer::number(value) else {
             return false;
         };
-        let others = (receivers as usize).saturating_sub(1);
-        { &mut self.questions }.expect(who, others, &mut self.desk);
+        self.asked_of(who, (receivers as usize).saturating_sub(1));
         true
     }
 }

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use throng_broker::{ChannelOptions, HistoryPage, Recovery, Refusal, Subscribed};
 use throng_types::{ChannelName, Epoch, Position, Publication};
 
+use crate::early::Early;
+
 /// Publications that one refill may carry. Queue: `refill`.
 pub const REFILL_MAX: usize = 10_000;
 /// Their bytes. Queue: `refill`.
@@ -71,6 +73,8 @@ pub struct Channel {
     pub(crate) floors: Option<Box<Vec<(u8, Position)>>>,
     /// What its newest publications hold; nothing before the first one.
     contents: Option<Box<Contents>>,
+    /// What came before the answer that it follows.
+    pub(crate) early: Option<Box<Early>>,
     /// Tells it from a channel of that name before.
     pub serial: u64,
 }
@@ -146,6 +150,7 @@ impl Channel {
             top: None,
             floors: None,
             contents: None,
+            early: None,
             serial,
         }
     }
@@ -208,10 +213,22 @@ impl Channel {
         Took::Next
     }
 
+    /// Keeps a publication aside until the answer comes that it follows.
+    pub(crate) fn keep_early(&mut self, publication: &Arc<Publication>) {
+        self.early.get_or_insert_default().push(publication);
+    }
+
+    /// Publications that were kept aside, as far as they are behind a position.
+    pub(crate) fn early_behind(&self, position: Option<Position>) -> Vec<Arc<Publication>> {
+        let early = self.early.as_ref().zip(position);
+        early.map_or(Vec::new(), |(early, at)| early.behind(at))
+    }
+
     /// The connection is lost: nobody knows what is missed from now on.
     pub fn lost_connection(&mut self, keeps: bool) {
         self.is_subscribed = false;
         self.is_refilling = false;
+        self.early = None;
         if let Some(contents) = &mut self.contents {
             contents.heard = 0;
         }

@@ -216,9 +216,14 @@ impl Desk {
         self.doubt(channel, why);
         self.doubt.add(channel, first, top);
         if self.options.of(channel).recovery && shards != 0 {
-            self.count(Counter::BrokerBroken);
-            self.leave_all(shards, || Reply::Broken(channel.clone()));
+            self.tell_broken(channel, shards);
         }
+    }
+
+    /// Tells shards that nothing continues what they have of a channel.
+    pub(crate) fn tell_broken(&mut self, channel: &ChannelName, shards: u64) {
+        self.count(Counter::BrokerBroken);
+        self.leave_all(shards, || Reply::Broken(channel.clone()));
     }
 
     /// Ends a doubt whose time is over.

@@ -1,6 +1,6 @@
 //! The thread between the shards and a broker.
 //!
-//! Owns the [`Machine`], the clocks and the connection that bytes are written to. It sleeps until a
+//! Owns the [`Node`], the clocks and the connection that bytes are written to. It sleeps until a
 //! shard or the connection's own thread wakes it. Writing may wait for as long as the broker may
 //! take to answer; then the connection is over.
 
@@ -11,11 +11,11 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use throng_broker::{Moving, Namespaces, Request};
-
 use crate::desk::Desk;
+use crate::dial::{Dial, DialInbox, Fault};
 use crate::inbox::{Event, Inbox};
 use crate::lane::{Lane, Wish};
+use crate::node::Node;
 use crate::options::RemoteOptions;
 use crate::part::{End, RemoteBroker};
 use crate::status::{Health, Status};
@@ -31,88 +31,25 @@ const PAUSES_MS: (u64, u64) = (100, 5000);
 /// Wakes a shard, so that it looks around.
 pub type Ring = Box<dyn Fn() + Send + Sync>;
 
-/// Why a connection cannot be used any more.
-#[derive(Debug)]
-pub struct Fault(pub String);
-
-/// A connection on its way: connects, and reads until it ends. Runs on a thread of its own.
-pub trait Dial: Send + 'static {
-    /// What a connection that stands has said of itself.
-    type Hello: Send;
-    /// What the broker says.
-    type Word: Send;
-
-    /// Connects and reads until the connection ends; gives the reason. `link` is its number.
-    fn run(self, link: u64, inbox: &Arc<DialInbox<Self>>) -> String;
-}
-
-/// Where a connection puts what it reads.
-pub type DialInbox<D> = Inbox<(<D as Dial>::Hello, Box<dyn Wire>), <D as Dial>::Word>;
-
-/// A driver without its threads: what it knows, and what it does about what happens.
-pub trait Machine: Send + 'static {
-    /// How it connects.
-    type Dial: Dial;
-
-    /// What it speaks to, for the log.
-    const BROKER: &'static str;
-
-    /// What it has at hand.
-    fn desk(&mut self) -> &mut Desk;
-    /// A connection to be made.
-    fn dial(&mut self) -> Self::Dial;
-    /// A connection stands: everything that is wanted is asked for again.
-    fn up(&mut self, hello: <Self::Dial as Dial>::Hello);
-    /// The connection is lost, with every answer that was still to come. Also called where there
-    /// was none.
-    fn down(&mut self);
-    /// Takes what the broker says.
-    ///
-    /// # Errors
-    /// The connection is to be given up.
-    fn word(&mut self, word: <Self::Dial as Dial>::Word) -> Result<(), Fault>;
-    /// Takes a shard's request.
-    fn request(&mut self, lane: u8, request: Request);
-    /// Takes what a shard says where one process hands over to another.
-    fn moving(&mut self, lane: u8, moving: Moving);
-    /// Channels have other options from now on, which the desk has already; `before` has the old.
-    ///
-    /// # Errors
-    /// The connection is to be made anew, since the broker must hear of them.
-    fn renewed(&mut self, _before: &Namespaces) -> Result<(), Fault> {
-        Ok(())
-    }
-    /// Whether one more request may be sent.
-    fn has_room(&self) -> bool;
-    /// Does what is due.
-    ///
-    /// # Errors
-    /// The connection is to be given up.
-    fn tick(&mut self) -> Result<(), Fault>;
-    /// Time went by in which nothing was taken from the broker, because a shard had no room: that
-    /// is not the fault of the broker.
-    fn stalled(&mut self);
-}
-
 /// Starts a driver for each server, for so many shards as there are rings. They end when all parts
 /// are dropped. There is one server at least.
 ///
 /// # Errors
 /// If the kernel gives no thread.
-pub fn start<M: Machine, F: FnOnce(Desk) -> M>(
+pub fn start<N: Node, F: FnOnce(Desk) -> N>(
     servers: Vec<(RemoteOptions, F)>,
     rings: Vec<Ring>,
 ) -> io::Result<(Vec<RemoteBroker>, Health)> {
     let rings: Vec<Arc<dyn Fn() + Send + Sync>> = rings.into_iter().map(Arc::from).collect();
     let mut ends: Vec<Vec<End>> = rings.iter().map(|_| Vec::new()).collect();
     let mut health = Vec::new();
-    for (options, machine) in servers {
+    for (options, node) in servers {
         let status = Arc::new(Status::default());
         let lanes: Vec<Arc<Lane>> = { rings.iter() }
             .map(|ring| Arc::new(Lane::new(ring.clone())))
             .collect();
-        let machine = machine(Desk::new(options, lanes.clone(), status.clone()));
-        let driver = spawn(machine)?;
+        let node = node(Desk::new(options, lanes.clone(), status.clone()));
+        let driver = spawn(node)?;
         for (ends, lane) in ends.iter_mut().zip(lanes) {
             ends.push(End::new(lane, driver.clone(), status.clone()));
         }
@@ -122,21 +59,21 @@ pub fn start<M: Machine, F: FnOnce(Desk) -> M>(
     Ok((parts, Health(health)))
 }
 
-fn spawn<M: Machine>(machine: M) -> io::Result<thread::Thread> {
+fn spawn<N: Node>(node: N) -> io::Result<thread::Thread> {
     let (sender, inbox) = sync_channel(1);
     let thread = thread::Builder::new().name("broker".to_owned());
     let thread = thread.spawn(move || {
         let Ok(inbox) = inbox.recv() else { return };
-        Driver::new(machine, inbox).run();
+        Driver::new(node, inbox).run();
     })?;
     let driver = thread.thread().clone();
     let _ = sender.send(Arc::new(Inbox::new(driver.clone())));
     Ok(driver)
 }
 
-struct Driver<M: Machine> {
-    machine: M,
-    inbox: Arc<DialInbox<M::Dial>>,
+struct Driver<N: Node> {
+    node: N,
+    inbox: Arc<DialInbox<N::Dial>>,
     started: Instant,
     /// The number of the connection that is made, or stands.
     link: u64,
@@ -149,10 +86,10 @@ struct Driver<M: Machine> {
     wishes: Vec<Wish>,
 }
 
-impl<M: Machine> Driver<M> {
-    fn new(machine: M, inbox: Arc<DialInbox<M::Dial>>) -> Self {
+impl<N: Node> Driver<N> {
+    fn new(node: N, inbox: Arc<DialInbox<N::Dial>>) -> Self {
         Self {
-            machine,
+            node,
             inbox,
             started: Instant::now(),
             link: 0,
@@ -166,22 +103,22 @@ impl<M: Machine> Driver<M> {
     }
 
     fn run(mut self) {
-        while { self.machine.desk().lanes.iter() }.any(|lane| lane.is_open()) {
+        while { self.node.core().desk.lanes.iter() }.any(|lane| lane.is_open()) {
             self.read_clocks();
             self.renew();
             let mut busy = false;
-            if self.machine.desk().lanes_have_room() {
+            if self.node.core().desk.lanes_have_room() {
                 busy |= self.take_events();
             } else {
-                self.machine.stalled();
+                self.node.stalled();
             }
             busy |= self.take_requests();
-            if let Err(fault) = self.machine.tick() {
+            if let Err(fault) = self.node.tick() {
                 self.end(&fault.0);
             }
             self.connect();
             self.write();
-            let desk = self.machine.desk();
+            let desk = &mut self.node.core().desk;
             for lane in mem::take(&mut desk.rung) {
                 desk.lanes[usize::from(lane)].ring();
             }
@@ -195,19 +132,19 @@ impl<M: Machine> Driver<M> {
 
     /// Takes other options, if shards have left some.
     fn renew(&mut self) {
-        let desk = self.machine.desk();
+        let desk = &mut self.node.core().desk;
         let Some(live) = desk.status.take_renewed() else {
             return;
         };
         let before = mem::replace(&mut desk.options.namespaces, live.namespaces);
         desk.options.reply = live.reply;
-        if let Err(Fault(why)) = self.machine.renewed(&before) {
+        if let Err(Fault(why)) = self.node.renewed(&before) {
             self.end(&why);
         }
     }
 
     fn read_clocks(&mut self) {
-        let desk = self.machine.desk();
+        let desk = &mut self.node.core().desk;
         desk.now_ms = self.started.elapsed().as_millis() as u64;
         desk.unix_ms = throng_sys::clock::unix_ms();
         desk.settle_doubt();
@@ -228,7 +165,7 @@ impl<M: Machine> Driver<M> {
             match event {
                 Event::Up((hello, wire)) => self.up(hello, wire),
                 Event::Word(word, _) => {
-                    if let Err(Fault(fault)) = self.machine.word(word) {
+                    if let Err(Fault(fault)) = self.node.word(word) {
                         self.end(&fault);
                     }
                 }
@@ -240,17 +177,17 @@ impl<M: Machine> Driver<M> {
 
     fn take_requests(&mut self) -> bool {
         let mut busy = false;
-        for lane in 0..self.machine.desk().shards() {
-            if !self.machine.has_room() {
+        for lane in 0..self.node.core().desk.shards() {
+            if !self.node.has_room() {
                 break;
             }
             let mut wishes = mem::take(&mut self.wishes);
-            self.machine.desk().lanes[usize::from(lane)].take_requests(AT_ONCE, &mut wishes);
+            self.node.core().desk.lanes[usize::from(lane)].take_requests(AT_ONCE, &mut wishes);
             busy |= !wishes.is_empty();
             for wish in wishes.drain(..) {
                 match wish {
-                    Wish::Request(request) => self.machine.request(lane, request),
-                    Wish::Move(moving) => self.machine.moving(lane, moving),
+                    Wish::Request(request) => self.node.request(lane, request),
+                    Wish::Move(moving) => self.node.moving(lane, moving),
                 }
             }
             self.wishes = wishes;
@@ -259,7 +196,7 @@ impl<M: Machine> Driver<M> {
     }
 
     fn write(&mut self) {
-        let desk = self.machine.desk();
+        let desk = &mut self.node.core().desk;
         if desk.out.is_empty() {
             return;
         }
@@ -274,12 +211,12 @@ impl<M: Machine> Driver<M> {
     // ---- the connection ----
 
     fn connect(&mut self) {
-        let now_ms = self.machine.desk().now_ms;
+        let now_ms = self.node.core().desk.now_ms;
         if self.connect_at_ms.is_none_or(|at_ms| at_ms > now_ms) {
             return;
         }
         self.link += 1;
-        let (link, dial, inbox) = (self.link, self.machine.dial(), self.inbox.clone());
+        let (link, dial, inbox) = (self.link, self.node.dial(), self.inbox.clone());
         let thread = thread::Builder::new().name("broker-read".to_owned());
         let run = move || {
             let why = dial.run(link, &inbox);
@@ -291,24 +228,24 @@ impl<M: Machine> Driver<M> {
         }
     }
 
-    fn up(&mut self, hello: <M::Dial as Dial>::Hello, wire: Box<dyn Wire>) {
-        let now_ms = self.machine.desk().now_ms;
+    fn up(&mut self, hello: <N::Dial as Dial>::Hello, wire: Box<dyn Wire>) {
+        let now_ms = self.node.core().desk.now_ms;
         if mem::take(&mut self.is_told_down) {
             let down_ms = now_ms - self.down_since_ms;
-            tracing::info!(down_ms, "the broker on {} is back", M::BROKER);
+            tracing::info!(down_ms, "the broker on {} is back", N::BROKER);
         } else {
-            tracing::info!("the broker is on {}", M::BROKER);
+            tracing::info!("the broker is on {}", N::BROKER);
         }
         self.pause_ms = PAUSES_MS.0;
         self.wire = Some(wire);
-        self.machine.up(hello);
+        self.node.up(hello);
     }
 
     /// The connection is over, or was not made.
     fn end(&mut self, why: &str) {
         let was_up = self.wire.is_some();
         self.close();
-        let desk = self.machine.desk();
+        let desk = &mut self.node.core().desk;
         if was_up || !self.is_told_down {
             self.is_told_down = true;
             self.down_since_ms = desk.now_ms;
@@ -316,7 +253,7 @@ impl<M: Machine> Driver<M> {
                 why,
                 "no connection to the broker on {}: publications are refused until it is back, \
                  subscribers stay",
-                M::BROKER
+                N::BROKER
             );
         }
         let jitter_ms = desk.rng.below(self.pause_ms / 2 + 1);
@@ -330,7 +267,7 @@ impl<M: Machine> Driver<M> {
         if let Some(wire) = self.wire.take() {
             wire.shut_down();
         }
-        self.machine.desk().out.clear();
-        self.machine.down();
+        self.node.core().desk.out.clear();
+        self.node.down();
     }
 }

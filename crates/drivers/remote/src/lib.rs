@@ -1,21 +1,27 @@
 //! What every broker on the other side of a network needs: the way between shards and a driver on
 //! a thread of its own, and what such a driver does whatever it speaks to.
 //!
-//! A driver is a [`Machine`]: it takes requests of shards and words of its connection, and leaves
-//! replies in [`Desk`]'s lanes and bytes in its output. [`start`] gives it a thread, clocks, and
-//! connections that are made again when they break. [`agent`] holds the rules about one channel on
-//! one node, [`blob`] the form of a publication between nodes.
+//! A broker brings its [`Verbs`]. With them a driver is a [`Node`]: it takes requests of shards and
+//! words of its connection, and leaves replies in [`Desk`]'s lanes and bytes in its output.
+//! [`Channels`] holds the rules about its channels. [`start`] gives it a thread, clocks, and
+//! connections that are made again when they break. [`agent`] holds the state of one channel on one
+//! node, [`blob`] the form of a publication between nodes.
 //!
 //! Never: a protocol of a broker, what a broker keeps.
 
 pub mod agent;
 mod arrival;
 pub mod blob;
+mod channels;
+mod core;
 mod desk;
+mod dial;
 mod doubt;
 mod driver;
+mod early;
 mod inbox;
 mod lane;
+mod node;
 mod options;
 mod part;
 mod peer;
@@ -23,16 +29,20 @@ mod questions;
 mod shares;
 mod status;
 mod stream;
+mod verbs;
 
-pub use arrival::Arrival;
+pub use channels::Channels;
+pub use core::{Core, FLIGHT_BYTES_MAX, FLIGHTS_MAX, LEASE_MS, RENEW_MS};
 pub use desk::{Desk, NOBODY};
-pub use driver::{Dial, DialInbox, Fault, Machine, Ring, start};
+pub use dial::{Dial, DialInbox, Fault};
+pub use driver::{Ring, start};
 pub use inbox::{Event, Inbox};
 pub use lane::{REPLIES_MAX, REPLY_BYTES_MAX, REQUEST_BYTES_MAX, REQUESTS_MAX};
+pub use node::Node;
 pub use options::RemoteOptions;
 pub use part::{Peers, RemoteBroker, server_of};
 pub use peer::{Asker, CLIENTS_QUESTIONS_MAX, PeerEvent, QUESTIONS_MAX, ToPeers};
-pub use questions::{For, Questions};
-pub use shares::Shares;
+pub use questions::Questions;
 pub use status::{Health, Status};
 pub use stream::{Reader, Stream, Wire, trust};
+pub use verbs::{Purpose, Query, Verbs, Wanted};

@@ -1,18 +1,19 @@
-//! A channel of this node, and what is kept aside of it while an answer is on its way.
+//! Publications of a channel that are kept aside while an answer about it is on its way.
+//!
+//! Only where deliveries and answers take different roads through the broker, so that either may
+//! come first.
 
 use std::sync::Arc;
 
 use throng_broker::{Recovery, Subscribed};
-use throng_remote::agent::Channel;
 use throng_types::{Position, Publication};
 
-/// Publications of one channel that wait for an answer of NATS, and their bytes. More of them are
+/// Publications of one channel that wait for an answer, and their bytes. More of them are
 /// forgotten, and looked for in the history.
 const EARLY_MAX: usize = 256;
 const EARLY_BYTES_MAX: usize = 1 << 20;
 
-/// What was delivered while an answer about the channel was on its way. Deliveries and answers take
-/// different roads through NATS, so that either may come first.
+/// Publications that were delivered before the answer that they follow.
 #[derive(Default)]
 pub(crate) struct Early {
     /// In order, without a gap. Bound: [`EARLY_MAX`], [`EARLY_BYTES_MAX`].
@@ -46,14 +47,6 @@ impl Early {
             .cloned()
             .collect()
     }
-}
-
-/// A channel of this node.
-pub(crate) struct Agent {
-    pub(crate) channel: Channel,
-    /// The number of its subscription on this connection.
-    pub(crate) sid: u64,
-    pub(crate) early: Early,
 }
 
 /// Makes an answer reach up to a position, by the publications in between.
