@@ -79,8 +79,10 @@ impl Redis {
         }
     }
 
-    pub(crate) fn forget_row(&mut self, channel: &ChannelName, client: &str) {
-        self.rows.remove(&(channel.clone(), Box::from(client)));
+    /// Forgets the row of a client. False if there is none.
+    pub(crate) fn forget_row(&mut self, channel: &ChannelName, client: &str) -> bool {
+        let key = (channel.clone(), Box::from(client));
+        self.rows.remove(&key).is_some()
     }
 
     // ---- nodes ----
@@ -209,5 +211,67 @@ impl Redis {
         );
         self.next_places(incarnation.to_owned());
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use throng_broker::{Request, Ticket};
+    use throng_remote::{Desk, Node as _, RemoteOptions};
+    use throng_types::Publisher;
+
+    use super::*;
+    use crate::node::Established;
+    use crate::options::Target;
+
+    #[test]
+    fn a_client_that_left_before_its_answer_was_lost_does_not_come_again() {
+        for leaves in [false, true] {
+            let target = Target::new("redis://a").expect("a URL");
+            let desk = Desk::without_shards(RemoteOptions::for_tests());
+            let mut node = Redis::new(desk, target);
+            let up = |node: &mut Redis| {
+                node.up(Established {
+                    process: "p".to_owned(),
+                    line: "l".to_owned(),
+                    digests: Script::ALL.map(|script| format!("{script:?}")).to_vec(),
+                    incarnation: "i".repeat(16),
+                });
+            };
+            let lists = |node: &mut Redis| {
+                let out = std::mem::take(&mut node.core.desk.out);
+                out.windows(4).any(|word| word == b"Come")
+            };
+            let channel = ChannelName::new("a").expect("a name");
+            let who = Publisher {
+                client: "c".into(),
+                user: "u".into(),
+                conn_info: None,
+                chan_info: None,
+            };
+            let presence = Presence {
+                who: Arc::new(who),
+                is_listed: true,
+                is_announced: false,
+            };
+            up(&mut node);
+            let subscribe = Request::Subscribe {
+                ticket: Ticket(1),
+                channel: channel.clone(),
+                since: None,
+                presence: Some(presence.clone()),
+            };
+            node.request(0, subscribe);
+            assert!(lists(&mut node));
+            if leaves {
+                node.request(0, Request::Quit { channel, presence });
+            }
+            node.down();
+            up(&mut node);
+            node.tick().expect("a connection");
+            assert_eq!(lists(&mut node), !leaves, "left: {leaves}");
+        }
     }
 }

@@ -259,8 +259,8 @@ impl Verbs for Redis {
 
     fn come_later(&mut self, wanted: &Wanted) -> Option<Presence> {
         let presence = wanted.presence.clone()?;
-        self.forget_row(&wanted.channel, &presence.who.client);
-        Some(presence)
+        let is_here = self.forget_row(&wanted.channel, &presence.who.client);
+        (is_here || !presence.is_listed).then_some(presence)
     }
 
     fn quit(&mut self, channel: &ChannelName, presence: &Presence) {
