@@ -36,6 +36,11 @@ const CALLS_MAX: usize = 12;
 /// Rounds in which everything comes to an end, a second each.
 const ROUNDS: usize = 30;
 
+/// An address where nobody is, which is the only one of its name.
+const NOWHERE: u8 = 8;
+/// One behind which the name has another.
+const NOT_HERE: u8 = 9;
+
 /// Names to look up.
 #[derive(Default)]
 struct Names {
@@ -81,12 +86,11 @@ impl Outside {
             return false;
         };
         let address = |last| IpAddr::from([10, 0, 0, last]);
-        // At the second address of a name there is nobody.
         let found = match (self.is_calm, self.net.below(12)) {
             (false, 0) => Err("there is no such name".to_owned()),
             (false, 1) => Ok(Vec::new()),
-            (false, 2) => Ok(vec![address(9)]),
-            (_, 3..6) => Ok(vec![address(9), address(1)]),
+            (false, 2) => Ok(vec![address(NOWHERE)]),
+            (_, 3..6) => Ok(vec![address(NOT_HERE), address(1)]),
             _ => Ok(vec![address(1)]),
         };
         if !matches!(&found, Ok(all) if all.contains(&address(1))) {
@@ -107,9 +111,12 @@ impl Outside {
             return false;
         }
         let (conn, to) = self.dials.swap_remove(self.net.below(self.dials.len()));
-        let is_nowhere = to.ip() == IpAddr::from([10, 0, 0, 9]);
+        let is_at = |last| to.ip() == IpAddr::from([10, 0, 0, last]);
         let chance = self.net.below(100);
-        if is_nowhere || !self.is_calm && chance < 8 {
+        if is_at(NOT_HERE) {
+            // There is another address to try.
+            self.net.answer_dial(conn, true);
+        } else if is_at(NOWHERE) || !self.is_calm && chance < 8 {
             self.tally.count("a connection is refused");
             self.net
                 .note(format_args!("the connection {conn} to {to} is refused"));
@@ -252,8 +259,8 @@ impl Play {
             }
             96 => {
                 let mut inbox = lock(&outside.inbox);
-                let at = net.below(inbox.busy.len());
-                inbox.busy[at] = net.percent(50);
+                let at = net.below(inbox.refuses.len());
+                inbox.refuses[at] = net.pick(&[0, 1, 3, 1_000]);
             }
             97 => {
                 lock(&outside.names).is_full = !outside.is_calm && net.percent(30);
@@ -282,14 +289,14 @@ impl Play {
     fn end(&mut self) {
         self.outside.net.0.borrow_mut().odds.accept = 0;
         let outside = &mut self.outside;
+        if !outside.is_calm {
+            // Time passes below, and some wait in vain.
+            outside.troubles.stalls += 1;
+            outside.troubles.unreachable += 1;
+        }
         (outside.is_calm, outside.is_ending) = (true, true);
-        // A second each passes below.
-        (outside.troubles.stalls, outside.troubles.unreachable) = (
-            outside.troubles.stalls + 1,
-            outside.troubles.unreachable + 1,
-        );
         lock(&outside.names).is_full = false;
-        lock(&outside.inbox).busy = Default::default();
+        lock(&outside.inbox).refuses = Default::default();
         for _ in 0..ROUNDS {
             self.rest();
             self.outside.calls.end_tunnels();

@@ -35,8 +35,8 @@ pub(super) struct Token {
 #[derive(Default)]
 pub(super) struct Inbox {
     replies: VecDeque<Reply<Token>>,
-    /// Shards that take nothing now; the last is for whole answers.
-    pub(super) busy: [bool; SHARDS + 1],
+    /// Offers that each shard refuses before it takes one; the last is for whole answers.
+    pub(super) refuses: [u32; SHARDS + 1],
 }
 
 impl Inbox {
@@ -46,7 +46,8 @@ impl Inbox {
             Reply::Event(conn, ..) => conn.shard().index(),
             Reply::Whole(..) => SHARDS,
         };
-        if self.busy[to] {
+        if let Some(left) = self.refuses[to].checked_sub(1) {
+            self.refuses[to] = left;
             return Err(reply);
         }
         self.replies.push_back(reply);
