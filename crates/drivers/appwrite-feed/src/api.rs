@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex};
 
 use throng_appwrite_api::{
     Answer, Api, ApiError, Directory, DirectoryOptions, Inquiry, Known, Next, Note, Outcome,
-    Presences, Said, Settled, presence_answer,
+    Presences, Settled, presence_answer,
 };
 use throng_backend::{Address, AskLimits, Asker, Asking, Asks, BackendLimits};
-use throng_gateway_appwrite::{Lookup, News, PresenceAnswer, PresenceCall, Refused};
+use throng_gateway_appwrite::{Found, Lookup, News, PresenceAnswer, PresenceCall, Refused};
 use throng_metrics::Counter;
 use throng_outward::{CallSender, Host};
 
@@ -186,7 +186,7 @@ impl Client {
                 // No lock is held while shards are told: they may wait for it to ask.
                 let settled = {
                     let (mut directory, mut known) = (lock(&shared.directory), lock(&shared.known));
-                    directory.settle(inquiry, outcome.found, &mut known, now)
+                    directory.settle(inquiry, outcome, &mut known, now)
                 };
                 match settled {
                     Settled::Again(inquiry) => Some(inquiry),
@@ -208,11 +208,11 @@ impl Client {
 
     /// Counts an answer, and tells the operator what went wrong.
     fn note(&mut self, outcome: &Outcome, project: &str, asks: &Asks<Token>) {
-        self.meter.count(match outcome.said {
-            Said::Cached => Counter::AppwriteLookupsCached,
-            Said::User => Counter::AppwriteLookupsUser,
-            Said::Nobody => Counter::AppwriteLookupsNobody,
-            Said::Failed => Counter::AppwriteLookupsFailed,
+        self.meter.count(match &outcome.found {
+            _ if outcome.is_cached => Counter::AppwriteLookupsCached,
+            _ if outcome.fault.is_some() => Counter::AppwriteLookupsFailed,
+            Found::User(_) | Found::Changed(_) => Counter::AppwriteLookupsUser,
+            _ => Counter::AppwriteLookupsNobody,
         });
         if let Some(error) = &outcome.fault
             && let Some(unsaid) = self.lookup_failures.next(asks.now.mono)

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 /// Changes that are remembered.
 const CHANGES_MAX: usize = 4096;
 
-type User = (Box<str>, Box<str>);
+/// A project, and a user of it.
+pub(crate) type User = (Box<str>, Box<str>);
 
 /// Users that have changed, with the count of changes at which they did.
 #[derive(Default)]

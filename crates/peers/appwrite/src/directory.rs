@@ -167,12 +167,11 @@ impl Directory {
         self.asked += 1;
         self.opens += usize::from(is_open);
         Some(Box::new(Inquiry {
+            identify: Identify::new(&question),
             question,
             is_open,
             tries_left: TRIES - 1,
             began: 0,
-            is_fresh: false,
-            identify: Identify::default(),
         }))
     }
 
@@ -180,12 +179,13 @@ impl Directory {
     pub fn settle(
         &mut self,
         mut inquiry: Box<Inquiry>,
-        found: Found,
+        outcome: Outcome,
         known: &mut Known,
         now: Millis,
     ) -> Settled {
         let question = &inquiry.question;
-        let whose = match &found {
+        let is_fresh = !outcome.is_cached && outcome.fault.is_none();
+        let whose = match &outcome.found {
             Found::User(user) => Some(&user.user_id),
             Found::Changed(change) => Some(&change.user_id),
             Found::Nobody | Found::Expired(_) | Found::Failed => None,
@@ -197,8 +197,8 @@ impl Directory {
             inquiry.tries_left -= 1;
             return Settled::Again(inquiry);
         }
-        let found = if is_old { Found::Failed } else { found };
-        if inquiry.is_fresh && question.part == Part::Everything {
+        let found = if is_old { Found::Failed } else { outcome.found };
+        if is_fresh && question.part == Part::Everything {
             known.cache.put(question.key(), &found, now);
         }
         self.asked -= 1;
@@ -208,36 +208,23 @@ impl Directory {
     }
 }
 
-/// The source of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
-    /// It was known.
-    Cached,
-    /// Appwrite knows a user.
-    User,
-    /// Appwrite knows nobody.
-    Nobody,
-    /// Appwrite did not say.
-    Failed,
-}
-
 /// The answer to a question, for [`Directory::settle`].
 pub struct Outcome {
     /// The answer.
     pub found: Found,
-    /// Its source.
-    pub said: Said,
-    /// Why Appwrite did not say.
+    /// Remembered from before; Appwrite was not asked.
+    pub is_cached: bool,
+    /// The reason if Appwrite did not say. The answer may be an old one then.
     pub fault: Option<ApiError>,
-    /// What came up on the way.
+    /// Remarks for the operator.
     pub notes: Vec<Note>,
 }
 
-/// What a question under way needs.
+/// The next step of a question under way.
 pub enum Next {
-    /// The answer to this request, for [`Inquiry::answered`].
+    /// Make this request, and give its answer to [`Inquiry::answered`].
     Ask(OriginRequest),
-    /// Nothing more.
+    /// Give this to [`Directory::settle`].
     Found(Outcome),
 }
 
@@ -248,8 +235,6 @@ pub struct Inquiry {
     tries_left: usize,
     /// Changes that were noted before.
     began: u64,
-    /// Appwrite was asked.
-    is_fresh: bool,
     identify: Identify,
 }
 
@@ -263,19 +248,18 @@ impl Inquiry {
     /// Begins it, or begins it again.
     pub fn begin(&mut self, api: &Api, known: &Known, now: Millis) -> Next {
         self.began = known.changes.now();
-        self.is_fresh = false;
         if self.question.part == Part::Everything
             && let Some(found) = known.cache.get(&self.question.key(), now)
         {
             return Next::Found(Outcome {
                 found,
-                said: Said::Cached,
+                is_cached: true,
                 fault: None,
                 notes: Vec::new(),
             });
         }
-        let (identify, step) = Identify::begin(&self.question, api);
-        self.identify = identify;
+        self.identify = Identify::new(&self.question);
+        let step = self.identify.ask(&self.question, api);
         self.follow(step, known, now)
     }
 
@@ -286,19 +270,10 @@ impl Inquiry {
     }
 
     fn follow(&mut self, step: Step, known: &Known, now: Millis) -> Next {
-        let done = match step {
+        let (found, fault) = match step {
             Step::Ask(request) => return Next::Ask(request),
-            Step::Done(done) => done,
-        };
-        self.is_fresh = done.is_ok();
-        let said = match &done {
-            Ok(Found::User(_) | Found::Changed(_)) => Said::User,
-            Ok(_) => Said::Nobody,
-            Err(_) => Said::Failed,
-        };
-        let (found, fault) = match done {
-            Ok(found) => (found, None),
-            Err(error) => {
+            Step::Done(Ok(found)) => (found, None),
+            Step::Done(Err(error)) => {
                 let old = match self.question.part {
                     Part::Everything => known.cache.old(&self.question.key(), now),
                     Part::Account | Part::Membership { .. } => None,
@@ -308,7 +283,7 @@ impl Inquiry {
         };
         Next::Found(Outcome {
             found,
-            said,
+            is_cached: false,
             fault,
             notes: std::mem::take(&mut self.identify.notes),
         })

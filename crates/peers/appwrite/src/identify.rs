@@ -64,65 +64,52 @@ struct Team {
     id: String,
 }
 
-/// A list, and whether the server understood the queries.
-struct List {
-    body: Vec<u8>,
-    filtered: bool,
-}
-
-impl List {
-    fn memberships(&self) -> MembershipList<'_> {
-        MembershipList {
-            body: &self.body,
-            is_own: self.filtered,
-        }
-    }
-}
-
 /// The request that is under way.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 enum Stage {
-    #[default]
     Account,
     /// One page of the user's teams.
     Teams,
-    /// Places in the first of `teams`.
+    /// The user's memberships in the first of `teams`.
     Memberships,
 }
 
-/// What follows an answer.
+/// The next request, or the end.
 pub(crate) enum Step {
     Ask(OriginRequest),
     Done(Result<Found, ApiError>),
 }
 
 /// A question under way.
-#[derive(Default)]
 pub(crate) struct Identify {
     stage: Stage,
     /// The request has queries.
     filtered: bool,
-    user_id: String,
-    account: Vec<u8>,
-    /// Bound: [`TEAMS_MAX`] and a page.
+    /// The user, with the roles of the teams that were read.
+    user: Identity,
+    /// Teams to read. Bound: [`TEAMS_MAX`].
     teams: VecDeque<Team>,
-    /// Bound: as many as teams.
-    lists: Vec<List>,
+    /// Bound: one of each kind.
     pub(crate) notes: Vec<Note>,
 }
 
 impl Identify {
-    /// Begins with the first request.
-    pub(crate) fn begin(question: &Question, api: &Api) -> (Self, Step) {
-        let mut new = Self::default();
+    /// Before the first request.
+    pub(crate) fn new(question: &Question) -> Self {
+        let mut new = Self {
+            stage: Stage::Account,
+            filtered: false,
+            user: Identity::guest(),
+            teams: VecDeque::new(),
+            notes: Vec::new(),
+        };
         if let Part::Membership { user_id, team, .. } = &question.part {
-            new.user_id = user_id.to_string();
+            new.user.user_id = user_id.to_string();
             let id = team.to_string();
             new.teams.push_back(Team { id });
             new.enter(Stage::Memberships);
         }
-        let step = new.ask(question, api);
-        (new, step)
+        new
     }
 
     /// Takes the answer to the request under way.
@@ -137,9 +124,9 @@ impl Identify {
             return self.ask(question, api);
         }
         let found = match self.stage {
-            Stage::Account => self.account(status, body, question),
+            Stage::Account => self.account(status, &body, question),
             Stage::Teams => self.page(status, &body),
-            Stage::Memberships => self.membership(status, body, question),
+            Stage::Memberships => self.membership(status, &body, question),
         };
         match found {
             Ok(None) => self.ask(question, api),
@@ -153,13 +140,14 @@ impl Identify {
         self.filtered = true;
     }
 
-    fn ask(&mut self, question: &Question, api: &Api) -> Step {
+    /// Makes the request of this stage.
+    pub(crate) fn ask(&mut self, question: &Question, api: &Api) -> Step {
         let (mut path, queries) = match (self.stage, self.teams.front()) {
             (Stage::Account, _) => (ACCOUNT.to_owned(), Vec::new()),
             (Stage::Memberships, Some(team)) => {
                 let path = format!("/teams/{}/memberships", escape(&team.id));
                 let own = serde_json::json!({"method": "equal", "attribute": "userId",
-                                             "values": [self.user_id]});
+                                             "values": [self.user.user_id]});
                 (path, vec![own])
             }
             (Stage::Teams | Stage::Memberships, _) => {
@@ -189,13 +177,15 @@ impl Identify {
     fn account(
         &mut self,
         status: u16,
-        body: Vec<u8>,
+        body: &[u8],
         question: &Question,
     ) -> Result<Option<Found>, ApiError> {
+        let path = ACCOUNT;
         if status != 200 {
-            return told_nobody(ACCOUNT, status, &body);
+            return told_nobody(path, status, body);
         }
-        let identity = identity(&body, &[])?;
+        let identity =
+            Identity::from_account(body, &[]).map_err(|error| ApiError::Answer { path, error })?;
         if question.part == Part::Account {
             let what = Change::Account {
                 verified: identity.verified,
@@ -205,7 +195,7 @@ impl Identify {
             let user_id = identity.user_id;
             return Ok(Some(Found::Changed(IdentityChange { user_id, what })));
         }
-        (self.user_id, self.account) = (identity.user_id, body);
+        self.user = identity;
         self.enter(Stage::Teams);
         Ok(None)
     }
@@ -213,7 +203,7 @@ impl Identify {
     /// Reads one page of the user's teams.
     fn page(&mut self, status: u16, body: &[u8]) -> Result<Option<Found>, ApiError> {
         if self.has_no_teams(status, body) {
-            return self.next_team();
+            return Ok(self.next_team());
         }
         let path = TEAMS;
         if status != 200 {
@@ -222,61 +212,62 @@ impl Identify {
         let error = AccountError::Malformed;
         let page: Teams =
             serde_json::from_slice(body).map_err(|_| ApiError::Answer { path, error })?;
-        let is_last = page.teams.len() < PAGE_TEAMS || !self.filtered;
+        let has_next = self.filtered && page.teams.len() >= PAGE_TEAMS;
         self.teams.extend(page.teams);
-        if is_last {
-            return self.next_team();
-        }
-        if self.teams.len() >= TEAMS_MAX {
+        if self.teams.len() + usize::from(has_next) > TEAMS_MAX {
+            // A server that is asked without queries gives all teams in one page.
+            self.teams.truncate(TEAMS_MAX);
             self.note(Note::TeamsFull(TEAMS_MAX));
-            return self.next_team();
-        }
-        self.enter(Stage::Teams);
-        Ok(None)
-    }
-
-    /// Goes on to the places in the next team, or says who it is.
-    fn next_team(&mut self) -> Result<Option<Found>, ApiError> {
-        if !self.teams.is_empty() {
-            self.enter(Stage::Memberships);
+        } else if has_next {
+            self.enter(Stage::Teams);
             return Ok(None);
         }
-        let lists: Vec<MembershipList<'_>> = self.lists.iter().map(List::memberships).collect();
-        Ok(Some(Found::User(identity(&self.account, &lists)?.into())))
+        Ok(self.next_team())
     }
 
-    /// Reads the user's places in one team; a team that the user does not see is one without the
-    /// user.
+    /// Goes on to the memberships in the next team; after the last one the user is known.
+    fn next_team(&mut self) -> Option<Found> {
+        if self.teams.is_empty() {
+            return Some(Found::User(self.user.clone().into()));
+        }
+        self.enter(Stage::Memberships);
+        None
+    }
+
+    /// Reads the user's memberships in one team; there are none in a team that the user does not
+    /// see.
     fn membership(
         &mut self,
         status: u16,
-        body: Vec<u8>,
+        body: &[u8],
         question: &Question,
     ) -> Result<Option<Found>, ApiError> {
         let path = MEMBERSHIPS;
-        let filtered = self.filtered;
-        let is_gone = self.has_no_teams(status, &body);
-        let list = List { body, filtered };
+        let is_gone = self.has_no_teams(status, body);
+        let list = MembershipList {
+            body,
+            is_own: self.filtered,
+        };
+        let wrong = |error| ApiError::Answer { path, error };
         let Part::Membership { user_id, team, id } = &question.part else {
             match status {
-                200 => self.lists.push(list),
-                // It went between the two questions.
+                200 => self.user.add_team(&list).map_err(wrong)?,
+                // The team went between the two questions.
                 404 => {}
                 403 if is_gone => {}
                 status => return Err(ApiError::Status { path, status }),
             }
             self.teams.pop_front();
-            return self.next_team();
+            return Ok(self.next_team());
         };
         let what = match status {
-            200 => Change::of_membership(&list.memberships(), user_id, team, id)
-                .map_err(|error| ApiError::Answer { path, error })?,
+            200 => Change::of_membership(&list, user_id, team, id).map_err(wrong)?,
             404 | 403 if is_gone => Change::Membership {
                 team: team.to_string(),
                 id: id.to_string(),
                 roles: None,
             },
-            status => return told_nobody(path, status, &list.body),
+            status => return told_nobody(path, status, body),
         };
         let user_id = user_id.to_string();
         Ok(Some(Found::Changed(IdentityChange { user_id, what })))
@@ -304,12 +295,7 @@ impl Identify {
     }
 }
 
-fn identity(account: &[u8], lists: &[MembershipList<'_>]) -> Result<Identity, ApiError> {
-    let path = ACCOUNT;
-    Identity::from_account(account, lists).map_err(|error| ApiError::Answer { path, error })
-}
-
-/// Who a client is not, if Appwrite says so.
+/// A refusal of the client's credential, if Appwrite says so.
 fn told_nobody(path: &'static str, status: u16, body: &[u8]) -> Result<Option<Found>, ApiError> {
     let found = nobody(status, body).ok_or(ApiError::Status { path, status })?;
     Ok(Some(found))

@@ -17,7 +17,7 @@ mod known;
 mod presences;
 
 pub use api::{Answer, Api, ApiError};
-pub use directory::{Askers, Directory, DirectoryOptions, Inquiry, Next, Outcome, Said, Settled};
+pub use directory::{Askers, Directory, DirectoryOptions, Inquiry, Next, Outcome, Settled};
 pub use identify::Note;
 pub use known::Known;
 pub use presences::{Presences, presence_answer};

@@ -14,6 +14,7 @@ use throng_appwrite::{PresenceAnswer, PresenceCall, Refused};
 use throng_grip::exchange::OriginRequest;
 
 use crate::api::{Answer, Api, ApiError, escape, problem};
+use crate::changes::User;
 
 /// Calls at the same time.
 const ASKED_MAX: usize = 4;
@@ -21,9 +22,6 @@ const ASKED_MAX: usize = 4;
 const WAITING_MAX: usize = 65_536;
 /// Bytes of their bodies.
 const WAITING_BYTES_MAX: usize = 16 << 20;
-
-/// A project, and a user of it.
-type User = (Box<str>, Box<str>);
 
 /// Calls by user.
 #[derive(Default)]

@@ -139,22 +139,34 @@ impl Identity {
         }
         let verified = account.email_verification || account.phone_verification;
         let mut roles = account_roles(&account.id, verified);
-        for list in memberships {
-            for one in list.of_user(&account.id)? {
-                if one.confirm && !one.id.is_empty() && !one.team_id.is_empty() {
-                    roles.extend(team_roles(&one.team_id, &one.id, &one.roles));
-                }
-            }
-        }
         roles.extend(label_roles(&account.labels));
-        Ok(Self {
+        let mut identity = Self {
             user_id: account.id,
             roles,
             labels: account.labels,
             verified,
             blocked: !account.status,
             account: raw.get().into(),
-        })
+        };
+        for list in memberships {
+            identity.add_team(list)?;
+        }
+        Ok(identity)
+    }
+
+    /// Adds the roles that a list of memberships gives, before those of labels.
+    ///
+    /// # Errors
+    /// [`AccountError::Malformed`].
+    pub fn add_team(&mut self, list: &MembershipList<'_>) -> Result<(), AccountError> {
+        for one in list.of_user(&self.user_id)? {
+            if one.confirm && !one.id.is_empty() && !one.team_id.is_empty() {
+                let at = self.roles.len() - self.labels.len();
+                let roles = team_roles(&one.team_id, &one.id, &one.roles);
+                self.roles.splice(at..at, roles);
+            }
+        }
+        Ok(())
     }
 
     /// Whether the client is not signed in.

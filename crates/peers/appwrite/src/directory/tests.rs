@@ -32,7 +32,8 @@ struct Stage {
     told: VecDeque<(u32, String)>,
     /// The identity of the last user that was told.
     identity: Option<Identity>,
-    said: Vec<Said>,
+    /// Whether each answer was remembered, and whether Appwrite did not say.
+    said: Vec<(bool, bool)>,
     notes: Vec<Note>,
 }
 
@@ -88,10 +89,10 @@ impl Stage {
                 Next::Ask(request) => return self.requests.push_back((inquiry, request)),
                 Next::Found(outcome) => outcome,
             };
-            self.said.push(outcome.said);
-            self.notes.extend(outcome.notes);
-            let (found, known) = (outcome.found, &mut self.known);
-            match self.directory.settle(inquiry, found, known, self.now) {
+            self.said.push((outcome.is_cached, outcome.fault.is_some()));
+            self.notes.extend(&outcome.notes);
+            let known = &mut self.known;
+            match self.directory.settle(inquiry, outcome, known, self.now) {
                 Settled::Told(found, askers) => return self.tell(&found, &askers),
                 Settled::Again(again) => inquiry = again,
             }
@@ -172,8 +173,8 @@ fn equal_questions_are_asked_once_and_answers_kept() {
     stage.ask(5, "a", Haste::Open).unwrap();
     assert_eq!(stage.found(), nobody(5));
     assert!(stage.requests.is_empty() && stage.directory.waiting.is_empty());
-    let expected = [Said::User, Said::Cached, Said::Nobody, Said::Cached];
-    assert_eq!(stage.said, expected);
+    let (fresh, cached) = ((false, false), (true, false));
+    assert_eq!(stage.said, [fresh, cached, fresh, cached]);
 }
 
 #[test]
@@ -357,6 +358,24 @@ fn a_user_is_put_together_from_all_pages_and_teams() {
     assert!(has("member:m1") && !has("member:x"), "{roles:?}");
 }
 
+/// A server that does not know the queries gives all teams in one page.
+#[test]
+fn only_so_many_teams_are_looked_at() {
+    let mut stage = Stage::new(options(1));
+    stage.ask(1, "a", Haste::Open).unwrap();
+    stage.answer_one(Ok((200, ANN.into())));
+    stage.answer_one(Ok((400, "{}".into())));
+    let teams = vec![serde_json::json!({"$id": "t"}); 1001];
+    let teams = serde_json::json!({"teams": teams}).to_string();
+    stage.answer_one(Ok((200, teams.into())));
+    for _ in 0..1000 {
+        assert!(stage.told.is_empty());
+        stage.answer_one(Ok((404, "{}".into())));
+    }
+    assert_eq!(stage.found(), ann(1));
+    assert_eq!(stage.notes, [Note::TeamsFull(1000)]);
+}
+
 #[test]
 fn a_service_that_is_off_gives_no_roles_and_is_noted_once() {
     let mut stage = Stage::new(options(1));
@@ -393,5 +412,6 @@ fn a_part_is_asked_for_in_one_request() {
     let [account, place, late] = [stage.found(), stage.found(), stage.found()];
     assert!(account.1.contains("Account {") && place.1.contains("roles: None"));
     assert_eq!(late, failed(3));
-    assert_eq!(stage.said, [Said::User, Said::User, Said::Failed]);
+    let (fresh, failed) = ((false, false), (false, true));
+    assert_eq!(stage.said, [fresh, fresh, failed]);
 }
