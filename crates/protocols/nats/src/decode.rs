@@ -1,25 +1,25 @@
-//! What a server says, read from bytes as they come.
+//! Operations of a server, read from bytes as they come.
 
 use memchr::memmem;
 
-/// How much one operation may have.
+/// Bounds of one operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Of a line, in bytes. `INFO` has the longest, with the addresses of all servers.
+    /// Bytes of a line. `INFO` has the longest, with the addresses of all servers.
     pub line_bytes_max: usize,
-    /// Of a message with its headers, in bytes.
+    /// Bytes of a message with its headers.
     pub message_bytes_max: usize,
 }
 
 impl Limits {
-    /// Those for a server: no cluster's `INFO` and no message that it may carry is longer.
+    /// Bounds for a server: no cluster's `INFO` and no message that it may carry is longer.
     pub const SERVER: Self = Self {
         line_bytes_max: 256 << 10,
         message_bytes_max: 64 << 20,
     };
 }
 
-/// One thing that a server says.
+/// An operation of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op<'a> {
     /// About the server, a JSON object.
@@ -32,7 +32,7 @@ pub enum Op<'a> {
     Pong,
     /// To a command of a client that wants to hear it.
     Okay,
-    /// Something is wrong, in words between quotes.
+    /// An error, a text between quotes.
     Error(&'a [u8]),
 }
 
@@ -51,7 +51,7 @@ pub struct Message<'a> {
     pub payload: &'a [u8],
 }
 
-/// Why bytes are not of this protocol.
+/// Faults of a server's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
     /// A line is longer than it may be.
@@ -201,7 +201,7 @@ fn message<'a>(
 }
 
 /// Digits alone, so that no two texts are one number.
-fn number(text: &str) -> Option<u64> {
+pub(crate) fn number(text: &str) -> Option<u64> {
     let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_plain)
 }
@@ -212,7 +212,7 @@ fn number(text: &str) -> Option<u64> {
 pub struct Headers<'a>(&'a [u8]);
 
 impl<'a> Headers<'a> {
-    /// Those of a message that came in another one.
+    /// Reads the headers of a message that came in another one.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
@@ -230,7 +230,7 @@ impl<'a> Headers<'a> {
         words.next()?.parse().ok()
     }
 
-    /// The same in words, such as `404 No Messages`.
+    /// The status line without the protocol's name, such as `404 No Messages`.
     #[must_use]
     pub fn status_text(self) -> Option<&'a str> {
         let first = self.lines().next()?.strip_prefix("NATS/1.0")?;

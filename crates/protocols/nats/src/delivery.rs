@@ -1,23 +1,25 @@
-//! Where a message stands that a consumer of JetStream delivers: in the subject for its answer
+//! The place of a message that a consumer of JetStream delivers, from the subject for its answer
 //! (docs.nats.io, "JetStream wire API Reference", acknowledgements).
+
+use crate::decode::number;
 
 /// The place of a message in its stream and in what its consumer has delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// How often this message was delivered, this time included.
+    /// Deliveries of this message, this one included.
     pub times: u64,
-    /// Its number in the stream; from 1 on.
+    /// The message's number in the stream; from 1 on.
     pub stream_seq: u64,
     /// The number of the delivery: one more than that of the consumer's delivery before.
     pub consumer_seq: u64,
-    /// How many messages the consumer had behind it that it had never delivered.
+    /// Messages behind it that the consumer had never delivered.
     pub undelivered: u64,
 }
 
 impl Delivery {
     /// Reads `$JS.ACK.stream.consumer.times.stream_seq.consumer_seq.time.undelivered`; newer
     /// servers may put a domain and the hash of an account before the stream, and add a word.
-    /// Nothing if it is another subject.
+    /// `None` for another subject.
     #[must_use]
     pub fn read(reply: &str) -> Option<Self> {
         let rest = reply.strip_prefix("$JS.ACK.")?;
@@ -28,13 +30,8 @@ impl Delivery {
             _ => return None,
         };
         let mut words = rest.split('.').skip(before);
-        let mut number = || {
-            let word = words.next()?;
-            let is_plain = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
-            word.parse().ok().filter(|_| is_plain)
-        };
-        let (times, stream_seq, consumer_seq) = (number()?, number()?, number()?);
-        let _time: u64 = number()?;
+        let mut number = || words.next().and_then(number);
+        let (times, stream_seq, consumer_seq, _time) = (number()?, number()?, number()?, number()?);
         Some(Self {
             times,
             stream_seq,
