@@ -26,7 +26,7 @@ pub struct DialTls {
     pub insecure: bool,
 }
 
-/// Why a link has ended.
+/// Causes of a link's end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// The other side closed it, behind all of its bytes.
@@ -42,6 +42,6 @@ pub enum Ended {
 pub enum Flow {
     /// Read on.
     More,
-    /// Nothing, until [`Context::resume`].
+    /// Nothing until [`crate::Context::resume`].
     Hold,
 }

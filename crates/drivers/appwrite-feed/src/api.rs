@@ -33,7 +33,7 @@ pub struct AppwriteApi {
     _host: Host<()>,
 }
 
-/// What shards put in, and what the feed says of users.
+/// Shared between shards, the feed and the peer.
 struct Shared {
     directory: Mutex<Directory>,
     presences: Mutex<Presences>,
@@ -41,7 +41,7 @@ struct Shared {
 }
 
 impl AppwriteApi {
-    /// Starts the thread; each request may take so long.
+    /// Starts the thread. `timeout_ms` bounds each request.
     ///
     /// # Errors
     /// If the kernel gives none.
@@ -70,7 +70,7 @@ impl AppwriteApi {
             meter: meter.clone(),
             lookup_failures: Sampled::default(),
             presence_failures: Sampled::default(),
-            told_off: false,
+            has_told_off: false,
         };
         let peer = Asking::new(client, BackendLimits::default());
         let host = throng_outward::start("appwrite-http", peer, Box::new(|reply| match reply {}))?;
@@ -118,11 +118,11 @@ struct Client {
     meter: Meter,
     lookup_failures: Sampled,
     presence_failures: Sampled,
-    /// It was told that a project's Teams service is off.
-    told_off: bool,
+    /// The log has a line on a project whose Teams service is off.
+    has_told_off: bool,
 }
 
-/// What waits for an answer.
+/// A request that waits for its answer.
 enum Token {
     Lookup(Box<Inquiry>),
     Presence(Box<PresenceCall>),
@@ -221,7 +221,7 @@ impl Client {
         }
         for note in &outcome.notes {
             match note {
-                Note::TeamsOff if std::mem::replace(&mut self.told_off, true) => {}
+                Note::TeamsOff if std::mem::replace(&mut self.has_told_off, true) => {}
                 Note::TeamsOff => tracing::warn!(
                     project,
                     "the project's Teams service is off in Appwrite: its users have no roles of \

@@ -37,7 +37,7 @@ pub struct Feed {
     inlets: Vec<Arc<dyn Inlet>>,
     position: Mutex<Position>,
     meter: Meter,
-    /// Where changed users are noted before the shards hear of them.
+    /// Changed users are noted there before the shards hear of them.
     known: OnceLock<Arc<Mutex<Known>>>,
     over: AtomicBool,
     standstill: Standstill,

@@ -1,4 +1,4 @@
-//! What comes from Appwrite: events from its Redis, and who a client is from its HTTP API.
+//! Events from Appwrite's Redis, and identities of clients from its HTTP API.
 //!
 //! Owns: the threads that wait for those two, the order of events. Never: connections of clients,
 //! or what an event means.

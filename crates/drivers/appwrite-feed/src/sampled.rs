@@ -5,7 +5,7 @@ use throng_types::Millis;
 /// Between two lines, in milliseconds.
 const PAUSE_MS: u64 = 5000;
 
-/// When the last line was, and how many were left out since.
+/// The time of the last line, and the number of those left out since.
 #[derive(Default)]
 pub(crate) struct Sampled {
     last: Option<Millis>,

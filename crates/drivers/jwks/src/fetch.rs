@@ -10,13 +10,13 @@ use throng_grip::headers::Header;
 use throng_metrics::{Counter, Counters, Gauge};
 use throng_types::Now;
 
-/// What the fetching leaves for shards.
+/// Shared between the fetching and shards.
 #[derive(Debug, Default)]
 pub(crate) struct Inner {
     keys: RwLock<Arc<KeySet>>,
     /// A token has named a key that is not there.
     pub(crate) is_wanted: AtomicBool,
-    /// What came of the first request.
+    /// The result of the first request.
     first: Mutex<Option<Result<(), String>>>,
     pub(crate) has_first: Condvar,
 }

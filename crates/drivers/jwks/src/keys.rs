@@ -15,14 +15,14 @@ use crate::fetch::{Fetcher, Inner};
 /// Bytes of an answer's head.
 const HEAD_BYTES_MAX: usize = 32 << 10;
 
-/// Where a set of keys is, and how often it is fetched.
+/// The address of a set of keys, and the intervals of fetching it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JwksOptions {
     /// `http://` or `https://`; redirects are not followed.
     pub url: String,
-    /// How long one request may take, in milliseconds.
+    /// Bound of one request, in milliseconds.
     pub timeout_ms: u64,
-    /// When it is fetched.
+    /// Intervals of fetching.
     pub refresh: RefreshOptions,
 }
 

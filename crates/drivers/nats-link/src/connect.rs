@@ -8,17 +8,17 @@ use throng_remote::Stream;
 
 use crate::link::{LATE, Link};
 
-/// How to come in.
+/// Options of a connection.
 #[derive(Clone, Copy)]
 pub struct Door<'a> {
-    /// Where, and as whom.
+    /// The server, and the user and password for it.
     pub target: &'a Target,
-    /// A file with who we are, in place of what the URL says: as `nsc` writes it, or with nothing
-    /// but the seed of a user. It is read each time.
+    /// A credentials file, in place of the URL's user: as `nsc` writes it, or with nothing but the
+    /// seed of a user. Read for each connection.
     pub credentials: Option<&'a Path>,
-    /// A PEM file with those whose certificates are believed; without one, those of this machine.
+    /// A PEM file with the authorities that are trusted; without one, those of this machine.
     pub authorities: Option<&'a Path>,
-    /// How long each step may take, each answer afterwards, and each write.
+    /// Bound of each step, of each answer afterwards, and of each write.
     pub timeout: Duration,
     /// Begins the subjects of answers to [`Link::ask`], before their numbers. A subscription must
     /// cover them.

@@ -1,4 +1,4 @@
-//! One connection: what is said on it, and what comes.
+//! One connection: commands that leave on it, and operations that come.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use throng_remote::{Reader, Stream, Wire};
 
 /// Bytes of one read.
 const READ: usize = 64 << 10;
-/// How often a request is made that JetStream does not answer: while a leader is chosen, or the
+/// Tries of a request that JetStream does not answer: while a leader is chosen, or the
 /// same stream is made for somebody else, nobody hears it. Each time has its part of the timeout.
 pub const ASKED_MAX: u32 = 4;
 pub(crate) const LATE: &str = "NATS does not answer";
@@ -213,7 +213,7 @@ impl Link {
         written.map_err(fault)
     }
 
-    /// As two ends for two threads. From now on a read waits for as long as it takes.
+    /// Splits it into two ends for two threads. From now on a read has no deadline.
     ///
     /// # Errors
     /// In words.

@@ -1,4 +1,4 @@
-//! One request to the API, and the words in which Appwrite says no.
+//! Requests to the API, and the forms in which Appwrite refuses.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use throng_grip::routes::Route;
 /// A status with a body, or why there is none.
 pub type Answer = Result<(u16, Vec<u8>), OriginFailure>;
 
-/// Why there is no answer.
+/// Causes of a missing answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
     /// No connection, no answer in time, or a broken one.
@@ -112,10 +112,10 @@ pub(crate) fn problem(body: &[u8]) -> Option<Problem> {
     serde_json::from_slice(body).ok()
 }
 
-/// What it means for a client that Appwrite refuses its credential; nothing if this is no word of
-/// Appwrite's, or one about something else.
+/// Reads Appwrite's refusal of a credential; `None` if the answer is not of Appwrite's own kind, or
+/// about something else.
 pub(crate) fn nobody(status: u16, body: &[u8]) -> Option<Found> {
-    /// How Appwrite begins what it says of a bad token.
+    /// Begins Appwrite's messages about bad tokens.
     const JWT: &str = "Failed to verify JWT.";
     let problem = problem(body).filter(|problem| problem.code == status)?;
     match (status, problem.kind.as_str()) {

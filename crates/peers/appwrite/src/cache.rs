@@ -1,4 +1,4 @@
-//! Answers that were given lately, by what was shown.
+//! Answers of late, by project and credential.
 //!
 //! Owns: answers, each for a while, and never more than so many. Never: asks, or reads a clock.
 //!
@@ -9,11 +9,12 @@ use std::collections::{BTreeMap, VecDeque};
 use throng_appwrite::{Credential, Found};
 use throng_types::Millis;
 
-/// Who shows what: the project and the credential.
+/// A project, and a client's credential for it.
 pub(crate) type Key = (Box<str>, Credential);
 
-/// How long answers are good, in milliseconds.
+/// Time for which an identity is remembered, in milliseconds.
 pub(crate) const USER_MS: u64 = 60_000;
+/// Time for which it is remembered that a credential is no good, in milliseconds.
 const NOBODY_MS: u64 = 5_000;
 
 struct Entry {
@@ -31,12 +32,14 @@ impl Entry {
 
 /// Identities that Appwrite has told lately, by credential.
 pub(crate) struct Cache {
+    /// Bound: `entries_max`.
     entries: BTreeMap<Key, Entry>,
-    /// In the order in which they were put in; those that were replaced since stay until their
-    /// turn. Bound: twice `entries_max`.
+    /// Keys in the order in which they were put in; replaced entries stay until their turn.
+    /// Bound: `entries_max`.
     order: VecDeque<(u64, Key)>,
     entries_max: usize,
-    /// How much longer an answer may serve if there is no other, in milliseconds.
+    /// Time beyond that for which an identity serves while Appwrite does not answer, in
+    /// milliseconds.
     grace_ms: u64,
     puts: u64,
 }

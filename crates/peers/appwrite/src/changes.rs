@@ -1,4 +1,4 @@
-//! Which users have changed since when, so that answers from before can be told.
+//! Users that have changed, and when, so that answers from before a change are noticed.
 //!
 //! Rule for "full": the oldest change is forgotten, and with it everybody counts as changed up to
 //! then: an answer from so long ago is asked for again.
@@ -18,7 +18,9 @@ pub(crate) struct Changes {
     clock: u64,
     /// The latest change that concerned everybody, or was forgotten.
     all: u64,
+    /// Bound: [`CHANGES_MAX`].
     users: BTreeMap<User, u64>,
+    /// Bound: [`CHANGES_MAX`].
     in_order: BTreeMap<u64, User>,
 }
 

@@ -1,4 +1,4 @@
-//! Who is this? The questions of sessions, a few of which are asked at the same time.
+//! Look-ups of sessions, a few of which are under way at the same time.
 //!
 //! Owns: the queues of questions and who waits for which. Equal questions are asked once until
 //! they are answered, whether their askers are on one shard or on several.
@@ -25,7 +25,7 @@ use crate::api::{Answer, Api, ApiError};
 use crate::identify::{Identify, Note, Question, Step};
 use crate::known::Known;
 
-/// How often an answer that is too old is asked for again.
+/// Tries of a question whose answers are too old, the first one included.
 const TRIES: usize = 3;
 /// Places that those who want to come in do not occupy.
 const KEPT_FREE: usize = 2;
@@ -39,8 +39,7 @@ pub struct DirectoryOptions {
     pub waiting_max: usize,
     /// Answers that are remembered.
     pub answers_max: usize,
-    /// How long an old answer is good enough for somebody who comes in, while there is no new one,
-    /// in milliseconds.
+    /// Time for which an expired answer serves while Appwrite does not answer, in milliseconds.
     pub grace_ms: u64,
 }
 
@@ -101,7 +100,8 @@ impl Lanes {
 pub struct Directory {
     options: DirectoryOptions,
     lanes: Lanes,
-    /// The askers of each question. Those who come later for the same join, until it is answered.
+    /// The askers of each question; later ones join until it is answered. Bound: what waits and
+    /// what is under way.
     waiting: BTreeMap<Question, Askers>,
     /// Questions under way, and those of them that want to come in.
     asked: usize,
@@ -110,7 +110,7 @@ pub struct Directory {
 
 /// The end of a question.
 pub enum Settled {
-    /// These get this answer, before any other event.
+    /// Tell these askers this answer, before any other event.
     Told(Found, Askers),
     /// The answer is too old: [`Inquiry::begin`] it again.
     Again(Box<Inquiry>),

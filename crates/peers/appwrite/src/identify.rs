@@ -27,7 +27,7 @@ const ACCOUNT: &str = "/account";
 const TEAMS: &str = "/teams";
 const MEMBERSHIPS: &str = "/teams/…/memberships";
 
-/// One question.
+/// The subject of a look-up.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Question {
     pub(crate) project: Box<str>,
@@ -42,7 +42,7 @@ impl Question {
     }
 }
 
-/// Something that an operator should know of a project.
+/// A remark on a project, for the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Note {
     /// The project's Teams service is off: its users have no roles of teams.

@@ -1,4 +1,4 @@
-//! What is known of users, and how it is forgotten when they change.
+//! Identities of late, which are forgotten when users change.
 
 use crate::cache::Cache;
 use crate::changes::Changes;
@@ -11,7 +11,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// Nothing so far. See [`crate::DirectoryOptions`] for the bounds.
+    /// Empty. [`crate::DirectoryOptions`] has the bounds.
     #[must_use]
     pub fn new(answers_max: usize, grace_ms: u64) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! The words between sessions and Appwrite's HTTP API: look-ups of users, and presences to keep.
+//! Look-ups of users and presences to keep, as sessions and Appwrite's HTTP API exchange them.
 //!
 //! Never: asks anything.
 
@@ -10,7 +10,7 @@ use throng_types::{ConnId, Save, Saved, save_choice};
 use crate::change::IdentityChange;
 use crate::identity::Identity;
 
-/// What a client shows to prove who it is. Its debug form tells nothing of it.
+/// A client's proof of its identity. The debug form leaves the secret out.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Credential {
     /// The value of a session cookie.
@@ -28,7 +28,7 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// How much of a user is asked for.
+/// The part of a user that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
     /// The account and all teams: [`Found::User`].
@@ -46,31 +46,31 @@ pub enum Part {
     },
 }
 
-/// Which questions go first.
+/// Priority of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Haste {
-    /// Something has changed: first.
+    /// A user has changed: before all others.
     Change,
-    /// Somebody wants to come in.
+    /// A client connects.
     Open,
-    /// Something may have changed while nobody could hear of it.
+    /// A user may have changed while no events came.
     Recheck,
 }
 
-/// Who is this?
+/// A question for a client's identity.
 #[derive(Clone, Debug)]
 pub struct Lookup {
-    /// Whom to tell.
+    /// The connection that gets the answer.
     pub conn: ConnId,
     /// Given back with the answer.
     pub token: u32,
     /// The project that the credential is for.
     pub project: Box<str>,
-    /// What the client shows.
+    /// The client's proof.
     pub credential: Credential,
-    /// How much is asked for.
+    /// The part that is asked for.
     pub part: Part,
-    /// When it is asked.
+    /// Its priority.
     pub haste: Haste,
 }
 
@@ -111,7 +111,7 @@ pub struct PresenceCall {
 /// The answer to a [`PresenceCall`] that writes.
 #[derive(Clone, Debug)]
 pub enum PresenceAnswer {
-    /// It is written.
+    /// Appwrite has it.
     Written {
         /// The id that it has, which need not be the one that was asked for.
         id: Box<str>,
@@ -120,16 +120,16 @@ pub enum PresenceAnswer {
     },
     /// Appwrite says no.
     Refused {
-        /// Its code, from 400 to 499.
+        /// The status, from 400 to 499.
         code: u16,
-        /// Its text.
+        /// Appwrite's text.
         message: Box<str>,
     },
     /// There was no answer, or none of Appwrite's own kind.
     Failed,
 }
 
-/// Not now: a queue is full.
+/// A queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused;
 

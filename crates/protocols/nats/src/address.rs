@@ -1,16 +1,16 @@
-//! Where servers are, and who we are there.
+//! Addresses of servers, and the user and password for them.
 
 use throng_types::percent_decoded;
 
-/// Why a URL is not one of NATS that can be used.
+/// Faults of a URL of NATS.
 #[derive(Debug, thiserror::Error)]
 pub enum NatsUrlError {
-    /// It cannot be read.
+    /// Not of the form that is known.
     #[error("it is not a URL of the form nats://user:password@host:port")]
     Malformed,
 }
 
-/// Where a server is, and who we are there.
+/// A server's address, and the user and password for it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Target {
     /// A name or an address.
@@ -19,7 +19,7 @@ pub struct Target {
     pub port: u16,
     /// TLS is spoken, whatever the server wants.
     pub is_tls: bool,
-    /// Who we are, if the URL says it.
+    /// The user, if the URL names one.
     pub user: Option<String>,
     /// A password with a user, a token without.
     pub secret: Option<String>,

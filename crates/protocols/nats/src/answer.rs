@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// What was refused, and why.
+/// JetStream's error in place of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
     /// JetStream's number for it, or [`Self::IMPOSSIBLE`].
@@ -12,7 +12,7 @@ pub struct ApiError {
 }
 
 impl ApiError {
-    /// Not of NATS: an answer that cannot be.
+    /// Not a number of NATS's: the answer cannot be read, or contradicts itself.
     pub const IMPOSSIBLE: u64 = 0;
 }
 

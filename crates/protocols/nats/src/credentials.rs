@@ -1,4 +1,4 @@
-//! Who we are by a key of NATS: a credentials file, as `nsc` writes it, or a file with nothing but
+//! Credentials by a key of NATS: a credentials file, as `nsc` writes it, or a file with nothing but
 //! a seed.
 //!
 //! A seed is 32 bytes of Ed25519 behind two bytes that say what it is for, with a checksum, in
@@ -16,9 +16,9 @@ const SEED_OF_USER: [u8; 2] = [18 << 3 | USER >> 5, (USER & 31) << 3];
 const USER: u8 = 20 << 3;
 const CHECKSUM: Crc<u16> = Crc::<u16>::new(&CRC_16_XMODEM);
 
-/// Who we are.
+/// A key, and what the account says of it.
 pub struct Credentials {
-    /// What the account says of us, if the file has it.
+    /// The account's token for us, if the file has one.
     pub(crate) jwt: Option<String>,
     key: Ed25519KeyPair,
 }
@@ -45,7 +45,7 @@ impl Credentials {
         BASE32_NOPAD.encode(&bytes)
     }
 
-    /// What proves to a server that we have the key.
+    /// Signs a server's nonce, which proves that we have the key.
     pub(crate) fn sign(&self, nonce: &str) -> String {
         BASE64_URL_SAFE_NO_PAD.encode(self.key.sign(nonce.as_bytes()))
     }

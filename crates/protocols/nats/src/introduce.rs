@@ -9,14 +9,14 @@ use crate::write;
 /// Longest message of a server that does not say it, in bytes: NATS's default.
 const PAYLOAD_MAX: u64 = 1 << 20;
 
-/// What a server says of itself (`INFO`).
+/// A server's description of itself (`INFO`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerInfo {
     /// The name of its process: another one after each start.
     pub id: String,
-    /// Its version, as it says it.
+    /// The version, such as `2.10.0`.
     pub version: String,
-    /// It is one of several.
+    /// The server is one of a cluster.
     pub is_clustered: bool,
     /// The longest message that it takes, in bytes.
     pub payload_max: usize,
@@ -27,7 +27,8 @@ pub struct ServerInfo {
 }
 
 impl ServerInfo {
-    /// Reads the object behind `INFO`; nothing if the server is older than 2.9, or has no headers.
+    /// Reads the object behind `INFO`; `None` if it is no JSON, or the server has no headers. The
+    /// version is not looked at.
     #[must_use]
     pub fn read(info: &[u8]) -> Option<Self> {
         let info: Value = serde_json::from_slice(info).ok()?;

@@ -1,4 +1,4 @@
-//! What a client says. Each function appends one command; subjects have no blanks and are not
+//! Commands of a client. Each function appends one command; subjects have no blanks and are not
 //! empty, which is the caller's duty.
 
 fn number(out: &mut Vec<u8>, number: u64) {
