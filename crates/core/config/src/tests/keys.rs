@@ -1,6 +1,7 @@
 //! Keys that are none: empty variables, and what everybody can read.
 
-use super::{load, load_all, refusals};
+use super::{check, load, load_all, refusals};
+use crate::*;
 
 /// `THRONG_AUTH_HMAC_SECRET=$UNSET`: without its key the server would be open to everyone.
 #[test]
@@ -70,4 +71,75 @@ fn printed_secrets_are_for_loopback_alone() {
         let taken = auth.take_file(&file, "an-example-key-that-everyone-knows");
         assert!(taken.is_err(), "{file:?}");
     }
+}
+
+#[test]
+fn secrets_that_can_be_guessed_are_refused() {
+    let wanted = "expected a secret of at least 32 bytes, as `openssl rand -hex 32` makes, and not \
+                  the placeholder of an example, found another text";
+    for (secret, fine) in [
+        ("0123456789abcdef0123456789abcde", false),
+        ("0123456789abcdef0123456789abcdef", true),
+        ("change-me-to-32-characters-or-more", false),
+    ] {
+        assert_eq!(signing_secret_fault(secret).is_none(), fine, "{secret}");
+        for option in ["hmac_secret", "hmac_previous_secret"] {
+            let found = refusals(&format!("[auth]\n{option} = \"{secret}\""), &[], &[]);
+            let column = option.len() + 4;
+            let why = match secret.len() {
+                ..32 => signing_secret_fault(secret).unwrap_or_default(),
+                _ => wanted,
+            };
+            let expected = format!("throng.toml:2:{column}: auth.{option}: {why}");
+            assert_eq!(
+                found,
+                if fine { vec![] } else { vec![expected] },
+                "{secret}"
+            );
+
+            let mut auth = load(&format!("[auth]\n{option}_file = \"s\"")).config.auth;
+            let file = auth.files().remove(0);
+            assert_eq!(auth.take_file(&file, secret).is_ok(), fine, "{secret}");
+        }
+    }
+    let short = load("[auth]\nhmac_secret = \"secret\"\nshort_hmac_secret = true");
+    assert!(
+        short
+            .warnings
+            .iter()
+            .any(|warning| warning.starts_with("auth.hmac_secret: shorter than 32 bytes")),
+        "{:?}",
+        short.warnings
+    );
+    let mut auth = load("[auth]\nhmac_secret_file = \"s\"\nshort_hmac_secret = true")
+        .config
+        .auth;
+    let file = auth.files().remove(0);
+    assert_eq!(auth.take_file(&file, "secret"), Ok(()));
+    assert!(auth.take_file(&file, "change-me").is_err());
+    check(
+        "[channel]\nforce_push_join_leave = true",
+        &["throng.toml:2:25: channel.force_push_join_leave: it needs join_leave = true"],
+    );
+    check(
+        "[auth]\nhmac_secret = \"0123456789abcdef0123456789abcdef\"\n\
+         [listen]\napi_for_clients = true",
+        &[
+            "throng.toml:4:19: listen.api_for_clients: every client could use the server API, \
+             since it needs no key: set auth.api_keys",
+        ],
+    );
+    check(
+        "[auth]\napi_keys = [\"k\", \"change-me-to-32-characters-or-more\"]",
+        &[
+            "throng.toml:2:18: auth.api_keys: expected a text that is neither empty nor the \
+           placeholder of an example, found another text",
+        ],
+    );
+    let mut auth = load("[auth]\napi_keys_file = \"k\"").config.auth;
+    let file = auth.files().remove(0);
+    assert_eq!(
+        auth.take_file(&file, "one\nChange-me\n"),
+        Err("auth.api_keys_file: k: one of the keys is the placeholder of an example".to_owned())
+    );
 }
