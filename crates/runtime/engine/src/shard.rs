@@ -283,7 +283,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         flushed.drained.extend(also.drained);
         flushed.unread.extend(also.unread);
         flushed.broken.extend(also.broken);
-        for (index, error) in flushed.broken {
+        while let Some((index, error)) = flushed.broken.pop() {
             self.read_last(index);
             self.conns.fail(index, &error);
         }

@@ -226,6 +226,11 @@ impl<S, K: Kernel> Conns<S, K> {
         });
     }
 
+    #[inline]
+    pub(crate) const fn has_tls_events(&self) -> bool {
+        !self.secured.events.is_empty()
+    }
+
     pub(crate) fn take_tls_events(&mut self) -> Vec<TlsEvent> {
         mem::take(&mut self.secured.events)
     }

@@ -45,7 +45,11 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
     }
 
     /// Tells the app what came of handshakes.
+    #[inline]
     pub(super) fn tell_tls(&mut self) {
+        if !self.conns.has_tls_events() {
+            return;
+        }
         for event in self.conns.take_tls_events() {
             self.app.tls(&event);
         }
