@@ -28,9 +28,27 @@ pub(crate) enum To {
     /// A connection, piece by piece, with the number that its request carried.
     Conn(ConnId, u32),
     /// The caller, whole.
-    Whole(AskLimits, Vec<u8>),
+    Whole(Whole),
     /// Nobody: it ends with the answer's head.
     Nobody,
+}
+
+/// An answer that is wanted whole, as far as it has come.
+pub(crate) struct Whole {
+    limits: AskLimits,
+    status: u16,
+    /// Bound: [`AskLimits::bytes_max`], and what one read brought.
+    body: Vec<u8>,
+}
+
+impl Whole {
+    pub(crate) const fn new(limits: AskLimits) -> Self {
+        Self {
+            limits,
+            status: 0,
+            body: Vec::new(),
+        }
+    }
 }
 
 /// The way to the backend.
@@ -103,7 +121,7 @@ impl<T> Exchange<T> {
         let host = request.headers.iter().find(|header| header.is("Host"));
         let host = host.map(|header| String::from_utf8_lossy(&header.value).into_owned());
         let gives_up_at = match &to {
-            To::Whole(limits, _) => Some(now + limits.timeout_ms),
+            To::Whole(whole) => Some(now + whole.limits.timeout_ms),
             _ => None,
         };
         Self {
@@ -349,7 +367,7 @@ impl<T> Exchange<T> {
         self.set_deadline(None, tools);
         match &mut self.to {
             To::Nobody => return Next::Done,
-            To::Whole(..) => {}
+            To::Whole(whole) => whole.status = code,
             To::Conn(..) => self.tell(OriginEvent::Head(answer.head), tools),
         }
         if code == 101 {
@@ -358,10 +376,6 @@ impl<T> Exchange<T> {
         }
         let decoder = BodyDecoder::for_response(answer.body, head_limits);
         self.state = State::Body(decoder, answer.keep_alive);
-        if let To::Whole(_, body) = &mut self.to {
-            // The status, until the answer is whole.
-            body.extend_from_slice(&code.to_be_bytes());
-        }
         Next::On
     }
 
@@ -385,10 +399,10 @@ impl<T> Exchange<T> {
         }
         let is_done = decoder.is_done();
         self.input.drain(..used);
-        if let To::Whole(limits, body) = &mut self.to {
-            body.extend(data);
-            let bytes_max = limits.bytes_max;
-            if body.len() - 2 > bytes_max {
+        if let To::Whole(whole) = &mut self.to {
+            whole.body.extend(data);
+            let bytes_max = whole.limits.bytes_max;
+            if whole.body.len() > bytes_max {
                 let what = format!("it answers with more than {bytes_max} bytes");
                 return Next::Failed(OriginFault::Garbage, what);
             }
@@ -460,9 +474,10 @@ impl<T> Exchange<T> {
     ) -> Next {
         let late = |what: String| Next::Failed(OriginFault::Timeout, what);
         if self.gives_up_at.is_some_and(|at| at <= tools.cx.now.mono)
-            && let To::Whole(limits, _) = &self.to
+            && let To::Whole(whole) = &self.to
         {
-            return late(format!("no whole answer within {} ms", limits.timeout_ms));
+            let within_ms = whole.limits.timeout_ms;
+            return late(format!("no whole answer within {within_ms} ms"));
         }
         let stall_ms = self.stall_ms(tools.limits);
         if !self.in_flight {
@@ -493,11 +508,7 @@ impl<T> Exchange<T> {
     }
 
     /// Ends it: frees its link, and answers.
-    pub(crate) fn finish(
-        mut self,
-        result: Result<(), (OriginFault, String)>,
-        tools: Tools<'_, '_, T>,
-    ) {
+    pub(crate) fn finish(self, result: Result<(), (OriginFault, String)>, tools: Tools<'_, '_, T>) {
         let Tools { limits, pool, cx } = tools;
         let is_clean = result.is_ok()
             && self.is_sent
@@ -519,20 +530,16 @@ impl<T> Exchange<T> {
             };
             OriginFailure { fault, detail }
         });
-        match (&mut self.to, failure) {
-            (To::Nobody, _) => {}
-            (To::Conn(conn, number), failure) => {
+        match self.to {
+            To::Nobody => {}
+            To::Conn(conn, number) => {
                 let event = failure.map_or(OriginEvent::End, OriginEvent::Failed);
-                cx.reply(Reply::Event(*conn, *number, event));
+                cx.reply(Reply::Event(conn, number, event));
             }
-            (To::Whole(_, body), None) => {
-                let (status, body) = match body.split_first_chunk() {
-                    Some((code, _)) => (u16::from_be_bytes(*code), body.split_off(2)),
-                    None => (0, Vec::new()),
-                };
-                cx.reply(Reply::Whole(self.token, Ok((status, body))));
+            To::Whole(Whole { status, body, .. }) => {
+                let answer = failure.map_or(Ok((status, body)), Err);
+                cx.reply(Reply::Whole(self.token, answer));
             }
-            (To::Whole(..), Some(failure)) => cx.reply(Reply::Whole(self.token, Err(failure))),
         }
     }
 }

@@ -7,7 +7,7 @@ use throng_peer::{Context, Ended, Flow, LinkId, Peer};
 use throng_types::Millis;
 
 use crate::call::{BackendLimits, Call, Reply, TicketId};
-use crate::exchange::{Exchange, Next, To, Tools};
+use crate::exchange::{Exchange, Next, To, Tools, Whole};
 use crate::pool::{Pool, PoolLimits};
 
 /// All HTTP backends, as one peer.
@@ -48,24 +48,29 @@ impl<T> Backend<T> {
         cx: &mut Context<'_, Reply<T>>,
         act: impl FnOnce(&mut Exchange<T>, &mut Tools<'_, '_, T>) -> (R, Next),
     ) -> R {
-        let Some(mut exchange) = self.exchanges.remove(&ticket) else {
+        let Some(exchange) = self.exchanges.get_mut(&ticket) else {
             return R::default();
         };
-        if let Some(link) = exchange.link() {
-            self.links.remove(&link);
-        }
+        let before = exchange.link();
         let (limits, pool) = (&self.limits, &mut self.pool);
         let mut tools = Tools { limits, pool, cx };
-        let (result, next) = act(&mut exchange, &mut tools);
-        match next {
-            Next::On => {
-                if let Some(link) = exchange.link() {
-                    self.links.insert(link, ticket);
-                }
-                self.exchanges.insert(ticket, exchange);
+        let (result, next) = act(exchange, &mut tools);
+        let outcome = match next {
+            Next::On => None,
+            Next::Done => Some(Ok(())),
+            Next::Failed(fault, what) => Some(Err((fault, what))),
+        };
+        let after = exchange.link().filter(|_| outcome.is_none());
+        if before != after {
+            if let Some(link) = before {
+                self.links.remove(&link);
             }
-            Next::Done => exchange.finish(Ok(()), tools),
-            Next::Failed(fault, what) => exchange.finish(Err((fault, what)), tools),
+            self.links.extend(after.map(|link| (link, ticket)));
+        }
+        if let Some(outcome) = outcome
+            && let Some(exchange) = self.exchanges.remove(&ticket)
+        {
+            exchange.finish(outcome, tools);
         }
         result
     }
@@ -106,7 +111,7 @@ impl<T: Send + 'static> Peer for Backend<T> {
                 request,
                 limits,
                 token,
-            } => self.begin(ticket, request, (To::Whole(limits, Vec::new()), token), cx),
+            } => self.begin(ticket, request, (To::Whole(Whole::new(limits)), token), cx),
             Call::Tell {
                 ticket,
                 request,
@@ -166,12 +171,9 @@ impl<T: Send + 'static> Peer for Backend<T> {
 
     fn ended(&mut self, link: LinkId, why: Ended, cx: &mut Context<'_, Reply<T>>) {
         match self.of(link) {
-            Some(ticket) => {
-                self.act(ticket, cx, |exchange, tools| {
-                    ((), exchange.ended(why, tools))
-                });
-                self.links.remove(&link);
-            }
+            Some(ticket) => self.act(ticket, cx, |exchange, tools| {
+                ((), exchange.ended(why, tools))
+            }),
             None => {
                 self.pool.remove(link);
             }
