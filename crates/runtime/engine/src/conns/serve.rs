@@ -202,13 +202,14 @@ impl<S, K: Kernel> Conns<S, K> {
     /// session that ends: it will say no other.
     fn queue_own(&mut self, index: u32, bytes: &[u8], last: bool) {
         let bytes_max = 2 * self.limits.queue_bytes_max;
-        if bytes_max < self.queue_mut(index).bytes() {
+        let mut queue = self.queue_mut(index);
+        if bytes_max < queue.bytes() {
             self.end_slow(index);
             if !last {
                 return;
             }
+            queue = self.queue_mut(index);
         }
-        let queue = self.queue_mut(index);
         queue.push_own(bytes);
         if !queue.blocked {
             self.mark_dirty(index);
