@@ -62,13 +62,11 @@ fn several_in_one(scheme: &str, rest: &str, option: &str, notes: &mut Notes) -> 
     let (hosts, database) = place.split_once('/').unwrap_or((place, ""));
     let (mut hosts, mut master) = (hosts.to_owned(), String::new());
     for parameter in query.split('&') {
-        match parameter.split_once('=') {
-            Some(("addr", host)) => hosts = format!("{hosts},{host}"),
-            Some(("sentinel_master_name", name)) => master = format!("/{name}"),
+        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        match name {
+            "addr" => hosts = format!("{hosts},{value}"),
+            "sentinel_master_name" => master = format!("/{value}"),
             _ => {
-                let name = parameter
-                    .split_once('=')
-                    .map_or(parameter, |(name, _)| name);
                 let text = format!("its parameter {name} is not taken over");
                 notes.add(Effect::Changed, option, text);
             }
