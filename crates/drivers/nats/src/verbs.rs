@@ -20,7 +20,7 @@ use crate::stream::Op;
 
 /// Until a request that nobody took is sent again, in milliseconds.
 const AGAIN_MS: u64 = 50;
-/// How long a question waits for a node to be there, in milliseconds.
+/// Time for which a question waits for a node to be there, in milliseconds.
 const ASK_MS: u64 = 5000;
 
 impl Verbs for Nats {

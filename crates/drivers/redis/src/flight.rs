@@ -12,7 +12,7 @@ pub(crate) enum Flight {
         ticket: Ticket,
     },
     Look(Purpose, ChannelName),
-    /// That the subscription of a channel without history was taken.
+    /// Proof that the subscription of a channel without history was taken.
     Settle(Wanted),
     Forget {
         lane: u8,

@@ -35,7 +35,7 @@ struct Serving {
     said: usize,
     /// When the answer begins.
     starts_us: u64,
-    /// It waits for the whole request.
+    /// Waits for the whole request.
     waits: bool,
     /// Ends the connection after so many bytes; true with a reset.
     cut: Option<(usize, bool)>,
@@ -53,7 +53,7 @@ pub(super) struct Site {
     last: Option<(usize, usize)>,
     /// Sends back what comes, after an upgrade.
     echoes: bool,
-    /// It reads nothing until then.
+    /// Reads nothing until then.
     reads_from_us: u64,
     pub(super) is_over: bool,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// How often things happened, by what they are.
+/// Number of times that each thing happened.
 #[derive(Clone, Debug, Default)]
 pub struct Tally(BTreeMap<&'static str, u64>);
 
