@@ -1,22 +1,15 @@
 //! A server of others that a test starts, which can stop, go away and come back.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
 
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::{Process, until};
+use crate::{Process, free_port, until};
 
-/// A port of loopback that nobody has.
-#[track_caller]
-pub(crate) fn free_port() -> u16 {
-    let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    free.local_addr().expect("its address").port()
-}
-
-/// Runs until it is dropped, on a port that the kernel chose, with its files in a temporary folder.
+/// Runs until it is dropped, on a port of its own, with its files in a temporary folder.
 pub(crate) struct Daemon {
     port: u16,
     process: Option<Process>,

@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::daemon::{Daemon, free_port};
+use crate::daemon::Daemon;
 use crate::install::{self, PROGRAMS};
-use crate::{Issued, Process, until};
+use crate::{Issued, Process, free_port, until};
 
 /// A small virtual machine that starts quickly.
 const JAVA: [&str; 3] = [
@@ -17,7 +17,7 @@ const JAVA: [&str; 3] = [
     "-Xshare:auto",
 ];
 
-/// Runs until it is dropped, on ports that the kernel chose, with its files in a temporary folder.
+/// Runs until it is dropped, on ports of its own, with its files in a temporary folder.
 /// It keeps them when it is killed.
 pub struct KafkaServer {
     daemon: Daemon,

@@ -3,7 +3,7 @@
 //!
 //! Owns: the processes that it starts, each ended with the value that stands for it. Never:
 //! measures time, or waits without a condition and a deadline. Everything listens on loopback, on
-//! ports that the kernel chose, and keeps its files below `target/` or in a temporary folder.
+//! ports of its own, and keeps its files below `target/` or in a temporary folder.
 //!
 //! What a test needs and does not find fails it with a sentence that says what to install.
 
@@ -17,6 +17,7 @@ mod issuer;
 mod kafka;
 mod nats;
 mod patience;
+mod port;
 mod postgres;
 mod process;
 mod proxy;
@@ -31,6 +32,7 @@ pub mod exposition;
 
 pub use self::kafka::{KafkaClient, KafkaServer};
 pub use self::nats::NatsServer;
+pub use self::port::free_port;
 pub use self::postgres::PostgresServer;
 pub use self::redis::RedisServer;
 pub use self::redis_cluster::{Moving, RedisCluster};

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::daemon::{Daemon, free_port, new_folder};
+use crate::daemon::{Daemon, new_folder};
 use crate::install;
-use crate::{Deadline, until};
+use crate::{Deadline, free_port, until};
 
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// Runs until it is dropped, on a port that the kernel chose, with its files in a temporary folder.
+/// Runs until it is dropped, on a port of its own, with its files in a temporary folder.
 pub struct NatsServer {
     daemon: Daemon,
     program: PathBuf,

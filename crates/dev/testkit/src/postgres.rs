@@ -1,7 +1,7 @@
 //! A PostgreSQL server of a test's own, which can be killed and come back.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,12 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::until;
-use crate::{Issued, Process};
+use crate::{Issued, Process, free_port, until};
 
 const INSTALL: &str = "install postgresql, see .ci/packages";
 const PASSWORD: &str = "a-password";
 
-/// Runs until it is dropped, on a port that the kernel chose, with its files in a temporary folder.
+/// Runs until it is dropped, on a port of its own, with its files in a temporary folder.
 /// Clients prove themselves by SCRAM.
 pub struct PostgresServer {
     programs: PathBuf,
@@ -51,9 +50,7 @@ impl PostgresServer {
 
     #[track_caller]
     fn start_with(certificate: Option<&Issued>) -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = free.local_addr().expect("its address").port();
-        drop(free);
+        let port = free_port();
         let folder = tempfile::tempdir().expect("a temporary folder");
         let user = rustix::process::getuid().is_root().then(postgres_user);
         if let Some((uid, gid)) = user {

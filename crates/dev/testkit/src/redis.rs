@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::Deadline;
 use crate::daemon::Daemon;
 
-/// Runs until it is dropped, on a port that the kernel chose, with its files in a temporary folder.
+/// Runs until it is dropped, on a port of its own, with its files in a temporary folder.
 pub struct RedisServer {
     daemon: Daemon,
     arguments: Vec<String>,

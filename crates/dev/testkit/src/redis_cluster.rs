@@ -1,6 +1,6 @@
 //! A Redis Cluster of a test's own, whose slots can be moved and whose servers can go away.
 
-use crate::daemon::free_port;
+use crate::free_port;
 use crate::{RedisServer, until};
 
 /// Slots of a cluster, by its specification.

@@ -1,9 +1,8 @@
 //! A Redis that is away, and one that refuses.
 
-use std::net::TcpListener;
 use std::process::Command;
 
-use throng_testkit::{Setup, until};
+use throng_testkit::{Setup, free_port, until};
 
 use crate::plain::FILES;
 use crate::redis_server::RedisServer;
@@ -141,9 +140,7 @@ fn a_redis_with_tls_is_verified() {
         "{}",
         String::from_utf8_lossy(&made.stderr)
     );
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = free.local_addr().unwrap().port();
-    drop(free);
+    let port = free_port();
     let redis = RedisServer::with(&[
         &format!("tls-port {port}"),
         &format!("tls-cert-file {}", cert.display()),

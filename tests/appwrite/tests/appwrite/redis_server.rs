@@ -1,11 +1,10 @@
 //! A Redis server of our own, which can go away and come back.
 
 use std::fs;
-use std::net::TcpListener;
 use std::process::Command;
 
 use tempfile::TempDir;
-use throng_testkit::{Process, until};
+use throng_testkit::{Process, free_port, until};
 
 /// Runs until it is dropped.
 pub(crate) struct RedisServer {
@@ -31,11 +30,8 @@ impl RedisServer {
 
     #[track_caller]
     fn begin(more: String, is_sentinel: bool) -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
         let mut server = Self {
-            port,
+            port: free_port(),
             process: None,
             folder: tempfile::tempdir().unwrap(),
             more,

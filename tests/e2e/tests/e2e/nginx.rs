@@ -10,11 +10,11 @@ mod why;
 
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::process::Command;
 
 use tempfile::TempDir;
-use throng_testkit::{DEADLINE, Process, Setup, until};
+use throng_testkit::{DEADLINE, Process, Setup, free_port, until};
 
 /// Bytes to send, and why Throng and nginx differ; empty if they do not.
 #[derive(Clone)]
@@ -84,9 +84,7 @@ struct Nginx {
 impl Nginx {
     fn start() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let address = free.local_addr().expect("its address");
-        drop(free);
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let config = CONFIG.replace("FOLDER", &folder.path().display().to_string());
         let config = config.replace("PORT", &address.port().to_string());
         let file = folder.path().join("nginx.conf");

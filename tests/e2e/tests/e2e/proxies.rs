@@ -1,11 +1,13 @@
 //! Clients behind proxies: limits mean them and not the proxy, and nobody else is believed.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::process::Command;
 
 use tempfile::TempDir;
-use throng_testkit::{Authority, DEADLINE, PemFiles, Process, Server, Setup, Wire, until};
+use throng_testkit::{
+    Authority, DEADLINE, PemFiles, Process, Server, Setup, Wire, free_port, until,
+};
 
 use crate::support::SECRET;
 
@@ -304,9 +306,7 @@ struct Nginx {
 
 impl Nginx {
     fn before(server: &Server) -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
+        let port = free_port();
         let folder = tempfile::tempdir().unwrap();
         let config = format!(
             "daemon off;\nmaster_process off;\npid {root}/pid;\nerror_log stderr;\n\

@@ -11,11 +11,9 @@ fn a_page_listens_and_misses_nothing() {
     let database = database.to_str().expect("a path in UTF-8");
     // The backend has to know where to publish, and the server where the backend is: the
     // server starts first, with a backend that is not there yet.
-    let publish = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let publish_at = publish.local_addr().expect("its address");
+    let publish_at = format!("127.0.0.1:{}", throng_testkit::free_port());
     let backend = python("events.py", &[database, &format!("http://{publish_at}")]);
     let backend_at = port(&backend);
-    drop(publish);
     let config = format!(
         "[grip]\nhttp_publish = \"{publish_at}\"\nsig_key = \"changeme\"\n\
          [[grip.route]]\npath = \"/\"\norigin = [\"http://{backend_at}\"]\n"

@@ -1,9 +1,9 @@
 //! Backends that are slow, die, or answer garbage hurt their own requests and nobody else's.
 
 use std::io::Write as _;
-use std::net::TcpListener;
+use std::net::SocketAddr;
 
-use throng_testkit::{Wire, request};
+use throng_testkit::{Wire, free_port, request};
 
 use crate::support::{Backend, get, reply, server};
 
@@ -92,9 +92,7 @@ fn an_endless_body_waits_for_its_client() {
 
 #[test]
 fn the_next_origin_takes_over_from_one_that_is_down() {
-    let down = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let nowhere = down.local_addr().expect("its address");
-    drop(down);
+    let nowhere = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let backend = Backend::start(|_, stream| reply(stream, &[], "second"));
     let both = server(&[nowhere, backend.address], "");
     assert_eq!(
