@@ -19,9 +19,11 @@
 //!   the destination is busy: a peer bounds what it has under way.
 
 mod context;
+mod line;
 mod link;
 mod peer;
 
 pub use context::{Context, Want, Wants};
+pub use line::{Line, LineEvent};
 pub use link::{Dial, DialTls, Ended, Flow, LinkId};
 pub use peer::{Peer, Play};
