@@ -4,19 +4,23 @@ use std::collections::VecDeque;
 
 use throng_types::{Millis, Now};
 
-use crate::link::{Dial, LinkId};
+use crate::link::{Dial, DialTls, LinkId};
 
 /// A wish of a peer, for its host.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Want {
     /// Establish a link.
     Dial(LinkId, Dial),
+    /// Begin the TLS handshake on an established plain link.
+    Secure(LinkId, DialTls),
     /// Send bytes on a link.
     Write(LinkId, Vec<u8>),
     /// Read a link again.
     Resume(LinkId),
     /// Close a link; what is queued is lost.
     End(LinkId),
+    /// Close a link behind what is queued.
+    Finish(LinkId),
     /// Set or clear a link's one deadline.
     Deadline(LinkId, Option<Millis>),
     /// Set or clear the one deadline of the peer itself.
@@ -107,6 +111,12 @@ impl<'a, R> Context<'a, R> {
         link
     }
 
+    /// Shakes hands by TLS on an established plain link on which nothing waits to be written.
+    /// [`crate::Peer::connected`] or [`crate::Peer::ended`] follows.
+    pub fn secure(&mut self, link: LinkId, tls: DialTls) {
+        self.links.list.push_back(Want::Secure(link, tls));
+    }
+
     /// Sends bytes on an established link.
     pub fn write(&mut self, link: LinkId, bytes: Vec<u8>) {
         self.links.list.push_back(Want::Write(link, bytes));
@@ -120,6 +130,11 @@ impl<'a, R> Context<'a, R> {
     /// Ends a link at once; nothing is heard of it any more.
     pub fn end(&mut self, link: LinkId) {
         self.links.list.push_back(Want::End(link));
+    }
+
+    /// Ends a link behind what was written; nothing is heard of it any more.
+    pub fn finish(&mut self, link: LinkId) {
+        self.links.list.push_back(Want::Finish(link));
     }
 
     /// Sets or clears a link's one deadline.

@@ -4,13 +4,15 @@
 //! of the server come in; bytes, dials, deadlines and replies go out, as wishes in a [`Context`].
 //! `runtime/outward` carries them out on a shard of the engine.
 //!
+//! A peer whose servers are asked one thing after the other is written as [`task`]s.
+//!
 //! Never: sockets, names, TLS, clocks.
 //!
 //! The contract
 //! - [`Context::dial`] gives a link at once. Exactly one [`Peer::ended`] ends it, unless
 //!   [`Context::end`] did: a link that was ended is never heard of again.
 //! - [`Peer::connected`] comes before all else of a link, behind the TLS handshake, and before it
-//!   nothing is written.
+//!   nothing is written. It comes once more behind the handshake that [`Context::secure`] begins.
 //! - Every [`Context::write`] to a link is followed by [`Peer::written`] once the kernel has taken
 //!   all that was written until then; several writes may share one.
 //! - Input comes as one read brought it; after [`Flow::Hold`] none comes until [`Context::resume`].
@@ -19,11 +21,10 @@
 //!   the destination is busy: a peer bounds what it has under way.
 
 mod context;
-mod line;
 mod link;
 mod peer;
+pub mod task;
 
 pub use context::{Context, Want, Wants};
-pub use line::{Line, LineEvent};
 pub use link::{Dial, DialTls, Ended, Flow, LinkId};
 pub use peer::{Peer, Play};

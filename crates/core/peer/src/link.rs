@@ -1,5 +1,8 @@
 //! Links: where they go and how they end.
 
+use std::fmt;
+use std::path::PathBuf;
+
 /// A link that a peer dialled. Never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LinkId(pub u64);
@@ -7,7 +10,8 @@ pub struct LinkId(pub u64);
 /// The way of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dial {
-    /// A name or an address. Of a name's addresses the next is tried where one fails.
+    /// A name, an address, or the path of a socket of this machine, which begins with `/`. Of a
+    /// name's addresses the next is tried where one fails.
     pub host: String,
     /// Its port.
     pub port: u16,
@@ -24,6 +28,9 @@ pub struct DialTls {
     pub name: String,
     /// Accepts any certificate; no verification.
     pub insecure: bool,
+    /// PEM file of the trusted authorities, read for each handshake; without one, those of this
+    /// machine.
+    pub authorities: Option<PathBuf>,
 }
 
 /// Causes of a link's end.
@@ -35,6 +42,15 @@ pub enum Ended {
     Unreachable(String),
     /// Something may be missing behind the bytes that came; the text says why.
     Broken(String),
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ByPeer => f.write_str("it closed the connection"),
+            Self::Unreachable(why) | Self::Broken(why) => f.write_str(why),
+        }
+    }
 }
 
 /// Whether more input of a link is wanted.

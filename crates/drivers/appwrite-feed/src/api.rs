@@ -73,7 +73,11 @@ impl AppwriteApi {
             has_told_off: false,
         };
         let peer = Asking::new(client, BackendLimits::default());
-        let host = throng_outward::start("appwrite-http", peer, Box::new(|reply| match reply {}))?;
+        let host = throng_outward::start(
+            "appwrite-http",
+            move || peer,
+            Box::new(|reply| match reply {}),
+        )?;
         Ok(Arc::new(Self {
             shared,
             meter,

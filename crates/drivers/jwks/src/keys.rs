@@ -58,7 +58,7 @@ impl Fetched {
             ..BackendLimits::default()
         };
         let peer = Asking::new(fetcher, limits);
-        let host = throng_outward::start("jwks", peer, Box::new(|reply| match reply {}));
+        let host = throng_outward::start("jwks", move || peer, Box::new(|reply| match reply {}));
         let host = host.map_err(|error| error.to_string())?;
         let calls = host.calls();
         calls.send(());

@@ -48,7 +48,7 @@ impl Origin {
         let backend = Backend::new(options.backend);
         let deliver = Box::new(move |reply| deliver(reply, &to));
         Ok(Self {
-            host: throng_outward::start("backends", backend, deliver)?,
+            host: throng_outward::start("backends", move || backend, deliver)?,
             rooms: [
                 Room::new(options.requests_max, "requests"),
                 Room::new(options.tunnels_max, "tunnels"),

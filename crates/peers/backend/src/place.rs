@@ -111,6 +111,7 @@ impl Key {
             tls: place.tls.then(|| DialTls {
                 name: self.name.clone(),
                 insecure: place.insecure,
+                authorities: None,
             }),
             timeout_ms,
         }

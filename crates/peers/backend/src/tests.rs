@@ -78,7 +78,7 @@ impl Run {
         let mut shown = Vec::new();
         self.deadlines.clear();
         for want in wants {
-            let text = match want {
+            let text = match &want {
                 Want::Dial(link, dial) => format!("dial {} {}:{}", link.0, dial.host, dial.port),
                 Want::Write(link, bytes) => {
                     format!("write {} {}", link.0, String::from_utf8_lossy(&bytes))
@@ -86,6 +86,7 @@ impl Run {
                 Want::Resume(link) => format!("resume {}", link.0),
                 Want::End(link) => format!("end {}", link.0),
                 Want::Wake(at) => format!("wake {at:?}"),
+                Want::Secure(..) | Want::Finish(_) => panic!("{want:?} is not for backends"),
                 Want::Deadline(link, at) => {
                     let at = at.map_or_else(|| "none".to_owned(), |at| at.0.to_string());
                     self.deadlines.push(format!("{} {at}", link.0));

@@ -381,6 +381,21 @@ impl<S, K: Kernel> Conns<S, K> {
         Ok(id)
     }
 
+    /// As [`Self::connect`], to the socket at a path of this machine.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub fn connect_path(
+        &mut self,
+        path: &std::path::Path,
+        accepted: Accepted<S>,
+    ) -> io::Result<ConnId> {
+        let socket = self.kernel.connect_path(path)?;
+        let id = self.insert(socket, accepted, true);
+        self.watch(id.index());
+        Ok(id)
+    }
+
     /// Opens an outgoing connection that is not watched yet.
     fn open(
         &mut self,

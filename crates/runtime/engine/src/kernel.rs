@@ -22,6 +22,7 @@ mod pair;
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 pub use linux::Linux;
@@ -127,6 +128,14 @@ pub trait Kernel: Sized {
         source: Option<SocketAddr>,
         target: SocketAddr,
     ) -> io::Result<Self::Socket>;
+
+    /// The same, to the socket at a path of this machine.
+    ///
+    /// # Errors
+    /// See [`throng_sys::socket::connect_path`].
+    fn connect_path(&mut self, _path: &Path) -> io::Result<Self::Socket> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// Asks after so long without a byte whether the peer is still there, and ends the connection
     /// if it is not.

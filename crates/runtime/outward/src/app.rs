@@ -10,11 +10,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::time::Duration;
 
 use throng_engine::{Accepted, App, Closed, Conns, Effects, End, Kernel, TlsEvent, TlsNews};
-use throng_peer::{Context, Dial, Ended, Flow, LinkId, Peer, Want, Wants};
+use throng_peer::{Context, Dial, DialTls, Ended, Flow, LinkId, Peer, Want, Wants};
 use throng_tls::Fault;
 use throng_types::{ConnId, Millis, Now};
 
@@ -144,7 +145,7 @@ impl<P: Peer> Outward<P> {
         let before = self.wants.len();
         let result = act(&mut self.peer, &mut Context::new(now, &mut self.wants));
         for want in self.wants.behind(before) {
-            if let Want::End(id) = want
+            if let Want::End(id) | Want::Finish(id) = want
                 && let Some(link) = self.links.get_mut(id)
             {
                 link.is_over = true;
@@ -169,7 +170,9 @@ impl<P: Peer> Outward<P> {
                         conns.with(conn, |_, fx| fx.pause(false));
                     }
                 }
-                Want::End(id) => self.forget(id, conns),
+                Want::Secure(id, tls) => self.secure(id, &tls, conns, now),
+                Want::End(id) => self.forget(id, End::Now, conns),
+                Want::Finish(id) => self.forget(id, End::Flush, conns),
                 Want::Deadline(id, at) => self.set_deadline(id, at),
                 Want::Wake(at) => self.wake_at = at,
             }
@@ -197,9 +200,30 @@ impl<P: Peer> Outward<P> {
     }
 
     /// Takes a link out and closes its connection.
-    fn forget<K: Kernel>(&mut self, id: LinkId, conns: &mut Conns<LinkId, K>) {
+    fn forget<K: Kernel>(&mut self, id: LinkId, end: End, conns: &mut Conns<LinkId, K>) {
         if let Some(conn) = self.take_out(id).and_then(|link| link.conn) {
-            conns.with(conn, |_, fx| fx.end(End::Now));
+            conns.with(conn, |_, fx| fx.end(end));
+        }
+    }
+
+    /// Begins the TLS handshake on an established link.
+    fn secure<K: Kernel>(
+        &mut self,
+        id: LinkId,
+        tls: &DialTls,
+        conns: &mut Conns<LinkId, K>,
+        now: Now,
+    ) {
+        let established = self.links.get(&id).filter(|link| link.is_established);
+        let Some(conn) = established.and_then(|link| link.conn) else {
+            return;
+        };
+        match self.tls.client(tls) {
+            Ok(client) => conns.begin_tls(conn, &client),
+            Err(why) => {
+                self.forget(id, End::Now, conns);
+                self.act(now, |peer, cx| peer.ended(id, Ended::Broken(why), cx));
+            }
         }
     }
 
@@ -231,6 +255,9 @@ impl<P: Peer> Outward<P> {
             is_over: false,
         };
         self.links.insert(id, link);
+        if host.starts_with('/') {
+            return self.try_addresses(id, &[IpAddr::V4(Ipv4Addr::LOCALHOST)], conns, now);
+        }
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         if let Ok(address) = bare.parse() {
             return self.try_addresses(id, &[address], conns, now);
@@ -325,7 +352,7 @@ impl<P: Peer> Outward<P> {
         if let Some(link) = self.links.get(&id) {
             self.names.remove(&link.dial.host);
             let is_over = link.is_over;
-            self.forget(id, conns);
+            self.forget(id, End::Now, conns);
             if !is_over {
                 self.act(now, |peer, cx| peer.ended(id, Ended::Unreachable(why), cx));
             }
@@ -392,6 +419,7 @@ fn connect<K: Kernel>(
         deadline: None,
     };
     let connecting = match &dial.tls {
+        None if dial.host.starts_with('/') => conns.connect_path(Path::new(&dial.host), accepted),
         None => conns.connect(None, target, accepted),
         Some(tls) => conns.connect_secure(None, target, accepted, &clients.client(tls)?),
     };

@@ -66,14 +66,15 @@ pub fn limits() -> ConnLimits {
     }
 }
 
-/// Starts a peer on a thread of this name. `deliver` takes its replies.
+/// Starts a peer on a thread of this name, which makes it there. `deliver` takes its replies.
 ///
 /// # Errors
 /// If the kernel gives no reactor or no thread.
-pub fn start<P>(name: &str, peer: P, deliver: Deliver<P::Reply>) -> io::Result<Host<P::Call>>
-where
-    P: Peer + Send + 'static,
-{
+pub fn start<P: Peer + 'static>(
+    name: &str,
+    make: impl FnOnce() -> P + Send + 'static,
+    deliver: Deliver<P::Reply>,
+) -> io::Result<Host<P::Call>> {
     let options = ShardOptions {
         shard: ShardId(0),
         listeners: Vec::new(),
@@ -88,10 +89,10 @@ where
     let calls = CallSender::new(Arc::new(move || waker.ring()));
     let names = names::Names::new(mailbox);
     let ask = Box::new(move |name: &str| names.look_up(name));
-    let app = Outward::new(peer, calls.clone(), deliver, ask);
-    let ended = calls.clone();
+    let (own, ended) = (calls.clone(), calls.clone());
     let thread = thread::Builder::new().name(name.to_owned());
     let thread = thread.spawn(move || {
+        let app = Outward::new(make(), own, deliver, ask);
         // A reactor that fails ends the shard; callers then hear that nobody answers.
         let _ = shard.with(app).run(|_, _, _| {});
         ended.close();

@@ -15,8 +15,16 @@ impl Clients {
     /// The TLS of a link.
     ///
     /// # Errors
-    /// A sentence, if the name is none.
+    /// A sentence, if the name is none, or there are no authorities in the file.
     pub(crate) fn client(&mut self, dial: &DialTls) -> Result<ClientTls, String> {
+        if let Some(path) = &dial.authorities {
+            let in_file = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+            let pem = std::fs::read(path).map_err(|error| in_file(&error))?;
+            let trusted = Authorities::read(&pem).map_err(|error| in_file(&error))?;
+            let client = ClientTls::new(&dial.name, &Trust::Of(trusted), true);
+            let client = client.map(ClientTls::without_http);
+            return client.map_err(|error| no_name(&dial.name, &error));
+        }
         let (known, trust): (_, fn() -> Trust) = match dial.insecure {
             true => (&mut self.trusting, || Trust::Anybody),
             false => (&mut self.checking, || {
@@ -27,9 +35,12 @@ impl Clients {
             Some(client) => client.for_name(&dial.name),
             None => ClientTls::new(&dial.name, &trust(), true).map(ClientTls::without_http),
         };
-        let client =
-            client.map_err(|error| format!("{:?} is no name of a server: {error}", dial.name))?;
+        let client = client.map_err(|error| no_name(&dial.name, &error))?;
         known.get_or_insert_with(|| client.clone());
         Ok(client)
     }
+}
+
+fn no_name(name: &str, error: &dyn std::fmt::Display) -> String {
+    format!("{name:?} is no name of a server: {error}")
 }

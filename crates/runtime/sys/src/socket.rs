@@ -9,12 +9,13 @@
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
-    self, AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketFlags,
-    SocketType, ipproto, sockopt,
+    self, AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrUnix,
+    SocketFlags, SocketType, ipproto, sockopt,
 };
 
 /// The most slices one [`send_vectored`] hands to the kernel (`UIO_MAXIOV`); more would be
@@ -89,6 +90,17 @@ pub fn connect(source: Option<SocketAddr>, target: SocketAddr) -> io::Result<Own
         Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => Ok(fd),
         Err(errno) => Err(errno.into()),
     }
+}
+
+/// Starts a connection to the socket at a path of this machine. Success means established.
+///
+/// # Errors
+/// `WouldBlock` if its backlog is full; those of connect(2), and `ENAMETOOLONG`.
+pub fn connect_path(path: &Path) -> io::Result<OwnedFd> {
+    let target = SocketAddrUnix::new(path)?;
+    let fd = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
+    retry_on_intr(|| net::connect(&fd, &target))?;
+    Ok(fd)
 }
 
 /// Probes the peer after so long without a byte, and again and again.

@@ -46,6 +46,17 @@ impl<S, K: Kernel> Conns<S, K> {
         Ok(id)
     }
 
+    /// Shakes hands by TLS on an outgoing connection that is established and plain, and on which
+    /// nothing waits: both sides have agreed on it. [`crate::App::connected`] follows once more.
+    pub fn begin_tls(&mut self, id: ConnId, tls: &ClientTls) {
+        let is_plain = { self.slots.get(id.index()) }
+            .is_some_and(|slot| !slot.has(flag::SECURE | flag::LEAVING) && slot.out == NO_QUEUE);
+        if self.session(id).is_some() && is_plain {
+            self.secure(id.index(), Link::client(tls), None);
+            self.start_shaking(id.index());
+        }
+    }
+
     /// Speaks TLS on a new connection. `deadline` is the app's, and begins to count when hands are
     /// shaken; outgoing connections keep the one that they have.
     pub(crate) fn secure(

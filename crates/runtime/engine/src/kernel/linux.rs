@@ -6,6 +6,7 @@
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use mio::unix::SourceFd;
@@ -148,6 +149,10 @@ impl Kernel for Linux {
 
     fn connect(&mut self, source: Option<SocketAddr>, target: SocketAddr) -> io::Result<OwnedFd> {
         socket::connect(source, target)
+    }
+
+    fn connect_path(&mut self, path: &Path) -> io::Result<OwnedFd> {
+        socket::connect_path(path)
     }
 
     fn keep_alive(&mut self, socket: &OwnedFd, after: Duration) {

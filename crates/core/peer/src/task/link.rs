@@ -1,0 +1,197 @@
+//! Links as tasks see them.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::task::{Poll, Waker};
+
+use super::{INPUT_BYTES_MAX, Key, Net, Wish};
+use crate::link::{Dial, DialTls, Ended, Flow, LinkId};
+
+/// State of a link between its task and its host.
+#[derive(Default)]
+pub(super) struct State {
+    /// Established, and its TLS handshake done.
+    is_ready: bool,
+    /// Unread input. Bound: [`INPUT_BYTES_MAX`] and one read.
+    input: VecDeque<u8>,
+    /// The host reads nothing until [`Wish::Resume`].
+    is_held: bool,
+    /// Bytes were written that the kernel may not have taken.
+    is_writing: bool,
+    ended: Option<Ended>,
+    waker: Option<Waker>,
+}
+
+impl State {
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    pub(super) fn connected(&mut self) {
+        self.is_ready = true;
+        self.wake();
+    }
+
+    pub(super) fn bytes(&mut self, input: &[u8]) -> Flow {
+        self.input.extend(input);
+        self.wake();
+        if self.input.len() < INPUT_BYTES_MAX {
+            return Flow::More;
+        }
+        self.is_held = true;
+        Flow::Hold
+    }
+
+    pub(super) fn written(&mut self) {
+        self.is_writing = false;
+        self.wake();
+    }
+
+    pub(super) fn ended(&mut self, why: Ended) {
+        self.ended = Some(why);
+        self.wake();
+    }
+}
+
+/// A connection that a task has. Dropping it ends it at once.
+pub struct Link {
+    net: Net,
+    key: Key,
+    is_released: bool,
+}
+
+impl Link {
+    pub(super) fn begin(net: &Net, dial: Dial) -> Self {
+        let mut world = net.0.borrow_mut();
+        world.next_key += 1;
+        let key = Key(world.next_key);
+        world.links.insert(key, State::default());
+        world.wishes.push(Wish::Dial(key, dial));
+        Self {
+            net: net.clone(),
+            key,
+            is_released: false,
+        }
+    }
+
+    /// Waits for what `look` finds; a link that has ended gives its end where `look` finds nothing.
+    async fn wait<T>(&self, mut look: impl FnMut(&mut State) -> Option<T>) -> Result<T, Ended> {
+        poll_fn(|cx| {
+            let mut world = self.net.0.borrow_mut();
+            let Some(state) = world.links.get_mut(&self.key) else {
+                return Poll::Ready(Err(Ended::ByPeer));
+            };
+            if let Some(found) = look(state) {
+                return Poll::Ready(Ok(found));
+            }
+            if let Some(why) = &state.ended {
+                return Poll::Ready(Err(why.clone()));
+            }
+            state.waker = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+
+    pub(super) async fn established(&self) -> Result<(), Ended> {
+        self.wait(|state| state.is_ready.then_some(())).await
+    }
+
+    /// Shakes hands by TLS on a plain link: both sides have agreed on it, and nothing that was
+    /// written waits.
+    ///
+    /// # Errors
+    /// Its end; the text says what is wrong with TLS.
+    pub async fn secure(&mut self, tls: DialTls) -> Result<(), Ended> {
+        let mut world = self.net.0.borrow_mut();
+        if let Some(state) = world.links.get_mut(&self.key) {
+            state.is_ready = false;
+        }
+        world.wishes.push(Wish::Secure(self.key, tls));
+        drop(world);
+        self.established().await
+    }
+
+    /// Sends bytes.
+    pub fn write(&mut self, bytes: Vec<u8>) {
+        let mut world = self.net.0.borrow_mut();
+        if let Some(state) = world.links.get_mut(&self.key) {
+            state.is_writing = true;
+        }
+        world.wishes.push(Wish::Write(self.key, bytes));
+    }
+
+    /// Waits until the kernel has taken all that was written.
+    ///
+    /// # Errors
+    /// Its end.
+    pub async fn written(&mut self) -> Result<(), Ended> {
+        self.wait(|state| (!state.is_writing).then_some(())).await
+    }
+
+    /// Waits for input, and takes all that is there. Dropping the future takes nothing.
+    ///
+    /// # Errors
+    /// Its end, behind all input.
+    pub async fn read(&mut self) -> Result<Vec<u8>, Ended> {
+        let read = self.wait(|state| {
+            let is_held = std::mem::take(&mut state.is_held);
+            let input = Vec::from(std::mem::take(&mut state.input));
+            (!input.is_empty()).then_some((input, is_held))
+        });
+        let (input, is_held) = read.await?;
+        if is_held {
+            self.net.0.borrow_mut().wishes.push(Wish::Resume(self.key));
+        }
+        Ok(input)
+    }
+
+    /// Ends it behind what was written.
+    pub fn finish(mut self) {
+        self.leave(Some(Wish::Finish(self.key)));
+    }
+
+    /// Gives the link to the peer itself, which gets its events from now on, with the input that
+    /// nobody has read. `None` if it has ended meanwhile.
+    #[must_use]
+    pub fn release(mut self) -> Option<(LinkId, Vec<u8>)> {
+        let (id, state) = self.leave(None)?;
+        let has_ended = state.ended.is_some();
+        let id = id.filter(|_| !has_ended)?;
+        if state.is_held {
+            self.net
+                .0
+                .borrow_mut()
+                .wishes
+                .push(Wish::ResumeReleased(id));
+        }
+        Some((id, Vec::from(state.input)))
+    }
+
+    /// Takes the link out; `wish` names it one last time.
+    fn leave(&mut self, wish: Option<Wish>) -> Option<(Option<LinkId>, State)> {
+        if std::mem::replace(&mut self.is_released, true) {
+            return None;
+        }
+        let mut world = self.net.0.borrow_mut();
+        let state = world.links.remove(&self.key)?;
+        let is_over = state.ended.is_some();
+        if let Some(wish) = wish.filter(|_| !is_over) {
+            world.wishes.push(wish);
+            return Some((None, state));
+        }
+        let id = world.names.remove(&self.key);
+        if let Some(id) = id {
+            world.ids.remove(&id);
+        }
+        Some((id, state))
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.leave(Some(Wish::End(self.key)));
+    }
+}

@@ -1,0 +1,104 @@
+//! Queues between a peer and its tasks, and among tasks.
+//!
+//! Rule for "full": [`Sender::send`] gives the item back.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+struct Shared<T> {
+    /// Bound: `max`.
+    items: VecDeque<T>,
+    max: usize,
+    senders: usize,
+    is_closed: bool,
+    waker: Option<Waker>,
+}
+
+/// Puts items in. Clones lead to the same queue.
+pub struct Sender<T>(Rc<RefCell<Shared<T>>>);
+
+/// Takes items out, in their order.
+pub struct Receiver<T>(Rc<RefCell<Shared<T>>>);
+
+/// Makes a queue of at most so many items.
+#[must_use]
+pub fn queue<T>(max: usize) -> (Sender<T>, Receiver<T>) {
+    let shared = Rc::new(RefCell::new(Shared {
+        items: VecDeque::new(),
+        max,
+        senders: 1,
+        is_closed: false,
+        waker: None,
+    }));
+    (Sender(shared.clone()), Receiver(shared))
+}
+
+impl<T> Sender<T> {
+    /// Puts an item in.
+    ///
+    /// # Errors
+    /// The item, if the queue is full or its receiver is gone.
+    pub fn send(&self, item: T) -> Result<(), T> {
+        let mut shared = self.0.borrow_mut();
+        if shared.is_closed || shared.items.len() >= shared.max {
+            return Err(item);
+        }
+        shared.items.push_back(item);
+        if let Some(waker) = shared.waker.take() {
+            waker.wake();
+        }
+        Ok(())
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        self.0.borrow_mut().senders += 1;
+        Self(self.0.clone())
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        let mut shared = self.0.borrow_mut();
+        shared.senders -= 1;
+        if shared.senders == 0
+            && let Some(waker) = shared.waker.take()
+        {
+            waker.wake();
+        }
+    }
+}
+
+impl<T> Receiver<T> {
+    /// Waits for an item; `None` once all senders are gone and nothing is left.
+    pub async fn next(&mut self) -> Option<T> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// Takes an item, if there is one.
+    pub fn try_next(&mut self) -> Option<T> {
+        self.0.borrow_mut().items.pop_front()
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        let mut shared = self.0.borrow_mut();
+        let item = shared.items.pop_front();
+        if item.is_some() || shared.senders == 0 {
+            return Poll::Ready(item);
+        }
+        shared.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        let mut shared = self.0.borrow_mut();
+        shared.is_closed = true;
+        shared.items.clear();
+    }
+}

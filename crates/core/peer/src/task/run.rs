@@ -1,0 +1,200 @@
+//! The peer's side: events in, polls, wishes out.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context as PollContext, Poll, Wake, Waker};
+
+use throng_types::Millis;
+
+use super::link::State;
+use super::{Net, Wish, World};
+use crate::context::Context;
+use crate::link::{Ended, Flow, LinkId};
+
+/// Tasks ready to be polled.
+struct Ready(AtomicBool);
+
+impl Wake for Ready {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A future on its way into [`Tasks`].
+pub(super) struct Spawned {
+    future: Pin<Box<dyn Future<Output = ()>>>,
+    ready: Arc<Ready>,
+    is_cancelled: Arc<AtomicBool>,
+}
+
+/// A task that was spawned. Dropping it ends the task and its links.
+#[must_use = "a task ends when this is dropped"]
+pub struct Task(Arc<AtomicBool>);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Net {
+    /// Starts a task beside this one. It is polled in the same turn.
+    pub fn spawn(&self, future: impl Future<Output = ()> + 'static) -> Task {
+        let is_cancelled = Arc::new(AtomicBool::new(false));
+        self.0.borrow_mut().spawned.push(Spawned {
+            future: Box::pin(future),
+            ready: Arc::new(Ready(AtomicBool::new(true))),
+            is_cancelled: is_cancelled.clone(),
+        });
+        Task(is_cancelled)
+    }
+}
+
+/// The tasks of a peer.
+#[derive(Default)]
+pub struct Tasks {
+    net: Net,
+    tasks: Vec<Spawned>,
+}
+
+impl Tasks {
+    /// What tasks are made with.
+    #[must_use]
+    pub fn net(&self) -> &Net {
+        &self.net
+    }
+
+    fn world<R>(&self, act: impl FnOnce(&mut World) -> R) -> R {
+        act(&mut self.net.0.borrow_mut())
+    }
+
+    fn link<R>(&self, id: LinkId, act: impl FnOnce(&mut State) -> R) -> Option<R> {
+        self.world(|world| {
+            let key = world.ids.get(&id)?;
+            world.links.get_mut(key).map(act)
+        })
+    }
+
+    /// Whether a link is a task's.
+    #[must_use]
+    pub fn has(&self, link: LinkId) -> bool {
+        self.world(|world| world.ids.contains_key(&link))
+    }
+
+    /// Notes that a link is established; see [`crate::Peer::connected`].
+    pub fn connected(&self, link: LinkId) {
+        self.link(link, State::connected);
+    }
+
+    /// Takes input; see [`crate::Peer::bytes`].
+    pub fn bytes(&self, link: LinkId, input: &[u8]) -> Flow {
+        let flow = self.link(link, |state| state.bytes(input));
+        flow.unwrap_or(Flow::More)
+    }
+
+    /// Notes that the kernel has taken all that was written; see [`crate::Peer::written`].
+    pub fn written(&self, link: LinkId) {
+        self.link(link, State::written);
+    }
+
+    /// Notes that a link is gone; see [`crate::Peer::ended`].
+    pub fn ended(&self, link: LinkId, why: Ended) {
+        self.link(link, |state| state.ended(why));
+        self.world(|world| {
+            if let Some(key) = world.ids.remove(&link) {
+                world.names.remove(&key);
+            }
+        });
+    }
+
+    /// The next time at which a task has something to do; a peer calls [`Self::run`] then.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Millis> {
+        self.world(|world| world.due.first().map(|(at, _)| *at))
+    }
+
+    /// Whether no task is left.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tasks.is_empty() && self.world(|world| world.spawned.is_empty())
+    }
+
+    /// Polls all tasks that can go on, and states their wishes.
+    pub fn run<R>(&mut self, cx: &mut Context<'_, R>) {
+        self.world(|world| world.begin(cx.now));
+        loop {
+            let spawned = self.world(|world| std::mem::take(&mut world.spawned));
+            self.tasks.extend(spawned);
+            let is_cancelled = |task: &Spawned| task.is_cancelled.load(Ordering::Relaxed);
+            self.tasks.retain(|task| !is_cancelled(task));
+            let mut has_polled = false;
+            let mut at = 0;
+            while let Some(task) = self.tasks.get_mut(at) {
+                if is_cancelled(task) || !task.ready.0.swap(false, Ordering::Relaxed) {
+                    at += 1;
+                    continue;
+                }
+                has_polled = true;
+                let waker = Waker::from(task.ready.clone());
+                let polled = task
+                    .future
+                    .as_mut()
+                    .poll(&mut PollContext::from_waker(&waker));
+                match polled {
+                    Poll::Ready(()) => drop(self.tasks.remove(at)),
+                    Poll::Pending => at += 1,
+                }
+            }
+            if !has_polled {
+                break;
+            }
+        }
+        self.state_wishes(cx);
+    }
+
+    fn state_wishes<R>(&self, cx: &mut Context<'_, R>) {
+        let mut world = self.net.0.borrow_mut();
+        for wish in std::mem::take(&mut world.wishes) {
+            world.carry_out(wish, cx);
+        }
+    }
+}
+
+impl World {
+    fn begin(&mut self, now: throng_types::Now) {
+        self.now = now;
+        while let Some(&(at, timer)) = self.due.first().filter(|(at, _)| *at <= now.mono) {
+            self.due.remove(&(at, timer));
+            if let Some(waker) = self.timers.remove(&timer) {
+                waker.wake();
+            }
+        }
+    }
+
+    fn carry_out<R>(&mut self, wish: Wish, cx: &mut Context<'_, R>) {
+        let id = |key| self.names.get(&key).copied();
+        match wish {
+            Wish::Dial(key, dial) => {
+                let id = cx.dial(dial);
+                self.ids.insert(id, key);
+                self.names.insert(key, id);
+            }
+            Wish::Secure(key, tls) => drop(id(key).map(|id| cx.secure(id, tls))),
+            Wish::Write(key, bytes) => drop(id(key).map(|id| cx.write(id, bytes))),
+            Wish::Resume(key) => drop(id(key).map(|id| cx.resume(id))),
+            Wish::ResumeReleased(id) => cx.resume(id),
+            Wish::End(key) | Wish::Finish(key) => {
+                let is_finished = matches!(wish, Wish::Finish(_));
+                if let Some(id) = self.names.remove(&key) {
+                    self.ids.remove(&id);
+                    match is_finished {
+                        true => cx.finish(id),
+                        false => cx.end(id),
+                    }
+                }
+            }
+        }
+    }
+}
