@@ -105,12 +105,13 @@ impl Link {
     /// # Errors
     /// Its end; the text says what is wrong with TLS.
     pub async fn secure(&mut self, tls: DialTls) -> Result<(), Ended> {
-        let mut world = self.net.0.borrow_mut();
-        if let Some(state) = world.links.get_mut(&self.key) {
-            state.is_ready = false;
+        {
+            let mut world = self.net.0.borrow_mut();
+            if let Some(state) = world.links.get_mut(&self.key) {
+                state.is_ready = false;
+            }
+            world.wishes.push(Wish::Secure(self.key, tls));
         }
-        world.wishes.push(Wish::Secure(self.key, tls));
-        drop(world);
         self.established().await
     }
 
