@@ -65,7 +65,7 @@ pub(crate) const HOUSE: &[Room] = &[
     // neither sockets nor threads, so what a client believes is said once, in its room.
     room("drivers/*", &[
         "types", "core/*", "protocols/*", "gateways/*", "runtime/tls", "drivers/remote",
-        "drivers/redis-link", "drivers/nats-link",
+        "drivers/redis-link", "peers/nats-link",
     ]),
     // The way of shards to HTTP backends.
     room("drivers/origin", &[
@@ -81,7 +81,6 @@ pub(crate) const HOUSE: &[Room] = &[
     ]),
     room("drivers/history", &["types", "core/broker", "core/metrics"]),
     room("drivers/redis-link", &["drivers/remote"]),
-    room("drivers/nats-link", &["protocols/*", "drivers/remote"]),
     room("drivers/remote", &[
         "types", "core/broker", "core/metrics", "runtime/sys", "runtime/tls",
     ]),
