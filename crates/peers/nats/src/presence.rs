@@ -14,12 +14,11 @@ use throng_remote::{Channels as _, Wanted, blob};
 use throng_types::ChannelName;
 
 use crate::api;
-use crate::flight::Flight;
 use crate::link::Message;
 use crate::names::token;
 use crate::node::Nats;
 use crate::record::{Item, Kind, Record};
-use crate::rows::{Comparison, Member, Row, body, read_body};
+use crate::state::{Comparison, Flight, Member, Row, body, read_body};
 
 /// The most members of a channel that are counted: JetStream lists no more subjects at once.
 const SUBJECTS_MAX: usize = 100_000;

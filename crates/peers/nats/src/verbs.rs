@@ -1,25 +1,18 @@
-//! Verbs of NATS, the answers that they get, and messages of channels.
-
-use std::time::Duration;
+//! Verbs of NATS.
 
 use throng_broker::{Draft, Namespaces, Presence, Present, Refusal, Ticket};
 use throng_nats_protocol::write;
 use throng_remote::{Channels as _, Core, Fault, Node as _, Purpose, Query, Verbs, Wanted};
 use throng_types::ChannelName;
 
-use crate::api::{self, Found, Given};
-use crate::flight::{Flight, Then};
 use crate::link::{
-    ANSWERS, CHANNELS, EVERYBODY, Established, Message, NAMED, NODE, NatsDial, Word,
+    ANSWERS, CHANNELS, EVERYBODY, Established, NAMED, NODE, NatsDial, Word,
 };
 use crate::names::{Names, token};
 use crate::node::Nats;
-use crate::record::{Kind, Record};
-use crate::rows::{Gather, Row};
-use crate::stream::Op;
+use crate::record::Kind;
+use crate::state::{Flight, Gather, Op, Row, Then};
 
-/// Until a request that nobody took is sent again, in milliseconds.
-const AGAIN_MS: u64 = 50;
 /// Time for which a question waits for a node to be there, in milliseconds.
 const ASK_MS: u64 = 5000;
 
@@ -44,7 +37,7 @@ impl Verbs for Nats {
             target: self.targets[self.dials % self.targets.len()].clone(),
             credentials: self.credentials.clone(),
             authorities: options.authorities.clone(),
-            timeout: Duration::from_millis(options.timeout_ms),
+            timeout_ms: options.timeout_ms,
             subjects: [
                 format!("{}.*", self.inbox),
                 self.names.node(&self.incarnation),
@@ -352,150 +345,5 @@ impl Verbs for Nats {
     fn tell_everybody(&mut self, message: &str) {
         let everybody = self.names.everybody();
         self.say(&everybody, message.as_bytes());
-    }
-}
-
-impl Nats {
-    /// Asks for a pong, behind which something follows.
-    fn ping(&mut self, then: Vec<Then>) {
-        write::ping(&mut self.core.desk.out);
-        self.pings.push_back((self.core.desk.now_ms, then));
-    }
-
-    /// NATS has taken all that was written before a ping.
-    fn pong(&mut self) {
-        let Some((_, then)) = self.pings.pop_front() else {
-            return;
-        };
-        for then in then {
-            match then {
-                Then::Subscribed(wanted) => self.settled(wanted),
-                Then::Published(lane, ticket) => self.core.published(lane, ticket, Ok(None)),
-            }
-        }
-    }
-
-    /// Sends what nobody took, until it has waited for too long.
-    fn send_again(&mut self) {
-        while let Some((at_ms, number)) = self.untaken.front()
-            && *at_ms <= self.core.desk.now_ms
-        {
-            if let Some(pending) = self.flights.get(number) {
-                self.core.desk.out.extend_from_slice(&pending.command);
-            }
-            self.untaken.pop_front();
-        }
-    }
-
-    /// Takes a message of a channel.
-    fn channel_message(&mut self, message: &Message) {
-        let Some(name) = self.sids.get(&message.sid).cloned() else {
-            return;
-        };
-        let record = Record::decode(&message.payload);
-        let publications = record.as_ref().and_then(|it| it.publications(&name, None));
-        let (Some(record), Some(publications)) = (record, publications) else {
-            return self.gap(&name);
-        };
-        if let Some(state) = &record.state {
-            self.heard(&name, message.seq, state);
-            let top = self.core.top(&name);
-            if record.kept() == 0 && top.is_some_and(|top| top != state.position()) {
-                self.gap(&name);
-            }
-        }
-        for publication in publications {
-            self.delivered(publication);
-        }
-    }
-
-    /// A message that was asked for with [`Self::ask_newest`]; nothing if the answer is an error.
-    fn newest(&self, payload: &[u8], direct: Option<Given>) -> Option<Option<Given>> {
-        match self.link.is_some_and(|link| link.is_clustered) {
-            true => api::message(payload),
-            false => Some(direct),
-        }
-    }
-
-    /// Takes the answer to a request.
-    fn answer(&mut self, message: &Message) {
-        let number = message.subject.rsplit('.').next();
-        let Some(number) = number.and_then(|number| number.parse().ok()) else {
-            return;
-        };
-        if self.asks.contains_key(&number) {
-            self.nobody_there(number);
-            return;
-        }
-        if message.status == Some(503) {
-            // Its stream is being made, or chooses a leader: nothing happened.
-            self.untaken
-                .push_back((self.core.desk.now_ms + AGAIN_MS, number));
-            return;
-        }
-        let Some(pending) = self.flights.remove(&number) else {
-            return;
-        };
-        self.flight_bytes -= pending.command.len();
-        let payload = &message.payload;
-        let is_there = message.status.is_none();
-        let direct = is_there.then(|| Given {
-            seq: message.seq,
-            key: message.key.clone(),
-            payload: payload.clone(),
-        });
-        match pending.flight {
-            Flight::Last(channel) => match self.newest(payload, direct) {
-                Some(found) => self.last(&channel, Found::new(found)),
-                None => self.fail(&channel),
-            },
-            Flight::Seeds(stream) => match self.newest(payload, direct) {
-                Some(found) => self.seeds_found(&stream, found),
-                None => self.no_seeds(&stream),
-            },
-            Flight::SeedsStored(stream) => self.seeds_stored(&stream, payload),
-            Flight::KeyRow(channel) => match self.newest(payload, direct) {
-                Some(found) => self.key_row(&channel, found),
-                None => self.fail(&channel),
-            },
-            Flight::After(channel) => match self.newest(payload, direct) {
-                Some(found) => self.behind_claim(&channel, Found::new(found)),
-                None => self.fail(&channel),
-            },
-            Flight::Claim(channel) => self.claimed(&channel, payload),
-            Flight::Message(channel, seq, true) => {
-                let found = api::message(payload).flatten();
-                self.message_found(&channel, seq, Found::new(found));
-            }
-            Flight::Message(channel, seq, false) => {
-                let is_clustered = self.link.is_some_and(|link| link.is_clustered);
-                if !is_there && is_clustered {
-                    self.ask_message(&channel, seq, true);
-                } else {
-                    self.message_found(&channel, seq, Found::new(direct));
-                }
-            }
-            Flight::Store(channel) => self.stored(&channel, payload),
-            Flight::Row(wanted) => self.listed(wanted, payload),
-            Flight::RowAgain(member, old) => self.listed_again(member, old, payload),
-            Flight::Unlisted(channel, presence) => self.unlisted(&channel, &presence, payload),
-            Flight::OwnRows(comparison) => self.own_rows(comparison, payload),
-            Flight::RowMoved(channel, client) => self.moved(channel, client, payload),
-            Flight::RowTaken(channel, presence, serial) => {
-                self.taken(&channel, &presence, serial, payload);
-            }
-            Flight::Members(serial) => self.members(serial, payload),
-            Flight::Member(serial) => self.member_found(serial, message),
-            Flight::Leased => self.leased(payload),
-            Flight::Rostered => self.is_rostered |= api::stored(payload).is_ok(),
-            Flight::Leases(rostered) => self.leases(rostered.as_ref(), payload),
-            Flight::Rosters => self.rosters(payload),
-            Flight::Orphans(incarnation) => self.orphans(&incarnation, payload),
-            Flight::Orphan(subject) => self.orphan(subject, message),
-            Flight::OrphanGone(presence, channel) => {
-                self.orphan_gone(&presence, &channel, payload);
-            }
-            Flight::Nothing => {}
-        }
     }
 }

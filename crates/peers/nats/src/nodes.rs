@@ -10,11 +10,10 @@ use throng_nats_protocol::write;
 use throng_remote::{LEASE_MS, Node as _, RENEW_MS};
 
 use crate::api;
-use crate::flight::Flight;
 use crate::link::Message;
 use crate::node::Nats;
 use crate::record::Kind;
-use crate::rows::read_body;
+use crate::state::{Flight, read_body};
 
 /// Members that are removed at once.
 const STEP: usize = 500;

@@ -13,8 +13,8 @@
 //! the one before it: offsets follow each other without a gap, whoever publishes, and what is
 //! compared with the newest (versions, an epoch's end) is compared with what really comes before.
 //! What NATS has stored, and nothing else, it sends on to those who hear the channel (`republish`),
-//! in the order in which it is stored. Its idempotency key has a row of its own (`keys.rs`). A
-//! server that does not keep this with so many copies as are wanted is refused (`version.rs`).
+//! in the order in which it is stored. Its idempotency key has a row of its own (`writing.rs`). A
+//! server that does not keep this with so many copies as are wanted is refused (`link.rs`).
 //!
 //! *Two roads.* Deliveries and answers do not wait for each other in NATS: a delivery that comes
 //! before the answer that it follows is kept aside for it. In a cluster of servers a subscription
@@ -47,27 +47,20 @@
 
 mod api;
 mod batch;
-mod flight;
-mod keys;
 mod link;
 mod names;
 mod node;
 mod nodes;
-mod options;
 mod presence;
-mod reading;
 mod record;
-mod rows;
-mod seeding;
 mod seeds;
-mod stream;
-mod streams;
+mod state;
+mod turns;
 mod verbs;
-mod version;
 mod walk;
 mod writing;
 
-pub use options::NatsOptions;
+pub use node::NatsOptions;
 pub use throng_nats_link::NatsUrlError;
 use throng_remote::{Desk, Health, RemoteBroker, Ring};
 

@@ -9,7 +9,7 @@
 //! of that time has passed, and with every server process. Replaced ones are remembered, so that a
 //! place before the first publication stays good, but for less than messages live. A node with
 //! subscribers in the epoch of a replaced seed of this server process stores a message that says
-//! so. The way to seeds is in `seeding.rs`.
+//! so. The way to seeds is in `turns.rs`.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use throng_types::{ChannelName, Epoch};

@@ -1,31 +1,46 @@
-//! NATS as a node asks it: what the connection is, and which requests wait for answers.
+//! The broker on NATS: what a node knows, its requests to JetStream and what follows their answers.
 //!
-//! Never: sockets, threads, clocks, rules about channels.
+//! Never: rules about channels.
 //!
 //! Invariant: a [`Stream`] is known while something is asked of it, and for a while after.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::path::PathBuf;
 
 use throng_broker::ChannelMap;
-use throng_nats_link::Target;
+use throng_nats_link::{CredentialsFile, Target};
 use throng_nats_protocol::write;
-use throng_remote::{Core, Desk, LEASE_MS};
+use throng_remote::{Channels as _, Core, Desk, LEASE_MS, RemoteOptions};
 use throng_types::ChannelName;
 
-use crate::api::StreamSpec;
-use crate::flight::{Flight, Pending, Then};
-use crate::link::Established;
+use crate::api::{self, Found, Given, StreamSpec};
+use crate::link::{Established, Message};
 use crate::names::Names;
-use crate::rows::{Gather, Rows};
+use crate::record::Record;
 use crate::seeds::Seeds;
-use crate::stream::Stream;
+use crate::state::{Flight, Gather, Pending, Rows, Stream, Then};
+
+/// Until a request that nobody took is sent again, in milliseconds.
+const AGAIN_MS: u64 = 50;
+
+/// Options of the broker.
+#[derive(Clone)]
+pub struct NatsOptions {
+    /// `nats://user:password@host:port`, or `nats://token@host`; more servers of the same cluster
+    /// behind commas. With `tls://` a server that does not speak TLS is not spoken to.
+    pub url: String,
+    /// Credentials in place of the URL's user.
+    pub credentials: Option<CredentialsFile>,
+    /// Number of servers that keep each message, from 1 to 5.
+    pub replicas: u8,
+    /// Options of every broker.
+    pub remote: RemoteOptions,
+}
 
 /// The broker on NATS.
 pub(crate) struct Nats {
     pub(crate) core: Core,
     pub(crate) targets: Vec<Target>,
-    pub(crate) credentials: Option<PathBuf>,
+    pub(crate) credentials: Option<CredentialsFile>,
     pub(crate) dials: usize,
     pub(crate) replicas: u8,
     /// How long positions are kept: at least twice as long as any history, since a message that
@@ -86,7 +101,7 @@ impl Nats {
     pub(crate) fn new(
         mut desk: Desk,
         targets: Vec<Target>,
-        credentials: Option<PathBuf>,
+        credentials: Option<CredentialsFile>,
         replicas: u8,
     ) -> Self {
         let names = Names::new(&desk.options.prefix);
@@ -216,5 +231,150 @@ impl Nats {
     /// Publishes without an answer.
     pub(crate) fn say(&mut self, subject: &str, payload: &[u8]) {
         write::publish(&mut self.core.desk.out, subject, None, &[], payload);
+    }
+
+    // ---- answers ----
+
+    /// Asks for a pong, behind which something follows.
+    fn ping(&mut self, then: Vec<Then>) {
+        write::ping(&mut self.core.desk.out);
+        self.pings.push_back((self.core.desk.now_ms, then));
+    }
+
+    /// NATS has taken all that was written before a ping.
+    fn pong(&mut self) {
+        let Some((_, then)) = self.pings.pop_front() else {
+            return;
+        };
+        for then in then {
+            match then {
+                Then::Subscribed(wanted) => self.settled(wanted),
+                Then::Published(lane, ticket) => self.core.published(lane, ticket, Ok(None)),
+            }
+        }
+    }
+
+    /// Sends what nobody took, until it has waited for too long.
+    fn send_again(&mut self) {
+        while let Some((at_ms, number)) = self.untaken.front()
+            && *at_ms <= self.core.desk.now_ms
+        {
+            if let Some(pending) = self.flights.get(number) {
+                self.core.desk.out.extend_from_slice(&pending.command);
+            }
+            self.untaken.pop_front();
+        }
+    }
+
+    /// Takes a message of a channel.
+    fn channel_message(&mut self, message: &Message) {
+        let Some(name) = self.sids.get(&message.sid).cloned() else {
+            return;
+        };
+        let record = Record::decode(&message.payload);
+        let publications = record.as_ref().and_then(|it| it.publications(&name, None));
+        let (Some(record), Some(publications)) = (record, publications) else {
+            return self.gap(&name);
+        };
+        if let Some(state) = &record.state {
+            self.heard(&name, message.seq, state);
+            let top = self.core.top(&name);
+            if record.kept() == 0 && top.is_some_and(|top| top != state.position()) {
+                self.gap(&name);
+            }
+        }
+        for publication in publications {
+            self.delivered(publication);
+        }
+    }
+
+    /// A message that was asked for with [`Self::ask_newest`]; nothing if the answer is an error.
+    fn newest(&self, payload: &[u8], direct: Option<Given>) -> Option<Option<Given>> {
+        match self.link.is_some_and(|link| link.is_clustered) {
+            true => api::message(payload),
+            false => Some(direct),
+        }
+    }
+
+    /// Takes the answer to a request.
+    fn answer(&mut self, message: &Message) {
+        let number = message.subject.rsplit('.').next();
+        let Some(number) = number.and_then(|number| number.parse().ok()) else {
+            return;
+        };
+        if self.asks.contains_key(&number) {
+            self.nobody_there(number);
+            return;
+        }
+        if message.status == Some(503) {
+            // Its stream is being made, or chooses a leader: nothing happened.
+            self.untaken
+                .push_back((self.core.desk.now_ms + AGAIN_MS, number));
+            return;
+        }
+        let Some(pending) = self.flights.remove(&number) else {
+            return;
+        };
+        self.flight_bytes -= pending.command.len();
+        let payload = &message.payload;
+        let is_there = message.status.is_none();
+        let direct = is_there.then(|| Given {
+            seq: message.seq,
+            key: message.key.clone(),
+            payload: payload.clone(),
+        });
+        match pending.flight {
+            Flight::Last(channel) => match self.newest(payload, direct) {
+                Some(found) => self.last(&channel, Found::new(found)),
+                None => self.fail(&channel),
+            },
+            Flight::Seeds(stream) => match self.newest(payload, direct) {
+                Some(found) => self.seeds_found(&stream, found),
+                None => self.no_seeds(&stream),
+            },
+            Flight::SeedsStored(stream) => self.seeds_stored(&stream, payload),
+            Flight::KeyRow(channel) => match self.newest(payload, direct) {
+                Some(found) => self.key_row(&channel, found),
+                None => self.fail(&channel),
+            },
+            Flight::After(channel) => match self.newest(payload, direct) {
+                Some(found) => self.behind_claim(&channel, Found::new(found)),
+                None => self.fail(&channel),
+            },
+            Flight::Claim(channel) => self.claimed(&channel, payload),
+            Flight::Message(channel, seq, true) => {
+                let found = api::message(payload).flatten();
+                self.message_found(&channel, seq, Found::new(found));
+            }
+            Flight::Message(channel, seq, false) => {
+                let is_clustered = self.link.is_some_and(|link| link.is_clustered);
+                if !is_there && is_clustered {
+                    self.ask_message(&channel, seq, true);
+                } else {
+                    self.message_found(&channel, seq, Found::new(direct));
+                }
+            }
+            Flight::Store(channel) => self.stored(&channel, payload),
+            Flight::Row(wanted) => self.listed(wanted, payload),
+            Flight::RowAgain(member, old) => self.listed_again(member, old, payload),
+            Flight::Unlisted(channel, presence) => self.unlisted(&channel, &presence, payload),
+            Flight::OwnRows(comparison) => self.own_rows(comparison, payload),
+            Flight::RowMoved(channel, client) => self.moved(channel, client, payload),
+            Flight::RowTaken(channel, presence, serial) => {
+                self.taken(&channel, &presence, serial, payload);
+            }
+            Flight::Members(serial) => self.members(serial, payload),
+            Flight::Member(serial) => self.member_found(serial, message),
+            Flight::Leased => self.leased(payload),
+            Flight::Rostered => self.is_rostered |= api::stored(payload).is_ok(),
+            Flight::Leases(rostered) => self.leases(rostered.as_ref(), payload),
+            Flight::Rosters => self.rosters(payload),
+            Flight::Orphans(incarnation) => self.orphans(&incarnation, payload),
+            Flight::Orphan(subject) => self.orphan(subject, message),
+            Flight::OrphanGone(presence, channel) => {
+                self.orphan_gone(&presence, &channel, payload);
+            }
+            Flight::Nothing => {}
+        }
     }
 }
