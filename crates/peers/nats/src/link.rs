@@ -157,7 +157,11 @@ impl NatsDial {
             self.make(net, &mut link, stream).await?;
         }
         let established = Established {
-            server: if info.is_clustered { 1 } else { fnv1a(&info.id) },
+            server: if info.is_clustered {
+                1
+            } else {
+                fnv1a(&info.id)
+            },
             is_clustered: info.is_clustered,
             payload_max: info.payload_max,
         };

@@ -160,7 +160,7 @@ impl Nats {
             // Some messages may have no publication.
             (group, u64::from(most) + 8, keep_ms)
         });
-        let once = ("once".to_owned(), 1, crate::api::KEY_TTL_MS);
+        let once = ("once".to_owned(), 1, api::KEY_TTL_MS);
         let channels = kept.chain([once]).map(|(group, messages_max, age_ms)| {
             let (subjects, republish) = self.names.group_subjects(&group);
             StreamSpec {
@@ -174,7 +174,7 @@ impl Nats {
             }
         });
         let nodes = [
-            ("keys", self.names.keys(), crate::api::KEY_TTL_MS, false),
+            ("keys", self.names.keys(), api::KEY_TTL_MS, false),
             ("members", self.names.member("*", "*", ">"), 0, false),
             ("leases", self.names.lease("*"), LEASE_MS, true),
             ("rosters", self.names.roster("*"), 0, false),
@@ -236,13 +236,13 @@ impl Nats {
     // ---- answers ----
 
     /// Asks for a pong, behind which something follows.
-    fn ping(&mut self, then: Vec<Then>) {
+    pub(crate) fn ping(&mut self, then: Vec<Then>) {
         write::ping(&mut self.core.desk.out);
         self.pings.push_back((self.core.desk.now_ms, then));
     }
 
     /// NATS has taken all that was written before a ping.
-    fn pong(&mut self) {
+    pub(crate) fn pong(&mut self) {
         let Some((_, then)) = self.pings.pop_front() else {
             return;
         };
@@ -255,7 +255,7 @@ impl Nats {
     }
 
     /// Sends what nobody took, until it has waited for too long.
-    fn send_again(&mut self) {
+    pub(crate) fn send_again(&mut self) {
         while let Some((at_ms, number)) = self.untaken.front()
             && *at_ms <= self.core.desk.now_ms
         {
@@ -267,7 +267,7 @@ impl Nats {
     }
 
     /// Takes a message of a channel.
-    fn channel_message(&mut self, message: &Message) {
+    pub(crate) fn channel_message(&mut self, message: &Message) {
         let Some(name) = self.sids.get(&message.sid).cloned() else {
             return;
         };
@@ -297,7 +297,7 @@ impl Nats {
     }
 
     /// Takes the answer to a request.
-    fn answer(&mut self, message: &Message) {
+    pub(crate) fn answer(&mut self, message: &Message) {
         let number = message.subject.rsplit('.').next();
         let Some(number) = number.and_then(|number| number.parse().ok()) else {
             return;

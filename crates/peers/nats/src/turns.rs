@@ -37,7 +37,7 @@ impl Nats {
     }
 
     /// Whether something is being done about a channel's stream.
-    pub(crate) fn is_busy(&self, channel: &ChannelName) -> bool {
+    fn is_busy(&self, channel: &ChannelName) -> bool {
         let stream = self.streams.get(channel);
         stream.is_some_and(|stream| stream.turn.is_some())
     }
@@ -269,12 +269,12 @@ impl Nats {
     }
 
     /// Whether a channel goes on from a message: none goes on from one that is too old.
-    pub(crate) fn is_alive(&self, known: &Known) -> bool {
+    fn is_alive(&self, known: &Known) -> bool {
         self.time_ms() < known.state.time_ms + self.keep_ms
     }
 
     /// Goes on with a turn from the newest message, or without one.
-    pub(crate) fn go_on_from(&mut self, channel: &ChannelName, newest: Option<Record>) {
+    fn go_on_from(&mut self, channel: &ChannelName, newest: Option<Record>) {
         let Some(turn) = self.turn(channel) else {
             return;
         };
@@ -416,7 +416,7 @@ impl Nats {
     // ---- seeds, for channels that have no message ----
 
     /// Epochs that a channel without a message may have, newest first.
-    pub(crate) fn empty_epochs(&self, channel: &ChannelName) -> Vec<EmptyEpoch> {
+    fn empty_epochs(&self, channel: &ChannelName) -> Vec<EmptyEpoch> {
         let stream = self.names.stream_of(channel, true);
         let server = self.link.map_or(0, |link| link.server);
         let list = self.seeds.get(&*stream).map_or(&[][..], |it| &it.list);
@@ -428,7 +428,7 @@ impl Nats {
     }
 
     /// Reads the seeds for a turn of a channel that has no message.
-    pub(crate) fn ask_seeds(&mut self, channel: &ChannelName) {
+    fn ask_seeds(&mut self, channel: &ChannelName) {
         let Some(turn) = self.turn(channel) else {
             return;
         };

@@ -5,9 +5,7 @@ use throng_nats_protocol::write;
 use throng_remote::{Channels as _, Core, Fault, Node as _, Purpose, Query, Verbs, Wanted};
 use throng_types::ChannelName;
 
-use crate::link::{
-    ANSWERS, CHANNELS, EVERYBODY, Established, NAMED, NODE, NatsDial, Word,
-};
+use crate::link::{ANSWERS, CHANNELS, EVERYBODY, Established, NAMED, NODE, NatsDial, Word};
 use crate::names::{Names, token};
 use crate::node::Nats;
 use crate::record::Kind;

@@ -267,7 +267,7 @@ impl Nats {
     // ---- idempotency keys ----
 
     /// The token of the key that the publication of this turn has.
-    pub(crate) fn key_of(&self, channel: &ChannelName) -> Option<String> {
+    fn key_of(&self, channel: &ChannelName) -> Option<String> {
         let turn = self.streams.get(channel)?.turn.as_ref()?;
         let Some(Op::Publish(_, _, draft)) = turn.ops.first() else {
             return None;
@@ -291,7 +291,7 @@ impl Nats {
     }
 
     /// Claims the key of this turn, behind the newest message.
-    pub(crate) fn claim(&mut self, channel: &ChannelName) {
+    fn claim(&mut self, channel: &ChannelName) {
         let known = self.streams.get(channel).and_then(|it| it.known.as_ref());
         let seq = known.map_or(0, |known| known.seq);
         let Some(turn) = self.turn(channel) else {
@@ -396,7 +396,7 @@ impl Nats {
     }
 
     /// Another message was stored behind the one that this turn has read.
-    pub(crate) fn was_second(&mut self, channel: &ChannelName, seq: u64) {
+    fn was_second(&mut self, channel: &ChannelName, seq: u64) {
         let key = { self.turn(channel) }.map(|turn| &turn.key);
         match key.is_some_and(|key| key.is_ours && key.is_second) {
             // It may be that of who had claimed the key before.
@@ -419,7 +419,7 @@ impl Nats {
 
     /// Notes that the publication of this turn has happened, if it has a key. It need not be known
     /// before the publisher is: until then the message itself says so.
-    pub(crate) fn settle_key(&mut self, channel: &ChannelName, position: Option<Position>) {
+    fn settle_key(&mut self, channel: &ChannelName, position: Option<Position>) {
         self.write_row(channel, Flight::Nothing, Row::Done(position), None);
     }
 
