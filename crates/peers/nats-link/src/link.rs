@@ -91,7 +91,7 @@ impl Link {
     /// Pings, and gives away messages until the pong; false if that does not come in time.
     ///
     /// # Errors
-    /// As of [`Self::next`].
+    /// Those of [`Self::next`].
     pub async fn ping(
         &mut self,
         wait_ms: u64,
@@ -114,7 +114,7 @@ impl Link {
     /// are given away.
     ///
     /// # Errors
-    /// As of [`Self::next`], or if nobody answers.
+    /// Those of [`Self::next`], or if nobody answers.
     pub async fn ask(
         &mut self,
         subject: &str,
@@ -150,7 +150,7 @@ impl Link {
     /// Publishes a request; its answer comes on the subject of `replies` and the number.
     ///
     /// # Errors
-    /// As of [`Self::flush`].
+    /// Those of [`Self::flush`].
     pub async fn request(
         &mut self,
         replies: &str,

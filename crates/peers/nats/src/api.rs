@@ -16,14 +16,14 @@ pub(crate) const IMPOSSIBLE: u64 = ApiError::IMPOSSIBLE;
 pub(crate) const EXPECTED: &str = "Nats-Expected-Last-Subject-Sequence";
 /// The header with the token of a publication's idempotency key.
 pub(crate) const KEY: &str = "Throng-Key";
-/// How long an idempotency key is remembered, in milliseconds (Centrifugo: five minutes).
+/// Time for which an idempotency key is remembered, in milliseconds (Centrifugo: five minutes).
 pub(crate) const KEY_TTL_MS: u64 = 300_000;
 
-/// What a stream is to be.
+/// Configuration of a stream.
 pub(crate) struct StreamSpec {
     pub(crate) name: String,
     pub(crate) subjects: String,
-    /// Where what is stored is sent.
+    /// Subject on which stored messages are sent on.
     pub(crate) republish: Option<String>,
     pub(crate) messages_max: u64,
     pub(crate) age_ms: u64,
@@ -142,13 +142,13 @@ pub(crate) fn subjects(payload: &[u8]) -> Option<(Vec<String>, usize)> {
     Some((subjects, total))
 }
 
-/// What is found in a channel's subject.
+/// Content of a channel's subject.
 #[derive(Debug)]
 pub(crate) enum Found {
     Nothing,
     /// Its sequence, what it says, the token of its idempotency key.
     Record(u64, Record, Option<Box<str>>),
-    /// It cannot be read by this node.
+    /// A form that this node cannot read.
     Strange,
 }
 

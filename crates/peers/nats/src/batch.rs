@@ -9,7 +9,7 @@ use crate::record::{BEFORE_MAX, FORMERS_MAX, State};
 const BATCH_MAX: usize = 64;
 const BATCH_BYTES_MAX: usize = 128 << 10;
 
-/// What a publisher is told: its shard, its ticket, the position.
+/// Answer to a publisher: its shard, its ticket, the position.
 pub(crate) type Told = (u8, Ticket, Option<Position>);
 
 /// A channel's newest message, as far as this node knows.
@@ -18,7 +18,7 @@ pub(crate) struct Known {
     pub(crate) state: State,
 }
 
-/// How much is in a message.
+/// Room that is left in a message.
 #[derive(Default)]
 pub(crate) struct Batch {
     drafts: usize,
@@ -53,16 +53,16 @@ pub(crate) fn is_newer(state: &State, version: Option<&Version>) -> bool {
     }
 }
 
-/// What decides whether a stream goes on.
+/// Facts that decide whether a stream goes on.
 pub(crate) struct Opening {
     /// The server process that stores now.
     pub(crate) server: u64,
     /// An epoch that nobody has.
     pub(crate) fresh: u64,
     pub(crate) now_ms: u64,
-    /// How long a position is kept.
+    /// Time for which a position is kept.
     pub(crate) keep_ms: u64,
-    /// What subscribers of this node have seen.
+    /// Newest position that subscribers of this node have seen.
     pub(crate) seen: Option<Position>,
     /// Newest first; empty for channels that keep nothing. Bound: [`FORMERS_MAX`].
     pub(crate) empty: Vec<EmptyEpoch>,
@@ -71,12 +71,12 @@ pub(crate) struct Opening {
 /// An epoch that a channel without a message may have. See `seeds.rs`.
 pub(crate) struct EmptyEpoch {
     pub(crate) epoch: Epoch,
-    /// Nothing that this server process has stored in it is lost.
+    /// Made by this server process, which has lost nothing of it.
     pub(crate) is_of_this_server: bool,
 }
 
 impl Opening {
-    /// Where a stream stands for the message after the newest one, and whether that differs from
+    /// Opens a stream for the message after the newest one; says whether its state differs from
     /// what the newest says.
     pub(crate) fn open(self, newest: Option<&Known>) -> (State, bool) {
         let Some(Known { seq, state }) = newest else {
@@ -105,7 +105,7 @@ impl Opening {
         (next, is_old && is_needed)
     }
 
-    /// The same of a channel without a message: it differs where other nodes would not come to the
+    /// Opens a channel without a message: its state differs where other nodes would not come to the
     /// same end.
     fn open_empty(self) -> (State, bool) {
         let newest = self.empty.first().map(|it| it.epoch);
@@ -145,7 +145,7 @@ impl Opening {
 mod tests {
     use super::*;
 
-    /// Where a stream stands on another server process.
+    /// Opens a stream on another server process.
     fn opened(server: u64, seq: u64, state: &State) -> State {
         let opening = Opening {
             server,

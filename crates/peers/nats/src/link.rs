@@ -16,16 +16,16 @@ const AGAIN_MS: u64 = 20;
 const FIRST: [(u8, [u64; 3]); 2] = [(1, [2, 9, 0]), (u8::MAX, [2, 9, 25])];
 /// The number of the subscription for answers to requests.
 pub(crate) const ANSWERS: u64 = 1;
-/// Of what is for this node.
+/// The one for messages to this node.
 pub(crate) const NODE: u64 = 2;
-/// Of what is for every node.
+/// The one for messages to every node.
 pub(crate) const EVERYBODY: u64 = 3;
-/// Of what is for this node by its name.
+/// The one for messages to this node by its name.
 pub(crate) const NAMED: u64 = 4;
 /// The first for a channel.
 pub(crate) const CHANNELS: u64 = 16;
 
-/// How to connect.
+/// A connection that is to be made.
 pub(crate) struct NatsDial {
     pub(crate) target: Target,
     /// Credentials in place of the URL's user.
@@ -58,14 +58,14 @@ pub(crate) struct Message {
     pub(crate) subject: Box<str>,
     /// 503 if nobody takes the request, 404 if there is no such message.
     pub(crate) status: Option<u16>,
-    /// Of a message of a stream.
+    /// Sequence of a message of a stream; otherwise 0.
     pub(crate) seq: u64,
     /// The token of its idempotency key.
     pub(crate) key: Option<Box<str>>,
     pub(crate) payload: Box<[u8]>,
 }
 
-/// What NATS says.
+/// Something that NATS says.
 #[derive(Debug)]
 pub(crate) enum Word {
     Ping,

@@ -69,7 +69,7 @@ impl Names {
         group.collect()
     }
 
-    /// How long positions are kept, in milliseconds: at least twice as long as any history.
+    /// Time for which positions are kept, in milliseconds: at least twice as long as any history.
     pub(crate) fn keep_ms(groups: &[(String, u32, u64)], options: &RemoteOptions) -> u64 {
         let longest = groups.iter().map(|(_, _, ttl_ms)| *ttl_ms).max();
         options.position_ttl_ms.max(longest.unwrap_or(0) * 2)
@@ -93,36 +93,36 @@ impl Names {
         )
     }
 
-    /// Where a channel's messages are stored.
+    /// Subject under which a channel's messages are stored.
     pub(crate) fn store(&self, channel: &ChannelName, keeps: bool) -> String {
         let group = Self::group(channel, keeps);
         format!("{}.in.{group}.{}", self.prefix, token(channel.as_str()))
     }
 
-    /// Where the seeds of a stream of channels are stored: no [`token`] is `=s`.
+    /// Subject of the seeds of a stream of channels: no [`token`] is `=s`.
     pub(crate) fn seeds(&self, stream: &str) -> String {
         let group = stream.strip_prefix(&*self.prefix).unwrap_or(stream);
         let group = group.strip_prefix('_').unwrap_or(group);
         format!("{}.in.{group}.=s", self.prefix)
     }
 
-    /// Where it is kept that a key was used in a channel, by the key's own [`token`].
+    /// Subject of the row of a key that was used in a channel, by the key's own [`token`].
     pub(crate) fn key(&self, channel: &ChannelName, key: &str) -> String {
         format!("{}.key.{}.{key}", self.prefix, token(channel.as_str()))
     }
 
-    /// The same of every key.
+    /// Subjects of the rows of all keys.
     pub(crate) fn keys(&self) -> String {
         format!("{}.key.>", self.prefix)
     }
 
-    /// Where a channel's messages are heard.
+    /// Subject on which a channel's messages are heard.
     pub(crate) fn channel(&self, channel: &ChannelName, keeps: bool) -> String {
         let group = Self::group(channel, keeps);
         format!("{}.out.{group}.{}", self.prefix, token(channel.as_str()))
     }
 
-    /// What a node sends to itself, and others to it.
+    /// Subject of messages that a node and others send to it.
     pub(crate) fn node(&self, incarnation: &str) -> String {
         format!("{}.node.{incarnation}", self.prefix)
     }
@@ -132,7 +132,7 @@ impl Names {
         format!("{}.named.{}", self.prefix, token(node))
     }
 
-    /// What concerns every node.
+    /// Subject of messages for every node.
     pub(crate) fn everybody(&self) -> String {
         format!("{}.nodes", self.prefix)
     }
@@ -142,7 +142,7 @@ impl Names {
         format!("{}.lease.{incarnation}", self.prefix)
     }
 
-    /// That a node may have members; of each with `*`.
+    /// Subject of a node that may have members; of each with `*`.
     pub(crate) fn roster(&self, incarnation: &str) -> String {
         format!("{}.roster.{incarnation}", self.prefix)
     }
@@ -162,13 +162,13 @@ impl Names {
         parts.next().is_none().then_some(of)
     }
 
-    /// What follows the prefix and a word.
+    /// The part behind the prefix and a word.
     pub(crate) fn last<'a>(&self, word: &str, subject: &'a str) -> Option<&'a str> {
         let rest = subject.strip_prefix(&*self.prefix)?.strip_prefix('.')?;
         rest.strip_prefix(word)?.strip_prefix('.')
     }
 
-    /// Where answers to this connection's requests come.
+    /// Begins the subjects of answers to this connection's requests.
     pub(crate) fn inbox(&self, incarnation: &str) -> String {
         format!("_INBOX.{}.{incarnation}", self.prefix)
     }

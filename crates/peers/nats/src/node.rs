@@ -43,23 +43,23 @@ pub(crate) struct Nats {
     pub(crate) credentials: Option<CredentialsFile>,
     pub(crate) dials: usize,
     pub(crate) replicas: u8,
-    /// How long positions are kept: at least twice as long as any history, since a message that
-    /// only keeps the position takes a place in it.
+    /// Time for which positions are kept: at least twice as long as any history, since a message
+    /// that only keeps the position takes a place in it.
     pub(crate) keep_ms: u64,
     pub(crate) names: Names,
     /// Names this node, as long as its lease was not lost: 16 characters.
     pub(crate) incarnation: String,
     pub(crate) inbox: String,
     pub(crate) link: Option<Established>,
-    /// By their numbers, which rise. Queue: `to the broker`.
+    /// Requests by their numbers, which rise. Queue: `to the broker`.
     pub(crate) flights: BTreeMap<u64, Pending>,
     pub(crate) next_flight: u64,
     pub(crate) flight_bytes: usize,
     /// Requests that nobody took, and when they are sent again. Bound: as `flights`.
     pub(crate) untaken: VecDeque<(u64, u64)>,
-    /// What follows the next ping's answer. Bound: what shards have asked.
+    /// Steps behind the next ping's answer. Bound: what shards have asked.
     pub(crate) behind: Vec<Then>,
-    /// When pings were sent, and what follows their answers. Bound: what shards have asked, and one
+    /// Times of pings, and steps behind their answers. Bound: what shards have asked, and one
     /// probe after the other.
     pub(crate) pings: VecDeque<(u64, Vec<Then>)>,
     pub(crate) sids: HashMap<u64, ChannelName>,
@@ -67,16 +67,16 @@ pub(crate) struct Nats {
     /// Streams of which nothing was asked when they were put here, and when that was. Bound: one a
     /// stream.
     pub(crate) idle: VecDeque<(u64, ChannelName)>,
-    /// By stream. Bound: one a stream of channels.
+    /// Seeds by stream. Bound: one a stream of channels.
     pub(crate) seeds: HashMap<Box<str>, Seeds>,
     pub(crate) rows: Rows,
     /// Subjects of rows that are being removed. Bound: the requests without an answer.
     pub(crate) leaving: BTreeSet<String>,
-    /// When own rows are compared with what NATS lists.
+    /// Time at which own rows are compared with what NATS lists.
     pub(crate) compare_at_ms: Option<u64>,
     /// The name before this one.
     pub(crate) formerly: Option<String>,
-    /// When a lost connection was replaced.
+    /// Time at which a lost connection was replaced.
     pub(crate) back_at_ms: Option<u64>,
     /// There was a connection.
     pub(crate) was_up: bool,
@@ -91,7 +91,7 @@ pub(crate) struct Nats {
     pub(crate) dead: BTreeSet<String>,
     /// Answers that are being put together. Bound: the requests of the lanes.
     pub(crate) gathers: BTreeMap<u64, Gather>,
-    /// When the lease was last renewed.
+    /// Time of the lease's last renewal.
     pub(crate) leased_at_ms: u64,
     /// The node has a new name, and its rows do not have it yet.
     pub(crate) renamed: bool,

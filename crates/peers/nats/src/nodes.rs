@@ -121,7 +121,7 @@ impl Nats {
         self.core.due.sweep_ms = { self.core.due.sweep_ms }.min(self.core.desk.now_ms + 500);
     }
 
-    /// One of them, or a row of this node's own of somebody who has left.
+    /// Takes a member of a dead node, or a row of this node's own of somebody who has left.
     pub(crate) fn orphan(&mut self, subject: String, message: &Message) {
         if message.status.is_some() {
             return;

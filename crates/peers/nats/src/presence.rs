@@ -32,7 +32,7 @@ impl Nats {
         self.member_as(&self.incarnation, channel, presence)
     }
 
-    /// The same under a name of this node.
+    /// Subject of a member under a name of this node.
     fn member_as(&self, node: &str, channel: &ChannelName, presence: &Presence) -> String {
         let who = &presence.who;
         let who = format!("{}.{}", token(&who.user), token(&who.client));
@@ -147,7 +147,7 @@ impl Nats {
         self.leaving.insert(subject);
     }
 
-    /// Whoever has left is not listed any more.
+    /// Notes that somebody who has left is not listed any more.
     pub(crate) fn unlisted(&mut self, channel: &ChannelName, presence: &Presence, payload: &[u8]) {
         let subject = self.member(channel, presence);
         self.leaving.remove(&subject);
@@ -435,7 +435,7 @@ impl Nats {
         }
     }
 
-    /// One of them is here, or has left since.
+    /// Takes a member of the list; without one it has left since.
     pub(crate) fn member_found(&mut self, serial: u64, message: &Message) {
         let Some(gather) = self.gathers.get_mut(&serial) else {
             return;

@@ -16,7 +16,7 @@ pub(crate) const FORMERS_MAX: usize = 8;
 /// Items that one message may have.
 pub(crate) const ITEMS_MAX: usize = 256;
 
-/// Where a stream stands after a message.
+/// State of a stream after a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) epoch: Epoch,
@@ -26,7 +26,7 @@ pub(crate) struct State {
     /// The epochs before, newest first, and up to which offset each has the same publications.
     /// Bound: [`FORMERS_MAX`].
     pub(crate) formers: Vec<Position>,
-    /// When the message was made, never before that of the one before it, in Unix milliseconds.
+    /// Time of the message, never before that of the one before it, in Unix milliseconds.
     pub(crate) time_ms: u64,
     /// Publications up to this offset are forgotten.
     pub(crate) forgotten: u64,
@@ -37,7 +37,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Where it stands.
+    /// Newest position of the stream.
     pub(crate) const fn position(&self) -> Position {
         Position {
             epoch: self.epoch,
@@ -46,7 +46,7 @@ impl State {
     }
 }
 
-/// What an item tells.
+/// Kinds of items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A publication with an offset.
@@ -206,7 +206,7 @@ impl Record {
         fits.then_some(record)
     }
 
-    /// How many of its items have offsets. They are the newest up to the state's.
+    /// Number of its items that have offsets. They are the newest up to the state's.
     pub(crate) fn kept(&self) -> u64 {
         let kept = self.items.iter().filter(|item| item.kind == Kind::Kept);
         kept.count() as u64

@@ -53,7 +53,7 @@ pub(crate) fn encode(list: &[Seed]) -> String {
     format!("1{}", seeds.collect::<String>())
 }
 
-/// Nothing if it is of another form.
+/// Reads [`encode`]'s form; `None` for any other.
 pub(crate) fn decode(bytes: &[u8]) -> Option<Vec<Seed>> {
     let mut words = std::str::from_utf8(bytes).ok()?.split(' ');
     if words.next() != Some("1") {
@@ -88,7 +88,7 @@ pub(crate) fn renewed(mut list: Vec<Seed>, fresh: Seed, keep_ms: u64) -> (Vec<Se
 /// Seeds of one stream.
 #[derive(Default)]
 pub(crate) struct Seeds {
-    /// As they were read last, newest first. Bound: [`FORMERS_MAX`].
+    /// Seeds as they were read last, newest first. Bound: [`FORMERS_MAX`].
     pub(crate) list: Vec<Seed>,
     /// Those that are being stored.
     pub(crate) next: Vec<Seed>,

@@ -12,44 +12,44 @@ use crate::batch::{Known, Told};
 use crate::record::{Record, State};
 use crate::walk::Walk;
 
-/// What an answer is for.
+/// Purpose of a request.
 #[derive(Debug)]
 pub(crate) enum Flight {
     /// The newest message of a channel.
     Last(ChannelName),
     /// Seeds of a stream, by its name.
     Seeds(Box<str>),
-    /// That they are stored.
+    /// Seeds of a stream are to be stored.
     SeedsStored(Box<str>),
     /// A message of a channel by its sequence; from the leader, which has it if anybody does.
     Message(ChannelName, u64, bool),
-    /// That a message of a channel is stored.
+    /// A message of a channel is to be stored.
     Store(ChannelName),
-    /// That the key of a channel's publication is this turn's.
+    /// The key of a channel's publication is claimed for this turn.
     Claim(ChannelName),
-    /// What is kept about that key.
+    /// The row of that key.
     KeyRow(ChannelName),
     /// The first message behind that.
     After(ChannelName),
-    /// That somebody is listed.
+    /// Somebody is to be listed.
     Row(Wanted),
-    /// That somebody is listed again; and the subject under the name that this node had before.
+    /// Somebody is to be listed again; and the subject under the name that this node had before.
     RowAgain(Member, Option<String>),
-    /// That somebody who has left is not listed.
+    /// Somebody who has left is to be listed no more.
     Unlisted(ChannelName, Presence),
     /// The subjects of this node's own members.
     OwnRows(Comparison),
     /// Whether this node, and nobody else, has removed its own row from before.
     RowMoved(ChannelName, Box<str>),
-    /// That somebody is listed who came from another process.
+    /// Somebody is to be listed who came from another process.
     RowTaken(ChannelName, Box<Presence>, u64),
-    /// Who is present: the subjects of a channel's members.
+    /// The subjects of a channel's members.
     Members(u64),
-    /// One of them.
+    /// A member of a channel, by its subject.
     Member(u64),
-    /// That this node's lease is renewed.
+    /// This node's lease is renewed.
     Leased,
-    /// That this node may have members.
+    /// This node is written into the roster: it may have members.
     Rostered,
     /// Which nodes live, and which of these do not: nodes that may have members.
     Leases(Option<BTreeSet<String>>),
@@ -57,14 +57,14 @@ pub(crate) enum Flight {
     Rosters,
     /// The subjects of the members of a node that has died.
     Orphans(String),
-    /// One of them by its subject, and then whether this node has removed it.
+    /// A row by its subject, and then whether this node has removed it.
     Orphan(String),
     OrphanGone(Presence, ChannelName),
-    /// Nothing follows.
+    /// No answer is waited for.
     Nothing,
 }
 
-/// What follows when NATS has taken all that was written before.
+/// A step that follows when NATS has taken all that was written before.
 pub(crate) enum Then {
     Published(u8, Ticket),
     Subscribed(Wanted),
@@ -73,14 +73,14 @@ pub(crate) enum Then {
 /// A request without an answer.
 pub(crate) struct Pending {
     pub(crate) flight: Flight,
-    /// As it was sent: where nobody takes it, it is sent again.
+    /// Bytes that were sent: where nobody takes them, they are sent again.
     pub(crate) command: Box<[u8]>,
     pub(crate) since_ms: u64,
 }
 
 // ---- channels ----
 
-/// What is asked of a stream.
+/// A request for a stream.
 #[derive(Debug)]
 pub(crate) enum Op {
     Publish(u8, Ticket, Box<Draft>),
@@ -98,7 +98,7 @@ pub(crate) enum Stage {
     Open(State, Option<Record>),
     /// The key of the turn's publication is being claimed.
     Claim,
-    /// What an earlier publication with that key has left is on its way.
+    /// The row of an earlier publication with that key is on its way.
     KeyRow,
     /// The first message behind this sequence is on its way.
     After(u64),
@@ -114,7 +114,7 @@ pub(crate) struct Turn {
     pub(crate) key: Claimed,
 }
 
-/// How far a publication with an idempotency key is. See `writing.rs`.
+/// Progress of a publication with an idempotency key. See `writing.rs`.
 #[derive(Default)]
 pub(crate) struct Claimed {
     /// The newest row of the key that this turn has written or read; 0 without one.
@@ -125,7 +125,7 @@ pub(crate) struct Claimed {
     pub(crate) is_second: bool,
 }
 
-/// What is asked of a channel's stream.
+/// Requests for a channel's stream.
 #[derive(Default)]
 pub(crate) struct Stream {
     /// Bound: the requests of the lanes.
@@ -141,13 +141,13 @@ pub(crate) struct Stream {
 /// Somebody who comes, is there, or leaves.
 pub(crate) struct Row {
     pub(crate) presence: Presence,
-    /// Of the subscribe that it came with.
+    /// Serial of the subscribe that it came with.
     pub(crate) serial: u64,
     /// NATS has said that it lists it, under this node's name of now.
     pub(crate) is_stored: bool,
     /// Its subscribe was answered.
     pub(crate) is_in: bool,
-    /// It leaves as soon as its subscribe is answered.
+    /// Leaves as soon as its subscribe is answered.
     pub(crate) is_gone: bool,
 }
 

@@ -105,7 +105,7 @@ impl Nats {
         })
     }
 
-    /// Nothing more is asked of a stream.
+    /// Notes that nothing more is asked of a stream.
     fn idle(&mut self, channel: &ChannelName) {
         let now_ms = self.core.desk.now_ms;
         if let Some(stream) = self.streams.get_mut(channel)
@@ -309,7 +309,7 @@ impl Nats {
         self.streams.get_mut(channel)?.turn.as_mut()
     }
 
-    /// Where a stream stands from now on, and whether that must be stored first.
+    /// State of a stream from now on, and whether that must be stored first.
     pub(crate) fn opened(&mut self, channel: &ChannelName) -> (State, bool) {
         let opening = Opening {
             server: self.link.map_or(0, |link| link.server),
@@ -502,7 +502,7 @@ impl Nats {
         }
     }
 
-    /// Nothing is known of a stream's seeds.
+    /// Fails the turns that need a stream's seeds.
     pub(crate) fn no_seeds(&mut self, stream: &str) {
         for channel in self.waiting_for_seeds(stream) {
             self.fail(&channel);

@@ -104,14 +104,14 @@ pub(crate) fn answer(query: &Query, state: &State, found: &[Arc<Publication>]) -
 
 /// A walk back from the newest message of a channel.
 pub(crate) struct Walk {
-    /// Where the stream stands.
+    /// State of the stream.
     pub(crate) state: State,
-    /// What was found, newest first. Bound: [`REFILL_BYTES_MAX`].
+    /// Publications that were found, newest first. Bound: [`REFILL_BYTES_MAX`].
     found: Vec<Arc<Publication>>,
     bytes: usize,
     /// Up to this offset nothing is wanted.
     floor: u64,
-    /// What was made before is too old.
+    /// Time before which a publication is too old.
     alive_ms: u64,
     /// The offset below which the next is looked for.
     next: u64,
@@ -200,7 +200,7 @@ impl Walk {
         true
     }
 
-    /// What was found, oldest first.
+    /// The publications that were found, oldest first.
     pub(crate) fn publications(mut self) -> (State, Vec<Arc<Publication>>) {
         self.found.reverse();
         (self.state, self.found)

@@ -24,7 +24,7 @@ use crate::node::Nats;
 use crate::record::{Item, Kind, Record, State};
 use crate::state::{Flight, Op, Stage, Then};
 
-/// How often a turn begins again because another node was first.
+/// Number of times a turn begins again because another node was first.
 const TRIES_MAX: u32 = 100;
 
 /// Content of a row.
@@ -32,7 +32,7 @@ const TRIES_MAX: u32 = 100;
 enum Row {
     /// The publication is the first message behind this sequence, or has not happened.
     Claimed(u64),
-    /// It has happened, there if its channel keeps history.
+    /// The publication has happened, there if its channel keeps history.
     Done(Option<Position>),
 }
 
@@ -336,7 +336,7 @@ impl Nats {
         }
     }
 
-    /// What is kept about the key is here.
+    /// Takes the row of the key.
     pub(crate) fn key_row(&mut self, channel: &ChannelName, given: Option<Given>) {
         let Some(turn) = self.turn(channel) else {
             return;

@@ -63,10 +63,10 @@ fn a_stream_that_is_still_being_made_is_waited_for() {
     assert_eq!((asked, network.connections()), (4, 1), "{names:?}");
 }
 
-/// What an answer about a stream says.
+/// Text in an answer about a stream.
 const INFO: &[u8] = b"stream_info_response";
 
-/// Where the text is that begins behind `begin`, if `bytes` have `word`.
+/// Place of the text that begins behind `begin`, if `bytes` have `word`.
 fn text_behind(bytes: &[u8], word: &[u8], begin: &[u8]) -> Option<Range<usize>> {
     let find = |bytes: &[u8], word: &[u8]| bytes.windows(word.len()).position(|it| it == word);
     find(bytes, word)?;

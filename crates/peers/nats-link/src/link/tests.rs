@@ -68,7 +68,7 @@ impl Server {
         std::iter::from_fn(|| self.wants.take()).collect()
     }
 
-    /// What the client writes from now on until it waits for something else than the kernel.
+    /// Bytes that the client writes from now on until it waits for something else than the kernel.
     fn hear(&mut self) -> String {
         let mut heard = Vec::new();
         loop {
