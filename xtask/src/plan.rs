@@ -43,6 +43,10 @@ pub(crate) const HOUSE: &[Room] = &[
     // The trait of what we connect to, and one kind of server each; none knows another.
     room("core/peer",      &["types"]),
     room("peers/*",        &["types", "protocols/*", "core/peer"]),
+    room("peers/nats", &[
+        "types", "core/broker", "core/metrics", "core/peer", "protocols/*", "peers/nats-link",
+        "peers/remote",
+    ]),
 
     // One family of clients each; none knows another.
     room("gateways/*",     &["types", "protocols/*", "core/*"]),
