@@ -1,8 +1,8 @@
 //! The broker on NATS JetStream: several nodes that share channels, history, positions and
 //! presence.
 //!
-//! One thread of each node holds one connection and speaks for all its shards. A channel is
-//! subscribed to once a node, however many of its shards want it.
+//! A node holds one connection, which speaks for all its shards. A channel is subscribed to once a
+//! node, however many of its shards want it.
 //!
 //! # Why nothing is lost or doubled
 //!
@@ -60,31 +60,5 @@ mod verbs;
 mod walk;
 mod writing;
 
-pub use node::NatsOptions;
-pub use throng_nats_link::NatsUrlError;
-use throng_remote::{Desk, Health, RemoteBroker, Ring};
-
-/// Why the driver did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The URL is not good.
-    #[error(transparent)]
-    Url(#[from] NatsUrlError),
-    /// The kernel gives no thread.
-    #[error("no thread for the broker: {0}")]
-    Thread(#[from] std::io::Error),
-}
-
-/// Starts the driver for so many shards as there are rings. It ends when all parts are dropped.
-///
-/// # Errors
-/// See [`StartError`].
-pub fn start(
-    options: NatsOptions,
-    rings: Vec<Ring>,
-) -> Result<(Vec<RemoteBroker>, Health), StartError> {
-    let targets = throng_nats_link::targets(&options.url)?;
-    let (credentials, replicas) = (options.credentials, options.replicas);
-    let node = |desk: Desk| node::Nats::new(desk, targets, credentials, replicas);
-    Ok(throng_remote::start(vec![(options.remote, node)], rings)?)
-}
+pub use node::{Nats, NatsOptions};
+pub use throng_nats_link::{CredentialsFile, NatsUrlError};

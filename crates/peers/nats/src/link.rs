@@ -26,7 +26,7 @@ pub(crate) const NAMED: u64 = 4;
 pub(crate) const CHANNELS: u64 = 16;
 
 /// A connection that is to be made.
-pub(crate) struct NatsDial {
+pub struct NatsDial {
     pub(crate) target: Target,
     /// Credentials in place of the URL's user.
     pub(crate) credentials: Option<CredentialsFile>,
@@ -42,7 +42,7 @@ pub(crate) struct NatsDial {
 
 /// A connection that stands.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Established {
+pub struct Established {
     /// Which server process stores, as far as that matters; see the head of the crate.
     pub(crate) server: u64,
     /// Followers answer too, and may be behind.
@@ -53,7 +53,7 @@ pub(crate) struct Established {
 
 /// A message for a subscription.
 #[derive(Debug)]
-pub(crate) struct Message {
+pub struct Message {
     pub(crate) sid: u64,
     pub(crate) subject: Box<str>,
     /// 503 if nobody takes the request, 404 if there is no such message.
@@ -67,7 +67,7 @@ pub(crate) struct Message {
 
 /// Something that NATS says.
 #[derive(Debug)]
-pub(crate) enum Word {
+pub enum Word {
     Ping,
     Pong,
     Message(Message),
@@ -94,18 +94,10 @@ impl Word {
             }),
         })
     }
-
-    const fn bytes(&self) -> usize {
-        size_of::<Self>()
-            + match self {
-                Self::Message(message) => message.subject.len() + message.payload.len(),
-                _ => 0,
-            }
-    }
 }
 
 /// Words from bytes.
-pub(crate) struct NatsWords(Decoder);
+pub struct NatsWords(Decoder);
 
 impl Words for NatsWords {
     type Word = Word;
@@ -114,11 +106,10 @@ impl Words for NatsWords {
         self.0.feed(bytes);
     }
 
-    fn next(&mut self) -> Result<Option<(Word, usize)>, String> {
+    fn next(&mut self) -> Result<Option<Word>, String> {
         while let Some(op) = self.0.next_op().map_err(|error| error.to_string())? {
             if let Some(word) = Word::new(&op) {
-                let bytes = word.bytes();
-                return Ok(Some((word, bytes)));
+                return Ok(Some(word));
             }
         }
         Ok(None)
@@ -127,12 +118,11 @@ impl Words for NatsWords {
 
 impl Dial for NatsDial {
     type Hello = Established;
-    type Word = Word;
     type Words = NatsWords;
 
-    async fn connect(self, net: Net) -> Result<(Established, task::Link, NatsWords), String> {
+    async fn connect(&mut self, net: &Net) -> Result<(Established, task::Link, NatsWords), String> {
         let at = format!("{}:{}", self.target.host, self.target.port);
-        let made = self.introduce(&net).await;
+        let made = self.introduce(net).await;
         let (established, link) = made.map_err(|why| format!("{at}: {why}"))?;
         let (link, decoder) = link.into_parts();
         Ok((established, link, NatsWords(decoder)))

@@ -6,7 +6,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::thread::Thread;
 
 use throng_broker::{Draft, LiveOptions, Moving, Refusal, Remote, Reply, Request, Ticket};
 use throng_types::ChannelName;
@@ -14,6 +13,7 @@ use throng_types::ChannelName;
 use crate::desk::NOBODY;
 use crate::lane::{Lane, Left, REQUEST_BYTES_MAX, REQUESTS_MAX, Wish};
 use crate::peer::{Asker, PeerEvent, ToPeers};
+use crate::start::Wake;
 use crate::status::Status;
 
 /// One shard's way to the other nodes: by any server that they all have.
@@ -22,16 +22,24 @@ pub struct Peers {
 }
 
 /// The way by one driver.
+#[derive(Clone)]
 pub(crate) struct Way {
-    pub(crate) lane: Arc<Lane>,
-    pub(crate) driver: Thread,
-    pub(crate) status: Arc<Status>,
+    lane: Arc<Lane>,
+    wake: Wake,
+    status: Arc<Status>,
 }
 
 impl Way {
     fn tell(&self, wanted: ToPeers) {
         self.lane.tell_peers(wanted);
-        self.driver.unpark();
+        self.call();
+    }
+
+    /// Lets the driver look into its lanes, unless it is about to.
+    fn call(&self) {
+        if self.status.call() {
+            (self.wake)();
+        }
     }
 }
 
@@ -92,9 +100,7 @@ pub struct RemoteBroker {
 
 /// One shard's end of what lies between it and one driver.
 pub(crate) struct End {
-    lane: Arc<Lane>,
-    driver: Thread,
-    status: Arc<Status>,
+    way: Way,
     /// Taken from the lane, and not by the hub yet. Bound: what was in the lane.
     taken: VecDeque<Left>,
     /// Where another process takes over, if one does.
@@ -125,13 +131,9 @@ impl RemoteBroker {
     /// The shard's way to the other nodes.
     #[must_use]
     pub fn peers(&self) -> Peers {
-        let way = |end: &End| Way {
-            lane: end.lane.clone(),
-            driver: end.driver.clone(),
-            status: end.status.clone(),
-        };
+        let ways = self.ends.iter().map(|end| end.way.clone());
         Peers {
-            ways: self.ends.iter().map(way).collect(),
+            ways: ways.collect(),
         }
     }
 
@@ -168,11 +170,9 @@ pub fn server_of(channel: &ChannelName, servers: usize) -> usize {
 }
 
 impl End {
-    pub(crate) fn new(lane: Arc<Lane>, driver: Thread, status: Arc<Status>) -> Self {
+    pub(crate) fn new(lane: Arc<Lane>, wake: Wake, status: Arc<Status>) -> Self {
         Self {
-            lane,
-            driver,
-            status,
+            way: Way { lane, wake, status },
             taken: VecDeque::new(),
             stop: Stop::No,
             unanswered: HashMap::new(),
@@ -181,8 +181,8 @@ impl End {
     }
 
     fn push(&self, wish: Wish) {
-        self.lane.push(wish);
-        self.driver.unpark();
+        self.way.lane.push(wish);
+        self.way.call();
     }
 
     fn answered(&mut self, reply: &Reply) {
@@ -213,10 +213,10 @@ impl End {
     }
 
     fn publish(&self, draft: Draft) -> Result<(), (Refusal, Draft)> {
-        if !self.status.is_up() {
+        if !self.way.status.is_up() {
             return Err((Refusal::Unavailable, draft));
         }
-        if self.lane.waiting() >= REQUESTS_MAX {
+        if self.way.lane.waiting() >= REQUESTS_MAX {
             return Err((Refusal::Busy, draft));
         }
         let ticket = NOBODY;
@@ -227,8 +227,8 @@ impl End {
     /// Whether there is a reply.
     fn has_reply(&mut self) -> bool {
         while self.stop != Stop::Here {
-            if self.taken.is_empty() && self.lane.take(&mut self.taken) {
-                self.driver.unpark();
+            if self.taken.is_empty() && self.way.lane.take(&mut self.taken) {
+                self.way.call();
             }
             match self.taken.front() {
                 Some(Left::Reply(Reply::Delivery(_) | Reply::Broken(_)))
@@ -246,8 +246,9 @@ impl End {
 
     /// Whether nothing more comes before the cut, or at all for want of a connection.
     fn has_stopped(&self) -> bool {
-        let is_silent = || !self.status.is_up() && self.taken.is_empty() && self.lane.is_silent();
-        self.lane.waiting() == 0 && (self.stop == Stop::Here || is_silent())
+        let is_silent =
+            || !self.way.status.is_up() && self.taken.is_empty() && self.way.lane.is_silent();
+        self.way.lane.waiting() == 0 && (self.stop == Stop::Here || is_silent())
     }
 }
 
@@ -305,8 +306,8 @@ impl Remote for RemoteBroker {
 
     fn renew(&mut self, options: &LiveOptions) {
         for end in &self.ends {
-            end.status.renew(options);
-            end.driver.unpark();
+            end.way.status.renew(options);
+            end.way.call();
         }
     }
 
@@ -345,8 +346,8 @@ impl Remote for RemoteBroker {
 
 impl Drop for End {
     fn drop(&mut self) {
-        self.lane.close();
-        self.driver.unpark();
+        self.way.lane.close();
+        self.way.call();
     }
 }
 

@@ -6,6 +6,11 @@
 //!
 //! Never: waits. A lock is held for as long as it takes to push or to swap a queue.
 
+#![expect(
+    clippy::disallowed_types,
+    reason = "shards and the peer have threads of their own"
+)]
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -8,6 +8,7 @@ use throng_broker::{
     ChannelOptions, Draft, Moving, Namespaces, Presence, Recovery, Refusal, Reply, Request,
     Retention, Ticket,
 };
+use throng_peer::task::{Link, Net};
 use throng_types::{ChannelName, Epoch, Position, Publication, Rng};
 
 use crate::agent::tests::publication;
@@ -15,21 +16,54 @@ use crate::agent::{AUDIT_MS, Looked, Mode, Status};
 use crate::channels::Channels as _;
 use crate::core::Core;
 use crate::desk::Desk;
-use crate::dial::{Dial, DialInbox, Fault};
+use crate::dial::{Dial, Fault, Words};
 use crate::lane::{Lane, Left};
 use crate::node::Node as _;
 use crate::options::RemoteOptions;
 use crate::peer::{PeerEvent, ToPeers};
 use crate::verbs::{Purpose, Query, Verbs, Wanted};
 
-struct NoDial;
+/// Connects by one question, whose answer is one byte.
+pub(crate) struct PlayedDial;
 
-impl Dial for NoDial {
+impl Dial for PlayedDial {
     type Hello = ();
-    type Word = ();
+    type Words = PlayedWords;
 
-    fn run(self, _: u64, _: &Arc<DialInbox<Self>>) -> String {
-        String::new()
+    async fn connect(&mut self, net: &Net) -> Result<((), Link, PlayedWords), String> {
+        let way = throng_peer::Dial {
+            host: "h".to_owned(),
+            port: 1,
+            tls: None,
+            timeout_ms: 1000,
+        };
+        let mut link = net.dial(way).await.map_err(|why| why.to_string())?;
+        link.write(b"hello".to_vec());
+        let input = link.read().await.map_err(|why| why.to_string())?;
+        Ok(((), link, PlayedWords(input[1..].to_vec().into())))
+    }
+
+    async fn watch(&mut self, net: &Net) -> String {
+        net.sleep(10_000).await;
+        "it is elsewhere".to_owned()
+    }
+}
+
+/// Each byte is a word, but for `!`.
+pub(crate) struct PlayedWords(VecDeque<u8>);
+
+impl Words for PlayedWords {
+    type Word = u8;
+
+    fn feed(&mut self, bytes: &[u8]) {
+        self.0.extend(bytes);
+    }
+
+    fn next(&mut self) -> Result<Option<u8>, String> {
+        match self.0.pop_front() {
+            Some(b'!') => Err("no word".to_owned()),
+            word => Ok(word),
+        }
     }
 }
 
@@ -49,9 +83,11 @@ enum Back {
 }
 
 /// A broker with one channel. What it has published is all there.
-struct Played<const ONE_ROAD: bool> {
+pub(crate) struct Played<const ONE_ROAD: bool> {
     core: Core,
-    lanes: Vec<Arc<Lane>>,
+    pub(crate) lanes: Vec<Arc<Lane>>,
+    /// What it was told by its connection.
+    pub(crate) words: String,
     /// Where the stream stands.
     stands: Position,
     hears: bool,
@@ -61,13 +97,13 @@ struct Played<const ONE_ROAD: bool> {
     deliveries: VecDeque<Back>,
     told: Vec<String>,
     flights: usize,
-    oldest_ms: Option<u64>,
-    proves: bool,
+    pub(crate) oldest_ms: Option<u64>,
+    pub(crate) proves: bool,
     come: Vec<&'static str>,
     asked: usize,
 }
 
-fn channel() -> ChannelName {
+pub(crate) fn channel() -> ChannelName {
     ChannelName::new("a").unwrap()
 }
 
@@ -78,7 +114,7 @@ const fn at(epoch: u64, offset: u64) -> Position {
 
 impl<const ONE_ROAD: bool> Played<ONE_ROAD> {
     /// A node of two shards without a connection, in whose channels history is kept, or is not.
-    fn new(keeps: bool) -> Self {
+    pub(crate) fn new(keeps: bool) -> Self {
         let plain = ChannelOptions {
             retention: Retention {
                 publications_max: if keeps { 100 } else { 0 },
@@ -97,6 +133,7 @@ impl<const ONE_ROAD: bool> Played<ONE_ROAD> {
         Self {
             core: Core::new(Desk::new(options, lanes.clone(), Arc::default())),
             lanes,
+            words: String::new(),
             stands: at(1, 0),
             hears: false,
             sent: VecDeque::new(),
@@ -192,7 +229,7 @@ impl<const ONE_ROAD: bool> Played<ONE_ROAD> {
         self.request(lane, request);
     }
 
-    fn replies(&self, lane: u8) -> Vec<Reply> {
+    pub(crate) fn replies(&self, lane: u8) -> Vec<Reply> {
         let mut left = VecDeque::new();
         self.lanes[usize::from(lane)].take(&mut left);
         let replies = left.into_iter().filter_map(|left| match left {
@@ -210,7 +247,7 @@ impl<const ONE_ROAD: bool> Played<ONE_ROAD> {
 }
 
 impl<const ONE_ROAD: bool> Verbs for Played<ONE_ROAD> {
-    type Dial = NoDial;
+    type Dial = PlayedDial;
 
     const BROKER: &'static str = "a play";
     const IS_ONE_ROAD: bool = ONE_ROAD;
@@ -220,8 +257,8 @@ impl<const ONE_ROAD: bool> Verbs for Played<ONE_ROAD> {
         &mut self.core
     }
 
-    fn dial(&mut self) -> NoDial {
-        NoDial
+    fn dial(&mut self) -> PlayedDial {
+        PlayedDial
     }
 
     fn connected(&mut self, (): ()) {}
@@ -247,8 +284,12 @@ impl<const ONE_ROAD: bool> Verbs for Played<ONE_ROAD> {
         }
     }
 
-    fn word(&mut self, (): ()) -> Result<(), Fault> {
-        Ok(())
+    fn word(&mut self, word: u8) -> Result<(), Fault> {
+        self.words.push(char::from(word));
+        match word {
+            b'x' => Err(Fault("that cannot be".to_owned())),
+            _ => Ok(()),
+        }
     }
 
     fn in_flight(&mut self) -> (usize, usize) {
@@ -295,7 +336,9 @@ impl<const ONE_ROAD: bool> Verbs for Played<ONE_ROAD> {
 
     fn publish(&mut self, _: u8, _: Ticket, _: Draft) {}
 
-    fn forget(&mut self, _: u8, _: Ticket, _: &ChannelName) {}
+    fn forget(&mut self, _: u8, _: Ticket, _: &ChannelName) {
+        self.core.desk.out.push(b'F');
+    }
 
     fn come(&mut self, wanted: Wanted) {
         self.come.push("listed");

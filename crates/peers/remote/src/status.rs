@@ -1,6 +1,11 @@
 //! What is known of the connection to the broker, for whoever asks from any thread; and what the
 //! driver is told by them.
 
+#![expect(
+    clippy::disallowed_types,
+    reason = "shards and the peer have threads of their own"
+)]
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -37,6 +42,8 @@ pub struct Status {
     is_up: AtomicBool,
     is_in_doubt: AtomicBool,
     is_refusing: AtomicBool,
+    /// A shard has left something since the driver last looked.
+    is_called: AtomicBool,
     /// Until the driver takes them.
     renewed: Mutex<Option<LiveOptions>>,
 }
@@ -68,6 +75,16 @@ impl Status {
 
     pub(crate) fn set_in_doubt(&self, is_in_doubt: bool) {
         self.is_in_doubt.store(is_in_doubt, Ordering::Relaxed);
+    }
+
+    /// Notes that a shard has left something; true if the driver is to be woken.
+    pub(crate) fn call(&self) -> bool {
+        !self.is_called.swap(true, Ordering::AcqRel)
+    }
+
+    /// Notes that the driver looks into its lanes now.
+    pub(crate) fn has_heard(&self) {
+        self.is_called.swap(false, Ordering::AcqRel);
     }
 
     /// Leaves other options for the driver.

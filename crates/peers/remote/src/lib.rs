@@ -1,25 +1,24 @@
-//! What every broker on the other side of a network needs: the way between shards and a driver on
-//! a thread of its own, and what such a driver does whatever it speaks to.
+//! What every broker on the other side of a network needs: the way between shards and a peer, and
+//! what such a peer does whatever it speaks to.
 //!
-//! A broker brings its [`Verbs`]. With them a driver is a [`Node`]: it takes requests of shards and
+//! A broker brings its [`Verbs`]. With them it is a [`Node`]: it takes requests of shards and
 //! words of its connection, and leaves replies in [`Desk`]'s lanes and bytes in its output.
-//! [`Channels`] holds the rules about its channels. [`start`] gives it a thread, clocks, and
-//! connections that are made again when they break. [`agent`] holds the state of one channel on one
-//! node, [`blob`] the form of a publication between nodes.
+//! [`Channels`] holds the rules about its channels. [`BrokerPeer`] gives it clocks, and
+//! connections that are made again when they break; [`start`] lays the lanes. [`agent`] holds the
+//! state of one channel on one node, [`blob`] the form of a publication between nodes.
 //!
-//! Never: a protocol of a broker, what a broker keeps.
+//! Never: a protocol of a broker, what a broker keeps, threads.
 
 pub mod agent;
 mod arrival;
 pub mod blob;
+mod broker;
 mod channels;
 mod core;
 mod desk;
 mod dial;
 mod doubt;
-mod driver;
 mod early;
-mod inbox;
 mod lane;
 mod node;
 mod options;
@@ -27,22 +26,21 @@ mod part;
 mod peer;
 mod questions;
 mod shares;
+mod start;
 mod status;
-mod stream;
 mod verbs;
 
+pub use broker::BrokerPeer;
 pub use channels::Channels;
 pub use core::{Core, FLIGHT_BYTES_MAX, FLIGHTS_MAX, LEASE_MS, RENEW_MS};
 pub use desk::{Desk, NOBODY};
-pub use dial::{Dial, DialInbox, Fault};
-pub use driver::{Ring, start};
-pub use inbox::{Event, Inbox};
+pub use dial::{Dial, Fault, WordOf, Words};
 pub use lane::{REPLIES_MAX, REPLY_BYTES_MAX, REQUEST_BYTES_MAX, REQUESTS_MAX};
 pub use node::Node;
 pub use options::RemoteOptions;
 pub use part::{Peers, RemoteBroker, server_of};
 pub use peer::{Asker, CLIENTS_QUESTIONS_MAX, PeerEvent, QUESTIONS_MAX, ToPeers};
 pub use questions::Questions;
+pub use start::{Ring, Wake, start};
 pub use status::{Health, Status};
-pub use stream::{Reader, Stream, Wire, trust};
 pub use verbs::{Purpose, Query, Verbs, Wanted};

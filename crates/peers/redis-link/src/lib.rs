@@ -1,4 +1,4 @@
-//! A connection to Redis for every driver that speaks to one: where it is, who we are there, and
+//! A connection to Redis for every peer that speaks to one: where it is, who we are there, and
 //! what it says.
 //!
 //! Bytes of an answer are bounded, whatever Redis claims. That is why the reader of answers is our

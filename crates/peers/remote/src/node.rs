@@ -365,4 +365,4 @@ fn all_names(node: &mut impl Channels) -> Vec<ChannelName> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -24,9 +24,9 @@ pub const NOBODY: Ticket = Ticket(u32::MAX);
 pub struct Desk {
     /// What the driver was made of.
     pub options: RemoteOptions,
-    /// Time since the driver began, in milliseconds, as its thread read it last.
+    /// Monotonic milliseconds at the beginning of the turn.
     pub now_ms: u64,
-    /// The time of day in Unix milliseconds, read at the same moment.
+    /// Unix milliseconds at the same moment.
     pub unix_ms: u64,
     /// Chance, from the seed.
     pub rng: Rng,
@@ -74,6 +74,13 @@ impl Desk {
     pub fn lanes_have_room(&self) -> bool {
         let mut lanes = self.lanes.iter();
         lanes.all(|lane| lane.has_room() || !lane.is_open())
+    }
+
+    /// Rings the shards for which something was left.
+    pub(crate) fn ring(&mut self) {
+        for lane in std::mem::take(&mut self.rung) {
+            self.lanes[usize::from(lane)].ring();
+        }
     }
 
     /// Counts something that happened.

@@ -16,7 +16,7 @@ use throng_types::{ChannelName, Position};
 
 use crate::agent::Mode;
 use crate::core::Core;
-use crate::dial::{Dial, Fault};
+use crate::dial::{Dial, Fault, WordOf};
 
 /// A subscribe on its way.
 #[derive(Clone, Debug)]
@@ -99,7 +99,7 @@ pub trait Verbs: Sized + Send + 'static {
     ///
     /// # Errors
     /// The connection is to be given up.
-    fn word(&mut self, word: <Self::Dial as Dial>::Word) -> Result<(), Fault>;
+    fn word(&mut self, word: WordOf<Self::Dial>) -> Result<(), Fault>;
 
     /// Channels have other options from now on, which the desk has already; `before` has the old.
     ///
