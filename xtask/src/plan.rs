@@ -54,6 +54,10 @@ pub(crate) const HOUSE: &[Room] = &[
     room("peers/remote/suite", &[
         "types", "core/broker", "core/broker/suite", "core/metrics", "peers/remote",
     ]),
+    room("peers/nats", &[
+        "types", "core/broker", "core/metrics", "core/peer", "protocols/*", "peers/nats-link",
+        "peers/remote",
+    ]),
 
     // One family of clients each; none knows another.
     room("gateways/*",     &["types", "protocols/*", "core/*"]),
@@ -76,7 +80,7 @@ pub(crate) const HOUSE: &[Room] = &[
     // neither sockets nor threads, so what a client believes is said once, in its room.
     room("drivers/*", &[
         "types", "core/*", "protocols/*", "gateways/*", "runtime/tls", "peers/remote",
-        "peers/redis-link", "drivers/nats-link",
+        "peers/redis-link", "peers/nats-link",
     ]),
     // The way of shards to HTTP backends.
     room("drivers/origin", &[
@@ -87,7 +91,6 @@ pub(crate) const HOUSE: &[Room] = &[
         "runtime/outward",
     ]),
     room("drivers/history", &["types", "core/broker", "core/metrics"]),
-    room("drivers/nats-link", &["protocols/*", "peers/remote"]),
 
     // What users start. The meter shares no code with what it measures, except wire formats and the
     // reactor.
