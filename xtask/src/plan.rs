@@ -43,6 +43,10 @@ pub(crate) const HOUSE: &[Room] = &[
     // The trait of what we connect to, and one kind of server each; none knows another.
     room("core/peer",      &["types"]),
     room("peers/*",        &["types", "protocols/*", "core/peer"]),
+    room("peers/feeds", &[
+        "types", "protocols/*", "core/broker", "core/metrics", "core/peer", "peers/redis-link",
+        "peers/nats-link",
+    ]),
 
     // One family of clients each; none knows another.
     room("gateways/*",     &["types", "protocols/*", "core/*"]),
@@ -92,7 +96,7 @@ pub(crate) const HOUSE: &[Room] = &[
     // What users start. The meter shares no code with what it measures, except wire formats and the
     // reactor.
     room("apps/server", &[
-        "types", "core/*", "protocols/*", "gateways/*", "runtime/*", "drivers/*",
+        "types", "core/*", "protocols/*", "peers/*", "gateways/*", "runtime/*", "drivers/*",
     ]),
     room("apps/doctor",    &["types", "core/config", "runtime/sys"]),
     room("apps/bench/plan",    &["types", "client", "core/config"]),
