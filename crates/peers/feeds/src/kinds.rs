@@ -18,6 +18,9 @@ pub enum SourceOptions {
     Kafka(KafkaOptions),
     // /// Subjects of NATS.
     // Nats(NatsOptions),
+    /// A source of this crate's tests.
+    #[cfg(test)]
+    Played(crate::tests::Script),
 }
 
 impl SourceOptions {
@@ -29,6 +32,8 @@ impl SourceOptions {
             // Self::Redis(_) => "redis",
             Self::Kafka(_) => "kafka",
             // Self::Nats(_) => "nats",
+            #[cfg(test)]
+            Self::Played(_) => "played",
         }
     }
 
@@ -39,6 +44,8 @@ impl SourceOptions {
             // Self::Redis(_) => Gauge::FeedLagRedis,
             Self::Kafka(_) => Gauge::FeedLagKafka,
             // Self::Nats(_) => Gauge::FeedLagNats,
+            #[cfg(test)]
+            Self::Played(_) => Gauge::FeedLagPostgres,
         }
     }
 
@@ -57,6 +64,8 @@ impl SourceOptions {
             // Self::Redis(options) => AnySource::Redis(redis::connect(options, setup).await?),
             Self::Kafka(options) => AnySource::Kafka(kafka::connect(options, setup).await?),
             // Self::Nats(options) => AnySource::Nats(nats::connect(options, setup).await?),
+            #[cfg(test)]
+            Self::Played(script) => AnySource::Played(script.connect(setup).await?),
         })
     }
 }
@@ -67,6 +76,8 @@ pub(crate) enum AnySource {
     // Redis(redis::Stream),
     Kafka(kafka::Topics),
     // Nats(nats::Subjects),
+    #[cfg(test)]
+    Played(crate::tests::Played),
 }
 
 /// Does the same with a source, whatever its kind.
@@ -77,6 +88,8 @@ macro_rules! with {
             // AnySource::Redis($source) => $act,
             AnySource::Kafka($source) => $act,
             // AnySource::Nats($source) => $act,
+            #[cfg(test)]
+            AnySource::Played($source) => $act,
         }
     };
 }

@@ -31,6 +31,8 @@ mod publisher;
 mod scram;
 mod source;
 mod status;
+#[cfg(test)]
+mod tests;
 mod url;
 
 pub use feed::{Feed, FeedOptions};
