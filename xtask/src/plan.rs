@@ -58,6 +58,10 @@ pub(crate) const HOUSE: &[Room] = &[
         "types", "core/broker", "core/metrics", "core/peer", "protocols/*", "peers/nats-link",
         "peers/remote",
     ]),
+    room("peers/feeds", &[
+        "types", "protocols/*", "core/broker", "core/metrics", "core/peer", "peers/redis-link",
+        "peers/nats-link",
+    ]),
 
     // One family of clients each; none knows another.
     room("gateways/*",     &["types", "protocols/*", "core/*"]),

@@ -31,10 +31,11 @@ mod shelf;
 use throng_kafka_protocol::{Place, Record};
 
 use self::group::{Group, Step};
+use self::link::Client;
 use self::options::KafkaOptions as Options;
 use self::shelf::Shelf;
 use crate::event::Event;
-use crate::source::{Fault, LOOK, Source};
+use crate::source::{Fault, LOOK_MS, Setup, Source};
 
 pub use options::{KafkaOptions, KafkaTopics};
 
@@ -45,8 +46,8 @@ const READ_MAX: usize = 100_000;
 /// The header with a record's tags.
 const TAGS_HEADER: &str = "tags";
 
-/// What a feed reads, and its place in the group.
-struct Topics {
+/// Topics that a feed reads, and its place in the group.
+pub(crate) struct Topics {
     options: Options,
     batch_max: usize,
     group: Group,
@@ -55,51 +56,53 @@ struct Topics {
     fault: Option<Fault>,
 }
 
-pub(crate) fn connect(options: &Options, batch_max: usize) -> Result<Box<dyn Source>, Fault> {
-    let mut group = Group::find(options)?;
+pub(crate) async fn connect(options: &Options, setup: Setup) -> Result<Topics, Fault> {
+    let batch_max = setup.batch_max;
+    let client = Client::new(options, setup);
+    let mut group = Group::find(&client).await?;
     // What is wrong with the topics is said at once.
-    group.metadata()?;
-    Ok(Box::new(Topics {
+    group.metadata().await?;
+    Ok(Topics {
         options: options.clone(),
         batch_max,
         group,
-        shelf: Shelf::new(options),
+        shelf: Shelf::new(&client),
         fault: None,
-    }))
+    })
 }
 
 impl Source for Topics {
-    fn take(&mut self) -> Result<Vec<Event>, Fault> {
+    async fn take(&mut self) -> Result<Vec<Event>, Fault> {
         if let Some(fault) = self.fault.take() {
             return Err(fault);
         }
-        match self.group.step(LOOK)? {
+        match self.group.step(LOOK_MS).await? {
             Step::Waits => return Ok(Vec::new()),
-            Step::New(places) => self.shelf.begin(places, &mut self.group)?,
-            Step::In => self.shelf.refresh(&mut self.group)?,
+            Step::New(places) => self.shelf.begin(places, &mut self.group).await?,
+            Step::In => self.shelf.refresh(&mut self.group).await?,
         }
         let mut events = self.gather()?;
         if events.is_empty() {
-            self.shelf.ask()?;
-            self.shelf.wait(LOOK)?;
+            self.shelf.ask();
+            self.shelf.wait(LOOK_MS).await?;
             events = self.gather()?;
         }
         // The next records come while these are published.
-        self.shelf.ask()?;
+        self.shelf.ask();
         if events.is_empty() {
             // Where reading begins, and what is no event.
-            self.done()?;
+            self.done().await?;
         }
         Ok(events)
     }
 
-    fn done(&mut self) -> Result<(), Fault> {
-        let is_committed = self.group.commit(&self.shelf.uncommitted())?;
+    async fn done(&mut self) -> Result<(), Fault> {
+        let is_committed = self.group.commit(&self.shelf.uncommitted()).await?;
         self.shelf.done(is_committed);
         Ok(())
     }
 
-    fn put_back(&mut self) -> Result<(), Fault> {
+    async fn put_back(&mut self) -> Result<(), Fault> {
         self.shelf.put_back();
         Ok(())
     }
@@ -108,14 +111,18 @@ impl Source for Topics {
         self.group.is_in()
     }
 
-    fn keep(&mut self) {
+    async fn keep(&mut self) {
         if self.fault.is_none() {
-            self.fault = self.group.beat().err();
+            self.fault = self.group.beat().await.err();
         }
     }
 
-    fn lag(&mut self) -> Result<Option<u64>, Fault> {
+    async fn lag(&mut self) -> Result<Option<u64>, Fault> {
         Ok(self.group.is_in().then(|| self.shelf.lag()))
+    }
+
+    async fn leave(self) {
+        self.group.leave().await;
     }
 }
 

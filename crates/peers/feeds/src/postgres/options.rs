@@ -1,7 +1,5 @@
 //! What a feed from PostgreSQL is told: its URL, its table.
 
-use std::time::Duration;
-
 use crate::url::{Url, UrlError};
 
 /// The longest channel and tags that are read, in characters; no good ones are longer.
@@ -32,7 +30,8 @@ pub struct PostgresOptions {
     pub(super) name: String,
     /// In quotes; no notifications without one.
     pub(super) notify: Option<String>,
-    pub(super) poll: Duration,
+    /// Between two looks at the table, in milliseconds.
+    pub(super) poll_ms: u64,
     /// The longest data as text; what is longer is read as nothing.
     pub(super) text_bytes_max: usize,
 }
@@ -48,7 +47,7 @@ impl PostgresOptions {
         feed: &str,
         table: &str,
         notify: Option<&str>,
-        poll: Duration,
+        poll_ms: u64,
         data_bytes_max: usize,
     ) -> Result<Self, UrlError> {
         let url = Url::read(url)?;
@@ -85,7 +84,7 @@ impl PostgresOptions {
             table: parts.join("."),
             name: format!("pg {feed}"),
             notify: notify.map(identifier),
-            poll,
+            poll_ms,
             // `bytea` travels as two digits a byte.
             text_bytes_max: 2 * data_bytes_max + 2,
         })
@@ -114,7 +113,7 @@ mod tests {
     use super::*;
 
     fn options(url: &str) -> Result<PostgresOptions, UrlError> {
-        PostgresOptions::new(url, "f", "app.Out\"box", None, Duration::from_secs(1), 10)
+        PostgresOptions::new(url, "f", "app.Out\"box", None, 1_000, 10)
     }
 
     #[test]

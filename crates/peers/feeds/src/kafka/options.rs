@@ -1,7 +1,7 @@
 //! What a feed from Kafka is told: where brokers are, who it is, which topics it reads.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crate::scram::Hash;
 use crate::url::{Url, UrlError};
@@ -67,9 +67,6 @@ pub struct KafkaOptions {
     pub(super) begins_with_newest: bool,
     /// The longest record that is read whole.
     pub(super) record_bytes_max: usize,
-    /// Who this feed is in its group. It outlives connections, so that who comes back is not taken
-    /// for one more.
-    member: Arc<Mutex<String>>,
 }
 
 impl fmt::Debug for KafkaOptions {
@@ -135,12 +132,7 @@ impl KafkaOptions {
             channel_header: reads.channel_header.to_owned(),
             begins_with_newest: reads.begins_with_newest,
             record_bytes_max: reads.data_bytes_max + BESIDE_BYTES_MAX,
-            member: Arc::default(),
         })
-    }
-
-    pub(super) fn member(&self) -> MutexGuard<'_, String> {
-        self.member.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

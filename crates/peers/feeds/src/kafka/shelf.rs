@@ -2,33 +2,33 @@
 //! them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, Instant};
 
 use throng_kafka_protocol::{
     BatchFault, Broker, ErrorCode, Fetched, Metadata, OffsetAnswer, Place, Record, RecordFault,
     batches,
 };
+use throng_peer::task::{Receiver, Sender, queue};
+use throng_types::Millis;
 
-use super::fetcher::{Answer, Ask, Fetcher, Reply};
+use super::fetcher::{Ask, Fetcher, Reply};
 use super::group::Group;
-use super::link::said;
-use super::options::KafkaOptions;
+use super::link::{Client, said};
 use super::partition::{Partition, Start};
 use crate::source::Fault;
 
 /// Nothing more is fetched while so many bytes wait.
 const FETCHED_BYTES_MAX: usize = 16 << 20;
-/// Between two looks at who leads what, and whether there are more partitions.
-const REFRESH_EVERY: Duration = Duration::from_secs(60);
+/// Between two looks at who leads what, and whether there are more partitions, in milliseconds.
+const REFRESH_EVERY_MS: u64 = 60_000;
 /// The same while somebody is missing.
-const REFRESH_SOON: Duration = Duration::from_millis(500);
+const REFRESH_SOON_MS: u64 = 500;
 /// A broker that fails so often, one time after the other, is the feed's failure.
 const FAILURES_MAX: u32 = 8;
 
 pub(super) struct Shelf {
-    options: KafkaOptions,
+    client: Rc<Client>,
     /// Bound: what the group deals.
     partitions: BTreeMap<Place, Partition>,
     /// The partition whose turn it is.
@@ -36,44 +36,47 @@ pub(super) struct Shelf {
     brokers: HashMap<i32, Broker>,
     /// How many partitions each topic has.
     counts: BTreeMap<Arc<str>, usize>,
-    refresh_at: Instant,
+    refresh_at: Millis,
     /// One for each broker that leads a partition.
     fetchers: BTreeMap<i32, Fetcher>,
-    fetchers_started: u64,
     /// Failures of brokers since they worked.
     failures: HashMap<i32, u32>,
-    sends: Sender<Answer>,
-    /// Bound: an answer of each fetcher.
-    answers: Receiver<Answer>,
+    /// Rung by fetchers that have replied.
+    bell: (Sender<()>, Receiver<()>),
 }
 
 impl Shelf {
-    pub(super) fn new(options: &KafkaOptions) -> Self {
-        let (sends, answers) = channel();
+    pub(super) fn new(client: &Rc<Client>) -> Self {
         Self {
-            options: options.clone(),
+            client: client.clone(),
             partitions: BTreeMap::new(),
             turn: 0,
             brokers: HashMap::new(),
             counts: BTreeMap::new(),
-            refresh_at: Instant::now(),
+            refresh_at: client.net.now().mono,
             fetchers: BTreeMap::new(),
-            fetchers_started: 0,
             failures: HashMap::new(),
-            sends,
-            answers,
+            bell: queue(1),
         }
     }
 
+    fn now(&self) -> Millis {
+        self.client.net.now().mono
+    }
+
     /// These partitions are the feed's own now, and no others.
-    pub(super) fn begin(&mut self, places: Vec<Place>, group: &mut Group) -> Result<(), Fault> {
+    pub(super) async fn begin(
+        &mut self,
+        places: Vec<Place>,
+        group: &mut Group,
+    ) -> Result<(), Fault> {
         let asked: BTreeSet<Place> = places.into_iter().collect();
         let asked: Vec<(Place, ())> = asked.into_iter().map(|place| (place, ())).collect();
         let offsets = match asked.is_empty() {
             true => Vec::new(),
-            false => group.offsets(&asked)?,
+            false => group.offsets(&asked).await?,
         };
-        let otherwise = match self.options.begins_with_newest {
+        let otherwise = match self.client.options.begins_with_newest {
             true => Start::Newest,
             false => Start::Oldest,
         };
@@ -86,25 +89,25 @@ impl Shelf {
             let partition = Partition::new(committed, otherwise);
             self.partitions.insert(answer.place, partition);
         }
-        let group_name = &self.options.group;
+        let group_name = &self.client.options.group;
         let count = self.partitions.len();
         tracing::info!(
             group = group_name,
             count,
             "the feed has partitions of Kafka"
         );
-        let metadata = group.metadata()?;
+        let metadata = group.metadata().await?;
         self.counts = counts(&metadata);
         self.learn(metadata);
         Ok(())
     }
 
     /// Looks who leads what, if it is time.
-    pub(super) fn refresh(&mut self, group: &mut Group) -> Result<(), Fault> {
-        if Instant::now() < self.refresh_at {
+    pub(super) async fn refresh(&mut self, group: &mut Group) -> Result<(), Fault> {
+        if self.now() < self.refresh_at {
             return Ok(());
         }
-        let metadata = group.metadata()?;
+        let metadata = group.metadata().await?;
         if counts(&metadata) != self.counts {
             group.join_again();
         }
@@ -138,21 +141,21 @@ impl Shelf {
             let leads = partitions.values().any(|it| it.leader == Some(*id));
             leads && brokers.get(id) == Some(&fetcher.broker)
         });
-        self.refresh_at = Instant::now() + REFRESH_EVERY;
+        self.refresh_at = self.now() + REFRESH_EVERY_MS;
         if !is_whole {
             self.refresh_soon();
         }
     }
 
     fn refresh_soon(&mut self) {
-        self.refresh_at = self.refresh_at.min(Instant::now() + REFRESH_SOON);
+        self.refresh_at = self.refresh_at.min(self.now() + REFRESH_SOON_MS);
     }
 
     /// Asks every broker for what is missing, if it has nothing to answer yet.
-    pub(super) fn ask(&mut self) -> Result<(), Fault> {
+    pub(super) fn ask(&mut self) {
         let waiting: usize = self.partitions.values().map(Partition::bytes).sum();
         if waiting >= FETCHED_BYTES_MAX {
-            return Ok(());
+            return;
         }
         let leaders = self.partitions.values().filter_map(|it| it.leader);
         let leaders: BTreeSet<i32> = leaders.collect();
@@ -160,23 +163,12 @@ impl Shelf {
             if self.fetchers.get(&leader).is_some_and(Fetcher::is_busy) {
                 continue;
             }
-            let Some(ask) = self.wanted(leader) else {
+            let (Some(ask), Some(broker)) = (self.wanted(leader), self.brokers.get(&leader)) else {
                 continue;
             };
-            if !self.fetchers.contains_key(&leader) {
-                let Some(broker) = self.brokers.get(&leader) else {
-                    continue;
-                };
-                self.fetchers_started += 1;
-                let number = self.fetchers_started;
-                let fetcher = Fetcher::start(number, broker, &self.options, &self.sends)?;
-                self.fetchers.insert(leader, fetcher);
-            }
-            if let Some(fetcher) = self.fetchers.get_mut(&leader) {
-                fetcher.ask(ask);
-            }
+            let start = || Fetcher::start(&self.client, broker, self.bell.0.clone());
+            self.fetchers.entry(leader).or_insert_with(start).ask(ask);
         }
-        Ok(())
     }
 
     /// What a broker is to be asked next: where to begin, before anything is read.
@@ -196,30 +188,34 @@ impl Shelf {
         (!offsets.is_empty()).then_some(Ask::Records(offsets))
     }
 
-    /// Takes answers; waits for the first so long at most.
-    pub(super) fn wait(&mut self, wait: Duration) -> Result<(), Fault> {
-        let mut answer = self.answers.recv_timeout(wait).ok();
-        while let Some(found) = answer.take() {
-            self.take_in(found)?;
-            answer = self.answers.try_recv().ok();
+    /// Takes replies; waits for the first so long at most.
+    pub(super) async fn wait(&mut self, wait_ms: u64) -> Result<(), Fault> {
+        // If nobody rings, there is nothing to take.
+        let _ = self.client.net.timeout(wait_ms, self.bell.1.next()).await;
+        let reply = |(id, fetcher): (&i32, &mut Fetcher)| {
+            let (asked, reply) = fetcher.reply()?;
+            Some((*id, asked, reply))
+        };
+        let replies: Vec<_> = self.fetchers.iter_mut().filter_map(reply).collect();
+        for (broker, asked, reply) in replies {
+            self.take_in(broker, &asked, reply)?;
         }
         Ok(())
     }
 
-    fn take_in(&mut self, answer: Answer) -> Result<(), Fault> {
-        let broker = answer.broker;
-        let fetcher = self.fetchers.get_mut(&broker);
-        let Some(fetcher) = fetcher.filter(|it| it.number == answer.fetcher) else {
-            return Ok(());
-        };
-        let asked = fetcher.has_answered();
-        match answer.reply {
+    fn take_in(
+        &mut self,
+        broker: i32,
+        asked: &HashMap<Place, i64>,
+        reply: Result<Reply, Fault>,
+    ) -> Result<(), Fault> {
+        match reply {
             Ok(reply) => {
                 self.failures.remove(&broker);
                 match reply {
                     Reply::Records(fetched) => {
                         for fetched in fetched {
-                            self.fetched(&asked, &fetched)?;
+                            self.fetched(asked, &fetched)?;
                         }
                     }
                     Reply::Offsets(offsets) => {
@@ -243,12 +239,8 @@ impl Shelf {
                         partition.leader = None;
                     }
                 }
-                let soon = if *failures == 1 {
-                    Duration::ZERO
-                } else {
-                    REFRESH_SOON
-                };
-                self.refresh_at = self.refresh_at.min(Instant::now() + soon);
+                let soon_ms = if *failures == 1 { 0 } else { REFRESH_SOON_MS };
+                self.refresh_at = self.refresh_at.min(self.now() + soon_ms);
                 Ok(())
             }
         }
@@ -320,7 +312,7 @@ impl Shelf {
             let Some((place, partition)) = partition else {
                 break;
             };
-            let record = partition.next_record(self.options.record_bytes_max);
+            let record = partition.next_record(self.client.options.record_bytes_max);
             let record = record.map_err(|fault| {
                 let why = match fault {
                     RecordFault::Malformed => "a record is malformed".to_owned(),

@@ -1,25 +1,24 @@
-//! One feed's thread: takes, has published, says that it is done.
+//! One feed: takes, has published, says that it is done.
 
+use std::convert::Infallible;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
 
 use throng_broker::Refusal;
 use throng_metrics::{Counter, Counters, Gauge};
+use throng_peer::task::{Either, first};
+use throng_types::{Millis, Rng};
 
 use crate::event::{Event, Mapping};
-use crate::inlet::Inlet;
-use crate::kinds::SourceOptions;
+use crate::inlet::{Inlet, Over};
+use crate::kinds::{AnySource, SourceOptions};
 use crate::publisher::{NotTaken, Publisher};
-use crate::source::{Fault, LOOK, Source};
+use crate::source::{Fault, Setup, Source};
 use crate::status::{State, Status};
 
-/// The first pause after a failure, and the longest.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
-/// How long the end of the server waits for sources that are given back.
-const GIVING_BACK: Duration = Duration::from_secs(1);
-/// Between two questions how many events wait.
-const LAG_EVERY: Duration = Duration::from_secs(5);
+/// The first pause after a failure, and the longest, in milliseconds.
+const PAUSES_MS: (u64, u64) = (250, 10_000);
+/// Between two questions how many events wait, in milliseconds.
+const LAG_EVERY_MS: u64 = 5_000;
 
 /// What a feed is made of.
 #[derive(Clone, Debug)]
@@ -61,76 +60,16 @@ impl Feed {
     }
 }
 
-/// All feeds of a server. Dropping it leaves them running.
-#[derive(Default)]
-pub struct Feeds {
-    status: Vec<Arc<Status>>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl Feeds {
-    /// Starts a thread for each feed; they wait until [`Feeds::go_on`].
-    ///
-    /// # Errors
-    /// If the kernel gives no thread.
-    pub fn start(feeds: Vec<Feed>, inlet: &Arc<dyn Inlet>) -> std::io::Result<Self> {
-        let mut all = Self::default();
-        for feed in feeds {
-            feed.status.pause(true);
-            all.status.push(feed.status.clone());
-            let inlet = inlet.clone();
-            let builder = thread::Builder::new().name(format!("feed-{}", feed.options.name));
-            all.threads
-                .push(builder.spawn(move || Runner::new(feed, inlet).run())?);
-        }
-        Ok(all)
-    }
-
-    /// Lets them read.
-    pub fn go_on(&self) {
-        for status in &self.status {
-            status.pause(false);
-        }
-    }
-
-    /// Has them give their sources back, and waits until they have, at most about ten seconds.
-    pub fn pause(&self) {
-        for status in &self.status {
-            status.pause(true);
-        }
-        self.wait_until_idle(crate::source::ANSWER);
-    }
-
-    /// The server ends: so do they, within about a second.
-    pub fn end(&self) {
-        for status in &self.status {
-            status.end();
-        }
-    }
-
-    /// Waits for the end, at most about a second: who goes on elsewhere would wait longer for what
-    /// is not given back.
-    pub fn wait(&self) {
-        self.wait_until_idle(GIVING_BACK);
-    }
-
-    fn wait_until_idle(&self, most: Duration) {
-        let until = Instant::now() + most;
-        while self.status.iter().any(|it| !it.is_idle()) && Instant::now() < until {
-            thread::sleep(Duration::from_millis(5));
-        }
-    }
-}
-
-/// What runs on the thread.
-struct Runner {
+/// A feed at work.
+pub(crate) struct Runner {
     options: FeedOptions,
     mapping: Mapping,
     counters: Arc<Counters>,
     publisher: Publisher,
     status: Arc<Status>,
-    lag_at: Instant,
-    pause: Duration,
+    setup: Setup,
+    lag_at: Millis,
+    pause_ms: u64,
 }
 
 /// Why a connection to the source is left.
@@ -147,8 +86,14 @@ impl From<Fault> for Left {
     }
 }
 
+impl From<Over> for Left {
+    fn from(_: Over) -> Self {
+        Self::Over
+    }
+}
+
 impl Runner {
-    fn new(feed: Feed, inlet: Arc<dyn Inlet>) -> Self {
+    pub(crate) fn new(feed: Feed, inlet: Inlet, setup: Setup) -> Self {
         let Feed {
             options,
             counters,
@@ -160,62 +105,55 @@ impl Runner {
                 has_subjects: options.source.has_subjects(),
                 data_bytes_max: options.data_bytes_max,
             },
-            publisher: Publisher {
-                inlet,
-                status: status.clone(),
-                is_on_disk: options.is_on_disk,
-            },
+            lag_at: inlet.now(),
+            publisher: Publisher::new(inlet, options.is_on_disk),
             options,
             counters,
             status,
-            lag_at: Instant::now(),
-            pause: PAUSES.0,
+            setup,
+            pause_ms: PAUSES_MS.0,
         }
     }
 
-    fn run(&mut self) {
-        while !self.status.is_over() {
-            self.status.set_idle(false);
-            if self.status.is_paused() {
-                self.status.set_idle(true);
-                thread::sleep(LOOK);
-                continue;
-            }
-            let connected = self.options.source.connect(self.options.batch_max);
-            let left = match connected {
-                Ok(mut source) => self.read(&mut *source),
-                Err(fault) => Left::Fault(fault),
-            };
-            self.status.set_idle(true);
-            if let Left::Fault(fault) = left {
+    pub(crate) async fn run(mut self) {
+        while self.publisher.inlet.may_begin().await {
+            if let Left::Fault(fault) = self.read().await {
                 self.lost(&fault);
-                self.wait(&mut || {});
+                // Whoever is told to pause does so above.
+                let _ = self.wait(None).await;
             }
         }
     }
 
-    fn read(&mut self, source: &mut dyn Source) -> Left {
-        match self.try_read(source) {
-            Ok(never) => match never {},
-            Err(left) => left,
-        }
+    /// Connects, and reads until that ends.
+    async fn read(&mut self) -> Left {
+        let mut setup = self.setup.clone();
+        setup.rng = Rng::new(self.setup.rng.next_u64());
+        let connecting = self.options.source.connect(setup);
+        let mut source = match first(connecting, self.publisher.inlet.over()).await {
+            Either::Left(Ok(source)) => source,
+            Either::Left(Err(fault)) => return fault.into(),
+            Either::Right(()) => return Left::Over,
+        };
+        let Err(left) = self.try_read(&mut source).await;
+        source.leave().await;
+        left
     }
 
-    fn try_read(&mut self, source: &mut dyn Source) -> Result<std::convert::Infallible, Left> {
+    async fn try_read(&mut self, source: &mut AnySource) -> Result<Infallible, Left> {
         loop {
-            if self.status.is_over() || self.status.is_paused() {
-                return Err(Left::Over);
-            }
-            let events = source.take()?;
+            self.publisher.inlet.go_on()?;
+            let events = source.take().await?;
             if source.reads() {
                 self.found();
             }
             if !events.is_empty() {
-                self.publish(events, source)?;
+                self.publish(events, source).await?;
             }
-            if self.lag_at <= Instant::now() {
-                self.lag_at = Instant::now() + LAG_EVERY;
-                if let Some(lag) = source.lag()? {
+            let now = self.publisher.inlet.now();
+            if self.lag_at <= now {
+                self.lag_at = now + LAG_EVERY_MS;
+                if let Some(lag) = source.lag().await? {
                     self.counters.set(self.options.source.lag(), lag);
                 }
             }
@@ -223,7 +161,7 @@ impl Runner {
     }
 
     /// Has a batch published, and tells the source.
-    fn publish(&mut self, events: Vec<Event>, source: &mut dyn Source) -> Result<(), Left> {
+    async fn publish(&mut self, events: Vec<Event>, source: &mut AnySource) -> Result<(), Left> {
         let mut drafts = Vec::with_capacity(events.len());
         for event in events {
             let place = event.place.clone();
@@ -232,7 +170,8 @@ impl Runner {
                 Err(why) => self.refused(&place, &why.to_string()),
             }
         }
-        match self.publisher.publish(&drafts, &mut || source.keep()) {
+        let feed = self.options.name.as_str();
+        match self.publisher.publish(&drafts, source).await {
             Ok(results) => {
                 for (draft, result) in drafts.iter().zip(results) {
                     let place = draft.idempotency_key.as_deref().unwrap_or_default();
@@ -245,22 +184,18 @@ impl Runner {
                     }
                 }
                 if self.status.is(State::NoBroker) {
-                    let feed = self.options.name.as_str();
                     tracing::info!(feed, "the broker takes what the feed reads again");
                 }
-                self.status.set(State::Up);
-                self.counters.set(Gauge::FeedsWaiting, 0);
-                self.pause = PAUSES.0;
-                Ok(source.done()?)
+                self.works();
+                Ok(source.done().await?)
             }
             Err(NotTaken::Over) => {
-                source.put_back()?;
+                source.put_back().await?;
                 Err(Left::Over)
             }
             Err(NotTaken::Refused(why)) => {
-                source.put_back()?;
+                source.put_back().await?;
                 if self.status.set(State::NoBroker) {
-                    let feed = self.options.name.as_str();
                     self.counters.set(Gauge::FeedsWaiting, 1);
                     self.counters.count(Counter::FeedWaitsBroker);
                     tracing::warn!(
@@ -269,28 +204,31 @@ impl Runner {
                         "the broker takes nothing from the feed: its events wait in their source"
                     );
                 }
-                self.wait(&mut || source.keep());
-                Ok(())
+                Ok(self.wait(Some(source)).await?)
             }
         }
     }
 
-    /// An event that can never be published.
+    /// Counts an event that can never be published.
     fn refused(&self, place: &str, why: &str) {
         self.counters.count(Counter::FeedRefused);
         let feed = self.options.name.as_str();
         tracing::warn!(feed, place, why, "an event of the feed is left out");
     }
 
-    /// The source works.
+    fn works(&mut self) {
+        self.status.set(State::Up);
+        self.counters.set(Gauge::FeedsWaiting, 0);
+        self.pause_ms = PAUSES_MS.0;
+    }
+
+    /// Notes that the source works.
     fn found(&mut self) {
         let was_lost = self.status.is(State::NoSource);
         if !was_lost && !self.status.is(State::Starting) {
             return;
         }
-        self.status.set(State::Up);
-        self.counters.set(Gauge::FeedsWaiting, 0);
-        self.pause = PAUSES.0;
+        self.works();
         let feed = self.options.name.as_str();
         let kind = self.options.source.kind();
         if was_lost {
@@ -311,17 +249,10 @@ impl Runner {
         tracing::warn!(feed, kind, %fault, "the feed cannot read its source, and tries again");
     }
 
-    /// Waits, longer each time, in short pieces so that the end of the server is noticed.
-    fn wait(&mut self, keep: &mut dyn FnMut()) {
-        let until = Instant::now() + self.pause;
-        self.pause = (self.pause * 2).min(PAUSES.1);
-        while !self.status.is_over() && !self.status.is_paused() {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return;
-            }
-            thread::sleep(left.min(LOOK));
-            keep();
-        }
+    /// Waits, longer each time.
+    async fn wait(&mut self, source: Option<&mut AnySource>) -> Result<(), Over> {
+        let pause_ms = self.pause_ms;
+        self.pause_ms = (pause_ms * 2).min(PAUSES_MS.1);
+        self.publisher.pause(pause_ms, source).await
     }
 }

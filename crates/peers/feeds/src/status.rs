@@ -1,6 +1,6 @@
-//! What is known of a feed, for whoever asks from any thread; and what it is told by them.
+//! State of a feed, for whoever asks from any thread.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 
 /// How a feed fares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,10 +22,6 @@ pub struct Status {
     name: String,
     kind: &'static str,
     state: AtomicU8,
-    is_over: AtomicBool,
-    is_paused: AtomicBool,
-    /// Nothing of it is under way.
-    is_idle: AtomicBool,
 }
 
 impl Status {
@@ -34,9 +30,6 @@ impl Status {
             name: name.to_owned(),
             kind,
             state: AtomicU8::new(State::Starting as u8),
-            is_over: AtomicBool::new(false),
-            is_paused: AtomicBool::new(false),
-            is_idle: AtomicBool::new(true),
         }
     }
 
@@ -72,29 +65,5 @@ impl Status {
 
     pub(crate) fn is(&self, state: State) -> bool {
         self.state.load(SeqCst) == state as u8
-    }
-
-    pub(crate) fn end(&self) {
-        self.is_over.store(true, SeqCst);
-    }
-
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_over.load(SeqCst)
-    }
-
-    pub(crate) fn pause(&self, pause: bool) {
-        self.is_paused.store(pause, SeqCst);
-    }
-
-    pub(crate) fn is_paused(&self) -> bool {
-        self.is_paused.load(SeqCst)
-    }
-
-    pub(crate) fn set_idle(&self, is_idle: bool) {
-        self.is_idle.store(is_idle, SeqCst);
-    }
-
-    pub(crate) fn is_idle(&self) -> bool {
-        self.is_idle.load(SeqCst)
     }
 }

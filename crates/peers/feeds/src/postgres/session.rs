@@ -1,17 +1,14 @@
 //! One session with PostgreSQL: who we are, queries and their rows, notifications.
 
-use std::io::{Read as _, Write as _};
-use std::time::{Duration, Instant};
-
+use throng_peer::task::{Late, Link, Net};
+use throng_peer::{Dial, DialTls};
 use throng_postgres_protocol::{Auth, Decoder, Message, ServerError, write};
-use throng_remote::Stream;
-use throng_tls::Trust;
+use throng_types::Rng;
 
 use super::options::{PostgresOptions, SslMode};
 use crate::scram::{self, Hash, Scram};
-use crate::source::{ANSWER, Fault};
+use crate::source::{ANSWER_MS, Fault};
 
-const READ_BYTES: usize = 64 << 10;
 const MECHANISM: &str = "SCRAM-SHA-256";
 
 /// What the statements of one query gave.
@@ -24,29 +21,48 @@ pub(super) struct Rows {
 }
 
 pub(super) struct Session {
-    stream: Stream,
+    net: Net,
+    link: Link,
+    is_secure: bool,
     decoder: Decoder,
-    out: Vec<u8>,
     is_notified: bool,
     /// No query asks for more.
     rows_max: usize,
 }
 
 impl Session {
-    pub(super) fn connect(options: &PostgresOptions, rows_max: usize) -> Result<Self, Fault> {
+    /// Reaches the server, by TLS where it is to be so.
+    pub(super) async fn connect(
+        net: &Net,
+        options: &PostgresOptions,
+        rows_max: usize,
+    ) -> Result<Self, Fault> {
         let (host, port) = (&options.host, options.port);
-        let stream = Stream::connect(host, port, ANSWER);
-        let mut stream = stream.map_err(|error| Fault(format!("{host}:{port}: {error}")))?;
-        if options.ssl != SslMode::Disable {
-            stream = secured(stream, options)?;
-        }
-        let mut session = Self {
-            stream,
+        let dial = Dial {
+            host: host.clone(),
+            port,
+            tls: None,
+            timeout_ms: ANSWER_MS,
+        };
+        let link = net.dial(dial).await;
+        let mut link = link.map_err(|why| Fault(format!("{host}:{port}: {why}")))?;
+        let is_secure = options.ssl != SslMode::Disable && secure(net, &mut link, options).await?;
+        Ok(Self {
+            net: net.clone(),
+            link,
+            is_secure,
             decoder: Decoder::new(options.row_bytes_max()),
-            out: Vec::new(),
             is_notified: false,
             rows_max,
-        };
+        })
+    }
+
+    /// Says who we are, until the server is ready.
+    pub(super) async fn introduce(
+        &mut self,
+        options: &PostgresOptions,
+        rng: &mut Rng,
+    ) -> Result<(), Fault> {
         let parameters = [
             ("user", options.user.as_str()),
             ("database", &options.database),
@@ -55,14 +71,7 @@ impl Session {
             ("standard_conforming_strings", "on"),
             ("bytea_output", "hex"),
         ];
-        write::startup(&parameters, &mut session.out);
-        session.flush()?;
-        session.introduce(options)?;
-        Ok(session)
-    }
-
-    /// Says who we are, until the server is ready.
-    fn introduce(&mut self, options: &PostgresOptions) -> Result<(), Fault> {
+        self.say(|out| write::startup(&parameters, out));
         let password = || {
             let none = || Fault::new("it wants a password, and the URL has none");
             options.password.as_deref().ok_or_else(none)
@@ -70,33 +79,34 @@ impl Session {
         let mut scram = None;
         let mut is_proven = true;
         loop {
-            match self.message()? {
+            match self.message().await? {
                 Message::Ready if is_proven => return Ok(()),
                 Message::Ready => return Err(Fault::new("it did not prove itself")),
                 Message::Error(error) => return Err(said(&error)),
                 Message::Auth(Auth::Password) => {
-                    if !matches!(self.stream, Stream::Tls(_)) {
+                    if !self.is_secure {
                         return Err(Fault::new(
                             "it wants the password in clear text without TLS: use scram-sha-256",
                         ));
                     }
-                    write::password(password()?, &mut self.out);
+                    let password = password()?;
+                    self.say(|out| write::password(password, out));
                 }
                 Message::Auth(Auth::Sasl(mechanisms)) => {
                     if !mechanisms.iter().any(|name| name == MECHANISM) {
                         return Err(Fault(format!("it offers no {MECHANISM}")));
                     }
-                    let nonce = scram::nonce().ok_or_else(|| Fault::new("no random bytes"))?;
+                    let nonce = scram::nonce(rng);
                     let started = Scram::new(Hash::Sha256, "", password()?, nonce);
                     let first = started.first();
-                    write::sasl_initial(MECHANISM, first.as_bytes(), &mut self.out);
+                    self.say(|out| write::sasl_initial(MECHANISM, first.as_bytes(), out));
                     scram = Some(started);
                     is_proven = false;
                 }
                 Message::Auth(Auth::SaslContinue(data)) => {
                     let last = scram.as_mut().and_then(|scram| scram.last(&data));
                     let last = last.ok_or_else(|| Fault::new("its SCRAM makes no sense"))?;
-                    write::sasl(last.as_bytes(), &mut self.out);
+                    self.say(|out| write::sasl(last.as_bytes(), out));
                 }
                 Message::Auth(Auth::SaslFinal(data)) => {
                     is_proven = scram.as_ref().is_some_and(|scram| scram.is_proven(&data));
@@ -108,18 +118,16 @@ impl Session {
                 }
                 _ => {}
             }
-            self.flush()?;
         }
     }
 
     /// Asks, and waits for everything that follows.
-    pub(super) fn ask(&mut self, sql: &str) -> Result<Rows, Fault> {
-        write::query(sql, &mut self.out);
-        self.flush()?;
+    pub(super) async fn ask(&mut self, sql: &str) -> Result<Rows, Fault> {
+        self.say(|out| write::query(sql, out));
         let mut found = Rows::default();
         let mut failed = None;
         loop {
-            match self.message()? {
+            match self.message().await? {
                 Message::Ready => break,
                 Message::Columns(types) => {
                     found = Rows {
@@ -139,14 +147,13 @@ impl Session {
     }
 
     /// Waits for a notification; true if one has come since the last wait.
-    pub(super) fn wait(&mut self, wait: Duration) -> Result<bool, Fault> {
-        let until = Instant::now() + wait;
+    pub(super) async fn wait(&mut self, ms: u64) -> Result<bool, Fault> {
+        let until = self.net.now().mono + ms;
         while !self.is_notified {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let left_ms = until - self.net.now().mono;
+            if left_ms == 0 || self.read(left_ms).await?.is_err() {
                 break;
             }
-            self.read(left)?;
             while let Some(message) = self.decoded()? {
                 if let Message::Error(error) = message {
                     return Err(said(&error));
@@ -157,14 +164,12 @@ impl Session {
     }
 
     /// The next message that is no notification.
-    fn message(&mut self) -> Result<Message, Fault> {
+    async fn message(&mut self) -> Result<Message, Fault> {
         loop {
             if let Some(message) = self.decoded()? {
                 return Ok(message);
             }
-            if !self.read(ANSWER)? {
-                return Err(Fault::new("it does not answer"));
-            }
+            self.read(ANSWER_MS).await??;
         }
     }
 
@@ -186,25 +191,24 @@ impl Session {
         }
     }
 
-    /// Reads once; false if nothing comes in time.
-    fn read(&mut self, wait: Duration) -> Result<bool, Fault> {
-        let mut bytes = [0; READ_BYTES];
-        let count = self.stream.read_within(wait, &mut bytes)?;
-        self.decoder.feed(&bytes[..count.unwrap_or_default()]);
-        Ok(count.is_some())
+    async fn read(&mut self, ms: u64) -> Result<Result<(), Late>, Fault> {
+        match self.net.timeout(ms, self.link.read()).await {
+            Ok(bytes) => self.decoder.feed(&bytes?),
+            Err(late) => return Ok(Err(late)),
+        }
+        Ok(Ok(()))
     }
 
-    fn flush(&mut self) -> Result<(), Fault> {
-        self.stream.write_all(&self.out)?;
-        self.out.clear();
-        Ok(())
+    fn say(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut out = Vec::new();
+        write(&mut out);
+        self.link.write(out);
     }
-}
 
-impl Drop for Session {
-    fn drop(&mut self) {
-        write::terminate(&mut self.out);
-        let _ = self.flush();
+    /// Says good-bye.
+    pub(super) fn terminate(mut self) {
+        self.say(write::terminate);
+        self.link.finish();
     }
 }
 
@@ -212,54 +216,24 @@ fn said(error: &ServerError) -> Fault {
     Fault(format!("it says: {} ({})", error.message, error.code))
 }
 
-/// Asks for TLS, which the server may not speak.
-fn secured(mut stream: Stream, options: &PostgresOptions) -> Result<Stream, Fault> {
+/// Asks for TLS, which the server may not speak; gives whether it does.
+async fn secure(net: &Net, link: &mut Link, options: &PostgresOptions) -> Result<bool, Fault> {
     let mut ask = Vec::new();
     write::ask_tls(&mut ask);
-    stream.write_all(&ask)?;
-    let mut answer = [0];
-    stream.read_exact(&mut answer)?;
-    match (answer, options.ssl) {
-        ([b'S'], mode) => {
-            let trust = match mode {
-                SslMode::VerifyFull => throng_remote::trust(None).map_err(Fault)?,
-                _ => Trust::Anybody,
+    link.write(ask);
+    let answer = net.timeout(ANSWER_MS, link.read()).await??;
+    match (&*answer, options.ssl) {
+        (b"S", mode) => {
+            let tls = DialTls {
+                name: options.host.clone(),
+                insecure: mode != SslMode::VerifyFull,
+                authorities: None,
             };
-            stream.secure(&options.host, &trust).map_err(Fault)
+            net.timeout(ANSWER_MS, link.secure(tls)).await??;
+            Ok(true)
         }
-        ([b'N'], SslMode::Prefer) => Ok(stream),
-        ([b'N'], _) => Err(Fault::new("it does not speak TLS, and sslmode wants it")),
+        (b"N", SslMode::Prefer) => Ok(false),
+        (b"N", _) => Err(Fault::new("it does not speak TLS, and sslmode wants it")),
         _ => Err(Fault::new("it does not answer like PostgreSQL")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::net::TcpListener;
-    use std::thread;
-
-    use super::*;
-
-    const LET_IN: &[u8] = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
-
-    #[test]
-    fn rows_without_end_are_a_fault() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = listener.local_addr().expect("an address").port();
-        let server = thread::spawn(move || {
-            let (mut client, _) = listener.accept().expect("a client");
-            let _ = client.read(&mut [0; 1000]).expect("a first message");
-            client.write_all(LET_IN).expect("a client");
-            let rows = b"D\0\0\0\x06\0\0".repeat(1000);
-            while client.write_all(&rows).is_ok() {}
-        });
-        let url = format!("postgres://me@127.0.0.1:{port}/db?sslmode=disable");
-        let poll = Duration::from_secs(1);
-        let options = PostgresOptions::new(&url, "f", "t", None, poll, 10).expect("a URL");
-        let mut session = Session::connect(&options, 3).expect("a session");
-        let fault = session.ask("SELECT 1").err().expect("a fault");
-        assert_eq!(fault.0, "it sends more rows than were asked for");
-        drop(session);
-        server.join().expect("a server");
     }
 }

@@ -7,10 +7,11 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, SHA512, digest};
 use aws_lc_rs::hmac::{HMAC_SHA256, HMAC_SHA512, Key, Tag, sign};
 use aws_lc_rs::pbkdf2::{PBKDF2_HMAC_SHA256, PBKDF2_HMAC_SHA512, derive};
-use aws_lc_rs::{digest, hmac, pbkdf2, rand};
+use aws_lc_rs::{digest, hmac, pbkdf2};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::num::NonZeroU32;
+use throng_types::Rng;
 
 /// More rounds than any server asks for are refused: they would only cost time.
 const ROUNDS_MAX: u32 = 1_000_000;
@@ -37,11 +38,9 @@ impl Hash {
     }
 }
 
-/// Printable chance for an exchange, if there is any.
-pub(crate) fn nonce() -> Option<String> {
-    let mut nonce = [0; 18];
-    rand::fill(&mut nonce).ok()?;
-    Some(STANDARD.encode(nonce))
+/// Printable randomness for an exchange.
+pub(crate) fn nonce(rng: &mut Rng) -> String {
+    STANDARD.encode(rng.bytes::<18>())
 }
 
 /// One exchange.

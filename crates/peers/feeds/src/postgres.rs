@@ -15,12 +15,14 @@ mod options;
 mod session;
 
 use std::fmt::Write as _;
-use std::time::Instant;
+
+use throng_peer::task::Net;
+use throng_types::{Millis, Rng};
 
 use self::options::{NAME_MAX, TAGS_MAX, literal};
 use self::session::{Rows, Session};
 use crate::event::Event;
-use crate::source::{Fault, LOOK, Source};
+use crate::source::{Fault, LOOK_MS, Setup, Source};
 
 pub use options::PostgresOptions;
 
@@ -32,7 +34,8 @@ const COLUMNS_MAX: usize = 1600;
 const BYTEA: u32 = 17;
 
 /// A session, and the batch that it has under way.
-struct Outbox {
+pub(crate) struct Outbox {
+    net: Net,
     session: Session,
     options: PostgresOptions,
     batch_max: usize,
@@ -40,22 +43,46 @@ struct Outbox {
     /// The ids of the rows that are locked.
     locked: Vec<String>,
     /// When the table is looked at, whether or not somebody notifies.
-    look_at: Instant,
+    look_at: Millis,
 }
 
-pub(crate) fn connect(
+pub(crate) async fn connect(options: &PostgresOptions, setup: Setup) -> Result<Outbox, Fault> {
+    let batch_max = setup.batch_max;
+    let net = setup.net;
+    let mut session = Session::connect(&net, options, batch_max.max(COLUMNS_MAX)).await?;
+    match prepare(&mut session, options, setup.rng).await {
+        Ok(has_tags) => Ok(Outbox {
+            look_at: net.now().mono,
+            net,
+            session,
+            options: options.clone(),
+            batch_max,
+            has_tags,
+            locked: Vec::new(),
+        }),
+        Err(fault) => {
+            session.terminate();
+            Err(fault)
+        }
+    }
+}
+
+/// Introduces us and looks at the table; gives whether rows have tags.
+async fn prepare(
+    session: &mut Session,
     options: &PostgresOptions,
-    batch_max: usize,
-) -> Result<Box<dyn Source>, Fault> {
-    let mut session = Session::connect(options, batch_max.max(COLUMNS_MAX))?;
+    mut rng: Rng,
+) -> Result<bool, Fault> {
+    session.introduce(options, &mut rng).await?;
     if let Some(channel) = &options.notify {
-        session.ask(&format!("LISTEN {channel}"))?;
+        session.ask(&format!("LISTEN {channel}")).await?;
     }
     let table = literal(&options.table);
-    let columns = session.ask(&format!(
+    let columns = format!(
         "SELECT attname FROM pg_attribute \
          WHERE attrelid = {table}::regclass AND attnum > 0 AND NOT attisdropped"
-    ))?;
+    );
+    let columns = session.ask(&columns).await?;
     let names: Vec<String> = columns.rows.iter().filter_map(|row| text(row, 0)).collect();
     for needed in ["id", "channel", "data"] {
         if !names.iter().any(|name| name == needed) {
@@ -63,87 +90,90 @@ pub(crate) fn connect(
             return Err(Fault(format!("the table {table} has no column {needed:?}")));
         }
     }
-    Ok(Box::new(Outbox {
-        session,
-        options: options.clone(),
-        batch_max,
-        has_tags: names.iter().any(|name| name == "tags"),
-        locked: Vec::new(),
-        look_at: Instant::now(),
-    }))
+    Ok(names.iter().any(|name| name == "tags"))
 }
 
 impl Source for Outbox {
-    fn take(&mut self) -> Result<Vec<Event>, Fault> {
-        let left = self.look_at.saturating_duration_since(Instant::now());
+    async fn take(&mut self) -> Result<Vec<Event>, Fault> {
+        let wait_ms = (self.look_at - self.now()).min(LOOK_MS);
         let is_notified = match self.options.notify {
             // What came with the last answers counts, too.
-            Some(_) => self.session.wait(left.min(LOOK))?,
+            Some(_) => self.session.wait(wait_ms).await?,
             None => {
-                std::thread::sleep(left.min(LOOK));
+                self.net.sleep(wait_ms).await;
                 false
             }
         };
-        if !is_notified && Instant::now() < self.look_at {
+        let now = self.now();
+        if !is_notified && now < self.look_at {
             return Ok(Vec::new());
         }
-        self.look_at = Instant::now() + self.options.poll;
+        self.look_at = now + self.options.poll_ms;
         let lock = format!(
             "BEGIN; SELECT pg_try_advisory_xact_lock(hashtext({}), hashtext(current_database()))",
             literal(&self.options.table)
         );
-        let locked = self.session.ask(&lock)?;
+        let locked = self.session.ask(&lock).await?;
         let is_ours = locked.rows.first().and_then(|row| text(row, 0));
         if is_ours.as_deref() != Some("t") {
-            self.session.ask("ROLLBACK")?;
+            self.session.ask("ROLLBACK").await?;
             return Ok(Vec::new());
         }
         let tags = if self.has_tags { "tags" } else { "NULL" };
         let (table, count) = (&self.options.table, self.batch_max);
         let text_max = self.options.text_bytes_max;
-        let found = self.session.ask(&format!(
+        let select = format!(
             "SELECT id, xmin, left(channel::text, {NAME_MAX}), \
              CASE WHEN octet_length(data::text) > {text_max} THEN NULL ELSE data END, \
              left({tags}::text, {TAGS_MAX}) FROM {table} \
              ORDER BY id LIMIT {count} FOR UPDATE SKIP LOCKED"
-        ))?;
+        );
+        let found = self.session.ask(&select).await?;
         if found.rows.is_empty() {
-            self.session.ask("ROLLBACK")?;
+            self.session.ask("ROLLBACK").await?;
             return Ok(Vec::new());
         }
         if found.rows.len() == count {
-            self.look_at = Instant::now();
+            self.look_at = self.now();
         }
         self.locked = found.rows.iter().filter_map(|row| text(row, 0)).collect();
         Ok(self.events(&found))
     }
 
-    fn done(&mut self) -> Result<(), Fault> {
+    async fn done(&mut self) -> Result<(), Fault> {
         let mut sql = format!("DELETE FROM {} WHERE id IN (", self.options.table);
         for (n, id) in std::mem::take(&mut self.locked).iter().enumerate() {
             let comma = if n == 0 { "" } else { "," };
             let _ = write!(sql, "{comma}{}", literal(id));
         }
         sql.push_str("); COMMIT");
-        self.session.ask(&sql).map(drop)
+        self.session.ask(&sql).await.map(drop)
     }
 
-    fn put_back(&mut self) -> Result<(), Fault> {
+    async fn put_back(&mut self) -> Result<(), Fault> {
         self.locked.clear();
-        self.look_at = Instant::now();
-        self.session.ask("ROLLBACK").map(drop)
+        self.look_at = self.now();
+        self.session.ask("ROLLBACK").await.map(drop)
     }
 
-    fn lag(&mut self) -> Result<Option<u64>, Fault> {
+    async fn lag(&mut self) -> Result<Option<u64>, Fault> {
         let table = &self.options.table;
         let sql = format!("SELECT count(*) FROM (SELECT FROM {table} LIMIT {LAG_MAX}) AS waiting");
-        let found = self.session.ask(&sql)?;
+        let found = self.session.ask(&sql).await?;
         let count = found.rows.first().and_then(|row| text(row, 0));
         Ok(count.and_then(|count| count.parse().ok()))
+    }
+
+    async fn leave(self) {
+        self.session.terminate();
     }
 }
 
 impl Outbox {
+    fn now(&self) -> Millis {
+        self.net.now().mono
+    }
+
     fn events(&self, found: &Rows) -> Vec<Event> {
         let is_bytes = found.types.get(3) == Some(&BYTEA);
         let event = |row: &Vec<Option<Vec<u8>>>| Event {
