@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use throng_config::{Config, FeedBegin, FeedKind};
 use throng_engine::MailboxSender;
 use throng_feeds::{
-    Call, Feed, FeedOptions, FeedsPeer, KafkaOptions, KafkaTopics, PostgresOptions, Reply, Round,
-    SourceOptions, UrlError,
+    Call, Feed, FeedOptions, FeedsPeer, KafkaOptions, KafkaTopics, NatsOptions, NatsStream,
+    PostgresOptions, RedisOptions, Reply, Round, SourceOptions, UrlError,
 };
 use throng_outward::{CallSender, Host};
 use throng_sys::random;
@@ -68,9 +68,25 @@ fn source_of(options: &throng_config::Feed, config: &Config) -> Result<SourceOpt
                 data_bytes_max,
             },
         )?),
-        FeedKind::Redis | FeedKind::Nats => {
-            return Err(UrlError("this kind of feed is being converted"));
-        }
+        FeedKind::Redis => SourceOptions::Redis(RedisOptions::new(
+            url,
+            &options.name,
+            options.stream.as_deref().unwrap_or_default(),
+            &options.group,
+        )?),
+        FeedKind::Nats => SourceOptions::Nats(NatsOptions::new(
+            url,
+            &NatsStream {
+                feed: &options.name,
+                stream: options.stream.as_deref().unwrap_or_default(),
+                subject: options.subject.as_deref(),
+                consumer: &options.group,
+                credentials: options.credentials.as_deref(),
+                channel_header: &options.channel_header,
+                begins_with_newest: options.begin == FeedBegin::Newest,
+                data_bytes_max,
+            },
+        )?),
     })
 }
 

@@ -4,7 +4,9 @@ use throng_metrics::Gauge;
 
 use crate::event::Event;
 use crate::kafka::{self, KafkaOptions};
+use crate::nats::{self, NatsOptions};
 use crate::postgres::{self, PostgresOptions};
+use crate::redis::{self, RedisOptions};
 use crate::source::{Fault, Setup, Source};
 
 /// Where a feed's events are.
@@ -12,12 +14,12 @@ use crate::source::{Fault, Setup, Source};
 pub enum SourceOptions {
     /// A table of PostgreSQL.
     Postgres(PostgresOptions),
-    // /// A stream of Redis.
-    // Redis(RedisOptions),
+    /// A stream of Redis.
+    Redis(RedisOptions),
     /// Topics of Kafka.
     Kafka(KafkaOptions),
-    // /// Subjects of NATS.
-    // Nats(NatsOptions),
+    /// Subjects of NATS.
+    Nats(NatsOptions),
     /// A source of this crate's tests.
     #[cfg(test)]
     Played(crate::tests::Script),
@@ -29,9 +31,9 @@ impl SourceOptions {
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Postgres(_) => "postgres",
-            // Self::Redis(_) => "redis",
+            Self::Redis(_) => "redis",
             Self::Kafka(_) => "kafka",
-            // Self::Nats(_) => "nats",
+            Self::Nats(_) => "nats",
             #[cfg(test)]
             Self::Played(_) => "played",
         }
@@ -41,9 +43,9 @@ impl SourceOptions {
     pub(crate) const fn lag(&self) -> Gauge {
         match self {
             Self::Postgres(_) => Gauge::FeedLagPostgres,
-            // Self::Redis(_) => Gauge::FeedLagRedis,
+            Self::Redis(_) => Gauge::FeedLagRedis,
             Self::Kafka(_) => Gauge::FeedLagKafka,
-            // Self::Nats(_) => Gauge::FeedLagNats,
+            Self::Nats(_) => Gauge::FeedLagNats,
             #[cfg(test)]
             Self::Played(_) => Gauge::FeedLagPostgres,
         }
@@ -51,8 +53,7 @@ impl SourceOptions {
 
     /// Whether its keys are subjects: words between dots, which `{1}`, `{2}` and so on stand for.
     pub(crate) const fn has_subjects(&self) -> bool {
-        // matches!(self, Self::Nats(_))
-        false
+        matches!(self, Self::Nats(_))
     }
 
     /// Connects.
@@ -61,9 +62,9 @@ impl SourceOptions {
             Self::Postgres(options) => {
                 AnySource::Postgres(postgres::connect(options, setup).await?)
             }
-            // Self::Redis(options) => AnySource::Redis(redis::connect(options, setup).await?),
+            Self::Redis(options) => AnySource::Redis(redis::connect(options, setup).await?),
             Self::Kafka(options) => AnySource::Kafka(kafka::connect(options, setup).await?),
-            // Self::Nats(options) => AnySource::Nats(nats::connect(options, setup).await?),
+            Self::Nats(options) => AnySource::Nats(nats::connect(options, setup).await?),
             #[cfg(test)]
             Self::Played(script) => AnySource::Played(script.connect(setup).await?),
         })
@@ -73,9 +74,9 @@ impl SourceOptions {
 /// A source of any kind.
 pub(crate) enum AnySource {
     Postgres(postgres::Outbox),
-    // Redis(redis::Stream),
+    Redis(redis::Stream),
     Kafka(kafka::Topics),
-    // Nats(nats::Subjects),
+    Nats(nats::Subjects),
     #[cfg(test)]
     Played(crate::tests::Played),
 }
@@ -85,9 +86,9 @@ macro_rules! with {
     ($any:expr, $source:ident => $act:expr) => {
         match $any {
             AnySource::Postgres($source) => $act,
-            // AnySource::Redis($source) => $act,
+            AnySource::Redis($source) => $act,
             AnySource::Kafka($source) => $act,
-            // AnySource::Nats($source) => $act,
+            AnySource::Nats($source) => $act,
             #[cfg(test)]
             AnySource::Played($source) => $act,
         }

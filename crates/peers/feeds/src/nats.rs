@@ -48,26 +48,27 @@ mod options;
 mod turn;
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
-use aws_lc_rs::rand;
 use serde_json::json;
+use throng_types::Millis;
 
 use self::api::{Consumer, Stream};
 use self::link::{Link, Word};
 use self::message::{Held, Message};
 use self::turn::{Gathered, Look, Stage, Turn};
 use crate::event::Event;
-use crate::source::{ANSWER, Fault, LOOK, Source};
+use crate::source::{ANSWER_MS, Fault, LOOK_MS, Setup, Source};
 
 pub use options::{NatsOptions, NatsStream};
 
 /// Bytes that one request asks for; a message that is longer is asked for alone.
 const PULL_BYTES_MAX: usize = 4 << 20;
-/// How long a request waits in the server.
-const PULL_WAIT: Duration = Duration::from_secs(5);
-/// How long its end may be late.
-const PULL_LATE: Duration = Duration::from_secs(3);
+/// How long a request waits in the server, in milliseconds.
+const PULL_WAIT_MS: u64 = 5_000;
+/// How long its end may be late, in milliseconds.
+const PULL_LATE_MS: u64 = 3_000;
+/// Bound of giving everything back, in milliseconds.
+const LEAVE_MS: u64 = 1_000;
 /// Messages that others had, and their bytes.
 const HELD_MAX: usize = 4096;
 const HELD_BYTES_MAX: usize = 64 << 20;
@@ -79,11 +80,12 @@ struct Pull {
     left: usize,
     /// Some came.
     has_given: bool,
-    until: Instant,
+    until: Millis,
 }
 
 /// A connection, and what it has under way.
-struct Subjects {
+pub(crate) struct Subjects {
+    setup: Setup,
     link: Link,
     options: NatsOptions,
     batch_max: usize,
@@ -104,17 +106,17 @@ struct Subjects {
     batch_end: u64,
 }
 
-pub(crate) fn connect(options: &NatsOptions, batch_max: usize) -> Result<Box<dyn Source>, Fault> {
-    let mut link = Link::connect(options)?;
-    let stream = Stream::ask(&mut link, &options.stream)?;
-    let consumer = Consumer::find(&mut link, options, &stream)?;
-    options.remember(&stream.created, consumer.look.floor);
-    Ok(Box::new(Subjects {
+pub(crate) async fn connect(options: &NatsOptions, mut setup: Setup) -> Result<Subjects, Fault> {
+    let mut link = Link::connect(options, &mut setup).await?;
+    let stream = Stream::ask(&mut link, &options.stream).await?;
+    let known = setup.progress.borrow().of(&stream.created);
+    let consumer = Consumer::find(&mut link, options, &stream, known).await?;
+    let subjects = Subjects {
         link,
         options: options.clone(),
-        batch_max: batch_max.min(consumer.batch_max),
+        batch_max: setup.batch_max.min(consumer.batch_max),
         created: stream.created,
-        turn: Turn::new(consumer.ack_wait, jitter()),
+        turn: Turn::new(consumer.ack_wait_ms, jitter_ms(&mut setup)),
         pull: None,
         is_long: false,
         held: BTreeMap::new(),
@@ -122,119 +124,136 @@ pub(crate) fn connect(options: &NatsOptions, batch_max: usize) -> Result<Box<dyn
         undelivered: 0,
         batch: Vec::new(),
         batch_end: 0,
-    }))
+        setup,
+    };
+    subjects.remember(consumer.look.floor);
+    Ok(subjects)
 }
 
 /// Nodes that want the same thing at the same time try again after different times.
-fn jitter() -> Duration {
-    let mut byte = [0];
-    // Without a random byte they are equally long.
-    let _ = rand::fill(&mut byte);
-    Duration::from_millis(2 * u64::from(byte[0]))
+fn jitter_ms(setup: &mut Setup) -> u64 {
+    2 * setup.rng.below(256)
 }
 
 impl Source for Subjects {
-    fn take(&mut self) -> Result<Vec<Event>, Fault> {
+    async fn take(&mut self) -> Result<Vec<Event>, Fault> {
         match self.turn.stage() {
-            Stage::Watches => self.watch()?,
-            Stage::Gathers => self.gather()?,
-            Stage::Reads => self.receive(LOOK, self.batch_max)?,
+            Stage::Watches => self.watch().await?,
+            Stage::Gathers => self.gather().await?,
+            Stage::Reads => self.receive(LOOK_MS, self.batch_max).await?,
         }
         match self.turn.stage() {
-            Stage::Reads => self.next_batch(),
+            Stage::Reads => self.next_batch().await,
             _ => Ok(Vec::new()),
         }
     }
 
+    async fn done(&mut self) -> Result<(), Fault> {
+        self.acknowledge().await
+    }
+
+    async fn put_back(&mut self) -> Result<(), Fault> {
+        self.begin_anew().await
+    }
+
+    /// What the consumer has not given to anybody, and what is not acknowledged.
+    async fn lag(&mut self) -> Result<Option<u64>, Fault> {
+        let look = self.look().await?;
+        Ok(Some(look.undelivered + look.unacknowledged))
+    }
+
+    /// Without it the next reader waits until messages are given again.
+    async fn leave(mut self) {
+        let net = self.setup.net.clone();
+        let _ = net.timeout(LEAVE_MS, self.give_all_back()).await;
+    }
+}
+
+impl Subjects {
+    fn now(&self) -> Millis {
+        self.setup.net.now().mono
+    }
+
+    fn remember(&self, seq: u64) {
+        { self.setup.progress.borrow_mut() }.remember(&self.created, seq);
+    }
+
     /// Acknowledges the batch, and waits until the server has heard it.
-    fn done(&mut self) -> Result<(), Fault> {
+    async fn acknowledge(&mut self) -> Result<(), Fault> {
         let batch = std::mem::take(&mut self.batch).into_iter();
         let mut open: BTreeMap<u64, String> = batch
             .map(|reply| (self.link.next_number(), reply))
             .collect();
         for _ in 0..link::ASKED_MAX {
-            self.link.acknowledge(&open)?;
-            let until = Instant::now() + ANSWER / link::ASKED_MAX;
+            self.link.acknowledge(&open).await?;
+            let until = self.now() + ANSWER_MS / u64::from(link::ASKED_MAX);
             while !open.is_empty() {
-                let wait = until.saturating_duration_since(Instant::now());
-                match self.link.next(wait)? {
+                match self.link.next(until).await? {
                     Some(Word::Answer(answer)) if open.contains_key(&answer.number) => {
                         // With a status nobody has heard it.
                         if answer.status.is_none() {
                             open.remove(&answer.number);
                         }
                     }
-                    Some(word) => self.heard(word)?,
+                    Some(word) => self.heard(word).await?,
                     None => break,
                 }
             }
             if open.is_empty() {
-                self.options.remember(&self.created, self.batch_end);
+                self.remember(self.batch_end);
                 return Ok(());
             }
         }
         Err(Fault::new("it does not hear what is acknowledged"))
     }
 
-    fn put_back(&mut self) -> Result<(), Fault> {
-        self.leave()
-    }
-
-    /// What the consumer has not given to anybody, and what is not acknowledged.
-    fn lag(&mut self) -> Result<Option<u64>, Fault> {
-        let look = self.look()?;
-        Ok(Some(look.undelivered + look.unacknowledged))
-    }
-}
-
-impl Subjects {
-    fn look(&mut self) -> Result<Look, Fault> {
-        let look = Consumer::look(&mut self.link, &self.options)?;
-        self.options.remember(&self.created, look.floor);
+    async fn look(&mut self) -> Result<Look, Fault> {
+        let look = Consumer::look(&mut self.link, &self.options).await?;
+        self.remember(look.floor);
         Ok(look)
     }
 
     /// Looks whether another node reads.
-    fn watch(&mut self) -> Result<(), Fault> {
-        let look = self.look()?;
-        self.turn.watched(&look, Instant::now());
+    async fn watch(&mut self) -> Result<(), Fault> {
+        let look = self.look().await?;
+        self.turn.watched(&look, self.now());
         if self.turn.stage() == Stage::Watches {
-            self.listen(LOOK)?;
+            self.listen(LOOK_MS).await?;
         }
         Ok(())
     }
 
     /// Takes what others had and have not acknowledged.
-    fn gather(&mut self) -> Result<(), Fault> {
+    async fn gather(&mut self) -> Result<(), Fault> {
         let missing = self.turn.unacknowledged().saturating_sub(self.held.len());
-        self.receive(LOOK, self.held.len() + missing.max(1))?;
+        self.receive(LOOK_MS, self.held.len() + missing.max(1))
+            .await?;
         if self.turn.stage() != Stage::Gathers {
             return Ok(());
         }
-        let look = self.look()?;
+        let look = self.look().await?;
         match self.turn.gathered(&look, self.held.len()) {
             Gathered::All | Gathered::Some => Ok(()),
-            Gathered::Nothing => self.leave(),
+            Gathered::Nothing => self.begin_anew().await,
         }
     }
 
     /// Reads until there are so many messages in hand, no more for now, or it has waited.
-    fn receive(&mut self, wait: Duration, wanted: usize) -> Result<(), Fault> {
-        let until = Instant::now() + wait;
+    async fn receive(&mut self, wait_ms: u64, wanted: usize) -> Result<(), Fault> {
+        let until = self.now() + wait_ms;
         while self.turn.stage() != Stage::Watches && !self.has_enough(wanted) {
-            let now = Instant::now();
+            let now = self.now();
             match &self.pull {
-                None => self.pull(wanted.saturating_sub(self.held.len()))?,
+                None => self.pull(wanted.saturating_sub(self.held.len())).await?,
                 // Servers do not say that there is no consumer; whoever looks is told.
-                Some(pull) if now > pull.until => return self.leave(),
+                Some(pull) if now > pull.until => return self.begin_anew().await,
                 Some(_) => {}
             }
-            let left = until.saturating_duration_since(now);
-            if left.is_zero() {
+            if now >= until {
                 break;
             }
-            if let Some(word) = self.link.next(left)? {
-                self.heard(word)?;
+            if let Some(word) = self.link.next(until).await? {
+                self.heard(word).await?;
             }
         }
         Ok(())
@@ -247,39 +266,36 @@ impl Subjects {
         self.held.len() >= wanted || (is_reading && has_some)
     }
 
-    fn pull(&mut self, count: usize) -> Result<(), Fault> {
+    async fn pull(&mut self, count: usize) -> Result<(), Fault> {
         let is_long = std::mem::take(&mut self.is_long);
         let count = if is_long { 1 } else { count.max(1) };
-        let mut ask = json!({ "batch": count, "expires": PULL_WAIT.as_nanos() as u64 });
+        let mut ask = json!({ "batch": count, "expires": PULL_WAIT_MS * 1_000_000 });
         if !is_long {
             ask["max_bytes"] = json!(PULL_BYTES_MAX);
         }
         let (stream, consumer) = (&self.options.stream, &self.options.consumer);
         let subject = format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}");
         self.pull = Some(Pull {
-            number: self.link.pull(&subject, &ask.to_string())?,
+            number: self.link.pull(&subject, &ask.to_string()).await?,
             left: count,
             has_given: false,
-            until: Instant::now() + PULL_WAIT + PULL_LATE,
+            until: self.now() + PULL_WAIT_MS + PULL_LATE_MS,
         });
         Ok(())
     }
 
     /// Takes what comes for so long, though it waits for nothing.
-    fn listen(&mut self, wait: Duration) -> Result<(), Fault> {
-        let until = Instant::now() + wait;
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            match self.link.next(left)? {
-                Some(word) => self.heard(word)?,
-                None => return Ok(()),
-            }
+    async fn listen(&mut self, wait_ms: u64) -> Result<(), Fault> {
+        let until = self.now() + wait_ms;
+        while let Some(word) = self.link.next(until).await? {
+            self.heard(word).await?;
         }
+        Ok(())
     }
 
-    fn heard(&mut self, word: Word) -> Result<(), Fault> {
+    async fn heard(&mut self, word: Word) -> Result<(), Fault> {
         match word {
-            Word::Message(message) => self.message(message),
+            Word::Message(message) => self.message(message).await,
             Word::Answer(answer) => {
                 let is_ours = { &self.pull }
                     .as_ref()
@@ -296,15 +312,17 @@ impl Subjects {
                         Ok(())
                     }
                     // Nobody takes requests, or another server does: whoever looks is told.
-                    Some(503) => self.leave(),
-                    Some(409) if answer.text.contains("Leadership Change") => self.leave(),
+                    Some(503) => self.begin_anew().await,
+                    Some(409) if answer.text.contains("Leadership Change") => {
+                        self.begin_anew().await
+                    }
                     _ => Err(Fault(format!("it says: {}", answer.text))),
                 }
             }
         }
     }
 
-    fn message(&mut self, message: Message) -> Result<(), Fault> {
+    async fn message(&mut self, message: Message) -> Result<(), Fault> {
         if let Some(pull) = &mut self.pull {
             pull.has_given = true;
             pull.left = pull.left.saturating_sub(1);
@@ -314,8 +332,8 @@ impl Subjects {
         }
         let delivery = message.delivery;
         if !self.turn.came(&delivery) {
-            self.link.give_back(&message.reply)?;
-            return self.leave();
+            self.link.give_back(&message.reply).await?;
+            return self.begin_anew().await;
         }
         self.undelivered = delivery.undelivered;
         let held = message.held(&self.options, &self.created);
@@ -334,7 +352,7 @@ impl Subjects {
     }
 
     /// The oldest messages in hand.
-    fn next_batch(&mut self) -> Result<Vec<Event>, Fault> {
+    async fn next_batch(&mut self) -> Result<Vec<Event>, Fault> {
         let mut events = Vec::new();
         while self.batch.len() < self.batch_max
             && let Some((number, held)) = self.held.pop_first()
@@ -346,39 +364,37 @@ impl Subjects {
         }
         if events.is_empty() && !self.batch.is_empty() {
             // Marks alone.
-            self.done()?;
+            self.acknowledge().await?;
         }
         Ok(events)
     }
 
     /// Gives everything back, and looks who reads.
-    fn leave(&mut self) -> Result<(), Fault> {
-        self.give_back()?;
+    async fn begin_anew(&mut self) -> Result<(), Fault> {
+        self.give_back().await?;
         if self.pull.take().is_some() {
-            self.link.forget_pulls()?;
+            self.link.forget_pulls().await?;
         }
-        self.turn.leave(jitter());
+        self.turn.leave(jitter_ms(&mut self.setup));
         Ok(())
     }
 
-    fn give_back(&mut self) -> Result<(), Fault> {
+    async fn give_back(&mut self) -> Result<(), Fault> {
         let batch = std::mem::take(&mut self.batch).into_iter();
         let held = std::mem::take(&mut self.held).into_values();
         self.held_bytes = 0;
         for reply in batch.chain(held.map(|held| held.reply)) {
-            self.link.give_back(&reply)?;
+            self.link.give_back(&reply).await?;
         }
-        self.link.flush()
+        self.link.flush().await
     }
-}
 
-impl Drop for Subjects {
-    fn drop(&mut self) {
-        // Without it the next reader waits until they are given again.
-        let _ = self.leave();
-        for message in self.link.last_messages() {
-            let _ = self.link.give_back(&message.reply);
+    /// Gives back what is in hand, and what was on its way.
+    async fn give_all_back(&mut self) -> Result<(), Fault> {
+        self.begin_anew().await?;
+        for message in self.link.last_messages().await {
+            self.link.give_back(&message.reply).await?;
         }
-        let _ = self.link.flush();
+        self.link.flush().await
     }
 }

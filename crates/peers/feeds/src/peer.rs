@@ -2,7 +2,6 @@
 //!
 //! Bounds: a feed has one round for each shard under way, and of its source what the source says.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 
 use throng_peer::task::{Receiver, Task, Tasks, queue};
@@ -69,7 +68,8 @@ impl FeedsPeer {
                 rng: Rng::for_member(seed, number as u64),
                 batch_max: feed.options.batch_max,
                 read_file,
-                member: Rc::new(RefCell::new(String::new())),
+                member: Rc::default(),
+                progress: Rc::default(),
             };
             (control, net.spawn(Runner::new(feed, inlet, setup).run()))
         };

@@ -16,20 +16,20 @@
 //! The place of an entry is its id. Redis gives no id twice, unless a stream is deleted and its
 //! producers choose ids themselves.
 
-use std::time::Duration;
-
-use aws_lc_rs::rand;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use redis::{RedisError, Value};
+use throng_peer::task::Net;
 use throng_redis_link::{ANSWER_BYTES_MAX, Link, Source as Address};
 
 use crate::event::Event;
-use crate::source::{ANSWER, Fault, LOOK, Source};
+use crate::source::{ANSWER_MS, Fault, LOOK_MS, Setup, Source};
 use crate::url::UrlError;
 
-/// How long a reader is believed to live without a word.
-const LEASE: Duration = Duration::from_secs(10);
+/// How long a reader is believed to live without a word, in milliseconds.
+const LEASE_MS: u64 = 10_000;
+/// Bound of giving the lease back, in milliseconds.
+const LEAVE_MS: u64 = 1_000;
 /// The name under which every node reads.
 const CONSUMER: &str = "throng";
 /// Bytes of the entries in one answer, with 64 for each text. Whole entries follow with the next
@@ -102,7 +102,8 @@ impl RedisOptions {
 }
 
 /// A connection, and the batch that it has under way.
-struct Stream {
+pub(crate) struct Stream {
+    net: Net,
     link: Link,
     options: RedisOptions,
     batch_max: usize,
@@ -116,37 +117,37 @@ struct Stream {
     last: String,
 }
 
-pub(crate) fn connect(options: &RedisOptions, batch_max: usize) -> Result<Box<dyn Source>, Fault> {
-    let client = options.address.find(ANSWER, None)?;
-    let mut link = Link::connect(&client, ANSWER, None, ANSWER_BYTES_MAX)?;
+pub(crate) async fn connect(options: &RedisOptions, setup: Setup) -> Result<Stream, Fault> {
+    let (net, mut rng) = (setup.net, setup.rng);
+    let place = options.address.find(&net, ANSWER_MS, None).await?;
+    let mut link = Link::connect(&net, &place, ANSWER_MS, None, ANSWER_BYTES_MAX).await?;
     let (stream, group) = (options.stream.as_bytes(), options.group.as_bytes());
     // From the oldest entry; the stream is made if there is none.
-    let made = link.ask(&[b"XGROUP", b"CREATE", stream, group, b"0", b"MKSTREAM"]);
-    if let Err(error) = made
+    let create: [&[u8]; 6] = [b"XGROUP", b"CREATE", stream, group, b"0", b"MKSTREAM"];
+    if let Err(error) = link.ask(&create).await
         && error.code() != Some("BUSYGROUP")
     {
         return Err(error.into());
     }
-    let mut token = [0; 12];
-    rand::fill(&mut token).map_err(|_| Fault::new("no random bytes"))?;
-    Ok(Box::new(Stream {
+    Ok(Stream {
+        net,
         link,
         options: options.clone(),
-        batch_max,
-        token: STANDARD_NO_PAD.encode(token),
+        batch_max: setup.batch_max,
+        token: STANDARD_NO_PAD.encode(rng.bytes::<12>()),
         has_unacknowledged: true,
         batch: Vec::new(),
         last: "$".to_owned(),
-    }))
+    })
 }
 
 impl Source for Stream {
-    fn take(&mut self) -> Result<Vec<Event>, Fault> {
-        let found = self.read()?;
+    async fn take(&mut self) -> Result<Vec<Event>, Fault> {
+        let found = self.read().await?;
         if matches!(found, Value::Int(_)) {
             // Another node reads.
             self.has_unacknowledged = true;
-            std::thread::sleep(LOOK);
+            self.net.sleep(LOOK_MS).await;
             return Ok(Vec::new());
         }
         let events = self.events(&found);
@@ -155,21 +156,22 @@ impl Source for Stream {
             return Ok(events);
         }
         if events.is_empty() && !std::mem::take(&mut self.has_unacknowledged) {
-            self.wait()?;
+            self.wait().await?;
         }
         Ok(events)
     }
 
-    fn done(&mut self) -> Result<(), Fault> {
+    async fn done(&mut self) -> Result<(), Fault> {
         let batch = std::mem::take(&mut self.batch);
         let Self { link, options, .. } = self;
         let of = ["XACK", &options.stream, &options.group];
         let parts = of.into_iter().chain(batch.iter().map(String::as_str));
-        link.ask(&parts.map(str::as_bytes).collect::<Vec<_>>())?;
+        let parts: Vec<&[u8]> = parts.map(str::as_bytes).collect();
+        link.ask(&parts).await?;
         Ok(())
     }
 
-    fn put_back(&mut self) -> Result<(), Fault> {
+    async fn put_back(&mut self) -> Result<(), Fault> {
         self.batch.clear();
         self.has_unacknowledged = true;
         Ok(())
@@ -177,9 +179,9 @@ impl Source for Stream {
 
     /// What the group has not read, and what was read and is not acknowledged. Redis does not know
     /// the former where entries were deleted in the midst.
-    fn lag(&mut self) -> Result<Option<u64>, Fault> {
+    async fn lag(&mut self) -> Result<Option<u64>, Fault> {
         let stream = self.options.stream.as_bytes();
-        let groups = self.link.ask(&[b"XINFO", b"GROUPS", stream])?;
+        let groups = self.link.ask(&[b"XINFO", b"GROUPS", stream]).await?;
         let ours = self.options.group.as_bytes();
         let is_ours = |group: &&Value| field(group, b"name").map(bytes) == Some(ours);
         let number = |group: &Value, name: &[u8]| match field(group, name) {
@@ -189,13 +191,20 @@ impl Source for Stream {
         let group = items(&groups).iter().find(is_ours);
         Ok(group.and_then(|group| Some(number(group, b"lag")? + number(group, b"pending")?)))
     }
+
+    /// Without it the next reader waits for the lease's end.
+    async fn leave(mut self) {
+        let lease = self.options.lease();
+        let release = ["EVAL", RELEASE, "1", &lease, &self.token].map(str::as_bytes);
+        let _ = self.net.timeout(LEAVE_MS, self.link.ask(&release)).await;
+    }
 }
 
 impl Stream {
-    fn read(&mut self) -> Result<Value, Fault> {
+    async fn read(&mut self) -> Result<Value, Fault> {
         let Self { link, options, .. } = self;
         let from = if self.has_unacknowledged { "0" } else { ">" };
-        let lease_ms = LEASE.as_millis().to_string();
+        let lease_ms = LEASE_MS.to_string();
         let (count, bytes) = (self.batch_max.to_string(), READ_BYTES_MAX.to_string());
         let parts = [
             "EVAL",
@@ -211,17 +220,17 @@ impl Stream {
             from,
             &bytes,
         ];
-        Ok(link.ask(&parts.map(str::as_bytes))?)
+        Ok(link.ask(&parts.map(str::as_bytes)).await?)
     }
 
     /// Waits for an entry. One that comes before the wait begins is found with the next look.
-    fn wait(&mut self) -> Result<(), Fault> {
-        let look_ms = LOOK.as_millis().to_string();
+    async fn wait(&mut self) -> Result<(), Fault> {
+        let look_ms = LOOK_MS.to_string();
         let (stream, last) = (&self.options.stream, &self.last);
         let wait = [
             "XREAD", "COUNT", "1", "BLOCK", &look_ms, "STREAMS", stream, last,
         ];
-        self.link.ask(&wait.map(str::as_bytes))?;
+        self.link.ask(&wait.map(str::as_bytes)).await?;
         Ok(())
     }
 
@@ -237,21 +246,12 @@ impl Stream {
     }
 }
 
-impl Drop for Stream {
-    fn drop(&mut self) {
-        let lease = self.options.lease();
-        // Without it the next reader waits for the lease's end.
-        let release = ["EVAL", RELEASE, "1", &lease, &self.token];
-        let _ = self.link.ask(&release.map(str::as_bytes));
-    }
-}
-
 impl From<RedisError> for Fault {
     fn from(error: RedisError) -> Self {
-        if error.is_timeout() {
-            return Self::new("it does not answer");
+        match error.kind() {
+            redis::ErrorKind::Io => Self(error.to_string()),
+            _ => Self(format!("it says: {error}")),
         }
-        Self(format!("it says: {error}"))
     }
 }
 

@@ -29,13 +29,34 @@ pub(crate) struct Setup {
     /// Events of a batch at most.
     pub(crate) batch_max: usize,
     /// Reads credentials.
-    #[expect(
-        dead_code,
-        reason = "read by the source from NATS, which is converted next"
-    )]
     pub(crate) read_file: ReadFile,
     /// Name that the source gave this feed, which outlives connections.
     pub(crate) member: Rc<RefCell<String>>,
+    /// Progress in a stream of NATS, which outlives connections.
+    pub(crate) progress: Rc<RefCell<Progress>>,
+}
+
+/// How far a stream was read.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    /// When the stream was made: tells it from one of the same name.
+    created: String,
+    seq: u64,
+}
+
+impl Progress {
+    /// Notes that all of a stream up to this number is done.
+    pub(crate) fn remember(&mut self, created: &str, seq: u64) {
+        if self.created != created {
+            (self.created, self.seq) = (created.to_owned(), 0);
+        }
+        self.seq = self.seq.max(seq);
+    }
+
+    /// How far this stream was read, as far as this node knows.
+    pub(crate) fn of(&self, created: &str) -> Option<u64> {
+        (self.created == created).then_some(self.seq)
+    }
 }
 
 /// Why a source cannot be used now; a sentence for the operator.

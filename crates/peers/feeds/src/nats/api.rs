@@ -1,8 +1,6 @@
 //! What JetStream is asked about the stream and the consumer, and what it answers
 //! (docs.nats.io, "JetStream wire API Reference").
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use super::link::Link;
@@ -10,8 +8,8 @@ use super::options::NatsOptions;
 use super::turn::Look;
 use crate::source::Fault;
 
-/// After so long a consumer that we make gives again what is not acknowledged.
-const ACK_WAIT: Duration = Duration::from_secs(8);
+/// After so many nanoseconds a consumer that we make gives again what is not acknowledged.
+const ACK_WAIT_NS: u64 = 8_000_000_000;
 /// Messages that it gives at most without an acknowledgement: the largest batch.
 const UNACKNOWLEDGED_MAX: u32 = 1000;
 /// There is no consumer of that name.
@@ -33,8 +31,8 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn ask(link: &mut Link, name: &str) -> Result<Self, Fault> {
-        let answer = link.ask(&format!("$JS.API.STREAM.INFO.{name}"), "")?;
+    pub(super) async fn ask(link: &mut Link, name: &str) -> Result<Self, Fault> {
+        let answer = link.ask(&format!("$JS.API.STREAM.INFO.{name}"), "").await?;
         let answer = answer.map_err(|it| Fault(format!("the stream {name:?}: {}", it.text)))?;
         Ok(Self {
             created: answer["created"].as_str().unwrap_or_default().to_owned(),
@@ -46,7 +44,7 @@ impl Stream {
 
 /// The durable consumer that is read.
 pub(super) struct Consumer {
-    pub(super) ack_wait: Duration,
+    pub(super) ack_wait_ms: u64,
     /// Messages that it gives at once, or without an acknowledgement.
     pub(super) batch_max: usize,
     pub(super) look: Look,
@@ -54,20 +52,21 @@ pub(super) struct Consumer {
 
 impl Consumer {
     /// Finds it, or makes it if there is none.
-    pub(super) fn find(
+    pub(super) async fn find(
         link: &mut Link,
         options: &NatsOptions,
         stream: &Stream,
+        known: Option<u64>,
     ) -> Result<Self, Fault> {
         let (name, of) = (&options.consumer, &options.stream);
         let info = format!("$JS.API.CONSUMER.INFO.{of}.{name}");
-        let mut found = link.ask(&info, "")?;
+        let mut found = link.ask(&info, "").await?;
         if matches!(&found, Err(error) if error.code == NO_CONSUMER) {
             let create = format!("$JS.API.CONSUMER.DURABLE.CREATE.{of}.{name}");
-            let wanted = config(options, stream).to_string();
-            let made = link.ask(&create, &wanted)?;
+            let wanted = config(options, stream, known).to_string();
+            let made = link.ask(&create, &wanted).await?;
             // Another node may have made it at the same time, as it knows the stream.
-            found = match link.ask(&info, "")? {
+            found = match link.ask(&info, "").await? {
                 Err(_) if made.is_err() => made,
                 found => found,
             };
@@ -77,16 +76,17 @@ impl Consumer {
             return Err(Fault(format!("the consumer {name:?} {wrong}")));
         }
         Ok(Self {
-            ack_wait: Duration::from_nanos(number(&found["config"]["ack_wait"])),
+            ack_wait_ms: number(&found["config"]["ack_wait"]) / 1_000_000,
             batch_max: batch_max(&found["config"]),
             look: look(&found),
         })
     }
 
     /// How it is now.
-    pub(super) fn look(link: &mut Link, options: &NatsOptions) -> Result<Look, Fault> {
+    pub(super) async fn look(link: &mut Link, options: &NatsOptions) -> Result<Look, Fault> {
         let (name, of) = (&options.consumer, &options.stream);
-        let found = link.ask(&format!("$JS.API.CONSUMER.INFO.{of}.{name}"), "")?;
+        let info = format!("$JS.API.CONSUMER.INFO.{of}.{name}");
+        let found = link.ask(&info, "").await?;
         let found = found.map_err(|it| Fault(format!("the consumer {name:?}: {}", it.text)))?;
         Ok(look(&found))
     }
@@ -111,15 +111,14 @@ fn look(info: &Value) -> Look {
 }
 
 /// The consumer that is made. It goes on where this node was, if it knows that of this stream.
-fn config(options: &NatsOptions, stream: &Stream) -> Value {
-    let known = options.known(&stream.created);
+fn config(options: &NatsOptions, stream: &Stream, known: Option<u64>) -> Value {
     let known = known.filter(|&seq| seq > 0 && seq <= stream.last && !stream.is_queue);
     let mut config = json!({
         "durable_name": options.consumer,
         "description": "a feed of Throng",
         "deliver_policy": if options.begins_with_newest { "new" } else { "all" },
         "ack_policy": "explicit",
-        "ack_wait": ACK_WAIT.as_nanos() as u64,
+        "ack_wait": ACK_WAIT_NS,
         "max_deliver": -1,
         "max_ack_pending": UNACKNOWLEDGED_MAX,
         "replay_policy": "instant",
@@ -162,6 +161,7 @@ fn unfit(config: &Value, options: &NatsOptions) -> Option<String> {
 mod tests {
     use super::super::options::NatsStream;
     use super::*;
+    use crate::source::Progress;
 
     fn options(subject: Option<&str>, begins_with_newest: bool) -> NatsOptions {
         let reads = NatsStream {
@@ -189,32 +189,39 @@ mod tests {
     fn what_is_made_can_be_read() {
         for subject in [None, Some("a.*")] {
             let options = options(subject, false);
-            let made = config(&options, &stream(0, false));
+            let made = config(&options, &stream(0, false), None);
             assert_eq!(unfit(&made["config"], &options), None);
         }
     }
 
     #[test]
     fn a_consumer_goes_on_where_the_node_was() {
-        let begin = |options: &NatsOptions, stream: &Stream| {
-            let config = config(options, stream)["config"].clone();
+        let mut known = Progress::default();
+        let begin = |options: &NatsOptions, stream: &Stream, known: &Progress| {
+            let config = config(options, stream, known.of(&stream.created))["config"].clone();
             let policy = config["deliver_policy"].as_str().unwrap().to_owned();
             (policy, config["opt_start_seq"].as_u64())
         };
         let new = options(None, true);
         let all = options(None, false);
-        assert_eq!(begin(&new, &stream(9, false)), ("new".to_owned(), None));
-        assert_eq!(begin(&all, &stream(9, false)), ("all".to_owned(), None));
+        assert_eq!(
+            begin(&new, &stream(9, false), &known),
+            ("new".to_owned(), None)
+        );
+        assert_eq!(
+            begin(&all, &stream(9, false), &known),
+            ("all".to_owned(), None)
+        );
+        known.remember("monday", 5);
         for options in [&new, &all] {
-            options.remember("monday", 5);
-            let found = begin(options, &stream(9, false));
+            let found = begin(options, &stream(9, false), &known);
             assert_eq!(found, ("by_start_sequence".to_owned(), Some(6)));
         }
         // Another stream, or one that has lost its newest messages; and one that has no others.
-        assert_eq!(begin(&all, &stream(4, false)).1, None);
-        assert_eq!(begin(&all, &stream(9, true)).1, None);
-        all.remember("tuesday", 5);
-        assert_eq!(begin(&all, &stream(9, false)).1, None);
+        assert_eq!(begin(&all, &stream(4, false), &known).1, None);
+        assert_eq!(begin(&all, &stream(9, true), &known).1, None);
+        known.remember("tuesday", 5);
+        assert_eq!(begin(&all, &stream(9, false), &known).1, None);
     }
 
     #[test]

@@ -1,23 +1,22 @@
 //! One connection to NATS: questions and their answers, messages that were asked for.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::{Duration, Instant};
 
-use aws_lc_rs::rand;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
-use throng_nats_link::{Door, Target};
+use throng_nats_link::{CredentialsFile, Door, Target};
 use throng_nats_protocol::{ApiError, Op, write};
+use throng_types::Millis;
 
 use super::message::Message;
 use super::options::NatsOptions;
-use crate::source::{ANSWER, Fault};
+use crate::source::{ANSWER_MS, Fault, Setup};
 
 pub(super) use throng_nats_link::ASKED_MAX;
 
-/// How long the last words may take.
-const LAST: Duration = Duration::from_millis(500);
+/// Bound of the wait for the last words, in milliseconds.
+const LAST_MS: u64 = 500;
 /// The number of the subscription for answers; those for messages come behind it.
 const ANSWERS: u64 = 1;
 /// Bytes that are kept back to be written at once.
@@ -73,10 +72,10 @@ pub(super) struct Link {
 
 impl Link {
     /// Connects to the first server that lets us in.
-    pub(super) fn connect(options: &NatsOptions) -> Result<Self, Fault> {
+    pub(super) async fn connect(options: &NatsOptions, setup: &mut Setup) -> Result<Self, Fault> {
         let mut last = Fault::new("it has no address");
         for target in &options.targets {
-            match Self::connect_to(target, options) {
+            match Self::connect_to(target, options, setup).await {
                 Ok(link) => return Ok(link),
                 Err(fault) => last = Fault(format!("{}:{}: {fault}", target.host, target.port)),
             }
@@ -84,21 +83,29 @@ impl Link {
         Err(last)
     }
 
-    fn connect_to(target: &Target, options: &NatsOptions) -> Result<Self, Fault> {
-        let mut token = [0; 12];
-        rand::fill(&mut token).map_err(|_| Fault::new("no random bytes"))?;
+    async fn connect_to(
+        target: &Target,
+        options: &NatsOptions,
+        setup: &mut Setup,
+    ) -> Result<Self, Fault> {
+        let token: [u8; 12] = setup.rng.bytes();
         let inbox = format!("_INBOX.throng.{}", URL_SAFE_NO_PAD.encode(token));
+        let credentials = { options.credentials.clone() }.map(|path| CredentialsFile {
+            path,
+            read: setup.read_file,
+        });
         let door = Door {
             target,
-            credentials: options.credentials.as_deref(),
+            credentials: credentials.as_ref(),
             authorities: None,
-            timeout: ANSWER,
+            timeout_ms: ANSWER_MS,
             replies: &format!("{inbox}.{ANSWERS}."),
         };
         let pulls = ANSWERS + 1;
         let subjects = [ANSWERS, pulls].map(|sid| (format!("{inbox}.{sid}.*"), sid));
         let [answers, messages] = subjects.each_ref().map(|(subject, sid)| (&**subject, *sid));
-        let (_, link) = door.connect(&[answers, messages]).map_err(Fault)?;
+        let connected = door.connect(&setup.net, &[answers, messages]).await;
+        let (_, link) = connected.map_err(Fault)?;
         Ok(Self {
             link,
             at: format!("{}:{}", target.host, target.port),
@@ -110,7 +117,7 @@ impl Link {
     }
 
     /// Asks JetStream, and waits for the answer.
-    pub(super) fn ask(
+    pub(super) async fn ask(
         &mut self,
         subject: &str,
         body: &str,
@@ -119,14 +126,17 @@ impl Link {
         let answer = self.link.ask(subject, body, |message| {
             early.extend(Word::read(message, header));
         });
-        let answer = answer.map_err(|why| Fault(format!("{}: {why}", self.at)))?;
+        let answer = answer
+            .await
+            .map_err(|why| Fault(format!("{}: {why}", self.at)))?;
         Ok(throng_nats_protocol::answer(&answer))
     }
 
     /// Asks for messages; gives the number of the request.
-    pub(super) fn pull(&mut self, subject: &str, body: &str) -> Result<u64, Fault> {
+    pub(super) async fn pull(&mut self, subject: &str, body: &str) -> Result<u64, Fault> {
         let replies = format!("{}.{}.", self.inbox, self.pulls);
-        self.link.request(&replies, subject, body).map_err(Fault)
+        let number = self.link.request(&replies, subject, body).await;
+        number.map_err(Fault)
     }
 
     /// A number for a question.
@@ -135,20 +145,21 @@ impl Link {
     }
 
     /// The server forgets what was asked for: nobody hears it any more.
-    pub(super) fn forget_pulls(&mut self) -> Result<(), Fault> {
+    pub(super) async fn forget_pulls(&mut self) -> Result<(), Fault> {
         write::unsubscribe(&mut self.link.out, self.pulls);
         self.pulls += 1;
         let subject = format!("{}.{}.*", self.inbox, self.pulls);
         write::subscribe(&mut self.link.out, &subject, self.pulls);
-        self.flush()
+        self.flush().await
     }
 
     /// What was on its way when the server forgot what was asked for.
-    pub(super) fn last_messages(&mut self) -> Vec<Message> {
+    pub(super) async fn last_messages(&mut self) -> Vec<Message> {
         let (words, header) = (&mut self.early, &*self.channel_header);
         let _ = self
             .link
-            .ping(LAST, |message| words.extend(Word::read(message, header)));
+            .ping(LAST_MS, |message| words.extend(Word::read(message, header)))
+            .await;
         let message = |word| match word {
             Word::Message(message) => Some(message),
             Word::Answer(_) => None,
@@ -157,38 +168,42 @@ impl Link {
     }
 
     /// Acknowledges messages; for each of them an answer with its number comes.
-    pub(super) fn acknowledge(&mut self, replies: &BTreeMap<u64, String>) -> Result<(), Fault> {
+    pub(super) async fn acknowledge(
+        &mut self,
+        replies: &BTreeMap<u64, String>,
+    ) -> Result<(), Fault> {
         for (number, reply) in replies {
             let answer = format!("{}.{ANSWERS}.{number}", self.inbox);
             write::publish(&mut self.link.out, reply, Some(&answer), &[], b"+ACK");
         }
-        self.flush()
+        self.flush().await
     }
 
     /// The message may be given to anybody again; to be flushed.
-    pub(super) fn give_back(&mut self, reply: &str) -> Result<(), Fault> {
+    pub(super) async fn give_back(&mut self, reply: &str) -> Result<(), Fault> {
         write::publish(&mut self.link.out, reply, None, &[], b"-NAK");
         match self.link.out.len() > OUT_BYTES_MAX {
-            true => self.flush(),
+            true => self.flush().await,
             false => Ok(()),
         }
     }
 
     /// Writes what waits.
-    pub(super) fn flush(&mut self) -> Result<(), Fault> {
-        self.link.flush().map_err(Fault)
+    pub(super) async fn flush(&mut self) -> Result<(), Fault> {
+        self.link.flush().await.map_err(Fault)
     }
 
-    /// The next word; none if nothing comes in time.
-    pub(super) fn next(&mut self, wait: Duration) -> Result<Option<Word>, Fault> {
+    /// The next word; none if nothing comes until then.
+    pub(super) async fn next(&mut self, until: Millis) -> Result<Option<Word>, Fault> {
         if let Some(word) = self.early.pop_front() {
             return Ok(Some(word));
         }
         let header = &*self.channel_header;
-        let word = self.link.next(Instant::now() + wait, |op| match op {
+        let word = self.link.next(until, |op| match op {
             Op::Message(message) => Word::read(message, header),
             _ => None,
         });
-        word.map_err(|why| Fault(format!("{}: {why}", self.at)))
+        word.await
+            .map_err(|why| Fault(format!("{}: {why}", self.at)))
     }
 }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use throng_nats_link::{Target, targets};
 
@@ -29,14 +28,6 @@ pub struct NatsStream<'a> {
     pub data_bytes_max: usize,
 }
 
-/// How far a stream was read, for who makes a consumer that was deleted.
-#[derive(Clone, Debug, Default)]
-struct Known {
-    /// When the stream was made.
-    created: String,
-    seq: u64,
-}
-
 /// Subjects of a stream, and where they are.
 #[derive(Clone)]
 pub struct NatsOptions {
@@ -51,7 +42,6 @@ pub struct NatsOptions {
     pub(super) channel_header: String,
     pub(super) begins_with_newest: bool,
     pub(super) data_bytes_max: usize,
-    known: Arc<Mutex<Known>>,
 }
 
 impl fmt::Debug for NatsOptions {
@@ -84,26 +74,7 @@ impl NatsOptions {
             channel_header: reads.channel_header.to_owned(),
             begins_with_newest: reads.begins_with_newest,
             data_bytes_max: reads.data_bytes_max,
-            known: Arc::default(),
         })
-    }
-
-    /// All of a stream up to this number is done.
-    pub(super) fn remember(&self, created: &str, seq: u64) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.created != created {
-            *known = Known {
-                created: created.to_owned(),
-                seq: 0,
-            };
-        }
-        known.seq = known.seq.max(seq);
-    }
-
-    /// How far this stream was read, as far as this node knows.
-    pub(super) fn known(&self, created: &str) -> Option<u64> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        (known.created == created).then_some(known.seq)
     }
 }
 

@@ -1,14 +1,14 @@
 //! Whether it is this node's turn to read, by what the consumer says and by the numbers of its
 //! deliveries. The head of the module above argues why that keeps the order.
 
-use std::time::{Duration, Instant};
-
 use throng_nats_protocol::Delivery;
+use throng_types::Millis;
 
-use crate::source::LOOK;
+use crate::source::LOOK_MS;
 
-/// How long nothing may move until messages that somebody may have given back are asked for.
-const FIRST_TRY: Duration = Duration::from_secs(1);
+/// How long nothing may move until messages that somebody may have given back are asked for, in
+/// milliseconds.
+const FIRST_TRY_MS: u64 = 1_000;
 /// So often it waits in vain for messages that are given again. Times are not enough to say that
 /// there are none: a node that sleeps does not ask.
 const IN_VAIN: u32 = 8;
@@ -62,11 +62,11 @@ pub(super) enum Gathered {
 pub(super) struct Turn {
     stage: Stage,
     /// After so long the consumer gives again what is not acknowledged.
-    ack_wait: Duration,
+    ack_wait_ms: u64,
     /// Differs between nodes.
-    jitter: Duration,
+    jitter_ms: u64,
     /// How the consumer was, and since when it has not moved.
-    quiet: Option<(Look, Instant)>,
+    quiet: Option<(Look, Millis)>,
     /// What may have been given back was asked for, and was not all.
     has_tried: bool,
     /// How often it waited for messages to gather since the last one came.
@@ -78,11 +78,11 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    pub(super) const fn new(ack_wait: Duration, jitter: Duration) -> Self {
+    pub(super) const fn new(ack_wait_ms: u64, jitter_ms: u64) -> Self {
         Self {
             stage: Stage::Watches,
-            ack_wait,
-            jitter,
+            ack_wait_ms,
+            jitter_ms,
             quiet: None,
             has_tried: false,
             in_vain: 0,
@@ -101,7 +101,7 @@ impl Turn {
     }
 
     /// A look at the consumer while another node may read.
-    pub(super) fn watched(&mut self, look: &Look, now: Instant) {
+    pub(super) fn watched(&mut self, look: &Look, now: Millis) {
         let since = match &self.quiet {
             Some((before, since)) if !look.has_moved(before) => *since,
             Some((before, _)) => {
@@ -113,13 +113,13 @@ impl Turn {
             None => now,
         };
         self.quiet = Some((*look, since));
-        let wait = match (look.waiting, look.unacknowledged) {
+        let wait_ms = match (look.waiting, look.unacknowledged) {
             (1.., _) => return,
-            (0, 0) => LOOK,
-            (0, _) if self.has_tried => self.ack_wait,
-            (0, _) => FIRST_TRY,
+            (0, 0) => LOOK_MS,
+            (0, _) if self.has_tried => self.ack_wait_ms,
+            (0, _) => FIRST_TRY_MS,
         };
-        if now.saturating_duration_since(since) < wait + self.jitter {
+        if now.since(since) < wait_ms + self.jitter_ms {
             return;
         }
         self.next = look.delivered + 1;
@@ -171,13 +171,13 @@ impl Turn {
     }
 
     /// What was in hand is given back.
-    pub(super) fn leave(&mut self, jitter: Duration) {
+    pub(super) fn leave(&mut self, jitter_ms: u64) {
         if self.stage != Stage::Gathers {
             self.has_tried = false;
         }
         self.stage = Stage::Watches;
         self.quiet = None;
-        self.jitter = jitter;
+        self.jitter_ms = jitter_ms;
     }
 }
 

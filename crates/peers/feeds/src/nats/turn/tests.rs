@@ -7,21 +7,21 @@ use proptest::prelude::*;
 
 use super::*;
 
-const ACK_WAIT: Duration = Duration::from_secs(8);
+const ACK_WAIT_MS: u64 = 8_000;
 const BATCH: usize = 4;
 const NODES: usize = 3;
 
 /// A consumer as JetStream has it.
 #[derive(Default)]
 struct Model {
-    now: Duration,
+    now: Millis,
     /// The newest message, and those that were deleted.
     last: u64,
     deleted: BTreeSet<u64>,
     next_new: u64,
     delivered: u64,
     /// Messages without an acknowledgement, and when they are given again.
-    pending: BTreeMap<u64, Duration>,
+    pending: BTreeMap<u64, Millis>,
     again: VecDeque<u64>,
     /// Nodes that wait, and for how many messages.
     waiting: VecDeque<(usize, usize)>,
@@ -47,7 +47,7 @@ impl Model {
 
     fn next_message(&mut self) -> Option<u64> {
         let (now, again) = (self.now, &mut self.again);
-        let is_late = |seq: &u64, until: &Duration| *until <= now && !again.contains(seq);
+        let is_late = |seq: &u64, until: &Millis| *until <= now && !again.contains(seq);
         let late = self
             .pending
             .iter()
@@ -55,7 +55,7 @@ impl Model {
         let late: Vec<u64> = late.map(|(seq, _)| *seq).collect();
         again.extend(late.iter().filter(|seq| !self.deleted.contains(seq)));
         for seq in late {
-            self.pending.insert(seq, now + ACK_WAIT);
+            self.pending.insert(seq, now + ACK_WAIT_MS);
         }
         while let Some(seq) = self.again.pop_front() {
             if self.pending.contains_key(&seq) && !self.deleted.contains(&seq) {
@@ -77,7 +77,7 @@ impl Model {
             let Some(seq) = self.next_message() else {
                 return;
             };
-            let before = self.pending.insert(seq, self.now + ACK_WAIT);
+            let before = self.pending.insert(seq, self.now + ACK_WAIT_MS);
             self.delivered += 1;
             let (node, left) = &mut self.waiting[0];
             let times = if before.is_some() { 2 } else { 1 };
@@ -110,7 +110,7 @@ fn delivery(times: u64, consumer_seq: u64, stream_seq: u64) -> Delivery {
 
 struct Node {
     turn: Turn,
-    jitter: Duration,
+    jitter_ms: u64,
     has_pull: bool,
     /// Deliveries on their way.
     inbox: VecDeque<Delivery>,
@@ -122,10 +122,10 @@ struct Node {
 
 impl Node {
     fn new(number: usize) -> Self {
-        let jitter = Duration::from_millis(100 * number as u64);
+        let jitter_ms = 100 * number as u64;
         Self {
-            turn: Turn::new(ACK_WAIT, jitter),
-            jitter,
+            turn: Turn::new(ACK_WAIT_MS, jitter_ms),
+            jitter_ms,
             has_pull: false,
             inbox: VecDeque::new(),
             held: BTreeSet::new(),
@@ -140,7 +140,7 @@ impl Node {
         }
         model.waiting.retain(|(node, _)| *node != number);
         self.has_pull = false;
-        self.turn.leave(self.jitter);
+        self.turn.leave(self.jitter_ms);
     }
 
     fn hear(&mut self, number: usize, model: &mut Model) {
@@ -162,8 +162,8 @@ impl Node {
     }
 
     /// One of the things that a feed does, one after the other.
-    fn step(&mut self, number: usize, start: Instant, model: &mut Model) {
-        let now = start + model.now;
+    fn step(&mut self, number: usize, model: &mut Model) {
+        let now = model.now;
         if let Some(seq) = self.batch.pop_front() {
             if !model.published.contains(&seq) {
                 model.published.push(seq);
@@ -229,22 +229,21 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 fn run(acts: &[Act]) -> Model {
-    let start = Instant::now();
     let mut model = Model::default();
     let mut nodes: Vec<Node> = (0..NODES).map(Node::new).collect();
     let step = |number: usize, nodes: &mut Vec<Node>, model: &mut Model| {
         model.serve(nodes);
-        nodes[number].step(number, start, model);
+        nodes[number].step(number, model);
         model.serve(nodes);
     };
     for act in acts {
         match *act {
             Act::Send(count) => model.last += count,
-            Act::Wait(ms) => model.now += Duration::from_millis(ms),
+            Act::Wait(ms) => model.now = model.now + ms,
             Act::Step(number) => step(number, &mut nodes, &mut model),
             Act::Steps(number) => {
                 for _ in 0..20 {
-                    model.now += Duration::from_millis(50);
+                    model.now = model.now + 50;
                     step(number, &mut nodes, &mut model);
                 }
             }
@@ -262,7 +261,7 @@ fn run(acts: &[Act]) -> Model {
     }
     // All of them are well for a while.
     for round in 0..4000 {
-        model.now += Duration::from_millis(20);
+        model.now = model.now + 20;
         step(round % NODES, &mut nodes, &mut model);
     }
     model
@@ -297,9 +296,8 @@ fn look(delivered: u64, unacknowledged: u64) -> Look {
 
 #[test]
 fn a_node_begins_when_nobody_reads() {
-    let start = Instant::now();
-    let at = |ms| start + Duration::from_millis(ms);
-    let mut turn = Turn::new(ACK_WAIT, Duration::ZERO);
+    let at = Millis;
+    let mut turn = Turn::new(ACK_WAIT_MS, 0);
     assert!(!turn.came(&delivery(1, 1, 1)), "it is nobody's turn");
     turn.watched(&look(7, 0), at(0));
     assert_eq!(turn.stage(), Stage::Watches, "one look is none");
@@ -321,9 +319,8 @@ fn a_node_begins_when_nobody_reads() {
 
 #[test]
 fn who_acknowledges_meanwhile_may_have_more() {
-    let start = Instant::now();
-    let at = |ms| start + Duration::from_millis(ms);
-    let mut turn = Turn::new(ACK_WAIT, Duration::ZERO);
+    let at = Millis;
+    let mut turn = Turn::new(ACK_WAIT_MS, 0);
     turn.watched(&look(2, 2), at(0));
     turn.watched(&look(2, 2), at(1000));
     // One of the two came again, and that one is acknowledged by who has both.
@@ -333,10 +330,9 @@ fn who_acknowledges_meanwhile_may_have_more() {
 
 #[test]
 fn what_was_given_back_is_taken_soon_and_what_was_not_later() {
-    let start = Instant::now();
-    let at = |ms| start + Duration::from_millis(ms);
+    let at = Millis;
     for is_given_back in [true, false] {
-        let mut turn = Turn::new(ACK_WAIT, Duration::ZERO);
+        let mut turn = Turn::new(ACK_WAIT_MS, 0);
         turn.watched(&look(7, 2), at(0));
         turn.watched(&look(7, 2), at(1000));
         assert_eq!((turn.stage(), turn.unacknowledged()), (Stage::Gathers, 2));
@@ -349,7 +345,7 @@ fn what_was_given_back_is_taken_soon_and_what_was_not_later() {
         }
         // Two others came.
         assert_eq!(turn.gathered(&look(9, 4), 2), Gathered::Nothing);
-        turn.leave(Duration::ZERO);
+        turn.leave(0);
         turn.watched(&look(9, 4), at(1100));
         turn.watched(&look(9, 4), at(9000));
         assert_eq!(turn.stage(), Stage::Watches);
