@@ -1,5 +1,7 @@
 //! The feeds of a server, with a played source and played shards.
 
+mod talk;
+
 use std::cell::RefCell;
 use std::collections::{HashSet, VecDeque};
 use std::rc::Rc;
@@ -17,6 +19,8 @@ use crate::kinds::SourceOptions;
 use crate::peer::{Call, FeedsPeer, Reply};
 use crate::source::{Fault, LOOK_MS, Setup, Source};
 use crate::status::Status;
+
+pub(crate) use talk::Talk;
 
 const SHARDS: u8 = 2;
 

@@ -237,3 +237,6 @@ async fn secure(net: &Net, link: &mut Link, options: &PostgresOptions) -> Result
         _ => Err(Fault::new("it does not answer like PostgreSQL")),
     }
 }
+
+#[cfg(test)]
+mod tests;
