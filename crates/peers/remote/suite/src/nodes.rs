@@ -8,13 +8,17 @@
 //! each server, by a channel that this server has.
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Once};
 use std::time::Duration;
 
 use throng_broker::{BrokerStats, HistoryQuery, Refusal, Remote as _, Reply, Request, Ticket};
 use throng_broker_suite::{Cluster, Setup};
-use throng_remote::{RemoteBroker, RemoteOptions, Ring, server_of};
+use throng_remote::{
+    BrokerPeer, Desk, Node, RemoteBroker, RemoteOptions, Ring, Wake, server_of, start,
+};
 use throng_types::{ChannelName, Now, Rng, ShardId};
 
 /// Far beyond what an answer takes.
@@ -82,15 +86,27 @@ struct Nodes {
     has_room: bool,
 }
 
-/// Starts the drivers of each node with `start`, and waits until all are connected.
+/// Serves a node on a shard of its own.
+fn host<N: Node + Send + 'static>(node: N) -> io::Result<Wake> {
+    let deliver = Box::new(|reply: Infallible| match reply {});
+    let host = throng_outward::start("broker", || BrokerPeer::new(node), deliver)?;
+    let calls = host.calls();
+    Ok(Arc::new(move || {
+        let _host = &host;
+        calls.send(());
+    }))
+}
+
+/// Starts the peers that `make` gives for each node, one a server, and waits until all are
+/// connected.
 ///
 /// # Panics
 /// If one of them does not connect.
 #[must_use]
-pub fn nodes(
+pub fn nodes<N: Node + Send + 'static, F: FnOnce(Desk) -> N>(
     setup: &Setup,
     on: On,
-    mut start: impl FnMut(RemoteOptions, Vec<Ring>) -> Vec<RemoteBroker>,
+    mut make: impl FnMut(RemoteOptions) -> Vec<(RemoteOptions, F)>,
 ) -> Box<dyn Cluster> {
     LOG.call_once(|| {
         let log = tracing_subscriber::fmt()
@@ -117,7 +133,8 @@ pub fn nodes(
             let bell = bell.clone();
             Box::new(move || bell.ring()) as Ring
         });
-        by_node.push(start(options, rings.collect()).into());
+        let started = start(make(options), rings.collect(), host);
+        by_node.push(started.expect("a thread").0.into());
     }
     let parts = (0..shards).map(|shard| by_node[shard % nodes].pop_front().unwrap());
     let cluster = Nodes {
