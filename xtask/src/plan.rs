@@ -49,7 +49,7 @@ pub(crate) const HOUSE: &[Room] = &[
     ]),
     room("peers/remote",   &["types", "core/broker", "core/metrics", "core/peer"]),
     room("peers/remote/suite", &[
-        "types", "core/broker", "core/broker/suite", "core/metrics", "peers/remote",
+        "types", "core/broker", "core/broker/suite", "peers/remote", "runtime/outward",
     ]),
 
     // One family of clients each; none knows another.
