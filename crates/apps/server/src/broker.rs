@@ -1,6 +1,5 @@
 //! What the configuration says about the broker: in memory, on Redis or on NATS.
 
-use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -138,13 +137,11 @@ fn read(path: &Path) -> Result<String, String> {
 }
 
 /// Serves a node on a shard of its own, which ends with the last way to it.
-fn host<N: Node + Send + 'static>(node: N) -> Result<Wake, String> {
-    let deliver = Box::new(|reply: Infallible| match reply {});
+fn host(node: impl Node) -> Result<Wake, String> {
+    let deliver = Box::new(|reply| match reply {});
     let host = throng_outward::start("broker", || BrokerPeer::new(node), deliver);
     let host = host.map_err(|error| format!("no thread for the broker: {error}"))?;
-    let calls = host.calls();
     Ok(Arc::new(move || {
-        let _host = &host;
-        calls.send(());
+        host.calls().send(());
     }))
 }

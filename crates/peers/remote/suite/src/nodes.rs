@@ -8,7 +8,6 @@
 //! each server, by a channel that this server has.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Once};
@@ -86,27 +85,24 @@ struct Nodes {
     has_room: bool,
 }
 
-/// Serves a node on a shard of its own.
-fn host<N: Node + Send + 'static>(node: N) -> io::Result<Wake> {
-    let deliver = Box::new(|reply: Infallible| match reply {});
-    let host = throng_outward::start("broker", || BrokerPeer::new(node), deliver)?;
-    let calls = host.calls();
+/// Serves a node on a thread of its own.
+fn host(node: impl Node) -> io::Result<Wake> {
+    let deliver = Box::new(|reply| match reply {});
+    let host = throng_outward::start("broker", move || BrokerPeer::new(node), deliver)?;
     Ok(Arc::new(move || {
-        let _host = &host;
-        calls.send(());
+        host.calls().send(());
     }))
 }
 
-/// Starts the peers that `make` gives for each node, one a server, and waits until all are
-/// connected.
+/// Starts the `servers` of each node, and waits until all are connected.
 ///
 /// # Panics
 /// If one of them does not connect.
 #[must_use]
-pub fn nodes<N: Node + Send + 'static, F: FnOnce(Desk) -> N>(
+pub fn nodes<N: Node, F: FnOnce(Desk) -> N>(
     setup: &Setup,
     on: On,
-    mut make: impl FnMut(RemoteOptions) -> Vec<(RemoteOptions, F)>,
+    mut servers: impl FnMut(RemoteOptions) -> Vec<(RemoteOptions, F)>,
 ) -> Box<dyn Cluster> {
     LOG.call_once(|| {
         let log = tracing_subscriber::fmt()
@@ -133,7 +129,7 @@ pub fn nodes<N: Node + Send + 'static, F: FnOnce(Desk) -> N>(
             let bell = bell.clone();
             Box::new(move || bell.ring()) as Ring
         });
-        let started = start(make(options), rings.collect(), host);
+        let started = start(servers(options), rings.collect(), host);
         by_node.push(started.expect("a thread").0.into());
     }
     let parts = (0..shards).map(|shard| by_node[shard % nodes].pop_front().unwrap());
