@@ -52,7 +52,7 @@ pub(crate) const HOUSE: &[Room] = &[
     ]),
     room("peers/remote",   &["types", "core/broker", "core/metrics", "core/peer"]),
     room("peers/remote/suite", &[
-        "types", "core/broker", "core/broker/suite", "core/metrics", "peers/remote",
+        "types", "core/broker", "core/broker/suite", "peers/remote", "runtime/outward",
     ]),
     room("peers/nats", &[
         "types", "core/broker", "core/metrics", "core/peer", "protocols/*", "peers/nats-link",

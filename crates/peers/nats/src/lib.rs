@@ -62,3 +62,17 @@ mod writing;
 
 pub use node::{Nats, NatsOptions};
 pub use throng_nats_link::{CredentialsFile, NatsUrlError};
+use throng_remote::{Desk, RemoteOptions};
+
+/// Makes a node, for [`throng_remote::start`].
+///
+/// # Errors
+/// A URL that is not good.
+pub fn node(
+    options: NatsOptions,
+) -> Result<(RemoteOptions, impl FnOnce(Desk) -> Nats), NatsUrlError> {
+    let targets = throng_nats_link::targets(&options.url)?;
+    let (credentials, replicas) = (options.credentials, options.replicas);
+    let node = move |desk| Nats::new(desk, targets, credentials, replicas);
+    Ok((options.remote, node))
+}

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use throng_broker::ChannelMap;
-use throng_nats_link::{CredentialsFile, NatsUrlError, Target, targets};
+use throng_nats_link::{CredentialsFile, Target};
 use throng_nats_protocol::write;
 use throng_remote::{Channels as _, Core, Desk, LEASE_MS, RemoteOptions};
 use throng_types::ChannelName;
@@ -34,19 +34,6 @@ pub struct NatsOptions {
     pub replicas: u8,
     /// Options of every broker.
     pub remote: RemoteOptions,
-}
-
-impl NatsOptions {
-    /// Gives the options of every broker and the maker of the node, for [`throng_remote::start`].
-    ///
-    /// # Errors
-    /// If the URL names no server.
-    pub fn server(self) -> Result<(RemoteOptions, impl FnOnce(Desk) -> Nats), NatsUrlError> {
-        let targets = targets(&self.url)?;
-        let (credentials, replicas) = (self.credentials, self.replicas);
-        let node = move |desk| Nats::new(desk, targets, credentials, replicas);
-        Ok((self.remote, node))
-    }
 }
 
 /// The broker on NATS, as one node asks it.

@@ -15,14 +15,14 @@ fn connected(network: &Proxy) -> Box<dyn Cluster> {
         servers: 1,
         orders_all: false,
     };
-    nodes(&Setup::new(1), on, |remote, rings| {
+    nodes(&Setup::new(1), on, |remote| {
         let options = NatsOptions {
             url: url.clone(),
             credentials: None,
             replicas: 1,
             remote,
         };
-        throng_nats::start(options, rings).expect("a driver").0
+        vec![throng_nats::node(options).expect("a URL")]
     })
 }
 

@@ -16,7 +16,7 @@ fn on_nats(setup: Setup) -> Box<dyn Cluster> {
         servers: 1,
         orders_all: false,
     };
-    nodes(&setup, on, |remote, rings| {
+    nodes(&setup, on, |remote| {
         let url = SERVER.with(NatsServer::url);
         let replicas = 1;
         let options = NatsOptions {
@@ -25,7 +25,7 @@ fn on_nats(setup: Setup) -> Box<dyn Cluster> {
             replicas,
             remote,
         };
-        throng_nats::start(options, rings).expect("a driver").0
+        vec![throng_nats::node(options).expect("a URL")]
     })
 }
 

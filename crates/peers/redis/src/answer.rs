@@ -133,15 +133,3 @@ pub(crate) fn members(value: &Value) -> Option<Vec<Arc<Publisher>>> {
     let one = |row: &Value| Some(Arc::new(*blob::decode(bytes(row)?)?.publisher?));
     list(value)?.iter().map(one).collect()
 }
-
-/// What a value costs while it waits, in bytes.
-pub(crate) fn cost(value: &Value) -> usize {
-    let inner = match value {
-        Value::BulkString(bytes) => bytes.len(),
-        Value::SimpleString(text) => text.len(),
-        Value::Array(values) | Value::Set(values) => values.iter().map(cost).sum(),
-        Value::Push { data, .. } => data.iter().map(cost).sum(),
-        _ => 0,
-    };
-    size_of::<Value>() + inner
-}

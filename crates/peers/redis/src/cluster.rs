@@ -9,14 +9,20 @@
 //!
 //! Owns: the addresses of servers that may be asked. Never: a connection that lasts.
 
+#![expect(
+    clippy::disallowed_types,
+    reason = "a node is made on one thread and works on another"
+)]
+
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use redis::{Client, RedisError, Value};
-use throng_redis_link::{ANSWER_BYTES_MAX, Link};
+use redis::{RedisError, Value};
+use throng_peer::task::Net;
+use throng_redis_link::{ANSWER_BYTES_MAX, Link, Place};
 
 use crate::answer;
+use crate::link::reason;
 
 /// Into how many parts the channels are shared. All names depend on it. Twelve lie evenly on 1, 2,
 /// 3, 4, 6 and 12 primaries.
@@ -48,9 +54,8 @@ pub(crate) fn parts(url: &str) -> impl Iterator<Item = String> {
 /// One part of a cluster.
 #[derive(Clone)]
 pub(crate) struct Part {
-    scheme: &'static str,
-    /// What stands before the `@` of an address, with it.
-    credentials: String,
+    /// Credentials of all servers, at no address.
+    there: Place,
     seeds: Vec<Address>,
     /// What the cluster has said of itself. Bound: [`LEARNED_MAX`].
     learned: Arc<Mutex<Vec<Address>>>,
@@ -71,26 +76,18 @@ impl Part {
             None => ("", authority),
         };
         let address = |host: &str| {
-            let client = Client::open(format!("redis://{host}")).ok()?;
-            match client.get_connection_info().addr() {
-                redis::ConnectionAddr::Tcp(host, port) => Some((host.clone(), *port)),
-                _ => None,
-            }
+            let place = Place::new(&format!("redis://{host}")).ok()?;
+            Some((place.host, place.port))
         };
         let seeds: Option<Vec<Address>> = hosts.split(',').map(address).collect();
         let tag = tag(part);
-        let slot = slot(tag.as_bytes());
-        let part = Self {
-            scheme,
-            credentials: credentials.to_owned(),
+        Some(Self {
+            there: Place::new(&format!("{scheme}{credentials}host:1/0")).ok()?,
             seeds: seeds?,
             learned: Arc::default(),
-            slot,
+            slot: slot(tag.as_bytes()),
             tag,
-        };
-        // What comes of it later must be readable now.
-        { part.seeds.iter() }.try_for_each(|seed| part.url(seed).map(drop))?;
-        Some(part)
+        })
     }
 
     /// What all names of this part have in braces.
@@ -98,28 +95,27 @@ impl Part {
         &self.tag
     }
 
-    /// The server that has the part now. All that are known are asked in turn, each within
-    /// `timeout`, until one of them names it.
-    pub(crate) fn find(
+    /// Finds the server that has the part. All that are known are asked in turn, each within
+    /// `timeout_ms`, until one of them names it.
+    pub(crate) async fn find(
         &self,
-        timeout: Duration,
+        net: &Net,
+        timeout_ms: u64,
         authorities: Option<&Path>,
-    ) -> Result<Client, String> {
+    ) -> Result<Place, String> {
         let mut why = "no server of the cluster is known".to_owned();
-        for address in self.known() {
-            let Some(client) = self.url(&address) else {
-                continue;
-            };
-            match ask(&client, timeout, authorities) {
+        for (host, port) in self.known() {
+            let asked = self.there.at(host, port);
+            match ask(net, &asked, timeout_ms, authorities).await {
                 Ok(slots) => {
-                    let (owner, all) = owner(&slots, self.slot, &address);
+                    let (owner, all) = owner(&slots, self.slot, &asked.host);
                     self.learn(all);
-                    if let Some(client) = owner.and_then(|owner| self.url(&owner)) {
-                        return Ok(client);
+                    if let Some((host, port)) = owner {
+                        return Ok(self.there.at(host, port));
                     }
                     why = format!("no server of the cluster has the slot {}", self.slot);
                 }
-                Err(error) => why = error.to_string(),
+                Err(error) => why = reason(error),
             }
         }
         Err(format!("no server of the cluster names another: {why}"))
@@ -148,32 +144,21 @@ impl Part {
         );
         known
     }
-
-    fn url(&self, (host, port): &Address) -> Option<Client> {
-        let host = if host.contains(':') {
-            format!("[{host}]")
-        } else {
-            host.clone()
-        };
-        Client::open(format!(
-            "{}{}{host}:{port}/0",
-            self.scheme, self.credentials
-        ))
-        .ok()
-    }
 }
 
-fn ask(
-    client: &Client,
-    timeout: Duration,
+async fn ask(
+    net: &Net,
+    place: &Place,
+    timeout_ms: u64,
     authorities: Option<&Path>,
 ) -> Result<Value, RedisError> {
-    Link::connect(client, timeout, authorities, ANSWER_BYTES_MAX)?.ask(&[b"CLUSTER", b"SLOTS"])
+    let link = Link::connect(net, place, timeout_ms, authorities, ANSWER_BYTES_MAX);
+    link.await?.ask(&[b"CLUSTER", b"SLOTS"]).await
 }
 
 /// The primary that has a slot, and all servers; where one has no name, it is where the answer came
 /// from.
-fn owner(slots: &Value, slot: u32, asked: &Address) -> (Option<Address>, Vec<Address>) {
+fn owner(slots: &Value, slot: u32, asked: &str) -> (Option<Address>, Vec<Address>) {
     let (mut owner, mut all) = (None, Vec::new());
     for range in answer::list(slots).unwrap_or_default() {
         let Some([from, to, servers @ ..]) = answer::list(range) else {
@@ -188,7 +173,7 @@ fn owner(slots: &Value, slot: u32, asked: &Address) -> (Option<Address>, Vec<Add
                 continue;
             };
             let host = answer::text(host).filter(|host| !host.is_empty() && *host != "?");
-            let host = host.unwrap_or(&asked.0).to_owned();
+            let host = host.unwrap_or(asked).to_owned();
             let port = answer::number(port).and_then(|port| u16::try_from(port).ok());
             let Some(port) = port else { continue };
             let address = (host, port);
@@ -282,12 +267,11 @@ mod tests {
             range(10, 10, vec![server("", 3)]),
             Value::Nil,
         ]);
-        let asked = ("c".to_owned(), 9);
-        let (first, all) = owner(&slots, 9, &asked);
+        let (first, all) = owner(&slots, 9, "c");
         assert_eq!(first, Some(("a".to_owned(), 1)));
         assert_eq!(all.len(), 3);
-        assert_eq!(owner(&slots, 10, &asked).0, Some(("c".to_owned(), 3)));
-        assert_eq!(owner(&slots, 11, &asked).0, None);
-        assert_eq!(owner(&Value::Nil, 0, &asked), (None, Vec::new()));
+        assert_eq!(owner(&slots, 10, "c").0, Some(("c".to_owned(), 3)));
+        assert_eq!(owner(&slots, 11, "c").0, None);
+        assert_eq!(owner(&Value::Nil, 0, "c"), (None, Vec::new()));
     }
 }

@@ -1,6 +1,6 @@
 //! The broker on Redis: several nodes that share channels, history, positions and presence.
 //!
-//! One thread of each node holds one connection (RESP3) and speaks for all its shards. A channel
+//! One peer of each node holds one connection (RESP3) and speaks for all its shards. A channel
 //! is subscribed to once a node, however many of its shards want it.
 //!
 //! # Why nothing is lost or doubled
@@ -55,35 +55,21 @@ mod presence;
 mod questions;
 mod verbs;
 
+pub use node::Redis;
 pub use options::{RedisOptions, RedisUrlError, servers};
-use throng_remote::{Desk, Health, RemoteBroker, Ring};
+use throng_remote::{Desk, RemoteOptions};
 
-/// Why the driver did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The URL is not good.
-    #[error(transparent)]
-    Url(#[from] RedisUrlError),
-    /// The kernel gives no thread.
-    #[error("no thread for the broker: {0}")]
-    Thread(#[from] std::io::Error),
-}
-
-/// Starts a driver for each Redis, for so many shards as there are rings. A channel belongs to one
-/// of them by its name, so all nodes have them in the same order. They end when all parts are
-/// dropped.
+/// Makes a node for each Redis, for [`throng_remote::start`]. A channel belongs to one of them by
+/// its name, so all nodes of a cluster have them in the same order.
 ///
 /// # Errors
-/// See [`StartError`].
-pub fn start(
+/// A URL that is not good.
+pub fn nodes(
     servers: Vec<RedisOptions>,
-    rings: Vec<Ring>,
-) -> Result<(Vec<RemoteBroker>, Health), StartError> {
+) -> Result<Vec<(RemoteOptions, impl FnOnce(Desk) -> Redis)>, RedisUrlError> {
     let nodes = servers.into_iter().map(|options| {
         let target = options::Target::new(&options.url)?;
-        let node = move |desk: Desk| node::Redis::new(desk, target);
-        Ok((options.remote, node))
+        Ok((options.remote, |desk: Desk| Redis::new(desk, target)))
     });
-    let nodes: Result<Vec<_>, StartError> = nodes.collect();
-    Ok(throng_remote::start(nodes?, rings)?)
+    nodes.collect()
 }

@@ -1,170 +1,125 @@
-//! One connection to Redis: made, introduced and read on a thread of its own.
+//! One connection to Redis: found, made and introduced by a task.
 //!
-//! The thread ends with the connection. What it reads waits in an inbox until the driver takes it;
-//! while that is full nothing more is read, and Redis keeps the rest or ends the connection. Where
-//! Sentinels name the server, another thread asks them now and then whether it is still that one:
-//! a server that was replaced may keep its connections and say nothing any more.
+//! Where Sentinels name the server, they are asked now and then whether it is still that one: a
+//! server that was replaced may keep its connections and say nothing any more.
 
-use std::io::{self, Write as _};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
 
-use redis::Value;
-use throng_redis_link::{Answers, Place, command};
-use throng_remote::{Dial, DialInbox, Event, Reader, Stream};
+use redis::{RedisError, Value};
+use throng_peer::task::{Link as Wire, Net};
+use throng_redis_link::{Answers, Link, Place};
+use throng_remote::{Dial, Words};
 
-use crate::answer::{cost, text};
+use crate::answer::text;
 use crate::command::Script;
 use crate::keys::Keys;
 use crate::node::Established;
 use crate::options::Target;
 
-/// Between two questions to Sentinels where Redis is.
-const ASK_EVERY: Duration = Duration::from_secs(1);
+/// Between two questions to Sentinels where Redis is, in milliseconds.
+const ASK_EVERY_MS: u64 = 1000;
 
-/// How to connect.
-pub(crate) struct RedisDial {
+/// A connection on its way.
+pub struct RedisDial {
     pub(crate) target: Target,
     pub(crate) authorities: Option<PathBuf>,
     pub(crate) prefix: String,
     pub(crate) incarnation: String,
-    pub(crate) timeout: Duration,
+    pub(crate) timeout_ms: u64,
     /// Bytes that one answer may keep.
     pub(crate) answer_bytes_max: usize,
+    /// The server that it was made to.
+    pub(crate) place: Option<Place>,
 }
 
-/// A connection that was made.
-struct Made {
-    established: Established,
-    stream: Stream,
-    answers: Answers,
-    place: Place,
+/// Answers and messages of Redis.
+pub struct RedisWords(Answers);
+
+impl Words for RedisWords {
+    type Word = Value;
+
+    fn feed(&mut self, bytes: &[u8]) {
+        self.0.feed(bytes);
+    }
+
+    fn next(&mut self) -> Result<Option<Value>, String> {
+        self.0.take()
+    }
 }
 
 impl Dial for RedisDial {
     type Hello = Established;
-    type Word = Value;
+    type Words = RedisWords;
 
-    fn run(self, link: u64, inbox: &Arc<DialInbox<Self>>) -> String {
-        let made = match self.connect() {
-            Ok(made) => made,
-            Err(why) => return why,
-        };
-        let is_over = Arc::new(AtomicBool::new(false));
-        if self.target.may_move() {
-            let (inbox, is_over) = (inbox.clone(), is_over.clone());
-            let place = made.place.clone();
-            let watch = move || self.watch(&place, link, &inbox, &is_over);
-            let thread = thread::Builder::new().name("broker-where".to_owned());
-            if let Err(error) = thread.spawn(watch) {
-                return error.to_string();
+    async fn connect(&mut self, net: &Net) -> Result<(Established, Wire, RedisWords), String> {
+        let place = self.find(net).await?;
+        let made = self.introduce(net, &place).await;
+        let made = made.map_err(|why| format!("{}:{}: {why}", place.host, place.port));
+        self.place = Some(place);
+        made
+    }
+
+    async fn watch(&mut self, net: &Net) -> String {
+        while self.target.may_move() {
+            net.sleep(ASK_EVERY_MS).await;
+            // While no Sentinel answers, the one that we have is good enough.
+            if let Ok(now) = self.find(net).await
+                && self.place.as_ref() != Some(&now)
+            {
+                return "Sentinels name another server".to_owned();
             }
         }
-        let why = read(link, made, inbox);
-        is_over.store(true, Ordering::Relaxed);
-        why
-    }
-}
-
-fn read(link: u64, made: Made, inbox: &DialInbox<RedisDial>) -> String {
-    let (mut reader, writer) = match made.stream.split() {
-        Ok(ends) => ends,
-        Err(error) => return error.to_string(),
-    };
-    if !inbox.put(link, Event::Up((made.established, writer))) {
-        return String::new();
-    }
-    let mut answers = made.answers;
-    let reader: &mut Reader = &mut reader;
-    loop {
-        match answers.next(&mut *reader) {
-            Ok(value) => {
-                let bytes = cost(&value);
-                if !inbox.put(link, Event::Word(value, bytes)) {
-                    reader.shut_down();
-                    return String::new();
-                }
-            }
-            Err(error) => return error.to_string(),
-        }
+        std::future::pending().await
     }
 }
 
 impl RedisDial {
-    /// Ends the connection once Redis is somewhere else.
-    fn watch(&self, place: &Place, link: u64, inbox: &DialInbox<Self>, is_over: &AtomicBool) {
-        loop {
-            thread::sleep(ASK_EVERY);
-            if is_over.load(Ordering::Relaxed) {
-                return;
-            }
-            // While no Sentinel answers, the one that we have is good enough.
-            if let Ok(now) = self.find()
-                && now != *place
-            {
-                let why = "Sentinels name another server".to_owned();
-                inbox.put(link, Event::Down(why));
-                return;
-            }
-        }
+    async fn find(&self, net: &Net) -> Result<Place, String> {
+        let authorities = self.authorities.as_deref();
+        self.target.find(net, self.timeout_ms, authorities).await
     }
 
-    fn find(&self) -> Result<Place, String> {
-        self.target.find(self.timeout, self.authorities.as_deref())
-    }
-
-    fn connect(&self) -> Result<Made, String> {
-        let place = self.find()?;
-        let at = |why: String| format!("{}:{}: {why}", place.host, place.port);
-        self.introduce(place.clone()).map_err(at)
-    }
-
-    fn introduce(&self, place: Place) -> Result<Made, String> {
-        let fail = |error: io::Error| error.to_string();
-        let mut stream = place.connect(self.timeout, self.authorities.as_deref())?;
-        let verbs = self.target.verbs();
-        let mut answers = Answers::new(self.answer_bytes_max);
-        let mut ask = |parts: &[&[u8]]| {
-            let mut out = Vec::new();
-            command(&mut out, parts);
-            stream.write_all(&out).map_err(fail)?;
-            match answers.next(&mut stream) {
-                Ok(Value::ServerError(error)) => {
-                    let detail = error.details().unwrap_or("");
-                    Err(format!("{} {detail}", error.code()))
-                }
-                Ok(value) => Ok(value),
-                Err(error) => Err(error.to_string()),
-            }
-        };
+    async fn introduce(
+        &self,
+        net: &Net,
+        place: &Place,
+    ) -> Result<(Established, Wire, RedisWords), String> {
+        let authorities = self.authorities.as_deref();
+        let link = Link::open(
+            net,
+            place,
+            self.timeout_ms,
+            authorities,
+            self.answer_bytes_max,
+        );
+        let mut link = link.await.map_err(reason)?;
         let mut hello: Vec<&[u8]> = vec![b"HELLO", b"3"];
         if let Some(password) = &place.password {
             let user = place.user.as_deref().unwrap_or("default");
             hello.extend([b"AUTH".as_slice(), user.as_bytes(), password.as_bytes()]);
         }
         hello.extend([b"SETNAME".as_slice(), b"throng"]);
-        ask(&hello)?;
-        if place.db != 0 {
-            ask(&[b"SELECT", place.db.to_string().as_bytes()])?;
-        }
-        let info = ask(&[b"INFO", b"server"])?;
+        link.ask(&hello).await.map_err(reason)?;
+        link.select(place.db).await.map_err(reason)?;
+        let info = link.ask(&[b"INFO", b"server"]).await.map_err(reason)?;
         let process = field(&info, "run_id").ok_or("Redis does not say its run_id")?;
-        let info = ask(&[b"INFO", b"replication"])?;
+        let info = link.ask(&[b"INFO", b"replication"]).await.map_err(reason)?;
         if field(&info, "role").is_some_and(|role| role != "master") {
             return Err("it is a replica".to_owned());
         }
         let line = field(&info, "master_replid").unwrap_or_default();
+        let verbs = self.target.verbs();
         let mut digests = Vec::new();
         for script in Script::ALL {
-            let loaded = ask(&[b"SCRIPT", b"LOAD", script.text(verbs).as_bytes()])?;
+            let script = script.text(verbs);
+            let loaded = link.ask(&[b"SCRIPT", b"LOAD", script.as_bytes()]).await;
+            let loaded = loaded.map_err(reason)?;
             digests.push(text(&loaded).ok_or("Redis took no script")?.to_owned());
         }
         let keys = Keys::new(&self.prefix);
         for name in [keys.probe(&self.incarnation), keys.everybody()] {
-            match ask(&[verbs.subscribe.as_bytes(), name.as_bytes()])? {
+            let subscribe = [verbs.subscribe.as_bytes(), name.as_bytes()];
+            match link.ask(&subscribe).await.map_err(reason)? {
                 Value::Push {
                     kind: redis::PushKind::Subscribe | redis::PushKind::SSubscribe,
                     ..
@@ -178,12 +133,17 @@ impl RedisDial {
             digests,
             incarnation: self.incarnation.clone(),
         };
-        Ok(Made {
-            established,
-            stream,
-            answers,
-            place,
-        })
+        let (wire, answers) = link.into_parts();
+        Ok((established, wire, RedisWords(answers)))
+    }
+}
+
+/// The cause of an error, without its kind.
+pub(crate) fn reason(error: RedisError) -> String {
+    let parts: Vec<&str> = { error.code().into_iter() }.chain(error.detail()).collect();
+    match parts.is_empty() {
+        true => error.to_string(),
+        false => parts.join(" "),
     }
 }
 

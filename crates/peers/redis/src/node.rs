@@ -1,6 +1,6 @@
 //! Redis as a node asks it: what the connection is, and which commands wait for answers.
 //!
-//! Never: sockets, threads, clocks, rules about channels.
+//! Never: links, rules about channels.
 //!
 //! Invariant: flights are in the order of their commands, hence of Redis's answers.
 
@@ -26,7 +26,7 @@ pub(crate) const KNOWN_MAX: usize = 256;
 
 /// A connection that stands.
 #[derive(Debug)]
-pub(crate) struct Established {
+pub struct Established {
     /// The server process, by its own word: another one after each start.
     pub(crate) process: String,
     /// Its line of replication: another one after each promotion.
@@ -41,7 +41,7 @@ pub(crate) struct Established {
 pub(crate) type Rows = BTreeMap<(ChannelName, Box<str>), Presence>;
 
 /// The broker on Redis.
-pub(crate) struct Redis {
+pub struct Redis {
     pub(crate) core: Core,
     pub(crate) target: Target,
     pub(crate) keys: Keys,

@@ -1,12 +1,13 @@
 //! What the driver is made of.
 
 use std::path::Path;
-use std::time::Duration;
 
+use throng_peer::task::Net;
 use throng_redis_link::{Place, Source};
 use throng_remote::RemoteOptions;
 
 use crate::cluster::{self, Part};
+use crate::link::reason;
 
 /// What the driver is made of.
 #[derive(Clone)]
@@ -97,19 +98,19 @@ impl Target {
                 .ok_or(RedisUrlError::NoCluster);
         }
         let source = Source::new(url)?;
-        if !source.is_named_by_sentinels() {
-            let client = source.find(Duration::ZERO, None);
-            let place = client.ok().and_then(|client| Place::of(&client));
-            place.ok_or(RedisUrlError::NotSupported)?;
+        match &source {
+            Source::Direct(place) if place.host.starts_with('/') => {
+                Err(RedisUrlError::NotSupported)
+            }
+            _ => Ok(Self::One(source)),
         }
-        Ok(Self::One(source))
     }
 
     /// Whether only others know that it is somewhere else. A server of a cluster says so itself.
     pub(crate) const fn may_move(&self) -> bool {
         match self {
-            Self::One(source) => source.is_named_by_sentinels(),
-            Self::Part(_) => false,
+            Self::One(Source::Sentinels { .. }) => true,
+            Self::One(Source::Direct(_)) | Self::Part(_) => false,
         }
     }
 
@@ -128,18 +129,18 @@ impl Target {
         }
     }
 
-    /// Where it is now.
-    pub(crate) fn find(
+    /// Finds its server.
+    pub(crate) async fn find(
         &self,
-        timeout: Duration,
+        net: &Net,
+        timeout_ms: u64,
         authorities: Option<&Path>,
     ) -> Result<Place, String> {
-        let client = match self {
-            Self::One(source) => { source.find(timeout, authorities) }
-                .map_err(|error| format!("no Sentinel names a master: {error}"))?,
-            Self::Part(part) => part.find(timeout, authorities)?,
-        };
-        Place::of(&client).ok_or_else(|| RedisUrlError::NotSupported.to_string())
+        match self {
+            Self::One(source) => { source.find(net, timeout_ms, authorities).await }
+                .map_err(|error| format!("no Sentinel names a master: {}", reason(error))),
+            Self::Part(part) => part.find(net, timeout_ms, authorities).await,
+        }
     }
 }
 
@@ -157,8 +158,10 @@ mod tests {
 
     #[test]
     fn a_url_names_a_server_a_user_and_a_database() {
-        let target = Target::new("redis://ann:p%40ss@redis.example:7000/3").expect("a URL");
-        let place = target.find(Duration::ZERO, None).expect("a place");
+        let place = |url| match Target::new(url) {
+            Ok(Target::One(Source::Direct(place))) => place,
+            _ => panic!("{url}"),
+        };
         let wanted = Place {
             host: "redis.example".to_owned(),
             port: 7000,
@@ -167,10 +170,8 @@ mod tests {
             password: Some("p@ss".to_owned()),
             db: 3,
         };
-        assert_eq!(place, wanted);
-        let secure = Target::new("rediss://a:1").expect("a URL");
-        let place = secure.find(Duration::ZERO, None).expect("a place");
-        assert!(place.is_tls && !secure.may_move());
+        assert_eq!(place("redis://ann:p%40ss@redis.example:7000/3"), wanted);
+        assert!(place("rediss://a:1").is_tls);
         assert!(Target::new("redis+sentinel://a:1,b/main").is_ok_and(|it| it.may_move()));
         for wrong in ["", "x", "http://a", "unix:///a", "rediss://a:1/#insecure"] {
             assert!(Target::new(wrong).is_err(), "{wrong}");

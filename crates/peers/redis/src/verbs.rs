@@ -1,7 +1,5 @@
 //! Verbs of Redis: each is a command or a script.
 
-use std::time::Duration;
-
 use redis::{PushKind, Value};
 use throng_broker::{Draft, Presence, Refusal, Ticket};
 use throng_redis_link::{ANSWER_BYTES_MAX, command};
@@ -46,10 +44,11 @@ impl Verbs for Redis {
             authorities: options.authorities.clone(),
             prefix: self.target.prefix(&options.prefix),
             incarnation,
-            timeout: Duration::from_millis(options.timeout_ms),
+            timeout_ms: options.timeout_ms,
             answer_bytes_max: { ANSWER_BYTES_MAX }
                 .saturating_add(pages)
                 .saturating_add(members),
+            place: None,
         }
     }
 

@@ -18,14 +18,12 @@ fn on_redis(setup: &Setup, urls: &str) -> Box<dyn Cluster> {
         servers: urls.len(),
         orders_all: true,
     };
-    nodes(setup, on, |remote, rings| {
+    nodes(setup, on, |remote| {
         let each = urls.iter().map(|url| RedisOptions {
             url: url.clone(),
             remote: remote.clone(),
         });
-        throng_redis::start(each.collect(), rings)
-            .expect("a driver")
-            .0
+        throng_redis::nodes(each.collect()).expect("good URLs")
     })
 }
 

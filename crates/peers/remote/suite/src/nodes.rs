@@ -8,13 +8,16 @@
 //! each server, by a channel that this server has.
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Once};
 use std::time::Duration;
 
 use throng_broker::{BrokerStats, HistoryQuery, Refusal, Remote as _, Reply, Request, Ticket};
 use throng_broker_suite::{Cluster, Setup};
-use throng_remote::{RemoteBroker, RemoteOptions, Ring, server_of};
+use throng_remote::{
+    BrokerPeer, Desk, Node, RemoteBroker, RemoteOptions, Ring, Wake, server_of, start,
+};
 use throng_types::{ChannelName, Now, Rng, ShardId};
 
 /// Far beyond what an answer takes.
@@ -82,15 +85,24 @@ struct Nodes {
     has_room: bool,
 }
 
-/// Starts the drivers of each node with `start`, and waits until all are connected.
+/// Serves a node on a thread of its own.
+fn host(node: impl Node) -> io::Result<Wake> {
+    let deliver = Box::new(|reply| match reply {});
+    let host = throng_outward::start("broker", move || BrokerPeer::new(node), deliver)?;
+    Ok(Arc::new(move || {
+        host.calls().send(());
+    }))
+}
+
+/// Starts the `servers` of each node, and waits until all are connected.
 ///
 /// # Panics
 /// If one of them does not connect.
 #[must_use]
-pub fn nodes(
+pub fn nodes<N: Node, F: FnOnce(Desk) -> N>(
     setup: &Setup,
     on: On,
-    mut start: impl FnMut(RemoteOptions, Vec<Ring>) -> Vec<RemoteBroker>,
+    mut servers: impl FnMut(RemoteOptions) -> Vec<(RemoteOptions, F)>,
 ) -> Box<dyn Cluster> {
     LOG.call_once(|| {
         let log = tracing_subscriber::fmt()
@@ -117,7 +129,8 @@ pub fn nodes(
             let bell = bell.clone();
             Box::new(move || bell.ring()) as Ring
         });
-        by_node.push(start(options, rings.collect()).into());
+        let started = start(servers(options), rings.collect(), host);
+        by_node.push(started.expect("a thread").0.into());
     }
     let parts = (0..shards).map(|shard| by_node[shard % nodes].pop_front().unwrap());
     let cluster = Nodes {
