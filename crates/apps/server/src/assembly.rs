@@ -12,7 +12,7 @@ use throng_metrics::Counters;
 use throng_types::{ConnId, ShardId};
 
 use crate::drain::DrainOptions;
-use crate::gateways::{GatewayMail, Gateways, GatewaysPart, GatewaysPlan, Lookups};
+use crate::gateways::{AppwriteFeed, GatewayMail, Gateways, GatewaysPart, GatewaysPlan, Lookups};
 use crate::handover::{Parcel, steps};
 use crate::list::Holds;
 use crate::live::conn_limits;

@@ -318,9 +318,10 @@ fn event(name: &str, id: &str, fields: &Value) -> Event {
 
 #[cfg(test)]
 mod tests {
-    use throng_testkit::Flood;
+    use throng_peer::{LinkId, Want};
 
     use super::*;
+    use crate::tests::Talk;
 
     fn bulk(text: &str) -> Value {
         Value::BulkString(text.as_bytes().to_vec())
@@ -368,6 +369,86 @@ mod tests {
         assert!(RedisOptions::new("postgres://a", "f", "s", "g").is_err());
     }
 
+    /// Connects, takes twice, acknowledges the first and leaves.
+    fn talk() -> (Talk, Vec<Want>) {
+        let options = RedisOptions::new("redis://r:1/0", "f", "s", "g").expect("an address");
+        Talk::start(|net| async move {
+            let mut stream = match connect(&options, Setup::of_test(&net, 10)).await {
+                Ok(stream) => stream,
+                Err(fault) => return fault.0,
+            };
+            let said = async {
+                let first = stream.take().await?.len();
+                stream.done().await?;
+                let second = stream.take().await?.len();
+                Ok::<_, Fault>(format!("{first} and {second}"))
+            };
+            let said = said.await;
+            stream.leave().await;
+            said.unwrap_or_else(|fault| fault.0)
+        })
+    }
+
+    /// The commands that are wanted, without those that are long.
+    fn asked(wants: &[Want]) -> Vec<String> {
+        let command = |want: &Want| match want {
+            Want::Write(_, bytes) => {
+                let text = String::from_utf8_lossy(bytes);
+                let words = text
+                    .split("\r\n")
+                    .skip(1)
+                    .filter(|word| !word.starts_with('$'));
+                let words: Vec<&str> = words.filter(|word| word.len() < 20).collect();
+                words.join(" ").trim_end().to_owned()
+            }
+            other => format!("{other:?}"),
+        };
+        wants.iter().map(command).collect()
+    }
+
+    #[test]
+    fn a_dialogue() {
+        let (mut talk, wants) = talk();
+        assert!(matches!(&wants[..], [Want::Dial(..)]), "{wants:?}");
+        let group = "XGROUP CREATE s g 0 MKSTREAM";
+        assert_eq!(asked(&talk.connected(1)), [group]);
+        let read = |wants: &[Want], from: &str| {
+            let asked = asked(wants);
+            let ours = format!("10000 g throng 10 {from} 16777216");
+            assert!(
+                asked.len() == 1 && asked[0].starts_with("EVAL") && asked[0].ends_with(&ours),
+                "{asked:?}"
+            );
+        };
+        read(&talk.says(1, b"-BUSYGROUP it is there\r\n"), "0");
+        let entry = "*2\r\n$3\r\n1-0\r\n*2\r\n$4\r\ndata\r\n$1\r\n1\r\n";
+        let found = format!("*1\r\n*2\r\n$1\r\ns\r\n*1\r\n{entry}");
+        assert_eq!(asked(&talk.says(1, found.as_bytes())), ["XACK s g 1-0"]);
+        read(&talk.says(1, b":1\r\n"), "0");
+        // Another node reads.
+        assert_eq!(talk.says(1, b":0\r\n"), []);
+        assert_eq!(talk.pass(LOOK_MS - 1), []);
+        let release = asked(&talk.pass(1));
+        assert!(release[0].starts_with("EVAL"), "{release:?}");
+        assert_eq!(asked(&talk.says(1, b":1\r\n")), ["End(LinkId(1))"]);
+        assert_eq!(talk.outcome(), "1 and 0");
+    }
+
+    #[test]
+    fn a_lease_is_not_given_back_for_long() {
+        let (mut talk, _) = talk();
+        talk.connected(1);
+        talk.says(1, b"+OK\r\n");
+        talk.says(1, b"-ERR no\r\n");
+        talk.pass(LEAVE_MS - 1);
+        assert_eq!(asked(&talk.pass(1)), ["End(LinkId(1))"]);
+        assert!(
+            talk.outcome().starts_with("it says: "),
+            "{}",
+            talk.outcome()
+        );
+    }
+
     #[test]
     fn a_server_that_says_too_much_is_left() {
         for (first, again) in [
@@ -375,11 +456,18 @@ mod tests {
             ("*99999999999\r\n", ":1\r\n"),
             ("+", "+"),
         ] {
-            let flood = Flood::start(first, again);
-            let url = format!("redis://{}/0", flood.address());
-            let options = RedisOptions::new(&url, "f", "s", "g").expect("an address");
-            assert!(connect(&options, 10).is_err(), "{first:?}");
-            assert!(flood.was_cut_short(), "{first:?}");
+            let (mut talk, _) = talk();
+            talk.connected(1);
+            talk.says(1, first.as_bytes());
+            let more = again.repeat(1 << 16);
+            let mut bytes = 0;
+            while talk.tasks.has(LinkId(1)) {
+                talk.tasks.bytes(LinkId(1), more.as_bytes());
+                talk.run();
+                bytes += more.len();
+                assert!(bytes < 64 << 20, "{first:?}");
+            }
+            assert!(talk.outcome().starts_with("no connection"), "{first:?}");
         }
     }
 }

@@ -36,6 +36,21 @@ pub(crate) struct Setup {
     pub(crate) progress: Rc<RefCell<Progress>>,
 }
 
+#[cfg(test)]
+impl Setup {
+    /// A setup without files.
+    pub(crate) fn of_test(net: &Net, batch_max: usize) -> Self {
+        Self {
+            net: net.clone(),
+            rng: Rng::new(1),
+            batch_max,
+            read_file: |_| Err("no file".to_owned()),
+            member: Rc::default(),
+            progress: Rc::default(),
+        }
+    }
+}
+
 /// How far a stream was read.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
@@ -106,4 +121,21 @@ pub(crate) trait Source {
     /// Gives back what others wait for, and ends the connection; also after a fault, and then in
     /// vain perhaps. Takes a second at most where the source does not answer.
     async fn leave(self);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_read_is_known_of_one_stream() {
+        let mut progress = Progress::default();
+        assert_eq!(progress.of("monday"), None);
+        progress.remember("monday", 7);
+        progress.remember("monday", 5);
+        assert_eq!(progress.of("monday"), Some(7));
+        progress.remember("tuesday", 2);
+        assert_eq!(progress.of("monday"), None);
+        assert_eq!(progress.of("tuesday"), Some(2));
+    }
 }

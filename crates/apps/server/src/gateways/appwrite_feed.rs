@@ -162,7 +162,9 @@ impl World {
 impl Sources for World {
     fn stand_still(&self) -> Result<(), String> {
         let (stood, stands) = sync_channel(1);
-        let stood = Box::new(move || drop(stood.try_send(())));
+        let stood = Box::new(move || {
+            let _ = stood.try_send(());
+        });
         // A peer that has ended hears nothing.
         let asked = self.call(Call::StandStill(stood));
         match asked.map(|()| stands.recv_timeout(CATCH_UP)) {

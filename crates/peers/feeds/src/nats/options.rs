@@ -100,17 +100,4 @@ pub(super) mod tests {
         assert!(!format!("{options:?}").contains("secret"), "{options:?}");
         assert!(NatsOptions::new("redis://a", &READS).is_err());
     }
-
-    #[test]
-    fn what_was_read_is_known_of_one_stream() {
-        let options = NatsOptions::new("nats://a", &READS).unwrap();
-        assert_eq!(options.known("monday"), None);
-        options.remember("monday", 7);
-        let again = options.clone();
-        again.remember("monday", 5);
-        assert_eq!(options.known("monday"), Some(7));
-        options.remember("tuesday", 2);
-        assert_eq!(options.known("monday"), None);
-        assert_eq!(options.known("tuesday"), Some(2));
-    }
 }
