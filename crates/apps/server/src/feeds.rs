@@ -2,20 +2,21 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use throng_config::{Config, FeedBegin, FeedKind};
 use throng_engine::MailboxSender;
 use throng_feeds::{
     Call, Feed, FeedOptions, FeedsPeer, KafkaOptions, KafkaTopics, NatsOptions, NatsStream,
-    PostgresOptions, RedisOptions, Reply, Round, SourceOptions, UrlError,
+    PostgresOptions, RedisOptions, Reply, SourceOptions, UrlError,
 };
 use throng_outward::{CallSender, Host};
 use throng_sys::random;
 
 use crate::options::StartError;
+use crate::rounds::FeedLetter;
 use crate::shard::{Letter, Mail};
 
 /// Bound of the wait for sources that are given back to a successor.
@@ -90,17 +91,9 @@ fn source_of(options: &throng_config::Feed, config: &Config) -> Result<SourceOpt
     })
 }
 
-/// A round on its way to a shard, and the way back.
-pub(crate) struct FeedLetter {
-    pub(crate) round: Round,
-    pub(crate) feeds: CallSender<Call>,
-}
-
 /// All feeds of a server, on one thread; without any there is none.
 pub(crate) struct Feeds {
     host: Option<Arc<Host<Call>>>,
-    /// Numbers of waits that are over, and how many there were.
-    idle: Mutex<(u64, Receiver<u64>)>,
 }
 
 impl Feeds {
@@ -112,19 +105,17 @@ impl Feeds {
         feeds: &[Feed],
         mailboxes: &[MailboxSender<Mail<M>>],
     ) -> io::Result<Self> {
-        let (says, idle) = channel();
-        let idle = Mutex::new((0, idle));
         if feeds.is_empty() {
-            return Ok(Self { host: None, idle });
+            return Ok(Self { host: None });
         }
         let (feeds, shards) = (feeds.to_vec(), mailboxes.len() as u8);
         let make = move || FeedsPeer::new(feeds, shards, random::seed(), read_file);
         let calls = Arc::new(OnceLock::new());
-        let deliver = deliver(mailboxes.to_vec(), calls.clone(), says);
+        let deliver = deliver(mailboxes.to_vec(), calls.clone());
         let host = throng_outward::start("feeds", make, Box::new(deliver))?;
         let _ = calls.set(host.calls());
         let host = Some(Arc::new(host));
-        Ok(Self { host, idle })
+        Ok(Self { host })
     }
 
     /// Their thread, which runs as long as somebody has this.
@@ -161,13 +152,9 @@ impl Feeds {
     }
 
     fn wait_until_idle(&self, most: Duration) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.0 += 1;
-        let (number, until) = (idle.0, Instant::now() + most);
-        let mut is_waiting = self.call(Call::WhenIdle(number));
-        while is_waiting {
-            let left = until.saturating_duration_since(Instant::now());
-            is_waiting = idle.1.recv_timeout(left).is_ok_and(|found| found != number);
+        let (who, idle) = channel();
+        if self.call(Call::WhenIdle(who)) {
+            let _ = idle.recv_timeout(most);
         }
     }
 }
@@ -176,16 +163,10 @@ impl Feeds {
 fn deliver<M: Send + 'static>(
     mailboxes: Vec<MailboxSender<Mail<M>>>,
     calls: Arc<OnceLock<CallSender<Call>>>,
-    idle: Sender<u64>,
 ) -> impl FnMut(Reply) -> Result<(), Reply> + Send {
     move |reply| {
-        let round = match reply {
-            Reply::Round(round) => round,
-            Reply::Idle(number) => {
-                // Whoever waited may have gone.
-                let _ = idle.send(number);
-                return Ok(());
-            }
+        let Reply::Round(round) = reply else {
+            return Ok(());
         };
         let shard = usize::from(round.id.shard);
         let (Some(mailbox), Some(feeds)) = (mailboxes.get(shard), calls.get()) else {

@@ -5,16 +5,20 @@
 //!   its publications are.
 //! - Publications of feeds are answered to ids of [`FEEDS`], which no connection ever has.
 
-use throng_feeds::{Call, RoundId};
+use throng_feeds::{Call, Round, RoundId};
 use throng_hub::{Answer, Command, ReplyTo};
 use throng_outward::CallSender;
 use throng_session::Publications;
 use throng_types::{ConnId, ShardId, Slots};
 
-use crate::feeds::FeedLetter;
-
 /// The shard of ids that stand for rounds.
 const FEEDS: ShardId = ShardId(u8::MAX - 1);
+
+/// A round on its way to a shard, and the way back.
+pub(crate) struct FeedLetter {
+    pub(crate) round: Round,
+    pub(crate) feeds: CallSender<Call>,
+}
 
 /// A round whose publications are not all answered.
 struct Waiting {

@@ -16,14 +16,13 @@ use throng_session::{
 use throng_types::{ConnId, Millis, Now, ShardId, Slots};
 
 use crate::drain::{Drain, DrainOptions, Ends};
-use crate::feeds::FeedLetter;
 use crate::handover::Giving;
 use crate::list::{GatewayList, Host};
 use crate::live::Renewed;
 use crate::options::{AskReload, ReloadRequest};
 use crate::outbox::{Note, Outboxes};
 use crate::peers::Peers;
-use crate::rounds::Rounds;
+use crate::rounds::{FeedLetter, Rounds};
 use crate::sessions::Sessions;
 use crate::sink::Outlet;
 use crate::stats::{Observatory, Ticker};

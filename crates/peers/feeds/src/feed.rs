@@ -10,10 +10,11 @@ use throng_types::{Millis, Rng};
 
 use crate::event::{Event, Mapping};
 use crate::inlet::{Inlet, Over};
-use crate::kinds::{AnySource, SourceOptions};
+use crate::kinds::SourceOptions;
 use crate::publisher::{NotTaken, Publisher};
 use crate::source::{Fault, Setup, Source};
 use crate::status::{State, Status};
+use crate::{kafka, nats, postgres, redis};
 
 /// The first pause after a failure, and the longest, in milliseconds.
 const PAUSES_MS: (u64, u64) = (250, 10_000);
@@ -119,17 +120,31 @@ impl Runner {
         while self.publisher.inlet.may_begin().await {
             if let Left::Fault(fault) = self.read().await {
                 self.lost(&fault);
+                let until = self.next_try();
                 // Whoever is told to pause does so above.
-                let _ = self.wait(None).await;
+                let _ = self.publisher.inlet.rest(until).await;
             }
         }
     }
 
-    /// Connects, and reads until that ends.
     async fn read(&mut self) -> Left {
         let mut setup = self.setup.clone();
         setup.rng = Rng::new(self.setup.rng.next_u64());
-        let connecting = self.options.source.connect(setup);
+        match &self.options.source.clone() {
+            SourceOptions::Postgres(it) => self.read_from(postgres::connect(it, setup)).await,
+            SourceOptions::Redis(it) => self.read_from(redis::connect(it, setup)).await,
+            SourceOptions::Kafka(it) => self.read_from(kafka::connect(it, setup)).await,
+            SourceOptions::Nats(it) => self.read_from(nats::connect(it, setup)).await,
+            #[cfg(test)]
+            SourceOptions::Played(it) => self.read_from(it.connect(setup)).await,
+        }
+    }
+
+    /// Connects, and reads until that ends.
+    async fn read_from<S: Source>(
+        &mut self,
+        connecting: impl Future<Output = Result<S, Fault>>,
+    ) -> Left {
         let mut source = match first(connecting, self.publisher.inlet.over()).await {
             Either::Left(Ok(source)) => source,
             Either::Left(Err(fault)) => return fault.into(),
@@ -140,7 +155,7 @@ impl Runner {
         left
     }
 
-    async fn try_read(&mut self, source: &mut AnySource) -> Result<Infallible, Left> {
+    async fn try_read(&mut self, source: &mut impl Source) -> Result<Infallible, Left> {
         loop {
             self.publisher.inlet.go_on()?;
             let events = source.take().await?;
@@ -161,7 +176,7 @@ impl Runner {
     }
 
     /// Has a batch published, and tells the source.
-    async fn publish(&mut self, events: Vec<Event>, source: &mut AnySource) -> Result<(), Left> {
+    async fn publish(&mut self, events: Vec<Event>, source: &mut impl Source) -> Result<(), Left> {
         let mut drafts = Vec::with_capacity(events.len());
         for event in events {
             let place = event.place.clone();
@@ -204,7 +219,8 @@ impl Runner {
                         "the broker takes nothing from the feed: its events wait in their source"
                     );
                 }
-                Ok(self.wait(Some(source)).await?)
+                let until = self.next_try();
+                Ok(self.publisher.pause(until, source).await?)
             }
         }
     }
@@ -249,10 +265,10 @@ impl Runner {
         tracing::warn!(feed, kind, %fault, "the feed cannot read its source, and tries again");
     }
 
-    /// Waits, longer each time.
-    async fn wait(&mut self, source: Option<&mut AnySource>) -> Result<(), Over> {
-        let pause_ms = self.pause_ms;
-        self.pause_ms = (pause_ms * 2).min(PAUSES_MS.1);
-        self.publisher.pause(pause_ms, source).await
+    /// The time of the next try: later each time.
+    fn next_try(&mut self) -> Millis {
+        let until = self.publisher.inlet.now() + self.pause_ms;
+        self.pause_ms = (self.pause_ms * 2).min(PAUSES_MS.1);
+        until
     }
 }

@@ -3,13 +3,12 @@
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
+use std::sync::mpsc;
 use std::task::{Poll, Waker};
 
 use throng_broker::{Draft, Refusal};
 use throng_peer::task::{Either, Net, Sender, first};
 use throng_types::Millis;
-
-use crate::peer::Reply;
 
 /// What became of publications, in their order.
 pub type Results = Vec<Result<(), Refusal>>;
@@ -34,12 +33,36 @@ pub struct Round {
     pub drafts: Vec<Draft>,
 }
 
+/// Orders and answers to feeds.
+#[derive(Debug)]
+pub enum Call {
+    /// Begin to read, or go on.
+    GoOn,
+    /// Give the sources back, and wait.
+    Pause,
+    /// Give the sources back, and end.
+    End,
+    /// Let the sender go once no feed has a source.
+    WhenIdle(mpsc::Sender<()>),
+    /// What became of a round.
+    Answer(RoundId, Results),
+}
+
+/// Publications and news of feeds.
+#[derive(Debug)]
+pub enum Reply {
+    /// To be published by the shard of its id, and answered with [`Call::Answer`].
+    Round(Round),
+    /// Behind all that was said to sources: they are given back. To be dropped.
+    Idle(mpsc::Sender<()>),
+}
+
 /// What a feed is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     /// Give the source back, and wait.
     Pause,
-    /// Read.
+    /// Read on.
     Go,
     /// Give the source back, and end.
     End,
@@ -151,21 +174,32 @@ impl Inlet {
         self.control.wait(|_| self.go_on().err()).await;
     }
 
-    /// Begins to offer something; answers to what was offered before are forgotten.
-    pub(crate) fn begin(&self) {
-        self.control.number.set(self.control.number.get() + 1);
+    /// Hands each shard its part; gives how many have one. Answers to what was offered before are
+    /// forgotten.
+    pub(crate) fn offer(&self, parts: impl Iterator<Item = Vec<Draft>>) -> usize {
+        let number = self.control.number.get() + 1;
+        self.control.number.set(number);
         self.control.answers.borrow_mut().clear();
+        let parts = (0..).zip(parts).filter(|(_, drafts)| !drafts.is_empty());
+        let send = |(shard, drafts)| {
+            let feed = self.feed;
+            let id = RoundId {
+                feed,
+                number,
+                shard,
+            };
+            // There is room for a round of each feed for each shard.
+            let _ = self.replies.send(Reply::Round(Round { id, drafts }));
+        };
+        parts.map(send).count()
     }
 
-    /// Hands publications to a shard.
-    pub(crate) fn send(&self, shard: u8, drafts: Vec<Draft>) {
-        let id = RoundId {
-            feed: self.feed,
-            number: self.control.number.get(),
-            shard,
-        };
-        // There is room for a round of each feed for each shard.
-        let _ = self.replies.send(Reply::Round(Round { id, drafts }));
+    /// Waits until then.
+    pub(crate) async fn rest(&self, until: Millis) -> Result<(), Over> {
+        while self.now() < until {
+            self.next(until).await?;
+        }
+        Ok(())
     }
 
     /// The next answer; none until then.

@@ -36,11 +36,11 @@ mod tests;
 mod url;
 
 pub use feed::{Feed, FeedOptions};
-pub use inlet::{Results, Round, RoundId};
+pub use inlet::{Call, Reply, Results, Round, RoundId};
 pub use kafka::{KafkaOptions, KafkaTopics};
 pub use kinds::SourceOptions;
 pub use nats::{NatsOptions, NatsStream};
-pub use peer::{Call, FeedsPeer, Reply};
+pub use peer::FeedsPeer;
 pub use postgres::PostgresOptions;
 pub use redis::RedisOptions;
 pub use source::ReadFile;

@@ -3,38 +3,15 @@
 //! Bounds: a feed has one round for each shard under way, and of its source what the source says.
 
 use std::rc::Rc;
+use std::sync::mpsc;
 
 use throng_peer::task::{Receiver, Task, Tasks, queue};
 use throng_peer::{Context, Ended, Flow, LinkId, Peer};
 use throng_types::{Millis, Rng};
 
 use crate::feed::{Feed, Runner};
-use crate::inlet::{Control, Inlet, Order, Results, Round, RoundId};
+use crate::inlet::{Call, Control, Inlet, Order, Reply};
 use crate::source::{ReadFile, Setup};
-
-/// What feeds are told.
-#[derive(Debug)]
-pub enum Call {
-    /// Read.
-    GoOn,
-    /// Give the sources back, and wait.
-    Pause,
-    /// Give the sources back, and end.
-    End,
-    /// Reply with [`Reply::Idle`] and this number once no feed has a source.
-    WhenIdle(u64),
-    /// What became of a round.
-    Answer(RoundId, Results),
-}
-
-/// What feeds say.
-#[derive(Debug)]
-pub enum Reply {
-    /// To be published by the shard of its id, and answered with [`Call::Answer`].
-    Round(Round),
-    /// No feed has a source.
-    Idle(u64),
-}
 
 /// All feeds of a server. They wait for [`Call::GoOn`].
 pub struct FeedsPeer {
@@ -42,9 +19,8 @@ pub struct FeedsPeer {
     feeds: Vec<(Rc<Control>, Task)>,
     /// Bound: a round of each feed for each shard, since it is emptied when all of them wait.
     replies: Receiver<Reply>,
-    /// Numbers of those who wait until all are idle. Bound: callers that wait.
-    waiting: Vec<u64>,
-    wake_at: Option<Millis>,
+    /// Callers who wait until all are idle. Bound: one entry a caller.
+    waiting: Vec<mpsc::Sender<()>>,
 }
 
 impl FeedsPeer {
@@ -79,7 +55,6 @@ impl FeedsPeer {
             feeds,
             replies,
             waiting: Vec::new(),
-            wake_at: None,
         }
     }
 
@@ -89,15 +64,11 @@ impl FeedsPeer {
             cx.reply(reply);
         }
         if self.feeds.iter().all(|(control, _)| control.is_idle()) {
-            for number in self.waiting.drain(..) {
-                cx.reply(Reply::Idle(number));
-            }
+            self.waiting
+                .drain(..)
+                .for_each(|who| cx.reply(Reply::Idle(who)));
         }
-        let deadline = self.tasks.deadline();
-        if self.wake_at != deadline {
-            self.wake_at = deadline;
-            cx.wake_at(deadline);
-        }
+        cx.wake_at(self.tasks.deadline());
     }
 
     fn order(&self, order: Order) {
@@ -116,7 +87,7 @@ impl Peer for FeedsPeer {
             Call::GoOn => self.order(Order::Go),
             Call::Pause => self.order(Order::Pause),
             Call::End => self.order(Order::End),
-            Call::WhenIdle(number) => self.waiting.push(number),
+            Call::WhenIdle(who) => self.waiting.push(who),
             Call::Answer(id, results) => {
                 if let Some((control, _)) = self.feeds.get(id.feed as usize) {
                     control.answer(id, results);
@@ -152,7 +123,6 @@ impl Peer for FeedsPeer {
     }
 
     fn woken(&mut self, cx: &mut Context<'_, Reply>) {
-        self.wake_at = None;
         self.run(cx);
     }
 

@@ -10,7 +10,6 @@ use throng_broker::{Acknowledge, Draft, Refusal, home_of};
 use throng_types::Millis;
 
 use crate::inlet::{Inlet, Over, Results};
-use crate::kinds::AnySource;
 use crate::source::{LOOK_MS, Source};
 
 /// The first pause after a refusal, and the longest, in milliseconds.
@@ -61,7 +60,7 @@ impl Publisher {
     pub(crate) async fn publish(
         &mut self,
         drafts: &[Draft],
-        source: &mut AnySource,
+        source: &mut impl Source,
     ) -> Result<Results, NotTaken> {
         self.keep_at = self.inlet.now() + LOOK_MS;
         let results = self.offer_all(drafts, source).await?;
@@ -85,7 +84,7 @@ impl Publisher {
     async fn offer_all(
         &mut self,
         drafts: &[Draft],
-        source: &mut AnySource,
+        source: &mut impl Source,
     ) -> Result<Results, NotTaken> {
         let mut results: Vec<Option<Result<(), Refusal>>> = vec![None; drafts.len()];
         let mut refused_since = None;
@@ -122,7 +121,7 @@ impl Publisher {
             if now - *refused_since.get_or_insert(now) >= PATIENCE_MS {
                 return Err(NotTaken::Refused(why));
             }
-            self.pause(pause_ms, Some(source)).await?;
+            self.pause(now + pause_ms, source).await?;
             pause_ms = (pause_ms * 2).min(PAUSES_MS.1);
         }
     }
@@ -132,20 +131,15 @@ impl Publisher {
         &mut self,
         drafts: &[Draft],
         which: &[usize],
-        source: &mut AnySource,
+        source: &mut impl Source,
     ) -> Result<Vec<Offered>, Over> {
         let shards = self.inlet.shards;
         let mut parts: Vec<Vec<usize>> = vec![Vec::new(); usize::from(shards)];
         for &n in which {
             parts[home_of(&drafts[n].channel, shards).index()].push(n);
         }
-        self.inlet.begin();
-        let mut waiting = 0;
-        for (shard, part) in parts.iter().enumerate().filter(|(_, it)| !it.is_empty()) {
-            let drafts = part.iter().map(|&n| drafts[n].clone()).collect();
-            self.inlet.send(shard as u8, drafts);
-            waiting += 1;
-        }
+        let part = |part: &Vec<usize>| part.iter().map(|&n| drafts[n].clone()).collect();
+        let mut waiting = self.inlet.offer(parts.iter().map(part));
         let mut found = Vec::with_capacity(which.len());
         while waiting > 0 {
             if let Some((shard, results)) = self.inlet.next(self.keep_at).await? {
@@ -158,28 +152,21 @@ impl Publisher {
         Ok(found)
     }
 
-    /// Lets time pass.
+    /// Lets time pass until then.
     pub(crate) async fn pause(
         &mut self,
-        ms: u64,
-        mut source: Option<&mut AnySource>,
+        until: Millis,
+        source: &mut impl Source,
     ) -> Result<(), Over> {
-        let until = self.inlet.now() + ms;
         while self.inlet.now() < until {
-            let wait = match &source {
-                Some(_) => until.min(self.keep_at),
-                None => until,
-            };
-            self.inlet.next(wait).await?;
-            if let Some(source) = &mut source {
-                self.keep(source).await;
-            }
+            self.inlet.rest(until.min(self.keep_at)).await?;
+            self.keep(source).await;
         }
         Ok(())
     }
 
     /// Keeps the source, if it is time.
-    async fn keep(&mut self, source: &mut AnySource) {
+    async fn keep(&mut self, source: &mut impl Source) {
         if self.keep_at <= self.inlet.now() {
             source.keep().await;
             self.keep_at = self.inlet.now() + LOOK_MS;

@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use std::collections::{HashSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use throng_broker::{Acknowledge, Draft, Refusal, home_of};
 use throng_metrics::{Counter, Counters, Gauge};
@@ -14,9 +15,9 @@ use throng_types::Millis;
 
 use crate::event::Event;
 use crate::feed::{Feed, FeedOptions};
-use crate::inlet::{Results, Round};
+use crate::inlet::{Call, Reply, Results, Round};
 use crate::kinds::SourceOptions;
-use crate::peer::{Call, FeedsPeer, Reply};
+use crate::peer::FeedsPeer;
 use crate::source::{Fault, LOOK_MS, Setup, Source};
 use crate::status::Status;
 
@@ -124,7 +125,6 @@ struct Server {
     offered_at: Vec<u64>,
     taken: Vec<String>,
     synced: Vec<String>,
-    idle: Vec<u64>,
 }
 
 impl Server {
@@ -152,7 +152,6 @@ impl Server {
             offered_at: Vec::new(),
             taken: Vec::new(),
             synced: Vec::new(),
-            idle: Vec::new(),
         }
     }
 
@@ -188,6 +187,13 @@ impl Server {
         self.serve(wants);
     }
 
+    /// Waits until all feeds are idle; see [`is_idle`].
+    fn when_idle(&mut self) -> Receiver<()> {
+        let (who, idle) = channel();
+        self.call(Call::WhenIdle(who));
+        idle
+    }
+
     /// Lets time pass, and wakes the peer when it wants to be woken.
     fn pass(&mut self, ms: u64) {
         let until = self.play.now.mono + ms;
@@ -210,7 +216,7 @@ impl Server {
         }
         for reply in self.play.replies() {
             match reply {
-                Reply::Idle(number) => self.idle.push(number),
+                Reply::Idle(who) => drop(who),
                 Reply::Round(round) if self.is_silent => self.rounds.push(round),
                 Reply::Round(round) => {
                     self.offered_at.push(self.play.now.mono.0);
@@ -250,6 +256,10 @@ impl Server {
         let keys = self.taken.iter().map(String::as_str);
         keys.filter(|key| key.starts_with(name)).collect()
     }
+}
+
+fn is_idle(idle: &Receiver<()>) -> bool {
+    idle.try_recv() == Err(TryRecvError::Disconnected)
 }
 
 #[test]
@@ -332,18 +342,17 @@ fn a_source_is_kept_while_shards_are_silent() {
 #[test]
 fn a_pause_gives_the_source_back_and_old_answers_are_forgotten() {
     let mut server = Server::start(false);
-    server.call(Call::WhenIdle(1));
-    assert_eq!(server.idle, [1], "it has not begun");
+    assert!(is_idle(&server.when_idle()), "it has not begun");
     server.is_silent = true;
     server.fill(&["a a1"]);
     server.call(Call::GoOn);
-    server.call(Call::WhenIdle(2));
+    let idle = server.when_idle();
     server.pass(1);
     assert_eq!(server.rounds.len(), 1);
-    assert_eq!(server.idle, [1]);
+    assert!(!is_idle(&idle));
     server.call(Call::Pause);
     assert_eq!(server.steps(), ["connect", "back", "leave"]);
-    assert_eq!(server.idle, [1, 2]);
+    assert!(is_idle(&idle));
     server.pass(10_000);
     assert_eq!(server.steps(), [""; 0], "it waits");
     server.call(Call::GoOn);
@@ -377,8 +386,7 @@ fn a_source_that_fails_is_left_and_tried_again() {
     assert_eq!(server.counters.counter(Counter::FeedWaitsSource), 1);
     // Whoever ends it while it waits does not wait.
     server.call(Call::Pause);
-    server.call(Call::WhenIdle(7));
-    assert_eq!(server.idle, [7]);
+    assert!(is_idle(&server.when_idle()));
     server.fault(None);
     server.call(Call::GoOn);
     server.pass(1_000);
@@ -395,8 +403,7 @@ fn there_is_no_way_back_from_the_end() {
     let mut server = Server::start(false);
     server.call(Call::GoOn);
     server.call(Call::End);
-    server.call(Call::WhenIdle(1));
-    assert_eq!(server.idle, [1], "while it connects");
+    assert!(is_idle(&server.when_idle()), "while it connects");
     assert_eq!(server.steps(), [""; 0]);
     server.call(Call::GoOn);
     server.pass(20_000);

@@ -146,14 +146,10 @@ impl Session {
         failed.map_or(Ok(found), Err)
     }
 
-    /// Waits for a notification; true if one has come since the last wait.
+    /// Waits for a notification, or until something else is said; true if one has come since the
+    /// last wait.
     pub(super) async fn wait(&mut self, ms: u64) -> Result<bool, Fault> {
-        let until = self.net.now().mono + ms;
-        while !self.is_notified {
-            let left_ms = until - self.net.now().mono;
-            if left_ms == 0 || self.read(left_ms).await?.is_err() {
-                break;
-            }
+        if !self.is_notified && self.read(ms).await? {
             while let Some(message) = self.decoded()? {
                 if let Message::Error(error) = message {
                     return Err(said(&error));
@@ -169,7 +165,9 @@ impl Session {
             if let Some(message) = self.decoded()? {
                 return Ok(message);
             }
-            self.read(ANSWER_MS).await??;
+            if !self.read(ANSWER_MS).await? {
+                return Err(Late.into());
+            }
         }
     }
 
@@ -191,12 +189,13 @@ impl Session {
         }
     }
 
-    async fn read(&mut self, ms: u64) -> Result<Result<(), Late>, Fault> {
-        match self.net.timeout(ms, self.link.read()).await {
-            Ok(bytes) => self.decoder.feed(&bytes?),
-            Err(late) => return Ok(Err(late)),
-        }
-        Ok(Ok(()))
+    /// Reads once; false if nothing comes in time.
+    async fn read(&mut self, ms: u64) -> Result<bool, Fault> {
+        let Ok(bytes) = self.net.timeout(ms, self.link.read()).await else {
+            return Ok(false);
+        };
+        self.decoder.feed(&bytes?);
+        Ok(true)
     }
 
     fn say(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
