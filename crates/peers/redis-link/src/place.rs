@@ -5,7 +5,16 @@ use std::path::Path;
 use redis::{Client, ConnectionAddr};
 use throng_peer::{Dial, DialTls};
 
-use crate::source::RedisUrlError;
+/// Faults of an address of Redis.
+#[derive(Debug, thiserror::Error)]
+pub enum RedisUrlError {
+    /// It does not parse. The text is not shown, because it may hold a password.
+    #[error("the address of Redis cannot be read: {0}")]
+    Malformed(String),
+    /// Sentinels without a name to ask for.
+    #[error("the address has no master: write redis+sentinel://HOST:PORT,HOST:PORT/MASTER")]
+    NoMaster,
+}
 
 /// Address of a Redis, and the credentials there.
 #[derive(Clone, PartialEq, Eq)]

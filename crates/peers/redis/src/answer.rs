@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use redis::Value;
+use redis::{RedisError, Value};
 use throng_remote::agent::{Looked, Status};
 use throng_remote::blob;
 use throng_types::{ChannelName, Epoch, Position, Publication, Publisher, Told};
@@ -132,4 +132,13 @@ pub(crate) fn message(
 pub(crate) fn members(value: &Value) -> Option<Vec<Arc<Publisher>>> {
     let one = |row: &Value| Some(Arc::new(*blob::decode(bytes(row)?)?.publisher?));
     list(value)?.iter().map(one).collect()
+}
+
+/// The cause of an error, without its kind.
+pub(crate) fn reason(error: RedisError) -> String {
+    let parts: Vec<&str> = { error.code().into_iter() }.chain(error.detail()).collect();
+    match parts.is_empty() {
+        true => error.to_string(),
+        false => parts.join(" "),
+    }
 }

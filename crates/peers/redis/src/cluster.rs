@@ -21,8 +21,7 @@ use redis::{RedisError, Value};
 use throng_peer::task::Net;
 use throng_redis_link::{ANSWER_BYTES_MAX, Link, Place};
 
-use crate::answer;
-use crate::link::reason;
+use crate::answer::{self, reason};
 
 /// Into how many parts the channels are shared. All names depend on it. Twelve lie evenly on 1, 2,
 /// 3, 4, 6 and 12 primaries.

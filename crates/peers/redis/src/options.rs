@@ -6,8 +6,8 @@ use throng_peer::task::Net;
 use throng_redis_link::{Place, Source};
 use throng_remote::RemoteOptions;
 
+use crate::answer::reason;
 use crate::cluster::{self, Part};
-use crate::link::reason;
 
 /// What the driver is made of.
 #[derive(Clone)]

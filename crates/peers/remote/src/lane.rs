@@ -28,6 +28,12 @@ pub const REPLIES_MAX: usize = 32_768;
 /// Their bytes. Queue: `from the broker`.
 pub const REPLY_BYTES_MAX: usize = 32 << 20;
 
+/// Wakes a shard, so that it looks around.
+pub type Ring = Box<dyn Fn() + Send + Sync>;
+
+/// Calls a [`crate::BrokerPeer`], so that it looks into its lanes. The peer ends with it.
+pub type Wake = Arc<dyn Fn() + Send + Sync>;
+
 /// What a shard wants of the driver.
 pub(crate) enum Wish {
     /// Something of the broker.

@@ -11,9 +11,8 @@ use throng_broker::{Draft, LiveOptions, Moving, Refusal, Remote, Reply, Request,
 use throng_types::ChannelName;
 
 use crate::desk::NOBODY;
-use crate::lane::{Lane, Left, REQUEST_BYTES_MAX, REQUESTS_MAX, Wish};
+use crate::lane::{Lane, Left, REQUEST_BYTES_MAX, REQUESTS_MAX, Wake, Wish};
 use crate::peer::{Asker, PeerEvent, ToPeers};
-use crate::start::Wake;
 use crate::status::Status;
 
 /// One shard's way to the other nodes: by any server that they all have.
