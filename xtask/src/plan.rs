@@ -43,6 +43,9 @@ pub(crate) const HOUSE: &[Room] = &[
     // The trait of what we connect to, and one kind of server each; none knows another.
     room("core/peer",      &["types"]),
     room("peers/*",        &["types", "protocols/*", "core/peer"]),
+    room("peers/appwrite", &[
+        "types", "core/metrics", "core/peer", "protocols/*", "peers/backend", "peers/redis-link",
+    ]),
     // Brokers of several nodes: what they have in common, and the link that feeds use too.
     room("peers/redis", &[
         "types", "core/broker", "core/metrics", "core/peer", "peers/remote", "peers/redis-link",
@@ -51,6 +54,10 @@ pub(crate) const HOUSE: &[Room] = &[
     room("peers/nats", &[
         "types", "core/broker", "core/metrics", "core/peer", "protocols/*", "peers/nats-link",
         "peers/remote",
+    ]),
+    room("peers/feeds", &[
+        "types", "protocols/*", "core/broker", "core/metrics", "core/peer", "peers/redis-link",
+        "peers/nats-link",
     ]),
 
     // One family of clients each; none knows another.
@@ -83,10 +90,6 @@ pub(crate) const HOUSE: &[Room] = &[
     room("drivers/jwks", &[
         "types", "core/auth", "core/metrics", "core/peer", "protocols/*", "peers/backend",
         "runtime/outward",
-    ]),
-    room("drivers/appwrite-feed", &[
-        "types", "core/metrics", "protocols/*", "peers/appwrite", "peers/backend",
-        "gateways/appwrite", "runtime/outward", "peers/redis-link",
     ]),
     room("drivers/history", &["types", "core/broker", "core/metrics"]),
 

@@ -16,6 +16,7 @@ use throng_session::{
 use throng_types::{ConnId, Millis, Now, ShardId, Slots};
 
 use crate::drain::{Drain, DrainOptions, Ends};
+use crate::feeds::FeedLetter;
 use crate::handover::Giving;
 use crate::list::{GatewayList, Host};
 use crate::live::Renewed;
@@ -50,7 +51,7 @@ pub(crate) enum Letter<M> {
     /// From a gateway's driver.
     Driver(M),
     /// Publications of a feed.
-    Feed(Box<throng_feeds::Round>),
+    Feed(Box<FeedLetter>),
     /// Other options hold from now on.
     Renew(Box<Renewed<M>>),
     /// What came of a reload that a connection of this shard has asked for.

@@ -199,3 +199,26 @@ fn what_takes_too_long_is_late() {
     assert_eq!(*said.borrow(), format!("{late:?} Ok(()) {both:?} Some(2)"));
     assert_eq!(sender.send(3), Err(3), "nobody takes it");
 }
+
+#[test]
+fn a_sender_may_wait_for_room() {
+    let mut host = Host::default();
+    let (sender, mut receiver) = queue(1);
+    let (_task, said) = told(&host, |_| async move {
+        let mut put = Vec::new();
+        for item in 1..5 {
+            put.push(sender.put(item).await);
+        }
+        format!("{put:?}")
+    });
+    host.run();
+    assert_eq!(receiver.try_next(), Some(1));
+    assert_eq!(receiver.try_next(), None, "nobody ran");
+    host.run();
+    assert_eq!(receiver.try_next(), Some(2));
+    host.run();
+    assert_eq!(*said.borrow(), "");
+    drop(receiver);
+    host.run();
+    assert_eq!(*said.borrow(), "[Ok(()), Ok(()), Ok(()), Err(4)]");
+}
