@@ -544,6 +544,7 @@ impl<P: Peer, K: Kernel> App<K> for Outward<P> {
             TlsNews::Refused(fault) | TlsNews::Broken(fault) => fault.to_string(),
             TlsNews::Truncated => "it ended the connection without TLS's word for it".to_owned(),
         };
-        self.tls_faults.insert(event.conn, fault);
+        // What follows a fault comes of it.
+        self.tls_faults.entry(event.conn).or_insert(fault);
     }
 }
