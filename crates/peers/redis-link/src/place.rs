@@ -8,7 +8,7 @@ use throng_peer::{Dial, DialTls};
 /// Faults of an address of Redis.
 #[derive(Debug, thiserror::Error)]
 pub enum RedisUrlError {
-    /// It does not parse. The text is not shown, because it may hold a password.
+    /// Does not parse. The text is not shown, because it may hold a password.
     #[error("the address of Redis cannot be read: {0}")]
     Malformed(String),
     /// Sentinels without a name to ask for.

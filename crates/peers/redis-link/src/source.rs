@@ -24,9 +24,9 @@ const SENTINEL_PORT: u16 = 26379;
 /// One way to a Redis.
 #[derive(Clone)]
 pub enum Source {
-    /// It stays where it is.
+    /// A fixed address.
     Direct(Place),
-    /// It may be somewhere else tomorrow.
+    /// A master that Sentinels name, which may move.
     Sentinels {
         /// Places of Sentinels, in the order in which they are asked.
         sentinels: Vec<Place>,

@@ -1,4 +1,4 @@
-//! What Redis says, as values of ours.
+//! Answers and messages of Redis, as values of ours.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ pub(crate) fn position(epoch: &str, offset: &str) -> Option<Option<Position>> {
     }))
 }
 
-/// What the script `publish` answers.
+/// Reads an answer of the script `publish`.
 pub(crate) fn published(value: &Value) -> Option<Option<Position>> {
     let [epoch, offset, ..] = list(value)? else {
         return None;
@@ -54,7 +54,7 @@ pub(crate) fn published(value: &Value) -> Option<Option<Position>> {
     position(text(epoch)?, text(offset)?)
 }
 
-/// What the script `look` answers.
+/// Reads an answer of the script `look`.
 pub(crate) fn looked(value: &Value, channel: &ChannelName) -> Option<Looked> {
     let [epoch, offset, status, entries @ ..] = list(value)? else {
         return None;
@@ -128,7 +128,7 @@ pub(crate) fn message(
     })
 }
 
-/// Who is present, as `present` lists them.
+/// Reads the members that the script `present` lists.
 pub(crate) fn members(value: &Value) -> Option<Vec<Arc<Publisher>>> {
     let one = |row: &Value| Some(Arc::new(*blob::decode(bytes(row)?)?.publisher?));
     list(value)?.iter().map(one).collect()

@@ -1,4 +1,4 @@
-//! What becomes of Redis's answers.
+//! Handling of Redis's answers.
 
 use redis::{ServerError, Value};
 use throng_broker::{HistoryPage, Present, Refusal, Reply};

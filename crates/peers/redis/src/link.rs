@@ -1,6 +1,6 @@
 //! One connection to Redis: found, made and introduced by a task.
 //!
-//! Where Sentinels name the server, they are asked now and then whether it is still that one: a
+//! Sentinels that name the server are asked now and then whether it is still that one: a
 //! server that was replaced may keep its connections and say nothing any more.
 
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What a broker says that cannot be: two contents for one position, a position behind the one
+//! Contradictions of a broker: two contents for one position, a position behind the one
 //! before, an answer that makes no sense.
 //!
 //! Nobody knows why it happens, so nothing is concluded from it but this: it is counted and logged,

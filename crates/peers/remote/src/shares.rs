@@ -83,7 +83,7 @@ impl Channel {
     }
 }
 
-/// Who gets what of that which a channel missed, each a set of shards.
+/// Receivers of what a channel missed, each a set of shards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shares {
     /// They get all of it.

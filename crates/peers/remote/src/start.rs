@@ -75,7 +75,7 @@ mod tests {
         health.0[0].has_heard();
         leave(1);
         assert_eq!(called(), 3);
-        let nodes = parts[0].peers();
+        let nodes = parts[0].nodes();
         drop(parts);
         assert_eq!(
             Arc::strong_count(&calls),

@@ -51,9 +51,9 @@ pub enum Purpose {
 /// The part of a history that is wanted.
 #[derive(Clone, Copy, Debug)]
 pub struct Query {
-    /// Which end it begins at.
+    /// End of the history at which it begins.
     pub mode: Mode,
-    /// Where it begins, if not at an end.
+    /// Position at which it begins, if not at an end.
     pub since: Option<Position>,
     /// Publications at most.
     pub limit: usize,
@@ -64,7 +64,7 @@ pub struct Query {
 /// Requests that a node makes of its broker, and the broker's words. No method waits, and none
 /// reads a clock: the time is in the [`Core`]'s desk.
 pub trait Verbs: Sized + Send + 'static {
-    /// How it connects.
+    /// The way in which it connects.
     type Dial: Dial;
 
     /// Name of the broker, for the log.
