@@ -56,7 +56,7 @@ impl Bell {
 pub struct On {
     /// Servers that share the channels; each node has a peer for each of them.
     pub servers: usize,
-    /// See [`Cluster::orders_all`].
+    /// Value of [`Cluster::orders_all`] on it.
     pub orders_all: bool,
 }
 

@@ -21,9 +21,8 @@ pub enum RedisUrlError {
 pub struct Place {
     /// A name, an address, or the path of a socket, which begins with `/`.
     pub host: String,
-    /// Its port.
+    /// Unused for a socket.
     pub port: u16,
-    /// TLS is spoken.
     pub is_tls: bool,
     /// Without one, a password is the default user's.
     pub user: Option<String>,
@@ -34,7 +33,7 @@ pub struct Place {
 }
 
 impl std::fmt::Debug for Place {
-    /// Without the password.
+    /// Shows all but the password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}/{}", self.host, self.port, self.db)
     }

@@ -24,7 +24,7 @@ const SENTINEL_PORT: u16 = 26379;
 /// One way to a Redis.
 #[derive(Clone)]
 pub enum Source {
-    /// A fixed address.
+    /// Address that does not move.
     Direct(Place),
     /// A master that Sentinels name, which may move.
     Sentinels {

@@ -43,7 +43,7 @@ pub(crate) enum Flight {
     Places(String),
     /// The server's line of replication.
     Line,
-    /// Nothing follows.
+    /// Nothing follows its answer.
     Nothing,
 }
 

@@ -129,7 +129,6 @@ impl Target {
         }
     }
 
-    /// Finds its server.
     pub(crate) async fn find(
         &self,
         net: &Net,

@@ -105,7 +105,6 @@ impl Redis {
         }
     }
 
-    /// Renews the lease.
     pub(crate) fn set_lease(&mut self) {
         let lease = format!("{}{}", self.keys.leases(), self.incarnation());
         let lease_ms = LEASE_MS.to_string();

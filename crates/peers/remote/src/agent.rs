@@ -42,7 +42,7 @@ pub enum State {
 pub enum Took {
     /// Handed to the shards that are interested.
     Next,
-    /// They have it, or will get it with what the next look brings.
+    /// Known to them, or part of what the next look brings.
     Known,
     /// Something is missing before it.
     Gap,

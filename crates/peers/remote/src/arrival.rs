@@ -16,7 +16,7 @@ pub struct Arrival {
     expected: u64,
     /// Bit `n` is set when shard `n` has said up to where its subscribers have everything.
     resumed: u64,
-    /// What has no position is still for the other process.
+    /// Deliveries without a position are still for the other process.
     is_early: bool,
     /// The cut that is to be made.
     due: Option<u64>,

@@ -16,11 +16,9 @@ const CHAN_INFO: u8 = 8;
 /// Content of a blob.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blob {
-    /// The data.
     pub payload: Payload,
     /// Publisher, if a connection published it.
     pub publisher: Option<Box<Publisher>>,
-    /// Its tags.
     pub tags: Option<Box<str>>,
 }
 

@@ -40,7 +40,6 @@ pub struct Due {
 pub struct Core {
     /// Lanes, clocks and output.
     pub desk: Desk,
-    /// A connection stands.
     pub is_up: bool,
     /// Channels that shards of this node want.
     pub channels: ChannelMap<Channel>,

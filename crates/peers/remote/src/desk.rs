@@ -63,7 +63,7 @@ impl Desk {
         Self::new(options, Vec::new(), Arc::default())
     }
 
-    /// Number of shards.
+    /// Number of shards that have lanes.
     #[must_use]
     pub fn shards(&self) -> u8 {
         self.lanes.len() as u8

@@ -27,7 +27,7 @@ struct Range {
 /// Contradictions of the broker, and the positions that they leave in doubt.
 #[derive(Default)]
 pub(crate) struct Doubt {
-    /// Bound: [`RANGES_MAX`].
+    /// Oldest first. Bound: [`RANGES_MAX`].
     ranges: VecDeque<Range>,
     until_ms: Option<u64>,
     logged_at_ms: Option<u64>,

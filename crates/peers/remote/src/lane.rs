@@ -44,7 +44,6 @@ pub(crate) enum Wish {
 
 /// News of the peer for a shard.
 pub(crate) enum Left {
-    /// For its hub.
     Reply(Reply),
     /// The cut of this number was made here among the deliveries.
     Cut(u64),

@@ -34,6 +34,6 @@ pub enum ToNodes {
     Ask(u32, Vec<u8>),
     /// To ask the one of this name for a client. Nobody answers if there is none.
     AskOne(u32, Box<str>, Vec<u8>),
-    /// To answer one.
+    /// To answer a question of one.
     Answer(Asker, Vec<u8>),
 }

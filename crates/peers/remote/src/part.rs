@@ -68,7 +68,7 @@ impl Nodes {
         }
     }
 
-    /// Answers a question.
+    /// Answers a question of another node.
     pub fn answer(&self, asker: Asker, answer: Vec<u8>) {
         if let Some(way) = self.ways.get(asker.way) {
             way.tell(ToNodes::Answer(asker, answer));

@@ -16,7 +16,6 @@ const ANSWER_MS: u64 = 3000;
 pub enum For {
     /// An operator or a backend.
     Operator,
-    /// A client.
     Client,
 }
 

@@ -49,7 +49,6 @@ pub struct Status {
 }
 
 impl Status {
-    /// Whether it answers.
     #[must_use]
     pub fn is_up(&self) -> bool {
         self.is_up.load(Ordering::Relaxed)

@@ -86,7 +86,7 @@ enum Back {
 pub(crate) struct Played<const ONE_ROAD: bool> {
     core: Core,
     pub(crate) lanes: Vec<Arc<Lane>>,
-    /// What it was told by its connection.
+    /// Words that came by its connection.
     pub(crate) words: String,
     /// Newest position of the stream.
     stands: Position,
@@ -399,7 +399,7 @@ impl<const ONE_ROAD: bool> Verbs for Played<ONE_ROAD> {
 
 // ---- whatever the order ----
 
-/// What a shard has got, as its hub would know it.
+/// State of a shard, as its hub would know it.
 #[derive(Default)]
 struct Shard {
     /// Everything up to here, while a subscription stands.
@@ -454,7 +454,7 @@ impl Shard {
     }
 }
 
-/// One seed's story.
+/// Plays the story of a seed.
 fn plays<const ONE_ROAD: bool>(seed: u64) {
     let story = format!("seed {seed}, one road: {ONE_ROAD}");
     let mut rng = Rng::new(seed);
