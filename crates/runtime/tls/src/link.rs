@@ -38,7 +38,7 @@ enum Side {
     Client(Box<UnbufferedClientConnection>),
     /// A server's, whose hands rustls has shaken.
     Lean(Box<Lean>),
-    /// Its keys are elsewhere, or it failed while they changed hands.
+    /// It failed while its keys changed hands.
     Gone,
 }
 
@@ -62,7 +62,6 @@ impl Link {
             captured,
             preface: tls.preface().map(Preface::new),
             opening: Some(Opening::default()),
-            is_for_kernel: tls.is_for_kernel(),
             ..Aside::default()
         };
         Ok(Self::new(Side::Server(Box::new(side)), aside))

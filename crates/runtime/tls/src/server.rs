@@ -42,8 +42,6 @@ pub enum Records {
     Rustls,
     /// A record layer of our own, which takes a tenth of the memory.
     Lean,
-    /// The kernel, once whoever has the socket gives it the keys; see [`crate::Link::take_keys`].
-    Kernel,
 }
 
 /// The certificates of a server, by name. Clones are the same ones.
@@ -167,10 +165,6 @@ impl ServerTls {
         self
     }
 
-    pub(crate) fn is_for_kernel(&self) -> bool {
-        self.records == Records::Kernel
-    }
-
     pub(crate) const fn preface(&self) -> Option<PrefaceLength> {
         self.preface
     }
@@ -178,7 +172,7 @@ impl ServerTls {
     /// What a new connection offers, and where its secrets are told if the record layer is ours.
     pub(crate) fn for_connection(&self) -> (Arc<ServerConfig>, Option<Arc<Captured>>) {
         match self.records {
-            Records::Rustls | Records::Kernel => (Arc::clone(&self.config), None),
+            Records::Rustls => (Arc::clone(&self.config), None),
             Records::Lean => {
                 // rustls tells secrets to the configuration: each connection has one of its own,
                 // until hands are shaken.

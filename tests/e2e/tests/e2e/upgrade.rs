@@ -17,7 +17,6 @@ use tempfile::TempDir;
 use throng_testkit::{Authority, PemFiles, Sdk, Server, Setup, Signal, Wire, throng, until};
 
 use crate::support::{data, emulated, publish, sdks, url};
-use crate::tls::kernel_tls::has_kernel_tls;
 
 /// History, and nothing that happens by itself while a test looks.
 const CONFIG: &str = r#"
@@ -257,14 +256,6 @@ fn tls_upgrades_in_a_row(records: &str, each: usize) {
 #[test]
 fn nobody_notices_upgrades_over_tls() {
     tls_upgrades_in_a_row("lean", 20);
-}
-
-/// The descriptor alone carries the keys.
-#[test]
-fn nobody_notices_upgrades_with_kernel_tls() {
-    if has_kernel_tls() {
-        tls_upgrades_in_a_row("kernel", 2);
-    }
 }
 
 /// Upgrades a server while clients hear what is published, and looks at what they heard.

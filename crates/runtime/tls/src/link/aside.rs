@@ -19,14 +19,12 @@ pub(super) struct Aside {
     pub(super) preface: Option<Preface>,
     /// How a client begins, until hands are shaken.
     pub(super) opening: Option<Opening>,
-    /// The kernel shall make its records.
-    pub(super) is_for_kernel: bool,
 }
 
 impl Aside {
     /// Whether it has to be kept.
     pub(super) const fn is_of_use(&self) -> bool {
         let is_shaking = self.preface.is_some() || self.opening.is_some();
-        is_shaking || self.captured.is_some() || self.is_for_kernel || !self.partial.is_empty()
+        is_shaking || self.captured.is_some() || !self.partial.is_empty()
     }
 }

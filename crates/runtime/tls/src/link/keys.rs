@@ -9,8 +9,8 @@ use throng_types::{Save, Saved, save_bytes};
 
 use super::aside::Aside;
 use super::{Link, PARTIAL_BYTES_MAX, Side};
+use crate::Fault;
 use crate::lean::Lean;
-use crate::{Fault, KernelKeys};
 
 impl Link {
     /// Takes the keys from rustls, once hands are shaken and all is said.
@@ -39,34 +39,6 @@ impl Link {
             }
         }
         Ok(())
-    }
-
-    /// Takes the keys out, for a kernel that goes on with the connection. `None` as long as it
-    /// cannot: hands are not shaken, or a record is not whole; and if it shall not. Then the link
-    /// goes on as it is.
-    ///
-    /// The caller has sent all that it got in `wire` and has not said [`Link::close`]. All that the
-    /// peer has sent was either given to [`Link::receive`] or is still with the kernel. The link is
-    /// of no more use.
-    ///
-    /// # Errors
-    /// If rustls does not tell the keys; the connection cannot go on.
-    pub fn take_keys(&mut self) -> Option<Result<KernelKeys, Fault>> {
-        let aside = self.aside.as_ref()?;
-        if !aside.is_for_kernel || self.has_failed || !aside.partial.is_empty() {
-            return None;
-        }
-        let shaken = self.shaken()?;
-        if self.common()?.wants_write() {
-            return None;
-        }
-        let Side::Server(connection) = mem::replace(&mut self.side, Side::Gone) else {
-            return None;
-        };
-        self.fail();
-        let secrets = connection.dangerous_into_kernel_connection();
-        let keys = secrets.map_err(Fault::Refused);
-        Some(keys.and_then(|(secrets, _)| KernelKeys::new(&secrets, shaken.is_tls13)))
     }
 }
 
