@@ -29,7 +29,7 @@ use crate::feed::{Feed, Offers};
 use crate::sampled::Sampled;
 use crate::subscriber::{Heard, Standstill, Subscriber};
 
-/// Replies for each shard that may wait when an event is taken.
+/// Replies for each shard that may wait when an event is taken. Queue: `news`.
 const WAITING_MAX: usize = 256;
 /// Words of the subscriber that the peer has not taken.
 const HEARD_MAX: usize = 64;
