@@ -52,7 +52,7 @@ pub(crate) struct Topics {
     batch_max: usize,
     group: Group,
     shelf: Shelf,
-    /// What went wrong while nobody asked.
+    /// A heartbeat's fault, for the next call.
     fault: Option<Fault>,
 }
 
@@ -146,7 +146,8 @@ impl Topics {
     }
 }
 
-/// Of headers with the same name the last one counts, as in Kafka's own clients.
+/// Makes an event of a record. The last of several headers with one name counts, as in Kafka's
+/// own clients.
 fn event(options: &Options, place: &Place, record: Record) -> Event {
     let header = |name: &str| {
         let mut headers = record.headers.iter().rev();

@@ -71,7 +71,7 @@ struct Held {
 struct Kafka {
     talk: Talk,
     now: u64,
-    /// What the feed has read.
+    /// Places that the feed has read.
     seen: Rc<RefCell<Vec<String>>>,
     is_over: Rc<Cell<bool>>,
     is_up: [bool; 2],
@@ -79,7 +79,7 @@ struct Kafka {
     names_all: bool,
     /// The offset after the last record of each partition.
     ends: [i64; 2],
-    /// Brokers of links.
+    /// The broker of each link.
     links: BTreeMap<u64, usize>,
     held: Vec<Held>,
     /// Kinds of requests, and how many came.
