@@ -43,6 +43,22 @@ pub(crate) const HOUSE: &[Room] = &[
     // The trait of what we connect to, and one kind of server each; none knows another.
     room("core/peer",      &["types"]),
     room("peers/*",        &["types", "protocols/*", "core/peer"]),
+    room("peers/appwrite", &[
+        "types", "core/metrics", "core/peer", "protocols/*", "peers/backend", "peers/redis-link",
+    ]),
+    // Brokers of several nodes: what they have in common, and the link that feeds use too.
+    room("peers/redis", &[
+        "types", "core/broker", "core/metrics", "core/peer", "peers/remote", "peers/redis-link",
+    ]),
+    room("peers/remote",   &["types", "core/broker", "core/metrics", "core/peer"]),
+    room("peers/nats", &[
+        "types", "core/broker", "core/metrics", "core/peer", "protocols/*", "peers/nats-link",
+        "peers/remote",
+    ]),
+    room("peers/feeds", &[
+        "types", "protocols/*", "core/broker", "core/metrics", "core/peer", "peers/redis-link",
+        "peers/nats-link",
+    ]),
 
     // One family of clients each; none knows another.
     room("gateways/*",     &["types", "protocols/*", "core/*"]),
@@ -64,8 +80,8 @@ pub(crate) const HOUSE: &[Room] = &[
     // The other side of a network, each on a thread of its own. TLS is bytes in and out, with
     // neither sockets nor threads, so what a client believes is said once, in its room.
     room("drivers/*", &[
-        "types", "core/*", "protocols/*", "gateways/*", "runtime/tls", "drivers/remote",
-        "drivers/redis-link", "drivers/nats-link",
+        "types", "core/*", "protocols/*", "gateways/*", "runtime/tls", "peers/remote",
+        "peers/redis-link", "peers/nats-link",
     ]),
     // The way of shards to HTTP backends.
     room("drivers/origin", &[
@@ -75,24 +91,12 @@ pub(crate) const HOUSE: &[Room] = &[
         "types", "core/auth", "core/metrics", "core/peer", "protocols/*", "peers/backend",
         "runtime/outward",
     ]),
-    room("drivers/appwrite-feed", &[
-        "types", "core/metrics", "protocols/*", "peers/appwrite", "peers/backend",
-        "gateways/appwrite", "runtime/outward", "drivers/redis-link",
-    ]),
     room("drivers/history", &["types", "core/broker", "core/metrics"]),
-    room("drivers/redis-link", &["drivers/remote"]),
-    room("drivers/nats-link", &["protocols/*", "drivers/remote"]),
-    room("drivers/remote", &[
-        "types", "core/broker", "core/metrics", "runtime/sys", "runtime/tls",
-    ]),
-    room("drivers/remote/suite", &[
-        "types", "core/broker", "core/broker/suite", "core/metrics", "drivers/remote",
-    ]),
 
     // What users start. The meter shares no code with what it measures, except wire formats and the
     // reactor.
     room("apps/server", &[
-        "types", "core/*", "protocols/*", "gateways/*", "runtime/*", "drivers/*",
+        "types", "core/*", "protocols/*", "peers/*", "gateways/*", "runtime/*", "drivers/*",
     ]),
     room("apps/doctor",    &["types", "core/config", "runtime/sys"]),
     room("apps/bench/plan",    &["types", "client", "core/config"]),
@@ -114,7 +118,7 @@ pub(crate) const HOUSE: &[Room] = &[
     ]),
     room("dev/fuzz-targets", &[
         "types", "core/*", "protocols/*", "gateways/*", "client", "runtime/engine", "runtime/tls",
-        "drivers/redis-link", "apps/server", "dev/testkit",
+        "peers/redis-link", "apps/server", "dev/testkit",
     ]),
     room("tests/*",        &["dev/*"]),
     room("xtask",          &["core/config", "core/metrics"]),
@@ -124,7 +128,7 @@ pub(crate) const HOUSE: &[Room] = &[
 pub(crate) const AWAITED: &[&str] = &[];
 
 /// Rooms that any room may use in its tests, and only there.
-pub(crate) const FOR_TESTS: &[&str] = &["dev/*", "core/broker/suite", "drivers/remote/suite"];
+pub(crate) const FOR_TESTS: &[&str] = &["dev/*", "core/broker/suite"];
 
 /// Rooms where bytes, time and chance come in as arguments.
 pub(crate) const PURE: &[&str] = &[

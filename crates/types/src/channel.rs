@@ -5,6 +5,8 @@ use std::fmt;
 
 use smol_str::SmolStr;
 
+use crate::rng::fnv1a;
+
 /// The longest channel name, in bytes of UTF-8. Centrifugo's default limit is the same.
 pub const CHANNEL_BYTES_MAX: usize = 255;
 
@@ -100,9 +102,7 @@ fn namespace_of(name: &str) -> Option<&str> {
 
 fn stable_hash(name: &str) -> u64 {
     // The final mix spreads short names over the high bits too.
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = fnv1a(name);
     (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 

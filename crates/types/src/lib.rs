@@ -34,7 +34,7 @@ pub use percent::percent_decoded;
 pub use position::{Epoch, Position};
 pub use publication::{Payload, PayloadKind, Publication, Publisher, Told};
 pub use reason::{Disconnect, Unsubscribe};
-pub use rng::{Rng, mix};
+pub use rng::{Rng, fnv1a, mix};
 pub use save::{Parts, Save, Saved, save_bytes, save_count, save_option};
 pub use slots::Slots;
 pub use suggest::nearest;

@@ -12,6 +12,14 @@ pub const fn mix(mut bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
+/// FNV-1a, 64 bits: the same in every process, version and run. Not for tables that others can fill.
+#[must_use]
+pub fn fnv1a(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
 /// `SplitMix64`: eight bytes of state, every seed is a good one.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
@@ -68,6 +76,18 @@ impl Rng {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The vectors of the function's authors (isthe.com/chongo/tech/comp/fnv).
+    #[test]
+    fn names_have_the_hash_that_others_give_them() {
+        for (text, expected) in [
+            ("", 0xcbf2_9ce4_8422_2325),
+            ("a", 0xaf63_dc4c_8601_ec8c),
+            ("foobar", 0x8594_4171_f739_67e8),
+        ] {
+            assert_eq!(fnv1a(text), expected, "{text}");
+        }
+    }
 
     #[test]
     fn a_seed_repeats_and_members_differ() {

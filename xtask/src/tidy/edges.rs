@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn fences_hold_for_tests_too() {
-        forbidden("crates/drivers/redis", &["tokio", "hyper-util"]);
+        forbidden("crates/peers/redis", &["tokio", "hyper-util"]);
         allowed(
             "crates/dev/testkit",
             &["tokio-tungstenite", "crates/apps/server"],

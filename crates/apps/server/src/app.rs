@@ -165,8 +165,8 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
                 let sender = sender.map_or(Sender::Driver, Sender::Shard);
                 self.with_list(conns, now, |list, host| list.mail(sender, mail, host));
             }
-            Letter::Feed(round) => {
-                let command = self.rounds.begin(*round);
+            Letter::Feed(letter) => {
+                let command = self.rounds.begin(*letter);
                 self.command(command, conns, now);
             }
             Letter::Renew(renewed) => {

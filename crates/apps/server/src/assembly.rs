@@ -5,7 +5,6 @@
 
 use std::sync::{Arc, Mutex};
 
-use throng_appwrite_feed::Feed;
 use throng_engine::{ConnLimits, Kernel, MailboxSender, Running};
 use throng_gateway_grip::{Backends, Grip, Mail as GripMail};
 use throng_grip::exchange::OriginEvent;
@@ -13,7 +12,7 @@ use throng_metrics::Counters;
 use throng_types::{ConnId, ShardId};
 
 use crate::drain::DrainOptions;
-use crate::gateways::{GatewayMail, Gateways, GatewaysPart, GatewaysPlan, Lookups};
+use crate::gateways::{AppwriteFeed, GatewayMail, Gateways, GatewaysPart, GatewaysPlan, Lookups};
 use crate::handover::{Parcel, steps};
 use crate::list::Holds;
 use crate::live::conn_limits;
@@ -37,7 +36,7 @@ pub struct Assembly {
 }
 
 /// The feed, and what each shard has not taken of it yet.
-type Fed = (Option<Arc<Feed>>, Vec<Option<GatewaysPart>>);
+type Fed = (Option<Arc<AppwriteFeed>>, Vec<Option<GatewaysPart>>);
 
 impl Assembly {
     /// What so many shards share.
@@ -104,7 +103,7 @@ impl Assembly {
 
     /// Where Appwrite's events go in, if it is configured and the apps are made.
     #[must_use]
-    pub fn feed(&self) -> Option<Arc<Feed>> {
+    pub fn feed(&self) -> Option<Arc<AppwriteFeed>> {
         let feed = self.feed.lock().ok()?;
         feed.as_ref().and_then(|(feed, _)| feed.clone())
     }

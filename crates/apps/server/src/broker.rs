@@ -1,20 +1,20 @@
 //! What the configuration says about the broker: in memory, on Redis or on NATS.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use throng_broker::{Budget, LiveOptions, MemoryOptions, Remote};
 use throng_config::{BrokerKind, Config};
 use throng_metrics::Counters;
-use throng_nats::NatsOptions;
+use throng_nats::{CredentialsFile, NatsOptions};
 use throng_redis::RedisOptions;
-use throng_remote::{Health, Peers, RemoteOptions, Ring};
+use throng_remote::{BrokerPeer, Health, Node, Nodes, RemoteOptions, Ring, Wake};
 use throng_types::Rng;
 
 /// A shard's part of a broker elsewhere.
 pub(crate) struct RemotePart {
     pub(crate) broker: Box<dyn Remote>,
-    pub(crate) nodes: Peers,
+    pub(crate) nodes: Nodes,
 }
 
 /// The same, if there is one.
@@ -89,7 +89,10 @@ impl BrokerDriver {
             }
             BrokerKind::Nats => Some(Self::Nats(NatsOptions {
                 url,
-                credentials: broker.credentials.as_ref().map(PathBuf::from),
+                credentials: { broker.credentials.as_ref() }.map(|path| CredentialsFile {
+                    path: PathBuf::from(path),
+                    read,
+                }),
                 replicas: broker.replicas as u8,
                 remote: remote(counters.first()?),
             })),
@@ -110,20 +113,35 @@ impl BrokerDriver {
 
     /// Starts it. Each ring wakes a shard; gives each shard's part, in the order of the rings.
     pub(crate) fn start(self, rings: Vec<Ring>) -> Result<(Vec<Part>, Health), String> {
-        let started = match self {
+        let (parts, health) = match self {
             Self::Redis(options) => {
-                throng_redis::start(options, rings).map_err(|error| error.to_string())
+                let nodes = throng_redis::nodes(options).map_err(|error| error.to_string())?;
+                throng_remote::start(nodes, rings, host)?
             }
             Self::Nats(options) => {
-                throng_nats::start(options, rings).map_err(|error| error.to_string())
+                let node = throng_nats::node(options).map_err(|error| error.to_string())?;
+                throng_remote::start(vec![node], rings, host)?
             }
         };
-        let (parts, health) = started?;
         let parts = parts.into_iter().map(|part| {
-            let nodes = part.peers();
+            let nodes = part.nodes();
             let broker: Box<dyn Remote> = Box::new(part);
             Some(RemotePart { broker, nodes })
         });
         Ok((parts.collect(), health))
     }
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Serves a node on a shard of its own, which ends with the last way to it.
+fn host(node: impl Node) -> Result<Wake, String> {
+    let deliver = Box::new(|reply| match reply {});
+    let host = throng_outward::start("broker", || BrokerPeer::new(node), deliver);
+    let host = host.map_err(|error| format!("no thread for the broker: {error}"))?;
+    Ok(Arc::new(move || {
+        host.calls().send(());
+    }))
 }

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use throng_engine::{ConnLimits, MailboxSender, ShardBuilder, ShardOptions};
-use throng_feeds::Feeds;
 use throng_remote::Ring;
 use throng_sys::limits::nofile;
 use throng_sys::{clock, cpu, random};
@@ -13,7 +12,7 @@ use throng_types::ShardId;
 
 use crate::broker::Part;
 use crate::drain::DrainOptions;
-use crate::feeds::inlet;
+use crate::feeds::Feeds;
 use crate::gateways::GatewaysPlan;
 use crate::handle::{Control, Handle, Origin};
 use crate::handover::{Predecessor, Taken, Taking, give};
@@ -176,6 +175,7 @@ fn build<P: Plan>(
     if let Some(journal) = &journal {
         let _ = blueprint.observatory.history.set(journal.health());
     }
+    let feeds = Feeds::start(&blueprint.feeds, &mailboxes).map_err(StartError::Shard)?;
     let mut threads = Vec::new();
     let is_successor = predecessor.is_some();
     let links = predecessor.map(Predecessor::take_links).unwrap_or_default();
@@ -186,14 +186,14 @@ fn build<P: Plan>(
         let builder = builder.secure(tls.as_ref().map_or_else(Vec::new, |tls| tls.ports(config)));
         let blueprint = blueprint.clone();
         let name = format!("shard-{}", builder.shard().0);
-        let taking = taking.next();
-        let thread = std::thread::Builder::new()
-            .name(name)
-            .spawn(move || run::<P>(builder, blueprint, (part, broker), taking));
+        let (taking, feeds) = (taking.next(), feeds.host());
+        let thread = std::thread::Builder::new().name(name).spawn(move || {
+            let ran = run::<P>(builder, blueprint, (part, broker), taking);
+            drop(feeds);
+            ran
+        });
         threads.push(thread.map_err(StartError::Shard)?);
     }
-    let feeds = Feeds::start(blueprint.feeds.to_vec(), &inlet(&mailboxes));
-    let feeds = feeds.map_err(StartError::Shard)?;
     if !is_successor {
         feeds.go_on();
     }

@@ -1,17 +1,29 @@
 //! Feeds: what the configuration says, and how their publications reach a shard's hub.
 
-use std::sync::Arc;
+use std::io;
+use std::path::Path;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use throng_config::{Config, FeedBegin, FeedKind};
 use throng_engine::MailboxSender;
 use throng_feeds::{
-    Feed, FeedOptions, Inlet, KafkaOptions, KafkaTopics, NatsOptions, NatsStream, PostgresOptions,
-    RedisOptions, Round, SourceOptions, UrlError,
+    Call, Feed, FeedOptions, FeedsPeer, KafkaOptions, KafkaTopics, NatsOptions, NatsStream,
+    PostgresOptions, RedisOptions, Reply, SourceOptions, UrlError,
 };
+use throng_outward::{CallSender, Host};
+use throng_sys::random;
 
 use crate::options::StartError;
+use crate::rounds::FeedLetter;
 use crate::shard::{Letter, Mail};
+
+/// Bound of the wait for sources that are given back to a successor.
+const PAUSED_WITHIN: Duration = Duration::from_secs(10);
+/// Bound of the same wait when the server ends: a node that goes on elsewhere waits longer for
+/// sources that are not given back.
+const ENDED_WITHIN: Duration = Duration::from_secs(1);
 
 /// The feeds of a configuration, before they start.
 pub(crate) fn feeds_of(config: &Config) -> Result<Vec<Feed>, StartError> {
@@ -36,7 +48,6 @@ pub(crate) fn feeds_of(config: &Config) -> Result<Vec<Feed>, StartError> {
 
 fn source_of(options: &throng_config::Feed, config: &Config) -> Result<SourceOptions, UrlError> {
     let url = options.url.as_ref().map_or("", |url| url.expose());
-    let poll = Duration::from_millis(options.poll_ms);
     let data_bytes_max = config.limits.message_bytes_max as usize;
     Ok(match options.kind {
         FeedKind::Postgres => SourceOptions::Postgres(PostgresOptions::new(
@@ -44,14 +55,8 @@ fn source_of(options: &throng_config::Feed, config: &Config) -> Result<SourceOpt
             &options.name,
             &options.table,
             options.notify.as_deref(),
-            poll,
+            options.poll_ms,
             data_bytes_max,
-        )?),
-        FeedKind::Redis => SourceOptions::Redis(RedisOptions::new(
-            url,
-            &options.name,
-            options.stream.as_deref().unwrap_or_default(),
-            &options.group,
         )?),
         FeedKind::Kafka => SourceOptions::Kafka(KafkaOptions::new(
             url,
@@ -63,6 +68,12 @@ fn source_of(options: &throng_config::Feed, config: &Config) -> Result<SourceOpt
                 begins_with_newest: options.begin == FeedBegin::Newest,
                 data_bytes_max,
             },
+        )?),
+        FeedKind::Redis => SourceOptions::Redis(RedisOptions::new(
+            url,
+            &options.name,
+            options.stream.as_deref().unwrap_or_default(),
+            &options.group,
         )?),
         FeedKind::Nats => SourceOptions::Nats(NatsOptions::new(
             url,
@@ -80,28 +91,96 @@ fn source_of(options: &throng_config::Feed, config: &Config) -> Result<SourceOpt
     })
 }
 
-/// The mailboxes of all shards, as feeds see them.
-pub(crate) struct Shards<M>(pub(crate) Vec<MailboxSender<Mail<M>>>);
+/// All feeds of a server, on one thread; without any there is none.
+pub(crate) struct Feeds {
+    host: Option<Arc<Host<Call>>>,
+}
 
-impl<M: Send + 'static> Inlet for Shards<M> {
-    fn shards(&self) -> u8 {
-        self.0.len() as u8
+impl Feeds {
+    /// Starts them; they wait until [`Feeds::go_on`].
+    ///
+    /// # Errors
+    /// If the kernel gives no thread.
+    pub(crate) fn start<M: Send + 'static>(
+        feeds: &[Feed],
+        mailboxes: &[MailboxSender<Mail<M>>],
+    ) -> io::Result<Self> {
+        if feeds.is_empty() {
+            return Ok(Self { host: None });
+        }
+        let (feeds, shards) = (feeds.to_vec(), mailboxes.len() as u8);
+        let make = move || FeedsPeer::new(feeds, shards, random::seed(), read_file);
+        let calls = Arc::new(OnceLock::new());
+        let deliver = deliver(mailboxes.to_vec(), calls.clone());
+        let host = throng_outward::start("feeds", make, Box::new(deliver))?;
+        let _ = calls.set(host.calls());
+        let host = Some(Arc::new(host));
+        Ok(Self { host })
     }
 
-    fn send(&self, shard: u8, round: Round) -> Result<(), Round> {
-        let Some(mailbox) = self.0.get(usize::from(shard)) else {
-            return Err(round);
+    /// Their thread, which runs as long as somebody has this.
+    pub(crate) fn host(&self) -> Option<Arc<Host<Call>>> {
+        self.host.clone()
+    }
+
+    pub(crate) fn go_on(&self) {
+        self.call(Call::GoOn);
+    }
+
+    /// Has them give their sources back, and waits until they have, at most ten seconds.
+    pub(crate) fn pause(&self) {
+        self.call(Call::Pause);
+        self.wait_until_idle(PAUSED_WITHIN);
+    }
+
+    /// The server ends: so do they, within about a second.
+    pub(crate) fn end(&self) {
+        self.call(Call::End);
+    }
+
+    /// Waits for the end, at most a second.
+    pub(crate) fn wait(&self) {
+        self.wait_until_idle(ENDED_WITHIN);
+    }
+
+    /// False if nobody hears it.
+    fn call(&self, call: Call) -> bool {
+        self.host
+            .as_ref()
+            .is_some_and(|host| host.calls().send(call))
+    }
+
+    fn wait_until_idle(&self, most: Duration) {
+        let (who, idle) = channel();
+        if self.call(Call::WhenIdle(who)) {
+            let _ = idle.recv_timeout(most);
+        }
+    }
+}
+
+/// Takes what feeds say to where it belongs.
+fn deliver<M: Send + 'static>(
+    mailboxes: Vec<MailboxSender<Mail<M>>>,
+    calls: Arc<OnceLock<CallSender<Call>>>,
+) -> impl FnMut(Reply) -> Result<(), Reply> + Send {
+    move |reply| {
+        let Reply::Round(round) = reply else {
+            return Ok(());
         };
-        let sent = mailbox.send(Mail(Letter::Feed(Box::new(round))));
-        sent.map_err(|Mail(back)| match back {
-            Letter::Feed(round) => *round,
+        let shard = usize::from(round.id.shard);
+        let (Some(mailbox), Some(feeds)) = (mailboxes.get(shard), calls.get()) else {
+            return Err(Reply::Round(round));
+        };
+        let feeds = feeds.clone();
+        let letter = Letter::Feed(Box::new(FeedLetter { round, feeds }));
+        mailbox.send(Mail(letter)).map_err(|Mail(back)| match back {
+            Letter::Feed(letter) => Reply::Round(letter.round),
             // A mailbox gives back what it was given.
             _ => unreachable!("another letter"),
         })
     }
 }
 
-/// All shards' mailboxes, for any feed.
-pub(crate) fn inlet<M: Send + 'static>(mailboxes: &[MailboxSender<Mail<M>>]) -> Arc<dyn Inlet> {
-    Arc::new(Shards(mailboxes.to_vec()))
+fn read_file(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }

@@ -9,7 +9,6 @@ mod renew;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use throng_appwrite_feed::Feed;
 use throng_config::Config;
 use throng_engine::MailboxSender;
 use throng_gateway_appwrite::Appwrite;
@@ -27,7 +26,7 @@ use crate::plan::{Plan, Renewer, Sources};
 use crate::shard::Mail;
 use crate::slot::Slot;
 use appwrite::{AppwritePart, AppwritePlan};
-pub use appwrite_feed::Lookups;
+pub use appwrite_feed::{AppwriteFeed, Lookups};
 use grip::GripPlan;
 use proxy::{Asker, ProxyPart, ProxyPlan};
 use renew::GatewaysRenewer;
@@ -184,10 +183,13 @@ impl GatewaysPlan {
     pub(crate) fn without_drivers(
         &self,
         mailboxes: &[MailboxSender<Mail<GatewayMail>>],
-    ) -> (Option<Arc<Feed>>, Vec<GatewaysPart>) {
+    ) -> (Option<Arc<AppwriteFeed>>, Vec<GatewaysPart>) {
         let fed = self.appwrite.as_ref().map(|plan| plan.feed(mailboxes));
         let (feed, parts) = fed.unzip();
-        (feed, self.parts(mailboxes, parts.unwrap_or_default()))
+        (
+            feed.map(Arc::new),
+            self.parts(mailboxes, parts.unwrap_or_default()),
+        )
     }
 
     fn parts(

@@ -8,13 +8,13 @@ use std::time::Instant;
 
 use throng_config::Config;
 use throng_engine::MailboxSender;
-use throng_feeds::Feeds;
 use throng_history::Journal;
 use throng_session::Reloaded;
 use throng_sys::{clock, random};
 use throng_types::ConnId;
 
 use crate::drain::DrainOptions;
+use crate::feeds::Feeds;
 use crate::handover::{
     Giving, Group, HandOverError, Hello, Meeting, Moved, Program, Report, Successor,
 };

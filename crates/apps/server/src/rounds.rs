@@ -5,21 +5,29 @@
 //!   its publications are.
 //! - Publications of feeds are answered to ids of [`FEEDS`], which no connection ever has.
 
-use throng_feeds::Round;
+use throng_feeds::{Call, Round, RoundId};
 use throng_hub::{Answer, Command, ReplyTo};
+use throng_outward::CallSender;
 use throng_session::Publications;
 use throng_types::{ConnId, ShardId, Slots};
 
 /// The shard of ids that stand for rounds.
 const FEEDS: ShardId = ShardId(u8::MAX - 1);
 
+/// A round on its way to a shard, and the way back.
+pub(crate) struct FeedLetter {
+    pub(crate) round: Round,
+    pub(crate) feeds: CallSender<Call>,
+}
+
 /// A round whose publications are not all answered.
 struct Waiting {
     publications: Publications,
-    round: Round,
+    id: RoundId,
+    feeds: CallSender<Call>,
 }
 
-/// What this shard has of feeds under way.
+/// Rounds of feeds under way on this shard.
 #[derive(Default)]
 pub(crate) struct Rounds {
     /// Bound: one round a feed.
@@ -28,12 +36,13 @@ pub(crate) struct Rounds {
 
 impl Rounds {
     /// Takes a round; gives what the hub is to do.
-    pub(crate) fn begin(&mut self, mut round: Round) -> Command {
-        let drafts = std::mem::take(&mut round.drafts);
-        let publications = Publications::new(drafts.len());
+    pub(crate) fn begin(&mut self, letter: FeedLetter) -> Command {
+        let FeedLetter { round, feeds } = letter;
+        let drafts = round.drafts;
         let index = self.waiting.insert(Waiting {
-            publications,
-            round,
+            publications: Publications::new(drafts.len()),
+            id: round.id,
+            feeds,
         });
         let conn = ConnId::new(FEEDS, index, 0);
         let reply_to = ReplyTo { conn, token: 0 };
@@ -50,10 +59,9 @@ impl Rounds {
             && let Some(results) = waiting.publications.answer(reply_to.token, answer)
             && let Some(waiting) = self.waiting.remove(index)
         {
-            let Round { number, answer, .. } = waiting.round;
             let results = results.into_iter().map(|result| result.map(drop)).collect();
-            // A feed that has ended meanwhile does not hear.
-            let _ = answer.send((number, results));
+            // Feeds that have ended meanwhile do not hear.
+            waiting.feeds.send(Call::Answer(waiting.id, results));
         }
         true
     }

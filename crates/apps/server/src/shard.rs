@@ -22,7 +22,7 @@ use crate::live::Renewed;
 use crate::options::{AskReload, ReloadRequest};
 use crate::outbox::{Note, Outboxes};
 use crate::peers::Peers;
-use crate::rounds::Rounds;
+use crate::rounds::{FeedLetter, Rounds};
 use crate::sessions::Sessions;
 use crate::sink::Outlet;
 use crate::stats::{Observatory, Ticker};
@@ -50,7 +50,7 @@ pub(crate) enum Letter<M> {
     /// From a gateway's driver.
     Driver(M),
     /// Publications of a feed.
-    Feed(Box<throng_feeds::Round>),
+    Feed(Box<FeedLetter>),
     /// Other options hold from now on.
     Renew(Box<Renewed<M>>),
     /// What came of a reload that a connection of this shard has asked for.
@@ -84,7 +84,7 @@ pub(crate) struct ShardParts {
     pub(crate) shards: u8,
     pub(crate) hub: Hub,
     /// The way to other nodes, where there are any.
-    pub(crate) nodes: Option<throng_remote::Peers>,
+    pub(crate) nodes: Option<throng_remote::Nodes>,
     /// Whether what the hub's broker keeps is written down.
     pub(crate) is_stored: bool,
     pub(crate) shared: Shared,

@@ -147,6 +147,12 @@ impl<'a, R> Context<'a, R> {
         self.links.list.push_back(Want::Wake(at));
     }
 
+    /// Number of replies that wait: those of this turn, and those whose destination was busy.
+    #[must_use]
+    pub fn replies_waiting(&self) -> usize {
+        self.replies.len()
+    }
+
     /// Answers the rest of the server.
     pub fn reply(&mut self, reply: R) {
         self.replies.push_back(reply);

@@ -1,6 +1,6 @@
 //! The seeded generator of inputs: what a fuzzer does, without looking at what is reached.
 
-use throng_types::Rng;
+use throng_types::{Rng, fnv1a};
 
 /// Where every choice of one target comes from.
 pub(crate) struct Chance(Rng);
@@ -8,12 +8,7 @@ pub(crate) struct Chance(Rng);
 impl Chance {
     /// For one target: each has numbers of its own.
     pub(crate) fn new(name: &str) -> Self {
-        // FNV-1a.
-        Self(Rng::new(
-            name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-            }),
-        ))
+        Self(Rng::new(fnv1a(name)))
     }
 
     /// A number below `bound`, or 0.

@@ -1,4 +1,4 @@
-//! A Kafka of a test's own: one broker that is its own controller (KRaft), which can be killed and
+//! A Kafka of a test's own: brokers that are their own controllers (KRaft), which can be killed and
 //! come back; and Kafka's own Java client, which fills and reads it.
 
 use std::fs;
@@ -17,10 +17,12 @@ const JAVA: [&str; 3] = [
     "-Xshare:auto",
 ];
 
-/// Runs until it is dropped, on ports of its own, with its files in a temporary folder.
+/// A broker. Runs until it is dropped, on ports of its own, with its files in a temporary folder.
 /// It keeps them when it is killed.
 pub struct KafkaServer {
     daemon: Daemon,
+    /// Brokers of its Kafka, with this one.
+    brokers: usize,
     /// Where clients say who they are.
     secure_port: u16,
     client: Arc<KafkaClient>,
@@ -34,11 +36,11 @@ pub struct KafkaClient {
 
 impl KafkaClient {
     #[track_caller]
-    fn start(address: SocketAddr) -> Self {
+    fn start(addresses: &str) -> Self {
         let mut java = java("96m");
         // What it says on standard output are answers.
         java.arg("-Dlog4j2.level=OFF");
-        let process = Process::start(java.arg("Kafka").arg(address.to_string()), PROGRAMS);
+        let process = Process::start(java.arg("Kafka").arg(addresses), PROGRAMS);
         Self {
             process: Mutex::new((process, 0)),
         }
@@ -69,6 +71,18 @@ impl KafkaServer {
     #[must_use]
     #[track_caller]
     pub fn start() -> Self {
+        let [server] = Self::begin(None);
+        server
+    }
+
+    /// Three brokers of one Kafka, which share a client. What the group's coordinator knows is on
+    /// all of them, and a partition of a topic on one.
+    ///
+    /// # Panics
+    /// If they cannot be started.
+    #[must_use]
+    #[track_caller]
+    pub fn start_three() -> [Self; 3] {
         Self::begin(None)
     }
 
@@ -81,20 +95,43 @@ impl KafkaServer {
     #[must_use]
     #[track_caller]
     pub fn start_secure(certificate: &Issued) -> Self {
-        Self::begin(Some(certificate))
+        let [server] = Self::begin(Some(certificate));
+        server
     }
 
     #[track_caller]
-    fn begin(certificate: Option<&Issued>) -> Self {
-        let daemon = Daemon::new();
-        let (port, secure_port, controller) = (daemon.port(), free_port(), free_port());
-        let folder = daemon.folder();
+    fn begin<const BROKERS: usize>(certificate: Option<&Issued>) -> [Self; BROKERS] {
+        let daemons = std::array::from_fn::<_, BROKERS, _>(|_| (Daemon::new(), free_port()));
+        let voter = |(n, (_, port)): (usize, &(Daemon, u16))| format!("{}@127.0.0.1:{port}", n + 1);
+        let voters: Vec<String> = daemons.iter().enumerate().map(voter).collect();
+        let addresses = daemons.each_ref().map(|it| it.0.address().to_string());
+        let client = Arc::new(KafkaClient::start(&addresses.join(",")));
+        let mut id = 0;
+        let mut servers = daemons.map(|(daemon, controller)| {
+            id += 1;
+            let server = Self {
+                daemon,
+                brokers: BROKERS,
+                secure_port: free_port(),
+                client: client.clone(),
+            };
+            server.configure(id, controller, &voters.join(","), certificate);
+            server
+        });
+        servers.iter_mut().for_each(Self::run);
+        servers[0].serves();
+        servers
+    }
+
+    fn configure(&self, id: usize, controller: u16, voters: &str, certificate: Option<&Issued>) {
+        let (port, secure_port) = (self.daemon.port(), self.secure_port);
+        let folder = self.daemon.folder();
         let data = folder.join("data");
         let write = |name: &str, text: &str| fs::write(folder.join(name), text).expect("a file");
         fs::create_dir(&data).expect("a folder in it");
         // As Kafka's own tool would write it, which takes seconds to start.
-        let cluster = "cluster.id=AAAAAAAAAAAAAAAAAAAAAA\nnode.id=1\nversion=1\n";
-        write("data/meta.properties", cluster);
+        let cluster = format!("cluster.id=AAAAAAAAAAAAAAAAAAAAAA\nnode.id={id}\nversion=1\n");
+        write("data/meta.properties", &cluster);
         let mut listeners = format!("PLAINTEXT://127.0.0.1:{port}");
         let mut secure = String::new();
         if let Some(issued) = certificate {
@@ -119,15 +156,15 @@ impl KafkaServer {
         }
         let options = format!(
             "process.roles=broker,controller\n\
-             node.id=1\n\
-             controller.quorum.voters=1@127.0.0.1:{controller}\n\
+             node.id={id}\n\
+             controller.quorum.voters={voters}\n\
              listeners={listeners},CONTROLLER://127.0.0.1:{controller}\n\
              advertised.listeners={listeners}\n\
              controller.listener.names=CONTROLLER\n\
              listener.security.protocol.map=\
              PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT\n\
              log.dirs={}\n\
-             offsets.topic.replication.factor=1\n\
+             offsets.topic.replication.factor={}\n\
              offsets.topic.num.partitions=1\n\
              transaction.state.log.replication.factor=1\n\
              transaction.state.log.min.isr=1\n\
@@ -139,17 +176,10 @@ impl KafkaServer {
              num.io.threads=2\n\
              background.threads=1\n\
              {secure}",
-            data.display()
+            data.display(),
+            self.brokers
         );
         write("server.properties", &options);
-        let client = KafkaClient::start(daemon.address());
-        let mut server = Self {
-            daemon,
-            secure_port,
-            client: Arc::new(client),
-        };
-        server.come_back();
-        server
     }
 
     /// Where it listens.
@@ -181,12 +211,21 @@ impl KafkaServer {
     /// If it does not.
     #[track_caller]
     pub fn come_back(&mut self) {
+        self.run();
+        self.serves();
+    }
+
+    fn run(&mut self) {
         let mut command = java("256m");
         command.arg("kafka.Kafka");
         command.arg(self.daemon.folder().join("server.properties"));
         self.daemon.start(&mut command, |_| {});
-        until("a broker that serves", || {
-            (self.ask("brokers") == "1").then_some(())
+    }
+
+    #[track_caller]
+    fn serves(&self) {
+        until("all brokers", || {
+            (self.ask("brokers") == self.brokers.to_string()).then_some(())
         });
     }
 

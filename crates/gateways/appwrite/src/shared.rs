@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use throng_appwrite::{CONSOLE, FeedMessage, Limits, Platforms, Rates, RefusalStyle};
 pub use throng_appwrite::{
-    Credential, Found, Haste, Lookup, Part, PresenceAnswer, PresenceCall, Refused,
+    Credential, Found, Haste, Lookup, News, Part, PresenceAnswer, PresenceCall, Refused,
 };
-use throng_types::{ConnId, Now, Position};
+use throng_types::Now;
 
 use crate::projects::{AppwriteProject, Projects};
 
@@ -100,39 +100,6 @@ pub trait Outside: Send + Sync {
     /// # Errors
     /// [`Refused`] if too many events wait.
     fn publish(&self, event: FeedMessage) -> Result<(), Refused>;
-}
-
-/// What a shard is told from outside, in one order for all shards as far as events go.
-#[derive(Clone, Debug)]
-pub enum News {
-    /// Something happened in a project.
-    Event {
-        /// The event.
-        event: Arc<FeedMessage>,
-        /// Its place among all events.
-        position: Position,
-    },
-    /// Events may have been lost, and what is known of users may be wrong: counting begins anew,
-    /// after this position.
-    Began(Position),
-    /// The answer to a [`Lookup`].
-    Found {
-        /// Who asked.
-        conn: ConnId,
-        /// What the question carried.
-        token: u32,
-        /// Who it is.
-        found: Found,
-    },
-    /// The answer to a [`PresenceCall`].
-    Presence {
-        /// Who asked.
-        conn: ConnId,
-        /// What the call carried.
-        token: u32,
-        /// What became of it.
-        answer: PresenceAnswer,
-    },
 }
 
 /// The queue of [`News`] for one shard.

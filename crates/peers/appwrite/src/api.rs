@@ -9,11 +9,11 @@ use throng_grip::headers::Header;
 use throng_grip::routes::Route;
 
 /// A status with a body, or why there is none.
-pub type Answer = Result<(u16, Vec<u8>), OriginFailure>;
+pub(crate) type Answer = Result<(u16, Vec<u8>), OriginFailure>;
 
 /// Causes of a missing answer.
 #[derive(Debug, thiserror::Error)]
-pub enum ApiError {
+pub(crate) enum ApiError {
     /// No connection, no answer in time, or a broken one.
     #[error("{0}")]
     Transport(String),
@@ -47,7 +47,7 @@ pub(crate) struct Problem {
 
 /// The place of the API.
 #[derive(Clone, Debug)]
-pub struct Api {
+pub(crate) struct Api {
     route: Arc<Route>,
     host: String,
     base: String,
@@ -56,7 +56,7 @@ pub struct Api {
 impl Api {
     /// The API below a path of one host, such as `/v1`; `host` is the field of that name.
     #[must_use]
-    pub fn new(route: Arc<Route>, host: String, path: &str) -> Self {
+    pub(crate) fn new(route: Arc<Route>, host: String, path: &str) -> Self {
         Self {
             route,
             host,

@@ -55,7 +55,7 @@ impl Default for DirectoryOptions {
 }
 
 /// The connections that get the answer to a question, with the number that each gave.
-pub type Askers = Vec<(ConnId, u32)>;
+pub(crate) type Askers = Vec<(ConnId, u32)>;
 
 /// Questions in order.
 #[derive(Default)]
@@ -97,7 +97,7 @@ impl Lanes {
 }
 
 /// Questions that wait, and how many are asked.
-pub struct Directory {
+pub(crate) struct Directory {
     options: DirectoryOptions,
     lanes: Lanes,
     /// The askers of each question; later ones join until it is answered. Bound: what waits and
@@ -109,7 +109,7 @@ pub struct Directory {
 }
 
 /// The end of a question.
-pub enum Settled {
+pub(crate) enum Settled {
     /// Tell these askers this answer, before any other event.
     Told(Found, Askers),
     /// The answer is too old: [`Inquiry::begin`] it again.
@@ -119,7 +119,7 @@ pub enum Settled {
 impl Directory {
     /// Without questions.
     #[must_use]
-    pub fn new(options: DirectoryOptions) -> Self {
+    pub(crate) fn new(options: DirectoryOptions) -> Self {
         Self {
             options,
             lanes: Lanes::default(),
@@ -133,7 +133,7 @@ impl Directory {
     ///
     /// # Errors
     /// [`Refused`] if too many wait.
-    pub fn ask(&mut self, lookup: Lookup) -> Result<(), Refused> {
+    pub(crate) fn ask(&mut self, lookup: Lookup) -> Result<(), Refused> {
         let asker = (lookup.conn, lookup.token);
         let question = Question {
             project: lookup.project,
@@ -154,7 +154,7 @@ impl Directory {
     }
 
     /// The next question that may be asked now; [`Directory::settle`] ends it.
-    pub fn take(&mut self) -> Option<Box<Inquiry>> {
+    pub(crate) fn take(&mut self) -> Option<Box<Inquiry>> {
         let places = self.options.asked_max.max(1);
         let for_opens = match places {
             ..=KEPT_FREE => places,
@@ -176,7 +176,7 @@ impl Directory {
     }
 
     /// Ends a question, unless something has changed meanwhile.
-    pub fn settle(
+    pub(crate) fn settle(
         &mut self,
         mut inquiry: Box<Inquiry>,
         outcome: Outcome,
@@ -209,7 +209,7 @@ impl Directory {
 }
 
 /// The answer to a question, for [`Directory::settle`].
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// The answer.
     pub found: Found,
     /// Remembered from before; Appwrite was not asked.
@@ -221,7 +221,7 @@ pub struct Outcome {
 }
 
 /// The next step of a question under way.
-pub enum Next {
+pub(crate) enum Next {
     /// Make this request, and give its answer to [`Inquiry::answered`].
     Ask(OriginRequest),
     /// Give this to [`Directory::settle`].
@@ -229,7 +229,7 @@ pub enum Next {
 }
 
 /// A question under way.
-pub struct Inquiry {
+pub(crate) struct Inquiry {
     question: Question,
     is_open: bool,
     tries_left: usize,
@@ -241,12 +241,12 @@ pub struct Inquiry {
 impl Inquiry {
     /// The project of the question.
     #[must_use]
-    pub fn project(&self) -> &str {
+    pub(crate) fn project(&self) -> &str {
         &self.question.project
     }
 
     /// Begins it, or begins it again.
-    pub fn begin(&mut self, api: &Api, known: &Known, now: Millis) -> Next {
+    pub(crate) fn begin(&mut self, api: &Api, known: &Known, now: Millis) -> Next {
         self.began = known.changes.now();
         if self.question.part == Part::Everything
             && let Some(found) = known.cache.get(&self.question.key(), now)
@@ -264,7 +264,13 @@ impl Inquiry {
     }
 
     /// Takes the answer to the request under way.
-    pub fn answered(&mut self, answer: Answer, api: &Api, known: &Known, now: Millis) -> Next {
+    pub(crate) fn answered(
+        &mut self,
+        answer: Answer,
+        api: &Api,
+        known: &Known,
+        now: Millis,
+    ) -> Next {
         let step = self.identify.answered(answer, &self.question, api);
         self.follow(step, known, now)
     }

@@ -44,7 +44,7 @@ impl Question {
 
 /// A remark on a project, for the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Note {
+pub(crate) enum Note {
     /// The project's Teams service is off: its users have no roles of teams.
     TeamsOff,
     /// A user has more teams than these, which are looked at; the others give no roles.

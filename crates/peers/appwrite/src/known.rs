@@ -5,7 +5,7 @@ use crate::changes::Changes;
 
 /// Answers of late, and the users who have changed since. Changes are noted between two events,
 /// before the shards hear of them.
-pub struct Known {
+pub(crate) struct Known {
     pub(crate) cache: Cache,
     pub(crate) changes: Changes,
 }
@@ -13,7 +13,7 @@ pub struct Known {
 impl Known {
     /// Empty. [`crate::DirectoryOptions`] has the bounds.
     #[must_use]
-    pub fn new(answers_max: usize, grace_ms: u64) -> Self {
+    pub(crate) fn new(answers_max: usize, grace_ms: u64) -> Self {
         Self {
             cache: Cache::new(answers_max, grace_ms),
             changes: Changes::default(),
@@ -21,13 +21,13 @@ impl Known {
     }
 
     /// Forgets a user, who is not what it was. Call it before the shards hear of it.
-    pub fn changed(&mut self, project: &str, user_id: &str) {
+    pub(crate) fn changed(&mut self, project: &str, user_id: &str) {
         self.cache.forget(project, user_id);
         self.changes.note(project, user_id);
     }
 
     /// Forgets everything: anything may have changed. Call it before the shards hear of it.
-    pub fn all_changed(&mut self) {
+    pub(crate) fn all_changed(&mut self) {
         self.cache.clear();
         self.changes.note_all();
     }

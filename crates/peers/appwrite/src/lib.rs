@@ -1,23 +1,33 @@
-//! Appwrite's HTTP API: who a user is, and presences to keep.
+//! Appwrite as a peer: events of its Redis, and its HTTP API, which says who a user is and keeps
+//! presences.
 //!
-//! Owns: which question comes next and how many are asked at the same time, the requests of one
-//! question and the meaning of their answers, the cache. Never: sockets, HTTP, clocks, threads.
-//! Requests go out as values, whole answers come in, with the time.
+//! Owns: the order of events, which question comes next and how many are asked at the same time,
+//! the requests of one question and the meaning of their answers, the cache. Never: sockets, HTTP,
+//! clocks, threads.
 //!
-//! [`Directory`] queues look-ups; an [`Inquiry`] is one of them under way, which asks and gets
-//! answers until it has [`Outcome`]. [`Known`] remembers answers, and who has changed since.
-//! [`Presences`] queues calls that write and delete presences.
+//! [`AppwritePeer`] is the peer: [`Call`]s come in, [`Reply`]s go out. Its task hears the events,
+//! its [`Feed`] numbers them. [`Directory`] queues look-ups; an [`Inquiry`] is one of them under
+//! way, which asks and gets answers until it has [`Outcome`]. [`Known`] remembers answers, and who
+//! has changed since. [`Presences`] queues calls that write and delete presences.
 
 mod api;
 mod cache;
+mod call;
 mod changes;
+mod client;
 mod directory;
+mod feed;
 mod identify;
 mod known;
+mod peer;
 mod presences;
+mod sampled;
+mod subscriber;
 
-pub use api::{Answer, Api, ApiError};
-pub use directory::{Askers, Directory, DirectoryOptions, Inquiry, Next, Outcome, Settled};
-pub use identify::Note;
-pub use known::Known;
-pub use presences::{Presences, presence_answer};
+pub use call::{Call, Reply, Stood};
+pub use client::ApiOptions;
+pub use directory::DirectoryOptions;
+pub use feed::{Feed, Offers};
+pub use peer::{AppwriteOptions, AppwritePeer};
+pub use throng_backend::Address;
+pub use throng_redis_link::{RedisUrlError, Source};

@@ -25,7 +25,7 @@ const WAITING_BYTES_MAX: usize = 16 << 20;
 
 /// Calls by user.
 #[derive(Default)]
-pub struct Presences {
+pub(crate) struct Presences {
     /// Users with calls that are made or wait, with those that wait. Bound: [`WAITING_MAX`].
     users: BTreeMap<User, VecDeque<PresenceCall>>,
     /// Users with a call that may be made now. Bound: [`WAITING_MAX`].
@@ -41,7 +41,7 @@ impl Presences {
     ///
     /// # Errors
     /// [`Refused`] if too many wait.
-    pub fn put(&mut self, call: PresenceCall) -> Result<(), Refused> {
+    pub(crate) fn put(&mut self, call: PresenceCall) -> Result<(), Refused> {
         let bytes = self.bytes + body_of(&call).len();
         if self.calls >= WAITING_MAX || bytes > WAITING_BYTES_MAX {
             return Err(Refused);
@@ -59,7 +59,7 @@ impl Presences {
     }
 
     /// The next call that may be made now. [`Presences::done`] follows.
-    pub fn take(&mut self) -> Option<Box<PresenceCall>> {
+    pub(crate) fn take(&mut self) -> Option<Box<PresenceCall>> {
         if self.asked >= ASKED_MAX {
             return None;
         }
@@ -72,7 +72,7 @@ impl Presences {
     }
 
     /// Ends a user's call: the next one may be made.
-    pub fn done(&mut self, call: &PresenceCall) {
+    pub(crate) fn done(&mut self, call: &PresenceCall) {
         self.asked -= 1;
         let user = user_of(call);
         match self.users.get(&user) {
@@ -95,7 +95,7 @@ impl Api {
     ///
     /// # Errors
     /// The answer, if no field may carry the credential.
-    pub fn presence(&self, call: &PresenceCall) -> Result<OriginRequest, (u16, Vec<u8>)> {
+    pub(crate) fn presence(&self, call: &PresenceCall) -> Result<OriginRequest, (u16, Vec<u8>)> {
         let method = match call.body {
             Some(_) => "PUT",
             None => "DELETE",
@@ -117,7 +117,10 @@ struct Stored {
 ///
 /// # Errors
 /// [`ApiError`] if Appwrite does not say.
-pub fn presence_answer(call: &PresenceCall, answer: Answer) -> Result<PresenceAnswer, ApiError> {
+pub(crate) fn presence_answer(
+    call: &PresenceCall,
+    answer: Answer,
+) -> Result<PresenceAnswer, ApiError> {
     let (status, body) = answer.map_err(|failure| ApiError::Transport(failure.detail))?;
     let document = String::from_utf8(body).unwrap_or_default();
     if call.body.is_none() && matches!(status, 200..=299 | 404) {

@@ -55,6 +55,7 @@ mod index;
 mod json;
 mod limits;
 mod lookup;
+mod news;
 mod origin;
 mod server;
 mod token;
@@ -71,6 +72,7 @@ pub use identity::{ANY, AccountError, GUESTS, Identity, MembershipList, SessionH
 pub use index::{Index, IndexError, IndexStats, Match, Matches, Rebind, Subscription};
 pub use limits::{Limits, Rates};
 pub use lookup::{Credential, Found, Haste, Lookup, Part, PresenceAnswer, PresenceCall, Refused};
+pub use news::News;
 pub use origin::Platforms;
 pub use server::{Connected, PONG, Response, Subscribed, subscription_id};
 pub use token::TokenClaims;

@@ -64,7 +64,7 @@ fn seed(word: &str) -> Option<[u8; 32]> {
 mod tests {
     use super::*;
 
-    /// As `nk -gen user -pubout` of nats-server's own tool would write them.
+    /// Text that `nk -gen user -pubout` of nats-server's own tool would write.
     fn written(seed: [u8; 32]) -> String {
         let mut bytes = SEED_OF_USER.to_vec();
         bytes.extend_from_slice(&seed);

@@ -9,14 +9,14 @@ use throng_testkit::{Authority, KafkaServer, PemFiles, RedisServer, Signal, unti
 use crate::nodes::{PUBLISHED, healthy, hears, history, node, said, setup, subscriber};
 
 /// A Kafka for all tests that leave it alone: it takes seconds to start.
-struct Shared {
-    kafka: KafkaServer,
+pub(crate) struct Shared {
+    pub(crate) kafka: KafkaServer,
     _files: PemFiles,
     /// The file with the authority that its certificate is from.
     believed: String,
 }
 
-fn shared() -> Arc<Shared> {
+pub(crate) fn shared() -> Arc<Shared> {
     static SHARED: Mutex<Weak<Shared>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(shared) = shared.upgrade() {
@@ -35,7 +35,7 @@ fn shared() -> Arc<Shared> {
 }
 
 /// A feed from one topic, whose group has its name.
-fn feed(url: &str, topic: &str, more: &str) -> String {
+pub(crate) fn feed(url: &str, topic: &str, more: &str) -> String {
     format!(
         "kind = \"kafka\"\nurl = \"{url}\"\ntopics = [\"{topic}\"]\ngroup = \"{topic}\"\n\
          batch = 50\n{more}\n"
@@ -44,7 +44,7 @@ fn feed(url: &str, topic: &str, more: &str) -> String {
 
 /// Waits until a group has committed all that there is in so many partitions.
 #[track_caller]
-fn done(kafka: &KafkaServer, group: &str, partitions: u32) {
+pub(crate) fn done(kafka: &KafkaServer, group: &str, partitions: u32) {
     until("a group that has read all", || {
         (kafka.ask(&format!("left {group}")) == format!("{partitions} 0")).then_some(())
     });
@@ -184,6 +184,33 @@ fn kafka_is_killed_in_the_midst() {
     }
     assert_eq!(said(&node, "cannot read its source"), 1);
     assert_eq!(said(&node, "reads its source again"), 1);
+}
+
+#[test]
+fn a_broker_of_three_is_killed_and_the_others_are_read_on() {
+    let mut brokers = KafkaServer::start_three();
+    brokers[0].ask("create spread 6");
+    let addresses = brokers.each_ref().map(|it| it.address().to_string());
+    let url = format!("kafka://{}", addresses.join(","));
+    let node = node(&feed(&url, "spread", ""), None);
+    let whole = |to: u64| {
+        let whole: Vec<u64> = (1..=to).collect();
+        let channels = (0..6).map(|n| history(&node, &format!("kept:{n}")));
+        channels.filter(|channel| *channel == whole).count()
+    };
+    brokers[0].ask("send spread 0,1,2,3,4,5 1 500 lz4 kept:%");
+    until("all partitions", || (whole(500) == 6).then_some(()));
+    brokers[2].go_away();
+    let producer = brokers[0].client();
+    thread::scope(|scope| {
+        // It waits for the broker that is away.
+        scope.spawn(|| producer.ask("send spread 0,1,2,3,4,5 501 900 lz4 kept:%"));
+        until("the partitions of two", || (whole(900) == 4).then_some(()));
+        brokers[2].come_back();
+    });
+    until("all partitions again", || (whole(900) == 6).then_some(()));
+    done(&brokers[0], "spread", 6);
+    healthy(&node, "ok");
 }
 
 #[test]

@@ -5,3 +5,4 @@ mod nats;
 mod nodes;
 mod postgres;
 mod redis;
+mod upgrades;

@@ -5,19 +5,19 @@ use throng_testkit::{Authority, PemFiles, PostgresServer, Proxy, RedisServer, Si
 
 use crate::nodes::{PUBLISHED, healthy, hears, node, said, setup, subscriber};
 
-const OUTBOX: &str = "CREATE TABLE outbox (
+pub(crate) const OUTBOX: &str = "CREATE TABLE outbox (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     channel text NOT NULL,
     data jsonb NOT NULL,
     tags jsonb)";
 
-fn feed(postgres: &PostgresServer, more: &str) -> String {
+pub(crate) fn feed(postgres: &PostgresServer, more: &str) -> String {
     let url = postgres.url();
     format!("kind = \"postgres\"\nurl = \"{url}\"\npoll = \"200ms\"\nbatch = 50\n{more}\n")
 }
 
 /// Rows with numbers up to this, in one transaction.
-fn insert(postgres: &PostgresServer, channel: &str, from: u64, to: u64) {
+pub(crate) fn insert(postgres: &PostgresServer, channel: &str, from: u64, to: u64) {
     postgres.sql(&format!(
         "INSERT INTO outbox (channel, data) \
          SELECT '{channel}', to_jsonb(n) FROM generate_series({from}, {to}) AS n"
@@ -25,7 +25,7 @@ fn insert(postgres: &PostgresServer, channel: &str, from: u64, to: u64) {
 }
 
 #[track_caller]
-fn empty(postgres: &PostgresServer) {
+pub(crate) fn empty(postgres: &PostgresServer) {
     until("an empty table", || {
         (postgres.sql("SELECT count(*) FROM outbox").trim() == "0").then_some(())
     });

@@ -1,11 +1,11 @@
 //! From `[appwrite]` to what shards and drivers need.
 
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, OnceLock};
 
 use throng_appwrite::{Platforms, Rates, RefusalStyle};
-use throng_appwrite_feed::{
-    Address, AppwriteApi, DirectoryOptions, Feed, Meter, RedisUrlError, Subscriber,
+use throng_appwrite_api::{
+    Address, ApiOptions, AppwriteOptions, DirectoryOptions, Offers, RedisUrlError, Source,
 };
 use throng_config::Config;
 use throng_engine::MailboxSender;
@@ -13,7 +13,7 @@ use throng_gateway_appwrite::{Appwrite, AppwriteProject, AppwriteShared, EventHu
 use throng_metrics::Counters;
 use throng_sys::random;
 
-use super::appwrite_feed::{Lookups, Openings, ShardInbox, World, inlet};
+use super::appwrite_feed::{AppwriteFeed, Inlet, Lookups, Openings, ShardInbox, World, inlet};
 use crate::options::StartError;
 use crate::plan::Sources;
 
@@ -22,7 +22,7 @@ use crate::plan::Sources;
 pub(crate) struct AppwritePlan {
     shared: AppwriteShared,
     world: Arc<World>,
-    meter: Meter,
+    counters: Arc<Counters>,
     hub: EventHubOptions,
     queue_bytes_max: usize,
 }
@@ -30,12 +30,11 @@ pub(crate) struct AppwritePlan {
 /// What moves to one shard's thread.
 pub(crate) struct AppwritePart {
     news: Receiver<News>,
-    feed: Arc<Feed>,
     plan: AppwritePlan,
 }
 
 impl AppwritePlan {
-    /// Reads the section, if it is there. `counters` is for the drivers alone.
+    /// Reads the section, if it is there. `counters` are for the peer alone.
     pub(crate) fn new(config: &Config, shards: usize, counters: &Arc<Counters>) -> Option<Self> {
         let options = config.appwrite.as_ref()?;
         let rates = Rates {
@@ -43,13 +42,8 @@ impl AppwritePlan {
             opens_max: options.connections_per_minute,
             ..Rates::default()
         };
-        let world = Arc::new(World {
-            openings: Openings::new(rates.opens_max, rates.window_ms),
-            offered: OnceLock::new(),
-            directory: OnceLock::new(),
-            presences: OnceLock::new(),
-            feed: OnceLock::new(),
-        });
+        let openings = Openings::new(rates.opens_max, rates.window_ms);
+        let world = Arc::new(World::new(openings));
         let projects = options.projects.iter().map(|project| {
             let mut platforms = Platforms::new(&project.platforms);
             for scheme in &project.schemes {
@@ -72,7 +66,7 @@ impl AppwritePlan {
         Some(Self {
             shared,
             world,
-            meter: Meter::new(counters.clone()),
+            counters: counters.clone(),
             hub: EventHubOptions {
                 seed: 0,
                 history_ms: options.history_ms,
@@ -83,20 +77,25 @@ impl AppwritePlan {
         })
     }
 
-    /// The feed, without what feeds it; the parts are in the order of the mailboxes.
+    /// The feed, without the peer; the parts are in the order of the mailboxes.
     pub(crate) fn feed<M: Send + 'static>(
         &self,
         mailboxes: &[MailboxSender<M>],
-    ) -> (Arc<Feed>, Vec<AppwritePart>) {
-        let (inlets, news): (Vec<_>, Vec<_>) = mailboxes.iter().cloned().map(inlet).unzip();
-        let feed = Feed::new(inlets, random::seed(), self.meter.clone());
-        let parts = news.into_iter().map(|news| AppwritePart {
-            news,
-            feed: feed.clone(),
-            plan: self.clone(),
-        });
-        let parts = parts.collect();
-        (feed, parts)
+    ) -> (AppwriteFeed, Vec<AppwritePart>) {
+        let (inlets, parts) = self.parts(mailboxes);
+        (AppwriteFeed::new(inlets, random::seed()), parts)
+    }
+
+    fn parts<M: Send + 'static>(
+        &self,
+        mailboxes: &[MailboxSender<M>],
+    ) -> (Vec<Inlet>, Vec<AppwritePart>) {
+        let part = |mailbox| {
+            let (inlet, news) = inlet(mailbox);
+            let plan = self.clone();
+            (inlet, AppwritePart { news, plan })
+        };
+        mailboxes.iter().cloned().map(part).unzip()
     }
 
     /// What stands still while the server hands over.
@@ -106,42 +105,43 @@ impl AppwritePlan {
 
     /// Gives look-ups to whoever answers them.
     pub(crate) fn look_up_with(&self, lookups: Arc<dyn Lookups>) {
-        let _ = self.world.directory.set(lookups);
+        let _ = self.world.lookups.set(lookups);
     }
 
-    /// Starts the drivers; the parts are in the order of the mailboxes.
+    /// Starts the peer; the parts are in the order of the mailboxes.
     pub(crate) fn start<M: Send + 'static>(
         &self,
         config: &Config,
         mailboxes: &[MailboxSender<M>],
     ) -> Result<Vec<AppwritePart>, StartError> {
-        let (feed, parts) = self.feed(mailboxes);
-        let offered = feed.offer().map_err(StartError::Shard)?;
-        let _ = self.world.offered.set(offered);
-        let Some(options) = config.appwrite.as_ref() else {
-            return Ok(parts);
-        };
-        if let Some(url) = &options.api {
-            let address = Address::from_url(url, options.api_timeout_ms)
-                .map_err(|fault| StartError::Appwrite("appwrite.api", fault.to_string()))?;
-            let bounds = DirectoryOptions {
-                grace_ms: options.api_grace_ms,
-                ..DirectoryOptions::default()
-            };
-            let meter = self.meter.clone();
-            let api = AppwriteApi::start(&address, options.api_timeout_ms, bounds, &feed, meter);
-            let api = api.map_err(StartError::Shard)?;
-            let _ = self.world.presences.set(api.clone());
-            self.look_up_with(api);
-        }
-        if let Some(url) = &options.redis {
-            let _ = self.world.feed.set(Arc::downgrade(&feed));
+        let (inlets, parts) = self.parts(mailboxes);
+        let section = config.appwrite.as_ref();
+        let api = section.and_then(|section| {
+            let timeout_ms = section.api_timeout_ms;
+            let address = Address::from_url(section.api.as_ref()?, timeout_ms)
+                .map_err(|fault| StartError::Appwrite("appwrite.api", fault.to_string()));
+            Some(address.map(|address| ApiOptions {
+                address,
+                timeout_ms,
+                directory: DirectoryOptions {
+                    grace_ms: section.api_grace_ms,
+                    ..DirectoryOptions::default()
+                },
+            }))
+        });
+        let redis = section.and_then(|section| section.redis.as_ref());
+        let redis = redis.map(|url| Source::new(url.expose())).transpose()?;
+        let options = AppwriteOptions {
+            shards: inlets.len(),
+            epoch: random::seed(),
             // A longer event would close every queue that it is put on.
-            let bytes_max = self.queue_bytes_max;
-            Subscriber::new(url.expose(), bytes_max, feed, self.meter.clone())?
-                .start()
-                .map_err(StartError::Shard)?;
-        }
+            redis: redis.map(|source| (source, self.queue_bytes_max)),
+            api: api.transpose()?,
+            offers: Offers::default(),
+            counters: self.counters.clone(),
+        };
+        let started = self.world.start(inlets, options);
+        started.map_err(StartError::Shard)?;
         Ok(parts)
     }
 }
@@ -153,10 +153,7 @@ impl AppwritePart {
             seed: random::seed(),
             ..self.plan.hub
         };
-        let inbox = ShardInbox {
-            news: self.news,
-            feed: self.feed,
-        };
+        let inbox = ShardInbox(self.news);
         let bytes_max = self.plan.queue_bytes_max;
         Appwrite::new(self.plan.shared, options, Box::new(inbox), bytes_max)
     }

@@ -1,18 +1,21 @@
-//! What Appwrite Realtime needs outside the shards: the queue of news, and a count of openings.
+//! What Appwrite Realtime needs outside the shards: the thread that serves the peer, the queues of
+//! news, and a count of openings.
 //!
-//! Rule for "full": the driver waits, and with it Appwrite's Redis.
+//! Rule for "full": the host of the peer offers news again; the peer then takes no more events.
 
+use std::io;
 use std::net::IpAddr;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use throng_appwrite::FeedMessage;
-use throng_appwrite_feed::{AppwriteApi, Feed, Inlet, Offered};
+use throng_appwrite_api::{AppwriteOptions, AppwritePeer, Call, Feed, Offers, Reply};
 use throng_engine::MailboxSender;
-use throng_gateway_appwrite::{Inbox, Lookup, News, Outside, PresenceCall, Refused};
+use throng_gateway_appwrite::{Found, Inbox, Lookup, News, Outside, PresenceCall, Refused};
+use throng_outward::Host;
 use throng_session::counted_as;
-use throng_types::Now;
+use throng_types::{ConnId, Now};
 
 use crate::plan::Sources;
 
@@ -23,90 +26,149 @@ const CATCH_UP: Duration = Duration::from_secs(8);
 /// Addresses counted in one minute; beyond that nobody new is counted, and nobody refused for it.
 const ADDRESSES_MAX: usize = 1 << 20;
 
-/// A shard's end of its queue. The feed ends with the last of them.
-pub(crate) struct ShardInbox {
-    pub(crate) news: Receiver<News>,
-    pub(crate) feed: Arc<Feed>,
-}
+/// A shard's end of its queue.
+pub(crate) struct ShardInbox(pub(crate) Receiver<News>);
 
 impl Inbox for ShardInbox {
     fn next(&mut self) -> Option<News> {
-        self.news.try_recv().ok()
+        self.0.try_recv().ok()
     }
 }
 
-impl Drop for ShardInbox {
-    fn drop(&mut self) {
-        self.feed.end();
-    }
-}
-
-/// The driver's end of a shard's queue.
-struct ShardInlet<M> {
-    sender: SyncSender<News>,
-    mailbox: MailboxSender<M>,
-}
+/// Hands news to one shard and wakes it. Gives them back while there is no room.
+pub(crate) type Inlet = Box<dyn Fn(News) -> Result<(), News> + Send>;
 
 /// An inlet and the queue behind it.
-pub(crate) fn inlet<M: Send + 'static>(
-    mailbox: MailboxSender<M>,
-) -> (Arc<dyn Inlet>, Receiver<News>) {
-    let (sender, receiver) = sync_channel(NEWS_MAX);
-    (Arc::new(ShardInlet { sender, mailbox }), receiver)
+pub(crate) fn inlet<M: Send + 'static>(mailbox: MailboxSender<M>) -> (Inlet, Receiver<News>) {
+    let (sender, receiver): (SyncSender<News>, _) = sync_channel(NEWS_MAX);
+    let inlet = move |news| {
+        let sent = sender.try_send(news);
+        mailbox.ring();
+        match sent {
+            Err(TrySendError::Full(back)) => Err(back),
+            // A shard that has ended needs none.
+            Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
+        }
+    };
+    (Box::new(inlet), receiver)
 }
 
-impl<M: Send> Inlet for ShardInlet<M> {
-    fn send(&self, news: News, on_full: &dyn Fn()) -> bool {
-        let sent = match self.sender.try_send(news) {
-            Ok(()) => true,
-            Err(TrySendError::Full(news)) => {
-                on_full();
-                self.sender.send(news).is_ok()
-            }
-            Err(TrySendError::Disconnected(_)) => false,
-        };
-        self.mailbox.ring();
-        sent
-    }
-}
-
-/// Who answers look-ups: the driver, or what stands in for it.
+/// Answers look-ups in the peer's place.
 pub trait Lookups: Send + Sync {
-    /// Takes a question; [`Feed::answer`] follows for certain unless it is refused.
+    /// Takes a question; [`AppwriteFeed::answer`] follows for certain unless it is refused.
     ///
     /// # Errors
     /// [`Refused`] if too many wait.
     fn ask(&self, lookup: Lookup) -> Result<(), Refused>;
 }
 
-impl Lookups for AppwriteApi {
-    fn ask(&self, lookup: Lookup) -> Result<(), Refused> {
-        self.look_up(lookup)
+/// Appwrite's events in one order, where no peer hears them.
+pub struct AppwriteFeed {
+    feed: Mutex<Feed>,
+    inlets: Mutex<Vec<Inlet>>,
+}
+
+impl AppwriteFeed {
+    pub(crate) fn new(inlets: Vec<Inlet>, epoch: u64) -> Self {
+        let own = Self {
+            feed: Mutex::new(Feed::new(epoch)),
+            inlets: Mutex::new(inlets),
+        };
+        own.tell_all(|feed| feed.begun());
+        own
+    }
+
+    /// Hands an event to every shard.
+    pub fn publish(&self, event: FeedMessage) {
+        self.tell_all(|feed| feed.event(event));
+    }
+
+    /// Begins a new epoch, as after a lost connection.
+    pub fn begin_anew(&self) {
+        self.tell_all(Feed::begin_anew);
+    }
+
+    /// Answers a look-up. The answer must be newer than every change that was published before.
+    pub fn answer(&self, conn: ConnId, token: u32, found: Found) {
+        self.tell(conn.shard().index(), News::Found { conn, token, found });
+    }
+
+    fn tell_all(&self, make: impl FnOnce(&mut Feed) -> News) {
+        let shards = self.inlets.lock().map_or(0, |inlets| inlets.len());
+        if let Ok(mut feed) = self.feed.lock() {
+            let news = make(&mut feed);
+            (0..shards).for_each(|shard| self.tell(shard, news.clone()));
+        }
+    }
+
+    fn tell(&self, shard: usize, news: News) {
+        if let Ok(inlets) = self.inlets.lock()
+            && let Some(inlet) = inlets.get(shard)
+        {
+            assert!(inlet(news).is_ok(), "a shard has no room for news");
+        }
     }
 }
 
 /// What is outside the shards, for all of them.
 pub(crate) struct World {
     pub(crate) openings: Openings,
+    offers: Offers,
     /// Set before the first connection is accepted.
-    pub(crate) offered: OnceLock<Offered>,
-    pub(crate) directory: OnceLock<Arc<dyn Lookups>>,
-    /// Set if there is an API of Appwrite.
-    pub(crate) presences: OnceLock<Arc<AppwriteApi>>,
-    /// Set if Appwrite's Redis is listened to. The shards keep it.
-    pub(crate) feed: OnceLock<Weak<Feed>>,
+    peer: OnceLock<Host<Call>>,
+    /// Set if somebody answers look-ups in the peer's place.
+    pub(crate) lookups: OnceLock<Arc<dyn Lookups>>,
 }
 
 impl World {
-    fn feed(&self) -> Option<Arc<Feed>> {
-        self.feed.get()?.upgrade()
+    pub(crate) fn new(openings: Openings) -> Self {
+        Self {
+            openings,
+            offers: Offers::default(),
+            peer: OnceLock::new(),
+            lookups: OnceLock::new(),
+        }
+    }
+
+    /// Starts the peer. `offers` of its options is set here.
+    pub(crate) fn start(&self, inlets: Vec<Inlet>, options: AppwriteOptions) -> io::Result<()> {
+        let options = AppwriteOptions {
+            offers: self.offers.clone(),
+            ..options
+        };
+        let deliver = move |reply| {
+            match reply {
+                Reply::News(shard, news) => {
+                    let sent = inlets.get(shard).map_or(Ok(()), |inlet| inlet(news));
+                    return sent.map_err(|back| Reply::News(shard, back));
+                }
+                Reply::Stands(stood) => stood(),
+            }
+            Ok(())
+        };
+        let make = move || AppwritePeer::new(options);
+        let host = throng_outward::start("appwrite", make, Box::new(deliver))?;
+        host.calls().send(Call::Begin);
+        let _ = self.peer.set(host);
+        Ok(())
+    }
+
+    fn call(&self, call: Call) -> Result<(), Refused> {
+        let peer = self.peer.get().ok_or(Refused)?;
+        peer.calls().send(call).then_some(()).ok_or(Refused)
     }
 }
 
 impl Sources for World {
     fn stand_still(&self) -> Result<(), String> {
-        match self.feed() {
-            Some(feed) if !feed.stand_still(CATCH_UP) => Err(
+        let (stood, stands) = sync_channel(1);
+        let stood = Box::new(move || {
+            let _ = stood.try_send(());
+        });
+        // A peer that has ended hears nothing.
+        let asked = self.call(Call::StandStill(stood));
+        match asked.map(|()| stands.recv_timeout(CATCH_UP)) {
+            Ok(Err(RecvTimeoutError::Timeout)) => Err(
                 "Appwrite's events come faster than they go out, so the new process cannot go on \
                  where this one stops"
                     .to_owned(),
@@ -116,9 +178,7 @@ impl Sources for World {
     }
 
     fn go_on(&self) {
-        if let Some(feed) = self.feed() {
-            feed.go_on();
-        }
+        let _ = self.call(Call::GoOn);
     }
 }
 
@@ -128,15 +188,19 @@ impl Outside for World {
     }
 
     fn identify(&self, lookup: Lookup) -> Result<(), Refused> {
-        self.directory.get().ok_or(Refused)?.ask(lookup)
+        match self.lookups.get() {
+            Some(lookups) => lookups.ask(lookup),
+            None => self.call(Call::LookUp(lookup)),
+        }
     }
 
     fn presence(&self, call: PresenceCall) -> Result<(), Refused> {
-        self.presences.get().ok_or(Refused)?.presence(call)
+        self.call(Call::Presence(call))
     }
 
     fn publish(&self, event: FeedMessage) -> Result<(), Refused> {
-        self.offered.get().ok_or(Refused)?.put(event)
+        self.offers.add()?;
+        self.call(Call::Offer(event))
     }
 }
 

@@ -12,6 +12,8 @@ use crate::link::{Dial, DialTls, Ended, Flow, LinkId};
 pub(super) struct State {
     /// Established, and its TLS handshake done.
     is_ready: bool,
+    /// Input came before the TLS handshake.
+    is_unprotected: bool,
     /// Unread input. Bound: [`INPUT_BYTES_MAX`] and one read.
     input: VecDeque<u8>,
     /// The host reads nothing until [`Wish::Resume`].
@@ -30,6 +32,7 @@ impl State {
     }
 
     pub(super) fn connected(&mut self) {
+        self.is_unprotected = !self.input.is_empty();
         self.is_ready = true;
         self.wake();
     }
@@ -96,21 +99,27 @@ impl Link {
     }
 
     pub(super) async fn established(&self) -> Result<(), Ended> {
-        self.wait(|state| state.is_ready.then_some(())).await
+        let ready = self.wait(|state| state.is_ready.then_some(state.is_unprotected));
+        match ready.await? {
+            false => Ok(()),
+            true => Err(Ended::Broken("it said something before TLS".to_owned())),
+        }
     }
 
     /// Shakes hands by TLS on a plain link: both sides have agreed on it, and nothing that was
     /// written waits.
     ///
     /// # Errors
-    /// Its end; the text says what is wrong with TLS.
+    /// Its end; the text says what is wrong with TLS. Input that came before the handshake is
+    /// refused: anybody on the way may have put it there.
     pub async fn secure(&mut self, tls: DialTls) -> Result<(), Ended> {
-        let mut world = self.net.0.borrow_mut();
-        if let Some(state) = world.links.get_mut(&self.key) {
-            state.is_ready = false;
+        {
+            let mut world = self.net.0.borrow_mut();
+            if let Some(state) = world.links.get_mut(&self.key) {
+                state.is_ready = false;
+            }
+            world.wishes.push(Wish::Secure(self.key, tls));
         }
-        world.wishes.push(Wish::Secure(self.key, tls));
-        drop(world);
         self.established().await
     }
 

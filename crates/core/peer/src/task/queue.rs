@@ -1,6 +1,6 @@
 //! Queues between a peer and its tasks, and among tasks.
 //!
-//! Rule for "full": [`Sender::send`] gives the item back.
+//! Rule for "full": [`Sender::send`] gives the item back, [`Sender::put`] waits.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -15,6 +15,16 @@ struct Shared<T> {
     senders: usize,
     is_closed: bool,
     waker: Option<Waker>,
+    /// Senders that wait for room. Bound: one entry a sender.
+    puts: Vec<Waker>,
+}
+
+impl<T> Shared<T> {
+    fn pop(&mut self) -> Option<T> {
+        let item = self.items.pop_front()?;
+        self.puts.drain(..).for_each(Waker::wake);
+        Some(item)
+    }
 }
 
 /// Puts items in. Clones lead to the same queue.
@@ -32,6 +42,7 @@ pub fn queue<T>(max: usize) -> (Sender<T>, Receiver<T>) {
         senders: 1,
         is_closed: false,
         waker: None,
+        puts: Vec::new(),
     }));
     (Sender(shared.clone()), Receiver(shared))
 }
@@ -51,6 +62,28 @@ impl<T> Sender<T> {
             waker.wake();
         }
         Ok(())
+    }
+
+    /// Waits for room, and puts an item in.
+    ///
+    /// # Errors
+    /// The item, if the receiver is gone.
+    pub async fn put(&self, item: T) -> Result<(), T> {
+        let mut item = Some(item);
+        poll_fn(|cx| {
+            let back = item.take().and_then(|item| self.send(item).err());
+            let mut shared = self.0.borrow_mut();
+            match back {
+                Some(back) if !shared.is_closed => {
+                    item = Some(back);
+                    shared.puts.push(cx.waker().clone());
+                    Poll::Pending
+                }
+                Some(back) => Poll::Ready(Err(back)),
+                None => Poll::Ready(Ok(())),
+            }
+        })
+        .await
     }
 }
 
@@ -81,12 +114,12 @@ impl<T> Receiver<T> {
 
     /// Takes an item, if there is one.
     pub fn try_next(&mut self) -> Option<T> {
-        self.0.borrow_mut().items.pop_front()
+        self.0.borrow_mut().pop()
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
         let mut shared = self.0.borrow_mut();
-        let item = shared.items.pop_front();
+        let item = shared.pop();
         if item.is_some() || shared.senders == 0 {
             return Poll::Ready(item);
         }
@@ -100,5 +133,6 @@ impl<T> Drop for Receiver<T> {
         let mut shared = self.0.borrow_mut();
         shared.is_closed = true;
         shared.items.clear();
+        shared.puts.drain(..).for_each(Waker::wake);
     }
 }

@@ -135,6 +135,31 @@ fn tls_may_begin_late_and_a_link_may_be_released() {
     assert!(!host.tasks.has(LINK));
 }
 
+/// Anybody on the way can put bytes in front of the handshake.
+#[test]
+fn what_comes_before_tls_is_not_taken_for_protected() {
+    let tls = || DialTls {
+        name: "n".to_owned(),
+        insecure: false,
+        authorities: None,
+    };
+    let mut host = Host::default();
+    let (_task, said) = told(&host, |net| async move {
+        let mut link = net.dial(dial()).await.expect("a link");
+        format!("{:?}", link.secure(tls()).await)
+    });
+    host.run();
+    host.tasks.connected(LINK);
+    assert_eq!(host.run(), [Want::Secure(LINK, tls())]);
+    host.tasks.bytes(LINK, b"plain");
+    assert_eq!(host.run(), []);
+    host.tasks.connected(LINK);
+    host.tasks.bytes(LINK, b"sealed");
+    assert_eq!(host.run(), [Want::End(LINK)]);
+    let refused = Ended::Broken("it said something before TLS".to_owned());
+    assert_eq!(*said.borrow(), format!("{:?}", Err::<(), _>(refused)));
+}
+
 #[test]
 fn a_task_that_is_dropped_ends_its_links() {
     let mut host = Host::default();
@@ -173,4 +198,27 @@ fn what_takes_too_long_is_late() {
     let (late, both): (Result<(), _>, Either<_, ()>) = (Err(Late), Either::Left(Some(1)));
     assert_eq!(*said.borrow(), format!("{late:?} Ok(()) {both:?} Some(2)"));
     assert_eq!(sender.send(3), Err(3), "nobody takes it");
+}
+
+#[test]
+fn a_sender_may_wait_for_room() {
+    let mut host = Host::default();
+    let (sender, mut receiver) = queue(1);
+    let (_task, said) = told(&host, |_| async move {
+        let mut put = Vec::new();
+        for item in 1..5 {
+            put.push(sender.put(item).await);
+        }
+        format!("{put:?}")
+    });
+    host.run();
+    assert_eq!(receiver.try_next(), Some(1));
+    assert_eq!(receiver.try_next(), None, "nobody ran");
+    host.run();
+    assert_eq!(receiver.try_next(), Some(2));
+    host.run();
+    assert_eq!(*said.borrow(), "");
+    drop(receiver);
+    host.run();
+    assert_eq!(*said.borrow(), "[Ok(()), Ok(()), Ok(()), Err(4)]");
 }

@@ -1,0 +1,70 @@
+//! The one order of events.
+//!
+//! Invariant: offsets rise by one; a new epoch means that events may have been lost before it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use throng_appwrite::{FeedMessage, News, Refused};
+use throng_types::{Epoch, Position};
+
+/// Events of the server API that wait for their turn. Queue: `offers`.
+pub(crate) const OFFERS_MAX: usize = 1024;
+
+/// Numbers events. Each of its news is for every shard.
+pub struct Feed {
+    position: Position,
+}
+
+impl Feed {
+    /// Begins at offset 0. `epoch` must differ from those of earlier processes.
+    #[must_use]
+    pub const fn new(epoch: u64) -> Self {
+        let epoch = Epoch(epoch);
+        Self {
+            position: Position { epoch, offset: 0 },
+        }
+    }
+
+    /// The beginning, before the first event.
+    #[must_use]
+    pub const fn begun(&self) -> News {
+        News::Began(self.position)
+    }
+
+    /// Numbers an event.
+    pub fn event(&mut self, event: FeedMessage) -> News {
+        self.position.offset += 1;
+        News::Event {
+            event: Arc::new(event),
+            position: self.position,
+        }
+    }
+
+    /// Begins a new epoch: events may have been lost, so positions from before mean nothing.
+    pub const fn begin_anew(&mut self) -> News {
+        *self = Self::new(self.position.epoch.0.wrapping_add(1));
+        self.begun()
+    }
+}
+
+/// Number of offers that the peer has not taken, shared with those who offer.
+#[derive(Clone, Debug, Default)]
+pub struct Offers(Arc<AtomicUsize>);
+
+impl Offers {
+    /// Counts one more.
+    ///
+    /// # Errors
+    /// [`Refused`] if too many wait.
+    pub fn add(&self) -> Result<(), Refused> {
+        let more = |waiting| (waiting < OFFERS_MAX).then_some(waiting + 1);
+        let order = Ordering::Relaxed;
+        let added = self.0.fetch_update(order, order, more);
+        added.map(drop).map_err(|_| Refused)
+    }
+
+    pub(crate) fn taken(&self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

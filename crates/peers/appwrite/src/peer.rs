@@ -1,0 +1,305 @@
+//! The peer for Appwrite: events of its Redis and of the server API in one order for all shards,
+//! look-ups and presences by its HTTP API.
+//!
+//! Owns: the order of events, what waits for its turn. Never: connections of clients, or what an
+//! event means.
+//!
+//! Rule for "full": with [`WAITING_MAX`] replies for each shard under way no event is taken.
+//! Redis is not read then, and further offers are refused; nothing is lost unsaid.
+//!
+//! Invariants
+//! - Every shard gets the same events in the same order.
+//! - A change of a user is noted before the shards hear of it, and no event comes between the check
+//!   of an answer and its telling.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use throng_appwrite::{FeedMessage, Found, News, PresenceAnswer};
+use throng_backend::{Backend, Reply as Answered};
+use throng_metrics::{Counter, Counters};
+use throng_peer::task::{Receiver, Sender, Task, Tasks, queue};
+use throng_peer::{Context, Ended, Flow, LinkId, Peer};
+use throng_redis_link::Source;
+use throng_types::Millis;
+
+use crate::call::{Call, Reply, Stood};
+use crate::client::{ApiOptions, Client, Token, asker_of, tell_found, tell_presence};
+use crate::feed::{Feed, Offers};
+use crate::sampled::Sampled;
+use crate::subscriber::{Heard, Standstill, Subscriber};
+
+/// Replies for each shard that may wait when an event is taken. Queue: `news`.
+const WAITING_MAX: usize = 256;
+/// Words of the subscriber that the peer has not taken.
+const HEARD_MAX: usize = 64;
+/// Between two looks whether busy shards have room, in milliseconds.
+const LOOK_MS: u64 = 1;
+
+/// Options of the peer.
+pub struct AppwriteOptions {
+    /// Number of shards.
+    pub shards: usize,
+    /// The first epoch, which must differ from those of earlier processes.
+    pub epoch: u64,
+    /// Appwrite's Redis, and the bytes that an event of it may have.
+    pub redis: Option<(Source, usize)>,
+    /// Appwrite's HTTP API.
+    pub api: Option<ApiOptions>,
+    /// Counts the events of [`Call::Offer`].
+    pub offers: Offers,
+    /// Counters that nobody else writes to.
+    pub counters: Arc<Counters>,
+}
+
+/// Hears Appwrite's events, and asks its HTTP API.
+pub struct AppwritePeer {
+    shards: usize,
+    feed: Feed,
+    counters: Arc<Counters>,
+    client: Option<Client>,
+    tasks: Tasks,
+    redis: Option<(Source, usize)>,
+    subscriber: Option<Task>,
+    say: Sender<Heard>,
+    heard: Receiver<Heard>,
+    /// The subscriber's connection stands.
+    hears: bool,
+    offered: Offers,
+    /// Bound: [`Offers::add`].
+    offers: VecDeque<FeedMessage>,
+    /// Shards had no room at the last look.
+    is_full: bool,
+    standstill: Standstill,
+    change: Option<Sender<()>>,
+    /// Told when everything is handed on.
+    stood: Option<Stood>,
+    /// The subscriber stands, or hears nothing.
+    has_caught_up: bool,
+}
+
+impl AppwritePeer {
+    /// A peer that waits for [`Call::Begin`].
+    #[must_use]
+    pub fn new(options: AppwriteOptions) -> Self {
+        let (say, heard) = queue(HEARD_MAX);
+        let counters = options.counters;
+        let client = |api| Client::new(api, counters.clone());
+        Self {
+            shards: options.shards,
+            feed: Feed::new(options.epoch),
+            client: options.api.map(client),
+            counters,
+            tasks: Tasks::default(),
+            redis: options.redis,
+            subscriber: None,
+            say,
+            heard,
+            hears: false,
+            offered: options.offers,
+            offers: VecDeque::new(),
+            is_full: false,
+            standstill: Standstill::default(),
+            change: None,
+            stood: None,
+            has_caught_up: false,
+        }
+    }
+
+    fn begin(&mut self, cx: &mut Context<'_, Reply>) {
+        self.tell_all(&self.feed.begun(), cx);
+        if let Some((source, message_bytes_max)) = self.redis.take() {
+            let (change, changes) = queue(1);
+            self.change = Some(change);
+            let subscriber = Subscriber {
+                net: self.tasks.net().clone(),
+                source,
+                message_bytes_max,
+                counters: self.counters.clone(),
+                heard: self.say.clone(),
+                standstill: self.standstill.clone(),
+                changes,
+                undelivered: Sampled::default(),
+            };
+            self.subscriber = Some(self.tasks.net().spawn(subscriber.run()));
+        }
+    }
+
+    fn tell_all(&self, news: &News, cx: &mut Context<'_, Reply>) {
+        for shard in 0..self.shards {
+            cx.reply(Reply::News(shard, news.clone()));
+        }
+    }
+
+    /// Hands an event to every shard.
+    fn publish(&mut self, event: FeedMessage, cx: &mut Context<'_, Reply>) {
+        if let Some(client) = &mut self.client
+            && let Some(change) = event.identity_change()
+        {
+            client.known.changed(&event.project, &change.user_id);
+        }
+        self.counters.count(Counter::PublicationsAppwrite);
+        let news = self.feed.event(event);
+        self.tell_all(&news, cx);
+    }
+
+    /// Events may have been lost: positions from before mean nothing any more, and neither does
+    /// what is known of users.
+    fn begin_anew(&mut self, cx: &mut Context<'_, Reply>) {
+        if let Some(client) = &mut self.client {
+            client.known.all_changed();
+        }
+        let news = self.feed.begin_anew();
+        self.tell_all(&news, cx);
+    }
+
+    fn take(&mut self, heard: Heard, cx: &mut Context<'_, Reply>) {
+        match heard {
+            Heard::Up { missed } => {
+                self.hears = true;
+                if missed {
+                    self.begin_anew(cx);
+                }
+            }
+            Heard::Down => {
+                self.hears = false;
+                self.has_caught_up = true;
+            }
+            Heard::Event(event) => self.publish(event, cx),
+            Heard::Stands(number) => self.has_caught_up |= number == self.standstill.number(),
+        }
+    }
+
+    fn stand_still(&mut self, stood: Option<Stood>) {
+        self.standstill.set(stood.is_some());
+        self.stood = stood;
+        self.has_caught_up = !self.hears;
+        if let Some(change) = &self.change {
+            // One that waits already leads to the same look.
+            let _ = change.send(());
+        }
+    }
+
+    fn has_room(&self, cx: &Context<'_, Reply>) -> bool {
+        cx.replies_waiting() < WAITING_MAX * self.shards
+    }
+
+    /// Goes on with events, in the order in which they came.
+    fn go_on(&mut self, cx: &mut Context<'_, Reply>) {
+        let mut has_taken = true;
+        while std::mem::take(&mut has_taken) {
+            self.tasks.run(cx);
+            while self.has_room(cx) {
+                let heard = self.heard.try_next();
+                let offer = self.offers.pop_front();
+                if heard.is_none() && offer.is_none() {
+                    break;
+                }
+                has_taken = true;
+                if let Some(heard) = heard {
+                    self.take(heard, cx);
+                }
+                if let Some(event) = offer {
+                    self.offered.taken();
+                    self.counters.count(Counter::AppwriteEventsApi);
+                    self.publish(event, cx);
+                }
+            }
+        }
+        let has_room = self.has_room(cx);
+        self.is_full &= !has_room;
+        let has_all = self.has_caught_up && self.offers.is_empty() && cx.replies_waiting() == 0;
+        if let Some(stood) = self.stood.take_if(|_| has_all) {
+            cx.reply(Reply::Stands(stood));
+        }
+        let looks = !has_room || self.stood.is_some() && self.has_caught_up;
+        let look = looks.then(|| cx.now.mono + LOOK_MS);
+        cx.wake_at(self.tasks.deadline().into_iter().chain(look).min());
+    }
+
+    /// Lets the exchanges with Appwrite's HTTP API act.
+    fn ask<R>(
+        &mut self,
+        cx: &mut Context<'_, Reply>,
+        act: impl FnOnce(&mut Backend<Token>, &mut Context<'_, Answered<Token>>) -> R,
+    ) -> Option<R> {
+        Some(self.client.as_mut()?.act(cx, act))
+    }
+}
+
+impl Peer for AppwritePeer {
+    type Call = Call;
+    type Reply = Reply;
+
+    fn call(&mut self, call: Call, cx: &mut Context<'_, Reply>) {
+        match (call, &mut self.client) {
+            (Call::Begin, _) => self.begin(cx),
+            (Call::LookUp(lookup), Some(client)) => client.look_up(lookup, cx),
+            (Call::LookUp(lookup), None) => {
+                tell_found((lookup.conn, lookup.token), Found::Failed, cx);
+            }
+            (Call::Presence(call), Some(client)) => client.presence(call, cx),
+            (Call::Presence(call), None) => {
+                tell_presence(asker_of(&call), PresenceAnswer::Failed, cx);
+            }
+            (Call::Offer(event), _) => self.offers.push_back(event),
+            (Call::StandStill(stood), _) => self.stand_still(Some(stood)),
+            (Call::GoOn, _) => self.stand_still(None),
+        }
+        self.go_on(cx);
+    }
+
+    fn connected(&mut self, link: LinkId, cx: &mut Context<'_, Reply>) {
+        match self.tasks.has(link) {
+            true => self.tasks.connected(link),
+            false => drop(self.ask(cx, |backend, cx| backend.connected(link, cx))),
+        }
+        self.go_on(cx);
+    }
+
+    fn bytes(&mut self, link: LinkId, input: &[u8], cx: &mut Context<'_, Reply>) -> Flow {
+        let flow = match self.tasks.has(link) {
+            true => Some(self.tasks.bytes(link, input)),
+            false => self.ask(cx, |backend, cx| backend.bytes(link, input, cx)),
+        };
+        self.go_on(cx);
+        flow.unwrap_or(Flow::More)
+    }
+
+    fn written(&mut self, link: LinkId, cx: &mut Context<'_, Reply>) {
+        match self.tasks.has(link) {
+            true => self.tasks.written(link),
+            false => drop(self.ask(cx, |backend, cx| backend.written(link, cx))),
+        }
+        self.go_on(cx);
+    }
+
+    fn ended(&mut self, link: LinkId, why: Ended, cx: &mut Context<'_, Reply>) {
+        match self.tasks.has(link) {
+            true => self.tasks.ended(link, why),
+            false => drop(self.ask(cx, |backend, cx| backend.ended(link, why, cx))),
+        }
+        self.go_on(cx);
+    }
+
+    fn timeout(&mut self, link: LinkId, waits_since: Option<Millis>, cx: &mut Context<'_, Reply>) {
+        self.ask(cx, |backend, cx| backend.timeout(link, waits_since, cx));
+    }
+
+    fn woken(&mut self, cx: &mut Context<'_, Reply>) {
+        if !self.has_room(cx) && !std::mem::replace(&mut self.is_full, true) {
+            self.counters.count(Counter::AppwriteFeedWaits);
+        }
+        self.go_on(cx);
+    }
+
+    fn destination(reply: &Reply) -> Option<usize> {
+        match reply {
+            Reply::News(shard, _) => Some(*shard),
+            Reply::Stands(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,276 @@
+//! The task that listens to Appwrite's Redis.
+//!
+//! Redis keeps nothing for subscribers, so a lost connection loses events: that is logged, counted,
+//! and told to the shards as a new beginning. It is made again with pauses that grow up to ten
+//! seconds. The connection counts as up once Redis has said that we are subscribed: one that wants
+//! a password, or lets this user not read the channel, answers everything else.
+
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::convert::Infallible;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use redis::{ErrorKind, RedisError, Value};
+use throng_appwrite::{FeedError, FeedMessage, Glimpse, REDIS_CHANNEL, glimpse};
+use throng_metrics::{Counter, Counters, Gauge};
+use throng_peer::task::{Either, Net, Receiver, Sender, first};
+use throng_redis_link::{ANSWER_BYTES_MAX, Link, Source};
+
+use crate::sampled::Sampled;
+
+/// Bound of connecting, and of any answer of Redis, in milliseconds.
+const ANSWER_MS: u64 = 5_000;
+/// After so long without anything, Redis is asked whether it is still there.
+const QUIET_MS: u64 = 10_000;
+/// A connection that brings nothing for so long has brought what was published before, unless the
+/// network is slower.
+const IDLE_MS: u64 = 20;
+/// Events that are taken between two looks at what came after.
+const BETWEEN_LOOKS: usize = 64;
+/// A first connection that takes longer may have missed what clients should know.
+const SOON_MS: u64 = 2_000;
+/// The first pause before connecting again, and the longest.
+const PAUSES_MS: (u64, u64) = (250, 10_000);
+
+/// A word of the subscriber for the peer.
+pub(crate) enum Heard {
+    /// The connection stands. Events may have been lost before, if `missed`.
+    Up { missed: bool },
+    /// The connection is lost, or was not made.
+    Down,
+    /// An event.
+    Event(FeedMessage),
+    /// Everything is told that was published before [`Standstill`] had this number.
+    Stands(u32),
+}
+
+/// Number of changes between reading and standing still; odd while the subscriber is to stand.
+#[derive(Clone, Default)]
+pub(crate) struct Standstill(Rc<Cell<u32>>);
+
+impl Standstill {
+    pub(crate) fn number(&self) -> u32 {
+        self.0.get()
+    }
+
+    pub(crate) fn is_asked(&self) -> bool {
+        self.number() % 2 == 1
+    }
+
+    pub(crate) fn set(&self, stands: bool) {
+        let number = self.number() + 1;
+        self.0.set(number + u32::from((number % 2 == 1) != stands));
+    }
+}
+
+/// The connection to Redis that brings Appwrite's events.
+pub(crate) struct Subscriber {
+    pub(crate) net: Net,
+    pub(crate) source: Source,
+    /// Bytes of one message; longer ones could not be delivered anyway.
+    pub(crate) message_bytes_max: usize,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) heard: Sender<Heard>,
+    pub(crate) standstill: Standstill,
+    /// An item follows each change of `standstill`.
+    pub(crate) changes: Receiver<()>,
+    pub(crate) undelivered: Sampled,
+}
+
+impl Subscriber {
+    /// Listens without end.
+    pub(crate) async fn run(mut self) {
+        let mut pause_ms = PAUSES_MS.0;
+        let mut down_since = self.net.now().mono;
+        let mut down_counted_s = 0;
+        let mut missed = false;
+        loop {
+            let mut was_up = false;
+            let lost = match self.connect().await {
+                Ok(link) => {
+                    was_up = true;
+                    let down_ms = self.net.now().mono.since(down_since);
+                    self.up(missed || down_ms > SOON_MS, down_ms).await;
+                    self.listen(link).await
+                }
+                Err(error) => Err(error),
+            };
+            self.counters.set(Gauge::AppwriteFeedUp, 0);
+            self.tell(Heard::Down).await;
+            let Err(error) = lost;
+            missed = true;
+            if was_up {
+                pause_ms = PAUSES_MS.0;
+                down_since = self.net.now().mono;
+                down_counted_s = 0;
+                tracing::warn!(%error, "the connection to Appwrite's Redis is lost: events are \
+                                        missed until it is back");
+            } else if is_refusal(&error) {
+                self.counters.count(Counter::AppwriteFeedRefused);
+                tracing::error!(%error, "Appwrite's Redis does not let Throng listen: check the \
+                                        user and password in appwrite.redis, and that the user \
+                                        may read the channel \"realtime\" (ACL: &realtime \
+                                        +subscribe)");
+            } else {
+                tracing::warn!(%error, retry_ms = pause_ms, "no connection to Appwrite's Redis");
+            }
+            self.net.sleep(pause_ms).await;
+            pause_ms = (pause_ms * 2).min(PAUSES_MS.1);
+            let down_s = self.net.now().mono.since(down_since) / 1000;
+            let more_s = down_s - down_counted_s;
+            self.counters.add(Counter::AppwriteFeedDownSeconds, more_s);
+            down_counted_s = down_s;
+        }
+    }
+
+    /// Says it; waits while the shards have no room.
+    async fn tell(&self, heard: Heard) {
+        // Without the peer this task ends too.
+        let _ = self.heard.put(heard).await;
+    }
+
+    /// The connection stands: what was published meanwhile is lost, and everybody must know.
+    async fn up(&self, missed: bool, down_ms: u64) {
+        self.counters.set(Gauge::AppwriteFeedUp, 1);
+        self.tell(Heard::Up { missed }).await;
+        if missed {
+            self.counters.count(Counter::AppwriteFeedReconnects);
+            tracing::warn!(
+                down_ms,
+                "the connection to Appwrite's Redis is back; events of the time between are lost"
+            );
+        } else {
+            tracing::info!("listening to Appwrite's Redis");
+        }
+    }
+
+    /// Connects and subscribes.
+    async fn connect(&self) -> Result<Link, RedisError> {
+        let place = self.source.find(&self.net, ANSWER_MS, None).await?;
+        // Longer ones than can be delivered are still told by name, if they are not far longer.
+        let bytes_max = ANSWER_BYTES_MAX.max(2 * self.message_bytes_max);
+        let mut link = Link::connect(&self.net, &place, ANSWER_MS, None, bytes_max).await?;
+        subscribe(&mut link).await?;
+        Ok(link)
+    }
+
+    /// Reads until the connection is lost.
+    async fn listen(&mut self, mut link: Link) -> Result<Infallible, RedisError> {
+        let mut has_asked = false;
+        loop {
+            if self.standstill.is_asked() {
+                let number = self.standstill.number();
+                self.catch_up(&mut link).await?;
+                self.tell(Heard::Stands(number)).await;
+                while self.standstill.number() == number {
+                    self.changes.next().await;
+                }
+            }
+            let wait_ms = if has_asked { ANSWER_MS } else { QUIET_MS };
+            match first(self.changes.next(), link.next_within(wait_ms)).await {
+                Either::Left(_) => {}
+                Either::Right(Ok(Some(value))) => {
+                    has_asked = false;
+                    if let Some(message) = message(&value) {
+                        self.take(message).await;
+                    }
+                }
+                // A server that vanished without a word is only found by asking.
+                Either::Right(Ok(None)) if !has_asked => {
+                    has_asked = true;
+                    link.send(&[b"PING"]);
+                }
+                Either::Right(Ok(None)) => {
+                    return Err((ErrorKind::Io, "Redis does not answer").into());
+                }
+                Either::Right(Err(error)) => return Err(error),
+            }
+        }
+    }
+
+    /// Takes everything that was published before now. Redis tells all connections the same in the
+    /// same order: what another connection hears first is behind all of that.
+    async fn catch_up(&mut self, link: &mut Link) -> Result<(), RedisError> {
+        let mut other = self.connect().await?;
+        let (mut first, mut taken) = (None, HashSet::new());
+        loop {
+            if first.is_none() {
+                let heard = other.next_within(IDLE_MS).await?;
+                first = { heard.as_ref().and_then(message) }.map(<[u8]>::to_vec);
+            }
+            for _ in 0..BETWEEN_LOOKS {
+                if first.as_ref().is_some_and(|first| taken.contains(first)) {
+                    return Ok(());
+                }
+                let Some(heard) = link.next_within(IDLE_MS).await? else {
+                    return Ok(());
+                };
+                if let Some(message) = message(&heard) {
+                    self.take(message).await;
+                    if first.is_none() || first.as_deref() == Some(message) {
+                        taken.insert(message.to_vec());
+                    }
+                }
+            }
+        }
+    }
+
+    async fn take(&mut self, message: &[u8]) {
+        match FeedMessage::parse(message, self.message_bytes_max) {
+            Ok(event) => {
+                self.counters.count(Counter::AppwriteEventsRedis);
+                self.tell(Heard::Event(event)).await;
+            }
+            Err(error) => {
+                self.counters.count(match error {
+                    FeedError::Malformed => Counter::AppwriteEventsMalformed,
+                    FeedError::Empty => Counter::AppwriteEventsEmpty,
+                    FeedError::TooLong => Counter::AppwriteEventsTooLong,
+                });
+                if let Some(unsaid) = self.undelivered.next(self.net.now().mono) {
+                    let bytes = message.len();
+                    let Glimpse { project, channel } = glimpse(message);
+                    tracing::warn!(%error, bytes, project, channel, unsaid, "an event from \
+                                        Appwrite is not delivered");
+                }
+            }
+        }
+    }
+}
+
+/// Asks for the channel, and reads the answer.
+async fn subscribe(link: &mut Link) -> Result<(), RedisError> {
+    let answer = link.ask(&[b"SUBSCRIBE", REDIS_CHANNEL.as_bytes()]).await?;
+    match answer {
+        Value::Array(parts) if parts.first().is_some_and(is_subscribe) => Ok(()),
+        _ => Err((
+            ErrorKind::UnexpectedReturnType,
+            "SUBSCRIBE was not confirmed",
+        )
+            .into()),
+    }
+}
+
+/// The bytes of a message that was published.
+fn message(value: &Value) -> Option<&[u8]> {
+    match value {
+        Value::Array(parts) => match &parts[..] {
+            [Value::BulkString(kind), _, Value::BulkString(message)] if kind == b"message" => {
+                Some(message)
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn is_subscribe(part: &Value) -> bool {
+    matches!(part, Value::BulkString(text) if text == b"subscribe")
+}
+
+/// Whether it is no fault of the network: somebody must change a configuration.
+fn is_refusal(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::AuthenticationFailed
+        || matches!(error.code(), Some("NOAUTH" | "NOPERM" | "WRONGPASS"))
+}

@@ -1,0 +1,201 @@
+//! One connection to a broker: who we are, questions and their answers.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use throng_kafka_protocol::{ErrorCode, Frame, FrameFault, Frames, read, unsupported, write};
+use throng_peer::task::Net;
+use throng_peer::{Dial, DialTls};
+use throng_types::Rng;
+
+use super::options::{KafkaOptions, Login, Mechanism};
+use crate::scram::{self, Scram};
+use crate::source::{ANSWER_MS, Fault, Setup};
+
+/// The longest answer, in bytes: what is fetched at once, or one batch that is longer than that.
+const FRAME_BYTES_MAX: u32 = 64 << 20;
+
+/// Everything that connections to brokers are made with.
+pub(super) struct Client {
+    pub(super) net: Net,
+    pub(super) options: KafkaOptions,
+    /// Member id in the group. Outlives connections: a feed that comes back is not taken for one
+    /// more member.
+    pub(super) member: Rc<RefCell<String>>,
+    rng: RefCell<Rng>,
+}
+
+impl Client {
+    pub(super) fn new(options: &KafkaOptions, setup: Setup) -> Rc<Self> {
+        Rc::new(Self {
+            net: setup.net,
+            options: options.clone(),
+            member: setup.member,
+            rng: RefCell::new(setup.rng),
+        })
+    }
+}
+
+pub(super) struct Link {
+    client: Rc<Client>,
+    link: throng_peer::task::Link,
+    frames: Frames,
+    next_number: i32,
+    /// Numbers of questions that are not answered yet; brokers answer in order.
+    /// Bound: one, since nothing is asked before the last answer but a good-bye.
+    asked: VecDeque<i32>,
+}
+
+impl Link {
+    /// Connects and says who we are.
+    pub(super) async fn connect(client: &Rc<Client>, host: &str, port: u16) -> Result<Self, Fault> {
+        let named = |fault: Fault| Fault(format!("{host}:{port}: {fault}"));
+        let dial = Dial {
+            host: host.to_owned(),
+            port,
+            tls: client.options.is_secure.then(|| DialTls {
+                name: host.to_owned(),
+                insecure: false,
+                authorities: None,
+            }),
+            timeout_ms: ANSWER_MS,
+        };
+        let link = client.net.dial(dial).await;
+        let mut link = Self {
+            client: client.clone(),
+            link: link.map_err(|why| named(why.into()))?,
+            frames: Frames::new(FRAME_BYTES_MAX),
+            next_number: 0,
+            asked: VecDeque::new(),
+        };
+        link.introduce().await.map_err(named)?;
+        Ok(link)
+    }
+
+    async fn introduce(&mut self) -> Result<(), Fault> {
+        let (error, ranges) = self.ask(write::api_versions, read::api_versions).await?;
+        checked(error)?;
+        if let Some(api) = unsupported(&ranges) {
+            let (key, version) = (api.key, api.version);
+            return Err(Fault(format!(
+                "it does not answer requests {key} in version {version}: Kafka 2.3 or later is \
+                 needed"
+            )));
+        }
+        match &self.client.clone().options.login {
+            Some(login) => self.log_in(login).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn log_in(&mut self, login: &Login) -> Result<(), Fault> {
+        let mechanism = login.mechanism.name();
+        let shake = |number| write::sasl_handshake(number, mechanism);
+        let answer = self.ask(shake, read::sasl_handshake).await?;
+        if answer.error == ErrorCode::UNSUPPORTED_MECHANISM {
+            let offered = answer.mechanisms.join(", ");
+            return Err(Fault(format!("it offers no {mechanism}, but {offered}")));
+        }
+        checked(answer.error)?;
+        let (user, password) = (&login.user, &login.password);
+        match login.mechanism {
+            Mechanism::Plain => {
+                self.say(format!("\0{user}\0{password}").as_bytes()).await?;
+            }
+            Mechanism::Scram(hash) => {
+                let nonce = scram::nonce(&mut self.client.rng.borrow_mut());
+                let mut scram = Scram::new(hash, user, password, nonce);
+                let server = self.say(scram.first().as_bytes()).await?;
+                let last = scram.last(&server);
+                let last = last.ok_or_else(|| Fault::new("its SCRAM makes no sense"))?;
+                let proof = self.say(last.as_bytes()).await?;
+                if !scram.is_proven(&proof) {
+                    return Err(Fault::new("it did not prove itself"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Says something by SASL, and gives what is answered.
+    async fn say(&mut self, message: &[u8]) -> Result<Vec<u8>, Fault> {
+        let message = |number| write::sasl_authenticate(number, message);
+        let answer = self.ask(message, read::sasl_authenticate).await?;
+        match (answer.error, answer.why) {
+            (ErrorCode::NONE, _) => Ok(answer.message),
+            (error, Some(why)) => Err(Fault(format!("it says: {why} (error {})", error.0))),
+            (error, None) => Err(said(error)),
+        }
+    }
+
+    /// Asks, and waits for the answer. Nothing else may be unanswered.
+    pub(super) async fn ask<T>(
+        &mut self,
+        question: impl FnOnce(i32) -> Vec<u8>,
+        read: fn(&[u8]) -> Option<T>,
+    ) -> Result<T, Fault> {
+        self.send(question);
+        match self.receive(ANSWER_MS).await? {
+            Some(body) => answer(read, &body),
+            None => Err(Fault::new("it does not answer")),
+        }
+    }
+
+    /// Asks, and does not wait.
+    pub(super) fn send(&mut self, question: impl FnOnce(i32) -> Vec<u8>) {
+        let number = self.next_number;
+        self.next_number = number.wrapping_add(1);
+        self.asked.push_back(number);
+        self.link.write(question(number));
+    }
+
+    /// The answer to what was asked first; none if it does not come in time.
+    pub(super) async fn receive(&mut self, wait_ms: u64) -> Result<Option<Vec<u8>>, Fault> {
+        let net = self.client.net.clone();
+        let until = net.now().mono + wait_ms;
+        loop {
+            if let Some(frame) = self.frame()? {
+                return match self.asked.pop_front() {
+                    Some(number) if number == frame.correlation => Ok(Some(frame.body)),
+                    _ => Err(strange()),
+                };
+            }
+            let left_ms = until - net.now().mono;
+            match net.timeout(left_ms, self.link.read()).await {
+                Ok(bytes) => self.frames.feed(&bytes?),
+                Err(_) => return Ok(None),
+            }
+        }
+    }
+
+    fn frame(&mut self) -> Result<Option<Frame>, Fault> {
+        self.frames.next_frame().map_err(|fault| match fault {
+            FrameFault::TooLong(length) => Fault(format!(
+                "it sends {length} bytes at once, more than {FRAME_BYTES_MAX}, or does not speak \
+                 like Kafka"
+            )),
+            FrameFault::TooShort => strange(),
+        })
+    }
+}
+
+/// Reads an answer's body.
+pub(super) fn answer<T>(read: fn(&[u8]) -> Option<T>, body: &[u8]) -> Result<T, Fault> {
+    read(body).ok_or_else(strange)
+}
+
+pub(super) fn checked(error: ErrorCode) -> Result<(), Fault> {
+    match error {
+        ErrorCode::NONE => Ok(()),
+        error => Err(said(error)),
+    }
+}
+
+pub(super) fn said(error: ErrorCode) -> Fault {
+    Fault(format!("it says: {error}"))
+}
+
+fn strange() -> Fault {
+    Fault::new("it does not speak like Kafka")
+}

@@ -1,0 +1,380 @@
+//! The broker on NATS: what a node knows, its requests to JetStream and what follows their answers.
+//!
+//! Never: rules about channels.
+//!
+//! Invariant: a [`Stream`] is known while something is asked of it, and for a while after.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+use throng_broker::ChannelMap;
+use throng_nats_link::{CredentialsFile, Target};
+use throng_nats_protocol::write;
+use throng_remote::{Channels as _, Core, Desk, LEASE_MS, RemoteOptions};
+use throng_types::ChannelName;
+
+use crate::api::{self, Found, Given, StreamSpec};
+use crate::link::{Established, Message};
+use crate::names::Names;
+use crate::record::Record;
+use crate::seeds::Seeds;
+use crate::state::{Flight, Gather, Pending, Rows, Stream, Then};
+
+/// Until a request that nobody took is sent again, in milliseconds.
+const AGAIN_MS: u64 = 50;
+
+/// Options of the broker.
+#[derive(Clone)]
+pub struct NatsOptions {
+    /// `nats://user:password@host:port`, or `nats://token@host`; more servers of the same cluster
+    /// behind commas. With `tls://` a server that does not speak TLS is not spoken to.
+    pub url: String,
+    /// Credentials in place of the URL's user.
+    pub credentials: Option<CredentialsFile>,
+    /// Number of servers that keep each message, from 1 to 5.
+    pub replicas: u8,
+    /// Options of every broker.
+    pub remote: RemoteOptions,
+}
+
+/// The broker on NATS, as one node asks it.
+pub struct Nats {
+    pub(crate) core: Core,
+    pub(crate) targets: Vec<Target>,
+    pub(crate) credentials: Option<CredentialsFile>,
+    pub(crate) dials: usize,
+    pub(crate) replicas: u8,
+    /// Time for which positions are kept: at least twice as long as any history, since a message
+    /// that only keeps the position takes a place in it.
+    pub(crate) keep_ms: u64,
+    pub(crate) names: Names,
+    /// Names this node, as long as its lease was not lost: 16 characters.
+    pub(crate) incarnation: String,
+    pub(crate) inbox: String,
+    pub(crate) link: Option<Established>,
+    /// Requests by their numbers, which rise. Queue: `to the broker`.
+    pub(crate) flights: BTreeMap<u64, Pending>,
+    pub(crate) next_flight: u64,
+    pub(crate) flight_bytes: usize,
+    /// Requests that nobody took, and when they are sent again. Bound: as `flights`.
+    pub(crate) untaken: VecDeque<(u64, u64)>,
+    /// Steps behind the next ping's answer. Bound: what shards have asked.
+    pub(crate) behind: Vec<Then>,
+    /// Times of pings, and steps behind their answers. Bound: what shards have asked, and one
+    /// probe after the other.
+    pub(crate) pings: VecDeque<(u64, Vec<Then>)>,
+    pub(crate) sids: HashMap<u64, ChannelName>,
+    pub(crate) streams: ChannelMap<Stream>,
+    /// Streams of which nothing was asked when they were put here, and when that was. Bound: one a
+    /// stream.
+    pub(crate) idle: VecDeque<(u64, ChannelName)>,
+    /// Seeds by stream. Bound: one a stream of channels.
+    pub(crate) seeds: HashMap<Box<str>, Seeds>,
+    pub(crate) rows: Rows,
+    /// Subjects of rows that are being removed. Bound: the requests without an answer.
+    pub(crate) leaving: BTreeSet<String>,
+    /// Time at which own rows are compared with what NATS lists.
+    pub(crate) compare_at_ms: Option<u64>,
+    /// The name before this one.
+    pub(crate) formerly: Option<String>,
+    /// Time at which a lost connection was replaced.
+    pub(crate) back_at_ms: Option<u64>,
+    /// There was a connection.
+    pub(crate) was_up: bool,
+    /// Questions on their way to a node, by the number of the request. Bound: those of `questions`,
+    /// for each node.
+    pub(crate) asks: BTreeMap<u64, (u8, u32, u64)>,
+    /// Other nodes that live, once they are known.
+    pub(crate) live: Option<BTreeSet<String>>,
+    /// NATS has said on this connection that this node may have members.
+    pub(crate) is_rostered: bool,
+    /// Nodes that may have members and do not live.
+    pub(crate) dead: BTreeSet<String>,
+    /// Answers that are being put together. Bound: the requests of the lanes.
+    pub(crate) gathers: BTreeMap<u64, Gather>,
+    /// Time of the lease's last renewal.
+    pub(crate) leased_at_ms: u64,
+    /// The node has a new name, and its rows do not have it yet.
+    pub(crate) renamed: bool,
+}
+
+impl Nats {
+    pub(crate) fn new(
+        mut desk: Desk,
+        targets: Vec<Target>,
+        credentials: Option<CredentialsFile>,
+        replicas: u8,
+    ) -> Self {
+        let names = Names::new(&desk.options.prefix);
+        let incarnation = format!("{:016x}", desk.rng.next_u64());
+        let groups = Names::groups(&desk.options.namespaces);
+        Self {
+            streams: ChannelMap::new(desk.rng.next_u64()),
+            dials: desk.rng.below(targets.len() as u64) as usize,
+            inbox: names.inbox(&incarnation),
+            keep_ms: Names::keep_ms(&groups, &desk.options),
+            core: Core::new(desk),
+            targets,
+            credentials,
+            replicas,
+            names,
+            incarnation,
+            link: None,
+            flights: BTreeMap::new(),
+            next_flight: 1,
+            flight_bytes: 0,
+            untaken: VecDeque::new(),
+            behind: Vec::new(),
+            pings: VecDeque::new(),
+            sids: HashMap::new(),
+            idle: VecDeque::new(),
+            seeds: HashMap::new(),
+            rows: Rows::default(),
+            leaving: BTreeSet::new(),
+            compare_at_ms: None,
+            formerly: None,
+            back_at_ms: None,
+            was_up: false,
+            asks: BTreeMap::new(),
+            live: None,
+            is_rostered: false,
+            dead: BTreeSet::new(),
+            gathers: BTreeMap::new(),
+            leased_at_ms: 0,
+            renamed: false,
+        }
+    }
+
+    /// The time that publications are given, and that decides what is too old.
+    pub(crate) fn time_ms(&self) -> u64 {
+        match self.core.desk.options.given_ms() {
+            0 => self.core.desk.unix_ms,
+            given_ms => given_ms,
+        }
+    }
+
+    /// Every stream that must be there.
+    pub(crate) fn specs(&self) -> Vec<StreamSpec> {
+        let groups = Names::groups(&self.core.desk.options.namespaces);
+        let keep_ms = self.keep_ms;
+        let kept = groups.into_iter().map(|(group, most, _)| {
+            // Some messages may have no publication.
+            (group, u64::from(most) + 8, keep_ms)
+        });
+        let once = ("once".to_owned(), 1, api::KEY_TTL_MS);
+        let channels = kept.chain([once]).map(|(group, messages_max, age_ms)| {
+            let (subjects, republish) = self.names.group_subjects(&group);
+            StreamSpec {
+                name: self.names.stream(&group),
+                subjects,
+                republish: Some(republish),
+                messages_max,
+                age_ms,
+                in_memory: false,
+                replicas: self.replicas,
+            }
+        });
+        let nodes = [
+            ("keys", self.names.keys(), api::KEY_TTL_MS, false),
+            ("members", self.names.member("*", "*", ">"), 0, false),
+            ("leases", self.names.lease("*"), LEASE_MS, true),
+            ("rosters", self.names.roster("*"), 0, false),
+        ];
+        let nodes = nodes.map(|(name, subjects, age_ms, in_memory)| StreamSpec {
+            name: self.names.stream(name),
+            subjects,
+            republish: None,
+            messages_max: 1,
+            age_ms,
+            in_memory,
+            replicas: self.replicas,
+        });
+        channels.chain(nodes).collect()
+    }
+
+    // ---- commands ----
+
+    /// Publishes a request, and notes what its answer is for.
+    pub(crate) fn ask(
+        &mut self,
+        flight: Flight,
+        subject: &str,
+        headers: &[(&str, &str)],
+        payload: &[u8],
+    ) {
+        let number = self.next_flight;
+        self.next_flight += 1;
+        let reply = format!("{}.{number}", self.inbox);
+        let before = self.core.desk.out.len();
+        write::publish(
+            &mut self.core.desk.out,
+            subject,
+            Some(&reply),
+            headers,
+            payload,
+        );
+        let command: Box<[u8]> = self.core.desk.out.get(before..).unwrap_or_default().into();
+        self.flight_bytes += command.len();
+        let pending = Pending {
+            flight,
+            command,
+            since_ms: self.core.desk.now_ms,
+        };
+        self.flights.insert(number, pending);
+    }
+
+    /// A request to JetStream about a stream.
+    pub(crate) fn api(&mut self, flight: Flight, verb: &str, stream: &str, body: &str) {
+        let subject = format!("$JS.API.{verb}.{stream}");
+        self.ask(flight, &subject, &[], body.as_bytes());
+    }
+
+    /// Publishes without an answer.
+    pub(crate) fn say(&mut self, subject: &str, payload: &[u8]) {
+        write::publish(&mut self.core.desk.out, subject, None, &[], payload);
+    }
+
+    // ---- answers ----
+
+    /// Asks for a pong, behind which something follows.
+    pub(crate) fn ping(&mut self, then: Vec<Then>) {
+        write::ping(&mut self.core.desk.out);
+        self.pings.push_back((self.core.desk.now_ms, then));
+    }
+
+    /// NATS has taken all that was written before a ping.
+    pub(crate) fn pong(&mut self) {
+        let Some((_, then)) = self.pings.pop_front() else {
+            return;
+        };
+        for then in then {
+            match then {
+                Then::Subscribed(wanted) => self.settled(wanted),
+                Then::Published(lane, ticket) => self.core.published(lane, ticket, Ok(None)),
+            }
+        }
+    }
+
+    /// Sends what nobody took, until it has waited for too long.
+    pub(crate) fn send_again(&mut self) {
+        while let Some((at_ms, number)) = self.untaken.front()
+            && *at_ms <= self.core.desk.now_ms
+        {
+            if let Some(pending) = self.flights.get(number) {
+                self.core.desk.out.extend_from_slice(&pending.command);
+            }
+            self.untaken.pop_front();
+        }
+    }
+
+    /// Takes a message of a channel.
+    pub(crate) fn channel_message(&mut self, message: &Message) {
+        let Some(name) = self.sids.get(&message.sid).cloned() else {
+            return;
+        };
+        let record = Record::decode(&message.payload);
+        let publications = record.as_ref().and_then(|it| it.publications(&name, None));
+        let (Some(record), Some(publications)) = (record, publications) else {
+            return self.gap(&name);
+        };
+        if let Some(state) = &record.state {
+            self.heard(&name, message.seq, state);
+            let top = self.core.top(&name);
+            if record.kept() == 0 && top.is_some_and(|top| top != state.position()) {
+                self.gap(&name);
+            }
+        }
+        for publication in publications {
+            self.delivered(publication);
+        }
+    }
+
+    /// A message that was asked for with [`Self::ask_newest`]; nothing if the answer is an error.
+    fn newest(&self, payload: &[u8], direct: Option<Given>) -> Option<Option<Given>> {
+        match self.link.is_some_and(|link| link.is_clustered) {
+            true => api::message(payload),
+            false => Some(direct),
+        }
+    }
+
+    /// Takes the answer to a request.
+    pub(crate) fn answer(&mut self, message: &Message) {
+        let number = message.subject.rsplit('.').next();
+        let Some(number) = number.and_then(|number| number.parse().ok()) else {
+            return;
+        };
+        if self.asks.contains_key(&number) {
+            self.nobody_there(number);
+            return;
+        }
+        if message.status == Some(503) {
+            // Its stream is being made, or chooses a leader: nothing happened.
+            self.untaken
+                .push_back((self.core.desk.now_ms + AGAIN_MS, number));
+            return;
+        }
+        let Some(pending) = self.flights.remove(&number) else {
+            return;
+        };
+        self.flight_bytes -= pending.command.len();
+        let payload = &message.payload;
+        let is_there = message.status.is_none();
+        let direct = is_there.then(|| Given {
+            seq: message.seq,
+            key: message.key.clone(),
+            payload: payload.clone(),
+        });
+        match pending.flight {
+            Flight::Last(channel) => match self.newest(payload, direct) {
+                Some(found) => self.last(&channel, Found::new(found)),
+                None => self.fail(&channel),
+            },
+            Flight::Seeds(stream) => match self.newest(payload, direct) {
+                Some(found) => self.seeds_found(&stream, found),
+                None => self.no_seeds(&stream),
+            },
+            Flight::SeedsStored(stream) => self.seeds_stored(&stream, payload),
+            Flight::KeyRow(channel) => match self.newest(payload, direct) {
+                Some(found) => self.key_row(&channel, found),
+                None => self.fail(&channel),
+            },
+            Flight::After(channel) => match self.newest(payload, direct) {
+                Some(found) => self.behind_claim(&channel, Found::new(found)),
+                None => self.fail(&channel),
+            },
+            Flight::Claim(channel) => self.claimed(&channel, payload),
+            Flight::Message(channel, seq, true) => {
+                let found = api::message(payload).flatten();
+                self.message_found(&channel, seq, Found::new(found));
+            }
+            Flight::Message(channel, seq, false) => {
+                let is_clustered = self.link.is_some_and(|link| link.is_clustered);
+                if !is_there && is_clustered {
+                    self.ask_message(&channel, seq, true);
+                } else {
+                    self.message_found(&channel, seq, Found::new(direct));
+                }
+            }
+            Flight::Store(channel) => self.stored(&channel, payload),
+            Flight::Row(wanted) => self.listed(wanted, payload),
+            Flight::RowAgain(member, old) => self.listed_again(member, old, payload),
+            Flight::Unlisted(channel, presence) => self.unlisted(&channel, &presence, payload),
+            Flight::OwnRows(comparison) => self.own_rows(comparison, payload),
+            Flight::RowMoved(channel, client) => self.moved(channel, client, payload),
+            Flight::RowTaken(channel, presence, serial) => {
+                self.taken(&channel, &presence, serial, payload);
+            }
+            Flight::Members(serial) => self.members(serial, payload),
+            Flight::Member(serial) => self.member_found(serial, message),
+            Flight::Leased => self.leased(payload),
+            Flight::Rostered => self.is_rostered |= api::stored(payload).is_ok(),
+            Flight::Leases(rostered) => self.leases(rostered.as_ref(), payload),
+            Flight::Rosters => self.rosters(payload),
+            Flight::Orphans(incarnation) => self.orphans(&incarnation, payload),
+            Flight::Orphan(subject) => self.orphan(subject, message),
+            Flight::OrphanGone(presence, channel) => {
+                self.orphan_gone(&presence, &channel, payload);
+            }
+            Flight::Nothing => {}
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! The other nodes: who lives, whose members are to be removed, and questions to all of them.
+//!
+//! Each node renews a lease, a message that NATS forgets after [`LEASE_MS`]. A node that has none
+//! is dead. The living node whose name comes first removes its members and tells of each: they are
+//! listed for at most [`LEASE_MS`] and five seconds, and the time that this takes.
+
+use std::collections::BTreeSet;
+
+use throng_nats_protocol::write;
+use throng_remote::{LEASE_MS, Node as _, RENEW_MS};
+
+use crate::api;
+use crate::link::Message;
+use crate::node::Nats;
+use crate::record::Kind;
+use crate::state::{Flight, read_body};
+
+/// Members that are removed at once.
+const STEP: usize = 500;
+
+impl Nats {
+    /// Takes a new name if others may have taken this node for dead.
+    pub(crate) fn rename_if_dead(&mut self) {
+        if self.may_be_dead() {
+            let name = format!("{:016x}", self.core.desk.rng.next_u64());
+            self.formerly = Some(std::mem::replace(&mut self.incarnation, name));
+            self.renamed = true;
+        }
+    }
+
+    /// Asks which nodes live, and so which of `rostered` do not.
+    pub(crate) fn ask_leases(&mut self, rostered: Option<BTreeSet<String>>) {
+        let stream = self.names.stream("leases");
+        let body = format!("{{\"subjects_filter\":\"{}\"}}", self.names.lease("*"));
+        self.api(Flight::Leases(rostered), "STREAM.INFO", &stream, &body);
+    }
+
+    /// The lease is renewed: whoever finds this node in the roster finds its lease too. It is
+    /// written there until NATS says that it is, or nobody would look for its members.
+    pub(crate) fn leased(&mut self, payload: &[u8]) {
+        if !self.is_rostered && api::stored(payload).is_ok() {
+            let roster = self.names.roster(&self.incarnation);
+            self.ask(Flight::Rostered, &roster, &[], b"1");
+        }
+    }
+
+    /// Whether the lease may have been lost, so that others took this node for dead.
+    pub(crate) const fn may_be_dead(&self) -> bool {
+        self.leased_at_ms > 0
+            && self.core.desk.now_ms.saturating_sub(self.leased_at_ms) + RENEW_MS > LEASE_MS
+    }
+
+    /// Which nodes live; with `rostered`, of nodes that were known before this was asked.
+    pub(crate) fn leases(&mut self, rostered: Option<&BTreeSet<String>>, payload: &[u8]) {
+        let Some((subjects, _)) = api::subjects(payload) else {
+            return;
+        };
+        let names = subjects
+            .iter()
+            .filter_map(|it| self.names.last("lease", it));
+        let others = names.filter(|name| *name != self.incarnation);
+        let live: BTreeSet<String> = others.map(str::to_owned).collect();
+        // NATS may have lost all leases with its memory: the others have time to come back, too.
+        let is_early = self
+            .back_at_ms
+            .is_some_and(|at_ms| self.core.desk.now_ms < at_ms + LEASE_MS);
+        if let Some(rostered) = rostered.filter(|_| !is_early) {
+            let dead = rostered.difference(&live);
+            self.dead = dead
+                .filter(|it| **it != self.incarnation)
+                .cloned()
+                .collect();
+            let is_first = live.first().is_none_or(|first| self.incarnation < *first);
+            if is_first {
+                self.sweep();
+            }
+        }
+        self.live = Some(live);
+    }
+
+    /// Which nodes may have members. One that has no lease when that is asked from now on is dead.
+    /// NATS may answer out of order: an answer about leases that was asked for earlier knows
+    /// nothing of a node that has come since.
+    pub(crate) fn rosters(&mut self, payload: &[u8]) {
+        if let Some((subjects, _)) = api::subjects(payload) {
+            let names = subjects
+                .iter()
+                .filter_map(|it| self.names.last("roster", it));
+            let rostered = names.map(str::to_owned).collect();
+            self.ask_leases(Some(rostered));
+        }
+    }
+
+    /// Looks for the members of nodes that have died.
+    fn sweep(&mut self) {
+        for incarnation in self.dead.clone() {
+            let filter = self.names.member("*", &incarnation, ">");
+            let body = format!("{{\"subjects_filter\":\"{filter}\"}}");
+            let stream = self.names.stream("members");
+            self.api(Flight::Orphans(incarnation), "STREAM.INFO", &stream, &body);
+        }
+    }
+
+    /// The members of a node that has died.
+    pub(crate) fn orphans(&mut self, incarnation: &str, payload: &[u8]) {
+        let Some((subjects, _)) = api::subjects(payload) else {
+            return;
+        };
+        if subjects.is_empty() {
+            tracing::info!(incarnation, "the members of a node that died are removed");
+            let stream = self.names.stream("rosters");
+            let body = format!("{{\"filter\":\"{}\"}}", self.names.roster(incarnation));
+            return self.api(Flight::Nothing, "STREAM.PURGE", &stream, &body);
+        }
+        let stream = self.names.stream("members");
+        for subject in subjects.iter().take(STEP) {
+            let name = format!("{stream}.{subject}");
+            self.api(Flight::Orphan(subject.clone()), "DIRECT.GET", &name, "");
+        }
+        // The rest with the next look.
+        self.core.due.sweep_ms = { self.core.due.sweep_ms }.min(self.core.desk.now_ms + 500);
+    }
+
+    /// Takes a member of a dead node, or a row of this node's own of somebody who has left.
+    pub(crate) fn orphan(&mut self, subject: String, message: &Message) {
+        if message.status.is_some() {
+            return;
+        }
+        let flight = match read_body(&message.payload) {
+            // It has come again meanwhile.
+            Some((channel, presence)) if self.lists(&channel, &presence, &subject) => return,
+            Some((channel, presence)) => Flight::OrphanGone(presence, channel),
+            None => Flight::Nothing,
+        };
+        self.remove_member(flight, &subject);
+    }
+
+    /// Whether this node has removed it, and so tells of it.
+    pub(crate) fn orphan_gone(
+        &mut self,
+        presence: &throng_broker::Presence,
+        channel: &throng_types::ChannelName,
+        payload: &[u8],
+    ) {
+        if api::purged(payload).is_ok_and(|count| count > 0) && presence.is_announced {
+            self.tell(channel, presence, Kind::Left);
+        }
+        self.heal(channel, presence);
+    }
+
+    // ---- questions ----
+
+    /// NATS says at once if nobody is there.
+    pub(crate) fn send_question(&mut self, (lane, ticket): (u8, u32), there: &str, message: &[u8]) {
+        let number = self.next_flight;
+        self.next_flight += 1;
+        let reply = format!("{}.{number}", self.inbox);
+        let message = [b"?", message].concat();
+        write::publish(&mut self.core.desk.out, there, Some(&reply), &[], &message);
+        self.asks
+            .insert(number, (lane, ticket, self.core.desk.now_ms));
+    }
+
+    /// Nobody is there to hear a question.
+    pub(crate) fn nobody_there(&mut self, number: u64) {
+        if let Some((lane, ticket, _)) = self.asks.remove(&number) {
+            self.core
+                .questions
+                .one_less((lane, ticket), &mut self.core.desk);
+        }
+    }
+
+    /// Takes what is for this node, or for every node.
+    pub(crate) fn node_message(&mut self, message: &Message) {
+        let Some((&kind, rest)) = message.payload.split_first() else {
+            // To itself, as a proof.
+            self.core.proved();
+            return;
+        };
+        match kind {
+            b'?' => self.hear_question(rest),
+            b'!' => self.hear_answer(rest),
+            b'c' => {
+                self.core.desk.hear_cut(&message.payload);
+            }
+            b'+' => {
+                if let (Some(live), Ok(name)) = (&mut self.live, std::str::from_utf8(rest))
+                    && name != self.incarnation
+                {
+                    live.insert(name.to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use throng_remote::{Desk, RemoteOptions, Verbs as _};
+
+    use super::*;
+    use crate::link::{ANSWERS, Established, Word};
+
+    /// A node whose connection has just been made.
+    fn node() -> Nats {
+        let mut node = Nats::new(
+            Desk::without_shards(RemoteOptions::for_tests()),
+            Vec::new(),
+            None,
+            1,
+        );
+        node.up(Established {
+            server: 1,
+            is_clustered: false,
+            payload_max: 1 << 20,
+        });
+        node
+    }
+
+    /// The request that waits for an answer, by what the answer is for.
+    fn asked(node: &Nats, is_it: impl Fn(&Flight) -> bool) -> Option<u64> {
+        let mut flights = node.flights.iter();
+        flights.find_map(|(number, pending)| is_it(&pending.flight).then_some(*number))
+    }
+
+    fn answer(node: &mut Nats, number: u64, subjects: &[&str]) {
+        let counted = subjects.iter().map(|it| format!("\"{it}\":1"));
+        let counted = counted.collect::<Vec<_>>().join(",");
+        let payload = format!("{{\"state\":{{\"subjects\":{{{counted}}}}}}}");
+        say(node, number, None, payload);
+    }
+
+    fn say(node: &mut Nats, number: u64, status: Option<u16>, payload: String) {
+        let message = Message {
+            sid: ANSWERS,
+            subject: format!("inbox.{number}").into(),
+            status,
+            seq: 0,
+            key: None,
+            payload: payload.into_bytes().into(),
+        };
+        node.word(Word::Message(message)).expect("an answer");
+    }
+
+    /// Asks who may have members; says that `other` may; and returns the question about leases from
+    /// before, and the one that follows.
+    fn roster_with(node: &mut Nats, other: &str) -> (u64, u64) {
+        let before = asked(node, |it| matches!(it, Flight::Leases(None))).expect("leases");
+        let rosters = asked(node, |it| matches!(it, Flight::Rosters)).expect("rosters");
+        answer(node, rosters, &[&node.names.roster(other)]);
+        let after = asked(node, |it| matches!(it, Flight::Leases(Some(_)))).expect("leases again");
+        (before, after)
+    }
+
+    #[test]
+    fn a_node_that_came_after_leases_were_asked_for_is_not_dead() {
+        let mut node = node();
+        let other = "ffffffffffffffff";
+        let (before, after) = roster_with(&mut node, other);
+        // NATS looked before the other node was there, and this answer comes last.
+        answer(&mut node, before, &[]);
+        assert!(asked(&node, |it| matches!(it, Flight::Orphans(_))).is_none());
+        let lease = node.names.lease(other);
+        answer(&mut node, after, &[&lease]);
+        assert!(asked(&node, |it| matches!(it, Flight::Orphans(_))).is_none());
+        assert_eq!(node.live, Some(BTreeSet::from([other.to_owned()])));
+        assert!(node.dead.is_empty());
+    }
+
+    #[test]
+    fn a_node_without_a_lease_is_dead_and_its_members_are_looked_for() {
+        let mut node = node();
+        let other = "ffffffffffffffff";
+        let (_, after) = roster_with(&mut node, other);
+        answer(&mut node, after, &[]);
+        let orphans = |it: &Flight| matches!(it, Flight::Orphans(name) if name == other);
+        assert!(asked(&node, orphans).is_some());
+        assert_eq!(node.dead, BTreeSet::from([other.to_owned()]));
+    }
+
+    /// A server that has just come back does not have a row that its leader lists.
+    #[test]
+    fn a_row_that_could_not_be_removed_is_looked_for_again() {
+        let mut node = node();
+        let compares = |it: &Flight| matches!(it, Flight::OwnRows(_));
+        let row = node.names.member("c", &node.incarnation, "u.v");
+        for _ in 0..3 {
+            node.compare_at_ms.get_or_insert(0);
+            node.core.desk.now_ms = node.compare_at_ms.expect("a time");
+            node.compare_rows();
+            let compared = asked(&node, compares).expect("a comparison");
+            answer(&mut node, compared, &[&row]);
+            let orphan = |it: &Flight| matches!(it, Flight::Orphan(subject) if *subject == row);
+            let asked = asked(&node, orphan).expect("a question for the row");
+            say(&mut node, asked, Some(404), String::new());
+            assert!(node.compare_at_ms > Some(node.core.desk.now_ms));
+        }
+        node.core.desk.now_ms = node.compare_at_ms.expect("a time");
+        node.compare_rows();
+        let compared = asked(&node, compares).expect("a comparison");
+        answer(&mut node, compared, &[]);
+        assert_eq!(node.compare_at_ms, None);
+    }
+
+    /// Servers of a cluster store more slowly than they say what is stored.
+    #[test]
+    fn a_node_is_in_the_roster_whatever_is_answered_first() {
+        let mut node = node();
+        let is_leased = |it: &Flight| matches!(it, Flight::Leased);
+        let is_rostered = |it: &Flight| matches!(it, Flight::Rostered);
+        let stored = || r#"{"stream":"s","seq":1}"#.to_owned();
+        let leases = asked(&node, |it| matches!(it, Flight::Leases(None))).expect("leases");
+        answer(&mut node, leases, &[]);
+        // The first does not get there.
+        for failed in [true, false] {
+            let leased = asked(&node, is_leased).expect("a lease");
+            say(&mut node, leased, None, stored());
+            let rostered = asked(&node, is_rostered).expect("a place in the roster");
+            let error = r#"{"error":{"code":503,"err_code":10077}}"#.to_owned();
+            say(
+                &mut node,
+                rostered,
+                None,
+                if failed { error } else { stored() },
+            );
+            node.core.desk.now_ms += RENEW_MS;
+            node.keep_lease();
+        }
+        let leased = asked(&node, is_leased).expect("a lease");
+        say(&mut node, leased, None, stored());
+        assert!(asked(&node, is_rostered).is_none());
+    }
+}

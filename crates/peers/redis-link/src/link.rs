@@ -1,0 +1,148 @@
+//! A connection on which one task asks and reads.
+
+use std::path::Path;
+
+use redis::{ErrorKind, RedisError, Value};
+use throng_peer::Ended;
+use throng_peer::task::{Late, Link as Wire, Net};
+
+use crate::answers::Answers;
+use crate::command::command;
+use crate::place::Place;
+
+/// Bytes that one answer may keep, where nothing larger is expected. No publication is half as
+/// long.
+pub const ANSWER_BYTES_MAX: usize = 64 << 20;
+
+/// A connection. After an error nothing is known of what comes on it.
+pub struct Link {
+    net: Net,
+    wire: Wire,
+    answers: Answers,
+    timeout_ms: u64,
+}
+
+fn failed(detail: String) -> RedisError {
+    RedisError::from((ErrorKind::Io, "no connection", detail))
+}
+
+impl Link {
+    /// Connects and says nothing. Connecting may take `timeout_ms`, and so may each wait for bytes
+    /// of an answer, which may keep `answer_bytes_max` bytes.
+    ///
+    /// # Errors
+    /// The reason why there is no connection.
+    pub async fn open(
+        net: &Net,
+        place: &Place,
+        timeout_ms: u64,
+        authorities: Option<&Path>,
+        answer_bytes_max: usize,
+    ) -> Result<Self, RedisError> {
+        let wire = net.dial(place.dial(timeout_ms, authorities)).await;
+        Ok(Self {
+            net: net.clone(),
+            wire: wire.map_err(|why| failed(why.to_string()))?,
+            answers: Answers::new(answer_bytes_max),
+            timeout_ms,
+        })
+    }
+
+    /// Connects as [`Self::open`] does, and logs in to the database.
+    ///
+    /// # Errors
+    /// The reason; `AuthenticationFailed` if Redis does not take the password.
+    pub async fn connect(
+        net: &Net,
+        place: &Place,
+        timeout_ms: u64,
+        authorities: Option<&Path>,
+        answer_bytes_max: usize,
+    ) -> Result<Self, RedisError> {
+        let mut link = Self::open(net, place, timeout_ms, authorities, answer_bytes_max).await?;
+        if let Some(password) = &place.password {
+            let mut auth = vec![b"AUTH".as_slice()];
+            auth.extend(place.user.as_deref().map(str::as_bytes));
+            auth.push(password.as_bytes());
+            link.send(&auth);
+            let refused = |why: RedisError| {
+                let what = "Redis does not take the password";
+                RedisError::from((ErrorKind::AuthenticationFailed, what, why.to_string()))
+            };
+            let answer = link.answer().await?;
+            answer.extract_error().map_err(refused)?;
+        }
+        link.select(place.db).await?;
+        Ok(link)
+    }
+
+    /// Chooses a database; number 0 is chosen already.
+    ///
+    /// # Errors
+    /// As of [`Self::ask`].
+    pub async fn select(&mut self, db: i64) -> Result<(), RedisError> {
+        if db != 0 {
+            self.ask(&[b"SELECT", db.to_string().as_bytes()]).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends a command; its answer comes by [`Self::next_within`].
+    pub fn send(&mut self, parts: &[&[u8]]) {
+        let mut out = Vec::new();
+        command(&mut out, parts);
+        self.wire.write(out);
+    }
+
+    /// Sends a command, and waits for its answer. Nothing else may be on its way.
+    ///
+    /// # Errors
+    /// If none comes in time, if it is too long, and if it is an error.
+    pub async fn ask(&mut self, parts: &[&[u8]]) -> Result<Value, RedisError> {
+        self.send(parts);
+        self.answer().await?.extract_error()
+    }
+
+    async fn answer(&mut self) -> Result<Value, RedisError> {
+        let answer = self.read_within(self.timeout_ms).await?;
+        answer.ok_or_else(|| failed(format!("no answer for {} ms", self.timeout_ms)))
+    }
+
+    /// Waits for what comes next to begin; `None` if it does not in time. Dropping the future loses
+    /// nothing.
+    ///
+    /// # Errors
+    /// As of [`Self::ask`].
+    pub async fn next_within(&mut self, wait_ms: u64) -> Result<Option<Value>, RedisError> {
+        let next = self.read_within(wait_ms).await?;
+        next.map(Value::extract_error).transpose()
+    }
+
+    async fn read_within(&mut self, wait_ms: u64) -> Result<Option<Value>, RedisError> {
+        loop {
+            if let Some(value) = self.answers.take().map_err(failed)? {
+                return Ok(Some(value));
+            }
+            let has_begun = self.answers.has_begun();
+            let wait_ms = if has_begun { self.timeout_ms } else { wait_ms };
+            match self.net.timeout(wait_ms, self.wire.read()).await {
+                Ok(Ok(bytes)) => self.answers.feed(&bytes),
+                Ok(Err(Ended::ByPeer)) => return Err(failed("it ended the connection".into())),
+                Ok(Err(why)) => return Err(failed(why.to_string())),
+                Err(Late) if has_begun => {
+                    return Err(failed(format!("an answer stopped for {wait_ms} ms")));
+                }
+                Err(Late) => return Ok(None),
+            }
+        }
+    }
+
+    /// Gives the connection up to whoever reads it from now on, with what was read and not taken.
+    #[must_use]
+    pub fn into_parts(self) -> (Wire, Answers) {
+        (self.wire, self.answers)
+    }
+}
+
+#[cfg(test)]
+mod tests;

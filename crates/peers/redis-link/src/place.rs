@@ -1,0 +1,103 @@
+//! A server of Redis.
+
+use std::path::Path;
+
+use redis::{Client, ConnectionAddr};
+use throng_peer::{Dial, DialTls};
+
+/// Faults of an address of Redis.
+#[derive(Debug, thiserror::Error)]
+pub enum RedisUrlError {
+    /// Does not parse. The text is not shown, because it may hold a password.
+    #[error("the address of Redis cannot be read: {0}")]
+    Malformed(String),
+    /// Sentinels without a name to ask for.
+    #[error("the address has no master: write redis+sentinel://HOST:PORT,HOST:PORT/MASTER")]
+    NoMaster,
+}
+
+/// Address of a Redis, and the credentials there.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Place {
+    /// A name, an address, or the path of a socket, which begins with `/`.
+    pub host: String,
+    /// Unused for a socket.
+    pub port: u16,
+    pub is_tls: bool,
+    /// Without one, a password is the default user's.
+    pub user: Option<String>,
+    /// Nothing where none is asked for.
+    pub password: Option<String>,
+    /// Number of the database.
+    pub db: i64,
+}
+
+impl std::fmt::Debug for Place {
+    /// Shows all but the password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}/{}", self.host, self.port, self.db)
+    }
+}
+
+impl Place {
+    /// Reads an address.
+    ///
+    /// # Errors
+    /// [`RedisUrlError::Malformed`]; so is one whose certificate is not to be checked.
+    pub fn new(url: &str) -> Result<Self, RedisUrlError> {
+        let malformed = |why: &str| RedisUrlError::Malformed(why.to_owned());
+        let client = Client::open(url).map_err(|error| {
+            let form = "it is not a URL of the form redis://host:port/db";
+            malformed(error.detail().unwrap_or(form))
+        })?;
+        let info = client.get_connection_info();
+        let (host, port, is_tls) = match info.addr() {
+            ConnectionAddr::Tcp(host, port) => (host.clone(), *port, false),
+            ConnectionAddr::TcpTls {
+                host,
+                port,
+                insecure: false,
+                ..
+            } => (host.clone(), *port, true),
+            ConnectionAddr::Unix(path) if path.is_absolute() => {
+                (path.to_string_lossy().into_owned(), 0, false)
+            }
+            _ => return Err(malformed("its form is not supported")),
+        };
+        let settings = info.redis_settings();
+        Ok(Self {
+            host,
+            port,
+            is_tls,
+            user: settings.username().map(str::to_owned),
+            password: settings.password().map(str::to_owned),
+            db: settings.db(),
+        })
+    }
+
+    /// Same credentials on another server.
+    #[must_use]
+    pub fn at(&self, host: String, port: u16) -> Self {
+        Self {
+            host,
+            port,
+            ..self.clone()
+        }
+    }
+
+    /// The way there. Certificates are checked against the authorities in this file, or this
+    /// machine's.
+    #[must_use]
+    pub fn dial(&self, timeout_ms: u64, authorities: Option<&Path>) -> Dial {
+        Dial {
+            host: self.host.clone(),
+            port: self.port,
+            tls: self.is_tls.then(|| DialTls {
+                name: self.host.clone(),
+                insecure: false,
+                authorities: authorities.map(Path::to_owned),
+            }),
+            timeout_ms,
+        }
+    }
+}

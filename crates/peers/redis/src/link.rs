@@ -1,0 +1,150 @@
+//! One connection to Redis: found, made and introduced by a task.
+//!
+//! Sentinels that name the server are asked now and then whether it is still that one: a
+//! server that was replaced may keep its connections and say nothing any more.
+
+use std::path::PathBuf;
+
+use redis::Value;
+use throng_peer::task::{Link as Wire, Net};
+use throng_redis_link::{Answers, Link, Place};
+use throng_remote::{Dial, Words};
+
+use crate::answer::{reason, text};
+use crate::command::Script;
+use crate::keys::Keys;
+use crate::node::Established;
+use crate::options::Target;
+
+/// Between two questions to Sentinels where Redis is, in milliseconds.
+const ASK_EVERY_MS: u64 = 1000;
+
+/// A connection on its way.
+pub struct RedisDial {
+    pub(crate) target: Target,
+    pub(crate) authorities: Option<PathBuf>,
+    pub(crate) prefix: String,
+    pub(crate) incarnation: String,
+    pub(crate) timeout_ms: u64,
+    /// Bytes that one answer may keep.
+    pub(crate) answer_bytes_max: usize,
+    /// The server that it was made to.
+    pub(crate) place: Option<Place>,
+}
+
+/// Answers and messages of Redis.
+pub struct RedisWords(Answers);
+
+impl Words for RedisWords {
+    type Word = Value;
+
+    fn feed(&mut self, bytes: &[u8]) {
+        self.0.feed(bytes);
+    }
+
+    fn next(&mut self) -> Result<Option<Value>, String> {
+        self.0.take()
+    }
+}
+
+impl Dial for RedisDial {
+    type Hello = Established;
+    type Words = RedisWords;
+
+    async fn connect(&mut self, net: &Net) -> Result<(Established, Wire, RedisWords), String> {
+        let place = self.find(net).await?;
+        let made = self.introduce(net, &place).await;
+        let made = made.map_err(|why| format!("{}:{}: {why}", place.host, place.port));
+        self.place = Some(place);
+        made
+    }
+
+    async fn watch(&mut self, net: &Net) -> String {
+        while self.target.may_move() {
+            net.sleep(ASK_EVERY_MS).await;
+            // While no Sentinel answers, the one that we have is good enough.
+            if let Ok(now) = self.find(net).await
+                && self.place.as_ref() != Some(&now)
+            {
+                return "Sentinels name another server".to_owned();
+            }
+        }
+        std::future::pending().await
+    }
+}
+
+impl RedisDial {
+    async fn find(&self, net: &Net) -> Result<Place, String> {
+        let authorities = self.authorities.as_deref();
+        self.target.find(net, self.timeout_ms, authorities).await
+    }
+
+    async fn introduce(
+        &self,
+        net: &Net,
+        place: &Place,
+    ) -> Result<(Established, Wire, RedisWords), String> {
+        let authorities = self.authorities.as_deref();
+        let link = Link::open(
+            net,
+            place,
+            self.timeout_ms,
+            authorities,
+            self.answer_bytes_max,
+        );
+        let mut link = link.await.map_err(reason)?;
+        let mut hello: Vec<&[u8]> = vec![b"HELLO", b"3"];
+        if let Some(password) = &place.password {
+            let user = place.user.as_deref().unwrap_or("default");
+            hello.extend([b"AUTH".as_slice(), user.as_bytes(), password.as_bytes()]);
+        }
+        hello.extend([b"SETNAME".as_slice(), b"throng"]);
+        link.ask(&hello).await.map_err(reason)?;
+        link.select(place.db).await.map_err(reason)?;
+        let info = link.ask(&[b"INFO", b"server"]).await.map_err(reason)?;
+        let process = field(&info, "run_id").ok_or("Redis does not say its run_id")?;
+        let info = link.ask(&[b"INFO", b"replication"]).await.map_err(reason)?;
+        if field(&info, "role").is_some_and(|role| role != "master") {
+            return Err("it is a replica".to_owned());
+        }
+        let line = field(&info, "master_replid").unwrap_or_default();
+        let verbs = self.target.verbs();
+        let mut digests = Vec::new();
+        for script in Script::ALL {
+            let script = script.text(verbs);
+            let loaded = link.ask(&[b"SCRIPT", b"LOAD", script.as_bytes()]).await;
+            let loaded = loaded.map_err(reason)?;
+            digests.push(text(&loaded).ok_or("Redis took no script")?.to_owned());
+        }
+        let keys = Keys::new(&self.prefix);
+        for name in [keys.probe(&self.incarnation), keys.everybody()] {
+            let subscribe = [verbs.subscribe.as_bytes(), name.as_bytes()];
+            match link.ask(&subscribe).await.map_err(reason)? {
+                Value::Push {
+                    kind: redis::PushKind::Subscribe | redis::PushKind::SSubscribe,
+                    ..
+                } => {}
+                other => return Err(format!("SUBSCRIBE was not confirmed: {other:?}")),
+            }
+        }
+        let established = Established {
+            process,
+            line,
+            digests,
+            incarnation: self.incarnation.clone(),
+        };
+        let (wire, answers) = link.into_parts();
+        Ok((established, wire, RedisWords(answers)))
+    }
+}
+
+/// A field of what `INFO` says.
+pub(crate) fn field(info: &Value, name: &str) -> Option<String> {
+    let text = match info {
+        Value::VerbatimString { text, .. } => text,
+        other => text(other)?,
+    };
+    let mut lines = text.lines();
+    let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    Some(value.trim().to_owned()).filter(|value| !value.is_empty())
+}

@@ -1,0 +1,276 @@
+//! Presence: members of this node, and the removal of those of nodes that died.
+//!
+//! A member is a row in Redis with the incarnation of its node. An incarnation lasts as long as a
+//! connection to Redis and has a lease of [`LEASE_MS`], which the node renews. With a new
+//! connection all rows are written again under a new incarnation. Whoever finds an incarnation
+//! without a lease removes its rows and tells of each: so a node that dies leaves its members for
+//! at most [`LEASE_MS`] and five seconds, and the time that the sweep takes.
+//!
+//! Rule for "full": rows are at most one for each subscription of this node.
+
+use std::ops::Bound::{Excluded, Unbounded};
+
+use redis::Value;
+use throng_broker::Presence;
+use throng_remote::{FLIGHTS_MAX, Fault, LEASE_MS, blob};
+use throng_types::ChannelName;
+
+use crate::answer;
+use crate::command::Script;
+use crate::flight::Flight;
+use crate::node::Redis;
+
+/// Time for one step of a sweep before another node may take it over, in milliseconds.
+const SWEEPER_MS: &[u8] = b"10000";
+/// Channels in one step of a sweep.
+const STEP: &[u8] = b"100";
+
+impl Redis {
+    /// Lists somebody who comes with a subscribe.
+    pub(crate) fn list(&mut self, channel: &ChannelName, presence: &Presence) {
+        if presence.is_listed {
+            let key = (channel.clone(), presence.who.client.clone());
+            self.rows.insert(key, presence.clone());
+            self.write_row(channel, presence, false);
+        }
+    }
+
+    fn write_row(&mut self, channel: &ChannelName, presence: &Presence, again: bool) {
+        let incarnation = self.incarnation().to_owned();
+        let user = &presence.who.user;
+        let announced = u8::from(presence.is_announced);
+        let mut row = format!("{incarnation}{announced}{:08}{user}", user.len()).into_bytes();
+        row.extend_from_slice(&blob::of_somebody(&presence.who));
+        let (members, users) = (self.keys.members(channel), self.keys.users(channel));
+        let (places, name) = (self.keys.places(&incarnation), self.keys.channel(channel));
+        let again: &[u8] = if again { b"1" } else { b"0" };
+        let client = presence.who.client.as_bytes();
+        let args = [client, &row, again, channel.as_str().as_bytes()];
+        let lease = format!("{}{incarnation}", self.keys.leases());
+        let keys = [&*members, &*users, &*places, &*name, &*lease];
+        self.call(Flight::Row, Script::Come, &keys, &args);
+    }
+
+    /// Tells of somebody who has come, after the reply to its own subscribe.
+    pub(crate) fn tell_joined(&mut self, channel: &ChannelName, presence: &Presence) {
+        let name = self.keys.channel(channel);
+        let mut message = format!("j   {} ", self.core.desk.unix_ms).into_bytes();
+        message.extend_from_slice(&blob::of_somebody(&presence.who));
+        self.tell(&name, &message);
+    }
+
+    /// Takes somebody who has left out of the list.
+    pub(crate) fn unlist(&mut self, channel: &ChannelName, presence: &Presence) {
+        let client = &presence.who.client;
+        let incarnation = self.incarnation().to_owned();
+        let (members, users) = (self.keys.members(channel), self.keys.users(channel));
+        let name = self.keys.channel(channel);
+        let announced: &[u8] = if presence.is_announced { b"1" } else { b"0" };
+        let (who, told) = (client.as_bytes(), blob::of_somebody(&presence.who));
+        let args = [who, incarnation.as_bytes(), announced, &told];
+        let keys = [&*members, &*users, &*name];
+        self.call(Flight::Row, Script::Quit, &keys, &args);
+        let from = (channel.clone(), Box::from(""));
+        let next = self.rows.range((Excluded(from), Unbounded)).next();
+        if next.is_none_or(|((theirs, _), _)| theirs != channel) {
+            let places = self.keys.places(&incarnation);
+            let name = channel.as_str().as_bytes();
+            self.send(Flight::Nothing, &[b"SREM", places.as_bytes(), name]);
+        }
+    }
+
+    /// Forgets the row of a client. False if there is none.
+    pub(crate) fn forget_row(&mut self, channel: &ChannelName, client: &str) -> bool {
+        let key = (channel.clone(), Box::from(client));
+        self.rows.remove(&key).is_some()
+    }
+
+    // ---- nodes ----
+
+    /// Members are written again, under this node's new name, as far as there is room.
+    pub(crate) fn come_again(&mut self) {
+        while self.flights.len() < FLIGHTS_MAX / 2
+            && let Some(key) = self.rows_again.pop_front()
+        {
+            if let Some(presence) = self.rows.get(&key).cloned() {
+                self.write_row(&key.0, &presence, true);
+            }
+        }
+        if self.rows_again.is_empty()
+            && let Some(before) = self.incarnation_before.take()
+        {
+            // What was still said under the name before counts no more.
+            let lease = format!("{}{before}", self.keys.leases());
+            self.send(Flight::Nothing, &[b"DEL", lease.as_bytes()]);
+        }
+    }
+
+    pub(crate) fn set_lease(&mut self) {
+        let lease = format!("{}{}", self.keys.leases(), self.incarnation());
+        let lease_ms = LEASE_MS.to_string();
+        let parts = [b"SET", lease.as_bytes(), b"1", b"PX", lease_ms.as_bytes()];
+        self.send(Flight::Leased, &parts);
+    }
+
+    /// The lease is renewed, so Redis takes writes.
+    ///
+    /// # Errors
+    /// The list of members may be wrong, since some were not written while it took none, or since
+    /// the lease had ended and others may have removed them: a new connection writes all again
+    /// under another name.
+    pub(crate) fn leased(&mut self) -> Result<(), Fault> {
+        let before_ms = self.leased_at_ms.replace(self.core.desk.now_ms);
+        if !self.core.desk.is_refusing() {
+            return Ok(());
+        }
+        self.core.desk.set_refusing(false);
+        tracing::info!("Redis takes writes again");
+        let has_ended = before_ms.is_none_or(|at_ms| self.core.desk.now_ms >= at_ms + LEASE_MS);
+        if self.rows_missed || has_ended && !self.rows.is_empty() {
+            let fault = "members could not be written while it refused writes";
+            return Err(Fault(fault.to_owned()));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn nodes(&mut self, value: &Value) -> bool {
+        let own = self.incarnation().to_owned();
+        let Some(nodes) = answer::list(value) else {
+            return false;
+        };
+        for node in nodes
+            .iter()
+            .filter_map(answer::text)
+            .filter(|node| *node != own)
+        {
+            let lease = format!("{}{node}", self.keys.leases());
+            self.send(
+                Flight::Lives(node.to_owned()),
+                &[b"EXISTS", lease.as_bytes()],
+            );
+        }
+        true
+    }
+
+    pub(crate) fn lives(&mut self, incarnation: String, value: &Value) -> bool {
+        let Some(lives) = answer::number(value) else {
+            return false;
+        };
+        if lives == 0 {
+            let sweeper = self.keys.sweeper(&incarnation);
+            let parts = [b"SET", sweeper.as_bytes(), b"1", b"NX", b"PX", SWEEPER_MS];
+            self.send(Flight::MaySweep(incarnation), &parts);
+        }
+        true
+    }
+
+    pub(crate) fn may_sweep(&mut self, incarnation: String, value: &Value) -> bool {
+        if answer::text(value) == Some("OK") {
+            self.next_places(incarnation);
+        }
+        true
+    }
+
+    fn next_places(&mut self, incarnation: String) {
+        let places = self.keys.places(&incarnation);
+        let parts = [b"SRANDMEMBER", places.as_bytes(), STEP];
+        self.send(Flight::Places(incarnation), &parts);
+    }
+
+    /// Removes the members of a node that died from some channels, and goes on.
+    pub(crate) fn sweep(&mut self, incarnation: &str, value: &Value) -> bool {
+        let Some(found) = answer::list(value) else {
+            return false;
+        };
+        let places = self.keys.places(incarnation);
+        if found.is_empty() {
+            tracing::info!(incarnation, "the members of a node that died are removed");
+            let nodes = self.keys.nodes();
+            let parts = [b"SREM", nodes.as_bytes(), incarnation.as_bytes()];
+            self.send(Flight::Nothing, &parts);
+            return true;
+        }
+        for name in found.iter().filter_map(answer::text) {
+            if let Ok(channel) = ChannelName::with_bound(name, usize::MAX) {
+                let (members, users) = (self.keys.members(&channel), self.keys.users(&channel));
+                let there = self.keys.channel(&channel);
+                let keys = [&*members, &*users, &*there];
+                let args = [incarnation.as_bytes()];
+                self.call(Flight::Nothing, Script::Sweep, &keys, &args);
+            }
+            self.send(
+                Flight::Nothing,
+                &[b"SREM", places.as_bytes(), name.as_bytes()],
+            );
+        }
+        let sweeper = self.keys.sweeper(incarnation);
+        self.send(
+            Flight::Nothing,
+            &[b"PEXPIRE", sweeper.as_bytes(), SWEEPER_MS],
+        );
+        self.next_places(incarnation.to_owned());
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use throng_broker::{Request, Ticket};
+    use throng_remote::{Desk, Node as _, RemoteOptions};
+    use throng_types::Publisher;
+
+    use super::*;
+    use crate::node::Established;
+    use crate::options::Target;
+
+    #[test]
+    fn a_client_that_left_before_its_answer_was_lost_does_not_come_again() {
+        for leaves in [false, true] {
+            let target = Target::new("redis://a").expect("a URL");
+            let desk = Desk::without_shards(RemoteOptions::for_tests());
+            let mut node = Redis::new(desk, target);
+            let up = |node: &mut Redis| {
+                node.up(Established {
+                    process: "p".to_owned(),
+                    line: "l".to_owned(),
+                    digests: Script::ALL.map(|script| format!("{script:?}")).to_vec(),
+                    incarnation: "i".repeat(16),
+                });
+            };
+            let lists = |node: &mut Redis| {
+                let out = std::mem::take(&mut node.core.desk.out);
+                out.windows(4).any(|word| word == b"Come")
+            };
+            let channel = ChannelName::new("a").expect("a name");
+            let who = Publisher {
+                client: "c".into(),
+                user: "u".into(),
+                conn_info: None,
+                chan_info: None,
+            };
+            let presence = Presence {
+                who: Arc::new(who),
+                is_listed: true,
+                is_announced: false,
+            };
+            up(&mut node);
+            let subscribe = Request::Subscribe {
+                ticket: Ticket(1),
+                channel: channel.clone(),
+                since: None,
+                presence: Some(presence.clone()),
+            };
+            node.request(0, subscribe);
+            assert!(lists(&mut node));
+            if leaves {
+                node.request(0, Request::Quit { channel, presence });
+            }
+            node.down();
+            up(&mut node);
+            node.tick().expect("a connection");
+            assert_eq!(lists(&mut node), !leaves, "left: {leaves}");
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! The peer between the shards and a broker.
+//!
+//! Owns the [`Node`], its clocks, the task that connects, and the link that the task hands over.
+//! Whatever happens leads to one [`BrokerPeer::act`]: words of the broker, requests of shards, what
+//! is due, and one write of all that came of it.
+//!
+//! Invariants
+//! - A task connects or watches, or `connect_at_ms` says when the next one begins.
+//! - A link that is held has words that were not taken; it is read again when they are.
+//! - The end of a link counts behind its words.
+
+use std::convert::Infallible;
+use std::mem;
+
+use throng_peer::task::{Link, Receiver, Task, Tasks, queue};
+use throng_peer::{Context, Ended, Flow, LinkId, Peer};
+use throng_types::Millis;
+
+use crate::dial::{Dial, Fault, Words as _};
+use crate::lane::Wish;
+use crate::node::Node;
+
+/// Requests taken from one shard, and words of the broker, before others have their turn.
+const AT_ONCE: usize = 256;
+/// Between two looks at what is due, in milliseconds.
+const TICK_MS: u64 = 100;
+/// The first pause before connecting again, and the longest, in milliseconds.
+const PAUSES_MS: (u64, u64) = (100, 5000);
+
+type Cx<'a> = Context<'a, Infallible>;
+
+/// News of the task that connects.
+enum News<D: Dial> {
+    Up(D::Hello, Link, D::Words),
+    Down(String),
+}
+
+/// A connection that stands.
+struct Line<W> {
+    link: LinkId,
+    words: W,
+    is_held: bool,
+    ended: Option<Ended>,
+}
+
+/// A node at work. Its call means that a shard has left something in its lane.
+pub struct BrokerPeer<N: Node> {
+    node: N,
+    tasks: Tasks,
+    /// The task that connects and watches, and its news.
+    dialler: Option<(Task, Receiver<News<N::Dial>>)>,
+    line: Option<Line<<N::Dial as Dial>::Words>>,
+    /// When to connect next, while nobody connects.
+    connect_at_ms: Option<u64>,
+    pause_ms: u64,
+    is_told_down: bool,
+    down_since_ms: u64,
+    /// Requests of one lane. Bound: [`AT_ONCE`].
+    wishes: Vec<Wish>,
+    /// More was there than one turn takes.
+    is_behind: bool,
+}
+
+impl<N: Node> BrokerPeer<N> {
+    /// Serves a node, which connects at the first call.
+    #[must_use]
+    pub fn new(node: N) -> Self {
+        Self {
+            node,
+            tasks: Tasks::default(),
+            dialler: None,
+            line: None,
+            connect_at_ms: Some(0),
+            pause_ms: PAUSES_MS.0,
+            is_told_down: false,
+            down_since_ms: 0,
+            wishes: Vec::new(),
+            is_behind: false,
+        }
+    }
+
+    fn act(&mut self, cx: &mut Cx<'_>) {
+        self.is_behind = false;
+        let desk = &mut self.node.core().desk;
+        // Before all that shards leave is looked at.
+        desk.status.has_heard();
+        desk.now_ms = cx.now.mono.0;
+        desk.unix_ms = cx.now.unix_ms;
+        desk.settle_doubt();
+        self.renew(cx);
+        self.take_words(cx);
+        self.take_requests();
+        if let Err(Fault(why)) = self.node.tick() {
+            self.end(&why, cx);
+        }
+        self.connect();
+        self.tasks.run(cx);
+        self.take_news(cx);
+        self.write(cx);
+        self.node.core().desk.ring();
+        self.set_wake(cx);
+    }
+
+    fn set_wake(&self, cx: &mut Cx<'_>) {
+        let now = cx.now.mono;
+        let tick = now + if self.is_behind { 0 } else { TICK_MS };
+        let connect = self.connect_at_ms.map(Millis);
+        let times = connect.into_iter().chain(self.tasks.deadline());
+        cx.wake_at(Some(times.fold(tick, Millis::min)));
+    }
+
+    /// Takes other options, if shards have left some.
+    fn renew(&mut self, cx: &mut Cx<'_>) {
+        let desk = &mut self.node.core().desk;
+        let Some(live) = desk.status.take_renewed() else {
+            return;
+        };
+        let before = mem::replace(&mut desk.options.namespaces, live.namespaces);
+        desk.options.reply = live.reply;
+        if let Err(Fault(why)) = self.node.renewed(&before) {
+            self.end(&why, cx);
+        }
+    }
+
+    fn take_words(&mut self, cx: &mut Cx<'_>) {
+        if !self.node.core().desk.lanes_have_room() {
+            self.node.stalled();
+            if let Some(line) = &mut self.line {
+                line.is_held = true;
+            }
+            return;
+        }
+        for _ in 0..AT_ONCE {
+            let Some(line) = &mut self.line else { return };
+            let taken = match line.words.next() {
+                Ok(Some(word)) => self.node.word(word).map_err(|Fault(why)| why),
+                Ok(None) => {
+                    if let Some(why) = line.ended.take() {
+                        self.end(&why.to_string(), cx);
+                    } else if mem::take(&mut line.is_held) {
+                        cx.resume(line.link);
+                    }
+                    return;
+                }
+                Err(why) => Err(why),
+            };
+            if let Err(why) = taken {
+                return self.end(&why, cx);
+            }
+        }
+        if let Some(line) = &mut self.line {
+            (line.is_held, self.is_behind) = (true, true);
+        }
+    }
+
+    fn take_requests(&mut self) {
+        for lane in 0..self.node.core().desk.shards() {
+            if !self.node.has_room() {
+                break;
+            }
+            let mut wishes = mem::take(&mut self.wishes);
+            self.node.core().desk.lanes[usize::from(lane)].take_requests(AT_ONCE, &mut wishes);
+            self.is_behind |= wishes.len() == AT_ONCE;
+            for wish in wishes.drain(..) {
+                match wish {
+                    Wish::Request(request) => self.node.request(lane, request),
+                    Wish::Move(moving) => self.node.moving(lane, moving),
+                }
+            }
+            self.wishes = wishes;
+        }
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>) {
+        let out = mem::take(&mut self.node.core().desk.out);
+        if let Some(line) = self.line.as_ref().filter(|_| !out.is_empty()) {
+            cx.write(line.link, out);
+        }
+    }
+
+    // ---- the connection ----
+
+    fn connect(&mut self) {
+        let now_ms = self.node.core().desk.now_ms;
+        if self.connect_at_ms.is_none_or(|at_ms| at_ms > now_ms) {
+            return;
+        }
+        self.connect_at_ms = None;
+        let (mut dial, net) = (self.node.dial(), self.tasks.net().clone());
+        let (news, receiver) = queue(2);
+        let task = self.tasks.net().spawn(async move {
+            let why = match dial.connect(&net).await {
+                Ok((hello, link, words)) => {
+                    let _ = news.send(News::Up(hello, link, words));
+                    dial.watch(&net).await
+                }
+                Err(why) => why,
+            };
+            let _ = news.send(News::Down(why));
+        });
+        self.dialler = Some((task, receiver));
+    }
+
+    fn take_news(&mut self, cx: &mut Cx<'_>) {
+        while let Some((_, receiver)) = &mut self.dialler
+            && let Some(news) = receiver.try_next()
+        {
+            match news {
+                News::Up(hello, link, words) => self.up(hello, link, words, cx),
+                News::Down(why) => self.end(&why, cx),
+            }
+        }
+    }
+
+    fn up(
+        &mut self,
+        hello: <N::Dial as Dial>::Hello,
+        link: Link,
+        mut words: <N::Dial as Dial>::Words,
+        cx: &mut Cx<'_>,
+    ) {
+        let Some((link, input)) = link.release() else {
+            return self.end(&Ended::ByPeer.to_string(), cx);
+        };
+        let now_ms = self.node.core().desk.now_ms;
+        if mem::take(&mut self.is_told_down) {
+            let down_ms = now_ms - self.down_since_ms;
+            tracing::info!(down_ms, "the broker on {} is back", N::BROKER);
+        } else {
+            tracing::info!("the broker is on {}", N::BROKER);
+        }
+        self.pause_ms = PAUSES_MS.0;
+        words.feed(&input);
+        self.line = Some(Line {
+            link,
+            words,
+            is_held: false,
+            ended: None,
+        });
+        // The next turn takes the words that came with the answers.
+        self.is_behind = true;
+        self.node.up(hello);
+    }
+
+    /// Notes that the connection is over, or was not made.
+    fn end(&mut self, why: &str, cx: &mut Cx<'_>) {
+        self.dialler = None;
+        let line = self.line.take();
+        if let Some(line) = &line {
+            cx.end(line.link);
+        }
+        self.node.core().desk.out.clear();
+        self.node.down();
+        let desk = &mut self.node.core().desk;
+        if line.is_some() || !self.is_told_down {
+            self.is_told_down = true;
+            self.down_since_ms = desk.now_ms;
+            tracing::warn!(
+                why,
+                "no connection to the broker on {}: publications are refused until it is back, \
+                 subscribers stay",
+                N::BROKER
+            );
+        }
+        let jitter_ms = desk.rng.below(self.pause_ms / 2 + 1);
+        self.connect_at_ms = Some(desk.now_ms + self.pause_ms / 2 + jitter_ms);
+        self.pause_ms = (self.pause_ms * 2).min(PAUSES_MS.1);
+    }
+}
+
+impl<N: Node> Peer for BrokerPeer<N> {
+    type Call = ();
+    type Reply = Infallible;
+
+    fn call(&mut self, (): (), cx: &mut Cx<'_>) {
+        self.act(cx);
+    }
+
+    fn connected(&mut self, link: LinkId, cx: &mut Cx<'_>) {
+        self.tasks.connected(link);
+        self.act(cx);
+    }
+
+    fn bytes(&mut self, link: LinkId, input: &[u8], cx: &mut Cx<'_>) -> Flow {
+        let flow = self.tasks.bytes(link, input);
+        if let Some(line) = self.line.as_mut().filter(|line| line.link == link) {
+            line.words.feed(input);
+        }
+        self.act(cx);
+        match &self.line {
+            Some(line) if line.link == link && line.is_held => Flow::Hold,
+            _ => flow,
+        }
+    }
+
+    fn written(&mut self, link: LinkId, cx: &mut Cx<'_>) {
+        if self.tasks.has(link) {
+            self.tasks.written(link);
+            self.act(cx);
+        }
+    }
+
+    fn ended(&mut self, link: LinkId, why: Ended, cx: &mut Cx<'_>) {
+        match &mut self.line {
+            Some(line) if line.link == link => line.ended = Some(why),
+            _ => self.tasks.ended(link, why),
+        }
+        self.act(cx);
+    }
+
+    fn timeout(&mut self, _: LinkId, _: Option<Millis>, _: &mut Cx<'_>) {}
+
+    fn woken(&mut self, cx: &mut Cx<'_>) {
+        self.act(cx);
+    }
+
+    fn destination(reply: &Infallible) -> Option<usize> {
+        match *reply {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

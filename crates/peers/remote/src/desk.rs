@@ -1,0 +1,259 @@
+//! Surroundings of a node: the shards' lanes, the clocks, chance, and the bytes to be written.
+//!
+//! Never: sockets, threads. Its owner is told what time it is.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use throng_broker::{ChannelOptions, Recovery, Refusal, Reply, Request, Subscribed, Ticket};
+use throng_metrics::{Counter, Gauge};
+use throng_types::{ChannelName, Position, Rng};
+
+use crate::agent::{self, Looked};
+use crate::arrival::{self, Arrival};
+use crate::doubt::Doubt;
+use crate::lane::Lane;
+use crate::nodes::{NodeEvent, ToNodes};
+use crate::options::RemoteOptions;
+use crate::status::Status;
+
+/// The ticket of a request of which nobody wants to hear again.
+pub const NOBODY: Ticket = Ticket(u32::MAX);
+
+/// Surroundings of a node.
+pub struct Desk {
+    /// Options of the peer.
+    pub options: RemoteOptions,
+    /// Monotonic milliseconds at the beginning of the turn.
+    pub now_ms: u64,
+    /// Unix milliseconds at the same moment.
+    pub unix_ms: u64,
+    /// Chance, from the seed.
+    pub rng: Rng,
+    /// Bytes to be written to the broker. Bound: what waits for its answers.
+    pub out: Vec<u8>,
+    /// State of a hand-over from another process.
+    pub arrival: Arrival,
+    pub(crate) lanes: Vec<Arc<Lane>>,
+    pub(crate) status: Arc<Status>,
+    pub(crate) doubt: Doubt,
+    /// Lanes in which something was left.
+    pub(crate) rung: BTreeSet<u8>,
+}
+
+impl Desk {
+    pub(crate) fn new(options: RemoteOptions, lanes: Vec<Arc<Lane>>, status: Arc<Status>) -> Self {
+        Self {
+            rng: Rng::new(options.seed),
+            options,
+            now_ms: 0,
+            unix_ms: 0,
+            out: Vec::new(),
+            arrival: Arrival::default(),
+            lanes,
+            status,
+            doubt: Doubt::default(),
+            rung: BTreeSet::new(),
+        }
+    }
+
+    /// One that no shard asks anything of: for tests of what a machine does by itself.
+    #[must_use]
+    pub fn without_shards(options: RemoteOptions) -> Self {
+        Self::new(options, Vec::new(), Arc::default())
+    }
+
+    /// Number of shards that have lanes.
+    #[must_use]
+    pub fn shards(&self) -> u8 {
+        self.lanes.len() as u8
+    }
+
+    /// Whether every shard has room for what comes.
+    #[must_use]
+    pub fn lanes_have_room(&self) -> bool {
+        let mut lanes = self.lanes.iter();
+        lanes.all(|lane| lane.has_room() || !lane.is_open())
+    }
+
+    /// Rings the shards for which something was left.
+    pub(crate) fn ring(&mut self) {
+        for lane in std::mem::take(&mut self.rung) {
+            self.lanes[usize::from(lane)].ring();
+        }
+    }
+
+    /// Counts something that happened.
+    pub fn count(&self, counter: Counter) {
+        self.options.counters.count(counter);
+    }
+
+    /// From now on the broker answers, or does not.
+    pub fn set_up(&self, is_up: bool) {
+        self.status.set_up(is_up);
+        self.options.counters.set(Gauge::BrokerUp, u64::from(is_up));
+        if !is_up {
+            self.count(Counter::BrokerLosses);
+            self.set_refusing(false);
+        }
+    }
+
+    /// Whether the broker answers and takes no writes.
+    #[must_use]
+    pub fn is_refusing(&self) -> bool {
+        self.status.is_refusing()
+    }
+
+    /// From now on the broker takes no writes though it answers, or takes them again.
+    pub fn set_refusing(&self, is_refusing: bool) {
+        self.status.set_refusing(is_refusing);
+        let gauge = Gauge::BrokerRefusingWrites;
+        self.options.counters.set(gauge, u64::from(is_refusing));
+    }
+
+    /// An epoch that nobody has: neither that of `Position::START` nor zero.
+    pub fn fresh_epoch(&mut self) -> u64 {
+        (self.rng.next_u64() >> 1).max(1)
+    }
+
+    /// Leaves a reply with a shard.
+    pub fn leave(&mut self, lane: u8, reply: Reply) {
+        if let Some(to) = self.lanes.get(usize::from(lane)) {
+            to.leave(reply);
+            self.rung.insert(lane);
+        }
+    }
+
+    /// A request that may be carried out; the others are refused. `is_up` says whether there is a
+    /// connection: without one, subscribers wait and leave, and all else is unavailable.
+    pub fn admit(&mut self, lane: u8, request: Request, is_up: bool) -> Option<Request> {
+        let options = { &self.options.namespaces }.find(request.channel());
+        let is_known = options.is_some();
+        let options = options.copied().unwrap_or_default();
+        let keeps = options.retention.keeps();
+        let refusal = match &request {
+            Request::Subscribe { .. } | Request::Leave { .. } | Request::Quit { .. } => {
+                return Some(request);
+            }
+            Request::History { .. } if !keeps => Refusal::NotAvailable,
+            _ if !is_known => Refusal::UnknownChannel,
+            Request::Forget { .. } if !keeps => Refusal::NotAvailable,
+            Request::Present { .. } if !options.presence.is_listed => Refusal::NotAvailable,
+            _ if !is_up => {
+                self.count(Counter::BrokerUnavailable);
+                Refusal::Unavailable
+            }
+            _ => return Some(request),
+        };
+        self.refuse(lane, request, refusal);
+        None
+    }
+
+    /// Leaves the reply that refuses a request, if somebody waits for it.
+    pub fn refuse(&mut self, lane: u8, request: Request, refusal: Refusal) {
+        let is_nobodys =
+            |reply: &Reply| matches!(reply, Reply::Published { ticket, .. } if *ticket == NOBODY);
+        if let Some(reply) = request.refused(refusal).filter(|it| !is_nobodys(it)) {
+            self.leave(lane, reply);
+        }
+    }
+
+    /// Takes what was said to everybody, if it is a cut: its place is marked for every shard.
+    pub fn hear_cut(&mut self, message: &[u8]) -> bool {
+        let Some(cut) = arrival::cut_of(message) else {
+            return false;
+        };
+        self.arrival.heard(cut);
+        for lane in 0..self.shards() {
+            self.lanes[usize::from(lane)].cut(cut);
+            self.rung.insert(lane);
+        }
+        true
+    }
+
+    /// Whether no shard has handed in what the peer has not taken.
+    #[must_use]
+    pub fn lanes_are_taken(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.waiting() == 0)
+    }
+
+    /// Leaves a reply with every shard of a set.
+    pub fn leave_all(&mut self, shards: u64, reply: impl Fn() -> Reply) {
+        for lane in 0..self.shards() {
+            if shards & 1 << lane != 0 {
+                self.leave(lane, reply());
+            }
+        }
+    }
+
+    /// The next that some shard wants of other nodes.
+    #[must_use]
+    pub fn next_to_nodes(&self) -> Option<(u8, ToNodes)> {
+        let mut lanes = (0..).zip(&self.lanes);
+        lanes.find_map(|(lane, from)| Some((lane, from.next_to_nodes()?)))
+    }
+
+    /// Lets a shard know of other nodes.
+    pub fn tell_shard(&mut self, lane: u8, event: NodeEvent) {
+        if let Some(to) = self.lanes.get(usize::from(lane)) {
+            to.tell_shard(event);
+            self.rung.insert(lane);
+        }
+    }
+
+    /// Notes that the broker said something about a channel that cannot be.
+    pub fn doubt(&mut self, channel: &ChannelName, why: &'static str) {
+        self.count(Counter::BrokerContradictions);
+        self.status.set_in_doubt(true);
+        if self.doubt.begin(self.now_ms) {
+            tracing::error!(%channel, why, "the broker contradicts itself");
+        }
+    }
+
+    /// Notes a contradiction where publications from one position up to `top` may be others than
+    /// clients have: those of these shards are told of a gap.
+    pub fn doubt_from(
+        &mut self,
+        channel: &ChannelName,
+        why: &'static str,
+        first: Position,
+        top: Option<Position>,
+        shards: u64,
+    ) {
+        self.doubt(channel, why);
+        self.doubt.add(channel, first, top);
+        if self.options.of(channel).recovery && shards != 0 {
+            self.tell_broken(channel, shards);
+        }
+    }
+
+    /// Tells shards that nothing continues what they have of a channel.
+    pub(crate) fn tell_broken(&mut self, channel: &ChannelName, shards: u64) {
+        self.count(Counter::BrokerBroken);
+        self.leave_all(shards, || Reply::Broken(channel.clone()));
+    }
+
+    /// Ends a doubt whose time is over.
+    pub(crate) fn settle_doubt(&mut self) {
+        if self.doubt.has_ended(self.now_ms) {
+            self.status.set_in_doubt(false);
+        }
+    }
+
+    /// Answer to a subscriber, after the look that [`agent::wanted`] describes; `None` in
+    /// channels without history. Nothing is recovered from a position in doubt.
+    #[must_use]
+    pub fn subscribed(
+        &self,
+        channel: &ChannelName,
+        options: &ChannelOptions,
+        since: Option<Position>,
+        looked: Option<Looked>,
+    ) -> Subscribed {
+        let mut result = agent::subscribed(options, since, looked);
+        if !options.cache && since.is_some_and(|since| self.doubt.has(channel, since)) {
+            result.recovery = Recovery::Lost;
+        }
+        result
+    }
+}

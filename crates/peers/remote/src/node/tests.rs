@@ -1,0 +1,739 @@
+//! Nodes on a broker that is played: it takes what is sent when the test says so, and its answers
+//! and deliveries come late, or in another order, or not at all.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use throng_broker::{
+    ChannelOptions, Draft, Moving, Namespaces, Presence, Recovery, Refusal, Reply, Request,
+    Retention, Ticket,
+};
+use throng_peer::task::{Link, Net};
+use throng_types::{ChannelName, Epoch, Position, Publication, Rng};
+
+use crate::agent::tests::publication;
+use crate::agent::{AUDIT_MS, Looked, Mode, Status};
+use crate::channels::Channels as _;
+use crate::core::Core;
+use crate::desk::Desk;
+use crate::dial::{Dial, Fault, Words};
+use crate::lane::{Lane, Left};
+use crate::node::Node as _;
+use crate::nodes::{NodeEvent, ToNodes};
+use crate::options::RemoteOptions;
+use crate::verbs::{Purpose, Query, Verbs, Wanted};
+
+/// Connects by one question, whose answer is one byte.
+pub(crate) struct PlayedDial;
+
+impl Dial for PlayedDial {
+    type Hello = ();
+    type Words = PlayedWords;
+
+    async fn connect(&mut self, net: &Net) -> Result<((), Link, PlayedWords), String> {
+        let way = throng_peer::Dial {
+            host: "h".to_owned(),
+            port: 1,
+            tls: None,
+            timeout_ms: 1000,
+        };
+        let mut link = net.dial(way).await.map_err(|why| why.to_string())?;
+        link.write(b"hello".to_vec());
+        let input = link.read().await.map_err(|why| why.to_string())?;
+        Ok(((), link, PlayedWords(input[1..].to_vec().into())))
+    }
+
+    async fn watch(&mut self, net: &Net) -> String {
+        net.sleep(10_000).await;
+        "it is elsewhere".to_owned()
+    }
+}
+
+/// Each byte is a word, but for `!`.
+pub(crate) struct PlayedWords(VecDeque<u8>);
+
+impl Words for PlayedWords {
+    type Word = u8;
+
+    fn feed(&mut self, bytes: &[u8]) {
+        self.0.extend(bytes);
+    }
+
+    fn next(&mut self) -> Result<Option<u8>, String> {
+        match self.0.pop_front() {
+            Some(b'!') => Err("no word".to_owned()),
+            word => Ok(word),
+        }
+    }
+}
+
+/// On its way to the broker.
+enum Sent {
+    Subscribe,
+    Unsubscribe,
+    Look(Purpose, Query),
+    Settle(Wanted),
+}
+
+/// On its way back.
+enum Back {
+    Looked(Purpose, Looked),
+    Settled(Wanted),
+    Delivery(Arc<Publication>),
+}
+
+/// A broker with one channel. What it has published is all there.
+pub(crate) struct Played<const ONE_ROAD: bool> {
+    core: Core,
+    pub(crate) lanes: Vec<Arc<Lane>>,
+    /// Words that came by its connection.
+    pub(crate) words: String,
+    /// Newest position of the stream.
+    stands: Position,
+    hears: bool,
+    sent: VecDeque<Sent>,
+    answers: VecDeque<Back>,
+    /// Unused on one road.
+    deliveries: VecDeque<Back>,
+    told: Vec<String>,
+    flights: usize,
+    pub(crate) oldest_ms: Option<u64>,
+    pub(crate) proves: bool,
+    come: Vec<&'static str>,
+    asked: usize,
+}
+
+pub(crate) fn channel() -> ChannelName {
+    ChannelName::new("a").unwrap()
+}
+
+const fn at(epoch: u64, offset: u64) -> Position {
+    let epoch = Epoch(epoch);
+    Position { epoch, offset }
+}
+
+impl<const ONE_ROAD: bool> Played<ONE_ROAD> {
+    /// A node of two shards without a connection, in whose channels history is kept, or is not.
+    pub(crate) fn new(keeps: bool) -> Self {
+        let plain = ChannelOptions {
+            retention: Retention {
+                publications_max: if keeps { 100 } else { 0 },
+                ttl_ms: 1000,
+            },
+            recovery: true,
+            ..ChannelOptions::default()
+        };
+        let options = RemoteOptions {
+            namespaces: Arc::new(Namespaces::new(plain, Vec::new())),
+            ..RemoteOptions::for_tests()
+        };
+        let lanes = [(); 2]
+            .map(|()| Arc::new(Lane::new(Arc::new(|| {}))))
+            .to_vec();
+        Self {
+            core: Core::new(Desk::new(options, lanes.clone(), Arc::default())),
+            lanes,
+            words: String::new(),
+            stands: at(1, 0),
+            hears: false,
+            sent: VecDeque::new(),
+            answers: VecDeque::new(),
+            deliveries: VecDeque::new(),
+            told: Vec::new(),
+            flights: 0,
+            oldest_ms: None,
+            proves: true,
+            come: Vec::new(),
+            asked: 0,
+        }
+    }
+
+    fn comes_back(&mut self, back: Back) {
+        match back {
+            Back::Delivery(_) if !ONE_ROAD => self.deliveries.push_back(back),
+            back => self.answers.push_back(back),
+        }
+    }
+
+    /// Somebody publishes; the delivery may be lost.
+    fn publishes(&mut self, is_lost: bool) {
+        self.stands.offset += 1;
+        if self.hears && !is_lost {
+            let publication = publication(Some(self.stands));
+            self.comes_back(Back::Delivery(publication.shared()));
+        }
+    }
+
+    /// The broker takes the next of what was sent.
+    fn takes(&mut self) -> bool {
+        match self.sent.pop_front() {
+            None => return false,
+            Some(Sent::Subscribe) => self.hears = true,
+            Some(Sent::Unsubscribe) => self.hears = false,
+            Some(Sent::Settle(wanted)) => self.comes_back(Back::Settled(wanted)),
+            Some(Sent::Look(purpose, query)) => {
+                let looked = self.looked(query);
+                self.comes_back(Back::Looked(purpose, looked));
+            }
+        }
+        true
+    }
+
+    fn looked(&self, query: Query) -> Looked {
+        let position = self.stands;
+        let after = match (query.mode, query.since) {
+            (Mode::Since, None) => Some(0),
+            (Mode::Since, Some(since)) => (since.epoch == position.epoch).then_some(since.offset),
+            _ => Some(position.offset),
+        };
+        let fits = after.filter(|it| {
+            let missed = position.offset.checked_sub(*it);
+            missed.is_some_and(|missed| missed as usize <= query.limit)
+        });
+        let found = fits.map_or(0..0, |after| after + 1..position.offset + 1);
+        let found = found.map(|offset| publication(Some(Position { offset, ..position })).shared());
+        Looked {
+            position,
+            status: fits.map_or(Status::Lost, |_| Status::Fits),
+            publications: found.collect(),
+        }
+    }
+
+    /// One thing arrives at the node, from either road.
+    fn arrives(&mut self, from_deliveries: bool) -> bool {
+        let first = match from_deliveries {
+            true => self.deliveries.pop_front(),
+            false => self.answers.pop_front(),
+        };
+        match first {
+            None => return false,
+            Some(Back::Looked(purpose, looked)) => self.tell_looked(&channel(), purpose, looked),
+            Some(Back::Settled(wanted)) => self.settled(wanted),
+            Some(Back::Delivery(publication)) => self.delivered(publication),
+        }
+        true
+    }
+
+    /// Everything that is under way arrives.
+    fn settles(&mut self) {
+        while self.takes() || self.arrives(true) || self.arrives(false) {}
+    }
+
+    fn subscribes(&mut self, lane: u8, ticket: u32, since: Option<Position>) {
+        let request = Request::Subscribe {
+            ticket: Ticket(ticket),
+            channel: channel(),
+            since,
+            presence: None,
+        };
+        self.request(lane, request);
+    }
+
+    pub(crate) fn replies(&self, lane: u8) -> Vec<Reply> {
+        let mut left = VecDeque::new();
+        self.lanes[usize::from(lane)].take(&mut left);
+        let replies = left.into_iter().filter_map(|left| match left {
+            Left::Reply(reply) => Some(reply),
+            Left::Cut(_) => None,
+        });
+        replies.collect()
+    }
+
+    /// Lets time pass, and does what is due.
+    fn later(&mut self, ms: u64) -> Result<(), Fault> {
+        self.core.desk.now_ms += ms;
+        self.tick()
+    }
+}
+
+impl<const ONE_ROAD: bool> Verbs for Played<ONE_ROAD> {
+    type Dial = PlayedDial;
+
+    const BROKER: &'static str = "a play";
+    const IS_ONE_ROAD: bool = ONE_ROAD;
+    const BATCHES: usize = 1;
+
+    fn core(&mut self) -> &mut Core {
+        &mut self.core
+    }
+
+    fn dial(&mut self) -> PlayedDial {
+        PlayedDial
+    }
+
+    fn connected(&mut self, (): ()) {}
+
+    fn announce(&mut self) {}
+
+    fn disconnected(&mut self) {
+        self.hears = false;
+        self.deliveries.clear();
+        for back in std::mem::take(&mut self.answers) {
+            match back {
+                Back::Looked(purpose, _) => self.lose_look(&channel(), purpose),
+                Back::Settled(wanted) => self.wait_again(wanted),
+                Back::Delivery(_) => {}
+            }
+        }
+        for sent in std::mem::take(&mut self.sent) {
+            match sent {
+                Sent::Look(purpose, _) => self.lose_look(&channel(), purpose),
+                Sent::Settle(wanted) => self.wait_again(wanted),
+                Sent::Subscribe | Sent::Unsubscribe => {}
+            }
+        }
+    }
+
+    fn word(&mut self, word: u8) -> Result<(), Fault> {
+        self.words.push(char::from(word));
+        match word {
+            b'x' => Err(Fault("that cannot be".to_owned())),
+            _ => Ok(()),
+        }
+    }
+
+    fn in_flight(&mut self) -> (usize, usize) {
+        (self.flights, 0)
+    }
+
+    fn oldest_ms(&mut self) -> Option<u64> {
+        self.oldest_ms
+    }
+
+    fn forgive(&mut self) {
+        self.oldest_ms = self.oldest_ms.map(|_| self.core.desk.now_ms);
+    }
+
+    fn begin_tick(&mut self) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn end_tick(&mut self) {}
+
+    fn probe(&mut self) {
+        if self.proves {
+            self.core.proved();
+        }
+    }
+
+    fn subscribe(&mut self, channels: &[(ChannelName, u64)]) {
+        assert!(!channels.is_empty());
+        self.sent.push_back(Sent::Subscribe);
+    }
+
+    fn unsubscribe(&mut self, _: &ChannelName, _: u64, _: bool) {
+        self.sent.push_back(Sent::Unsubscribe);
+    }
+
+    fn look(&mut self, name: &ChannelName, purpose: Purpose, query: Query) {
+        assert_eq!(*name, channel());
+        self.sent.push_back(Sent::Look(purpose, query));
+    }
+
+    fn settle(&mut self, wanted: Wanted) {
+        self.sent.push_back(Sent::Settle(wanted));
+    }
+
+    fn publish(&mut self, _: u8, _: Ticket, _: Draft) {}
+
+    fn forget(&mut self, _: u8, _: Ticket, _: &ChannelName) {
+        self.core.desk.out.push(b'F');
+    }
+
+    fn come(&mut self, wanted: Wanted) {
+        self.come.push("listed");
+        self.look_for(wanted);
+    }
+
+    fn has_come(&mut self, wanted: &Wanted) {
+        if wanted.presence.is_some() {
+            self.come.push("come");
+        }
+    }
+
+    fn has_not_come(&mut self, _: &Wanted) {
+        self.come.push("not come");
+    }
+
+    fn come_later(&mut self, wanted: &Wanted) -> Option<Presence> {
+        wanted.presence.clone()
+    }
+
+    fn quit(&mut self, _: &ChannelName, _: &Presence) {}
+
+    fn present(&mut self, _: u8, _: Ticket, _: &ChannelName, _: bool) {}
+
+    fn take_somebody(&mut self, _: ChannelName, _: Presence) {}
+
+    fn give_somebody(&mut self, _: ChannelName, _: &Presence) {}
+
+    fn own(&self) -> &str {
+        "own"
+    }
+
+    fn renew_lease(&mut self) {}
+
+    fn look_for_dead(&mut self) {}
+
+    fn hear_by_name(&mut self, name: &str) {
+        self.told.push(format!("named {name}"));
+    }
+
+    fn ask_all(&mut self, who: (u8, u32), _: Vec<u8>) {
+        self.asked += 1;
+        self.asked_of(who, 1);
+    }
+
+    fn ask_one(&mut self, who: (u8, u32), _: &str, _: Vec<u8>) {
+        self.asked_of(who, 0);
+    }
+
+    fn answer_to(&mut self, node: &str, _: Vec<u8>) {
+        self.told.push(format!("answer {node}"));
+    }
+
+    fn tell_everybody(&mut self, message: &str) {
+        self.told.push(message.to_owned());
+    }
+}
+
+// ---- whatever the order ----
+
+/// State of a shard, as its hub would know it.
+#[derive(Default)]
+struct Shard {
+    /// Everything up to here, while a subscription stands.
+    has: Option<Position>,
+    /// The last position that it had, to come back from.
+    had: Option<Position>,
+    /// Subscribes without an answer, and where they began.
+    asked: HashMap<u32, Option<Position>>,
+    tickets: u32,
+}
+
+impl Shard {
+    fn asks<const R: bool>(&mut self, lane: u8, node: &mut Played<R>) {
+        self.tickets += 1;
+        self.asked.insert(self.tickets, self.had);
+        node.subscribes(lane, self.tickets, self.had);
+    }
+
+    fn hears<const R: bool>(&mut self, lane: u8, node: &mut Played<R>, story: &str) {
+        for reply in node.replies(lane) {
+            match reply {
+                Reply::Subscribed { ticket, result } => {
+                    let since = self.asked.remove(&ticket.0).expect("a ticket");
+                    let Ok(result) = result else { continue };
+                    let here = result.position.expect("a position");
+                    if let Recovery::Whole(missed) = result.recovery {
+                        let since = since.expect("a position to recover from");
+                        let got = missed.iter().map(|it| it.position.expect("a position"));
+                        let all = since.offset + 1..here.offset + 1;
+                        let all = all.map(|offset| Position { offset, ..here });
+                        assert!(got.eq(all), "{story}: {since:?} to {here:?}");
+                    }
+                    if let Some(has) = self.has {
+                        assert_eq!(has, here, "{story}: the other subscribers have this");
+                    }
+                    (self.has, self.had) = (Some(here), Some(here));
+                }
+                Reply::Delivery(publication) => {
+                    let Some(has) = self.has else { continue };
+                    let offset = has.offset + 1;
+                    let next = Some(Position { offset, ..has });
+                    assert_eq!(publication.position, next, "{story}: shard {lane}");
+                    (self.has, self.had) = (next, next);
+                }
+                Reply::Broken(_) => {
+                    self.has = None;
+                    self.asks(lane, node);
+                }
+                reply => panic!("{story}: {reply:?}"),
+            }
+        }
+    }
+}
+
+/// Plays the story of a seed.
+fn plays<const ONE_ROAD: bool>(seed: u64) {
+    let story = format!("seed {seed}, one road: {ONE_ROAD}");
+    let mut rng = Rng::new(seed);
+    let mut node = Played::<ONE_ROAD>::new(true);
+    let mut shards = [Shard::default(), Shard::default()];
+    node.up(());
+    let mut to_resume = 0;
+    if seed.is_multiple_of(3) {
+        // Another process hands over, with what its shards have.
+        node.stands.offset = 20;
+        to_resume = 2;
+        (0..2).for_each(|lane| node.moving(lane, Moving::Expect(channel())));
+        (0..2).for_each(|lane| node.moving(lane, Moving::Cut(7)));
+    }
+    let mut restarts = 1;
+    for _ in 0..400 {
+        match rng.below(20) {
+            0..5 => node.publishes(rng.below(30) == 0),
+            5..9 => _ = node.takes(),
+            9..15 => _ = node.arrives(rng.below(2) == 0),
+            15 => node.later(rng.below(200)).expect("a connection"),
+            16 if to_resume > 0 => {
+                to_resume -= 1;
+                let lane = to_resume;
+                let has = at(1, 20 - rng.below(4));
+                shards[usize::from(lane)].has = Some(has);
+                shards[usize::from(lane)].had = Some(has);
+                node.moving(lane, Moving::Resume(channel(), Some(has)));
+                node.moving(lane, Moving::Resumed);
+            }
+            16 | 17 if to_resume == 0 => {
+                let lane = rng.below(2) as u8;
+                shards[usize::from(lane)].asks(lane, &mut node);
+            }
+            18 if to_resume == 0 => {
+                let lane = rng.below(2) as u8;
+                let shard = &mut shards[usize::from(lane)];
+                if shard.asked.is_empty() {
+                    shard.has = None;
+                    node.request(lane, Request::Leave { channel: channel() });
+                }
+            }
+            19 if rng.below(6) == 0 => {
+                node.down();
+                if rng.below(3) == 0 {
+                    // It comes back with an older copy.
+                    restarts += 1;
+                    let lost = rng.below(node.stands.offset + 1).min(3);
+                    node.stands = at(restarts, node.stands.offset - lost);
+                }
+                node.up(());
+            }
+            _ => {}
+        }
+        for (lane, shard) in (0..).zip(&mut shards) {
+            shard.hears(lane, &mut node, &story);
+        }
+    }
+    // All that is under way comes, and audits find what was lost.
+    while to_resume > 0 {
+        to_resume -= 1;
+        let has = Some(at(1, 20));
+        (
+            shards[usize::from(to_resume)].has,
+            shards[usize::from(to_resume)].had,
+        ) = (has, has);
+        node.moving(to_resume, Moving::Resume(channel(), has));
+        node.moving(to_resume, Moving::Resumed);
+    }
+    for _ in 0..20 {
+        for _ in 0..AUDIT_MS / 2000 {
+            node.later(1000).expect("a connection");
+            node.settles();
+        }
+        for (lane, shard) in (0..).zip(&mut shards) {
+            shard.hears(lane, &mut node, &story);
+        }
+    }
+    for shard in &shards {
+        assert!(shard.asked.is_empty(), "{story}: no reply");
+        if let Some(has) = shard.has {
+            assert_eq!(has, node.stands, "{story}: all of it came");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_lost_or_doubled_whatever_comes_first() {
+    for seed in 0..400 {
+        plays::<true>(seed);
+        plays::<false>(seed);
+    }
+}
+
+// ---- one rule each ----
+
+#[test]
+fn a_delivery_that_overtakes_its_answer_is_left_behind_it() {
+    let mut node = Played::<false>::new(true);
+    node.up(());
+    node.subscribes(0, 1, None);
+    assert!(node.takes() && node.takes());
+    // Published behind the look; its delivery comes first.
+    node.publishes(false);
+    assert!(node.arrives(true) && node.replies(0).is_empty());
+    assert!(node.arrives(false));
+    let replies = node.replies(0);
+    let [
+        Reply::Subscribed { result: Ok(it), .. },
+        Reply::Delivery(next),
+    ] = &replies[..]
+    else {
+        panic!("{replies:?}");
+    };
+    assert_eq!(it.position, Some(at(1, 0)));
+    assert_eq!(next.position, Some(at(1, 1)));
+}
+
+#[test]
+fn a_gap_is_filled_from_history_and_looked_for_once() {
+    let mut node = Played::<true>::new(true);
+    node.up(());
+    node.subscribes(0, 1, None);
+    node.settles();
+    drop(node.replies(0));
+    node.publishes(true);
+    node.publishes(false);
+    node.publishes(false);
+    assert!(node.arrives(false) && node.arrives(false));
+    assert_eq!(node.sent.len(), 1, "one refill");
+    node.settles();
+    let got = node.replies(0).into_iter().map(|reply| match reply {
+        Reply::Delivery(publication) => publication.position,
+        reply => panic!("{reply:?}"),
+    });
+    assert!(got.eq((1..4).map(|offset| Some(at(1, offset)))));
+}
+
+#[test]
+fn a_loss_that_no_later_publication_shows_is_found() {
+    let mut node = Played::<false>::new(true);
+    node.up(());
+    node.subscribes(1, 1, None);
+    node.settles();
+    node.publishes(true);
+    node.settles();
+    assert_eq!(node.replies(1).len(), 1);
+    for _ in 0..AUDIT_MS / 1000 {
+        assert!(node.sent.is_empty());
+        node.later(1000).expect("a connection");
+    }
+    node.settles();
+    assert!(matches!(&node.replies(1)[..], [Reply::Delivery(_)]));
+}
+
+#[test]
+fn another_epoch_breaks_the_channel_and_a_late_answer_of_another_channel_is_none() {
+    let mut node = Played::<true>::new(true);
+    node.up(());
+    node.subscribes(0, 1, None);
+    node.settles();
+    drop(node.replies(0));
+    node.down();
+    node.stands = at(2, 0);
+    node.up(());
+    node.later(1).expect("a connection");
+    // Left and wanted again while the refill is under way: its answer is of the channel before.
+    node.request(0, Request::Leave { channel: channel() });
+    node.subscribes(0, 2, None);
+    node.settles();
+    assert!(matches!(&node.replies(0)[..], [Reply::Subscribed { .. }]));
+    node.down();
+    node.stands = at(3, 0);
+    node.up(());
+    node.later(1).expect("a connection");
+    node.settles();
+    assert!(matches!(&node.replies(0)[..], [Reply::Broken(_)]));
+}
+
+#[test]
+fn a_subscribe_waits_for_a_connection_for_as_long_as_an_answer_may_take() {
+    let mut node = Played::<true>::new(false);
+    let timeout_ms = node.core.desk.options.timeout_ms;
+    node.subscribes(0, 1, None);
+    node.later(timeout_ms - 1).expect("nothing to give up");
+    assert!(node.replies(0).is_empty());
+    node.up(());
+    node.takes();
+    // The answer is lost with the connection, and the subscribe waits anew.
+    node.down();
+    node.later(timeout_ms - 1).expect("nothing to give up");
+    assert!(node.replies(0).is_empty());
+    node.later(1).expect("nothing to give up");
+    let replies = node.replies(0);
+    let refused = Err(Refusal::Unavailable);
+    assert!(matches!(&replies[..], [Reply::Subscribed { result, .. }] if *result == refused));
+    assert!(node.core.channels.is_empty());
+}
+
+#[test]
+fn a_refused_look_is_a_refused_subscribe_and_leaves_nothing() {
+    let mut node = Played::<false>::new(true);
+    node.up(());
+    node.subscribes(0, 1, None);
+    node.takes();
+    let Some(Sent::Look(purpose, _)) = node.sent.pop_front() else {
+        panic!("no look");
+    };
+    node.refuse_look(&channel(), purpose, Refusal::Unavailable);
+    let refused = Err(Refusal::Unavailable);
+    let replies = node.replies(0);
+    assert!(matches!(&replies[..], [Reply::Subscribed { result, .. }] if *result == refused));
+    assert_eq!(node.come, ["not come"]);
+    assert!(node.core.channels.is_empty());
+    assert!(matches!(node.sent.pop_front(), Some(Sent::Unsubscribe)));
+}
+
+#[test]
+fn a_connection_is_alive_while_it_answers_and_delivers() {
+    let faults = |proves: bool, answers: bool, after_ms: u64| {
+        let mut node = Played::<true>::new(true);
+        node.core.desk.now_ms = 100;
+        node.up(());
+        node.proves = proves;
+        node.oldest_ms = (!answers).then_some(100);
+        node.later(1).expect("a connection");
+        node.later(after_ms - 2).expect("a connection");
+        node.later(1).err().map(|fault| fault.0)
+    };
+    let timeout_ms = RemoteOptions::for_tests().timeout_ms;
+    assert_eq!(faults(true, true, 2 * timeout_ms), None);
+    let why = faults(true, false, timeout_ms).expect("a fault");
+    assert!(why.contains("no answer"), "{why}");
+    let why = faults(false, true, 2 * timeout_ms).expect("a fault");
+    assert!(why.contains("nothing was delivered"), "{why}");
+    // Time in which nothing was taken is not the broker's fault.
+    let mut node = Played::<true>::new(true);
+    node.up(());
+    (node.proves, node.oldest_ms) = (false, Some(0));
+    node.core.desk.now_ms = 3 * timeout_ms;
+    node.stalled();
+    node.tick().expect("a connection");
+}
+
+#[test]
+fn the_cut_is_made_when_all_that_is_expected_is_heard() {
+    let mut node = Played::<true>::new(true);
+    node.up(());
+    for lane in 0..2 {
+        node.moving(lane, Moving::Expect(channel()));
+        assert!(node.told.is_empty());
+        node.moving(lane, Moving::Cut(0xab));
+    }
+    node.flights = crate::core::FLIGHTS_MAX;
+    node.later(1).expect("a connection");
+    assert!(node.told.is_empty(), "not subscribed yet");
+    node.flights = 0;
+    node.later(1).expect("a connection");
+    assert_eq!(node.told, ["cut ab"]);
+    assert!(matches!(node.sent.pop_front(), Some(Sent::Subscribe)));
+}
+
+#[test]
+fn a_question_that_cannot_be_sent_has_failed_and_a_name_is_heard_on_each_connection() {
+    let mut node = Played::<true>::new(true);
+    let lane = node.lanes[0].clone();
+    lane.tell_nodes(ToNodes::Named("n".into()));
+    lane.tell_nodes(ToNodes::Ask(1, b"?".to_vec()));
+    node.later(1).expect("nothing to give up");
+    let failed = |ticket| Some(NodeEvent::Answered(ticket, None));
+    assert_eq!((lane.next_from_nodes(), node.asked), (failed(1), 0));
+    node.up(());
+    assert_eq!(node.told, ["named n"]);
+    lane.tell_nodes(ToNodes::Ask(2, b"?".to_vec()));
+    lane.tell_nodes(ToNodes::AskOne(3, "gone".into(), b"?".to_vec()));
+    node.later(1).expect("a connection");
+    let none = Some(NodeEvent::Answered(3, Some(Vec::new())));
+    assert_eq!((lane.next_from_nodes(), node.asked), (none, 1));
+    node.hear_answer(b"0 2 !");
+    let answered = Some(NodeEvent::Answered(2, Some(vec![b"!".to_vec()])));
+    assert_eq!(lane.next_from_nodes(), answered);
+}

@@ -1,0 +1,380 @@
+//! The shard's ends of what lies between it and the peers: its part of the broker, and its way to
+//! other nodes.
+//!
+//! A broker of several servers has a peer for each. A channel belongs to one of them by its name
+//! alone, so all that concerns it takes one road, and the others do not matter to it.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use throng_broker::{Draft, LiveOptions, Moving, Refusal, Remote, Reply, Request, Ticket};
+use throng_types::ChannelName;
+
+use crate::desk::NOBODY;
+use crate::lane::{Lane, Left, REQUEST_BYTES_MAX, REQUESTS_MAX, Wake, Wish};
+use crate::nodes::{Asker, NodeEvent, ToNodes};
+use crate::status::Status;
+
+/// One shard's way to the other nodes: by any server that they all have.
+pub struct Nodes {
+    pub(crate) ways: Vec<Way>,
+}
+
+/// The way by one peer.
+#[derive(Clone)]
+pub(crate) struct Way {
+    lane: Arc<Lane>,
+    wake: Wake,
+    status: Arc<Status>,
+}
+
+impl Way {
+    fn tell(&self, wanted: ToNodes) {
+        self.lane.tell_nodes(wanted);
+        self.call();
+    }
+
+    /// Lets the peer look into its lanes, unless it is about to.
+    fn call(&self) {
+        if self.status.call() {
+            (self.wake)();
+        }
+    }
+}
+
+impl Nodes {
+    /// Tells the peers what this node is called, for [`Self::ask_one`] of others.
+    pub fn name(&self, name: &str) {
+        for way in &self.ways {
+            way.tell(ToNodes::Named(name.into()));
+        }
+    }
+
+    /// Asks every other node; [`NodeEvent::Answered`] follows for certain.
+    pub fn ask(&self, ticket: u32, question: Vec<u8>) {
+        self.tell(ToNodes::Ask(ticket, question));
+    }
+
+    /// Asks the node of a name for a client; [`NodeEvent::Answered`] follows for certain, without
+    /// answers if there is no such node. These questions have few places of their own.
+    pub fn ask_one(&self, ticket: u32, node: &str, question: Vec<u8>) {
+        self.tell(ToNodes::AskOne(ticket, node.into(), question));
+    }
+
+    fn tell(&self, wanted: ToNodes) {
+        let up = self.ways.iter().find(|way| way.status.is_up());
+        if let Some(way) = up.or_else(|| self.ways.first()) {
+            way.tell(wanted);
+        }
+    }
+
+    /// Answers a question of another node.
+    pub fn answer(&self, asker: Asker, answer: Vec<u8>) {
+        if let Some(way) = self.ways.get(asker.way) {
+            way.tell(ToNodes::Answer(asker, answer));
+        }
+    }
+
+    /// The next of what other nodes want or say.
+    #[must_use]
+    pub fn next(&self) -> Option<NodeEvent> {
+        let mut ways = self.ways.iter().enumerate();
+        ways.find_map(|(number, way)| {
+            let mut event = way.lane.next_from_nodes()?;
+            if let NodeEvent::Asked(asker, _) = &mut event {
+                asker.way = number;
+            }
+            Some(event)
+        })
+    }
+}
+
+/// One shard's part of a broker on the other side of a network.
+pub struct RemoteBroker {
+    /// One for each server. Never empty.
+    ends: Vec<End>,
+    /// Index of the end whose reply is the next.
+    turn: usize,
+}
+
+/// One shard's end of what lies between it and one peer.
+pub(crate) struct End {
+    way: Way,
+    /// Taken from the lane, and not by the hub yet. Bound: what was in the lane.
+    taken: VecDeque<Left>,
+    /// Place at which another process takes over, if one does.
+    stop: Stop,
+    /// The bytes of each request without an answer.
+    unanswered: HashMap<Ticket, usize>,
+    unanswered_bytes: usize,
+}
+
+/// End of what a shard takes of all that the peer leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// As far as there is something.
+    No,
+    /// Up to the cut of this number, which has not come.
+    At(u64),
+    /// The cut has come: what is behind it stays.
+    Here,
+    /// Another process has what is behind it: deliveries are dropped.
+    Gone,
+}
+
+impl RemoteBroker {
+    pub(crate) const fn new(ends: Vec<End>) -> Self {
+        Self { ends, turn: 0 }
+    }
+
+    /// The shard's way to the other nodes.
+    #[must_use]
+    pub fn nodes(&self) -> Nodes {
+        let ways = self.ends.iter().map(|end| end.way.clone());
+        Nodes {
+            ways: ways.collect(),
+        }
+    }
+
+    fn push_all(&self, moving: impl Fn() -> Moving) {
+        for end in &self.ends {
+            end.push(Wish::Move(moving()));
+        }
+    }
+
+    /// The end to the server of a channel.
+    fn end_of(&mut self, channel: &ChannelName) -> &mut End {
+        let server = server_of(channel, self.ends.len());
+        &mut self.ends[server]
+    }
+}
+
+/// Finds which of so many servers has a channel: the one that, with its number, gives the highest
+/// hash of the channel's name ("rendezvous hashing", Thaler and Ravishankar, 1998). One server more
+/// takes its part of the channels from each of the others, and all the rest stay.
+#[must_use]
+pub fn server_of(channel: &ChannelName, servers: usize) -> usize {
+    if servers < 2 {
+        return 0;
+    }
+    let hash = channel.stable_hash();
+    let rank = |server: &usize| {
+        // SplitMix64's last steps spread the number over all bits.
+        let mixed = hash ^ (*server as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    };
+    (0..servers).max_by_key(rank).unwrap_or_default()
+}
+
+impl End {
+    pub(crate) fn new(lane: Arc<Lane>, wake: Wake, status: Arc<Status>) -> Self {
+        Self {
+            way: Way { lane, wake, status },
+            taken: VecDeque::new(),
+            stop: Stop::No,
+            unanswered: HashMap::new(),
+            unanswered_bytes: 0,
+        }
+    }
+
+    fn push(&self, wish: Wish) {
+        self.way.lane.push(wish);
+        self.way.call();
+    }
+
+    fn answered(&mut self, reply: &Reply) {
+        let ticket = match reply {
+            Reply::Subscribed { ticket, .. }
+            | Reply::Published { ticket, .. }
+            | Reply::History { ticket, .. }
+            | Reply::Present { ticket, .. } => ticket,
+            Reply::Delivery(_) | Reply::Broken(_) => return,
+        };
+        if let Some(bytes) = self.unanswered.remove(ticket) {
+            self.unanswered_bytes -= bytes;
+        }
+    }
+
+    fn request(&mut self, request: Request) -> Option<Reply> {
+        if let Some((ticket, bytes)) = ticket_of(&request) {
+            let is_full = self.unanswered.len() >= REQUESTS_MAX
+                || self.unanswered_bytes + bytes > REQUEST_BYTES_MAX && self.unanswered_bytes > 0;
+            if is_full {
+                return request.refused(Refusal::Busy);
+            }
+            self.unanswered.insert(ticket, bytes);
+            self.unanswered_bytes += bytes;
+        }
+        self.push(Wish::Request(request));
+        None
+    }
+
+    fn publish(&self, draft: Draft) -> Result<(), (Refusal, Draft)> {
+        if !self.way.status.is_up() {
+            return Err((Refusal::Unavailable, draft));
+        }
+        if self.way.lane.waiting() >= REQUESTS_MAX {
+            return Err((Refusal::Busy, draft));
+        }
+        let ticket = NOBODY;
+        self.push(Wish::Request(Request::Publish { ticket, draft }));
+        Ok(())
+    }
+
+    /// Whether there is a reply.
+    fn has_reply(&mut self) -> bool {
+        while self.stop != Stop::Here {
+            if self.taken.is_empty() && self.way.lane.take(&mut self.taken) {
+                self.way.call();
+            }
+            match self.taken.front() {
+                Some(Left::Reply(Reply::Delivery(_) | Reply::Broken(_)))
+                    if self.stop == Stop::Gone => {}
+                Some(Left::Reply(_)) => return true,
+                Some(Left::Cut(cut)) if self.stop == Stop::At(*cut) => self.stop = Stop::Here,
+                // Of another node, or one that was called off.
+                Some(Left::Cut(_)) => {}
+                None => return false,
+            }
+            self.taken.pop_front();
+        }
+        false
+    }
+
+    /// Whether nothing more comes before the cut, or at all for want of a connection.
+    fn has_stopped(&self) -> bool {
+        let is_silent =
+            || !self.way.status.is_up() && self.taken.is_empty() && self.way.lane.is_silent();
+        self.way.lane.waiting() == 0 && (self.stop == Stop::Here || is_silent())
+    }
+}
+
+/// The ticket of a request that is answered, and its bytes.
+fn ticket_of(request: &Request) -> Option<(Ticket, usize)> {
+    match request {
+        Request::Leave { .. } | Request::Quit { .. } => None,
+        Request::Publish { ticket, draft } => Some((*ticket, draft.cost_bytes())),
+        Request::Subscribe { ticket, .. }
+        | Request::Present { ticket, .. }
+        | Request::Forget { ticket, .. }
+        | Request::History { ticket, .. } => Some((*ticket, 0)),
+    }
+}
+
+impl Remote for RemoteBroker {
+    fn request(&mut self, request: Request) -> Option<Reply> {
+        self.end_of(request.channel()).request(request)
+    }
+
+    fn publish(&mut self, draft: Draft) -> Result<(), (Refusal, Draft)> {
+        self.end_of(&draft.channel).publish(draft)
+    }
+
+    fn peek(&mut self) -> Option<&Reply> {
+        for _ in 0..self.ends.len() {
+            if self.ends.get_mut(self.turn).is_some_and(End::has_reply) {
+                break;
+            }
+            self.turn = (self.turn + 1) % self.ends.len();
+        }
+        match self
+            .ends
+            .get_mut(self.turn)
+            .filter(|end| end.stop != Stop::Here)?
+            .taken
+            .front()?
+        {
+            Left::Reply(reply) => Some(reply),
+            Left::Cut(_) => None,
+        }
+    }
+
+    fn next(&mut self) -> Option<Reply> {
+        self.peek()?;
+        let end = self.ends.get_mut(self.turn)?;
+        let Some(Left::Reply(reply)) = end.taken.pop_front() else {
+            return None;
+        };
+        end.answered(&reply);
+        // The others have their turn too.
+        self.turn = (self.turn + 1) % self.ends.len();
+        Some(reply)
+    }
+
+    fn renew(&mut self, options: &LiveOptions) {
+        for end in &self.ends {
+            end.way.status.renew(options);
+            end.way.call();
+        }
+    }
+
+    fn hand_over(&mut self, moving: Moving) {
+        let is_giving = self.ends.iter().any(|end| end.stop != Stop::No);
+        match moving {
+            // This shard takes back what it has given, and hears its channels as before. Whoever is
+            // present may have been taken by the other process, and is taken back.
+            Moving::Expect(_) | Moving::Resume(..) | Moving::Cut(_) | Moving::Resumed
+                if is_giving => {}
+            Moving::Cut(cut) => self.push_all(|| Moving::Cut(cut)),
+            Moving::Resumed => self.push_all(|| Moving::Resumed),
+            Moving::Expect(ref channel)
+            | Moving::Resume(ref channel, _)
+            | Moving::Take(ref channel, _)
+            | Moving::Give(ref channel, _) => self.end_of(channel).push(Wish::Move(moving)),
+        }
+    }
+
+    fn stop_at(&mut self, cut: Option<u64>) {
+        for end in &mut self.ends {
+            end.stop = cut.map_or(Stop::No, Stop::At);
+        }
+    }
+
+    fn has_stopped(&self) -> bool {
+        self.ends.iter().all(End::has_stopped)
+    }
+
+    fn leave_deliveries(&mut self) {
+        for end in &mut self.ends {
+            end.stop = Stop::Gone;
+        }
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.way.lane.close();
+        self.way.call();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_server_more_takes_its_part_and_moves_nothing_else() {
+        let names = (0..3000).map(|n| ChannelName::new(&format!("chat:{n}")).expect("a name"));
+        let names: Vec<ChannelName> = names.collect();
+        for servers in 1..8_usize {
+            let mut moved = 0;
+            let mut counts = vec![0; servers];
+            for name in &names {
+                let (before, after) = (server_of(name, servers), server_of(name, servers + 1));
+                counts[before] += 1;
+                assert!(
+                    after == before || after == servers,
+                    "{name} moved among the old ones"
+                );
+                moved += usize::from(after != before);
+            }
+            let fair = names.len() / servers;
+            let is_fair = |count: &usize| (fair * 8 / 10..=fair * 12 / 10).contains(count);
+            assert!(counts.iter().all(is_fair), "{counts:?}");
+            let part = names.len() / (servers + 1);
+            assert!((part * 8 / 10..=part * 12 / 10).contains(&moved), "{moved}");
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Verbs of a broker: the requests that a node makes of it, and the answers that the node takes.
+//!
+//! A broker on the other side of a network is a type with these methods. They encode requests into
+//! the desk's output and remember which answer is for what. Every rule about channels, hand-overs
+//! and connections is in [`crate::Channels`] and [`crate::Node`], which all brokers share.
+//!
+//! Rules for every broker
+//! - Requests about one channel take effect in the order in which they were made.
+//! - Each [`Verbs::look`] ends with one of [`crate::Channels::tell_looked`],
+//!   [`crate::Channels::refuse_look`] and [`crate::Channels::lose_look`]; each [`Verbs::settle`]
+//!   with [`crate::Channels::settled`], or as a look does.
+//! - [`Verbs::disconnected`] ends all that has no answer.
+
+use throng_broker::{Draft, Namespaces, Presence, Ticket};
+use throng_types::{ChannelName, Position};
+
+use crate::agent::Mode;
+use crate::core::Core;
+use crate::dial::{Dial, Fault, WordOf};
+
+/// A subscribe on its way.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Number of the shard's lane.
+    pub lane: u8,
+    /// The ticket of its request.
+    pub ticket: Ticket,
+    pub channel: ChannelName,
+    /// From where on publications are missing, if a client asked for them.
+    pub since: Option<Position>,
+    /// The client that comes with it, if it is to be seen.
+    pub presence: Option<Presence>,
+    /// Tells it from others of the same client.
+    pub serial: u64,
+}
+
+/// Purpose of a look at a stream.
+#[derive(Debug)]
+pub enum Purpose {
+    /// A subscription begins there.
+    Subscribe(Wanted),
+    /// Fills the gap of a channel; the number tells it from a channel of that name before.
+    Refill(u64),
+    /// Finds a gap that no later publication would show; the same number.
+    Audit(u64),
+    /// Answers a request for history, of a shard and a ticket.
+    History(u8, Ticket),
+}
+
+/// The part of a history that is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Query {
+    /// End of the history at which it begins.
+    pub mode: Mode,
+    /// Position at which it begins, if not at an end.
+    pub since: Option<Position>,
+    /// Bound of the number of publications.
+    pub limit: usize,
+    /// Bytes at most, unless a single publication has more.
+    pub bytes: usize,
+}
+
+/// Requests that a node makes of its broker, and the broker's words. No method waits, and none
+/// reads a clock: the time is in the [`Core`]'s desk.
+pub trait Verbs: Sized + Send + 'static {
+    /// The way in which it connects.
+    type Dial: Dial;
+
+    /// Name of the broker, for the log.
+    const BROKER: &'static str;
+
+    /// Answers and deliveries of a connection come in the order in which they came about: a
+    /// delivery behind an answer is of a later publication. Otherwise either may come first.
+    const IS_ONE_ROAD: bool;
+
+    /// Batches of channels that are subscribed to again before others have their turn.
+    const BATCHES: usize;
+
+    /// The state that all brokers share.
+    fn core(&mut self) -> &mut Core;
+
+    // ---- the connection ----
+
+    /// A connection to be made.
+    fn dial(&mut self) -> Self::Dial;
+
+    /// Notes that a connection stands.
+    fn connected(&mut self, hello: <Self::Dial as Dial>::Hello);
+
+    /// Tells others that this node lives, and lists its members again. Its lease has been renewed.
+    fn announce(&mut self);
+
+    /// The connection is lost, with every answer that was still to come. Ends every request:
+    /// a publication that may have happened is [`throng_broker::Refusal::Unknown`].
+    fn disconnected(&mut self);
+
+    /// Takes what the broker says.
+    ///
+    /// # Errors
+    /// The connection is to be given up.
+    fn word(&mut self, word: WordOf<Self::Dial>) -> Result<(), Fault>;
+
+    /// Channels have other options from now on, which the desk has already; `before` has the old.
+    ///
+    /// # Errors
+    /// The connection is to be made anew, since the broker must hear of them.
+    fn renewed(&mut self, _before: &Namespaces) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// Requests without an answer, and their bytes.
+    fn in_flight(&mut self) -> (usize, usize);
+
+    /// When the oldest of them was made.
+    fn oldest_ms(&mut self) -> Option<u64>;
+
+    /// All of them count as made now: nothing was taken from the broker for a while, which is not
+    /// its fault.
+    fn forgive(&mut self);
+
+    /// Whether a subscription may take effect a little after the broker has taken it.
+    fn is_late(&mut self) -> bool {
+        false
+    }
+
+    /// Does what is due, before all that every node does.
+    ///
+    /// # Errors
+    /// The connection is to be given up.
+    fn begin_tick(&mut self) -> Result<(), Fault>;
+
+    /// Does what is due behind all that every node does.
+    fn end_tick(&mut self);
+
+    /// Sends this node a message by the way that publications take; [`Core::proved`] notes that it
+    /// came.
+    fn probe(&mut self);
+
+    // ---- channels ----
+
+    /// Subscribes to channels; the number with each tells it from one of that name before.
+    fn subscribe(&mut self, channels: &[(ChannelName, u64)]);
+
+    /// Ends a subscription. `is_empty` if the channel's stream has no publication.
+    fn unsubscribe(&mut self, channel: &ChannelName, serial: u64, is_empty: bool);
+
+    /// Reads where a stream stands, and a part of its history, behind the subscription.
+    fn look(&mut self, channel: &ChannelName, purpose: Purpose, query: Query);
+
+    /// Waits until the broker has taken the subscription of a channel without history.
+    fn settle(&mut self, wanted: Wanted);
+
+    /// Publishes; the answer goes to [`Core::published`].
+    fn publish(&mut self, lane: u8, ticket: Ticket, draft: Draft);
+
+    /// Forgets a channel's history.
+    fn forget(&mut self, lane: u8, ticket: Ticket, channel: &ChannelName);
+
+    // ---- members ----
+
+    /// Lists the client that comes with a subscribe, and goes on with
+    /// [`crate::Channels::look_for`].
+    fn come(&mut self, wanted: Wanted);
+
+    /// The subscribe was answered.
+    fn has_come(&mut self, wanted: &Wanted);
+
+    /// The subscribe was refused.
+    fn has_not_come(&mut self, wanted: &Wanted);
+
+    /// The subscribe is made again on another connection: with this client, unless it has left.
+    fn come_later(&mut self, wanted: &Wanted) -> Option<Presence>;
+
+    /// A client has left; its subscribe may still be on its way.
+    fn quit(&mut self, channel: &ChannelName, presence: &Presence);
+
+    /// Says who is present.
+    fn present(&mut self, lane: u8, ticket: Ticket, channel: &ChannelName, with_members: bool);
+
+    /// A client has come in another process, which hands over to this one.
+    fn take_somebody(&mut self, channel: ChannelName, presence: Presence);
+
+    /// A client is in another process from now on.
+    fn give_somebody(&mut self, channel: ChannelName, presence: &Presence);
+
+    // ---- other nodes ----
+
+    /// Name of this node in the broker, by which answers come back.
+    fn own(&self) -> &str;
+
+    /// Renews this node's lease.
+    fn renew_lease(&mut self);
+
+    /// Looks for nodes without a lease, whose members are to be removed.
+    fn look_for_dead(&mut self);
+
+    /// Subscribes to questions for the node of this name.
+    fn hear_by_name(&mut self, name: &str);
+
+    /// Whether it is known which nodes a question for all goes to.
+    fn may_ask(&self) -> bool {
+        true
+    }
+
+    /// Sends a question to all nodes, and says to [`crate::Questions::expect`] how many got it.
+    fn ask_all(&mut self, who: (u8, u32), message: Vec<u8>);
+
+    /// Sends a question to the node of a name. The same holds.
+    fn ask_one(&mut self, who: (u8, u32), node: &str, message: Vec<u8>);
+
+    /// Sends an answer to the node that asked.
+    fn answer_to(&mut self, node: &str, message: Vec<u8>);
+
+    /// Sends something to every node, this one included.
+    fn tell_everybody(&mut self, message: &str);
+}

@@ -1,0 +1,43 @@
+//! Events and answers for a shard.
+
+use std::sync::Arc;
+
+use throng_types::{ConnId, Position};
+
+use crate::feed::FeedMessage;
+use crate::lookup::{Found, PresenceAnswer};
+#[cfg(doc)]
+use crate::lookup::{Lookup, PresenceCall};
+
+/// A word for a shard from outside. Events come in one order for all shards.
+#[derive(Clone, Debug)]
+pub enum News {
+    /// Something happened in a project.
+    Event {
+        /// The event.
+        event: Arc<FeedMessage>,
+        /// Its place among all events.
+        position: Position,
+    },
+    /// Events may have been lost, and what is known of users may be wrong: counting begins anew,
+    /// after this position.
+    Began(Position),
+    /// The answer to a [`Lookup`].
+    Found {
+        /// The connection that asked.
+        conn: ConnId,
+        /// The number that the question carried.
+        token: u32,
+        /// The answer.
+        found: Found,
+    },
+    /// The answer to a [`PresenceCall`].
+    Presence {
+        /// The connection that asked.
+        conn: ConnId,
+        /// The number that the call carried.
+        token: u32,
+        /// The answer.
+        answer: PresenceAnswer,
+    },
+}
