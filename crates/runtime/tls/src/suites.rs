@@ -103,8 +103,9 @@ thread_local! {
     static HEARD: RefCell<Option<Vec<Secret>>> = const { RefCell::new(None) };
 }
 
-/// Runs `give`, in which rustls gives the keys of a connection away, and returns the traffic secrets
-/// that it expands them from in TLS 1.3: it tells them to nobody, and the next keys come from them.
+/// Runs `give`, in which rustls gives the keys of a connection away, and returns the traffic
+/// secrets that it expands them from in TLS 1.3: it tells them to nobody, and the next keys come
+/// from them.
 pub(crate) fn overhear<T>(give: impl FnOnce() -> T) -> (T, Vec<Secret>) {
     HEARD.set(Some(Vec::with_capacity(2)));
     let given = give();

@@ -88,8 +88,8 @@ impl<S, K: Kernel> Conns<S, K> {
         }
     }
 
-    /// Appends what the table knows of a connection, whose keys are out of rustls; nothing if it has
-    /// gone.
+    /// Appends what the table knows of a connection, whose keys are out of rustls; nothing if it
+    /// has gone.
     pub fn save(&self, id: ConnId, out: &mut Vec<u8>) {
         let Some(slot) = self.slots.get(id.index()) else {
             return;

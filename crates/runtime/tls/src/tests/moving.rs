@@ -1,4 +1,5 @@
-//! A link goes on in another process, wherever the conversation stands, and whoever made its records.
+//! A link goes on in another process, wherever the conversation stands, and whoever made its
+//! records.
 
 use throng_types::Save as _;
 

@@ -212,7 +212,7 @@ fn clients_hear_everything_over_upgrades() {
             }
         };
         everybody_hears(&mut clients, &server, "before all");
-        // rustls has nothing to say to it before it gives its keys away, but for the answer to this.
+        // Nothing is said to it before rustls gives its keys away, but for the answer to this.
         asks(&mut clients[0], 1);
         server.upgrade_well();
         everybody_hears(&mut clients, &server, "between the two");
