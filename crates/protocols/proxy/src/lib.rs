@@ -7,10 +7,8 @@
 //! - What a header says does not depend on how its bytes were cut.
 //! - Nobody is believed who is not in a block of trusted addresses.
 
-mod block;
 mod forwarded;
 mod header;
 
-pub use block::Block;
-pub use forwarded::{client_of, last_address};
+pub use forwarded::{Block, client_of, last_address};
 pub use header::{Announced, BadHeader, HEADER_BYTES_MAX, parse};
