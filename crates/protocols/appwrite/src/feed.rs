@@ -6,7 +6,8 @@
 //! The publisher has already worked out channels and roles, so this is all that a receiver needs;
 //! the API port takes the same message, so that Appwrite need not be there.
 
-mod publish;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -14,12 +15,10 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use throng_types::mix;
+use throng_types::{date, mix};
 
 use crate::identity::{ANY, GUESTS, USERS};
 use crate::{json, server};
-
-pub use publish::NewEvent;
 
 /// The Redis channel of all projects.
 pub const REDIS_CHANNEL: &str = "realtime";
@@ -321,5 +320,126 @@ fn truthy(value: &Value) -> bool {
     }
 }
 
+/// An event to put on the feed: for presence, for the `tests` channel, and for publishers that
+/// have no Appwrite behind them.
+#[derive(Clone, Copy, Debug)]
+pub struct NewEvent<'e> {
+    /// The project.
+    pub project: &'e str,
+    /// Who may get it.
+    pub roles: &'e [&'e str],
+    /// Its names, the most telling first.
+    pub names: &'e [&'e str],
+    /// Where it is heard.
+    pub channels: &'e [&'e str],
+    /// When it happened, in Unix milliseconds.
+    pub time_unix_ms: u64,
+    /// One JSON value.
+    pub payload: &'e str,
+}
+
+impl NewEvent<'_> {
+    /// Appends the message, for Redis or for [`FeedMessage::parse`](super::FeedMessage::parse).
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(br#"{"project":"#);
+        json::push_str(out, self.project);
+        out.extend_from_slice(br#","roles":"#);
+        json::push_strs(out, self.roles);
+        out.extend_from_slice(br#","permissionsChanged":false,"userId":null,"data":{"events":"#);
+        json::push_strs(out, self.names);
+        out.extend_from_slice(br#","channels":"#);
+        json::push_strs(out, self.channels);
+        out.extend_from_slice(br#","timestamp":"#);
+        // As Appwrite writes a moment since 1.2.
+        json::push_str(out, &date::rfc3339(self.time_unix_ms));
+        out.extend_from_slice(br#","payload":"#);
+        out.extend_from_slice(self.payload.as_bytes());
+        out.extend_from_slice(b"}}");
+    }
+}
+
+/// How far into a message is looked.
+const LOOK_BYTES: usize = 16 << 10;
+/// As much of a name as is shown.
+const SHOWN_BYTES: usize = 64;
+
+/// The project and the first channel that a message seems to name; `?` where it names none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Glimpse<'m> {
+    /// What stands behind `"project":`.
+    pub project: &'m str,
+    /// What stands first behind `"channels":`.
+    pub channel: &'m str,
+}
+
+/// Looks at the beginning of a message, which need not be JSON.
+#[must_use]
+pub fn glimpse(message: &[u8]) -> Glimpse<'_> {
+    let message = &message[..message.len().min(LOOK_BYTES)];
+    Glimpse {
+        project: behind(message, br#""project":""#),
+        channel: behind(message, br#""channels":[""#),
+    }
+}
+
+fn behind<'m>(message: &'m [u8], what: &[u8]) -> &'m str {
+    let at = message
+        .windows(what.len())
+        .position(|window| window == what);
+    let rest = at.map_or(&[][..], |at| &message[at + what.len()..]);
+    let is_name = |byte: &u8| byte.is_ascii_graphic() && *byte != b'"';
+    let len = rest
+        .iter()
+        .take(SHOWN_BYTES)
+        .take_while(|byte| is_name(byte))
+        .count();
+    match std::str::from_utf8(&rest[..len]) {
+        Ok(name) if !name.is_empty() => name,
+        _ => "?",
+    }
+}
+
 #[cfg(test)]
-mod tests;
+mod publish_tests {
+    use super::*;
+    use crate::FeedMessage;
+
+    #[test]
+    fn what_is_published_can_be_read() {
+        let mut message = Vec::new();
+        NewEvent {
+            project: "console",
+            roles: &["guests"],
+            names: &["test.event"],
+            channels: &["tests"],
+            time_unix_ms: 0,
+            payload: r#"{"response":"WS:/v1/realtime:passed"}"#,
+        }
+        .encode(&mut message);
+        let event = FeedMessage::parse(&message, 1 << 20).unwrap();
+        assert_eq!(&*event.project, "console");
+        assert_eq!(event.names(), ["test.event"]);
+        assert_eq!(event.attributes()["response"], "WS:/v1/realtime:passed");
+        assert!(!event.for_everyone());
+    }
+}
+
+#[cfg(test)]
+mod glimpse_tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_told() {
+        let told = |message: &str| {
+            let Glimpse { project, channel } = glimpse(message.as_bytes());
+            format!("{project} {channel}")
+        };
+        let cut = r#"{"project":"bench","roles":["any"],"data":{"channels":["files","x"],"payl"#;
+        assert_eq!(told(cut), "bench files");
+        assert_eq!(told(r#"{"project":"a\nb\u0007"}"#), r"a\nb\u0007 ?");
+        assert_eq!(told("{\"project\":\"a\u{7}b\"}"), "a ?");
+        assert_eq!(told(""), "? ?");
+        let long = format!(r#"{{"project":"{}"}}"#, "x".repeat(100));
+        assert_eq!(told(&long), format!("{} ?", "x".repeat(SHOWN_BYTES)));
+    }
+}

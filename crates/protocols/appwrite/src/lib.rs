@@ -49,7 +49,6 @@ mod connect;
 mod fault;
 mod feed;
 mod filter;
-mod glimpse;
 mod identity;
 mod index;
 mod json;
@@ -57,20 +56,22 @@ mod limits;
 mod lookup;
 mod origin;
 mod server;
-mod token;
 mod url;
 
 pub use change::{Change, IdentityChange, Outcome};
 pub use client::{ClientMessage, Presence, SubscribeItem};
 pub use connect::{CONSOLE, ConnectRequest, Slot, SlotSubscription, write_slot_ids};
 pub use fault::{Aftermath, Fault, Phase, RefusalStyle};
-pub use feed::{EncodedEvent, FeedError, FeedMessage, Layout, NewEvent, REDIS_CHANNEL, write_ids};
+pub use feed::{
+    EncodedEvent, FeedError, FeedMessage, Glimpse, Layout, NewEvent, REDIS_CHANNEL, glimpse,
+    write_ids,
+};
 pub use filter::Filter;
-pub use glimpse::{Glimpse, glimpse};
-pub use identity::{ANY, AccountError, GUESTS, Identity, MembershipList, SessionHeaders, USERS};
+pub use identity::{
+    ANY, AccountError, GUESTS, Identity, MembershipList, SessionHeaders, TokenClaims, USERS,
+};
 pub use index::{Index, IndexError, IndexStats, Match, Matches, Rebind, Subscription};
 pub use limits::{Limits, Rates};
 pub use lookup::{Credential, Found, Haste, Lookup, Part, PresenceAnswer, PresenceCall, Refused};
 pub use origin::Platforms;
 pub use server::{Connected, PONG, Response, Subscribed, subscription_id};
-pub use token::TokenClaims;

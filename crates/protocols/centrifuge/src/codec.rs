@@ -1,9 +1,9 @@
 //! The two forms of the bidirectional protocol.
 
+use crate::code::Malformed;
 use crate::command::Command;
-use crate::emulation::Emulation;
-use crate::malformed::Malformed;
-use crate::words::{Push, Reply};
+use crate::reply::{Push, Reply};
+use crate::request::Emulation;
 use crate::{protobuf, push, reply};
 
 /// A form of the protocol.

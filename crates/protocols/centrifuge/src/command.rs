@@ -5,6 +5,9 @@
 //! Never: judges whether a channel name is good or a token valid. An empty channel arrives as an
 //! empty string, and the session refuses it.
 
+#[cfg(test)]
+mod tests;
+
 use std::borrow::Cow;
 use std::fmt;
 
@@ -12,12 +15,10 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::ErrorCode;
-use crate::data::Data;
-use crate::json::{or_default, present, text};
-use crate::malformed::{Malformed, not_a_command, utf8};
+use crate::code::{Malformed, not_a_command, utf8};
+use crate::json::{Data, or_default, present, text};
 use crate::request::{Connect, History, Subscribe};
-use crate::strict;
+use crate::{ErrorCode, strict};
 
 /// One command of a frame.
 #[derive(Debug)]
@@ -370,6 +371,3 @@ pub(crate) struct Fresh<'a> {
     #[serde(rename = "type", deserialize_with = "or_default")]
     pub(crate) kind: i32,
 }
-
-#[cfg(test)]
-mod tests;

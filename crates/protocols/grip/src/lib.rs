@@ -7,7 +7,6 @@
 //! Never: sockets, clocks, signing, or knowing of connections and shards.
 
 pub mod command;
-mod directive;
 pub mod exchange;
 pub mod filters;
 pub mod headers;

@@ -11,7 +11,7 @@ use std::str;
 
 use memchr::memchr;
 
-use crate::framing::{Body, decimal};
+use crate::head::{Body, decimal};
 use crate::request::is_target;
 use crate::{Headers, Limits, Request};
 

@@ -4,14 +4,15 @@
 //! found. The request line is judged byte by byte as it arrives, then line ends, then,
 //! once the head is whole, everything else.
 
+#[cfg(test)]
+mod tests;
+
 use std::net::Ipv6Addr;
 use std::str;
 
 use memchr::memchr;
 
-use crate::framing::{self, Body};
-use crate::head;
-use crate::headers::{ByteSet, is_token};
+use crate::head::{self, Body, ByteSet, is_token};
 use crate::{BadRequest, Headers, Limits};
 
 /// The longest method that is taken, in bytes. The longest registered one has 17.
@@ -216,7 +217,7 @@ impl RequestLine {
         let (authority, path, query) = split_target(method, target).ok_or(BadRequest::Target)?;
         let headers = head::check_request(head, self.length, limits.headers_max)?;
         check_host(headers, self.minor_version)?;
-        let body = framing::declared(headers, self.minor_version)?;
+        let body = head::declared(headers, self.minor_version)?;
         if matches!(body, Body::Length(length) if limits.body_bytes_max < length) {
             return Err(BadRequest::BodyTooLarge);
         }
@@ -369,6 +370,3 @@ fn is_literal(text: &[u8]) -> bool {
     let is_v6 = str::from_utf8(text).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok());
     is_v6 || matches!(text, [b'v' | b'V', rest @ ..] if rest.iter().all(|&byte| FUTURE.has(byte)))
 }
-
-#[cfg(test)]
-mod tests;

@@ -13,16 +13,17 @@
 //! - A compressed message is inflated once it is whole, up to the bound on messages.
 //! - After a close frame or a fault nothing is parsed and nothing is held.
 
-mod moving;
-mod progress;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::ops::ControlFlow;
 
+use throng_types::{Save, Saved, save_choice, save_fields};
+
 use crate::deflate::inflate;
-use crate::frame::{Context, Control, Header, Kind};
+use crate::frame::{Context, Control, Header, Kind, Mask};
 use crate::{CloseFrame, Fault, HEADER_BYTES_MAX, Opcode, Role};
-use progress::{PartialFrame, Progress};
 
 /// What a peer may cost us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -313,5 +314,266 @@ fn whole_message(opcode: Opcode, data: &[u8]) -> Result<Event<'_>, Fault> {
     }
 }
 
+/// What is kept while something has arrived in part.
+#[derive(Default)]
+struct Progress {
+    /// The open message so far, then the control frame that stands within it so far.
+    bytes: Vec<u8>,
+    /// What the open message holds; none if only a control frame is in progress.
+    message: Option<Opcode>,
+    /// Whether the open message is compressed.
+    deflated: bool,
+    /// The length of the part of `bytes` that is whole, valid characters of a text.
+    text_bytes: usize,
+    /// The frame whose payload is arriving; none between the fragments of a message.
+    frame: Option<PartialFrame>,
+}
+
+/// A frame of whose payload more is to come.
+#[derive(Clone, Copy)]
+struct PartialFrame {
+    kind: Kind,
+    fin: bool,
+    /// The mask, turned to the next byte.
+    mask: Mask,
+    /// Where the payload starts in [`Progress::bytes`].
+    start: usize,
+    /// How much of the payload has not arrived.
+    bytes_left: usize,
+}
+
+impl PartialFrame {
+    const fn is_control(&self) -> bool {
+        matches!(self.kind, Kind::Control(_))
+    }
+}
+
+impl Progress {
+    /// Opens a frame, and the message if it is the first one.
+    fn begin(&mut self, header: &Header) -> PartialFrame {
+        if let Kind::Start(opcode) = header.kind {
+            self.message = Some(opcode);
+            self.deflated = header.deflated;
+        }
+        PartialFrame {
+            kind: header.kind,
+            fin: header.fin,
+            mask: header.mask,
+            start: self.bytes.len(),
+            bytes_left: header.payload_bytes,
+        }
+    }
+
+    /// Adds `chunk`, unmasked, to what has arrived of `frame`.
+    fn append(&mut self, chunk: &[u8], frame: &mut PartialFrame, message_bytes_max: usize) {
+        frame.bytes_left -= chunk.len();
+        let end = self.bytes.len() + chunk.len();
+        // No larger than the frame can make it, if nothing can follow the frame.
+        let end_max = if frame.fin {
+            end.saturating_add(frame.bytes_left)
+        } else {
+            message_bytes_max
+        };
+        self.grow(end, end_max);
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(chunk);
+        frame.mask.apply(&mut self.bytes[start..]);
+    }
+
+    /// Makes room for `end` bytes, and by doubling for as many again, but for no more than
+    /// `end_max` without need: memory follows the bytes that came, not those declared.
+    fn grow(&mut self, end: usize, end_max: usize) {
+        if end > self.bytes.capacity() {
+            let target = (2 * self.bytes.capacity()).max(GROWTH_BYTES_MIN);
+            let target = target.min(end_max).max(end);
+            self.bytes.reserve_exact(target - self.bytes.len());
+        }
+    }
+
+    /// Fails on the first byte that cannot belong to a text, however the text was cut
+    /// (RFC 6455 section 8.1), and on a character that `message_ends` cuts short.
+    fn check_text(&mut self, message_ends: bool) -> Result<(), Fault> {
+        if self.message != Some(Opcode::Text) || self.deflated {
+            return Ok(());
+        }
+        let unchecked = &self.bytes[self.text_bytes..];
+        match simdutf8::compat::from_utf8(unchecked) {
+            Ok(_) => self.text_bytes = self.bytes.len(),
+            // The end of the bytes, not a wrong one among them: the rest may still come.
+            Err(error) if error.error_len().is_none() && !message_ends => {
+                self.text_bytes += error.valid_up_to();
+            }
+            Err(_) => return Err(Fault::TextNotUtf8),
+        }
+        Ok(())
+    }
+}
+
+/// The least room that is made at once.
+const GROWTH_BYTES_MIN: usize = 64;
+
+save_choice!(Opcode { 1: Text, 2: Binary });
+save_choice!(Control {
+    8: Close,
+    9: Ping,
+    10: Pong
+});
+
+impl Save for Mask {
+    fn save(&self, out: &mut Vec<u8>) {
+        self.0.save(out);
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        Save::load(from).map(Self)
+    }
+}
+
+impl Save for Kind {
+    fn save(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Start(opcode) => (0_u8, *opcode).save(out),
+            Self::Continuation => out.push(1),
+            Self::Control(control) => (2_u8, *control).save(out),
+        }
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        match u8::load(from)? {
+            0 => Opcode::load(from).map(Self::Start),
+            1 => Some(Self::Continuation),
+            2 => Control::load(from).map(Self::Control),
+            _ => None,
+        }
+    }
+}
+
+save_fields!(PartialFrame {
+    kind,
+    fin,
+    mask,
+    start,
+    bytes_left
+});
+save_fields!(Progress {
+    bytes,
+    message,
+    deflated,
+    text_bytes,
+    frame
+});
+
+impl Save for Decoder {
+    fn save(&self, out: &mut Vec<u8>) {
+        out.push(match self.phase {
+            Phase::OpenServer => 0,
+            Phase::OpenClient => 1,
+            // Either way nothing more is parsed; whoever saw the fault has acted on it.
+            Phase::Closed | Phase::Failed(_) => 2,
+        });
+        self.head[..usize::from(self.head_bytes)].to_vec().save(out);
+        self.progress.save(out);
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        let phase = match u8::load(from)? {
+            0 => Phase::OpenServer,
+            1 => Phase::OpenClient,
+            2 => Phase::Closed,
+            _ => return None,
+        };
+        let kept = Vec::<u8>::load(from)?;
+        let progress = Option::<Box<Progress>>::load(from)?;
+        let is_sound = progress.as_ref().is_none_or(|progress| {
+            let bytes = progress.bytes.len();
+            let starts = progress.frame.is_none_or(|frame| frame.start <= bytes);
+            // What a control frame adds goes again when it is whole.
+            let control = progress.frame.filter(PartialFrame::is_control);
+            let stays = control.map_or(bytes, |frame| frame.start);
+            progress.text_bytes <= stays && starts
+        });
+        if header_bytes(&kept) < kept.len() || !is_sound {
+            return None;
+        }
+        let mut head = [0; HEADER_BYTES_MAX];
+        head.get_mut(..kept.len())?.copy_from_slice(&kept);
+        Some(Self {
+            progress,
+            head,
+            head_bytes: kept.len() as u8,
+            phase,
+        })
+    }
+}
+
+/// How long the header is that begins so (RFC 6455 section 5.2), as far as that can be told.
+fn header_bytes(begin: &[u8]) -> usize {
+    let Some(second) = begin.get(1) else {
+        return HEADER_BYTES_MAX;
+    };
+    let length = match second & 0x7f {
+        126 => 2,
+        127 => 8,
+        _ => 0,
+    };
+    2 + length + if second & 0x80 == 0 { 0 } else { 4 }
+}
+
 #[cfg(test)]
-mod tests;
+mod moving_tests {
+    use std::ops::ControlFlow;
+
+    use super::*;
+    use crate::{Event, Limits, Role};
+
+    /// What is told of the bytes, as texts.
+    fn feed(decoder: &mut Decoder, bytes: &[u8]) -> Vec<String> {
+        let (mut told, mut bytes) = (Vec::new(), bytes.to_vec());
+        let fed = decoder.feed(&mut bytes, &Limits::new(1000), |event| {
+            told.push(match event {
+                Event::Message { opcode, data } => format!("{opcode:?} {data:?}"),
+                Event::Ping(data) => format!("ping {data:?}"),
+                Event::Pong(data) => format!("pong {data:?}"),
+                Event::Close(frame) => format!("close {}", frame.is_some()),
+            });
+            ControlFlow::Continue(())
+        });
+        if let Err(fault) = fed {
+            told.push(format!("{fault:?}"));
+        }
+        told
+    }
+
+    #[test]
+    fn a_decoder_goes_on_in_another_process_after_any_byte() {
+        // A text in two fragments with a ping between them, a binary message with a long header,
+        // and a text with a character that is cut.
+        let mut wire = vec![0x01, 0x83, 1, 2, 3, 4, b'a' ^ 1, b'b' ^ 2, b'c' ^ 3];
+        wire.extend([0x89, 0x82, 9, 8, 7, 6, 1, 2]);
+        wire.extend([0x80, 0x81, 5, 5, 5, 5, b'd' ^ 5]);
+        wire.extend([0x82, 0xfe, 0, 200, 0, 0, 0, 0]);
+        wire.extend([7; 200]);
+        wire.extend([0x81, 0x82, 0, 0, 0, 0, 0xc3, 0xa4, 0x88, 0x80, 1, 1, 1, 1]);
+        let whole = feed(&mut Decoder::new(Role::Server), &wire);
+        assert_eq!(whole.len(), 5, "{whole:?}");
+        for cut in 0..=wire.len() {
+            let mut before = Decoder::new(Role::Server);
+            let mut told = feed(&mut before, &wire[..cut]);
+            let bytes = before.saved();
+            let mut after = Decoder::load_whole(&bytes).expect("what was saved");
+            assert_eq!(after.saved(), bytes);
+            told.extend(feed(&mut after, &wire[cut..]));
+            assert_eq!(told, whole, "cut at {cut}");
+            for at in 0..bytes.len() {
+                assert!(Decoder::load_whole(&bytes[..at]).is_none());
+                for wrong in [0, 1, 2, 0x7f, 0x80, 0xff] {
+                    let mut bytes = bytes.clone();
+                    bytes[at] = wrong;
+                    if let Some(mut decoder) = Decoder::load_whole(&bytes) {
+                        feed(&mut decoder, &wire[cut..]);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -9,16 +9,13 @@
 //! with a reserved bit set is a fault (RFC 6455 section 5.2). Nothing is offered to servers, and a
 //! response that claims an extension is a fault.
 
-mod close;
 mod decode;
 mod deflate;
 mod encode;
 mod fault;
 mod frame;
 pub mod handshake;
-mod mask;
 
-pub use close::{CloseFrame, close_code_valid};
 pub use decode::{Decoder, Event, Limits};
 pub use deflate::{DeflateOffer, TAIL as DEFLATE_TAIL, deflate, deflated, encode_deflated};
 pub use encode::{
@@ -26,4 +23,7 @@ pub use encode::{
     encode_ping, encode_pong, header_bytes,
 };
 pub use fault::Fault;
-pub use frame::{CLOSE_REASON_BYTES_MAX, CONTROL_BYTES_MAX, HEADER_BYTES_MAX, Opcode, Role};
+pub use frame::{
+    CLOSE_REASON_BYTES_MAX, CONTROL_BYTES_MAX, CloseFrame, HEADER_BYTES_MAX, Opcode, Role,
+    close_code_valid,
+};

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::condition::{Condition, Operator};
+use crate::filter::{Condition, Operator};
 use crate::{Limits, json};
 
 /// Why queries are refused.

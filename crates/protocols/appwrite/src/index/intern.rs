@@ -1,11 +1,13 @@
 //! Names and filters, each kept once.
 
+use std::hash::Hasher;
+
+use foldhash::SharedSeed;
+use foldhash::fast::FoldHasher;
 use hashbrown::HashTable;
 
-use super::Hashing;
-use super::posting::Posting;
-use super::slab::Slab;
 use crate::Filter;
+use crate::index::storage::{Posting, Slab};
 
 /// The number of [`Filter::ALL`], which is not kept.
 pub(super) const FILTER_ALL: u32 = u32::MAX;
@@ -215,5 +217,35 @@ impl Filters {
                 .sum::<usize>()
             + self.by_text.capacity() * (size_of::<u32>() + 1)
             + self.judged.capacity() * size_of::<u32>()
+    }
+}
+
+/// The hash of everything in an index.
+#[derive(Debug)]
+pub(super) struct Hashing {
+    seed: u64,
+    shared: SharedSeed,
+}
+
+impl Hashing {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            shared: SharedSeed::from_u64(seed),
+        }
+    }
+
+    pub(super) fn text(&self, text: &str) -> u64 {
+        let mut hasher = FoldHasher::with_seed(self.seed, &self.shared);
+        hasher.write(text.as_bytes());
+        hasher.finish()
+    }
+
+    pub(super) fn numbers(&self, numbers: impl IntoIterator<Item = u32>) -> u64 {
+        let mut hasher = FoldHasher::with_seed(self.seed, &self.shared);
+        for number in numbers {
+            hasher.write_u32(number);
+        }
+        hasher.finish()
     }
 }

@@ -7,13 +7,11 @@
 //! An event visits a shape at most once and notes there what it found, and judges a filter at most
 //! once; both notes are taken back at the end, so no walk over the index is ever needed.
 
-use super::Index;
-use super::hashing::Hashing;
-use super::intern::{Filters, Names};
-use super::project::{Project, UNSEEN};
-use super::scratch::Scratch;
 use crate::FeedMessage;
 use crate::filter::payload_keys;
+use crate::index::Index;
+use crate::index::intern::{Filters, Hashing, Names};
+use crate::index::project::{Project, UNSEEN};
 
 /// A shape without a matching subscription.
 const NOTHING: u32 = u32::MAX - 1;
@@ -339,4 +337,31 @@ fn profiles_below(names: &Names, ids: &[u32]) -> u64 {
     ids.iter()
         .map(|&id| u64::from(names.get(id).profiles))
         .sum()
+}
+
+/// What one event needs, kept for the next.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    pub(super) channels: Vec<u32>,
+    pub(super) keys: Vec<u32>,
+    pub(super) roles: Vec<u32>,
+    pub(super) shapes: Vec<u32>,
+    pub(super) role_sets: Vec<u32>,
+    pub(super) key: String,
+}
+
+impl Scratch {
+    pub(super) fn heap_bytes(&self) -> usize {
+        let lists = [
+            &self.channels,
+            &self.keys,
+            &self.roles,
+            &self.shapes,
+            &self.role_sets,
+        ];
+        lists
+            .map(|list| list.capacity() * size_of::<u32>())
+            .iter()
+            .sum()
+    }
 }

@@ -26,33 +26,25 @@
 //! - A name, role set, shape or profile lives as long as something below it in the picture does.
 //! - The `profiles` count of a channel, key or role is the number of profiles that it leads to.
 
-mod entries;
-mod hashing;
 mod ids;
 mod intern;
 mod matching;
-mod moving;
-mod posting;
 mod project;
-mod release;
-mod scratch;
-mod slab;
-mod table;
-mod types;
+mod storage;
+#[cfg(test)]
+mod tests;
 
 use hashbrown::HashTable;
-
-use entries::{rebound, sort_latest};
-use hashing::Hashing;
 use ids::Ids;
-use intern::Filters;
+use intern::{Filters, Hashing};
+use matching::Scratch;
 use project::{Entry, Project};
-use scratch::Scratch;
-use slab::Slab;
-use table::{Row, Table};
+use storage::{Row, Slab, Table};
+use throng_types::{Save, Saved};
+
+use crate::{Fault, Filter, channel};
 
 pub use matching::{Match, Matches};
-pub use types::{IndexError, IndexStats, Rebind, Subscription};
 
 /// Subscriptions of one connection; ordinals take 16 bits.
 const SUBSCRIPTIONS_MAX: usize = 4096;
@@ -383,5 +375,172 @@ impl Index {
     }
 }
 
-#[cfg(test)]
-mod tests;
+/// Why the index refuses a change. The caller's fault, except for `TooMany`, which is a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IndexError {
+    /// The key is taken.
+    #[error("the connection is already in the index")]
+    Known,
+    /// There is no such key.
+    #[error("the connection is not in the index")]
+    Unknown,
+    /// An id is longer than the index keeps (254 bytes).
+    #[error("the subscription id is too long")]
+    IdTooLong,
+    /// The connection would have more than 4096 subscriptions, or more than 16,384 channels in
+    /// them.
+    #[error("the connection has too many subscriptions")]
+    TooMany,
+}
+
+impl From<IndexError> for Fault {
+    /// What the client is told. Only the limits are its own doing.
+    fn from(error: IndexError) -> Self {
+        match error {
+            IndexError::TooMany => Self::Field("items", "Too many subscriptions.".into()),
+            IndexError::IdTooLong => {
+                Self::Field("items", "subscriptionId is not a valid id.".into())
+            }
+            IndexError::Known | IndexError::Unknown => Self::Server,
+        }
+    }
+}
+
+/// A subscription to make or to change.
+#[derive(Clone, Copy, Debug)]
+pub struct Subscription<'s> {
+    /// Its id on this connection.
+    pub id: &'s str,
+    /// Channels under the connection's identity.
+    pub channels: &'s [String],
+    /// Its queries.
+    pub filter: &'s Filter,
+}
+
+/// Whose account channels become whose, when a connection's user changes.
+#[derive(Clone, Copy, Debug)]
+pub struct Rebind<'r> {
+    /// The user until now, empty for a guest.
+    pub from: &'r str,
+    /// The user from now on.
+    pub to: &'r str,
+}
+
+/// Counts for operators.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IndexStats {
+    /// Connections in the index.
+    pub connections: usize,
+    /// Projects with at least one connection.
+    pub projects: usize,
+    /// Distinct combinations of roles, channels and queries.
+    pub profiles: usize,
+    /// Distinct channels, counted in each project.
+    pub channels: usize,
+    /// Distinct roles, counted in each project.
+    pub roles: usize,
+    /// What all of it keeps on the heap, in bytes, by the sizes and capacities of its parts.
+    pub bytes: usize,
+}
+
+/// The entries of a profile with the account channels of another user. A channel that is there
+/// already keeps its filter.
+fn rebound(
+    project: &mut Project,
+    hashing: &Hashing,
+    profile: u32,
+    rebind: Rebind<'_>,
+) -> Vec<Entry> {
+    let mut kept = Vec::new();
+    let mut renamed = Vec::new();
+    for entry in project.entries_of(profile) {
+        let name = project.channel_name(entry.channel);
+        match channel::rebind(name, rebind.from, rebind.to) {
+            None => kept.push(*entry),
+            Some(name) => renamed.push((name, *entry)),
+        }
+    }
+    let mut entries: Vec<Entry> = renamed
+        .into_iter()
+        .map(|(name, entry)| Entry {
+            channel: project.channel(hashing, &name),
+            ..entry
+        })
+        .collect();
+    entries.extend(kept);
+    sort_latest(&mut entries);
+    entries
+}
+
+/// Sorts entries and keeps the latest of those with the same channel and subscription.
+fn sort_latest(entries: &mut Vec<Entry>) {
+    let place = |entry: &Entry| (entry.channel, entry.ordinal);
+    entries.sort_by_key(place);
+    entries.dedup_by(|later, kept| {
+        let same = place(later) == place(kept);
+        if same {
+            *kept = *later;
+        }
+        same
+    });
+}
+
+/// The channels of one subscription that have the same queries.
+type Part = (String, (Vec<String>, Filter));
+
+impl Index {
+    /// Appends a connection; nothing and false if there is no such one.
+    pub fn save(&self, connection: u32, out: &mut Vec<u8>) -> bool {
+        let Some(row) = self.connections.get(connection) else {
+            return false;
+        };
+        let project = &self.projects[row.project];
+        project.name().to_owned().save(out);
+        self.roles(connection).save(out);
+        let names = row.ids.to_names();
+        let mut entries = project.entries_of(row.profile).to_vec();
+        entries.sort_by_key(|entry| (entry.ordinal, entry.filter, entry.channel));
+        let mut parts: Vec<Part> = Vec::new();
+        let same =
+            |one: &Entry, other: &Entry| (one.ordinal, one.filter) == (other.ordinal, other.filter);
+        for entries in entries.chunk_by(same) {
+            let [first, ..] = entries else { continue };
+            let channels = entries
+                .iter()
+                .map(|entry| project.channel_name(entry.channel).to_owned());
+            let filter = self.filters.get(first.filter).clone();
+            let id = names.get(usize::from(first.ordinal));
+            let id = id.cloned().unwrap_or_default();
+            parts.push((id, (channels.collect(), filter)));
+        }
+        parts.save(out);
+        true
+    }
+
+    /// Takes a connection in that was saved; `None`, and it is not there, if the bytes are none of
+    /// [`Index::save`], or it is here already. Gives its project.
+    pub fn load(&mut self, connection: u32, from: &mut Saved<'_>) -> Option<Box<str>> {
+        let project = Box::<str>::load(from)?;
+        let roles = Vec::<String>::load(from)?;
+        let parts = Vec::<Part>::load(from)?;
+        let fits = |(id, _): &Part| id.len() <= ids::ID_BYTES_MAX;
+        if parts.len() > ENTRIES_MAX || !parts.iter().all(fits) {
+            return None;
+        }
+        self.insert(connection, &project, &roles).ok()?;
+        let parts: Vec<Subscription<'_>> = parts
+            .iter()
+            .map(|(id, (channels, filter))| Subscription {
+                id,
+                channels,
+                filter,
+            })
+            .collect();
+        let subscribed = self.subscribe_all(connection, &parts);
+        if subscribed.is_err() || self.subscriptions(connection) > SUBSCRIPTIONS_MAX {
+            self.remove(connection);
+            return None;
+        }
+        Some(project)
+    }
+}

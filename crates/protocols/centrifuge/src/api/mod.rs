@@ -12,22 +12,17 @@
 //!   [`ApiError::http_status`] and its bare body `{"code":..,"message":..}` from
 //!   [`encode_bare_error`]. Batches and the older endpoint always answer 200.
 
-mod error;
-mod method;
-mod params;
 mod pattern;
 mod request;
 mod response;
 
-pub use error::ApiError;
-pub use method::{ApiRequest, Method};
-pub use params::{
-    BroadcastRequest, ChannelRequest, ChannelsRequest, ConnectionsRequest, CustomDisconnect,
-    DisconnectRequest, HistoryRequest, PublishRequest, RefreshRequest, RpcRequest,
-    SubscribeRequest, UnsubscribeRequest,
-};
 pub use pattern::ChannelPattern;
-pub use request::{BatchRequest, LegacyRequest, MalformedBody, parse, parse_batch, parse_legacy};
+pub use request::{
+    ApiError, ApiRequest, BatchRequest, BroadcastRequest, ChannelRequest, ChannelsRequest,
+    ConnectionsRequest, CustomDisconnect, DisconnectRequest, HistoryRequest, LegacyRequest,
+    MalformedBody, Method, PublishRequest, RefreshRequest, RpcRequest, SubscribeRequest,
+    UnsubscribeRequest, parse, parse_batch, parse_legacy,
+};
 pub use response::{
     ApiResult, ConnectionInfo, Connections, NodeInfo, PublishResult, encode_bare_error,
     encode_batch_reply, encode_legacy, encode_response,

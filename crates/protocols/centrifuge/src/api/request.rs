@@ -1,18 +1,19 @@
 //! Calls of the server API, borrowed from the request body, and how several share one.
 
-use std::borrow::Cow;
+#[cfg(test)]
+mod tests;
 
+use std::borrow::Cow;
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use throng_types::{Payload, PayloadKind};
 
-use super::error::ApiError;
-use super::method::{ApiRequest, Method};
-use super::params::{
-    BroadcastRequest, ChannelRequest, ChannelsRequest, ConnectionsRequest, DisconnectRequest,
-    HistoryRequest, PublishRequest, RefreshRequest, RpcRequest, SubscribeRequest,
-    UnsubscribeRequest,
-};
-use crate::json::{or_default, text};
+use crate::json::{or_default, payload_of, present, tags, text, texts};
+use crate::request::Since;
 use crate::strict::{self, Checked, Nothing};
 
 /// A body that is not the JSON that its method asks for: HTTP status 400.
@@ -195,5 +196,518 @@ struct LegacyCommand<'a> {
     params: Option<&'a RawValue>,
 }
 
-#[cfg(test)]
-mod tests;
+/// The methods that are known; some are only refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// Publishes into a channel.
+    Publish,
+    /// Publishes the same into many channels.
+    Broadcast,
+    /// Subscribes a user's connections.
+    Subscribe,
+    /// Ends subscriptions of a user.
+    Unsubscribe,
+    /// Ends connections of a user.
+    Disconnect,
+    /// Sets when a user's connections expire.
+    Refresh,
+    /// Asks who is in a channel.
+    Presence,
+    /// Asks how many are in a channel.
+    PresenceStats,
+    /// Asks for past publications.
+    History,
+    /// Forgets a channel's past publications.
+    HistoryRemove,
+    /// Asks which channels have subscribers.
+    Channels,
+    /// Asks which connections of clients there are. Throng's own.
+    Connections,
+    /// Asks about the nodes.
+    Info,
+    /// Calls a procedure of the server's.
+    Rpc,
+}
+
+impl Method {
+    /// Every method.
+    pub const ALL: [Self; 14] = [
+        Self::Publish,
+        Self::Broadcast,
+        Self::Subscribe,
+        Self::Unsubscribe,
+        Self::Disconnect,
+        Self::Refresh,
+        Self::Presence,
+        Self::PresenceStats,
+        Self::History,
+        Self::HistoryRemove,
+        Self::Channels,
+        Self::Connections,
+        Self::Info,
+        Self::Rpc,
+    ];
+
+    /// The method's name: the last part of its path, and its key in a batch.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Publish => "publish",
+            Self::Broadcast => "broadcast",
+            Self::Subscribe => "subscribe",
+            Self::Unsubscribe => "unsubscribe",
+            Self::Disconnect => "disconnect",
+            Self::Refresh => "refresh",
+            Self::Presence => "presence",
+            Self::PresenceStats => "presence_stats",
+            Self::History => "history",
+            Self::HistoryRemove => "history_remove",
+            Self::Channels => "channels",
+            Self::Connections => "connections",
+            Self::Info => "info",
+            Self::Rpc => "rpc",
+        }
+    }
+
+    /// The inverse of [`Method::name`].
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|method| method.name() == name)
+    }
+}
+
+/// One call.
+#[derive(Debug)]
+pub enum ApiRequest<'a> {
+    /// Publishes into a channel.
+    Publish(PublishRequest<'a>),
+    /// Publishes the same into many channels.
+    Broadcast(BroadcastRequest<'a>),
+    /// Subscribes a user's connections.
+    Subscribe(SubscribeRequest<'a>),
+    /// Ends subscriptions of a user.
+    Unsubscribe(UnsubscribeRequest<'a>),
+    /// Ends connections of a user.
+    Disconnect(DisconnectRequest<'a>),
+    /// Sets when a user's connections expire.
+    Refresh(RefreshRequest<'a>),
+    /// Asks who is in a channel.
+    Presence(ChannelRequest<'a>),
+    /// Asks how many are in a channel.
+    PresenceStats(ChannelRequest<'a>),
+    /// Asks for past publications.
+    History(HistoryRequest<'a>),
+    /// Forgets a channel's past publications.
+    HistoryRemove(ChannelRequest<'a>),
+    /// Asks which channels have subscribers.
+    Channels(ChannelsRequest<'a>),
+    /// Asks which connections of clients there are.
+    Connections(ConnectionsRequest<'a>),
+    /// Asks about the nodes.
+    Info,
+    /// Calls a procedure of the server's.
+    Rpc(RpcRequest<'a>),
+}
+
+impl ApiRequest<'_> {
+    /// The method that was called.
+    #[must_use]
+    pub const fn method(&self) -> Method {
+        match self {
+            Self::Publish(_) => Method::Publish,
+            Self::Broadcast(_) => Method::Broadcast,
+            Self::Subscribe(_) => Method::Subscribe,
+            Self::Unsubscribe(_) => Method::Unsubscribe,
+            Self::Disconnect(_) => Method::Disconnect,
+            Self::Refresh(_) => Method::Refresh,
+            Self::Presence(_) => Method::Presence,
+            Self::PresenceStats(_) => Method::PresenceStats,
+            Self::History(_) => Method::History,
+            Self::HistoryRemove(_) => Method::HistoryRemove,
+            Self::Channels(_) => Method::Channels,
+            Self::Connections(_) => Method::Connections,
+            Self::Info => Method::Info,
+            Self::Rpc(_) => Method::Rpc,
+        }
+    }
+}
+
+/// Why a call failed (Centrifugo, pages "Server API" and "Codes", server API error codes).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ApiError {
+    /// A fault of ours.
+    Internal,
+    /// The broker is away; nothing happened. The number is that of `Internal`, since Centrifugo has
+    /// no other.
+    Unavailable,
+    /// The broker did not answer: it may have happened.
+    Unknown,
+    /// Not every node has answered, so the call may have been carried out on some.
+    Unanswered,
+    /// History cannot be written to disk; nothing happened.
+    NotWritten,
+    /// Published, but refused by the disk.
+    NotOnDisk,
+    /// No such channel, or no such namespace.
+    UnknownChannel,
+    /// No such method.
+    NotFound,
+    /// The call makes no sense.
+    BadRequest,
+    /// The server or the channel does not offer that.
+    NotAvailable,
+    /// The stream no longer holds what was asked for, or has begun anew.
+    UnrecoverablePosition,
+    /// Something else happened in between.
+    Conflict,
+}
+
+impl ApiError {
+    /// The number on the wire.
+    #[must_use]
+    pub const fn code(self) -> u32 {
+        match self {
+            Self::Internal
+            | Self::Unavailable
+            | Self::Unknown
+            | Self::Unanswered
+            | Self::NotWritten
+            | Self::NotOnDisk => 100,
+            Self::UnknownChannel => 102,
+            Self::NotFound => 104,
+            Self::BadRequest => 107,
+            Self::NotAvailable => 108,
+            Self::UnrecoverablePosition => 112,
+            Self::Conflict => 113,
+        }
+    }
+
+    /// The text on the wire.
+    #[must_use]
+    pub const fn message(self) -> &'static str {
+        match self {
+            Self::Internal => "internal server error",
+            Self::Unavailable => "broker unavailable: nothing was done, try again",
+            Self::Unknown => {
+                "broker did not answer: it may have published, repeat with the same idempotency_key"
+            }
+            Self::Unanswered => {
+                "not every node has answered: what was called for may have been done, try again"
+            }
+            Self::NotWritten => {
+                "history cannot be written to disk: nothing was done, try again later"
+            }
+            Self::NotOnDisk => {
+                "published, but the disk refused it: repeat with the same idempotency_key"
+            }
+            Self::UnknownChannel => "unknown channel",
+            Self::NotFound => "not found",
+            Self::BadRequest => "bad request",
+            Self::NotAvailable => "not available",
+            Self::UnrecoverablePosition => "unrecoverable position",
+            Self::Conflict => "conflict",
+        }
+    }
+
+    /// The HTTP status in transport error mode; in the ordinary mode it is always 200.
+    #[must_use]
+    pub const fn http_status(self) -> u16 {
+        match self {
+            Self::Internal => 500,
+            Self::Unavailable
+            | Self::Unknown
+            | Self::Unanswered
+            | Self::NotWritten
+            | Self::NotOnDisk => 503,
+            Self::UnknownChannel | Self::NotFound => 404,
+            Self::BadRequest | Self::NotAvailable => 400,
+            Self::UnrecoverablePosition => 416,
+            Self::Conflict => 409,
+        }
+    }
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code(), self.message())
+    }
+}
+
+impl std::error::Error for ApiError {}
+
+/// One publication.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct PublishRequest<'a> {
+    /// The channel.
+    #[serde(borrow, deserialize_with = "text")]
+    pub channel: Cow<'a, str>,
+    /// One JSON value; nothing if the field is missing.
+    #[serde(borrow, deserialize_with = "present")]
+    pub data: Option<&'a RawValue>,
+    /// Any bytes in base64 (RFC 4648 section 4, padded); goes before `data` unless empty.
+    #[serde(borrow, deserialize_with = "text")]
+    pub b64data: Cow<'a, str>,
+    /// Deliver, but do not keep.
+    #[serde(deserialize_with = "or_default")]
+    pub skip_history: bool,
+    /// A JSON object of strings, as it was written; nothing if it is empty.
+    #[serde(borrow, deserialize_with = "tags")]
+    pub tags: Option<&'a str>,
+    /// A second publication into the same channel with the same key is dropped; empty for none.
+    #[serde(borrow, deserialize_with = "text")]
+    pub idempotency_key: Cow<'a, str>,
+    /// Deliver the difference to the previous publication where subscribers can read it.
+    #[serde(deserialize_with = "or_default")]
+    pub delta: bool,
+    /// Ignore the publication unless this is greater than the channel's last version; 0 for none.
+    #[serde(deserialize_with = "or_default")]
+    pub version: u64,
+    /// Versions of different epochs are not compared.
+    #[serde(borrow, deserialize_with = "text")]
+    pub version_epoch: Cow<'a, str>,
+}
+
+impl PublishRequest<'_> {
+    /// The data to publish.
+    pub fn payload(&self) -> Result<Payload, ApiError> {
+        payload(self.data, &self.b64data)
+    }
+}
+
+/// One publication for many channels.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct BroadcastRequest<'a> {
+    /// The channels; none at all is [`ApiError::BadRequest`], and so is an empty name, for itself
+    /// alone.
+    #[serde(borrow, deserialize_with = "texts")]
+    pub channels: Vec<Cow<'a, str>>,
+    /// One JSON value; nothing if the field is missing.
+    #[serde(borrow, deserialize_with = "present")]
+    pub data: Option<&'a RawValue>,
+    /// Any bytes in base64 (RFC 4648 section 4, padded); goes before `data` unless empty.
+    #[serde(borrow, deserialize_with = "text")]
+    pub b64data: Cow<'a, str>,
+    /// Deliver, but do not keep.
+    #[serde(deserialize_with = "or_default")]
+    pub skip_history: bool,
+    /// A JSON object of strings, as it was written; nothing if it is empty.
+    #[serde(borrow, deserialize_with = "tags")]
+    pub tags: Option<&'a str>,
+    /// A second publication into the same channel with the same key is dropped; empty for none.
+    #[serde(borrow, deserialize_with = "text")]
+    pub idempotency_key: Cow<'a, str>,
+    /// Deliver the difference to the previous publication where subscribers can read it.
+    #[serde(deserialize_with = "or_default")]
+    pub delta: bool,
+    /// Ignore the publication unless this is greater than the channel's last version; 0 for none.
+    #[serde(deserialize_with = "or_default")]
+    pub version: u64,
+    /// Versions of different epochs are not compared.
+    #[serde(borrow, deserialize_with = "text")]
+    pub version_epoch: Cow<'a, str>,
+}
+
+impl BroadcastRequest<'_> {
+    /// The data to publish.
+    pub fn payload(&self) -> Result<Payload, ApiError> {
+        payload(self.data, &self.b64data)
+    }
+}
+
+/// Ends a user's subscriptions to one channel.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct UnsubscribeRequest<'a> {
+    /// The channel; empty for all of the user's.
+    #[serde(borrow, deserialize_with = "text")]
+    pub channel: Cow<'a, str>,
+    /// The user.
+    #[serde(borrow, deserialize_with = "text")]
+    pub user: Cow<'a, str>,
+    /// Only this connection of the user, by its public id; empty for all.
+    #[serde(borrow, deserialize_with = "text")]
+    pub client: Cow<'a, str>,
+    /// Only the connection with this session; empty for all.
+    #[serde(borrow, deserialize_with = "text")]
+    pub session: Cow<'a, str>,
+}
+
+/// Ends a user's connections.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct DisconnectRequest<'a> {
+    /// The user.
+    #[serde(borrow, deserialize_with = "text")]
+    pub user: Cow<'a, str>,
+    /// Only this connection of the user, by its public id; empty for all.
+    #[serde(borrow, deserialize_with = "text")]
+    pub client: Cow<'a, str>,
+    /// Only the connection with this session; empty for all.
+    #[serde(borrow, deserialize_with = "text")]
+    pub session: Cow<'a, str>,
+    /// Connections to spare, by their public ids.
+    #[serde(borrow, deserialize_with = "texts")]
+    pub whitelist: Vec<Cow<'a, str>>,
+    /// Code and reason of the backend's own choice.
+    #[serde(borrow)]
+    pub disconnect: Option<CustomDisconnect<'a>>,
+}
+
+/// Why a backend ends a connection. 3000 to 3499 and 4000 to 4499 mean "come back", 3500 to 3999
+/// and 4500 to 4999 "stay away".
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct CustomDisconnect<'a> {
+    /// The code; what is no WebSocket close code is for the server to refuse.
+    #[serde(deserialize_with = "or_default")]
+    pub code: u32,
+    /// The text; a close frame has room for 123 bytes of it (RFC 6455 section 5.5).
+    #[serde(borrow, deserialize_with = "text")]
+    pub reason: Cow<'a, str>,
+}
+
+/// Asks for past publications.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct HistoryRequest<'a> {
+    /// The channel.
+    #[serde(borrow, deserialize_with = "text")]
+    pub channel: Cow<'a, str>,
+    /// At most so many publications; 0 asks for the stream's position only, a negative one for all.
+    #[serde(deserialize_with = "or_default")]
+    pub limit: i32,
+    /// Only what comes after (with `reverse`: before) this position.
+    #[serde(borrow)]
+    pub since: Option<Since<'a>>,
+    /// The latest first.
+    #[serde(deserialize_with = "or_default")]
+    pub reverse: bool,
+}
+
+/// Asks which channels have subscribers.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ChannelsRequest<'a> {
+    /// See [`super::ChannelPattern`]; empty for all.
+    #[serde(borrow, deserialize_with = "text")]
+    pub pattern: Cow<'a, str>,
+    /// Only so many, those with the most subscribers; 0 for all. Throng's own.
+    #[serde(deserialize_with = "or_default")]
+    pub limit: u32,
+}
+
+/// Which connections of clients are asked for. What is empty fits all.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ConnectionsRequest<'a> {
+    /// A part of the user's name.
+    #[serde(borrow, deserialize_with = "text")]
+    pub user: Cow<'a, str>,
+    /// A part of the client's address.
+    #[serde(borrow, deserialize_with = "text")]
+    pub address: Cow<'a, str>,
+    /// `websocket`, `sse` or `stream`.
+    #[serde(borrow, deserialize_with = "text")]
+    pub transport: Cow<'a, str>,
+    /// A channel that they subscribe to.
+    #[serde(borrow, deserialize_with = "text")]
+    pub channel: Cow<'a, str>,
+    /// Only those for which bytes wait.
+    #[serde(deserialize_with = "or_default")]
+    pub slow: bool,
+    /// How many at most; 0 for the usual number.
+    #[serde(deserialize_with = "or_default")]
+    pub limit: u32,
+}
+
+/// Subscribes a user's connections to a channel.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct SubscribeRequest<'a> {
+    /// The channel.
+    #[serde(borrow, deserialize_with = "text")]
+    pub channel: Cow<'a, str>,
+    /// The user.
+    #[serde(borrow, deserialize_with = "text")]
+    pub user: Cow<'a, str>,
+    /// Only this connection of the user, by its public id; empty for all.
+    #[serde(borrow, deserialize_with = "text")]
+    pub client: Cow<'a, str>,
+    /// Only the connection with this session; empty for all.
+    #[serde(borrow, deserialize_with = "text")]
+    pub session: Cow<'a, str>,
+    /// JSON that others in the channel may see.
+    #[serde(borrow, deserialize_with = "present")]
+    pub info: Option<&'a RawValue>,
+    /// JSON for the subscriber, told with the subscription.
+    #[serde(borrow, deserialize_with = "present")]
+    pub data: Option<&'a RawValue>,
+    /// When the subscription ends, in Unix seconds; 0 for never.
+    #[serde(deserialize_with = "or_default")]
+    pub expire_at: i64,
+    /// What is published since then is delivered first.
+    #[serde(borrow)]
+    pub recover_since: Option<Since<'a>>,
+    /// `info` in base64, which counts first.
+    #[serde(borrow, deserialize_with = "text")]
+    pub b64info: Cow<'a, str>,
+    /// `data` in base64, which counts first.
+    #[serde(borrow, deserialize_with = "text")]
+    pub b64data: Cow<'a, str>,
+    /// Options of the channel that are set aside for this subscription, as the claim `override`.
+    #[serde(borrow, rename = "override")]
+    pub overrides: Option<&'a RawValue>,
+}
+
+/// Sets when a user's connections expire.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct RefreshRequest<'a> {
+    /// The user.
+    #[serde(borrow, deserialize_with = "text")]
+    pub user: Cow<'a, str>,
+    /// Only this connection of the user, by its public id; empty for all.
+    #[serde(borrow, deserialize_with = "text")]
+    pub client: Cow<'a, str>,
+    /// Only the connection with this session; empty for all.
+    #[serde(borrow, deserialize_with = "text")]
+    pub session: Cow<'a, str>,
+    /// The connections have expired: they end now.
+    #[serde(deserialize_with = "or_default")]
+    pub expired: bool,
+    /// When they expire, in Unix seconds; 0 for never.
+    #[serde(deserialize_with = "or_default")]
+    pub expire_at: i64,
+}
+
+/// Names a channel and nothing else.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ChannelRequest<'a> {
+    /// The channel.
+    #[serde(borrow, deserialize_with = "text")]
+    pub channel: Cow<'a, str>,
+}
+
+/// Calls a procedure of the server's.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct RpcRequest<'a> {
+    /// Its name.
+    #[serde(borrow, deserialize_with = "text")]
+    pub method: Cow<'a, str>,
+}
+
+fn payload(data: Option<&RawValue>, b64data: &str) -> Result<Payload, ApiError> {
+    if !b64data.is_empty() {
+        let bytes = STANDARD.decode(b64data).map_err(|_| ApiError::BadRequest)?;
+        return Ok(payload_of(&bytes));
+    }
+    let data = data.ok_or(ApiError::BadRequest)?;
+    Ok(Payload {
+        bytes: data.get().as_bytes().into(),
+        kind: PayloadKind::Json,
+    })
+}

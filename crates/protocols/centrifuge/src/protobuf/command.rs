@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use super::read::{Fields, Value, delimited};
+use crate::code::Malformed;
 use crate::command::{
     Command, Envelope, Field, Fresh, OfChannel, Publish, Request, publish, sub_refresh, subscribe,
 };
-use crate::data::Data;
 use crate::filter::{DEPTH_MAX, FilterNode};
-use crate::malformed::Malformed;
+use crate::json::Data;
+use crate::protobuf::wire::{Fields, Value, delimited};
 use crate::request::HEADERS_MAX;
 use crate::{Connect, Emulation, History, Since, Subscribe};
 

@@ -10,7 +10,7 @@ use throng_types::{
 
 use self::schema as pb;
 use crate::json::payload_of;
-use crate::words::{Push, Reply, SubscribePush};
+use crate::reply::{Push, Reply, SubscribePush};
 use crate::{
     ClientInfo, Codec, ConnectResult, ErrorCode, HistoryResult, RefreshResult, SubRefreshResult,
     SubscribeResult,

@@ -3,22 +3,21 @@
 //! Owns: reading items in every coding, with errors good enough for the publisher, and the
 //! bytes of a stream's chunk. Never: orders, filters or delivers.
 
+mod codec;
 mod json_patch;
-mod read;
 #[cfg(test)]
 mod tests;
-mod write;
 
 use throng_types::ChannelName;
 
-pub use json_patch::{PatchFault, apply_patch, patch_body};
-pub use read::{
+use crate::headers::{Header, is_grip};
+use crate::instruct::Reply;
+
+pub use codec::{
     CHANNEL_BYTES_MAX, ITEMS_BODY_BYTES_MAX, ItemFault, PublishFault, items_of_json,
     items_of_value, zmq_pull_item, zmq_sub_item,
 };
-
-use crate::headers::{Header, is_grip};
-use crate::instruct::Reply;
+pub use json_patch::{PatchFault, apply_patch, patch_body};
 
 /// One publication with a form for each transport that is to carry it.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,5 +1,10 @@
 //! Event streams: `TYPE[ SP hexlength]CRLF[content CRLF]`, as often as there are events.
 
+use crate::headers::{self, Element, Header, HeaderRef, begins_like, has_prefix, integer, is_like};
+use crate::instruct::ResponseHead;
+use crate::item::WsKind;
+use crate::ws_events::control::{ControlFault, ControlMessage};
+
 /// The media type of requests and responses that carry events.
 pub const EVENTS_TYPE: &str = "application/websocket-events";
 
@@ -149,3 +154,261 @@ pub fn encode_event(event: Event<'_>, out: &mut Vec<u8>) {
     }
     out.extend_from_slice(b"\r\n");
 }
+
+/// The shortest `Keep-Alive-Interval`, in seconds.
+pub(super) const KEEP_ALIVE_INTERVAL_MIN_S: u32 = 20;
+
+/// Why a response ends the conversation. The fault is the backend's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReplyFault {
+    /// Not 200 with [`EVENTS_TYPE`].
+    #[error("the backend answered with something else than events")]
+    NotEvents,
+    /// The body is no row of events.
+    #[error("{0}")]
+    Events(#[from] EventFault),
+    /// Larger than the limit.
+    #[error("the backend's answer is too large")]
+    TooLarge,
+    /// The first answer neither begins with OPEN nor asks for keep-alives.
+    #[error("the backend's first answer does not begin with OPEN")]
+    NotOpen,
+    /// More bytes accepted than were offered, or none of a full buffer.
+    #[error("the backend accepted an impossible number of bytes")]
+    Accepted,
+    /// A second OPEN.
+    #[error("the backend sent OPEN twice")]
+    OpenTwice,
+}
+
+/// What a response says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventsReply<'r> {
+    /// In their order.
+    pub events: Vec<Event<'r>>,
+    /// `Keep-Alive-Interval`: None if absent, 0 if it switches keep-alives off, else at least 20 s.
+    pub keep_alive_interval_s: Option<u32>,
+    /// `Set-Meta-*`: names without the prefix; an empty value removes.
+    pub set_meta: Vec<(&'r str, &'r [u8])>,
+    /// `Content-Bytes-Accepted`.
+    pub content_bytes_accepted: Option<usize>,
+}
+
+impl<'r> EventsReply<'r> {
+    /// Reads a response.
+    pub fn parse(head: ResponseHead<'r>, body: &'r [u8]) -> Result<Self, ReplyFault> {
+        let is_events = Element::first(head.headers, "Content-Type")
+            .is_some_and(|params| params.value() == EVENTS_TYPE.as_bytes());
+        if head.code != 200 || !is_events {
+            return Err(ReplyFault::NotEvents);
+        }
+        let number = |name| headers::first(head.headers, name).and_then(integer);
+        Ok(Self {
+            events: decode_events(body)?,
+            keep_alive_interval_s: headers::first(head.headers, "Keep-Alive-Interval").map(
+                |value| match integer(value).and_then(|seconds| u32::try_from(seconds).ok()) {
+                    None | Some(0) => 0,
+                    Some(seconds) => seconds.max(KEEP_ALIVE_INTERVAL_MIN_S),
+                },
+            ),
+            set_meta: set_meta(head.headers),
+            content_bytes_accepted: number("Content-Bytes-Accepted")
+                .and_then(|bytes| usize::try_from(bytes).ok()),
+        })
+    }
+}
+
+fn set_meta<'r>(fields: &[HeaderRef<'r>]) -> Vec<(&'r str, &'r [u8])> {
+    fields
+        .iter()
+        .filter(|(name, _)| has_prefix(name, "Set-Meta-"))
+        .filter_map(|&(name, value)| Some((name.get(9..).filter(|name| !name.is_empty())?, value)))
+        .collect()
+}
+
+/// The first response, which decides whether the client's handshake succeeds.
+#[derive(Clone, Copy, Debug)]
+pub struct FirstReply<'r>(pub ResponseHead<'r>);
+
+impl FirstReply<'_> {
+    /// The fields for the client's 101: without those between backend and proxy. Hop-by-hop
+    /// fields and those of the handshake itself are the caller's affair.
+    #[must_use]
+    pub fn accepted_headers(self) -> Vec<Header> {
+        const PRIVATE: [&str; 4] = [
+            "Content-Length",
+            "Content-Type",
+            "Keep-Alive-Interval",
+            "Sec-WebSocket-Extensions",
+        ];
+        self.0
+            .headers
+            .iter()
+            .filter(|(name, _)| !PRIVATE.iter().any(|other| other.eq_ignore_ascii_case(name)))
+            .filter(|(name, _)| !has_prefix(name, "Set-Meta-"))
+            .map(|&(name, value)| Header::new(name, value))
+            .collect()
+    }
+
+    /// Checks that the conversation is opened; false if the backend only wants to be asked again.
+    pub(super) fn opens(reply: &EventsReply<'_>) -> Result<bool, ReplyFault> {
+        match (reply.events.first(), reply.keep_alive_interval_s) {
+            (Some(event), _) if event.kind == EventKind::Open => Ok(true),
+            (None, Some(1..)) => Ok(false),
+            _ => Err(ReplyFault::NotOpen),
+        }
+    }
+}
+
+/// Bounds of a [`Conversation`](super::Conversation); the defaults are Pushpin's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConversationLimits {
+    /// Bytes of the client's messages that wait for the backend; when full, stop reading.
+    pub pending_bytes_max: usize,
+    /// The largest answer of a backend, in bytes.
+    pub reply_bytes_max: usize,
+    /// What of the body of a refusal reaches the client, in bytes.
+    pub reject_bytes_max: usize,
+    /// Messages in one request; 1 for a target with `one_event`.
+    pub events_max: usize,
+    /// How often one request is tried again.
+    pub retries_max: u32,
+    /// The pause before the first retry; it doubles each time.
+    pub retry_ms: u64,
+}
+
+impl Default for ConversationLimits {
+    fn default() -> Self {
+        Self {
+            pending_bytes_max: 200_000,
+            reply_bytes_max: 1_000_000,
+            reject_bytes_max: 100_000,
+            events_max: usize::MAX,
+            retries_max: 5,
+            retry_ms: 1000,
+        }
+    }
+}
+
+/// Where a conversation stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// OPEN has not been answered.
+    Connecting,
+    /// Messages go both ways.
+    Open,
+    /// The client has closed; the backend may still answer.
+    Closing,
+    /// The backend has let go; the client stays, and what it sends is discarded.
+    Detached,
+    /// Nothing more is said to either side.
+    Done,
+}
+
+/// Why a request has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The backend was not reached: connecting or TLS failed.
+    Unreachable,
+    /// It failed or took too long before the body was written whole.
+    Unsent,
+    /// It failed after that, so that trying again might say things twice.
+    Sent,
+}
+
+/// What the caller has to do, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// POST these fields and this body, with the fields of [`Handshake::headers`] and a fresh
+    /// `Grip-Sig`, and report by [`Conversation::on_response`](super::Conversation::on_response) or
+    /// [`Conversation::on_failure`](super::Conversation::on_failure).
+    Request {
+        /// Beside those of the handshake.
+        headers: Vec<Header>,
+        /// Events in the coding of WebSocket over HTTP.
+        body: Vec<u8>,
+    },
+    /// Answer the client's handshake with 101 and these fields.
+    Accept {
+        /// Without those between backend and proxy.
+        headers: Vec<Header>,
+    },
+    /// Answer the client's handshake with a refusal. The conversation is over.
+    Reject {
+        /// The status.
+        code: u16,
+        /// The fields.
+        headers: Vec<Header>,
+        /// The body.
+        body: Vec<u8>,
+    },
+    /// Send the client a message.
+    Send {
+        /// Which opcode.
+        kind: WsKind,
+        /// The payload.
+        content: Vec<u8>,
+    },
+    /// Do what the backend says about subscriptions, meta and keep-alives.
+    Control(ControlMessage),
+    /// A control message that means nothing: log it. Too many filters: close with 1011.
+    ControlFault(ControlFault),
+    /// Send the client a close frame.
+    Close {
+        /// The backend's code.
+        code: Option<u16>,
+        /// Its reason.
+        reason: Vec<u8>,
+    },
+    /// End the client's connection without a close. The conversation is over.
+    Abort(Option<ReplyFault>),
+}
+
+/// The client's handshake as it is repeated on each request.
+#[derive(Clone, Copy, Debug)]
+pub struct Handshake;
+
+impl Handshake {
+    /// The fields of the client's request that go with each request, without those that the
+    /// conversation sets. Apply the proxy's own rules for requests before.
+    #[must_use]
+    pub fn headers(fields: &[HeaderRef<'_>]) -> Vec<Header> {
+        const OWN: [&str; 7] = [
+            "Upgrade",
+            "Connection",
+            "Accept",
+            "Connection-Id",
+            "Content-Type",
+            "Content-Length",
+            "Sec-WebSocket-Extensions",
+        ];
+        let mut out: Vec<Header> = fields
+            .iter()
+            .filter(|(name, _)| !OWN.iter().any(|other| is_like(name, other)))
+            .filter(|(name, _)| !begins_like(name, "Meta-"))
+            .map(|&(name, value)| Header::new(name, value))
+            .collect();
+        out.push(Header::new("Sec-WebSocket-Extensions", "grip"));
+        out
+    }
+}
+
+/// Whether a client's own request says that it is made of WebSocket events. Signed by us it would
+/// speak to the backend for any connection, so nobody may send one but a proxy that is trusted.
+#[must_use]
+pub fn claims_events(client: &[HeaderRef<'_>]) -> bool {
+    let is_events = |value: &[u8]| {
+        let value = value.split(|byte| matches!(byte, b';' | b',')).next();
+        let value = value.unwrap_or_default().trim_ascii();
+        value.eq_ignore_ascii_case(EVENTS_TYPE.as_bytes())
+    };
+    client
+        .iter()
+        .any(|(name, value)| is_like(name, "Content-Type") && is_events(value))
+}
+
+/// The client's messages are full: it must not be read until
+/// [`Conversation::has_room`](super::Conversation::has_room) says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the backend is behind: the client's messages are full")]
+pub struct Full;

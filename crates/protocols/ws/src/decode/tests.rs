@@ -1,5 +1,4 @@
-use super::progress::GROWTH_BYTES_MIN;
-use super::*;
+use crate::decode::{GROWTH_BYTES_MIN, *};
 
 const LIMITS: Limits = Limits::new(100_000);
 const KEY: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];

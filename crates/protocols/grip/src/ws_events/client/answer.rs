@@ -1,13 +1,11 @@
 //! What an answer of the backend does to a conversation.
 
-use super::{ClientEnd, Conversation, Line, Offer, Stage};
 use crate::headers::Header;
 use crate::instruct::ResponseHead;
 use crate::item::WsKind;
-use crate::ws_events::command::Command;
+use crate::ws_events::client::{ClientEnd, Conversation, Line, Offer, Stage};
 use crate::ws_events::control::{ControlMessage, GripFilter, GripMessage, grip_prefix};
-use crate::ws_events::event::{Event, EventKind};
-use crate::ws_events::reply::{EventsReply, FirstReply, ReplyFault};
+use crate::ws_events::event::{Command, Event, EventKind, EventsReply, FirstReply, ReplyFault};
 
 /// How far the events of an answer brought the conversation.
 #[derive(Default)]

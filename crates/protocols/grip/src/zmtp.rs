@@ -1,15 +1,28 @@
-//! One connection: greeting, handshake, then messages.
+//! ZMTP 3, the protocol under ZeroMQ sockets (RFC 23 and 37 of ZeroMQ), as far as publishers
+//! of GRIP and collectors of statistics need it: the NULL mechanism and the socket types PULL, SUB,
+//! REP and PUB.
 //!
-//! Owns: the bytes of what is not whole yet, and the parts of an unfinished message.
-//! Never: sockets, time, or knowing what a message says.
-//!
-//! Invariants
-//! - What is kept of unread input is at most one frame of `message_bytes_max` and its head.
-//! - The parts that are kept have at most `message_bytes_max` bytes and `parts_max` parts.
-//! - After a fault nothing more is read or written.
+//! `frame` cuts bytes into frames; `peer` is one connection.
 
-use super::fault::ZmtpFault;
-use super::frame::{Frame, FrameHead, encode_frame_head};
+#[cfg(test)]
+mod tests;
+
+/// Appends a message as frames, all but the last with the flag MORE.
+pub fn encode_message<P: AsRef<[u8]>>(parts: &[P], out: &mut Vec<u8>) {
+    for (index, part) in parts.iter().enumerate() {
+        let part = part.as_ref();
+        let has_more = index + 1 < parts.len();
+        encode_frame_head(
+            FrameHead {
+                is_command: false,
+                has_more,
+                bytes: part.len() as u64,
+            },
+            out,
+        );
+        out.extend_from_slice(part);
+    }
+}
 
 /// The socket on our side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -370,4 +383,134 @@ fn encode_command(name: &[u8], data: &[u8], out: &mut Vec<u8>) {
     );
     push_short(name, out);
     out.extend_from_slice(data);
+}
+
+const MORE: u8 = 1;
+const LONG: u8 = 2;
+const COMMAND: u8 = 4;
+
+/// What stands before a frame's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameHead {
+    /// A command, not a part of a message.
+    pub is_command: bool,
+    /// Another part of the same message follows.
+    pub has_more: bool,
+    /// Bytes of the body, as declared.
+    pub bytes: u64,
+}
+
+/// A whole frame; the body borrows the input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'b> {
+    /// A command, not a part of a message.
+    pub is_command: bool,
+    /// Another part of the same message follows.
+    pub has_more: bool,
+    /// The body.
+    pub body: &'b [u8],
+}
+
+impl FrameHead {
+    /// Reads a head; None if it is not whole yet. The second value is how many bytes it has.
+    pub fn decode(input: &[u8]) -> Result<Option<(Self, usize)>, ZmtpFault> {
+        let Some((&flags, rest)) = input.split_first() else {
+            return Ok(None);
+        };
+        let is_command = flags & COMMAND != 0;
+        let has_more = flags & MORE != 0;
+        // A command is never followed by more (RFC 23, section "Framing").
+        if flags & !(MORE | LONG | COMMAND) != 0 || is_command && has_more {
+            return Err(ZmtpFault::BadFlags);
+        }
+        let (bytes, head_bytes) = if flags & LONG == 0 {
+            match rest.first() {
+                Some(&length) => (u64::from(length), 2),
+                None => return Ok(None),
+            }
+        } else {
+            match rest.first_chunk::<8>() {
+                Some(length) => (u64::from_be_bytes(*length), 9),
+                None => return Ok(None),
+            }
+        };
+        Ok(Some((
+            Self {
+                is_command,
+                has_more,
+                bytes,
+            },
+            head_bytes,
+        )))
+    }
+}
+
+impl<'b> Frame<'b> {
+    /// Reads a frame and says how many bytes it has; None if it is not whole yet. A body longer
+    /// than `bytes_max` is refused as soon as its length is known.
+    pub fn decode(input: &'b [u8], bytes_max: usize) -> Result<Option<(Self, usize)>, ZmtpFault> {
+        let Some((head, head_bytes)) = FrameHead::decode(input)? else {
+            return Ok(None);
+        };
+        let bytes = usize::try_from(head.bytes)
+            .ok()
+            .filter(|&bytes| bytes <= bytes_max)
+            .ok_or(ZmtpFault::TooLarge)?;
+        let end = head_bytes + bytes;
+        Ok(input.get(head_bytes..end).map(|body| {
+            let frame = Self {
+                is_command: head.is_command,
+                has_more: head.has_more,
+                body,
+            };
+            (frame, end)
+        }))
+    }
+}
+
+/// Appends a frame's head, in the short form where it fits.
+pub fn encode_frame_head(head: FrameHead, out: &mut Vec<u8>) {
+    let flags = if head.is_command { COMMAND } else { 0 } | if head.has_more { MORE } else { 0 };
+    match u8::try_from(head.bytes) {
+        Ok(length) => out.extend_from_slice(&[flags, length]),
+        Err(_) => {
+            out.push(flags | LONG);
+            out.extend_from_slice(&head.bytes.to_be_bytes());
+        }
+    }
+}
+
+/// Why a connection ends. All of them are the peer's fault.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ZmtpFault {
+    /// The first bytes are not ZMTP's.
+    #[error("the peer does not speak ZMTP")]
+    NotZmtp,
+    /// An older version than 3.0.
+    #[error("the peer speaks ZMTP {0}, and 3.0 is the least")]
+    OldVersion(u8),
+    /// Another mechanism than NULL.
+    #[error("the peer wants the mechanism '{0}' instead of NULL")]
+    Mechanism(String),
+    /// Flags that do not exist, or do not go together.
+    #[error("a frame has impossible flags")]
+    BadFlags,
+    /// A declared length beyond the limit.
+    #[error("a message is larger than the limit")]
+    TooLarge,
+    /// More parts than the limit.
+    #[error("a message has too many parts")]
+    TooManyParts,
+    /// The handshake does not begin with READY, or READY cannot be read.
+    #[error("the handshake is broken")]
+    Handshake,
+    /// The peer's socket type and ours do not go together.
+    #[error("a {0} socket does not go with ours")]
+    SocketType(String),
+    /// The peer refused the connection.
+    #[error("the peer refused: {0}")]
+    Refused(String),
+    /// A command that cannot be read.
+    #[error("a command is broken")]
+    Command,
 }

@@ -1,8 +1,21 @@
-//! What a route says.
+//! Routes: which request goes to which origin, and how.
+//!
+//! `route` has the structs, `line` cuts a line of Pushpin's `routes` file into words, `file`
+//! reads the words, and `table` selects. Never: reads files or connects.
+
+mod file;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Deserialize;
 
 use crate::headers::Header;
+
+pub use file::{LineFault, RouteFault, RouteFaultKind, RoutesFile, parse_route_line, parse_routes};
 
 /// Which requests, by their host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -213,7 +226,7 @@ pub enum BadTarget {
 
 impl TargetAddress {
     /// From `host:port` or `[v6]:port`.
-    pub(super) fn parse(text: &str) -> Result<Self, BadTarget> {
+    fn parse(text: &str) -> Result<Self, BadTarget> {
         let (host, port) = match text.strip_prefix('[') {
             Some(rest) => rest.split_once("]:"),
             None => text.split_once(':'),
@@ -308,5 +321,131 @@ impl OwnRoute {
             targets,
             ..Route::default()
         })
+    }
+}
+
+/// All routes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Routes {
+    all: Vec<Arc<Route>>,
+    /// Indexes into `all`, best first for any request that they match.
+    by_domain: BTreeMap<String, Vec<usize>>,
+    any_domain: Vec<usize>,
+    by_id: BTreeMap<String, usize>,
+}
+
+/// A route that could never be selected, or would make another one ambiguous.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DuplicateRoute {
+    /// Another route has the same condition.
+    #[error("another route has the same condition")]
+    Condition,
+    /// Another route has the same id.
+    #[error("another route has the id '{0}'")]
+    Id(String),
+}
+
+impl Routes {
+    /// Adds a route.
+    pub fn add(&mut self, route: Route) -> Result<(), DuplicateRoute> {
+        if let Some(id) = route.id.as_ref().filter(|id| self.by_id.contains_key(*id)) {
+            return Err(DuplicateRoute::Id(id.clone()));
+        }
+        let index = self.all.len();
+        let rank = |route: &Route| {
+            let path_bytes = route.path_prefix.len();
+            Reverse((route.protocol.is_some(), path_bytes, route.is_tls.is_some()))
+        };
+        let same = |other: &Route| {
+            (other.protocol, other.is_tls, &other.path_prefix)
+                == (route.protocol, route.is_tls, &route.path_prefix)
+        };
+        let list = match &route.domain {
+            Domain::None => None,
+            Domain::Any => Some(&mut self.any_domain),
+            Domain::Exact(domain) => Some(self.by_domain.entry(domain.clone()).or_default()),
+        };
+        if let Some(list) = list {
+            if list
+                .iter()
+                .filter_map(|&at| self.all.get(at))
+                .any(|other| same(other))
+            {
+                return Err(DuplicateRoute::Condition);
+            }
+            let at = list.partition_point(|&at| {
+                self.all
+                    .get(at)
+                    .is_some_and(|other| rank(other) <= rank(&route))
+            });
+            list.insert(at, index);
+        }
+        if let Some(id) = &route.id {
+            self.by_id.insert(id.clone(), index);
+        }
+        self.all.push(Arc::new(route));
+        Ok(())
+    }
+
+    /// The one of these routes that says the same.
+    #[must_use]
+    pub fn same(&self, route: &Route) -> Option<&Arc<Route>> {
+        self.all.iter().find(|known| ***known == *route)
+    }
+
+    /// The route of a request. `host` may have a port and any case.
+    ///
+    /// The routes of that host are asked, or those of `*` if none names the host; a host with
+    /// routes of its own never falls back. Of those that match, one that names the protocol
+    /// wins, then the longest path, then one that names TLS.
+    #[must_use]
+    pub fn find(
+        &self,
+        protocol: Protocol,
+        is_tls: bool,
+        host: &str,
+        path: &str,
+    ) -> Option<&Arc<Route>> {
+        let host = without_port(host).to_ascii_lowercase();
+        let list = self.by_domain.get(&host).unwrap_or(&self.any_domain);
+        list.iter()
+            .filter_map(|&at| self.all.get(at))
+            .find(|route| {
+                route.protocol.is_none_or(|wanted| wanted == protocol)
+                    && route.is_tls.is_none_or(|wanted| wanted == is_tls)
+                    && path.starts_with(&route.path_prefix)
+            })
+    }
+
+    /// The route with an id (`Pushpin-Route`), if the path fits its condition.
+    #[must_use]
+    pub fn find_id(&self, id: &str, path: &str) -> Option<&Arc<Route>> {
+        let route = self.all.get(*self.by_id.get(id)?)?;
+        path.starts_with(&route.path_prefix).then_some(route)
+    }
+
+    /// All of them, in the order in which they were added.
+    pub fn iter(&self) -> impl Iterator<Item = &Route> {
+        self.all.iter().map(|route| &**route)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+}
+
+/// A host without its port; an IPv6 address keeps its brackets away.
+fn without_port(host: &str) -> &str {
+    match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
     }
 }

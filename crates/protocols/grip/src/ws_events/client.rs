@@ -12,19 +12,19 @@
 //! - After [`Phase::Done`] there are no commands.
 
 mod answer;
-mod moving;
-mod uplink;
 
-use throng_types::Millis;
+use std::collections::VecDeque;
 
-use super::command::{Command, ConversationLimits, Failure, Full, Phase};
-use super::control::GripFilter;
-use super::event::{EVENTS_TYPE, Event, EventKind, encode_event};
-use super::reply::ReplyFault;
+use throng_types::{Millis, Save, Saved, save_choice, save_fields};
+
 use crate::headers::Header;
 use crate::instruct::ResponseHead;
 use crate::item::WsKind;
-use uplink::{Extent, PENDING_MESSAGES_MAX, Uplink};
+use crate::ws_events::control::GripFilter;
+use crate::ws_events::event::{
+    Command, ConversationLimits, EVENTS_TYPE, Event, EventKind, Failure, Full, Phase, ReplyFault,
+    encode_event,
+};
 
 /// What the client reads when its handshake found no backend.
 const NO_BACKEND: &[u8] = b"The backend did not accept this connection.\n";
@@ -383,5 +383,159 @@ impl Conversation {
             }),
             Stage::Talking => out.push(Command::Abort(fault)),
         }
+    }
+}
+
+/// A stretch of the queue, from its front.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Extent {
+    messages: usize,
+    bytes: usize,
+}
+
+/// Messages that the backend has not taken: what bounds those that have no bytes. Queue: `uplink`.
+const PENDING_MESSAGES_MAX: usize = 4096;
+
+/// What the client has said and the backend has not taken yet.
+#[derive(Clone, Debug, Default)]
+struct Uplink {
+    /// Bound: [`PENDING_MESSAGES_MAX`], and `pending_bytes_max` of the limits.
+    queue: VecDeque<(EventKind, Vec<u8>)>,
+    bytes: usize,
+    /// The backend was shown this much and has left it lying.
+    offered: Extent,
+}
+
+impl Uplink {
+    const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn messages(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// What a backend that has left something lying finds at the front again.
+    const fn left_bytes(&self) -> usize {
+        self.offered.bytes
+    }
+
+    fn push(&mut self, kind: EventKind, content: Vec<u8>) {
+        self.bytes += content.len();
+        self.queue.push_back((kind, content));
+    }
+
+    fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Whether there is something that the backend was not shown yet.
+    fn has_news(&self) -> bool {
+        self.queue.len() > self.offered.messages || self.bytes > self.offered.bytes
+    }
+
+    /// Whether a stretch reaches to the end.
+    fn is_all(&self, extent: Extent) -> bool {
+        extent.messages == self.queue.len()
+    }
+
+    /// Writes at most so many messages from the front as events, and says how far that went.
+    fn write(&self, messages_max: usize, out: &mut Vec<u8>) -> Extent {
+        let mut extent = Extent::default();
+        for (kind, content) in self.queue.iter().take(messages_max) {
+            // A ping or pong that says nothing has no length on the wire.
+            let is_bare = matches!(kind, EventKind::Ping | EventKind::Pong) && content.is_empty();
+            let content = (!is_bare).then_some(content.as_slice());
+            encode_event(
+                Event {
+                    kind: *kind,
+                    content,
+                },
+                out,
+            );
+            extent.messages += 1;
+            extent.bytes += content.map_or(0, <[u8]>::len);
+        }
+        extent
+    }
+
+    /// The backend was shown `shown` and took `taken` bytes of it: these go, with every message
+    /// that they cover whole. False if nothing went, which brings a conversation no further.
+    fn take(&mut self, shown: Extent, taken: usize) -> bool {
+        let mut left = Extent {
+            messages: shown.messages,
+            bytes: shown.bytes - taken,
+        };
+        let mut surplus = taken;
+        while left.messages > 0
+            && let Some((_, content)) = self.queue.front_mut()
+        {
+            if content.len() > surplus {
+                content.drain(..surplus);
+                break;
+            }
+            surplus -= content.len();
+            self.queue.pop_front();
+            left.messages -= 1;
+        }
+        self.bytes -= taken;
+        self.offered = left;
+        taken > 0 || left.messages < shown.messages
+    }
+}
+
+save_choice!(Stage {
+    0: Opening,
+    1: Talking,
+    2: Detached,
+    3: Over
+});
+save_fields!(ConversationLimits {
+    pending_bytes_max,
+    reply_bytes_max,
+    reject_bytes_max,
+    events_max,
+    retries_max,
+    retry_ms
+});
+
+impl Conversation {
+    /// Appends it; false, and nothing is to be used, if it waits for its backend, or either side
+    /// has ended it.
+    pub fn save(&self, out: &mut Vec<u8>) -> bool {
+        let Line::Free { ask_at } = &self.line else {
+            return false;
+        };
+        self.limits.save(out);
+        self.connection_id.save(out);
+        self.stage.save(out);
+        ask_at.save(out);
+        self.keep_alive_s.save(out);
+        self.meta.save(out);
+        self.grip.save(out);
+        let is_idle = self.uplink.messages() == 0 && !self.ask && !self.is_paused;
+        let is_here = matches!(self.client, ClientEnd::Here) && !self.backend_closed;
+        is_idle && is_here && matches!(self.stage, Stage::Talking | Stage::Detached)
+    }
+
+    /// Reads it back.
+    pub fn load(from: &mut Saved<'_>) -> Option<Self> {
+        Some(Self {
+            limits: Save::load(from)?,
+            connection_id: Save::load(from)?,
+            stage: Save::load(from)?,
+            line: Line::Free {
+                ask_at: Save::load(from)?,
+            },
+            keep_alive_s: Save::load(from)?,
+            meta: Save::load(from)?,
+            grip: Save::load(from)?,
+            uplink: Default::default(),
+            client: ClientEnd::Here,
+            backend_closed: false,
+            ask: false,
+            is_paused: false,
+            failures: 0,
+        })
     }
 }
