@@ -3,9 +3,9 @@
 //! The numbers are Centrifugo's (client protocol v2, page "Codes"), because its SDKs
 //! decide by them whether to come back; other protocols translate from here.
 
-/// Declares an enum as a table: each variant with its number and its text.
+/// Declares an enum as a table: each variant with its number, if it has one, and its text.
 ///
-/// The two functions that the table begins with return them; `ALL` has every variant in its order.
+/// The functions that the table begins with return them; `ALL` has every variant in its order.
 #[macro_export]
 macro_rules! coded_enum {
     ($(#[$meta:meta])* pub enum $Name:ident {
@@ -13,18 +13,31 @@ macro_rules! coded_enum {
         $(#[$text_meta:meta])* fn $text:ident;
         $($(#[$doc:meta])* $Variant:ident = $code:expr, $words:expr;)+
     }) => {
+        $crate::coded_enum! {
+            $(#[$meta])* pub enum $Name {
+                $(#[$text_meta])* fn $text;
+                $($(#[$doc])* $Variant = $words;)+
+            }
+        }
+
+        impl $Name {
+            $(#[$number_meta])*
+            #[must_use]
+            pub const fn $number(self) -> $Number {
+                match self { $(Self::$Variant => $code),+ }
+            }
+        }
+    };
+    ($(#[$meta:meta])* pub enum $Name:ident {
+        $(#[$text_meta:meta])* fn $text:ident;
+        $($(#[$doc:meta])* $Variant:ident = $words:expr;)+
+    }) => {
         $(#[$meta])*
         pub enum $Name { $($(#[$doc])* $Variant),+ }
 
         impl $Name {
             /// Every variant, in the order of the table.
             pub const ALL: [Self; [$(stringify!($Variant)),+].len()] = [$(Self::$Variant),+];
-
-            $(#[$number_meta])*
-            #[must_use]
-            pub const fn $number(self) -> $Number {
-                match self { $(Self::$Variant => $code),+ }
-            }
 
             $(#[$text_meta])*
             #[must_use]

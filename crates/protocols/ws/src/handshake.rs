@@ -10,6 +10,7 @@
 use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use throng_types::{coded_enum, error_text};
 
 use crate::DeflateOffer;
 
@@ -47,65 +48,41 @@ impl<'a> Protocols<'a> {
     }
 }
 
-/// Why a request does not become a WebSocket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Refusal {
-    /// The method is not `GET`.
-    Method,
-    /// There is no `Host`.
-    HostMissing,
-    /// `Upgrade` does not name `websocket`: an ordinary request.
-    UpgradeMissing,
-    /// `Connection` does not name `Upgrade`; a proxy may have dropped it.
-    ConnectionMissing,
-    /// `Sec-WebSocket-Version` is not 13.
-    Version,
-    /// There is no `Sec-WebSocket-Key`.
-    KeyMissing,
-    /// `Sec-WebSocket-Key` is not 16 bytes in base64.
-    KeyMalformed,
-    /// `Sec-WebSocket-Key` or `Sec-WebSocket-Version` is there more than once (sections 11.3.1
-    /// and 11.3.5).
-    Repeated,
+coded_enum! {
+    /// Reason for which a request does not become a WebSocket.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Refusal {
+        /// HTTP status of the answer: 400, 405 or 426.
+        fn status -> u16;
+        /// Sentence for the answer's body.
+        fn reason;
+        /// The method is not `GET`.
+        Method = 405, "A WebSocket handshake is a GET request.";
+        /// There is no `Host`.
+        HostMissing = 400, "The request has no Host header.";
+        /// `Upgrade` does not name `websocket`: an ordinary request.
+        UpgradeMissing = 426,
+            "This is a WebSocket endpoint: the request needs the header \"Upgrade: websocket\".";
+        /// `Connection` does not name `Upgrade`; a proxy may have dropped it.
+        ConnectionMissing = 400,
+            "The header \"Connection: Upgrade\" is missing; a proxy on the way may have \
+             removed it.";
+        /// `Sec-WebSocket-Version` is not 13.
+        Version = 426, "The header \"Sec-WebSocket-Version\" has to be 13.";
+        /// There is no `Sec-WebSocket-Key`.
+        KeyMissing = 400, "The header \"Sec-WebSocket-Key\" is missing.";
+        /// `Sec-WebSocket-Key` is not 16 bytes in base64.
+        KeyMalformed = 400, "The header \"Sec-WebSocket-Key\" is not 16 bytes in base64.";
+        /// `Sec-WebSocket-Key` or `Sec-WebSocket-Version` is there more than once
+        /// (sections 11.3.1 and 11.3.5).
+        Repeated = 400,
+            "\"Sec-WebSocket-Key\" or \"Sec-WebSocket-Version\" is there more than once.";
+    }
 }
 
+error_text!(Refusal.reason);
+
 impl Refusal {
-    /// The HTTP status of the answer: 400, 405 or 426.
-    #[must_use]
-    pub const fn status(self) -> u16 {
-        match self {
-            Self::Method => 405,
-            Self::UpgradeMissing | Self::Version => 426,
-            Self::HostMissing
-            | Self::ConnectionMissing
-            | Self::KeyMissing
-            | Self::KeyMalformed
-            | Self::Repeated => 400,
-        }
-    }
-
-    /// A sentence for the answer's body.
-    #[must_use]
-    pub const fn reason(self) -> &'static str {
-        match self {
-            Self::Method => "A WebSocket handshake is a GET request.",
-            Self::HostMissing => "The request has no Host header.",
-            Self::UpgradeMissing => {
-                "This is a WebSocket endpoint: the request needs the header \"Upgrade: websocket\"."
-            }
-            Self::ConnectionMissing => {
-                "The header \"Connection: Upgrade\" is missing; a proxy on the way may have \
-                 removed it."
-            }
-            Self::Version => "The header \"Sec-WebSocket-Version\" has to be 13.",
-            Self::KeyMissing => "The header \"Sec-WebSocket-Key\" is missing.",
-            Self::KeyMalformed => "The header \"Sec-WebSocket-Key\" is not 16 bytes in base64.",
-            Self::Repeated => {
-                "\"Sec-WebSocket-Key\" or \"Sec-WebSocket-Version\" is there more than once."
-            }
-        }
-    }
-
     /// Fields that the answer must have (RFC 9110 sections 15.5.6 and 15.5.22, RFC 6455
     /// section 4.4); with `Upgrade` goes `Connection: Upgrade`.
     #[must_use]
@@ -117,14 +94,6 @@ impl Refusal {
         }
     }
 }
-
-impl std::fmt::Display for Refusal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.reason())
-    }
-}
-
-impl std::error::Error for Refusal {}
 
 /// Checks a client's request (section 4.2.1). That it is HTTP/1.1 is the caller's to check.
 ///

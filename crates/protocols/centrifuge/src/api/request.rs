@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use throng_types::{Payload, PayloadKind};
+use throng_types::{Payload, PayloadKind, coded_enum};
 
 use crate::json::{or_default, payload_of, present, tags, text, texts};
 use crate::request::Since;
@@ -332,83 +332,45 @@ impl ApiRequest<'_> {
     }
 }
 
-/// Why a call failed (Centrifugo, pages "Server API" and "Codes", server API error codes).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ApiError {
-    /// A fault of ours.
-    Internal,
-    /// The broker is away; nothing happened. The number is that of `Internal`, since Centrifugo has
-    /// no other.
-    Unavailable,
-    /// The broker did not answer: it may have happened.
-    Unknown,
-    /// Not every node has answered, so the call may have been carried out on some.
-    Unanswered,
-    /// History cannot be written to disk; nothing happened.
-    NotWritten,
-    /// Published, but refused by the disk.
-    NotOnDisk,
-    /// No such channel, or no such namespace.
-    UnknownChannel,
-    /// No such method.
-    NotFound,
-    /// The call makes no sense.
-    BadRequest,
-    /// The server or the channel does not offer that.
-    NotAvailable,
-    /// The stream no longer holds what was asked for, or has begun anew.
-    UnrecoverablePosition,
-    /// Something else happened in between.
-    Conflict,
+coded_enum! {
+    /// Reason for which a call failed (Centrifugo, pages "Server API" and "Codes").
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum ApiError {
+        /// Number on the wire.
+        fn code -> u32;
+        /// Text on the wire.
+        fn message;
+        /// A fault of ours.
+        Internal = 100, "internal server error";
+        /// The broker is away; nothing happened. The number is that of `Internal`,
+        /// since Centrifugo has no other.
+        Unavailable = 100, "broker unavailable: nothing was done, try again";
+        /// The broker did not answer: it may have happened.
+        Unknown = 100,
+            "broker did not answer: it may have published, repeat with the same idempotency_key";
+        /// Not every node has answered, so the call may have been carried out on some.
+        Unanswered = 100,
+            "not every node has answered: what was called for may have been done, try again";
+        /// History cannot be written to disk; nothing happened.
+        NotWritten = 100, "history cannot be written to disk: nothing was done, try again later";
+        /// Published, but refused by the disk.
+        NotOnDisk = 100, "published, but the disk refused it: repeat with the same idempotency_key";
+        /// No such channel, or no such namespace.
+        UnknownChannel = 102, "unknown channel";
+        /// No such method.
+        NotFound = 104, "not found";
+        /// The call makes no sense.
+        BadRequest = 107, "bad request";
+        /// The server or the channel does not offer that.
+        NotAvailable = 108, "not available";
+        /// The stream no longer holds what was asked for, or has begun anew.
+        UnrecoverablePosition = 112, "unrecoverable position";
+        /// Something else happened in between.
+        Conflict = 113, "conflict";
+    }
 }
 
 impl ApiError {
-    /// The number on the wire.
-    #[must_use]
-    pub const fn code(self) -> u32 {
-        match self {
-            Self::Internal
-            | Self::Unavailable
-            | Self::Unknown
-            | Self::Unanswered
-            | Self::NotWritten
-            | Self::NotOnDisk => 100,
-            Self::UnknownChannel => 102,
-            Self::NotFound => 104,
-            Self::BadRequest => 107,
-            Self::NotAvailable => 108,
-            Self::UnrecoverablePosition => 112,
-            Self::Conflict => 113,
-        }
-    }
-
-    /// The text on the wire.
-    #[must_use]
-    pub const fn message(self) -> &'static str {
-        match self {
-            Self::Internal => "internal server error",
-            Self::Unavailable => "broker unavailable: nothing was done, try again",
-            Self::Unknown => {
-                "broker did not answer: it may have published, repeat with the same idempotency_key"
-            }
-            Self::Unanswered => {
-                "not every node has answered: what was called for may have been done, try again"
-            }
-            Self::NotWritten => {
-                "history cannot be written to disk: nothing was done, try again later"
-            }
-            Self::NotOnDisk => {
-                "published, but the disk refused it: repeat with the same idempotency_key"
-            }
-            Self::UnknownChannel => "unknown channel",
-            Self::NotFound => "not found",
-            Self::BadRequest => "bad request",
-            Self::NotAvailable => "not available",
-            Self::UnrecoverablePosition => "unrecoverable position",
-            Self::Conflict => "conflict",
-        }
-    }
-
     /// The HTTP status in transport error mode; in the ordinary mode it is always 200.
     #[must_use]
     pub const fn http_status(self) -> u16 {
