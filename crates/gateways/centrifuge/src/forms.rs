@@ -1,6 +1,6 @@
 //! The wire forms of deliveries to Centrifugo's clients.
 
-use throng_centrifuge::{ClientInfo, Codec, Push, encode_publication_push, encode_push};
+use throng_centrifuge::{ClientInfo, Codec, Push, encode_push};
 use throng_session::encode::{chunk, line, sse_data, ws_binary, ws_text};
 use throng_session::{Form, FormKind};
 use throng_types::{Publication, Told};
@@ -63,7 +63,7 @@ pub(crate) fn words(publication: &Publication) -> Push<'_> {
 pub(crate) fn encode(form: u8, publication: &Publication, out: &mut Vec<u8>) {
     let push = |is_bidirectional| {
         move |out: &mut Vec<u8>| match publication.told {
-            Told::Data => encode_publication_push(publication, is_bidirectional, out),
+            Told::Data => encode_push(&Push::Publication(publication), is_bidirectional, out),
             Told::Joined | Told::Left => encode_push(&words(publication), is_bidirectional, out),
         }
     };

@@ -94,69 +94,13 @@ pub enum Request<'a> {
     Refused(ErrorCode),
 }
 
-/// Reads the commands of one frame in JSON: one object a line.
-///
-/// The first [`Malformed`] is the last item, because the connection ends with it. Empty lines count
-/// for nothing, but a frame of nothing else is [`Malformed::Empty`].
-pub(crate) fn commands(frame: &[u8]) -> Commands<'_> {
-    Commands {
-        rest: Some(frame),
-        any: false,
-    }
+/// Reads one line of a frame in JSON; none if it is empty.
+pub(crate) fn next<'a>(frame: &mut &'a [u8]) -> Option<Result<Command<'a>, Malformed>> {
+    let end = memchr::memchr(b'\n', frame).unwrap_or(frame.len());
+    let line = &frame[..end];
+    *frame = frame.get(end + 1..).unwrap_or_default();
+    (!line.trim_ascii().is_empty()).then(|| parse(line))
 }
-
-/// The iterator of [`commands`].
-#[derive(Clone, Debug)]
-pub(crate) struct Commands<'a> {
-    /// What has not been read; nothing once the frame has ended or failed.
-    rest: Option<&'a [u8]>,
-    /// Whether a command was found.
-    any: bool,
-}
-
-impl<'a> Commands<'a> {
-    /// What has not been read.
-    pub(crate) const fn rest(&self) -> &'a [u8] {
-        match self.rest {
-            Some(rest) => rest,
-            None => &[],
-        }
-    }
-}
-
-impl<'a> Iterator for Commands<'a> {
-    type Item = Result<Command<'a>, Malformed>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            let rest = self.rest?;
-            let line = match memchr::memchr(b'\n', rest) {
-                Some(end) => {
-                    self.rest = Some(&rest[end + 1..]);
-                    &rest[..end]
-                }
-                None => {
-                    self.rest = None;
-                    rest
-                }
-            };
-            if line.trim_ascii().is_empty() {
-                if self.rest.is_none() && !self.any {
-                    return Some(Err(Malformed::Empty));
-                }
-                continue;
-            }
-            self.any = true;
-            let command = parse(line);
-            if command.is_err() {
-                self.rest = None;
-            }
-            return Some(command);
-        }
-    }
-}
-
-impl std::iter::FusedIterator for Commands<'_> {}
 
 fn parse(line: &[u8]) -> Result<Command<'_>, Malformed> {
     let envelope: Envelope<'_> =

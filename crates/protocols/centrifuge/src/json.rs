@@ -113,12 +113,7 @@ impl<'a> Object<'a> {
     }
 
     pub(crate) fn texts(&mut self, key: &'static str, texts: &[&str]) {
-        let out = self.value(key);
-        for (at, text) in texts.iter().enumerate() {
-            out.push(if at == 0 { b'[' } else { b',' });
-            append_text(text, out);
-        }
-        out.extend_from_slice(if texts.is_empty() { b"[]" } else { b"]" });
+        append_list(texts, self.value(key), |text, out| append_text(text, out));
     }
 
     /// Leaves an empty text out, as Protobuf's JSON mapping does with defaults.
@@ -160,6 +155,22 @@ impl<'a> Object<'a> {
     pub(crate) fn close(self) {
         self.out.push(b'}');
     }
+}
+
+/// Appends a list whose items `append` writes.
+pub(crate) fn append_list<T>(
+    items: impl IntoIterator<Item = T>,
+    out: &mut Vec<u8>,
+    append: impl Fn(T, &mut Vec<u8>),
+) {
+    out.push(b'[');
+    for (index, item) in items.into_iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        append(item, out);
+    }
+    out.push(b']');
 }
 
 /// Appends the epoch in its text form, in quotes; hexadecimal digits need no escaping.
@@ -341,6 +352,12 @@ impl<'a> Data<'a> {
             },
             Self::Bytes(bytes) => payload_of(bytes),
         }
+    }
+}
+
+impl Default for Data<'_> {
+    fn default() -> Self {
+        Self::Bytes(b"")
     }
 }
 

@@ -30,15 +30,9 @@ pub use codec::{Codec, Commands};
 pub use command::{Command, Request};
 pub use filter::{DEPTH_MAX, Filter, FilterNode, NODES_MAX, VALUES_MAX};
 pub use json::{Data, append_json, append_payload, append_text, payload_of};
-pub use push::{
-    encode_connect_push, encode_disconnect_push, encode_message_push, encode_publication_push,
-    encode_push, encode_refresh_push, encode_subscribe_push, encode_unsubscribe_push,
-};
+pub use push::{encode_connect_push, encode_push};
 pub use reply::{
     ClientInfo, ConnectResult, HistoryResult, PING, Push, RefreshResult, Reply, SubRefreshResult,
-    SubscribePush, SubscribeResult, encode_connect_result, encode_error, encode_history_result,
-    encode_ping, encode_ping_result, encode_presence_result, encode_presence_stats_result,
-    encode_publish_result, encode_refresh_result, encode_rpc_result, encode_sub_refresh_result,
-    encode_subscribe_result, encode_unsubscribe_result,
+    SubscribePush, SubscribeResult, encode_ping,
 };
 pub use request::{Connect, Emulation, Headers, History, Since, Subscribe};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use throng_types::{Payload, PayloadKind, Position, Publication, Publisher};
 
 use crate::ErrorCode;
-use crate::json::{Object, append_epoch, append_json, append_payload, append_text};
+use crate::json::{Object, append_epoch, append_json, append_list, append_payload, append_text};
 
 /// The server's ping, and the whole reply: an empty object.
 pub const PING: &[u8] = b"{}";
@@ -129,125 +129,63 @@ impl<'a> From<&'a Publisher> for ClientInfo<'a> {
     }
 }
 
-/// Answers command `id` with an error.
-pub fn encode_error(id: u32, code: ErrorCode, out: &mut Vec<u8>) {
-    encode_failure(id, code.code(), code.message(), code.temporary(), out);
+/// Appends the reply to command `id`.
+pub(crate) fn encode_reply(id: u32, reply: &Reply<'_>, out: &mut Vec<u8>) {
+    let mut object = Object::open(out);
+    object.number_if_any("id", id.into());
+    match *reply {
+        Reply::Error(code) => {
+            let (number, message) = (code.code(), code.message());
+            append_error(number, message, code.temporary(), object.value("error"));
+        }
+        Reply::Failure {
+            code,
+            message,
+            temporary,
+        } => append_error(code, message, temporary, object.value("error")),
+        Reply::Connect(result) => append_connect(result, object.value("connect")),
+        Reply::Subscribe(result) => append_subscribe(result, object.value("subscribe")),
+        Reply::Unsubscribe => object.value("unsubscribe").extend_from_slice(b"{}"),
+        Reply::Publish => object.value("publish").extend_from_slice(b"{}"),
+        Reply::Presence(present) => append_presence(present, object.value("presence")),
+        Reply::PresenceStats { clients, users } => {
+            append_presence_stats(clients, users, object.value("presence_stats"));
+        }
+        Reply::History(result) => append_history(result, object.value("history")),
+        Reply::Ping => object.value("ping").extend_from_slice(b"{}"),
+        Reply::Rpc(data) => {
+            let mut rpc = Object::open(object.value("rpc"));
+            if let Some(data) = data {
+                append_payload(data, rpc.value("data"));
+            }
+            rpc.close();
+        }
+        Reply::Refresh(result) => {
+            let mut refresh = Object::open(object.value("refresh"));
+            refresh.text_if_any("client", result.client);
+            refresh.text_if_any("version", result.version);
+            append_expiry(result.expires, result.ttl_s, refresh);
+        }
+        Reply::SubRefresh(result) => {
+            let refresh = Object::open(object.value("sub_refresh"));
+            append_expiry(result.expires, result.ttl_s, refresh);
+        }
+    }
+    object.close();
 }
 
-/// Answers command `id` with an error that may be the application's.
-pub(crate) fn encode_failure(
-    id: u32,
-    code: u32,
-    message: &str,
-    temporary: bool,
-    out: &mut Vec<u8>,
-) {
-    let mut reply = open_reply(id, out);
-    let mut error = Object::open(reply.value("error"));
+fn append_error(code: u32, message: &str, temporary: bool, out: &mut Vec<u8>) {
+    let mut error = Object::open(out);
     error.number("code", code.into());
     error.text("message", message);
     error.flag_if_set("temporary", temporary);
     error.close();
-    reply.close();
 }
 
-/// Answers `connect`.
-pub fn encode_connect_result(id: u32, result: &ConnectResult<'_>, out: &mut Vec<u8>) {
-    let mut reply = open_reply(id, out);
-    append_connect(result, reply.value("connect"));
-    reply.close();
-}
-
-/// Answers `subscribe`.
-pub fn encode_subscribe_result(id: u32, result: &SubscribeResult<'_>, out: &mut Vec<u8>) {
-    let mut reply = open_reply(id, out);
-    append_subscribe(result, reply.value("subscribe"));
-    reply.close();
-}
-
-/// Answers `unsubscribe`.
-pub fn encode_unsubscribe_result(id: u32, out: &mut Vec<u8>) {
-    encode_empty(id, "unsubscribe", out);
-}
-
-/// Answers `publish`.
-pub fn encode_publish_result(id: u32, out: &mut Vec<u8>) {
-    encode_empty(id, "publish", out);
-}
-
-/// Answers the command `ping` (not the server's own ping).
-pub fn encode_ping_result(id: u32, out: &mut Vec<u8>) {
-    encode_empty(id, "ping", out);
-}
-
-/// Answers `history`.
-pub fn encode_history_result(id: u32, result: &HistoryResult<'_>, out: &mut Vec<u8>) {
-    let mut reply = open_reply(id, out);
-    append_history(result, reply.value("history"));
-    reply.close();
-}
-
-/// Answers `presence`: everyone in the channel, by connection.
-pub fn encode_presence_result<'a>(
-    id: u32,
-    present: impl IntoIterator<Item = ClientInfo<'a>>,
-    out: &mut Vec<u8>,
-) {
-    let mut reply = open_reply(id, out);
-    append_presence(present, reply.value("presence"));
-    reply.close();
-}
-
-/// Answers `presence_stats` with the numbers of connections and of different users.
-pub fn encode_presence_stats_result(id: u32, clients: u32, users: u32, out: &mut Vec<u8>) {
-    let mut reply = open_reply(id, out);
-    append_presence_stats(clients, users, reply.value("presence_stats"));
-    reply.close();
-}
-
-/// Answers `rpc` with the application's data.
-pub fn encode_rpc_result(id: u32, data: Option<&Payload>, out: &mut Vec<u8>) {
-    let mut reply = open_reply(id, out);
-    let mut rpc = Object::open(reply.value("rpc"));
-    if let Some(data) = data {
-        append_payload(data, rpc.value("data"));
-    }
-    rpc.close();
-    reply.close();
-}
-
-/// Answers `refresh`.
-pub fn encode_refresh_result(id: u32, result: &RefreshResult<'_>, out: &mut Vec<u8>) {
-    let mut reply = open_reply(id, out);
-    let mut refresh = Object::open(reply.value("refresh"));
-    refresh.text_if_any("client", result.client);
-    refresh.text_if_any("version", result.version);
-    refresh.flag_if_set("expires", result.expires);
-    refresh.number_if_any("ttl", result.ttl_s.into());
+fn append_expiry(expires: bool, ttl_s: u32, mut refresh: Object<'_>) {
+    refresh.flag_if_set("expires", expires);
+    refresh.number_if_any("ttl", ttl_s.into());
     refresh.close();
-    reply.close();
-}
-
-/// Answers `sub_refresh`.
-pub fn encode_sub_refresh_result(id: u32, result: &SubRefreshResult, out: &mut Vec<u8>) {
-    let mut reply = open_reply(id, out);
-    let mut refresh = Object::open(reply.value("sub_refresh"));
-    refresh.flag_if_set("expires", result.expires);
-    refresh.number_if_any("ttl", result.ttl_s.into());
-    refresh.close();
-    reply.close();
-}
-
-fn encode_empty(id: u32, result: &'static str, out: &mut Vec<u8>) {
-    let mut reply = open_reply(id, out);
-    reply.value(result).extend_from_slice(b"{}");
-    reply.close();
-}
-
-fn open_reply(id: u32, out: &mut Vec<u8>) -> Object<'_> {
-    let mut reply = Object::open(out);
-    reply.number_if_any("id", id.into());
-    reply
 }
 
 pub(crate) fn append_connect(result: &ConnectResult<'_>, out: &mut Vec<u8>) {
@@ -280,11 +218,11 @@ fn append_subscribe(result: &SubscribeResult<'_>, out: &mut Vec<u8>) {
     subscribe.position_if_any(result.position);
     if !result.publications.is_empty() {
         let publications = subscribe.value("publications");
-        let append = |publication: &_, out: &mut _| match result.delta {
+        let append = |publication: &Arc<_>, out: &mut _| match result.delta {
             true => append_delta(publication, None, out),
             false => append_publication(publication, out),
         };
-        append_publications(result.publications, append, publications);
+        append_list(result.publications, publications, append);
     }
     subscribe.flag_if_set("recovered", result.recovered);
     subscribe.flag_if_set("positioned", result.positioned);
@@ -298,25 +236,12 @@ fn append_subscribe(result: &SubscribeResult<'_>, out: &mut Vec<u8>) {
 pub(crate) fn append_history(result: &HistoryResult<'_>, out: &mut Vec<u8>) {
     let mut history = Object::open(out);
     let publications = history.value("publications");
-    append_publications(result.publications, append_publication, publications);
+    append_list(result.publications, publications, |publication, out| {
+        append_publication(publication, out);
+    });
     append_epoch(result.position, history.value("epoch"));
     history.number("offset", result.position.offset);
     history.close();
-}
-
-fn append_publications(
-    publications: &[Arc<Publication>],
-    append: impl Fn(&Publication, &mut Vec<u8>),
-    out: &mut Vec<u8>,
-) {
-    out.push(b'[');
-    for (index, publication) in publications.iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        append(publication, out);
-    }
-    out.push(b']');
 }
 
 /// One publication. Its time stays here: the reference server does not send it, and most SDKs would
@@ -361,14 +286,11 @@ fn append_with_data(
     object.close();
 }
 
-pub(crate) fn append_presence<'a>(
-    present: impl IntoIterator<Item = ClientInfo<'a>>,
-    out: &mut Vec<u8>,
-) {
+pub(crate) fn append_presence(present: &[ClientInfo<'_>], out: &mut Vec<u8>) {
     let mut result = Object::open(out);
     let mut clients = Object::open(result.value("presence"));
     for info in present {
-        append_info(&info, clients.value_of(info.client));
+        append_info(info, clients.value_of(info.client));
     }
     clients.close();
     result.close();

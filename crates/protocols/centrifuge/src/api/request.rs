@@ -58,29 +58,6 @@ pub struct LegacyRequest<'a> {
     pub request: Result<ApiRequest<'a>, ApiError>,
 }
 
-/// Reads the body of `POST /api/METHOD`.
-pub fn parse(method: Method, body: &[u8]) -> Result<ApiRequest<'_>, MalformedBody> {
-    Ok(match method {
-        Method::Publish => ApiRequest::Publish(strict::from_slice(body)?),
-        Method::Broadcast => ApiRequest::Broadcast(strict::from_slice(body)?),
-        Method::Subscribe => ApiRequest::Subscribe(strict::from_slice(body)?),
-        Method::Unsubscribe => ApiRequest::Unsubscribe(strict::from_slice(body)?),
-        Method::Disconnect => ApiRequest::Disconnect(strict::from_slice(body)?),
-        Method::Refresh => ApiRequest::Refresh(strict::from_slice(body)?),
-        Method::Presence => ApiRequest::Presence(strict::from_slice(body)?),
-        Method::PresenceStats => ApiRequest::PresenceStats(strict::from_slice(body)?),
-        Method::History => ApiRequest::History(strict::from_slice(body)?),
-        Method::HistoryRemove => ApiRequest::HistoryRemove(strict::from_slice(body)?),
-        Method::Channels => ApiRequest::Channels(strict::from_slice(body)?),
-        Method::Connections => ApiRequest::Connections(strict::from_slice(body)?),
-        Method::Info => {
-            strict::from_slice::<Nothing>(body)?;
-            ApiRequest::Info
-        }
-        Method::Rpc => ApiRequest::Rpc(strict::from_slice(body)?),
-    })
-}
-
 /// Reads the body of `POST /api/batch`.
 pub fn parse_batch(body: &[u8]) -> Result<BatchRequest<'_>, MalformedBody> {
     let batch: Batch<'_> = strict::from_slice(body)?;
@@ -131,60 +108,6 @@ struct Batch<'a> {
     parallel: bool,
 }
 
-/// One command of a batch: a field for each method, of which the first that is set counts.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct BatchCommand<'a> {
-    #[serde(borrow)]
-    publish: Option<PublishRequest<'a>>,
-    #[serde(borrow)]
-    broadcast: Option<BroadcastRequest<'a>>,
-    #[serde(borrow)]
-    subscribe: Option<SubscribeRequest<'a>>,
-    #[serde(borrow)]
-    unsubscribe: Option<UnsubscribeRequest<'a>>,
-    #[serde(borrow)]
-    disconnect: Option<DisconnectRequest<'a>>,
-    #[serde(borrow)]
-    refresh: Option<RefreshRequest<'a>>,
-    #[serde(borrow)]
-    presence: Option<ChannelRequest<'a>>,
-    #[serde(borrow)]
-    presence_stats: Option<ChannelRequest<'a>>,
-    #[serde(borrow)]
-    history: Option<HistoryRequest<'a>>,
-    #[serde(borrow)]
-    history_remove: Option<ChannelRequest<'a>>,
-    #[serde(borrow)]
-    channels: Option<ChannelsRequest<'a>>,
-    #[serde(borrow)]
-    connections: Option<ConnectionsRequest<'a>>,
-    info: Option<Nothing>,
-    #[serde(borrow)]
-    rpc: Option<RpcRequest<'a>>,
-}
-
-impl<'a> BatchCommand<'a> {
-    fn into_request(self) -> Result<ApiRequest<'a>, ApiError> {
-        let request = self.publish.map(ApiRequest::Publish);
-        request
-            .or_else(|| self.broadcast.map(ApiRequest::Broadcast))
-            .or_else(|| self.subscribe.map(ApiRequest::Subscribe))
-            .or_else(|| self.unsubscribe.map(ApiRequest::Unsubscribe))
-            .or_else(|| self.disconnect.map(ApiRequest::Disconnect))
-            .or_else(|| self.refresh.map(ApiRequest::Refresh))
-            .or_else(|| self.presence.map(ApiRequest::Presence))
-            .or_else(|| self.presence_stats.map(ApiRequest::PresenceStats))
-            .or_else(|| self.history.map(ApiRequest::History))
-            .or_else(|| self.history_remove.map(ApiRequest::HistoryRemove))
-            .or_else(|| self.channels.map(ApiRequest::Channels))
-            .or_else(|| self.connections.map(ApiRequest::Connections))
-            .or_else(|| self.info.map(|_| ApiRequest::Info))
-            .or_else(|| self.rpc.map(ApiRequest::Rpc))
-            .ok_or(ApiError::NotFound)
-    }
-}
-
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct LegacyCommand<'a> {
@@ -196,139 +119,103 @@ struct LegacyCommand<'a> {
     params: Option<&'a RawValue>,
 }
 
-/// The methods that are known; some are only refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Method {
+/// Declares the methods of the server API, the call of each, and how both are read.
+macro_rules! methods {
+    ($($(#[$doc:meta])* $Variant:ident $name:ident $(($Params:ty))? $([$Empty:ty])?;)+) => {
+        /// Method that is known; some are only refused.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Method { $($(#[$doc])* $Variant),+ }
+
+        impl Method {
+            /// Every method.
+            pub const ALL: [Self; [$(stringify!($Variant)),+].len()] = [$(Self::$Variant),+];
+
+            /// Last part of the method's path, and its key in a batch.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$Variant => stringify!($name)),+ }
+            }
+        }
+
+        /// One call.
+        #[derive(Debug)]
+        pub enum ApiRequest<'a> { $($(#[$doc])* $Variant $(($Params))?),+ }
+
+        impl ApiRequest<'_> {
+            /// The method that was called.
+            #[must_use]
+            pub const fn method(&self) -> Method {
+                match self { $(Self::$Variant { .. } => Method::$Variant),+ }
+            }
+        }
+
+        /// Reads the body of `POST /api/METHOD`.
+        pub fn parse<'a>(method: Method, body: &'a [u8]) -> Result<ApiRequest<'a>, MalformedBody> {
+            Ok(match method {
+                $(Method::$Variant => {
+                    let params: $($Params)? $($Empty)? = strict::from_slice(body)?;
+                    methods!(@make $Variant params $(($Params))?)
+                })+
+            })
+        }
+
+        /// One command of a batch: a field for each method, of which the first that is set counts.
+        #[derive(Default, Deserialize)]
+        #[serde(default, bound(deserialize = "'de: 'a"))]
+        struct BatchCommand<'a> { $($name: Option<$($Params)? $($Empty)?>),+ }
+
+        impl<'a> BatchCommand<'a> {
+            fn into_request(self) -> Result<ApiRequest<'a>, ApiError> {
+                $(if let Some(params) = self.$name {
+                    return Ok(methods!(@make $Variant params $(($Params))?));
+                })+
+                Err(ApiError::NotFound)
+            }
+        }
+    };
+    (@make $Variant:ident $params:ident ($Params:ty)) => { ApiRequest::$Variant($params) };
+    (@make $Variant:ident $params:ident) => {{
+        let Nothing {} = $params;
+        ApiRequest::$Variant
+    }};
+}
+
+methods! {
     /// Publishes into a channel.
-    Publish,
-    /// Publishes the same into many channels.
-    Broadcast,
+    Publish publish(PublishRequest<'a>);
+    /// Publishes the same data into many channels.
+    Broadcast broadcast(BroadcastRequest<'a>);
     /// Subscribes a user's connections.
-    Subscribe,
+    Subscribe subscribe(SubscribeRequest<'a>);
     /// Ends subscriptions of a user.
-    Unsubscribe,
+    Unsubscribe unsubscribe(UnsubscribeRequest<'a>);
     /// Ends connections of a user.
-    Disconnect,
+    Disconnect disconnect(DisconnectRequest<'a>);
     /// Sets when a user's connections expire.
-    Refresh,
-    /// Asks who is in a channel.
-    Presence,
-    /// Asks how many are in a channel.
-    PresenceStats,
+    Refresh refresh(RefreshRequest<'a>);
+    /// Lists the clients in a channel.
+    Presence presence(ChannelRequest<'a>);
+    /// Counts the clients in a channel.
+    PresenceStats presence_stats(ChannelRequest<'a>);
     /// Asks for past publications.
-    History,
+    History history(HistoryRequest<'a>);
     /// Forgets a channel's past publications.
-    HistoryRemove,
-    /// Asks which channels have subscribers.
-    Channels,
-    /// Asks which connections of clients there are. Throng's own.
-    Connections,
+    HistoryRemove history_remove(ChannelRequest<'a>);
+    /// Lists channels with subscribers.
+    Channels channels(ChannelsRequest<'a>);
+    /// Lists connections of clients; not in Centrifugo.
+    Connections connections(ConnectionsRequest<'a>);
     /// Asks about the nodes.
-    Info,
+    Info info[Nothing];
     /// Calls a procedure of the server's.
-    Rpc,
+    Rpc rpc(RpcRequest<'a>);
 }
 
 impl Method {
-    /// Every method.
-    pub const ALL: [Self; 14] = [
-        Self::Publish,
-        Self::Broadcast,
-        Self::Subscribe,
-        Self::Unsubscribe,
-        Self::Disconnect,
-        Self::Refresh,
-        Self::Presence,
-        Self::PresenceStats,
-        Self::History,
-        Self::HistoryRemove,
-        Self::Channels,
-        Self::Connections,
-        Self::Info,
-        Self::Rpc,
-    ];
-
-    /// The method's name: the last part of its path, and its key in a batch.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Publish => "publish",
-            Self::Broadcast => "broadcast",
-            Self::Subscribe => "subscribe",
-            Self::Unsubscribe => "unsubscribe",
-            Self::Disconnect => "disconnect",
-            Self::Refresh => "refresh",
-            Self::Presence => "presence",
-            Self::PresenceStats => "presence_stats",
-            Self::History => "history",
-            Self::HistoryRemove => "history_remove",
-            Self::Channels => "channels",
-            Self::Connections => "connections",
-            Self::Info => "info",
-            Self::Rpc => "rpc",
-        }
-    }
-
     /// The inverse of [`Method::name`].
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|method| method.name() == name)
-    }
-}
-
-/// One call.
-#[derive(Debug)]
-pub enum ApiRequest<'a> {
-    /// Publishes into a channel.
-    Publish(PublishRequest<'a>),
-    /// Publishes the same into many channels.
-    Broadcast(BroadcastRequest<'a>),
-    /// Subscribes a user's connections.
-    Subscribe(SubscribeRequest<'a>),
-    /// Ends subscriptions of a user.
-    Unsubscribe(UnsubscribeRequest<'a>),
-    /// Ends connections of a user.
-    Disconnect(DisconnectRequest<'a>),
-    /// Sets when a user's connections expire.
-    Refresh(RefreshRequest<'a>),
-    /// Asks who is in a channel.
-    Presence(ChannelRequest<'a>),
-    /// Asks how many are in a channel.
-    PresenceStats(ChannelRequest<'a>),
-    /// Asks for past publications.
-    History(HistoryRequest<'a>),
-    /// Forgets a channel's past publications.
-    HistoryRemove(ChannelRequest<'a>),
-    /// Asks which channels have subscribers.
-    Channels(ChannelsRequest<'a>),
-    /// Asks which connections of clients there are.
-    Connections(ConnectionsRequest<'a>),
-    /// Asks about the nodes.
-    Info,
-    /// Calls a procedure of the server's.
-    Rpc(RpcRequest<'a>),
-}
-
-impl ApiRequest<'_> {
-    /// The method that was called.
-    #[must_use]
-    pub const fn method(&self) -> Method {
-        match self {
-            Self::Publish(_) => Method::Publish,
-            Self::Broadcast(_) => Method::Broadcast,
-            Self::Subscribe(_) => Method::Subscribe,
-            Self::Unsubscribe(_) => Method::Unsubscribe,
-            Self::Disconnect(_) => Method::Disconnect,
-            Self::Refresh(_) => Method::Refresh,
-            Self::Presence(_) => Method::Presence,
-            Self::PresenceStats(_) => Method::PresenceStats,
-            Self::History(_) => Method::History,
-            Self::HistoryRemove(_) => Method::HistoryRemove,
-            Self::Channels(_) => Method::Channels,
-            Self::Connections(_) => Method::Connections,
-            Self::Info => Method::Info,
-            Self::Rpc(_) => Method::Rpc,
-        }
     }
 }
 
@@ -397,84 +284,65 @@ impl fmt::Display for ApiError {
 
 impl std::error::Error for ApiError {}
 
-/// One publication.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct PublishRequest<'a> {
-    /// The channel.
-    #[serde(borrow, deserialize_with = "text")]
-    pub channel: Cow<'a, str>,
-    /// One JSON value; nothing if the field is missing.
-    #[serde(borrow, deserialize_with = "present")]
-    pub data: Option<&'a RawValue>,
-    /// Any bytes in base64 (RFC 4648 section 4, padded); goes before `data` unless empty.
-    #[serde(borrow, deserialize_with = "text")]
-    pub b64data: Cow<'a, str>,
-    /// Deliver, but do not keep.
-    #[serde(deserialize_with = "or_default")]
-    pub skip_history: bool,
-    /// A JSON object of strings, as it was written; nothing if it is empty.
-    #[serde(borrow, deserialize_with = "tags")]
-    pub tags: Option<&'a str>,
-    /// A second publication into the same channel with the same key is dropped; empty for none.
-    #[serde(borrow, deserialize_with = "text")]
-    pub idempotency_key: Cow<'a, str>,
-    /// Deliver the difference to the previous publication where subscribers can read it.
-    #[serde(deserialize_with = "or_default")]
-    pub delta: bool,
-    /// Ignore the publication unless this is greater than the channel's last version; 0 for none.
-    #[serde(deserialize_with = "or_default")]
-    pub version: u64,
-    /// Versions of different epochs are not compared.
-    #[serde(borrow, deserialize_with = "text")]
-    pub version_epoch: Cow<'a, str>,
+/// Declares the parameters of a method that publishes; the field of its channels comes first.
+macro_rules! publishing {
+    ($(#[$meta:meta])* $Name:ident { $($channels:tt)+ }) => {
+        $(#[$meta])*
+        #[derive(Debug, Default, Deserialize)]
+        #[serde(default)]
+        pub struct $Name<'a> {
+            $($channels)+
+            /// One JSON value; nothing if the field is missing.
+            #[serde(borrow, deserialize_with = "present")]
+            pub data: Option<&'a RawValue>,
+            /// Any bytes in base64 (RFC 4648 section 4, padded); goes before `data` unless empty.
+            #[serde(borrow, deserialize_with = "text")]
+            pub b64data: Cow<'a, str>,
+            /// Deliver, but do not keep.
+            #[serde(deserialize_with = "or_default")]
+            pub skip_history: bool,
+            /// A JSON object of strings, as it was written; nothing if it is empty.
+            #[serde(borrow, deserialize_with = "tags")]
+            pub tags: Option<&'a str>,
+            /// A second publication into the same channel with the same key is dropped; empty for none.
+            #[serde(borrow, deserialize_with = "text")]
+            pub idempotency_key: Cow<'a, str>,
+            /// Deliver the difference to the previous publication where subscribers can read it.
+            #[serde(deserialize_with = "or_default")]
+            pub delta: bool,
+            /// Ignore the publication unless this is greater than the channel's last version; 0 for none.
+            #[serde(deserialize_with = "or_default")]
+            pub version: u64,
+            /// Versions of different epochs are not compared.
+            #[serde(borrow, deserialize_with = "text")]
+            pub version_epoch: Cow<'a, str>,
+        }
+
+        impl $Name<'_> {
+            /// The data to publish.
+            pub fn payload(&self) -> Result<Payload, ApiError> {
+                payload(self.data, &self.b64data)
+            }
+        }
+    };
 }
 
-impl PublishRequest<'_> {
-    /// The data to publish.
-    pub fn payload(&self) -> Result<Payload, ApiError> {
-        payload(self.data, &self.b64data)
+publishing! {
+    /// Parameters of `publish`.
+    PublishRequest {
+        /// The channel.
+        #[serde(borrow, deserialize_with = "text")]
+        pub channel: Cow<'a, str>,
     }
 }
 
-/// One publication for many channels.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct BroadcastRequest<'a> {
-    /// The channels; none at all is [`ApiError::BadRequest`], and so is an empty name, for itself
-    /// alone.
-    #[serde(borrow, deserialize_with = "texts")]
-    pub channels: Vec<Cow<'a, str>>,
-    /// One JSON value; nothing if the field is missing.
-    #[serde(borrow, deserialize_with = "present")]
-    pub data: Option<&'a RawValue>,
-    /// Any bytes in base64 (RFC 4648 section 4, padded); goes before `data` unless empty.
-    #[serde(borrow, deserialize_with = "text")]
-    pub b64data: Cow<'a, str>,
-    /// Deliver, but do not keep.
-    #[serde(deserialize_with = "or_default")]
-    pub skip_history: bool,
-    /// A JSON object of strings, as it was written; nothing if it is empty.
-    #[serde(borrow, deserialize_with = "tags")]
-    pub tags: Option<&'a str>,
-    /// A second publication into the same channel with the same key is dropped; empty for none.
-    #[serde(borrow, deserialize_with = "text")]
-    pub idempotency_key: Cow<'a, str>,
-    /// Deliver the difference to the previous publication where subscribers can read it.
-    #[serde(deserialize_with = "or_default")]
-    pub delta: bool,
-    /// Ignore the publication unless this is greater than the channel's last version; 0 for none.
-    #[serde(deserialize_with = "or_default")]
-    pub version: u64,
-    /// Versions of different epochs are not compared.
-    #[serde(borrow, deserialize_with = "text")]
-    pub version_epoch: Cow<'a, str>,
-}
-
-impl BroadcastRequest<'_> {
-    /// The data to publish.
-    pub fn payload(&self) -> Result<Payload, ApiError> {
-        payload(self.data, &self.b64data)
+publishing! {
+    /// Parameters of `broadcast`: one publication for many channels.
+    BroadcastRequest {
+        /// The channels; none at all is [`ApiError::BadRequest`], and so is an empty name, for
+        /// itself alone.
+        #[serde(borrow, deserialize_with = "texts")]
+        pub channels: Vec<Cow<'a, str>>,
     }
 }
 

@@ -3,7 +3,7 @@
 use throng_types::Position;
 
 use crate::api::{ApiError, Method};
-use crate::json::{Object, append_text};
+use crate::json::{Object, append_list, append_text};
 use crate::reply::{append_history, append_presence, append_presence_stats};
 use crate::{ClientInfo, HistoryResult};
 
@@ -120,7 +120,7 @@ impl ApiResult<'_> {
             Self::Broadcast(responses) => append_broadcast(responses, out),
             Self::Done(_) => out.extend_from_slice(b"{}"),
             Self::History(result) => append_history(result, out),
-            Self::Presence(present) => append_presence(present.iter().copied(), out),
+            Self::Presence(present) => append_presence(present, out),
             Self::PresenceStats { clients, users } => append_presence_stats(*clients, *users, out),
             Self::Channels(channels) => append_channels(channels, None, out),
             Self::SomeChannels(channels, found) => append_channels(channels, Some(*found), out),
@@ -254,21 +254,6 @@ fn append_nodes(nodes: &[NodeInfo<'_>], out: &mut Vec<u8>) {
         object.close();
     });
     result.close();
-}
-
-fn append_list<T>(
-    items: impl IntoIterator<Item = T>,
-    out: &mut Vec<u8>,
-    append: impl Fn(T, &mut Vec<u8>),
-) {
-    out.push(b'[');
-    for (index, item) in items.into_iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        append(item, out);
-    }
-    out.push(b']');
 }
 
 #[cfg(test)]

@@ -3,6 +3,11 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::{Codec, Commands};
+
+fn commands(frame: &[u8]) -> Commands<'_> {
+    Codec::Json.commands(frame)
+}
 
 /// What a frame holds, in short: `id` and the request's debug form, or the fault.
 fn read(frame: &[u8]) -> Vec<String> {

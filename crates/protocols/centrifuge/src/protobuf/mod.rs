@@ -18,7 +18,7 @@ mod reply;
 mod tests;
 mod wire;
 
-pub(crate) use command::{Commands, commands, emulation};
+pub(crate) use command::{emulation, next};
 pub(crate) use reply::{append_push, append_reply};
 
 /// The server's ping, and the client's answer to it.

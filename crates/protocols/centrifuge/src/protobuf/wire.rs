@@ -28,6 +28,10 @@ impl<'a> Value<'a> {
         self.number().map(|number| number as i32)
     }
 
+    pub(super) fn int64(self) -> Result<i64, Malformed> {
+        self.number().map(|number| number as i64)
+    }
+
     pub(super) fn flag(self) -> Result<bool, Malformed> {
         self.number().map(|number| number != 0)
     }
