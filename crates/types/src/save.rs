@@ -138,8 +138,8 @@ pub fn save_option<T: Save>(value: Option<&T>, out: &mut Vec<u8>) {
     }
 }
 
-/// Saves a struct field by field, in this order. All of its fields must be named, so none can be
-/// forgotten.
+/// Saves a struct field by field, in this order, or the one field of a newtype. All fields must be
+/// named, so none can be forgotten.
 ///
 /// ```
 /// use throng_types::{Save, save_fields};
@@ -166,6 +166,18 @@ macro_rules! save_fields {
             fn load(from: &mut $crate::Saved<'_>) -> Option<Self> {
                 $(let $field = $crate::Save::load(from)?;)*
                 Some(Self { $($field),* })
+            }
+        }
+    };
+    ($Type:ident($field:ident)) => {
+        impl $crate::Save for $Type {
+            fn save(&self, out: &mut Vec<u8>) {
+                let Self($field) = self;
+                $crate::Save::save($field, out);
+            }
+
+            fn load(from: &mut $crate::Saved<'_>) -> Option<Self> {
+                $crate::Save::load(from).map(Self)
             }
         }
     };
@@ -376,20 +388,8 @@ impl Save for SocketAddr {
     }
 }
 
-macro_rules! newtypes {
-    ($($Type:ident),+) => {$(
-        impl Save for $Type {
-            fn save(&self, out: &mut Vec<u8>) {
-                self.0.save(out);
-            }
-
-            fn load(from: &mut Saved<'_>) -> Option<Self> {
-                Save::load(from).map(Self)
-            }
-        }
-    )+};
-}
-newtypes!(Millis, Epoch);
+save_fields!(Millis(ms));
+save_fields!(Epoch(number));
 
 impl Save for ConnId {
     fn save(&self, out: &mut Vec<u8>) {

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use throng_types::{ConnId, Save, Saved, save_choice};
+use throng_types::{ConnId, save_choice};
 
 use crate::change::IdentityChange;
 use crate::identity::Identity;
@@ -133,50 +133,15 @@ pub enum PresenceAnswer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused;
 
-impl Save for Credential {
-    fn save(&self, out: &mut Vec<u8>) {
-        let (kind, text) = match self {
-            Self::Session(text) => (0_u8, text),
-            Self::Jwt(text) => (1, text),
-        };
-        kind.save(out);
-        text.save(out);
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        match u8::load(from)? {
-            0 => Save::load(from).map(Self::Session),
-            1 => Save::load(from).map(Self::Jwt),
-            _ => None,
-        }
-    }
-}
-
-impl Save for Part {
-    fn save(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Everything => out.push(0),
-            Self::Account => out.push(1),
-            Self::Membership { user_id, team, id } => {
-                out.push(2);
-                (user_id.clone(), (team.clone(), id.clone())).save(out);
-            }
-        }
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        match u8::load(from)? {
-            0 => Some(Self::Everything),
-            1 => Some(Self::Account),
-            2 => {
-                let (user_id, (team, id)) = Save::load(from)?;
-                Some(Self::Membership { user_id, team, id })
-            }
-            _ => None,
-        }
-    }
-}
-
+save_choice!(Credential {
+    0: Session(cookie),
+    1: Jwt(token)
+});
+save_choice!(Part {
+    0: Everything,
+    1: Account,
+    2: Membership { user_id, team, id }
+});
 save_choice!(Haste {
     0: Change,
     1: Open,

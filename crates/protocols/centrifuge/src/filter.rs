@@ -16,7 +16,7 @@ use std::fmt;
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use throng_types::{Save, Saved};
+use throng_types::{Save, Saved, save_choice};
 
 use crate::json::Text;
 
@@ -77,9 +77,12 @@ enum Test {
     Starts(Box<str>),
     Ends(Box<str>),
     Contains(Box<str>),
-    /// A number that stands to this one as one of these two says.
-    Number(Box<str>, [Ordering; 2]),
+    Number(Box<str>, Orders),
 }
+
+/// Orders in which a number may stand to the one of the filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Orders([Ordering; 2]);
 
 /// How much of a filter may still come.
 struct Room {
@@ -150,10 +153,10 @@ impl Node {
             "sw" => (false, Test::Starts(value())),
             "ew" => (false, Test::Ends(value())),
             "ct" => (false, Test::Contains(value())),
-            "gt" => (false, Test::Number(value(), [Greater; 2])),
-            "gte" => (false, Test::Number(value(), [Greater, Equal])),
-            "lt" => (false, Test::Number(value(), [Less; 2])),
-            "lte" => (false, Test::Number(value(), [Less, Equal])),
+            "gt" => (false, Test::Number(value(), Orders([Greater; 2]))),
+            "gte" => (false, Test::Number(value(), Orders([Greater, Equal]))),
+            "lt" => (false, Test::Number(value(), Orders([Less; 2]))),
+            "lte" => (false, Test::Number(value(), Orders([Less, Equal]))),
             _ => return None,
         };
         let leaf = Self::Leaf { key, test };
@@ -191,7 +194,7 @@ impl Test {
             Self::Ends(part) => value.ends_with(&**part),
             Self::Contains(part) => value.contains(&**part),
             Self::Number(other, orders) => {
-                compare(value, other).is_some_and(|order| orders.contains(&order))
+                compare(value, other).is_some_and(|order| orders.0.contains(&order))
             }
         }
     }
@@ -334,45 +337,29 @@ impl Node {
     }
 }
 
-impl Save for Test {
+save_choice!(Test {
+    0: Exists,
+    1: Is(value),
+    2: OneOf(values),
+    3: Starts(value),
+    4: Ends(value),
+    5: Contains(value),
+    6: Number(value, orders)
+});
+
+impl Save for Orders {
     fn save(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Exists => out.push(0),
-            Self::Is(value) => (1_u8, value.clone()).save(out),
-            Self::OneOf(values) => {
-                out.push(2);
-                values.save(out);
-            }
-            Self::Starts(value) => (3_u8, value.clone()).save(out),
-            Self::Ends(value) => (4_u8, value.clone()).save(out),
-            Self::Contains(value) => (5_u8, value.clone()).save(out),
-            Self::Number(value, orders) => {
-                (6_u8, value.clone()).save(out);
-                out.extend(orders.map(|order| (order as i8 + 1) as u8));
-            }
-        }
+        out.extend(self.0.map(|order| (order as i8 + 1) as u8));
     }
 
     fn load(from: &mut Saved<'_>) -> Option<Self> {
-        Some(match u8::load(from)? {
-            0 => Self::Exists,
-            1 => Self::Is(Save::load(from)?),
-            2 => Self::OneOf(Save::load(from)?),
-            3 => Self::Starts(Save::load(from)?),
-            4 => Self::Ends(Save::load(from)?),
-            5 => Self::Contains(Save::load(from)?),
-            6 => Self::Number(Save::load(from)?, [order(from)?, order(from)?]),
-            _ => return None,
-        })
-    }
-}
-
-fn order(from: &mut Saved<'_>) -> Option<Ordering> {
-    match u8::load(from)? {
-        0 => Some(Ordering::Less),
-        1 => Some(Ordering::Equal),
-        2 => Some(Ordering::Greater),
-        _ => None,
+        let mut order = || match u8::load(from)? {
+            0 => Some(Ordering::Less),
+            1 => Some(Ordering::Equal),
+            2 => Some(Ordering::Greater),
+            _ => None,
+        };
+        Some(Self([order()?, order()?]))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What backends and routes say as bytes, for a process that takes over.
 
-use throng_types::{Save, Saved, save_choice, save_fields, save_option};
+use throng_types::{Save, Saved, save_choice, save_fields};
 
 use crate::filters::Filters;
 use crate::headers::Header;
@@ -79,61 +79,19 @@ save_fields!(Route {
     targets
 });
 
-impl Save for ReplyBody {
-    fn save(&self, out: &mut Vec<u8>) {
-        let replaced = match self {
-            Self::AsReceived => None,
-            Self::Replaced(body) => Some(body),
-        };
-        save_option(replaced, out);
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        Some(match Option::<Vec<u8>>::load(from)? {
-            None => Self::AsReceived,
-            Some(body) => Self::Replaced(body),
-        })
-    }
-}
-
-impl Save for Domain {
-    fn save(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Exact(domain) => (0_u8, domain.clone()).save(out),
-            Self::Any => out.push(1),
-            Self::None => out.push(2),
-        }
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        match u8::load(from)? {
-            0 => String::load(from).map(Self::Exact),
-            1 => Some(Self::Any),
-            2 => Some(Self::None),
-            _ => None,
-        }
-    }
-}
-
-impl Save for TargetAddress {
-    fn save(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Origin { host, port } => (0_u8, (host.clone(), *port)).save(out),
-            Self::Test => out.push(1),
-        }
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        match u8::load(from)? {
-            0 => {
-                let (host, port) = Save::load(from)?;
-                Some(Self::Origin { host, port })
-            }
-            1 => Some(Self::Test),
-            _ => None,
-        }
-    }
-}
+save_choice!(ReplyBody {
+    0: AsReceived,
+    1: Replaced(body)
+});
+save_choice!(Domain {
+    0: Exact(domain),
+    1: Any,
+    2: None
+});
+save_choice!(TargetAddress {
+    0: Origin { host, port },
+    1: Test
+});
 
 /// By their names, as backends give them.
 impl Save for Filters {

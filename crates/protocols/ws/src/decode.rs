@@ -419,35 +419,12 @@ save_choice!(Control {
     10: Pong
 });
 
-impl Save for Mask {
-    fn save(&self, out: &mut Vec<u8>) {
-        self.0.save(out);
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        Save::load(from).map(Self)
-    }
-}
-
-impl Save for Kind {
-    fn save(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Start(opcode) => (0_u8, *opcode).save(out),
-            Self::Continuation => out.push(1),
-            Self::Control(control) => (2_u8, *control).save(out),
-        }
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        match u8::load(from)? {
-            0 => Opcode::load(from).map(Self::Start),
-            1 => Some(Self::Continuation),
-            2 => Control::load(from).map(Self::Control),
-            _ => None,
-        }
-    }
-}
-
+save_fields!(Mask(key));
+save_choice!(Kind {
+    0: Start(opcode),
+    1: Continuation,
+    2: Control(control)
+});
 save_fields!(PartialFrame {
     kind,
     fin,
