@@ -115,13 +115,6 @@ impl ClientMessage {
             _ => Err(Fault::MessageType),
         }
     }
-
-    /// Whether it may come on a connection without a project; others are answered with
-    /// [`Fault::MissingProject`].
-    #[must_use]
-    pub fn works_without_project(&self) -> bool {
-        *self == Self::Ping
-    }
 }
 
 fn authentication(data: &Value) -> Result<ClientMessage, Fault> {
@@ -306,18 +299,11 @@ fn items_fault(why: &'static str) -> Fault {
     Fault::Field("items", Cow::Borrowed(why))
 }
 
-/// Appwrite's `CustomId`: up to 36 of `A-Z a-z 0-9 . _ -`, not beginning with one of the latter
-/// three, or the literal `unique()`, which it keeps as the id.
+/// Appwrite's `CustomId`: a [`is_uid`], or the literal `unique()`, which it keeps as the id.
 fn is_id(value: &Value) -> bool {
-    let Some(id) = value.as_str() else {
-        return false;
-    };
-    let special = |b: u8| matches!(b, b'.' | b'_' | b'-');
-    id == "unique()"
-        || (!id.is_empty()
-            && id.len() <= ID_BYTES_MAX
-            && id.bytes().all(|b| b.is_ascii_alphanumeric() || special(b))
-            && !id.starts_with(['.', '_', '-']))
+    value
+        .as_str()
+        .is_some_and(|id| id == "unique()" || is_uid(id))
 }
 
 fn within(text: &str, chars_max: usize) -> bool {
@@ -359,7 +345,6 @@ mod tests {
             parse(r#" {"data":null, "type":"ping"}"#),
             Ok(ClientMessage::Ping)
         );
-        assert!(ClientMessage::Ping.works_without_project());
     }
 
     #[test]

@@ -145,17 +145,14 @@ pub fn write_slot_ids<S: AsRef<str>>(slots: &[(Slot, S)], out: &mut Vec<u8>) {
         return;
     }
     out.push(b'{');
-    for (n, (slot, id)) in slots.iter().enumerate() {
-        if n > 0 {
-            out.push(b',');
-        }
+    json::push_items(out, slots, |out, (slot, id)| {
         match slot {
             Slot::Number(number) => json::push_str(out, &number.to_string()),
             Slot::Name(name) => json::push_str(out, name),
         }
         out.push(b':');
         json::push_str(out, id.as_ref());
-    }
+    });
     out.push(b'}');
 }
 

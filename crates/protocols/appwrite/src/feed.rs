@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 use throng_types::{date, mix};
 
 use crate::identity::{ANY, GUESTS, USERS};
-use crate::{json, server};
+use crate::json;
 
 /// The Redis channel of all projects.
 pub const REDIS_CHANNEL: &str = "realtime";
@@ -294,10 +294,7 @@ impl EncodedEvent {
 
 /// Appends ids in the form that goes between the halves of an event.
 pub fn write_ids<S: AsRef<str>>(ids: impl IntoIterator<Item = S>, out: &mut Vec<u8>) {
-    for (n, id) in ids.into_iter().enumerate() {
-        server::comma(n, out);
-        json::push_str(out, id.as_ref());
-    }
+    json::push_items(out, ids, |out, id| json::push_str(out, id.as_ref()));
 }
 
 /// Roles were written otherwise before 1.0.

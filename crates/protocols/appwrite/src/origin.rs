@@ -31,7 +31,10 @@ impl Platforms {
                 .iter()
                 .map(|host| host.as_ref().to_ascii_lowercase())
                 .collect(),
-            schemes: NATIVE_SCHEMES.iter().map(|&s| s.to_owned()).collect(),
+            schemes: { NATIVE.iter().map(|(scheme, _)| *scheme) }
+                .chain([EXPO])
+                .map(str::to_owned)
+                .collect(),
         }
     }
 
@@ -69,7 +72,7 @@ impl Platforms {
         if !scheme.is_empty() && (self.schemes.contains(&scheme) || is_callback(&scheme)) {
             return Ok(());
         }
-        if let Some(platform) = native_platform(&scheme) {
+        if let Some(&(_, platform)) = NATIVE.iter().find(|(native, _)| *native == scheme) {
             return Err(Fault::Origin { host, platform });
         }
         if scheme.is_empty() && host.is_empty() {
@@ -152,31 +155,19 @@ fn web_platform(scheme: &str) -> Option<&'static str> {
     })
 }
 
-/// The same for schemes that count by themselves.
-fn native_platform(scheme: &str) -> Option<&'static str> {
-    Some(match scheme {
-        "appwrite-ios" => "iOS",
-        "appwrite-macos" => "macOS",
-        "appwrite-watchos" => "watchOS",
-        "appwrite-tvos" => "tvOS",
-        "appwrite-android" => "Android",
-        "appwrite-windows" => "Windows",
-        "appwrite-linux" => "Linux",
-        _ => return None,
-    })
-}
-
-/// Schemes of Appwrite's native SDKs and of Expo, which name an app and not a page.
-const NATIVE_SCHEMES: [&str; 8] = [
-    "exp",
-    "appwrite-ios",
-    "appwrite-macos",
-    "appwrite-watchos",
-    "appwrite-tvos",
-    "appwrite-android",
-    "appwrite-windows",
-    "appwrite-linux",
+/// Schemes of Appwrite's native SDKs, which name an app and not a page, and their platforms.
+const NATIVE: [(&str, &str); 7] = [
+    ("appwrite-ios", "iOS"),
+    ("appwrite-macos", "macOS"),
+    ("appwrite-watchos", "watchOS"),
+    ("appwrite-tvos", "tvOS"),
+    ("appwrite-android", "Android"),
+    ("appwrite-windows", "Windows"),
+    ("appwrite-linux", "Linux"),
 ];
+
+/// The scheme of Expo, an app too.
+const EXPO: &str = "exp";
 
 #[cfg(test)]
 mod tests {

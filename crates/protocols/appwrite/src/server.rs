@@ -76,23 +76,17 @@ impl Response<'_> {
                 out.extend_from_slice(account.as_bytes());
             }
             Self::Subscribe(items) => {
-                out.extend_from_slice(br#""subscribe","success":true,"subscriptions":["#);
-                for (n, item) in items.iter().enumerate() {
-                    comma(n, out);
-                    item.encode(out);
-                }
-                out.push(b']');
+                out.extend_from_slice(br#""subscribe","success":true,"subscriptions":"#);
+                json::push_list(out, items, |out, item| item.encode(out));
             }
             Self::Unsubscribe(items) => {
-                out.extend_from_slice(br#""unsubscribe","success":true,"subscriptions":["#);
-                for (n, (id, removed)) in items.iter().enumerate() {
-                    comma(n, out);
+                out.extend_from_slice(br#""unsubscribe","success":true,"subscriptions":"#);
+                json::push_list(out, items, |out, (id, removed)| {
                     out.extend_from_slice(br#"{"subscriptionId":"#);
                     json::push_str(out, id);
                     out.extend_from_slice(br#","removed":"#);
                     out.extend_from_slice(if *removed { b"true}" } else { b"false}" });
-                }
-                out.push(b']');
+                });
             }
             Self::Presence { presence } => {
                 out.extend_from_slice(br#""presence","presence":"#);
@@ -127,12 +121,6 @@ pub fn subscription_id(unix_micros: u64, random: u32) -> String {
         seconds as u32,
         random & 0x0fff_ffff
     )
-}
-
-pub(crate) fn comma(n: usize, out: &mut Vec<u8>) {
-    if n > 0 {
-        out.push(b',');
-    }
 }
 
 #[cfg(test)]

@@ -107,18 +107,6 @@ impl Answer {
     pub fn overloaded() -> Self {
         Self::text(503, "The server is overloaded; nothing was published.\n")
     }
-
-    /// A body larger than [`crate::item::ITEMS_BODY_BYTES_MAX`].
-    #[must_use]
-    pub fn body_too_large() -> Self {
-        Self::text(400, "the body has more than 1000000 bytes\n")
-    }
-
-    /// A head larger than [`HEAD_BYTES_MAX`].
-    #[must_use]
-    pub fn head_too_large() -> Self {
-        Self::text(400, "the head of the request has more than 10000 bytes\n")
-    }
 }
 
 /// What a request asks for.

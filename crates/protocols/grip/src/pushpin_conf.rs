@@ -158,156 +158,61 @@ impl PushpinConf {
     }
 
     fn take(&mut self, option: &str, value: &str) -> Taken {
-        match option.split_once('.') {
-            Some(("global", "port_offset")) => number(value, &mut self.port_offset),
-            Some(("global", "stats_connection_ttl")) => {
-                number(value, &mut self.stats_connection_ttl_s)
+        let conf = self;
+        match option {
+            "global.port_offset" => number(value, &mut conf.port_offset),
+            "global.stats_connection_ttl" => number(value, &mut conf.stats_connection_ttl_s),
+            "global.stats_connection_send" => flag(value, &mut conf.stats_connections),
+            "runner.http_port" => list(value, &mut conf.http_ports),
+            "runner.https_ports" => refused_if(!value.is_empty(), HTTPS),
+            "runner.local_ports" => refused_if(!value.is_empty(), LOCAL),
+            "runner.allow_compression" => compression(value),
+            "runner.log_level" => parsed(log_level(value), &mut conf.log_level),
+            "runner.client_maxconn" => number(value, &mut conf.connections_max),
+            "proxy.routesfile" => text(value, &mut conf.routes_file),
+            "proxy.debug" => flag(value, &mut conf.debug),
+            "proxy.auto_cross_origin" => flag(value, &mut conf.auto_cross_origin),
+            "proxy.accept_x_forwarded_protocol" => flag(value, &mut conf.accept_forwarded_proto),
+            "proxy.set_x_forwarded_protocol" => proto(value, &mut conf.set_forwarded_proto),
+            "proxy.x_forwarded_for" => parsed(XffRule::parse(value), &mut conf.xff),
+            "proxy.x_forwarded_for_trusted" => parsed(XffRule::parse(value), &mut conf.xff_trusted),
+            "proxy.accept_pushpin_route" => flag(value, &mut conf.accept_pushpin_route),
+            "proxy.max_open_requests" => number(value, &mut conf.requests_max),
+            "proxy.cdn_loop" => text(value, &mut conf.cdn_loop),
+            "proxy.sig_iss" => text(value, &mut conf.sig_iss),
+            "proxy.sig_key" => text(value, &mut conf.sig_key),
+            "proxy.upstream_key" => text(value, &mut conf.upstream_key),
+            "handler.push_in_spec" => text(value, &mut conf.zmq_pull),
+            "handler.push_in_sub_specs" => list(value, &mut conf.zmq_sub),
+            "handler.push_in_sub_spec" => list(value, &mut conf.zmq_sub),
+            "handler.push_in_sub_connect" => sub_connect(value),
+            "handler.push_in_http_addr" => text(value, &mut conf.publish_address),
+            "handler.push_in_http_port" => number(value, &mut conf.publish_port),
+            "handler.push_in_http_max_headers_size" => {
+                number(value, &mut conf.publish_head_bytes_max)
             }
-            Some(("global", "stats_connection_send")) => flag(value, &mut self.stats_connections),
-            Some(("runner", key)) => self.runner(key, value),
-            Some(("proxy", key)) => self.proxy(key, value),
-            Some(("handler", key)) => self.handler(key, value),
+            "handler.push_in_http_max_body_size" => number(value, &mut conf.publish_body_bytes_max),
+            "handler.command_spec" => text(value, &mut conf.zmq_command),
+            "handler.stats_spec" => text(value, &mut conf.stats_spec),
+            "handler.stats_format" => parsed(is_json(value), &mut conf.stats_json),
+            "handler.stats_report_interval" => number(value, &mut conf.stats_report_interval_s),
+            "handler.stats_subscription_ttl" => number(value, &mut conf.stats_subscription_ttl_s),
+            "handler.subscription_linger" => number(value, &mut conf.subscription_linger_s),
+            "handler.message_wait" => number(value, &mut conf.message_wait_ms),
+            "handler.id_cache_ttl" => number(value, &mut conf.id_cache_ttl_s),
+            "handler.connection_subscription_max" => number(value, &mut conf.subscriptions_max),
+            "handler.update_on_first_subscription" => {
+                flag(value, &mut conf.update_on_first_subscription)
+            }
+            "handler.prometheus_port" => text(value, &mut conf.prometheus_port),
+            "handler.prometheus_prefix" => text(value, &mut conf.prometheus_prefix),
             _ => without_effect(option),
-        }
-    }
-
-    fn runner(&mut self, key: &str, value: &str) -> Taken {
-        match key {
-            "http_port" => list(value, &mut self.http_ports),
-            "https_ports" => refused_if(!value.is_empty(), HTTPS),
-            "local_ports" => refused_if(!value.is_empty(), LOCAL),
-            "allow_compression" => match flag(value, &mut None) {
-                Taken::Yes => Taken::NoEffect("WebSockets of GRIP's routes are not compressed"),
-                other => other,
-            },
-            "log_level" => match log_level(value) {
-                Some(level) => {
-                    self.log_level = Some(level);
-                    Taken::Yes
-                }
-                None => Taken::BadValue,
-            },
-            "client_maxconn" => number(value, &mut self.connections_max),
-            _ => without_effect(&format!("runner.{key}")),
-        }
-    }
-
-    fn proxy(&mut self, key: &str, value: &str) -> Taken {
-        match key {
-            "routesfile" => text(value, &mut self.routes_file),
-            "debug" => flag(value, &mut self.debug),
-            "auto_cross_origin" => flag(value, &mut self.auto_cross_origin),
-            "accept_x_forwarded_protocol" => flag(value, &mut self.accept_forwarded_proto),
-            "set_x_forwarded_protocol" if value == "proto-only" => {
-                flag("true", &mut self.set_forwarded_proto)
-            }
-            "set_x_forwarded_protocol" => flag(value, &mut self.set_forwarded_proto),
-            "x_forwarded_for" => xff(value, &mut self.xff),
-            "x_forwarded_for_trusted" => xff(value, &mut self.xff_trusted),
-            "accept_pushpin_route" => flag(value, &mut self.accept_pushpin_route),
-            "max_open_requests" => number(value, &mut self.requests_max),
-            "cdn_loop" => text(value, &mut self.cdn_loop),
-            "sig_iss" => text(value, &mut self.sig_iss),
-            "sig_key" => text(value, &mut self.sig_key),
-            "upstream_key" => text(value, &mut self.upstream_key),
-            _ => without_effect(&format!("proxy.{key}")),
-        }
-    }
-
-    fn handler(&mut self, key: &str, value: &str) -> Taken {
-        match key {
-            "push_in_spec" => text(value, &mut self.zmq_pull),
-            "push_in_sub_specs" | "push_in_sub_spec" => list(value, &mut self.zmq_sub),
-            "push_in_sub_connect" => {
-                let mut connects = None;
-                match flag(value, &mut connects) {
-                    Taken::Yes => refused_if(connects == Some(true), CONNECT),
-                    other => other,
-                }
-            }
-            "push_in_http_addr" => text(value, &mut self.publish_address),
-            "push_in_http_port" => number(value, &mut self.publish_port),
-            "push_in_http_max_headers_size" => number(value, &mut self.publish_head_bytes_max),
-            "push_in_http_max_body_size" => number(value, &mut self.publish_body_bytes_max),
-            "command_spec" => text(value, &mut self.zmq_command),
-            "stats_spec" => text(value, &mut self.stats_spec),
-            "stats_format" => match value {
-                "json" | "tnetstring" | "" => {
-                    self.stats_json = Some(value == "json");
-                    Taken::Yes
-                }
-                _ => Taken::BadValue,
-            },
-            "stats_report_interval" => number(value, &mut self.stats_report_interval_s),
-            "stats_subscription_ttl" => number(value, &mut self.stats_subscription_ttl_s),
-            "subscription_linger" => number(value, &mut self.subscription_linger_s),
-            "message_wait" => number(value, &mut self.message_wait_ms),
-            "id_cache_ttl" => number(value, &mut self.id_cache_ttl_s),
-            "connection_subscription_max" => number(value, &mut self.subscriptions_max),
-            "update_on_first_subscription" => flag(value, &mut self.update_on_first_subscription),
-            "prometheus_port" => text(value, &mut self.prometheus_port),
-            "prometheus_prefix" => text(value, &mut self.prometheus_prefix),
-            _ => without_effect(&format!("handler.{key}")),
         }
     }
 }
 
-/// Options of Pushpin that have no counterpart, each with the reason.
-const WITHOUT_EFFECT: &[(&str, &str)] = &[
-    ("global.include", "only this one file is read"),
-    ("global.rundir", "there are no runtime files"),
-    (
-        "global.ipc_prefix",
-        "there is one process, without ipc sockets",
-    ),
-    ("runner.services", "there is one process"),
-    ("runner.logdir", "logs go to standard error"),
-    (
-        "runner.client_buffer_size",
-        "a connection has no buffer of its own",
-    ),
-    ("runner.condure_bin", "there is one process"),
-    ("runner.mongrel2_bin", "there is one process"),
-    ("runner.m2sh_bin", "there is one process"),
-    ("runner.zurl_bin", "there is one process"),
-    (
-        "proxy.orig_headers_need_mark",
-        "all fields are repeated where a route says orig_headers",
-    ),
-    ("proxy.log_from", "requests are not logged one by one"),
-    ("proxy.log_user_agent", "requests are not logged one by one"),
-    ("proxy.sockjs_url", "SockJS is not offered"),
-    (
-        "proxy.workers",
-        "the number of shards is set by our own option",
-    ),
-    ("proxy.prometheus_port", "metrics are on the API port"),
-    ("proxy.prometheus_prefix", "metrics are on the API port"),
-    (
-        "proxy.stats_report_interval",
-        "there is one process, whose reports the handler's option sets",
-    ),
-    ("proxy.updates_check", "nothing is reported to anybody"),
-    ("proxy.organization_name", "nothing is reported to anybody"),
-    (
-        "handler.ipc_file_mode",
-        "there is one process, without ipc sockets",
-    ),
-    (
-        "handler.state_spec",
-        "there is no state service to keep sessions",
-    ),
-    (
-        "handler.share_all",
-        "requests for a link are shared by our own rule",
-    ),
-    ("handler.message_rate", "deliveries are not held back"),
-    (
-        "handler.message_hwm",
-        "no delivery is dropped in silence: queues are bounded by connection",
-    ),
-    ("handler.message_block_size", "blocks are not counted"),
-];
+/// Options of Pushpin that have no counterpart: `option: reason`, one a line.
+const WITHOUT_EFFECT: &str = include_str!("pushpin_conf/without_effect.txt");
 
 const HTTPS: &str =
     "name the ports in `listen.client`, as `tls://…`, and the certificate in `[tls]`";
@@ -332,10 +237,45 @@ fn log_level(value: &str) -> Option<u8> {
 }
 
 fn without_effect(option: &str) -> Taken {
-    WITHOUT_EFFECT
-        .iter()
-        .find(|(other, _)| *other == option)
+    let mut rows = WITHOUT_EFFECT
+        .lines()
+        .filter_map(|row| row.split_once(": "));
+    rows.find(|(other, _)| *other == option)
         .map_or(Taken::Unknown, |(_, reason)| Taken::NoEffect(reason))
+}
+
+fn compression(value: &str) -> Taken {
+    match flag(value, &mut None) {
+        Taken::Yes => Taken::NoEffect("WebSockets of GRIP's routes are not compressed"),
+        other => other,
+    }
+}
+
+fn sub_connect(value: &str) -> Taken {
+    let mut connects = None;
+    match flag(value, &mut connects) {
+        Taken::Yes => refused_if(connects == Some(true), CONNECT),
+        other => other,
+    }
+}
+
+fn proto(value: &str, out: &mut Option<bool>) -> Taken {
+    flag(if value == "proto-only" { "true" } else { value }, out)
+}
+
+fn is_json(value: &str) -> Option<bool> {
+    matches!(value, "json" | "tnetstring" | "").then_some(value == "json")
+}
+
+/// Takes a value that could be read.
+fn parsed<T>(value: Option<T>, out: &mut Option<T>) -> Taken {
+    match value {
+        Some(value) => {
+            *out = Some(value);
+            Taken::Yes
+        }
+        None => Taken::BadValue,
+    }
 }
 
 fn text(value: &str, out: &mut Option<String>) -> Taken {
@@ -354,31 +294,16 @@ fn list(value: &str, out: &mut Vec<String>) -> Taken {
 }
 
 fn number<T: std::str::FromStr>(value: &str, out: &mut Option<T>) -> Taken {
-    match value.parse() {
-        Ok(number) => {
-            *out = Some(number);
-            Taken::Yes
-        }
-        Err(_) => Taken::BadValue,
-    }
+    parsed(value.parse().ok(), out)
 }
 
 fn flag(value: &str, out: &mut Option<bool>) -> Taken {
-    *out = Some(match value.to_ascii_lowercase().as_str() {
-        "true" | "1" => true,
-        "false" | "0" | "" => false,
-        _ => return Taken::BadValue,
-    });
-    Taken::Yes
-}
-
-fn xff(value: &str, out: &mut Option<XffRule>) -> Taken {
-    *out = XffRule::parse(value);
-    if out.is_some() {
-        Taken::Yes
-    } else {
-        Taken::BadValue
-    }
+    let flag = match value.to_ascii_lowercase().as_str() {
+        "true" | "1" => Some(true),
+        "false" | "0" | "" => Some(false),
+        _ => None,
+    };
+    parsed(flag, out)
 }
 
 fn unquote(value: &str) -> &str {

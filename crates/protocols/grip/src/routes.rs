@@ -11,8 +11,6 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::Deserialize;
-
 use crate::headers::Header;
 
 pub use file::{LineFault, RouteFault, RouteFaultKind, RoutesFile, parse_route_line, parse_routes};
@@ -29,8 +27,7 @@ pub enum Domain {
 }
 
 /// What the client wants to speak.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// HTTP requests, long polls and streams included.
     Http,
@@ -240,87 +237,6 @@ impl TargetAddress {
                 port,
             }),
         }
-    }
-}
-
-/// A route of our own configuration: `[[grip.route]]`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct OwnRoute {
-    /// How the path begins.
-    #[serde(default)]
-    pub path: String,
-    /// The host, or any.
-    #[serde(default)]
-    pub host: Option<String>,
-    /// The protocol, or any.
-    #[serde(default)]
-    pub protocol: Option<Protocol>,
-    /// The id.
-    #[serde(default)]
-    pub id: Option<String>,
-    /// One origin.
-    #[serde(default)]
-    pub origin: Option<String>,
-    /// Several, in the order in which they are tried.
-    #[serde(default)]
-    pub origins: Vec<String>,
-    /// WebSockets become HTTP requests.
-    #[serde(default)]
-    pub over_http: bool,
-    /// Goes in front of the channel names that backends use.
-    #[serde(default)]
-    pub channel_prefix: String,
-    /// Who signs, instead of the global one.
-    #[serde(default)]
-    pub sig_iss: Option<String>,
-    /// The key, instead of the global one.
-    #[serde(default)]
-    pub sig_key: Option<String>,
-    /// The host that origins see.
-    #[serde(default)]
-    pub as_host: Option<String>,
-    /// CORS headers are filled in.
-    #[serde(default)]
-    pub auto_cross_origin: bool,
-    /// Errors say what happened.
-    #[serde(default)]
-    pub debug: bool,
-}
-
-impl OwnRoute {
-    /// The route that it stands for.
-    pub fn to_route(&self) -> Result<Route, BadOrigin> {
-        let targets = self
-            .origin
-            .iter()
-            .chain(&self.origins)
-            .map(|url| {
-                let mut target = Target::from_url(url)?;
-                target.over_http = self.over_http;
-                Ok(target)
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        if targets.is_empty() {
-            return Err(BadOrigin);
-        }
-        Ok(Route {
-            domain: match &self.host {
-                Some(host) if host != "*" => Domain::Exact(host.to_ascii_lowercase()),
-                _ => Domain::Any,
-            },
-            protocol: self.protocol,
-            path_prefix: self.path.clone(),
-            id: self.id.clone(),
-            sig_iss: self.sig_iss.clone(),
-            sig_key: self.sig_key.clone(),
-            channel_prefix: self.channel_prefix.clone(),
-            as_host: self.as_host.clone(),
-            auto_cross_origin: self.auto_cross_origin,
-            debug: self.debug,
-            targets,
-            ..Route::default()
-        })
     }
 }
 

@@ -176,12 +176,6 @@ impl<T> Sequence<T> {
         waited
     }
 
-    /// Forgets the last id, so that the next item goes out whatever it follows. For a reliable
-    /// stream that saw a gap.
-    pub fn forget_last_id(&mut self) {
-        self.last_id = None;
-    }
-
     /// Whether nothing at all is known: the channel's entry can go.
     #[must_use]
     pub fn is_idle(&self) -> bool {
@@ -265,8 +259,7 @@ pub enum Follow {
     /// Deliver, and note the item's id as the client's last one.
     Deliver,
     /// The item does not follow: ask the backend (response), fetch the next link (stream)
-    /// with the client's last ids, drop what is queued, and forget the channel's last id
-    /// ([`Sequence::forget_last_id`]).
+    /// with the client's last ids, drop what is queued.
     Recover,
 }
 

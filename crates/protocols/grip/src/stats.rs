@@ -138,13 +138,7 @@ pub struct Report {
     pub duration_ms: u64,
 }
 
-enum Field<'a> {
-    Text(&'a str),
-    Number(u64),
-    True,
-}
-
-type Fields<'a> = Vec<(&'static str, Field<'a>)>;
+type Fields = Vec<(&'static str, Value)>;
 
 impl StatsPacket<'_> {
     const fn kind(&self) -> &'static str {
@@ -158,69 +152,68 @@ impl StatsPacket<'_> {
         }
     }
 
-    /// The message, of a server with a name; the route is empty for all that have no id.
+    /// Encodes the packet of a server with a name; the route is empty for all that have no id.
     #[must_use]
     pub fn encode(&self, from: &str, route: &str, format: StatsFormat) -> Vec<u8> {
-        let peer = match self {
-            Self::Connected { peer, .. } => peer.to_string(),
-            _ => String::new(),
-        };
-        let mut fields: Fields<'_> = vec![("from", Field::Text(from))];
+        let mut fields: Fields = vec![("from", text(from))];
         if !route.is_empty() {
-            fields.push(("route", Field::Text(route)));
+            fields.push(("route", text(route)));
         }
-        self.fields(&peer, &mut fields);
+        self.fields(&mut fields);
+        let fields = fields
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value));
+        let object = Value::Object(fields.collect());
         let mut out = self.kind().as_bytes().to_vec();
-        out.push(b' ');
         match format {
             StatsFormat::Tnetstring => {
-                out.push(b'T');
-                tnetstring(fields, &mut out);
+                out.extend_from_slice(b" T");
+                tnet::encode(&object, &mut out);
             }
             StatsFormat::Json => {
-                out.push(b'J');
-                json(fields, &mut out);
+                out.extend_from_slice(b" J");
+                out.extend_from_slice(object.into_json().to_string().as_bytes());
             }
         }
         out
     }
 
-    fn fields<'a>(&'a self, peer: &'a str, out: &mut Fields<'a>) {
-        use Field::{Number, Text, True};
+    fn fields(&self, out: &mut Fields) {
+        let done = || Value::Bool(true);
         match self {
-            Self::Activity { count } => out.push(("count", Number(*count))),
-            Self::Counts { requests } => out.push(("requests-received", Number(*requests))),
+            Self::Activity { count } => out.push(("count", number(*count))),
+            Self::Counts { requests } => out.push(("requests-received", number(*requests))),
             Self::Connected {
                 id,
                 is_websocket,
                 is_tls,
                 ttl_s,
-                ..
+                peer,
             } => {
                 let kind = if *is_websocket { "ws" } else { "http" };
-                out.extend([("id", Text(id)), ("type", Text(kind))]);
-                out.push(("peer-address", Text(peer)));
+                out.extend([("id", text(id)), ("type", text(kind))]);
+                out.push(("peer-address", text(&peer.to_string())));
                 if *is_tls {
-                    out.push(("ssl", True));
+                    out.push(("ssl", done()));
                 }
-                out.push(("ttl", Number(*ttl_s)));
+                out.push(("ttl", number(*ttl_s)));
             }
-            Self::Disconnected { id } => out.extend([("id", Text(id)), ("unavailable", True)]),
+            Self::Disconnected { id } => out.extend([("id", text(id)), ("unavailable", done())]),
             Self::Subscribed {
                 mode,
                 channel,
                 ttl_s,
                 subscribers,
             } => out.extend([
-                ("mode", Text(mode.name())),
-                ("channel", Text(channel)),
-                ("ttl", Number(*ttl_s)),
-                ("subscribers", Number(*subscribers)),
+                ("mode", text(mode.name())),
+                ("channel", text(channel)),
+                ("ttl", number(*ttl_s)),
+                ("subscribers", number(*subscribers)),
             ]),
             Self::Unsubscribed { mode, channel } => out.extend([
-                ("mode", Text(mode.name())),
-                ("channel", Text(channel)),
-                ("unavailable", True),
+                ("mode", text(mode.name())),
+                ("channel", text(channel)),
+                ("unavailable", done()),
             ]),
             Self::Message {
                 channel,
@@ -228,47 +221,30 @@ impl StatsPacket<'_> {
                 count,
                 mode,
             } => {
-                out.push(("channel", Text(channel)));
-                out.extend(item_id.map(|id| ("item-id", Text(id))));
-                out.push(("count", Number(*count)));
-                out.push(("transport", Text(mode.transport())));
+                out.push(("channel", text(channel)));
+                out.extend(item_id.map(|id| ("item-id", text(id))));
+                out.push(("count", number(*count)));
+                out.push(("transport", text(mode.transport())));
             }
             Self::Report(report) => out.extend([
-                ("connections", Number(report.connections)),
-                ("minutes", Number(report.minutes)),
-                ("received", Number(report.received)),
-                ("sent", Number(report.sent)),
-                ("http-response-sent", Number(report.responses_sent)),
-                ("duration", Number(report.duration_ms)),
+                ("connections", number(report.connections)),
+                ("minutes", number(report.minutes)),
+                ("received", number(report.received)),
+                ("sent", number(report.sent)),
+                ("http-response-sent", number(report.responses_sent)),
+                ("duration", number(report.duration_ms)),
             ]),
         }
     }
 }
 
-fn tnetstring(fields: Fields<'_>, out: &mut Vec<u8>) {
-    let fields = fields.into_iter().map(|(name, field)| {
-        let value = match field {
-            Field::Text(text) => Value::Text(text.to_owned()),
-            Field::Number(number) => Value::Int(i64::try_from(number).unwrap_or(i64::MAX)),
-            Field::True => Value::Bool(true),
-        };
-        (name.to_owned(), value)
-    });
-    tnet::encode(&Value::Object(fields.collect()), out);
+fn text(text: &str) -> Value {
+    Value::Text(text.to_owned())
 }
 
-fn json(fields: Fields<'_>, out: &mut Vec<u8>) {
-    let fields = fields.into_iter().map(|(name, field)| {
-        let value: serde_json::Value = match field {
-            Field::Text(text) => text.into(),
-            Field::Number(number) => number.into(),
-            Field::True => true.into(),
-        };
-        (name.to_owned(), value)
-    });
-    let object: serde_json::Map<_, _> = fields.collect();
-    // Texts and numbers can always be written.
-    out.extend_from_slice(serde_json::Value::Object(object).to_string().as_bytes());
+/// Numbers beyond what both codings hold stay at the bound.
+fn number(number: u64) -> Value {
+    Value::Int(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]

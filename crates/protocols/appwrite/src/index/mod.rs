@@ -271,13 +271,6 @@ impl Index {
             })
     }
 
-    /// The name of a connection's project.
-    #[must_use]
-    pub fn project_of(&self, connection: u32) -> Option<&str> {
-        let row = self.connections.get(connection)?;
-        Some(self.projects[row.project].name())
-    }
-
     /// No key of a connection is as high.
     #[must_use]
     pub fn end(&self) -> u32 {

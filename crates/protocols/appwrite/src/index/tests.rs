@@ -579,7 +579,10 @@ fn moves(index: &mut Index, key: u32, is_there: bool) {
         return assert!(bytes.is_empty());
     }
     assert_eq!(index.load(key, &mut Saved::new(&bytes)), None, "it is here");
-    let project = index.project_of(key).map(Box::from);
+    let project = index
+        .connections
+        .get(key)
+        .map(|row| Box::from(index.projects[row.project].name()));
     index.remove(key);
     for cut in 0..bytes.len() {
         assert_eq!(index.load(key, &mut Saved::new(&bytes[..cut])), None);

@@ -319,8 +319,9 @@ fn text(text: &str) -> Value {
     Value::Text(text.to_owned())
 }
 
-fn texts(list: &[String]) -> Value {
-    Value::List(list.iter().map(|entry| text(entry)).collect())
+fn filters(list: &Option<Vec<String>>) -> Option<(String, Value)> {
+    let list = list.as_ref()?.iter().map(|name| text(name));
+    Some(entry("content-filters", Value::List(list.collect())))
 }
 
 fn entry(name: &str, value: Value) -> (String, Value) {
@@ -362,24 +363,14 @@ impl Item {
 
     fn formats(&self) -> Vec<(String, Value)> {
         let mut out = Vec::new();
-        out.extend(
-            self.http_response
-                .as_ref()
-                .and_then(response)
-                .map(|value| entry("http-response", value)),
+        let mut add =
+            |name, value: Option<Value>| out.extend(value.map(|value| entry(name, value)));
+        add(
+            "http-response",
+            self.http_response.as_ref().and_then(response),
         );
-        out.extend(
-            self.http_stream
-                .as_ref()
-                .and_then(stream)
-                .map(|value| entry("http-stream", value)),
-        );
-        out.extend(
-            self.ws_message
-                .as_ref()
-                .and_then(message)
-                .map(|value| entry("ws-message", value)),
-        );
+        add("http-stream", self.http_stream.as_ref().and_then(stream));
+        add("ws-message", self.ws_message.as_ref().and_then(message));
         out
     }
 }
@@ -401,11 +392,7 @@ fn response(item: &HttpResponseItem) -> Option<Value> {
     let headers = item.headers.iter();
     let headers = headers.map(|header| pair(&header.name, &header.value));
     out.push(entry("headers", Value::List(headers.collect())));
-    out.extend(
-        item.content_filters
-            .as_deref()
-            .map(|list| entry("content-filters", texts(list))),
-    );
+    out.extend(filters(&item.content_filters));
     out.push(match &item.body {
         ResponseBody::Whole(body) => entry("body-bin", Value::Bytes(body.clone())),
         ResponseBody::Patch(operations) => {
@@ -423,11 +410,7 @@ fn stream(item: &HttpStreamItem) -> Option<Value> {
             content_filters,
         } => {
             let mut out = vec![entry("content-bin", Value::Bytes(content.clone()))];
-            out.extend(
-                content_filters
-                    .as_deref()
-                    .map(|list| entry("content-filters", texts(list))),
-            );
+            out.extend(filters(content_filters));
             Some(Value::Object(out))
         }
         HttpStreamItem::Hint => Some(only_action("hint")),
@@ -447,11 +430,7 @@ fn message(item: &WsMessageItem) -> Option<Value> {
                 entry("type", text(kind.name())),
                 entry("content-bin", Value::Bytes(content.clone())),
             ];
-            out.extend(
-                content_filters
-                    .as_deref()
-                    .map(|list| entry("content-filters", texts(list))),
-            );
+            out.extend(filters(content_filters));
             Some(Value::Object(out))
         }
         WsMessageItem::Close { code, reason } => {
