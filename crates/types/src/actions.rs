@@ -2,7 +2,7 @@
 
 use crate::Millis;
 
-/// How a connection ends.
+/// End of a connection, in order or at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// Once everything queued has left; then the sending side is shut and the peer's close
@@ -17,7 +17,7 @@ pub enum End {
 pub struct Actions {
     /// The connection's one deadline: `Some(None)` clears it, `None` leaves it as it is.
     pub deadline: Option<Option<Millis>>,
-    /// Whether and how the connection ends.
+    /// End of the connection, if it ends.
     pub end: Option<End>,
     /// `Some(true)`: from now on deliveries wait, while own bytes still leave. `Some(false)`: they
     /// leave, behind the own bytes written until then. A connection that ends first never gets
@@ -40,7 +40,7 @@ impl Actions {
     }
 }
 
-/// What happens to a delivery that finds its connection's queue full.
+/// Rule for a delivery that finds its connection's queue full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overflow {
     /// End the connection; its client comes back and recovers.

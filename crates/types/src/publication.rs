@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::ChannelName;
 
-/// How a payload's bytes may be embedded in a text format.
+/// Form of a payload's bytes, which decides how a text format embeds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PayloadKind {
     /// One valid JSON value: embedded as it stands.
@@ -21,11 +21,11 @@ pub enum PayloadKind {
 pub struct Payload {
     /// The data, untouched; shared by all publications of one request.
     pub bytes: Arc<[u8]>,
-    /// What `bytes` were found to be.
+    /// Kind that `bytes` were found to be.
     pub kind: PayloadKind,
 }
 
-/// Who is behind a connection: with a publication that it made, or in a channel where it is.
+/// Client behind a connection: with a publication that it made, or in a channel where it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Publisher {
     /// The connection's public id.
@@ -39,7 +39,7 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// What it costs to keep, in bytes.
+    /// Cost of keeping it, in bytes.
     #[must_use]
     pub fn cost_bytes(&self) -> usize {
         let length = |info: &Option<Box<str>>| info.as_ref().map_or(0, |info| info.len());
@@ -51,15 +51,15 @@ impl Publisher {
     }
 }
 
-/// What a publication tells.
+/// Kind of a publication: data, or a client that comes or goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Told {
-    /// Somebody published it.
+    /// Data that somebody published.
     #[default]
     Data,
     /// The connection in [`Publication::publisher`] has come to the channel.
     Joined,
-    /// That connection has left it.
+    /// The connection in [`Publication::publisher`] has left the channel.
     Left,
 }
 
@@ -68,13 +68,13 @@ pub enum Told {
 pub struct Publication {
     /// The channel that it belongs to.
     pub channel: ChannelName,
-    /// What it tells. Comings and goings have no data and no position, and are not kept.
+    /// Kind of the publication. Comings and goings have no data and no position, and are not kept.
     pub told: Told,
-    /// Its place in the stream; none in channels that keep no history.
+    /// Place in the stream; none in channels that keep no history.
     pub position: Option<Position>,
-    /// The data.
+    /// Data of the publication.
     pub payload: Payload,
-    /// Who published it, if a connection did.
+    /// Client that published it, if a connection did.
     pub publisher: Option<Box<Publisher>>,
     /// A JSON object of texts that travels with the data, as the server API was given it.
     pub tags: Option<Box<str>>,
@@ -89,7 +89,7 @@ impl Publication {
         Arc::new(self)
     }
 
-    /// What it costs to keep: the data and its fixed parts, in bytes.
+    /// Cost of keeping it: the data and its fixed parts, in bytes.
     #[must_use]
     pub fn cost_bytes(&self) -> usize {
         let publisher = { self.publisher.as_ref() }.map_or(0, |publisher| publisher.cost_bytes());

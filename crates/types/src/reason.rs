@@ -83,7 +83,7 @@ coded_enum! {
         SubscriptionExpired = 3006, "subscription expired";
         /// The outbound queue reached its bound.
         Slow = 3008, "slow";
-        /// A write failed.
+        /// A write to it failed.
         WriteError = 3009, "write error";
         /// A gap was found that only a new connection can mend.
         InsufficientState = 3010, "insufficient state";
@@ -117,7 +117,7 @@ coded_enum! {
 }
 
 impl Disconnect {
-    /// Whether the client should come back by itself.
+    /// Tells whether the client should come back by itself.
     #[must_use]
     pub const fn reconnect(self) -> bool {
         self.code() < 3500

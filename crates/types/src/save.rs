@@ -20,20 +20,20 @@ use crate::{
 
 /// A value that can be handed over.
 pub trait Save: Sized {
-    /// Appends it.
+    /// Appends the value's bytes.
     fn save(&self, out: &mut Vec<u8>);
 
     /// Reads it back; `None` if the bytes are none of [`Save::save`].
     fn load(from: &mut Saved<'_>) -> Option<Self>;
 
-    /// It alone, from all of the bytes.
+    /// Reads a value that takes all of the bytes.
     fn load_whole(bytes: &[u8]) -> Option<Self> {
         let mut from = Saved::new(bytes);
         let value = Self::load(&mut from)?;
         from.is_empty().then_some(value)
     }
 
-    /// Its bytes.
+    /// Bytes of this value alone.
     fn saved(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.save(&mut out);
@@ -45,13 +45,13 @@ pub trait Save: Sized {
 pub struct Saved<'a>(&'a [u8]);
 
 impl<'a> Saved<'a> {
-    /// From the beginning.
+    /// Reader of bytes from their beginning.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    /// Whether everything was read.
+    /// Tells whether everything was read.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -64,7 +64,8 @@ impl<'a> Saved<'a> {
         Some(taken)
     }
 
-    /// How many values follow. Each takes a byte at least, so there are no more than bytes.
+    /// Reads the number of values that follow. Each takes a byte at least, so there are no more
+    /// than bytes.
     pub fn count(&mut self) -> Option<usize> {
         let count = u32::load(self)? as usize;
         (count <= self.0.len()).then_some(count)
@@ -447,7 +448,8 @@ mod tests {
 
     use super::*;
 
-    /// What is saved is loaded again; nothing shorter is, and no other bytes do harm.
+    /// Checks that a value is loaded as it was saved, that nothing shorter is, and that no bytes do
+    /// harm.
     #[track_caller]
     fn check<T: Save + PartialEq + std::fmt::Debug>(value: &T) {
         let bytes = value.saved();

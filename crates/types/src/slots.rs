@@ -113,13 +113,13 @@ impl<T> Default for Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// Values held.
+    /// Number of values held.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether nothing is held.
+    /// Tells whether nothing is held.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0

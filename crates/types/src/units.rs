@@ -14,7 +14,7 @@ const THOUSANDS: [(&str, u64); 5] = [
     ("G", 1_000_000_000),
 ];
 
-/// In µs.
+/// Units of time, in µs.
 const DURATIONS: [(&str, u64); 9] = [
     ("us", 1),
     ("µs", 1),
@@ -43,7 +43,7 @@ const SIZES: [(&str, u64); 7] = [
 struct Decimal {
     /// All digits as one number.
     digits: u128,
-    /// How many of them stand behind the point.
+    /// Number of them that stand behind the point.
     behind: u32,
 }
 

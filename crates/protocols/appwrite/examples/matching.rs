@@ -123,7 +123,7 @@ fn shared_channels(index: &mut Index, connections: u32) -> Vec<FeedMessage> {
     })
 }
 
-/// The same, but the event goes to a team.
+/// Fills the index with teams; the event goes to one of them.
 fn teams(index: &mut Index, connections: u32) -> Vec<FeedMessage> {
     users(index, connections, |_, n| {
         (format!("channel.{n}"), Filter::ALL)
@@ -255,7 +255,7 @@ fn text(duration: Duration) -> String {
     }
 }
 
-/// What the kernel says that this process holds; nothing where it does not say.
+/// Resident bytes of this process as the kernel tells; 0 where it does not.
 fn rss_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: Option<u64> = statm.split_whitespace().nth(1).and_then(|n| n.parse().ok());

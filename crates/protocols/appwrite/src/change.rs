@@ -16,13 +16,13 @@ use crate::identity::{self, AccountError, MembershipList};
 /// A change of one user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentityChange {
-    /// The user.
+    /// Id of the user.
     pub user_id: String,
-    /// What is otherwise now.
+    /// New state of the user.
     pub what: Change,
 }
 
-/// What is otherwise now.
+/// New state of a user, as far as an event tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Fields of the account that no role depends on.
@@ -33,14 +33,14 @@ pub enum Change {
         verified: bool,
         /// The account is switched off.
         blocked: bool,
-        /// All labels.
+        /// All labels of the account.
         labels: Vec<String>,
     },
     /// The user's place in one team.
     Membership {
-        /// The team.
+        /// Id of the team.
         team: String,
-        /// The membership's id.
+        /// Id of the membership.
         id: String,
         /// The roles within the team; nothing for those who are not, or not yet, in it.
         roles: Option<Vec<String>>,
@@ -56,7 +56,7 @@ pub enum Change {
 /// The roles of a connection after a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// As before.
+    /// Roles stay as before.
     Same,
     /// They are these now.
     Roles(Vec<String>),
@@ -67,7 +67,7 @@ pub enum Outcome {
 }
 
 impl Change {
-    /// Whether it ends a session or the account.
+    /// Tells whether it ends a session or the account.
     #[must_use]
     pub const fn ends_rights(&self) -> bool {
         matches!(
@@ -76,7 +76,7 @@ impl Change {
         )
     }
 
-    /// What a connection of the user has for roles now, if it had these.
+    /// Roles of a connection of the user after the change, if it had these before.
     #[must_use]
     pub fn outcome(&self, user_id: &str, roles: &[String]) -> Outcome {
         match self {
@@ -151,8 +151,9 @@ fn changed(before: &[String], now: Vec<String>) -> Outcome {
 }
 
 impl FeedMessage {
-    /// What the event means for open connections of its user, beyond what stock acts on: stock
-    /// leaves sockets with their old roles after logout, block, verification and label changes.
+    /// Change that the event means for open connections of its user, beyond what stock acts on:
+    /// stock leaves sockets with their old roles after logout, block, verification and label
+    /// changes.
     #[must_use]
     pub fn identity_change(&self) -> Option<IdentityChange> {
         let changed = self.user_id.as_deref().filter(|_| self.permissions_changed);

@@ -32,14 +32,14 @@ pub enum ClientMessage {
     /// A session for a connection whose handshake could carry none: base64 of JSON
     /// `{"id":…,"secret":…}`, not looked into here.
     Authentication {
-        /// The session.
+        /// Session as the client sent it.
         session: String,
     },
     /// Subscriptions to make or to change, in order.
     Subscribe(Vec<SubscribeItem>),
     /// Ids of subscriptions to end. Unknown ones are answered with `removed: false`.
     Unsubscribe(Vec<String>),
-    /// The user's presence.
+    /// Sets the presence of the user.
     Presence(Presence),
 }
 
@@ -50,16 +50,16 @@ pub struct SubscribeItem {
     pub id: Option<String>,
     /// The channels as asked for; [`channel::convert`](crate::channel::convert) is still to come.
     pub channels: Vec<String>,
-    /// Its queries.
+    /// Queries of the subscription.
     pub filter: Filter,
 }
 
-/// A `presence` message.
+/// Content of a `presence` message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Presence {
-    /// Free text.
+    /// Free text for other users.
     pub status: String,
-    /// Which presence to change; none asks for a new id (`unique()` on the wire).
+    /// Id of the presence to change; none asks for a new id (`unique()` on the wire).
     pub id: Option<String>,
     /// A JSON object to keep with it.
     pub metadata: Option<Map<String, Value>>,

@@ -12,8 +12,8 @@ use crate::{Fault, Filter, Limits, channel, json};
 /// The project that needs no platform and stands for Appwrite's own console.
 pub const CONSOLE: &str = "console";
 
-/// What a client's URL asks for. Identity may take a while to find out, so channels are resolved
-/// later, by [`ConnectRequest::subscriptions`].
+/// Request that a client's URL makes. Identity may take a while to find out, so channels are
+/// resolved later, by [`ConnectRequest::subscriptions`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectRequest {
     /// The project; [`CONSOLE`] if the URL names none. A header `X-Appwrite-Project` goes before
@@ -21,7 +21,7 @@ pub struct ConnectRequest {
     pub project: String,
     /// The channels as asked for, without duplicates, before accounts are rewritten.
     pub channels: Vec<String>,
-    /// The `jwt` parameter.
+    /// Token of the `jwt` parameter.
     pub jwt: Option<String>,
     /// `mode=admin`: identity comes from the console's session.
     pub admin: bool,
@@ -37,14 +37,14 @@ pub struct SlotSubscription {
     pub slot: Slot,
     /// The channels under the client's identity.
     pub channels: Vec<String>,
-    /// Its queries.
+    /// Queries of the subscription.
     pub filter: Filter,
 }
 
 /// A client's name for a subscription in the URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Slot {
-    /// What SDKs send.
+    /// Number, as SDKs send it.
     Number(i64),
     /// Any other text between the brackets.
     Name(String),

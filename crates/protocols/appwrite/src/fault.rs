@@ -13,7 +13,7 @@ use std::borrow::Cow;
 
 use crate::json;
 
-/// Where a refused client was when it went wrong.
+/// State of the connection when a client is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// While the connection was being opened: every fault ends it.
@@ -22,8 +22,8 @@ pub enum Phase {
     Message,
 }
 
-/// What a client did wrong, or what went wrong for it. The message that the client sees is the
-/// `Display` form, with [`RefusalStyle::mask`] in production.
+/// Fault of a client, or of ours. The message that the client sees is the `Display` form, with
+/// [`RefusalStyle::mask`] in production.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The project is not known here.
@@ -49,7 +49,7 @@ pub enum Fault {
     Origin {
         /// The host of the `Origin` header.
         host: String,
-        /// What Appwrite calls the scheme's platform.
+        /// Appwrite's name for the scheme's platform.
         platform: &'static str,
     },
     /// The page's scheme is not one that Appwrite knows.
@@ -60,7 +60,7 @@ pub enum Fault {
     OriginScheme {
         /// The scheme of the `Origin` header.
         scheme: String,
-        /// The whole header.
+        /// Whole text of the header.
         origin: String,
     },
     /// The `Origin` header has neither scheme nor host (`null`, for one).
@@ -142,7 +142,7 @@ impl Fault {
         }
     }
 
-    /// Whether the connection ends after the frame. Opening tolerates nothing; on an open
+    /// Tells whether the connection ends after the frame. Opening tolerates nothing; on an open
     /// connection only code 1008 ends it.
     #[must_use]
     pub fn closes(&self, phase: Phase) -> bool {
@@ -198,18 +198,18 @@ impl Fault {
     }
 }
 
-/// What becomes of the connection after an `error` frame.
+/// State of the connection after an `error` frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aftermath {
-    /// It stays open.
+    /// The connection stays open.
     Stay,
-    /// It ends after a close frame with this code.
+    /// The connection ends after a close frame with this code.
     Close(u16),
-    /// It ends without a close frame, as Appwrite does it.
+    /// The connection ends without a close frame, as Appwrite does it.
     Drop,
 }
 
-/// How faithful refusals are to a stock server.
+/// Deviations of refusals from a stock server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefusalStyle {
     /// Send a close frame with a code on which SDKs stop retrying. Stock sends none.
@@ -219,7 +219,7 @@ pub struct RefusalStyle {
 }
 
 impl RefusalStyle {
-    /// What a production Appwrite does.
+    /// Style of a production Appwrite.
     pub const STOCK: Self = Self {
         close_codes: false,
         mask: true,

@@ -42,13 +42,13 @@ pub enum FeedError {
 pub struct FeedMessage {
     /// The project whose connections may get it.
     pub project: Box<str>,
-    /// Who may get it; names from before 1.0 are already in their new form.
+    /// Roles that may get it; names from before 1.0 are already in their new form.
     pub roles: Vec<Box<str>>,
-    /// Where it is heard.
+    /// Channels that the event is for.
     pub channels: Vec<Box<str>>,
     /// The roles of `user_id` have changed, and must be known before this event is matched.
     pub permissions_changed: bool,
-    /// Whose roles have changed.
+    /// User whose roles have changed.
     pub user_id: Option<Box<str>>,
     names: Names,
     timestamp: Option<Box<RawValue>>,
@@ -60,9 +60,9 @@ pub struct FeedMessage {
 /// The event's names in the form of the publisher's generation.
 #[derive(Debug)]
 enum Names {
-    /// From 0.14 on.
+    /// A list of names, from 0.14 on.
     Many(Box<RawValue>),
-    /// Up to 0.13.
+    /// One name, up to 0.13.
     One(Box<RawValue>),
 }
 
@@ -140,7 +140,7 @@ impl FeedMessage {
         Ok(this)
     }
 
-    /// Whether everyone may get it.
+    /// Tells whether everyone may get it.
     #[must_use]
     pub fn for_everyone(&self) -> bool {
         self.roles.iter().any(|role| &**role == ANY)
@@ -228,7 +228,7 @@ fn stirred(sum: u64, bytes: &[u8]) -> u64 {
     })
 }
 
-/// Where a frame's own bytes stand between its shared ones.
+/// Order of a frame's own bytes and its shared ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Layout {
     /// `subscriptions` last, as stock has it: a long head and a tail of three bytes.
@@ -321,17 +321,17 @@ fn truthy(value: &Value) -> bool {
 /// have no Appwrite behind them.
 #[derive(Clone, Copy, Debug)]
 pub struct NewEvent<'e> {
-    /// The project.
+    /// Id of the project.
     pub project: &'e str,
-    /// Who may get it.
+    /// Roles that may get it.
     pub roles: &'e [&'e str],
-    /// Its names, the most telling first.
+    /// Names of the event, the most telling first.
     pub names: &'e [&'e str],
-    /// Where it is heard.
+    /// Channels that the event is for.
     pub channels: &'e [&'e str],
     /// When it happened, in Unix milliseconds.
     pub time_unix_ms: u64,
-    /// One JSON value.
+    /// Payload, one JSON value.
     pub payload: &'e str,
 }
 
@@ -355,7 +355,6 @@ impl NewEvent<'_> {
     }
 }
 
-/// How far into a message is looked.
 const LOOK_BYTES: usize = 16 << 10;
 /// As much of a name as is shown.
 const SHOWN_BYTES: usize = 64;
@@ -363,9 +362,9 @@ const SHOWN_BYTES: usize = 64;
 /// The project and the first channel that a message seems to name; `?` where it names none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Glimpse<'m> {
-    /// What stands behind `"project":`.
+    /// Text behind `"project":`, cut short.
     pub project: &'m str,
-    /// What stands first behind `"channels":`.
+    /// Text first behind `"channels":`, cut short.
     pub channel: &'m str,
 }
 

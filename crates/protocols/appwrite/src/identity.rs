@@ -17,7 +17,7 @@ pub const GUESTS: &str = "guests";
 pub const USERS: &str = "users";
 /// The role in an event that everyone has.
 pub const ANY: &str = "any";
-/// How roles of a team and of a membership begin.
+/// Prefixes of a team's roles and of a membership's.
 pub(crate) const TEAM: &str = "team:";
 pub(crate) const MEMBER: &str = "member:";
 
@@ -37,7 +37,7 @@ pub enum AccountError {
 pub struct Identity {
     /// The user's id, empty for a guest.
     pub user_id: String,
-    /// What the user may be addressed by, in Appwrite's order.
+    /// Roles of the user, in Appwrite's order.
     pub roles: Vec<String>,
     /// The labels, also among the roles.
     pub labels: Vec<String>,
@@ -67,7 +67,7 @@ struct Account {
 /// An answer of `GET /v1/teams/{id}/memberships`.
 #[derive(Clone, Copy, Debug)]
 pub struct MembershipList<'b> {
-    /// The answer.
+    /// Body of the answer.
     pub body: &'b [u8],
     /// Only this user's memberships were asked for, and the server understood that. Projects may
     /// hide whose a membership is (those made since 1.9.5 do), and then nothing else tells.
@@ -171,7 +171,7 @@ impl Identity {
         Ok(())
     }
 
-    /// Whether the client is not signed in.
+    /// Tells whether the client is not signed in.
     #[must_use]
     pub fn is_guest(&self) -> bool {
         self.user_id.is_empty()
@@ -208,9 +208,9 @@ fn yes() -> bool {
 /// The headers of a handshake that may hold a session.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SessionHeaders<'h> {
-    /// `Cookie`.
+    /// Value of `Cookie`, if sent.
     pub cookie: Option<&'h str>,
-    /// `X-Appwrite-Session`.
+    /// Value of `X-Appwrite-Session`, if sent.
     pub session: Option<&'h str>,
     /// `X-Fallback-Cookies`: a JSON object of cookies.
     pub fallback: Option<&'h str>,
@@ -273,7 +273,7 @@ impl TokenClaims {
         serde_json::from_slice(&payload).ok()
     }
 
-    /// Whether its time is over.
+    /// Tells whether its time is over.
     #[must_use]
     pub fn is_over(&self, now_unix_ms: u64) -> bool {
         self.exp

@@ -18,7 +18,7 @@ pub struct Limits {
     pub queries_max: usize,
     /// Values of one query.
     pub query_values_max: usize,
-    /// How deep `and` and `or` may nest.
+    /// Depth to which `and` and `or` may nest.
     pub query_depth_max: usize,
 }
 
@@ -37,7 +37,7 @@ impl Default for Limits {
     }
 }
 
-/// How often a client may do things, with Appwrite's figures as the default.
+/// Rates that a client may reach, with Appwrite's figures as the default.
 ///
 /// Counting is the caller's: this crate has no clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

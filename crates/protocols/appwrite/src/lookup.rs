@@ -37,9 +37,9 @@ pub enum Part {
     Account,
     /// The place in one team alone, in one request: [`Found::Changed`].
     Membership {
-        /// The user.
+        /// Id of the user.
         user_id: Box<str>,
-        /// The team.
+        /// Id of the team.
         team: Box<str>,
         /// The membership that the event named.
         id: Box<str>,
@@ -51,7 +51,7 @@ pub enum Part {
 pub enum Haste {
     /// A user has changed: before all others.
     Change,
-    /// A client connects.
+    /// A client connects and waits.
     Open,
     /// A user may have changed while no events came.
     Recheck,
@@ -66,18 +66,18 @@ pub struct Lookup {
     pub token: u32,
     /// The project that the credential is for.
     pub project: Box<str>,
-    /// The client's proof.
+    /// Proof of the client's identity.
     pub credential: Credential,
     /// The part that is asked for.
     pub part: Part,
-    /// Its priority.
+    /// Priority among other look-ups.
     pub haste: Haste,
 }
 
 /// The answer to a [`Lookup`].
 #[derive(Clone, Debug)]
 pub enum Found {
-    /// A user.
+    /// Identity of the user, whole.
     User(Arc<Identity>),
     /// A part of a user that is known.
     Changed(IdentityChange),
@@ -102,7 +102,7 @@ pub struct PresenceCall {
     pub user_id: Box<str>,
     /// The client's own credential.
     pub credential: Credential,
-    /// The presence's id.
+    /// Id of the presence.
     pub id: Box<str>,
     /// The JSON to write; without it the presence is deleted, and nobody is told.
     pub body: Option<Box<[u8]>>,
@@ -111,18 +111,18 @@ pub struct PresenceCall {
 /// The answer to a [`PresenceCall`] that writes.
 #[derive(Clone, Debug)]
 pub enum PresenceAnswer {
-    /// Appwrite has it.
+    /// Appwrite has written it.
     Written {
         /// The id that it has, which need not be the one that was asked for.
         id: Box<str>,
         /// The stored document, one JSON value.
         document: Box<str>,
     },
-    /// Appwrite says no.
+    /// Appwrite refuses to write it.
     Refused {
         /// The status, from 400 to 499.
         code: u16,
-        /// Appwrite's text.
+        /// Text of Appwrite's error.
         message: Box<str>,
     },
     /// There was no answer, or none of Appwrite's own kind.

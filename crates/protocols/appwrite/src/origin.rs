@@ -91,14 +91,14 @@ impl Platforms {
     }
 }
 
-/// Whether an origin is the request's own host and nothing else. `null` is what browsers say of
+/// Tells whether an origin is the request's own host and nothing else. `null` is what browsers say of
 /// pages that they keep apart, and never a host's name here.
 fn is_bare(origin: &str, own_host: Option<&str>) -> bool {
     let origin = origin.to_ascii_lowercase();
     origin != "null" && own_host.is_some_and(|own| host_of(own) == origin)
 }
 
-/// Whether a host (lower case, without port) matches a pattern: equality, `*` for everything, and
+/// Tells whether a host (lower case, without port) matches a pattern: equality, `*` for everything, and
 /// a leading `*` for any prefix. `*.example.com` leaves `example.com` itself out.
 fn matches(pattern: &str, host: &str) -> bool {
     let is_host = !host.is_empty() && host.len() <= 253 && !host.contains(['/', ':']);
@@ -142,7 +142,7 @@ fn host_of(host_port: &str) -> String {
     host.to_ascii_lowercase()
 }
 
-/// What Appwrite calls the platform of a scheme whose host counts.
+/// Appwrite's name for the platform of a scheme whose host counts.
 fn web_platform(scheme: &str) -> Option<&'static str> {
     Some(match scheme {
         "http" | "https" => "Web",

@@ -41,16 +41,16 @@ impl<S: AsRef<str>> Connected<'_, S> {
 pub enum Response<'r> {
     /// The session was good; its account document, embedded as it stands.
     Authentication {
-        /// One JSON value.
+        /// Account document, one JSON value.
         account: &'r str,
     },
-    /// What was subscribed to, in the message's order.
+    /// Subscriptions as they are now, in the message's order.
     Subscribe(&'r [Subscribed<'r>]),
     /// Ids, and whether there was such a subscription.
     Unsubscribe(&'r [(&'r str, bool)]),
     /// The stored presence document, embedded as it stands.
     Presence {
-        /// One JSON value.
+        /// Presence document, one JSON value.
         presence: &'r str,
     },
 }
@@ -60,14 +60,14 @@ pub enum Response<'r> {
 pub struct Subscribed<'r> {
     /// The subscription's id, the client's or ours.
     pub id: &'r str,
-    /// Its channels under the client's identity.
+    /// Channels under the client's identity.
     pub channels: &'r [String],
-    /// Its queries as a JSON array of texts ([`Filter::text`](crate::Filter::text)).
+    /// Queries as a JSON array of texts ([`Filter::text`](crate::Filter::text)).
     pub queries: &'r str,
 }
 
 impl Response<'_> {
-    /// Appends the frame.
+    /// Appends the frame's JSON text.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(br#"{"type":"response","data":{"to":"#);
         match *self {

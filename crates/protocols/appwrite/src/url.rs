@@ -26,14 +26,12 @@ pub(crate) enum UrlError {
 pub(crate) enum Key {
     /// A whole number in its plain decimal form, and what an empty bracket becomes.
     Index(i64),
-    /// Anything else.
     Name(String),
 }
 
 /// The value of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Param {
-    /// `a=x`.
     Text(String),
     /// `a[..]=x`, in order of first appearance.
     List(Vec<(Key, Self)>),

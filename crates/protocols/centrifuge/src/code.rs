@@ -49,7 +49,7 @@ coded_enum! {
 }
 
 impl ErrorCode {
-    /// Whether the same command may succeed later; SDKs then try again by themselves.
+    /// Tells whether the same command may succeed later; SDKs then try again by themselves.
     #[must_use]
     pub const fn temporary(self) -> bool {
         matches!(
@@ -65,7 +65,7 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// How a frame broke the protocol. The connection is closed with code 3501.
+/// Fault of a frame. The connection is closed with code 3501.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// The frame holds no command at all.
@@ -88,12 +88,10 @@ pub enum Malformed {
     NoRequest,
 }
 
-/// Bytes as text.
 pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, Malformed> {
     std::str::from_utf8(bytes).map_err(|_| Malformed::NotUtf8)
 }
 
-/// What serde found, as the place in the command.
 pub(crate) fn not_a_command(error: &serde_json::Error) -> Malformed {
     Malformed::NotACommand { at: error.column() }
 }

@@ -45,7 +45,7 @@ impl Codec {
         }
     }
 
-    /// Appends a push.
+    /// Appends a push in this form.
     pub fn push(self, push: &Push<'_>, out: &mut Vec<u8>) {
         match self {
             Self::Json => push::encode_push(push, true, out),
@@ -63,7 +63,7 @@ impl Codec {
     }
 }
 
-/// Iterator of [`Codec::commands`].
+/// Iterator over a frame's commands, by [`Codec::commands`].
 #[derive(Clone, Debug)]
 pub struct Commands<'a> {
     codec: Codec,

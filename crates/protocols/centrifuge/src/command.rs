@@ -26,39 +26,39 @@ pub struct Command<'a> {
     /// Matches the reply to the command; 0 in [`Request::Pong`] and, as a rule, [`Request::Send`].
     /// A command without an id that expects a reply counts as a pong, as in the reference server.
     pub id: u32,
-    /// What the client wants.
+    /// Request with its parameters.
     pub request: Request<'a>,
 }
 
-/// What a command asks for. Strings are as they came, unchecked; missing ones are empty.
+/// Request of a command. Strings are as they came, unchecked; missing ones are empty.
 #[derive(Debug)]
 pub enum Request<'a> {
     /// The empty object: the answer to the server's ping.
     Pong,
     /// The first command of every connection.
     Connect(Connect<'a>),
-    /// Begins a subscription.
+    /// Begins a subscription to a channel.
     Subscribe(Subscribe<'a>),
-    /// Ends a subscription.
+    /// Ends a subscription to a channel.
     Unsubscribe {
-        /// The channel.
+        /// Name of the channel.
         channel: Cow<'a, str>,
     },
     /// Publishes into a channel.
     Publish {
-        /// The channel.
+        /// Name of the channel.
         channel: Cow<'a, str>,
-        /// What to publish; never nothing.
+        /// Data to publish; never nothing.
         data: Data<'a>,
     },
     /// Asks who is in a channel.
     Presence {
-        /// The channel.
+        /// Name of the channel.
         channel: Cow<'a, str>,
     },
     /// Asks how many are in a channel.
     PresenceStats {
-        /// The channel.
+        /// Name of the channel.
         channel: Cow<'a, str>,
     },
     /// Asks for past publications.
@@ -67,26 +67,26 @@ pub enum Request<'a> {
     Ping,
     /// A message to the application that expects no reply.
     Send {
-        /// What it says; `null` or nothing when the field was missing.
+        /// Data of the message; `null` or nothing when the field was missing.
         data: Data<'a>,
     },
     /// A call of the application's procedure.
     Rpc {
         /// The procedure's name, empty for the only one.
         method: Cow<'a, str>,
-        /// What it says; `null` or nothing when the field was missing.
+        /// Data of the call; `null` or nothing when the field was missing.
         data: Data<'a>,
     },
     /// Brings a new connection token.
     Refresh {
-        /// The token.
+        /// New token, not empty unless it was missing.
         token: Cow<'a, str>,
     },
     /// Brings a new subscription token.
     SubRefresh {
-        /// The channel.
+        /// Name of the channel.
         channel: Cow<'a, str>,
-        /// The token.
+        /// New token, not empty unless it was missing.
         token: Cow<'a, str>,
     },
     /// A well-formed command that can only be answered with this error: it asks for a kind of

@@ -24,7 +24,7 @@ use crate::json::Text;
 pub const NODES_MAX: usize = 128;
 /// Values that its leaves name.
 pub const VALUES_MAX: usize = 1024;
-/// How deep nodes may stand in each other.
+/// Depth of nodes in each other.
 pub const DEPTH_MAX: usize = 16;
 
 /// A node as a client sends it.
@@ -37,16 +37,13 @@ pub struct FilterNode<'a> {
     /// The tag that is compared.
     #[serde(borrow, deserialize_with = "crate::json::text")]
     pub(crate) key: Cow<'a, str>,
-    /// How it is compared.
     #[serde(borrow, deserialize_with = "crate::json::text")]
     pub(crate) cmp: Cow<'a, str>,
-    /// With what.
     #[serde(borrow, deserialize_with = "crate::json::text")]
     pub(crate) val: Cow<'a, str>,
     /// With which of several.
     #[serde(borrow, deserialize_with = "crate::json::texts")]
     pub(crate) vals: Vec<Cow<'a, str>>,
-    /// The nodes below.
     #[serde(borrow, deserialize_with = "nodes")]
     pub(crate) nodes: Vec<Self>,
 }
@@ -57,7 +54,7 @@ fn nodes<'de: 'a, 'a, D: Deserializer<'de>>(
     Option::<Vec<FilterNode<'a>>>::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// A valid filter.
+/// Filter that is valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter(Node);
 
@@ -84,7 +81,6 @@ enum Test {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Orders([Ordering; 2]);
 
-/// How much of a filter may still come.
 struct Room {
     nodes: usize,
     values: usize,
@@ -101,7 +97,7 @@ impl Filter {
         Node::new(node, DEPTH_MAX, &mut room).map(Self)
     }
 
-    /// Whether a publication with these tags, a JSON object of texts, passes.
+    /// Tells whether a publication with these tags, a JSON object of texts, passes.
     #[must_use]
     pub fn passes(&self, tags: Option<&str>) -> bool {
         let tags = tags.map(read).unwrap_or_default();
@@ -200,7 +196,7 @@ impl Test {
     }
 }
 
-/// How a decimal stands to another one; nothing if one of them is none.
+/// Compares two decimals; nothing if one of them is none.
 fn compare(one: &str, other: &str) -> Option<Ordering> {
     let (one, other) = (Decimal::parse(one)?, Decimal::parse(other)?);
     let by_size = || {

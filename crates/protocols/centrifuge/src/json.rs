@@ -46,7 +46,7 @@ pub fn payload_of(bytes: &[u8]) -> Payload {
     }
 }
 
-/// Whether a text begins as JSON values do (RFC 8259 section 3). What else would come is an error,
+/// Tells whether a text begins as JSON values do (RFC 8259 section 3). What else would come is an error,
 /// which costs more than this look.
 fn begins_as_json(text: &str) -> bool {
     let first = text.trim_ascii_start().as_bytes().first();
@@ -325,7 +325,7 @@ impl<'de> Deserialize<'de> for AnyText {
 /// Data of a request, borrowed from its frame. Never looked into.
 #[derive(Clone, Copy)]
 pub enum Data<'a> {
-    /// One JSON value.
+    /// Exactly one JSON value.
     Json(&'a RawValue),
     /// The Protobuf form has any bytes; mostly they are JSON all the same.
     Bytes(&'a [u8]),

@@ -18,18 +18,18 @@ use throng_types::{Payload, PayloadKind};
 use crate::json::{Object, append_payload, or_default, payload_of, tags, text};
 use crate::{Codec, strict};
 
-/// What a backend may be asked.
+/// Kind of a request to a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProxyKind {
-    /// Who a client is that brings no token.
+    /// Identity of a client that brings no token.
     Connect,
-    /// Whether a connection goes on that has expired.
+    /// Continuation of a connection that has expired.
     Refresh,
-    /// Whether a client may subscribe.
+    /// Permission of a client to subscribe.
     Subscribe,
-    /// Whether a client may publish, and what.
+    /// Permission of a client to publish, and the data.
     Publish,
-    /// Whether a subscription goes on that has expired.
+    /// Continuation of a subscription that has expired.
     SubRefresh,
     /// The client's own question.
     Rpc,
@@ -38,7 +38,7 @@ pub enum ProxyKind {
 }
 
 impl ProxyKind {
-    /// All of them.
+    /// Every kind, in order of declaration.
     pub const ALL: [Self; 7] = [
         Self::Connect,
         Self::Refresh,
@@ -49,7 +49,7 @@ impl ProxyKind {
         Self::CacheEmpty,
     ];
 
-    /// Its name in options.
+    /// Name of the kind in options.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -64,44 +64,44 @@ impl ProxyKind {
     }
 }
 
-/// What a backend is asked.
+/// Parameters of a request to a backend.
 #[derive(Clone, Copy, Debug)]
 pub enum ProxyCall<'a> {
-    /// See [`ProxyKind::Connect`].
+    /// Parameters of [`ProxyKind::Connect`], all optional.
     Connect {
         /// The application's own data.
         data: Option<&'a [u8]>,
-        /// The client's name.
+        /// Name that the client gave.
         name: &'a str,
-        /// Its version.
+        /// Version that the client gave.
         version: &'a str,
         /// Server-side subscriptions that the client wants.
         channels: &'a [&'a str],
     },
-    /// See [`ProxyKind::Refresh`].
+    /// Nothing but the client, for [`ProxyKind::Refresh`].
     Refresh,
-    /// See [`ProxyKind::Subscribe`].
+    /// Parameters of [`ProxyKind::Subscribe`], the channel required.
     Subscribe {
-        /// The channel.
+        /// Name of the channel.
         channel: &'a str,
-        /// What the client brought as a token.
+        /// Token that the client brought.
         token: &'a str,
         /// The application's own data.
         data: Option<&'a [u8]>,
     },
-    /// See [`ProxyKind::Publish`].
+    /// Parameters of [`ProxyKind::Publish`], both required.
     Publish {
-        /// The channel.
+        /// Name of the channel.
         channel: &'a str,
-        /// What the client wants to publish.
+        /// Data that the client wants to publish.
         data: &'a [u8],
     },
-    /// See [`ProxyKind::SubRefresh`].
+    /// Parameters of [`ProxyKind::SubRefresh`], the channel required.
     SubRefresh {
-        /// The channel.
+        /// Name of the channel.
         channel: &'a str,
     },
-    /// See [`ProxyKind::Rpc`].
+    /// Parameters of [`ProxyKind::Rpc`], both required.
     Rpc {
         /// The method that the client named.
         method: &'a str,
@@ -111,7 +111,7 @@ pub enum ProxyCall<'a> {
 }
 
 impl ProxyCall<'_> {
-    /// Which kind it is.
+    /// Kind of these parameters.
     #[must_use]
     pub const fn kind(&self) -> ProxyKind {
         match self {
@@ -137,7 +137,7 @@ pub fn encode_cache_empty(channel: &str, out: &mut Vec<u8>) {
 pub struct ProxyRequest<'a> {
     /// The connection's public id.
     pub client: &'a str,
-    /// How the client is connected, such as `websocket`.
+    /// Transport of the client, such as `websocket`.
     pub transport: &'static str,
     /// The form of the protocol that it speaks.
     pub protocol: Codec,
@@ -147,7 +147,7 @@ pub struct ProxyRequest<'a> {
     pub meta: Option<&'a str>,
     /// Data travel in base64.
     pub is_binary: bool,
-    /// The question.
+    /// Parameters of the request.
     pub call: ProxyCall<'a>,
 }
 
@@ -226,38 +226,38 @@ const DISCONNECTS: std::ops::RangeInclusive<u32> = 4000..=4999;
 /// Bytes of the reason of a close frame (RFC 6455 section 5.5, without the code).
 const REASON_BYTES_MAX: usize = 123;
 
-/// How a backend refuses.
+/// Refusal by a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProxyRefusal {
     /// The command is answered with this error.
     Error {
-        /// 400 to 1999.
+        /// Code from 400 to 1999.
         code: u32,
         /// A word for developers.
         message: Box<str>,
-        /// Whether the client may try again.
+        /// True if the client may try again.
         temporary: bool,
     },
-    /// The connection ends.
+    /// Ends the client's connection.
     Disconnect {
-        /// 4000 to 4999.
+        /// Code from 4000 to 4999.
         code: u16,
         /// A word for developers.
         reason: Box<str>,
     },
 }
 
-/// What a backend answers, if it does not refuse.
+/// Answer of a backend that does not refuse.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProxyAnswer {
     /// The result as JSON; nothing if there is none. It has the fields of a token's claims where
     /// the question is who somebody is or whether somebody may subscribe.
     pub result: Option<Box<str>>,
-    /// The user (connect).
+    /// User of the connection (connect).
     pub user: Box<str>,
     /// The application's own data: for the client, or (publish) in place of what it published.
     pub data: Option<Payload>,
-    /// What was asked about is over (refresh).
+    /// The connection or subscription is over (refresh).
     pub expired: bool,
     /// Deliver, but do not keep (publish).
     pub skip_history: bool,

@@ -21,16 +21,16 @@ pub fn encode_ping(out: &mut Vec<u8>) {
     out.extend_from_slice(PING);
 }
 
-/// What a client learns about its connection.
+/// Result of `connect`: the state of the connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConnectResult<'a> {
     /// The connection's public id.
     pub client: &'a str,
-    /// The server's version.
+    /// Version of the server.
     pub version: &'a str,
-    /// Whether the connection ends unless it is refreshed within `ttl_s`.
+    /// True if the connection ends unless it is refreshed within `ttl_s`.
     pub expires: bool,
-    /// Seconds until then.
+    /// Seconds until the connection expires.
     pub ttl_s: u32,
     /// JSON for the application.
     pub data: Option<&'a str>,
@@ -38,7 +38,7 @@ pub struct ConnectResult<'a> {
     pub subs: &'a [(&'a str, SubscribeResult<'a>)],
     /// Seconds between the server's pings; 0 when it sends none.
     pub ping_s: u32,
-    /// Whether the client must answer them.
+    /// True if the client must answer them.
     pub pong: bool,
     /// The session's id, which emulated transports send back.
     pub session: &'a str,
@@ -48,28 +48,28 @@ pub struct ConnectResult<'a> {
     pub time_unix_ms: u64,
 }
 
-/// What a client learns about its subscription.
+/// Result of `subscribe`: the state of a subscription.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SubscribeResult<'a> {
-    /// Whether the subscription ends unless it is refreshed within `ttl_s`.
+    /// True if the subscription ends unless it is refreshed within `ttl_s`.
     pub expires: bool,
-    /// Seconds until then.
+    /// Seconds until the subscription expires.
     pub ttl_s: u32,
-    /// Whether the client may recover later, from `position` on.
+    /// True if the client may recover later, from `position` on.
     pub recoverable: bool,
-    /// Whether the server watches for gaps.
+    /// True if the server watches for gaps.
     pub positioned: bool,
-    /// Where the stream stands; only in channels that keep history.
+    /// Position of the stream; only in channels that keep history.
     pub position: Option<Position>,
-    /// What the client missed, oldest first; only when `recovered`.
+    /// Publications that the client missed, oldest first; only when `recovered`.
     pub publications: &'a [Arc<Publication>],
-    /// Whether `publications` is all that the client missed.
+    /// True if `publications` is all that the client missed.
     pub recovered: bool,
-    /// Whether the client had asked to recover.
+    /// True if the client had asked to recover.
     pub was_recovering: bool,
     /// JSON for the application.
     pub data: Option<&'a str>,
-    /// Whether publications may be said as differences. In JSON all data of the subscription are
+    /// True if publications may be said as differences. In JSON all data of the subscription are
     /// then texts that hold JSON, here too.
     pub delta: bool,
 }
@@ -79,7 +79,7 @@ pub struct SubscribeResult<'a> {
 pub struct HistoryResult<'a> {
     /// The publications, in the order that was asked for.
     pub publications: &'a [Arc<Publication>],
-    /// Where the stream stands now.
+    /// Position of the stream now.
     pub position: Position,
 }
 
@@ -88,24 +88,24 @@ pub struct HistoryResult<'a> {
 pub struct RefreshResult<'a> {
     /// The connection's public id.
     pub client: &'a str,
-    /// The server's version.
+    /// Version of the server.
     pub version: &'a str,
-    /// Whether it still expires.
+    /// True if it still expires.
     pub expires: bool,
-    /// Seconds until then.
+    /// Seconds until the connection expires.
     pub ttl_s: u32,
 }
 
 /// The state of a subscription after a refresh.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SubRefreshResult {
-    /// Whether it still expires.
+    /// True if it still expires.
     pub expires: bool,
-    /// Seconds until then.
+    /// Seconds until the subscription expires.
     pub ttl_s: u32,
 }
 
-/// Who is behind a connection in a channel.
+/// Client behind a connection in a channel.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClientInfo<'a> {
     /// The user, empty for an anonymous one.
@@ -319,78 +319,78 @@ pub(crate) fn append_info(info: &ClientInfo<'_>, out: &mut Vec<u8>) {
 /// A reply to a command.
 #[derive(Clone, Copy, Debug)]
 pub enum Reply<'a> {
-    /// It failed.
+    /// Failure with one of Centrifugo's codes.
     Error(ErrorCode),
-    /// It failed for a reason of the application's.
+    /// Failure for a reason of the application's.
     Failure {
-        /// 400 to 1999.
+        /// Code from 400 to 1999.
         code: u32,
         /// A word for developers.
         message: &'a str,
-        /// Whether the client may try again.
+        /// True if the client may try again.
         temporary: bool,
     },
-    /// To `connect`.
+    /// Result of the command `connect`.
     Connect(&'a ConnectResult<'a>),
-    /// To `subscribe`.
+    /// Result of the command `subscribe`.
     Subscribe(&'a SubscribeResult<'a>),
-    /// To `unsubscribe`.
+    /// Success of the command `unsubscribe`.
     Unsubscribe,
-    /// To `publish`.
+    /// Success of the command `publish`.
     Publish,
     /// To `presence`: everyone in the channel.
     Presence(&'a [ClientInfo<'a>]),
-    /// To `presence_stats`.
+    /// Result of the command `presence_stats`.
     PresenceStats {
-        /// How many connections.
+        /// Number of connections in the channel.
         clients: u32,
-        /// Different users.
+        /// Number of different users.
         users: u32,
     },
-    /// To `history`.
+    /// Result of the command `history`.
     History(&'a HistoryResult<'a>),
     /// To the command `ping`, which is not the server's own ping.
     Ping,
     /// To `rpc`: the application's own data, if there are any.
     Rpc(Option<&'a Payload>),
-    /// To `refresh`.
+    /// Result of the command `refresh`.
     Refresh(&'a RefreshResult<'a>),
-    /// To `sub_refresh`.
+    /// Result of the command `sub_refresh`.
     SubRefresh(&'a SubRefreshResult),
 }
 
-/// What the server says unasked to a bidirectional client.
+/// Message that a bidirectional client gets unasked.
 #[derive(Clone, Copy, Debug)]
 pub enum Push<'a> {
-    /// For a subscriber.
+    /// Publication for a subscriber without deltas.
     Publication(&'a Publication),
     /// For a subscriber with deltas.
     Delta {
-        /// What was published.
+        /// Publication with its whole data.
         publication: &'a Publication,
-        /// What makes its data of the data before, in place of it; nothing if it is whole. In JSON
-        /// both have to be JSON, and this a text.
+        /// Delta that makes its data of the data before, in place of it; nothing if it is whole. In
+        /// JSON both have to be JSON, and this a text.
         patch: Option<&'a [u8]>,
     },
-    /// Somebody subscribed.
+    /// A client has subscribed to a channel.
     Join {
-        /// To which channel.
+        /// Name of the channel.
         channel: &'a str,
-        /// Who is behind the connection.
+        /// Client that has subscribed.
         info: ClientInfo<'a>,
     },
     /// Somebody's subscription has ended.
     Leave {
-        /// Of which channel.
+        /// Name of the channel.
         channel: &'a str,
-        /// Who is behind the connection.
+        /// Client that has left.
         info: ClientInfo<'a>,
     },
     /// The server ended a subscription; see `throng_types::Unsubscribe`.
     Unsubscribe {
-        /// Of which channel.
+        /// Name of the channel.
         channel: &'a str,
-        /// Whether the client should come back.
+        /// Code that tells the client to come back or to stay away.
         code: u16,
         /// The sentence beside the code.
         reason: &'a str,
@@ -400,16 +400,16 @@ pub enum Push<'a> {
     /// The server ends the connection; for transports without a close frame. See
     /// `throng_types::Disconnect`.
     Disconnect {
-        /// Whether the client should come back.
+        /// Code that tells the client to come back or to stay away.
         code: u16,
         /// The sentence beside the code.
         reason: &'a str,
     },
     /// The server subscribed the connection.
     Subscribe {
-        /// To which channel.
+        /// Name of the channel.
         channel: &'a str,
-        /// Where it begins.
+        /// State of the subscription.
         subscribe: &'a SubscribePush<'a>,
     },
     /// The server refreshed the connection.
@@ -419,14 +419,14 @@ pub enum Push<'a> {
     },
 }
 
-/// What a client learns of a subscription that the server made while the connection lived.
+/// State of a subscription that the server made while the connection lived.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SubscribePush<'a> {
-    /// Whether the client may recover later, from `position` on.
+    /// True if the client may recover later, from `position` on.
     pub recoverable: bool,
-    /// Whether the server watches for gaps.
+    /// True if the server watches for gaps.
     pub positioned: bool,
-    /// Where the stream stands; only in channels that keep history.
+    /// Position of the stream; only in channels that keep history.
     pub position: Option<Position>,
     /// JSON for the application.
     pub data: Option<&'a str>,

@@ -14,10 +14,10 @@ use crate::filter::FilterNode;
 use crate::json::{Data, Text, or_default, text};
 use crate::strict;
 
-/// Names and values.
+/// Header fields as names and values.
 pub type Headers<'a> = Vec<(Cow<'a, str>, Cow<'a, str>)>;
 
-/// Who the client is and what it brings along.
+/// Parameters of `connect`: credentials and wishes of the client.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Connect<'a> {
@@ -33,7 +33,7 @@ pub struct Connect<'a> {
     /// The SDK's or application's name, such as `js`.
     #[serde(borrow, deserialize_with = "text")]
     pub name: Cow<'a, str>,
-    /// Its version.
+    /// Version of that SDK or application.
     #[serde(borrow, deserialize_with = "text")]
     pub version: Cow<'a, str>,
     /// Header fields that the client could not send as such.
@@ -46,7 +46,7 @@ pub struct Connect<'a> {
 }
 
 impl Subscribe<'_> {
-    /// Whether the client wants an error instead of `recovered: false`.
+    /// Tells whether the client wants an error instead of `recovered: false`.
     #[must_use]
     pub const fn rejects_unrecovered(&self) -> bool {
         self.flag & 2 != 0
@@ -69,17 +69,17 @@ impl<'a> Connect<'a> {
     }
 }
 
-/// What the client wants of a channel.
+/// Parameters of `subscribe` for one channel.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Subscribe<'a> {
-    /// The channel.
+    /// Name of the channel.
     #[serde(borrow, deserialize_with = "text")]
     pub channel: Cow<'a, str>,
     /// The subscription token, empty for none.
     #[serde(borrow, deserialize_with = "text")]
     pub token: Cow<'a, str>,
-    /// Whether everything after `epoch` and `offset` should be sent along.
+    /// True if everything after `epoch` and `offset` should be sent along.
     #[serde(deserialize_with = "or_default")]
     pub recover: bool,
     /// The stream's epoch that the client knows; see `throng_types::Epoch::parse`.
@@ -91,13 +91,13 @@ pub struct Subscribe<'a> {
     /// The application's own data.
     #[serde(borrow)]
     pub data: Option<Data<'a>>,
-    /// Whether gaps should be detected while subscribed.
+    /// True if gaps should be detected while subscribed.
     #[serde(deserialize_with = "or_default")]
     pub positioned: bool,
-    /// Whether the client will want to recover later.
+    /// True if the client will want to recover later.
     #[serde(deserialize_with = "or_default")]
     pub recoverable: bool,
-    /// Whether the client wants to hear of others who come and go.
+    /// True if the client wants to hear of others who come and go.
     #[serde(deserialize_with = "or_default")]
     pub join_leave: bool,
     /// The delta format that the client can read (`fossil`), empty for none.
@@ -115,11 +115,11 @@ pub struct Subscribe<'a> {
     pub(crate) kind: i32,
 }
 
-/// What the client wants of a channel's past.
+/// Parameters of `history` for one channel.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct History<'a> {
-    /// The channel.
+    /// Name of the channel.
     #[serde(borrow, deserialize_with = "text")]
     pub channel: Cow<'a, str>,
     /// At most so many publications; 0 asks for the stream's position only, a negative one for all.
@@ -128,7 +128,7 @@ pub struct History<'a> {
     /// Only what comes after (with `reverse`: before) this position.
     #[serde(borrow)]
     pub since: Option<Since<'a>>,
-    /// The latest first.
+    /// Order with the latest first.
     #[serde(deserialize_with = "or_default")]
     pub reverse: bool,
 }
@@ -137,7 +137,7 @@ pub struct History<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Since<'a> {
-    /// The offset.
+    /// Offset of the last publication that is known.
     #[serde(deserialize_with = "or_default")]
     pub offset: u64,
     /// The epoch; empty if the client never learned it.

@@ -2,20 +2,20 @@
 
 use std::fmt;
 
-/// What is wrong with a delta.
+/// Fault of a delta.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It ends before its end is said.
+    /// The delta ends before its end is said.
     Short,
     /// A number is missing, or larger than 32 bits.
     Number,
     /// There is no such command.
     Command,
-    /// It copies what the base does not have.
+    /// The delta copies bytes that the base does not have.
     Base,
-    /// It makes more or less than it says, or more than the limit.
+    /// The delta makes more or less than it says, or more than the limit.
     Length,
-    /// What it makes is not what was meant.
+    /// The result has another checksum: the base was another one.
     Checksum,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What a delta makes of its base, of at most `bytes_max` bytes.
+/// Applies a delta to its base; the result has at most `bytes_max` bytes.
 ///
 /// # Errors
 /// What is wrong with it.

@@ -12,10 +12,10 @@ pub const BYTES_MAX: usize = 256 << 10;
 const PLACES_MAX: usize = 8;
 /// Bytes that are compared for each byte of the two texts, before the rest is inserted as it is.
 const COMPARED_PER_BYTE: usize = 16;
-/// What a command may cost besides its numbers, in bytes: its letters, and another insert after it.
+/// Bytes that a command may cost besides its numbers: its letters, and another insert after it.
 const COMMAND_BYTES: usize = 5;
 
-/// Where a delta may cut.
+/// Unit between which a delta may cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Between any two bytes.
@@ -50,7 +50,7 @@ pub fn encode(base: &[u8], target: &[u8], unit: Unit) -> Option<Vec<u8>> {
     delta.finish()
 }
 
-/// How many bytes two texts have in common where they begin.
+/// Number of bytes that two texts have in common where they begin.
 fn common(a: &[u8], b: &[u8]) -> usize {
     // Word by word while words are equal.
     let words = a.chunks_exact(16).zip(b.chunks_exact(16));
@@ -59,7 +59,7 @@ fn common(a: &[u8], b: &[u8]) -> usize {
     same + rest.take_while(|(a, b)| a == b).count()
 }
 
-/// The same where they end.
+/// Number of bytes that two texts have in common where they end.
 fn common_end(a: &[u8], b: &[u8]) -> usize {
     let words = a.rchunks_exact(16).zip(b.rchunks_exact(16));
     let same = words.take_while(|(a, b)| a == b).count() * 16;
@@ -113,7 +113,7 @@ struct Delta<'a> {
     target: &'a [u8],
     unit: Unit,
     out: Vec<u8>,
-    /// How much of the target the commands make so far; what follows is still to come.
+    /// Bytes of the target that the commands make so far; the rest is still to come.
     inserted: usize,
 }
 
@@ -189,7 +189,6 @@ fn checksum(text: &[u8]) -> u32 {
 /// The digits of a number, from 0 to 63.
 const DIGITS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz~";
 
-/// How many digits a number has.
 const fn digits(number: usize) -> usize {
     match number {
         0 => 1,
@@ -205,7 +204,6 @@ fn append_number(number: usize, out: &mut Vec<u8>) {
 
 /// Bytes of a block.
 pub(crate) const BLOCK: usize = 8;
-/// No block.
 const NONE: u32 = u32::MAX;
 
 /// The blocks of one base, by their hash.

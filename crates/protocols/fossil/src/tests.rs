@@ -41,7 +41,7 @@ fn what_would_not_be_shorter_is_no_delta() {
     assert!(check(&long[1..], &long[1..], Unit::Byte).is_some());
 }
 
-/// What moved is found, too, wherever it went.
+/// Finds text that has moved, wherever it went.
 #[test]
 fn parts_in_another_order_are_copied() {
     let part = |name: char| format!("{{\"player\":\"{name}\",\"place\":[10,20],\"score\":100}}");

@@ -11,22 +11,22 @@ use crate::routes::Route;
 /// A request to the first of several origins that can be reached.
 #[derive(Clone, Debug)]
 pub struct OriginRequest {
-    /// Its targets are tried in their order.
+    /// Route whose targets are tried in their order.
     pub route: Arc<Route>,
-    /// The method.
+    /// Method of the request, not checked.
     pub method: String,
-    /// Path and query.
+    /// Path and query as the origin gets them.
     pub path: String,
     /// All fields, `Host` among them, but none that delimits the body. A target with a host of
     /// its own replaces `Host`.
     pub headers: Vec<Header>,
     /// The body, or its beginning.
     pub body: Vec<u8>,
-    /// What comes after that.
+    /// Bytes that follow the head and `body`.
     pub rest: Rest,
 }
 
-/// What follows a request that is on its way.
+/// Continuation of a request that is on its way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rest {
     /// The request is whole.
@@ -38,8 +38,8 @@ pub enum Rest {
     Upgrade,
 }
 
-/// What an origin does, in this order: a head, then pieces of the body, then the end; or a
-/// failure at any time, and nothing after it.
+/// Event of one request, in this order: a head, then pieces of the body, then the end; or a failure
+/// at any time, and nothing after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OriginEvent {
     /// The head of the answer; 1xx answers are passed over.
@@ -57,13 +57,13 @@ pub enum OriginEvent {
 /// The head of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginHead {
-    /// 200 to 999.
+    /// Status code, from 200 to 999.
     pub code: u16,
     /// As the origin wrote it; may be empty.
     pub reason: String,
     /// All fields, in their order.
     pub headers: Vec<Header>,
-    /// How long the body is, if that was declared.
+    /// Declared length of the body in bytes, if any.
     pub body_bytes: Option<u64>,
     /// There is no body.
     pub is_bodiless: bool,
@@ -91,7 +91,7 @@ pub enum OriginFault {
     Timeout,
     /// The connection ended before the answer was whole.
     Cut,
-    /// What came is no HTTP, or breaks a bound.
+    /// The bytes are no HTTP, or break a bound.
     Garbage,
     /// There is no room for another request.
     Busy,
@@ -124,8 +124,8 @@ impl OriginFault {
 /// A failure, and what an operator should read about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginFailure {
-    /// What kind.
+    /// Kind of the failure, for status and metrics.
     pub fault: OriginFault,
-    /// What happened where.
+    /// Cause and place, for the log.
     pub detail: String,
 }

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 /// The most filters that one subscription has, the limit of Pushpin since 1.41.
 pub const FILTERS_MAX: usize = 5;
 
-/// One filter.
+/// One of Pushpin's filters, in its wire order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Filter {
@@ -49,13 +49,13 @@ impl Filter {
         }
     }
 
-    /// From its name.
+    /// Finds a filter by its name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|filter| filter.name() == name)
     }
 
-    /// Whether it rewrites content, so that `content-filters` of an item speaks about it.
+    /// Tells whether it rewrites content, so that `content-filters` of an item speaks about it.
     #[must_use]
     pub const fn is_content(self) -> bool {
         matches!(self, Self::BuildId | Self::VarSubst)
@@ -97,13 +97,13 @@ impl Filters {
         Ok(out)
     }
 
-    /// Whether nothing is filtered: the item may go out as bytes shared with others.
+    /// Tells whether nothing is filtered: the item may go out as bytes shared with others.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list[0].is_none()
     }
 
-    /// Whether a name was given that no filter has. Worth a line in the log.
+    /// Tells whether a name was given that no filter has. Worth a line in the log.
     #[must_use]
     pub fn has_unknown(&self) -> bool {
         self.unknown
@@ -114,7 +114,7 @@ impl Filters {
         self.list.into_iter().flatten()
     }
 
-    /// Whether an item's `content-filters` are exactly the content filters here, in order.
+    /// Tells whether an item's `content-filters` are exactly the content filters here, in order.
     /// An item without that list goes to everybody.
     #[must_use]
     pub fn match_content_filters(&self, names: Option<&[String]>) -> bool {
@@ -162,12 +162,12 @@ impl Filters {
     }
 }
 
-/// What filters look at. Keys of both metas are unique.
+/// Input of the filters. Keys of both metas are unique.
 #[derive(Clone, Copy, Debug)]
 pub struct FilterContext<'a> {
     /// The connection's meta: `Grip-Set-Meta`, or `set-meta` of a WebSocket.
     pub sub_meta: &'a [(String, String)],
-    /// The item's `meta`.
+    /// Meta of the item that is published.
     pub pub_meta: &'a [(String, String)],
     /// The connection's channels, without the route's prefix, each with its last id if known.
     pub channels: &'a [(&'a str, Option<&'a str>)],
@@ -191,7 +191,7 @@ impl FilterContext<'_> {
     }
 }
 
-/// What becomes of an item for one connection.
+/// Verdict on an item for one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Filtered<'c> {
     /// Not for this connection.
@@ -203,7 +203,7 @@ pub enum Filtered<'c> {
 /// Why content could not be rewritten. The fault is in the backend's meta or the item's content.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FilterFault {
-    /// `build-id` without `id_format`.
+    /// `build-id` on a connection without the meta `id_format`.
     #[error("build-id: the connection has no meta 'id_format'")]
     NoIdFormat,
     /// `id_encoding` is something else than `hex`.
@@ -331,7 +331,7 @@ pub(crate) enum Piece<'t> {
     Mark {
         letter: u8,
         argument: Option<Cow<'t, [u8]>>,
-        /// Where the letter stands, in bytes from the start.
+        /// Offset of the letter, in bytes from the start.
         at: usize,
     },
     /// The text ends inside a mark, which begins here.
@@ -403,7 +403,7 @@ impl<'t> Iterator for Pieces<'t> {
     }
 }
 
-/// Where the parenthesis closes; a backslash takes the meaning from the byte behind it.
+/// Finds the closing parenthesis; a backslash takes the meaning from the byte behind it.
 fn closing(text: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -433,35 +433,35 @@ pub enum MarkFault {
     /// A letter that means nothing here.
     #[error("byte {at}: %{} means nothing", char::from(*.letter))]
     Unknown {
-        /// The letter.
+        /// Letter behind the percent sign.
         letter: u8,
-        /// Where it stands.
+        /// Offset of the letter, in bytes.
         at: usize,
     },
     /// `%s` without a name.
     #[error("byte {at}: %s wants a name, as in %(name)s")]
     NoName {
-        /// Where it stands.
+        /// Offset of the letter, in bytes.
         at: usize,
     },
     /// `%(name)s` with a name that has no value.
     #[error("byte {at}: nothing is known by the name '{name}'")]
     NoValue {
-        /// The name.
+        /// Name between the parentheses, as written.
         name: String,
-        /// Where the mark ends.
+        /// Offset of the letter, in bytes.
         at: usize,
     },
     /// `%I` where there is no id.
     #[error("byte {at}: there is no id to put here")]
     NoId {
-        /// Where it stands.
+        /// Offset of the letter, in bytes.
         at: usize,
     },
     /// The text ends inside a mark.
     #[error("byte {at}: this % begins something that does not end; write %% for a percent sign")]
     Cut {
-        /// Where the mark begins.
+        /// Offset of the percent sign, in bytes.
         at: usize,
     },
 }

@@ -7,12 +7,11 @@ use throng_types::Millis;
 
 use crate::instruct::KeepAlive;
 
-/// How far a keep-alive may come early, in milliseconds: clients that came together do not
-/// fire together.
+/// Spread of keep-alives in milliseconds, so that clients that came together do not fire together.
 pub const KEEP_ALIVE_SPREAD_MS: u64 = 1000;
-/// How often a next link is tried again.
+/// Retries of a next link before the stream ends.
 pub const LINK_RETRIES_MAX: u32 = 5;
-/// How many items wait while a link is fetched (Pushpin drops the next one; close instead).
+/// Items that wait while a link is fetched (Pushpin drops the next one; close instead).
 pub const LINK_QUEUE_MAX: usize = 100;
 
 /// When the keep-alive after `from` is due. `random` is any number, new for each period.
@@ -67,7 +66,7 @@ pub fn resolve_link(request_path: &str, link: &str) -> Option<LinkTarget> {
     Some(LinkTarget::Path(format!("{}{query}", without_dots(path))))
 }
 
-/// Where a link leads.
+/// Target of a resolved link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkTarget {
     /// A whole http or https URI.

@@ -13,23 +13,23 @@ use crate::value::{Coding, DocFault, Fields, Value, decode_base64};
 /// The head of a backend's response.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseHead<'h> {
-    /// The status code.
+    /// Status code of the response.
     pub code: u16,
     /// The reason phrase, maybe empty.
     pub reason: &'h str,
-    /// All fields.
+    /// All fields, in their order.
     pub headers: &'h [HeaderRef<'h>],
 }
 
 impl ResponseHead<'_> {
-    /// Whether this response is read as an instruction: it has a `Grip-*` header, or its
+    /// Tells whether this response is read as an instruction: it has a `Grip-*` header, or its
     /// content type is [`INSTRUCT_TYPE`]. Anything else is relayed untouched.
     #[must_use]
     pub fn is_grip(&self) -> bool {
         self.headers.iter().any(|(name, _)| headers::is_grip(name)) || self.is_document()
     }
 
-    /// Whether the body has to be read whole before the instruction is known.
+    /// Tells whether the body has to be read whole before the instruction is known.
     #[must_use]
     pub fn is_document(&self) -> bool {
         Element::first(self.headers, "Content-Type")
@@ -130,19 +130,19 @@ impl Instruct {
 pub const INSTRUCT_TYPE: &str = "application/grip-instruct";
 /// The largest body with instructions, and the largest body of a held response, in bytes.
 pub const INSTRUCT_BODY_BYTES_MAX: usize = 100_000;
-/// How long a response is held if nothing is said, and the keep-alive's default, in seconds.
+/// Hold of a response if none is given, and the keep-alive's default, in seconds.
 pub const TIMEOUT_DEFAULT_S: u32 = 55;
 /// The shortest hold of a response, in seconds.
 pub const TIMEOUT_MIN_S: u32 = 5;
-/// How long a stream waits before it fetches its next link, in seconds.
+/// Pause of a stream before it fetches its next link, in seconds.
 pub const NEXT_LINK_TIMEOUT_DEFAULT_S: u32 = 120;
 /// The most channels of a connection (`connection_subscription_max`).
 pub const CHANNELS_MAX: usize = 20;
 
-/// What to do with the client.
+/// Treatment of the client's request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hold {
-    /// Relay the response.
+    /// Relays the response; nothing is held.
     #[default]
     None,
     /// Long polling: answer with the first item, or with the backend's response at the timeout.
@@ -159,7 +159,7 @@ pub struct HoldChannel {
     pub name: String,
     /// The id of the last item that the client has.
     pub prev_id: Option<String>,
-    /// What is done to each item.
+    /// Filters that each item passes.
     pub filters: Filters,
 }
 
@@ -172,18 +172,18 @@ pub enum KeepAliveMode {
     Interval,
 }
 
-/// What is sent to a client of which nothing else is heard.
+/// Bytes sent to a client of which nothing else is heard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeepAlive {
     /// The bytes; for a stream they become one chunk.
     pub data: Vec<u8>,
     /// Seconds, at least 1.
     pub timeout_s: u32,
-    /// What the seconds count from.
+    /// Start of the count of seconds.
     pub mode: KeepAliveMode,
 }
 
-/// Where a stream goes on.
+/// Continuation of a stream by another request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NextLink {
     /// Absolute, or relative to the request's URI.
@@ -197,48 +197,48 @@ pub struct NextLink {
 pub enum ReplyBody {
     /// The backend's own body.
     AsReceived,
-    /// What the instruction document says instead.
+    /// Body of the instruction document, in place of the backend's.
     Replaced(Vec<u8>),
 }
 
 /// The response that the client gets: at once (stream, no hold) or at the timeout (response).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// 0 to 999.
+    /// Status code, from 0 to 999.
     pub code: u16,
     /// The reason phrase, if the backend set one that still fits the code.
     pub reason: Option<String>,
     /// Without `Grip-*`, and only the exposed ones if any were named.
     pub headers: Vec<Header>,
-    /// The body.
+    /// Body for the client.
     pub body: ReplyBody,
 }
 
 /// All that a response told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instruct {
-    /// Whether and how the client is held.
+    /// Hold of the client, if any.
     pub hold: Hold,
     /// At most [`CHANNELS_MAX`], or what the limits said.
     pub channels: Vec<HoldChannel>,
-    /// How many more channels were named and cut: worth a line in the log.
+    /// Number of channels beyond the bound, which were cut: worth a line in the log.
     pub channels_cut: usize,
     /// Response hold: seconds until the backend's own response goes out, at least
     /// [`TIMEOUT_MIN_S`].
     pub timeout_s: u32,
-    /// What keeps the client's connection alive.
+    /// Keep-alive of the client's connection, if any.
     pub keep_alive: Option<KeepAlive>,
     /// The connection's meta, for filters. Keys are unique.
     pub meta: Vec<(String, String)>,
-    /// Where a stream goes on.
+    /// Continuation of a stream, if any.
     pub next: Option<NextLink>,
-    /// What is told when the client has left.
+    /// URI to request when the client has left.
     pub gone: Option<String>,
     /// `Grip-Last` of the response: channels with the last id that the backend knows.
     pub last: Vec<(String, String)>,
     /// `Grip-Expose-Headers`: already applied to [`Instruct::reply`].
     pub expose: Vec<String>,
-    /// What the client gets.
+    /// Response that the client gets.
     pub reply: Reply,
 }
 
@@ -530,13 +530,13 @@ pub enum InstructFault {
     /// The data is not what its format says.
     #[error("Grip-Keep-Alive: the data is not {0}")]
     KeepAliveData(&'static str),
-    /// An empty element.
+    /// An empty element of the list.
     #[error("Grip-Set-Meta: there is nothing between two commas")]
     SetMeta,
     /// Not a code from 0 to 999.
     #[error("Grip-Status: the code must be a number from 0 to 999")]
     Status,
-    /// Not `<uri>; ...`.
+    /// An element that is not `<uri>; ...`.
     #[error("Grip-Link: the URI must stand between < and >")]
     Link,
     /// A URI that cannot be one.

@@ -111,7 +111,8 @@ impl Save for Filters {
 mod tests {
     use super::*;
 
-    /// What is saved is loaded again; nothing shorter is, and no other bytes do harm.
+    /// Checks that a value is loaded as it was saved, that nothing shorter is, and that no bytes do
+    /// harm.
     #[track_caller]
     fn check<T: Save + PartialEq + std::fmt::Debug>(value: &T) {
         let bytes = value.saved();

@@ -11,10 +11,10 @@ use crate::headers::{
 /// Marks a repeated field of the original request (`orig_headers`).
 const ORIG_PREFIX: &str = "eb9bf0f5-";
 
-/// What of `X-Forwarded-For` is kept, and whether the client's address is appended.
+/// Rule for `X-Forwarded-For`: values to keep, and whether to append the client's address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XffRule {
-    /// How many values are kept, from the end; None keeps all.
+    /// Number of values kept, from the end; None keeps all.
     pub truncate: Option<usize>,
     /// Append the client's address.
     pub append: bool,
@@ -40,7 +40,7 @@ impl XffRule {
     }
 }
 
-/// What a request to an origin is made of beside the client's own fields.
+/// Input of a request to an origin beside the client's own fields.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestRules<'r> {
     /// The client has shown a valid `Grip-Sig` of ours: its `Grip-*` fields stay, none are added.
@@ -57,9 +57,9 @@ pub struct RequestRules<'r> {
     pub forwarded_proto: Option<&'r str>,
     /// `Pushpin-Route` is for us, so it goes no further.
     pub strip_route: bool,
-    /// For `X-Forwarded-For`.
+    /// Rule for the client's `X-Forwarded-For`.
     pub xff: XffRule,
-    /// The client's address.
+    /// Address to append to `X-Forwarded-For`.
     pub peer_address: &'r str,
     /// The host that the origin sees, if not the client's.
     pub host: Option<&'r str>,
@@ -69,10 +69,10 @@ pub struct RequestRules<'r> {
     pub cdn_loop: &'r str,
 }
 
-/// How many names in `Connection` are looked at.
+/// Names in `Connection` that are looked at; more are ignored.
 const NAMED_MAX: usize = 64;
 
-/// Whether a client's field ends at this hop: those that never go further, and those that
+/// Tells whether a client's field ends at this hop: those that never go further, and those that
 /// `Connection` names (RFC 9110 section 7.6.1). What proxies and GRIP say of the client is kept
 /// even if named: a client does not choose what backends know of it.
 fn is_request_hop(name: &str, named: &[&[u8]]) -> bool {
@@ -163,13 +163,13 @@ pub fn request_headers(client: &[HeaderRef<'_>], rules: &RequestRules<'_>) -> Ve
     out
 }
 
-/// `Grip-Last: channel; last-id=ID`.
+/// Field that tells a backend the last id of a channel.
 #[must_use]
 pub fn grip_last(channel: &str, id: &str) -> Header {
     Header::new("Grip-Last", format!("{channel}; last-id={id}"))
 }
 
-/// What `Grip-Feature` tells backends. Sessions are left out, because there are none here.
+/// Value of `Grip-Feature`. Sessions are left out, because there are none here.
 #[must_use]
 pub fn features() -> String {
     let mut out = "status, link:next, link:gone".to_owned();
@@ -219,7 +219,7 @@ pub fn drop_named(response: &mut Vec<Header>) {
     });
 }
 
-/// Whether a field of an origin's response stays with the hop between origin and proxy. Of a
+/// Tells whether a field of an origin's response stays with the hop between origin and proxy. Of a
 /// held stream `Content-Length` goes too, because the body has no end yet.
 #[must_use]
 pub fn is_response_hop(name: &str, is_stream: bool) -> bool {

@@ -12,14 +12,14 @@ pub const HEAD_BYTES_MAX: usize = 10_000;
 /// The type of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerType {
-    /// `text/plain`.
+    /// `text/plain`, which is the default.
     Text,
-    /// `application/json`.
+    /// `application/json`, if `Accept` prefers it.
     Json,
 }
 
 impl AnswerType {
-    /// The media type.
+    /// Name of the media type.
     #[must_use]
     pub const fn media_type(self) -> &'static str {
         match self {
@@ -51,11 +51,11 @@ impl AnswerType {
 /// An answer; `Allow: POST` goes with status 405.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The status.
+    /// Status code: 200, 400, 404, 405, 406 or 503.
     pub code: u16,
     /// The type of the body.
     pub answer_type: AnswerType,
-    /// The body.
+    /// Body with its line end.
     pub body: String,
 }
 
@@ -68,7 +68,7 @@ impl Answer {
         }
     }
 
-    /// What was asked is done: `Published` or `Updated`.
+    /// Success: the message is `Published` or `Updated`.
     #[must_use]
     pub fn done(answer_type: AnswerType, message: &str) -> Self {
         let body = match answer_type {
@@ -109,19 +109,19 @@ impl Answer {
     }
 }
 
-/// What a request asks for.
+/// Request to the publish port, read.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PublishRequest {
     /// Publish, then answer [`Answer::done`] with `Published`.
     Publish {
         /// All of them were read.
         items: Vec<Item>,
-        /// For the answer.
+        /// Media type for the answer.
         answer_type: AnswerType,
     },
     /// Reliable streams and responses ask their backends; answer `Updated`.
     Recover {
-        /// For the answer.
+        /// Media type for the answer.
         answer_type: AnswerType,
     },
     /// Nothing but this answer.

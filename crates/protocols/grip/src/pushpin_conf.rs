@@ -4,7 +4,7 @@
 
 use crate::proxy::XffRule;
 
-/// What a file says. None: the file does not say.
+/// Options of a file; None where the file does not say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PushpinConf {
     /// `[runner] http_port`: where plain HTTP is listened to, as written, each with its address.
@@ -12,57 +12,57 @@ pub struct PushpinConf {
     /// `[runner] log_level`: 0 for errors, 1 for warnings, 2 for what is worth knowing, 3 and more
     /// for what helps to find a fault. The highest, if each service has its own.
     pub log_level: Option<u8>,
-    /// `[runner] client_maxconn`.
+    /// `[runner] client_maxconn`: bound on open connections.
     pub connections_max: Option<u64>,
     /// `[global] port_offset`: added to the ports of the publish sockets.
     pub port_offset: Option<u16>,
     /// `[proxy] routesfile`, relative to the file.
     pub routes_file: Option<String>,
-    /// `[proxy] debug`.
+    /// `[proxy] debug`: errors tell clients what happened.
     pub debug: Option<bool>,
-    /// `[proxy] auto_cross_origin`.
+    /// `[proxy] auto_cross_origin`: CORS headers are added.
     pub auto_cross_origin: Option<bool>,
-    /// `[proxy] accept_x_forwarded_protocol`.
+    /// `[proxy] accept_x_forwarded_protocol`: a client's scheme is believed.
     pub accept_forwarded_proto: Option<bool>,
     /// `[proxy] set_x_forwarded_protocol`: `true` and `proto-only` are the same here.
     pub set_forwarded_proto: Option<bool>,
-    /// `[proxy] x_forwarded_for`.
+    /// `[proxy] x_forwarded_for`: rule for ordinary clients.
     pub xff: Option<XffRule>,
-    /// `[proxy] x_forwarded_for_trusted`.
+    /// `[proxy] x_forwarded_for_trusted`: rule for trusted clients.
     pub xff_trusted: Option<XffRule>,
-    /// `[proxy] accept_pushpin_route`.
+    /// `[proxy] accept_pushpin_route`: clients may name their route.
     pub accept_pushpin_route: Option<bool>,
     /// `[proxy] max_open_requests`; negative for no limit.
     pub requests_max: Option<i64>,
-    /// `[proxy] cdn_loop`.
+    /// `[proxy] cdn_loop`: our name in `CDN-Loop`.
     pub cdn_loop: Option<String>,
-    /// `[proxy] sig_iss`.
+    /// `[proxy] sig_iss`: issuer of `Grip-Sig`.
     pub sig_iss: Option<String>,
     /// `[proxy] sig_key`: see [`crate::sig::KeyText`].
     pub sig_key: Option<String>,
-    /// `[proxy] upstream_key`.
+    /// `[proxy] upstream_key`: key that makes clients trusted.
     pub upstream_key: Option<String>,
-    /// `[handler] push_in_spec`.
+    /// `[handler] push_in_spec`: address of the PULL socket.
     pub zmq_pull: Option<String>,
     /// `[handler] push_in_sub_specs`, or the older `push_in_sub_spec`.
     pub zmq_sub: Vec<String>,
-    /// `[handler] push_in_http_addr`.
+    /// `[handler] push_in_http_addr`: address of the publish port.
     pub publish_address: Option<String>,
-    /// `[handler] push_in_http_port`.
+    /// `[handler] push_in_http_port`: number of the publish port.
     pub publish_port: Option<u16>,
     /// `[handler] push_in_http_max_headers_size`, in bytes.
     pub publish_head_bytes_max: Option<u64>,
     /// `[handler] push_in_http_max_body_size`, in bytes.
     pub publish_body_bytes_max: Option<u64>,
-    /// `[handler] command_spec`.
+    /// `[handler] command_spec`: address of the command socket.
     pub zmq_command: Option<String>,
-    /// `[handler] stats_spec`.
+    /// `[handler] stats_spec`: address of the PUB socket.
     pub stats_spec: Option<String>,
     /// `[handler] stats_format`: whether it is JSON.
     pub stats_json: Option<bool>,
     /// `[handler] stats_report_interval`, in seconds.
     pub stats_report_interval_s: Option<u64>,
-    /// `[global] stats_connection_send`.
+    /// `[global] stats_connection_send`: single connections are reported.
     pub stats_connections: Option<bool>,
     /// `[global] stats_connection_ttl`, in seconds.
     pub stats_connection_ttl_s: Option<u64>,
@@ -74,13 +74,13 @@ pub struct PushpinConf {
     pub message_wait_ms: Option<u64>,
     /// `[handler] id_cache_ttl`, in seconds.
     pub id_cache_ttl_s: Option<u64>,
-    /// `[handler] connection_subscription_max`.
+    /// `[handler] connection_subscription_max`: channels of one connection.
     pub subscriptions_max: Option<u64>,
-    /// `[handler] update_on_first_subscription`.
+    /// `[handler] update_on_first_subscription`: the backend hears of it.
     pub update_on_first_subscription: Option<bool>,
-    /// `[handler] prometheus_port`.
+    /// `[handler] prometheus_port`: address of the metrics.
     pub prometheus_port: Option<String>,
-    /// `[handler] prometheus_prefix`.
+    /// `[handler] prometheus_prefix`: begins each metric's name.
     pub prometheus_prefix: Option<String>,
     /// Everything that has no effect, in the file's order.
     pub notes: Vec<ConfNote>,
@@ -89,20 +89,18 @@ pub struct PushpinConf {
 /// A line that has no effect, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfNote {
-    /// From 1.
+    /// Number of the line, from 1.
     pub line: usize,
     /// `section.option`, or the line itself.
     pub option: String,
     /// A fragment that follows "has no effect:", or "is not supported:".
     pub reason: &'static str,
-    /// Whether it is an error of the file, and not merely an option that is not needed here.
+    /// True if it is an error of the file, and not merely an option that is not needed here.
     pub is_fault: bool,
-    /// Whether clients or publishers would stand in front of a closed door, so that nobody should
-    /// start with it.
+    /// True if clients or publishers would find a closed port, so that the server should not start.
     pub is_refused: bool,
 }
 
-/// What became of one option.
 enum Taken {
     Yes,
     BadValue,
@@ -227,7 +225,7 @@ const fn refused_if(is_wanted: bool, reason: &'static str) -> Taken {
     }
 }
 
-/// `2`, or `proxy:3,handler:2`.
+/// Reads `2`, or `proxy:3,handler:2`.
 fn log_level(value: &str) -> Option<u8> {
     let levels = value.split(',').map(|word| {
         let level = word.rsplit(':').next().unwrap_or_default();

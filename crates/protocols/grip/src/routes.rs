@@ -15,30 +15,30 @@ use crate::headers::Header;
 
 pub use file::{LineFault, RouteFault, RouteFaultKind, RoutesFile, parse_route_line, parse_routes};
 
-/// Which requests, by their host.
+/// Condition on the host of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Domain {
-    /// Of this host, in lower case, without a port.
+    /// This host, in lower case, without a port.
     Exact(String),
-    /// Of any host that no route names.
+    /// Any host that no route names.
     Any,
     /// None: the route is only found by its id.
     None,
 }
 
-/// What the client wants to speak.
+/// Protocol that a client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// HTTP requests, long polls and streams included.
     Http,
-    /// WebSocket handshakes.
+    /// WebSocket handshakes, whatever their scheme.
     Ws,
 }
 
 /// A route: a condition, options and targets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Condition: the host.
+    /// Condition: host of the request.
     pub domain: Domain,
     /// Condition: the protocol, or any.
     pub protocol: Option<Protocol>,
@@ -48,7 +48,7 @@ pub struct Route {
     pub path_prefix: String,
     /// The route's id, for `Pushpin-Route` and statistics.
     pub id: Option<String>,
-    /// Who signs `Grip-Sig`, instead of the global one.
+    /// Issuer of `Grip-Sig`, instead of the global one.
     pub sig_iss: Option<String>,
     /// The key of `Grip-Sig`, instead of the global one: see [`crate::sig::KeyText`].
     pub sig_key: Option<String>,
@@ -60,7 +60,7 @@ pub struct Route {
     pub as_host: Option<String>,
     /// Bytes taken off the path's front.
     pub path_remove_bytes: usize,
-    /// What is put in front of the path then.
+    /// Text put in front of the path then.
     pub path_prepend: String,
     /// Errors say what happened.
     pub debug: bool,
@@ -68,14 +68,14 @@ pub struct Route {
     pub auto_cross_origin: bool,
     /// Added to responses of WebSocket and HTTP requests to the origin; an empty value removes.
     pub headers: Vec<Header>,
-    /// Whether responses are read as instructions.
+    /// True if responses are read as instructions.
     pub grip: bool,
     /// Pushpin's log level for this route.
     pub log_level: Option<i32>,
-    /// How long connecting to one origin may take, in milliseconds.
+    /// Time to connect to one origin, in milliseconds.
     pub connect_timeout_ms: u64,
-    /// How long the head of an answer may take after the request was written, in milliseconds; 0
-    /// is as long as it takes.
+    /// Time for the head of an answer after the request was written, in milliseconds; 0 waits for
+    /// ever.
     pub response_timeout_ms: u64,
     /// In the order in which they are tried, at least one.
     pub targets: Vec<Target>,
@@ -123,14 +123,14 @@ impl Route {
     }
 }
 
-/// Where a target is.
+/// Address of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TargetAddress {
     /// An origin. IPv6 addresses are without brackets.
     Origin {
-        /// Name or address.
+        /// Host name or IP address.
         host: String,
-        /// 1 to 65535.
+        /// Port, from 1 to 65535.
         port: u16,
     },
     /// Pushpin's built-in test origin.
@@ -140,15 +140,15 @@ pub enum TargetAddress {
 /// One origin of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Where it is.
+    /// Address of the origin.
     pub address: TargetAddress,
-    /// Connect by TLS.
+    /// Connect by TLS to it.
     pub tls: bool,
     /// Do not check its certificate.
     pub insecure: bool,
     /// Check the certificate for the connected host, not for the requested one.
     pub trust_connect_host: bool,
-    /// Whether it may be told to connect to addresses that policies forbid.
+    /// True if it may be told to connect to addresses that policies forbid.
     pub trusted: bool,
     /// The host that this origin sees.
     pub host: Option<String>,
@@ -213,10 +213,10 @@ pub struct BadOrigin;
 /// A target in Pushpin's form that is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadTarget {
-    /// It is no `host:port`.
+    /// The text is no `host:port`.
     #[error("a target must be host:port, [address]:port or test")]
     Format,
-    /// Its port cannot be.
+    /// The port is no number from 1 up.
     #[error("a target's port must be from 1 to 65535")]
     Port,
 }
@@ -240,7 +240,7 @@ impl TargetAddress {
     }
 }
 
-/// All routes.
+/// All routes, indexed by host and id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routes {
     all: Vec<Arc<Route>>,
@@ -262,7 +262,7 @@ pub enum DuplicateRoute {
 }
 
 impl Routes {
-    /// Adds a route.
+    /// Adds a route, unless it collides with another.
     pub fn add(&mut self, route: Route) -> Result<(), DuplicateRoute> {
         if let Some(id) = route.id.as_ref().filter(|id| self.by_id.contains_key(*id)) {
             return Err(DuplicateRoute::Id(id.clone()));
@@ -345,13 +345,13 @@ impl Routes {
         self.all.iter().map(|route| &**route)
     }
 
-    /// How many there are.
+    /// Number of all routes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether there is none.
+    /// Tells whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()

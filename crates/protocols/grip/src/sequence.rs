@@ -18,13 +18,13 @@ use throng_types::{Millis, Save, Saved, save_count};
 /// Bounds of a [`Sequence`]. The defaults are Pushpin's, but for `ids_max`, which it lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SequenceLimits {
-    /// How long an item waits for the one before it (`message_wait`).
+    /// Time that an item waits for the one before it (`message_wait`).
     pub wait_ms: u64,
-    /// How many items wait; when one more would, the oldest goes out first.
+    /// Items that wait; when one more would, the oldest goes out first.
     pub waiting_max: usize,
-    /// How long an id is remembered (`id_cache_ttl`); 0 remembers none.
+    /// Time that an id is remembered (`id_cache_ttl`); 0 remembers none.
     pub id_ttl_ms: u64,
-    /// How many ids are remembered; when one more would be, the oldest is forgotten.
+    /// Ids that are remembered; when one more would be, the oldest is forgotten.
     pub ids_max: usize,
 }
 
@@ -39,15 +39,15 @@ impl Default for SequenceLimits {
     }
 }
 
-/// What became of an item that was offered.
+/// Outcome for an item that was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Verdict {
-    /// It is in `out`, maybe with others that had waited for it.
+    /// Appended to `out`, maybe with others that had waited for it.
     Delivered,
-    /// Its id was seen; it is gone.
+    /// Dropped, since its id was seen.
     Duplicate,
-    /// It waits until the item before it comes, or until its time is over.
+    /// Kept until the item before it comes, or until its time is over.
     Waiting,
 }
 
@@ -59,7 +59,7 @@ pub struct Sequence<T> {
     /// In the order of arrival. Bound: [`SequenceLimits::waiting_max`].
     waiting: VecDeque<Waiting<T>>,
     seen: BTreeSet<Arc<str>>,
-    /// Bound: [`SequenceLimits::ids_max`].
+    /// Ids with the time of their end, oldest first. Bound: [`SequenceLimits::ids_max`].
     seen_order: VecDeque<(Millis, Arc<str>)>,
 }
 
@@ -74,9 +74,9 @@ struct Waiting<T> {
 /// The ids of an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ItemIds<'i> {
-    /// Its own.
+    /// Id of the item itself.
     pub id: Option<&'i str>,
-    /// That of the item before it.
+    /// Id of the item before it.
     pub prev_id: Option<&'i str>,
 }
 
@@ -176,7 +176,7 @@ impl<T> Sequence<T> {
         waited
     }
 
-    /// Whether nothing at all is known: the channel's entry can go.
+    /// Tells whether nothing at all is known: the channel's entry can go.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.last_id.is_none() && self.waiting.is_empty() && self.seen_order.is_empty()
@@ -252,7 +252,7 @@ impl<T> Sequence<T> {
     }
 }
 
-/// What a held client does with an item of a channel whose last id it knows.
+/// Choice for an item of a channel whose last id the held client knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Follow {
@@ -263,7 +263,7 @@ pub enum Follow {
     Recover,
 }
 
-/// Whether an item follows what a held client has. A client without a last id takes all.
+/// Tells whether an item follows what a held client has. A client without a last id takes all.
 pub fn follow(client_last_id: Option<&str>, item_prev_id: Option<&str>) -> Follow {
     match client_last_id {
         Some(last) if item_prev_id != Some(last) => Follow::Recover,
@@ -448,9 +448,8 @@ mod tests {
         assert_eq!(follow(Some("1"), None), Follow::Recover);
     }
 
-    /// The same rules without any structure: everything that ever came is in one list, and
-    /// each question is answered by searching it.
-    /// When, prev-id, id, item, and whether it waits.
+    /// Model without any structure: everything that ever came is in one list, and each question is
+    /// answered by searching it. Time, prev-id, id, item, and whether it waits.
     type Arrived = (u64, Option<u8>, Option<u8>, usize, bool);
 
     #[derive(Default)]

@@ -7,7 +7,7 @@ use throng_types::Now;
 
 use crate::value::decode_base64;
 
-/// How long a signature is good, in seconds.
+/// Lifetime of a signature, in seconds.
 pub const SIG_TTL_S: u64 = 3600;
 
 /// The claims of the token in `Grip-Sig`, in the order in which they are written.
@@ -15,7 +15,7 @@ pub const SIG_TTL_S: u64 = 3600;
 pub struct SigClaims<'c> {
     /// Unix time in seconds at which the signature ends.
     pub exp: u64,
-    /// Who signed: `sig_iss`, by default `pushpin`.
+    /// Issuer: `sig_iss`, by default `pushpin`.
     #[serde(borrow, default)]
     pub iss: Cow<'c, str>,
 }
@@ -30,7 +30,7 @@ impl<'c> SigClaims<'c> {
         }
     }
 
-    /// Whether a token with these claims makes its bearer trusted (`upstream_key`). The
+    /// Tells whether a token with these claims makes its bearer trusted (`upstream_key`). The
     /// signature must have been checked; the issuer is not looked at, as in Pushpin.
     #[must_use]
     pub fn is_valid(&self, now: Now) -> bool {
@@ -94,7 +94,7 @@ impl KeyText {
     }
 }
 
-/// Whether a key is a PEM text, and so asymmetric.
+/// Tells whether a key is a PEM text, and so asymmetric.
 #[must_use]
 pub fn is_pem(key: &[u8]) -> bool {
     key.starts_with(b"-----BEGIN ")

@@ -10,29 +10,29 @@ use std::net::IpAddr;
 use crate::tnet;
 use crate::value::Value;
 
-/// How packets are written.
+/// Coding of the packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StatsFormat {
     /// `T` and a tnetstring.
     #[default]
     Tnetstring,
-    /// `J` and JSON.
+    /// `J` and a JSON object.
     Json,
 }
 
-/// How a connection is subscribed.
+/// Transport of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
-    /// A long poll.
+    /// Long poll, answered by one item.
     Response,
-    /// A stream.
+    /// HTTP stream without an end.
     Stream,
-    /// A WebSocket.
+    /// WebSocket, proxied or over HTTP.
     WebSocket,
 }
 
 impl Mode {
-    /// All of them.
+    /// Every mode, in order of declaration.
     pub const ALL: [Self; 3] = [Self::Response, Self::Stream, Self::WebSocket];
 
     /// As `sub` packets say it.
@@ -62,66 +62,66 @@ impl Mode {
 pub enum StatsPacket<'a> {
     /// Requests and signs of life on a route since the last such packet.
     Activity {
-        /// How many.
+        /// Requests and signs of life.
         count: u64,
     },
     /// Requests on all routes since the last such packet.
     Counts {
-        /// How many.
+        /// Requests on all routes.
         requests: u64,
     },
     /// A connection is there, for the first time or still.
     Connected {
-        /// Its name.
+        /// Id of the connection.
         id: &'a str,
-        /// Whether it is a WebSocket.
+        /// True if it is a WebSocket.
         is_websocket: bool,
-        /// Its client's address.
+        /// Address of its client.
         peer: IpAddr,
-        /// Whether its client came by TLS.
+        /// True if its client came by TLS.
         is_tls: bool,
         /// Until it is to be forgotten.
         ttl_s: u64,
     },
     /// A connection has gone.
     Disconnected {
-        /// Its name.
+        /// Id of the connection.
         id: &'a str,
     },
     /// A channel has subscribers, for the first time or still.
     Subscribed {
-        /// How they are subscribed.
+        /// Transport of the subscribers.
         mode: Mode,
-        /// The channel.
+        /// Channel with its prefix.
         channel: &'a str,
         /// Until they are to be forgotten.
         ttl_s: u64,
-        /// How many there are.
+        /// Number of its subscribers.
         subscribers: u64,
     },
     /// A channel has no subscriber any more.
     Unsubscribed {
-        /// How they were subscribed.
+        /// Transport of the subscribers.
         mode: Mode,
-        /// The channel.
+        /// Channel with its prefix.
         channel: &'a str,
     },
     /// An item went to subscribers.
     Message {
-        /// Its channel.
+        /// Channel of the item.
         channel: &'a str,
-        /// Its id.
+        /// Id of the item, if any.
         item_id: Option<&'a str>,
-        /// To how many.
+        /// Number of its receivers.
         count: u64,
-        /// Which of its forms.
+        /// Transport whose form was sent.
         mode: Mode,
     },
-    /// What happened on a route since the last report.
+    /// Sums of a route since the last report.
     Report(Report),
 }
 
-/// What happened on a route in a while.
+/// Sums of a route over a while.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The most connections at once.
@@ -134,7 +134,7 @@ pub struct Report {
     pub sent: u64,
     /// Those of `sent` that answered long polls.
     pub responses_sent: u64,
-    /// How long the while was.
+    /// Length of the while.
     pub duration_ms: u64,
 }
 

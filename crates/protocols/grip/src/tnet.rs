@@ -7,7 +7,7 @@ use crate::value::Value;
 
 /// The deepest nesting that is read; an item needs five levels.
 pub const DEPTH_MAX: usize = 32;
-/// The same for what this server wrote itself: an item may have come as JSON, which may nest 128
+/// Nesting that is read of the server's own items: one may have come as JSON, which may nest 128
 /// levels deep, and is wrapped once more.
 pub(crate) const OWN_DEPTH_MAX: usize = 160;
 
@@ -40,7 +40,7 @@ pub fn decode(input: &[u8]) -> Result<(Value, usize), TnetFault> {
     decode_nested(input, DEPTH_MAX)
 }
 
-/// The same with a bound of one's own on the nesting.
+/// Reads with a bound of the caller's own on the nesting.
 pub(crate) fn decode_nested(input: &[u8], depth_max: usize) -> Result<(Value, usize), TnetFault> {
     let (value, rest) = element(input, depth_max)?;
     Ok((value, input.len() - rest.len()))

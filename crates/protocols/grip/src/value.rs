@@ -19,44 +19,44 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 pub enum Value {
     /// `null`, or tnetstring type `~`.
     Null,
-    /// `true` or `false`.
+    /// `true` or `false`, in either coding.
     Bool(bool),
-    /// A whole number.
+    /// Whole number of 64 bits.
     Int(i64),
-    /// Any other number.
+    /// Number with a fraction or an exponent.
     Float(f64),
-    /// Text, from JSON.
+    /// Text, from JSON only.
     Text(String),
-    /// Bytes, from tnetstrings.
+    /// Bytes, from tnetstrings only.
     Bytes(Vec<u8>),
-    /// An array.
+    /// Array, in its order.
     List(Vec<Self>),
     /// An object, in its order. A name that comes twice counts with its last value.
     Object(Vec<(String, Self)>),
 }
 
-/// How a document was written: it decides how bytes are carried.
+/// Coding of a document, which decides how bytes are carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coding {
     /// Bytes are base64 text.
     Json,
-    /// Bytes are bytes.
+    /// Bytes stand as they are.
     Tnetstring,
 }
 
-/// What is wrong with a document that was well-formed. The texts reach publishers and backends.
+/// Fault of a document that was well-formed. The texts reach publishers and backends.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DocFault {
     /// Something that must be an object is not.
     #[error("{place}: an object was expected")]
     NotAnObject {
-        /// What was read.
+        /// Part of the document.
         place: &'static str,
     },
     /// A field that must be there is not.
     #[error("{place}: {field} is missing")]
     Missing {
-        /// What was read.
+        /// Part of the document.
         place: &'static str,
         /// The field, or the choices.
         field: &'static str,
@@ -64,25 +64,25 @@ pub enum DocFault {
     /// A field has a value of another type than it must.
     #[error("{place}: {field} has a value of the wrong kind")]
     WrongType {
-        /// What was read.
+        /// Part of the document.
         place: &'static str,
-        /// The field.
+        /// Name of the field.
         field: String,
     },
     /// A field's value is of the right type but cannot be.
     #[error("{place}: {field} cannot have this value")]
     Invalid {
-        /// What was read.
+        /// Part of the document.
         place: &'static str,
-        /// The field.
+        /// Name of the field.
         field: &'static str,
     },
     /// A field that carries bytes is not base64.
     #[error("{place}: {field} is not base64")]
     NotBase64 {
-        /// What was read.
+        /// Part of the document.
         place: &'static str,
-        /// The field.
+        /// Name of the field.
         field: &'static str,
     },
     /// An item without anything to deliver.
@@ -111,7 +111,7 @@ impl Fields {
         }
     }
 
-    /// Whether there is no field, or none any more.
+    /// Tells whether there is no field, or none any more.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -299,7 +299,7 @@ impl Value {
         }
     }
 
-    /// The same as a JSON tree; bytes become text.
+    /// Converts to a JSON tree; bytes become text.
     #[must_use]
     pub fn into_json(self) -> serde_json::Value {
         match self {

@@ -126,7 +126,7 @@ impl Peer {
         }
     }
 
-    /// Whether the handshake is over: a SUB subscribes from now on.
+    /// Tells whether the handshake is over: a SUB subscribes from now on.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.state == State::Ready
@@ -389,7 +389,7 @@ const MORE: u8 = 1;
 const LONG: u8 = 2;
 const COMMAND: u8 = 4;
 
-/// What stands before a frame's body.
+/// Head of a frame, before its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHead {
     /// A command, not a part of a message.
@@ -407,7 +407,7 @@ pub struct Frame<'b> {
     pub is_command: bool,
     /// Another part of the same message follows.
     pub has_more: bool,
-    /// The body.
+    /// Body of the frame, borrowed.
     pub body: &'b [u8],
 }
 

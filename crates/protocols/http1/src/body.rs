@@ -23,14 +23,14 @@ pub const FRAMING_BYTES_MAX: u16 = 16 * 1024;
 /// Digits of a chunk's size, leading zeros included: enough for a `u64`.
 const SIZE_DIGITS_MAX: u8 = 16;
 
-/// What one call of [`BodyDecoder::feed`] found.
+/// Result of one call of [`BodyDecoder::feed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyStep<'i> {
     /// The next data of the body; may be empty.
     pub data: &'i [u8],
-    /// How many bytes of the input are dealt with, the data included.
+    /// Bytes of the input that are dealt with, the data included.
     pub consumed: usize,
-    /// Whether the body has ended: what follows `consumed` belongs to the next message.
+    /// True if the body has ended: what follows `consumed` belongs to the next message.
     pub done: bool,
 }
 
@@ -112,13 +112,13 @@ impl BodyDecoder {
         decoder
     }
 
-    /// Whether the body has ended.
+    /// Tells whether the body has ended.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }
 
-    /// Whether the body is whole if the connection ends now.
+    /// Tells whether the body is whole if the connection ends now.
     #[must_use]
     pub fn may_end_here(&self) -> bool {
         matches!(self.state, State::Done | State::UntilClose)

@@ -36,9 +36,9 @@ pub fn encode_response(
     }
 }
 
-/// How [`encode_response`] begins where the connection is kept: everything before the length of the
-/// body. Answers that differ in nothing else can keep it; [`encode_response_end`] completes it. For
-/// statuses with a body.
+/// Appends the beginning of [`encode_response`] where the connection is kept: everything before the
+/// length of the body. Answers that differ in nothing else can keep it; [`encode_response_end`]
+/// completes it. For statuses with a body.
 pub fn encode_response_start(status: u16, date: &str, headers: &[(&str, &str)], out: &mut Vec<u8>) {
     status_line(status, date, out);
     fields(headers, &FRAMING, out);
@@ -116,8 +116,8 @@ pub fn encode_chunk(data: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(CHUNK_END);
 }
 
-/// What stands before the data of a chunk, for data that are written from elsewhere; put
-/// [`CHUNK_END`] behind them. `data_bytes` must not be 0, which would end the body.
+/// Appends the size line of a chunk, for data that are written from elsewhere; put [`CHUNK_END`]
+/// behind them. `data_bytes` must not be 0, which would end the body.
 pub fn encode_chunk_head(data_bytes: u64, out: &mut Vec<u8>) {
     debug_assert_ne!(data_bytes, 0, "an empty chunk ends the body");
     let digits = (u64::BITS - data_bytes.leading_zeros()).div_ceil(4);
@@ -154,7 +154,7 @@ pub fn encode_request(
     out.extend_from_slice(body.unwrap_or_default());
 }
 
-/// Whether a response with this status never has a body (RFC 9110 section 6.4.1).
+/// Tells whether a response with this status never has a body (RFC 9110 section 6.4.1).
 fn is_bodiless(status: u16) -> bool {
     matches!(status, 100..=199 | 204 | 304)
 }

@@ -37,7 +37,7 @@ coded_enum! {
         /// the colon, it continues the line before, or its value has control
         /// characters.
         Header = 400, "A header field is malformed.";
-        /// HTTP/1.1 without Host.
+        /// HTTP/1.1 asks for a Host.
         HostMissing = 400, "The Host header is missing.";
         /// More than one Host.
         HostRepeated = 400, "There is more than one Host header.";

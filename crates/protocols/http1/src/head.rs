@@ -126,7 +126,7 @@ pub(crate) fn check_response(
     Ok((code.ok_or(HeadFault::FirstLine)?, headers))
 }
 
-/// Whether a proxy says in a field of this name whom it asks for.
+/// Tells whether a proxy says in a field of this name whom it asks for.
 fn says_whom_for(name: &str) -> bool {
     match name.len() {
         9 => name.eq_ignore_ascii_case("forwarded"),
@@ -167,7 +167,7 @@ pub struct Headers<'b> {
     /// Lines that each end in CRLF; each has a token, a colon and a value without
     /// control characters, and none continues the one before.
     lines: &'b [u8],
-    /// Whether there is a `Forwarded` or an `X-Forwarded-For`.
+    /// True if there is a `Forwarded` or an `X-Forwarded-For`.
     forwarded: bool,
 }
 
@@ -177,7 +177,7 @@ impl<'b> Headers<'b> {
         Self { lines, forwarded }
     }
 
-    /// Whether a proxy has noted whom it asks for: there is a `Forwarded` or an `X-Forwarded-For`.
+    /// Tells whether a proxy has noted whom it asks for: there is a `Forwarded` or an `X-Forwarded-For`.
     #[must_use]
     pub const fn are_forwarded(self) -> bool {
         self.forwarded
@@ -208,7 +208,7 @@ impl<'b> Headers<'b> {
         })
     }
 
-    /// Whether the field, taken as a list separated by commas over all its lines
+    /// Tells whether the field, taken as a list separated by commas over all its lines
     /// (RFC 9110 section 5.6.1), has an element equal to `token` in any case.
     #[must_use]
     pub fn has_token(self, name: &str, token: &str) -> bool {
@@ -219,7 +219,7 @@ impl<'b> Headers<'b> {
 }
 
 impl Headers<'_> {
-    /// Whether the client takes a content coding that it names (RFC 9110, section 12.5.3): `*` is
+    /// Tells whether the client takes a content coding that it names (RFC 9110, section 12.5.3): `*` is
     /// not taken for a name, and a weight of 0 refuses.
     #[must_use]
     pub fn accepts_coding(self, coding: &str) -> bool {
@@ -263,8 +263,9 @@ impl<'b> Iterator for Headers<'b> {
 pub(crate) struct Line<'b>(&'b [u8]);
 
 impl<'b> Line<'b> {
-    /// Its value, without the white space around it, if this is its name in any case. Compares the
-    /// bytes: whoever looks for a name need not know where another one ends, or that it is text.
+    /// Value without the white space around it, if the line has this name in any case. Compares the
+    /// bytes: a reader that looks for a name need not know where another one ends, or that it is
+    /// text.
     pub(crate) fn value_of(&self, name: &str) -> Option<&'b [u8]> {
         let (own, rest) = self.0.split_at_checked(name.len())?;
         let [b':', value @ ..] = rest else {
@@ -274,7 +275,7 @@ impl<'b> Line<'b> {
             .then(|| trim(value))
     }
 
-    /// Where that value is in the line.
+    /// Place of that value in the line.
     pub(crate) fn place_of(&self, name: &str) -> Option<Range<usize>> {
         let value = self.value_of(name)?;
         let rest = self.0.get(name.len() + 1..)?;
@@ -283,7 +284,7 @@ impl<'b> Line<'b> {
         Some(start..start + value.len())
     }
 
-    /// Its length, without its end.
+    /// Length without the line's end.
     pub(crate) const fn bytes(&self) -> usize {
         self.0.len()
     }
@@ -329,7 +330,7 @@ impl ByteSet {
     }
 }
 
-/// How a request's body is delimited.
+/// Delimiter of a request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
     /// There is none: neither a length nor a coding was declared.
@@ -340,7 +341,7 @@ pub enum Body {
     Chunked,
 }
 
-/// How a response's body is delimited.
+/// Delimiter of a response's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseBody {
     /// There is none, because of the status or because the request was HEAD.
@@ -382,7 +383,7 @@ impl From<FramingFault> for BadResponse {
     }
 }
 
-/// What the fields declare.
+/// Reads the body's delimiter from the fields.
 pub(crate) fn declared(headers: Headers<'_>, minor_version: u8) -> Result<Body, FramingFault> {
     let mut length = None;
     let mut chunked = false;
@@ -411,7 +412,7 @@ pub(crate) fn declared(headers: Headers<'_>, minor_version: u8) -> Result<Body, 
     }
 }
 
-/// Whether a list of codings has the name of one that is not `chunked`.
+/// Tells whether a list of codings has the name of one that is not `chunked`.
 fn names_unknown_coding(list: &[u8]) -> bool {
     let names = list.split(|&byte| byte == b',').map(|coding| {
         let name = coding.split(|&byte| byte == b';').next();

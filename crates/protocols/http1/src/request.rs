@@ -28,13 +28,13 @@ pub struct Request<'b> {
     pub target: &'b str,
     /// 0 for HTTP/1.0 and 1 for HTTP/1.1.
     pub minor_version: u8,
-    /// How the body that follows is delimited.
+    /// Delimiter of the body that follows.
     pub body: Body,
     pub(crate) authority: Option<&'b str>,
     pub(crate) path: &'b str,
     pub(crate) query: &'b str,
     pub(crate) headers: Headers<'b>,
-    /// See [`Request::close_after`].
+    /// Set by [`Request::close_after`] alone.
     pub(crate) closes: bool,
 }
 
@@ -45,14 +45,14 @@ impl<'b> Request<'b> {
         self.path
     }
 
-    /// What follows the first `?` of the target, not decoded; empty if there is none.
+    /// Query behind the first `?` of the target, not decoded; empty if there is none.
     #[must_use]
     pub fn query(&self) -> &'b str {
         self.query
     }
 
-    /// Whom the request is for: the authority of a target that is a URI, otherwise Host
-    /// (RFC 9112 section 3.2.2). Empty if HTTP/1.0 says nothing.
+    /// Host that the request is for: the authority of a target that is a URI, otherwise Host (RFC
+    /// 9112 section 3.2.2). Empty if HTTP/1.0 says nothing.
     #[must_use]
     pub fn host(&self) -> &'b str {
         self.authority
@@ -73,7 +73,7 @@ impl<'b> Request<'b> {
         self.headers
     }
 
-    /// Whether the connection may serve another request after this one (RFC 9112 section 9.3).
+    /// Tells whether the connection may serve another request after this one (RFC 9112 section 9.3).
     ///
     /// HTTP/1.0 never may, even if it asks: it would have to be told, and leaving the answers
     /// alike for both versions is worth more than its second request.
@@ -87,7 +87,7 @@ impl<'b> Request<'b> {
         self.closes = true;
     }
 
-    /// Whether a client of HTTP/1.0 asks for a connection that stays, and waits to be told so
+    /// Tells whether a client of HTTP/1.0 asks for a connection that stays, and waits to be told so
     /// (RFC 9112 appendix C.2.2). For answers whose head can say it.
     #[must_use]
     pub fn asks_keep_alive(&self) -> bool {
@@ -97,7 +97,7 @@ impl<'b> Request<'b> {
             && !self.headers.has_token("connection", "close")
     }
 
-    /// Whether the client waits for `100 Continue` before it sends the body
+    /// Tells whether the client waits for `100 Continue` before it sends the body
     /// (RFC 9110 section 10.1.1).
     #[must_use]
     pub fn expects_continue(&self) -> bool {
@@ -106,7 +106,7 @@ impl<'b> Request<'b> {
             && self.headers.has_token("expect", "100-continue")
     }
 
-    /// Whether the client offers to switch to `protocol` (RFC 9110 section 7.8), which is
+    /// Tells whether the client offers to switch to `protocol` (RFC 9110 section 7.8), which is
     /// compared in any case, and with its version if it has one.
     #[must_use]
     pub fn wants_upgrade(&self, protocol: &str) -> bool {
@@ -165,7 +165,7 @@ fn not_yet<T>(full: bool, fault: BadRequest) -> Result<Option<T>, BadRequest> {
     if full { Err(fault) } else { Ok(None) }
 }
 
-/// Where the first byte of the request line is, once it is there.
+/// Offset of the request line, once its first byte is there.
 fn skip_empty_lines(window: &[u8]) -> Option<usize> {
     let mut at = 0;
     while window[at..].starts_with(b"\r\n") {
@@ -182,7 +182,7 @@ struct RequestLine {
     method_end: usize,
     target_end: usize,
     minor_version: u8,
-    /// With its CRLF.
+    /// Length with the CRLF.
     length: usize,
 }
 
@@ -271,7 +271,7 @@ fn scan_target(bytes: &[u8]) -> Result<Option<usize>, BadRequest> {
     Ok(None)
 }
 
-/// Whether these bytes can be a target.
+/// Tells whether these bytes can be a target.
 pub(crate) fn is_target(bytes: &[u8]) -> bool {
     // Without a branch for each byte.
     let count = |count, &byte: &u8| count + usize::from(matches!(byte, 0..=b' ' | b'#' | 0x7f));
@@ -339,7 +339,7 @@ fn check_host(headers: Headers<'_>, minor_version: u8) -> Result<(), BadRequest>
     }
 }
 
-/// Whether this is a host, and behind a colon a port (RFC 3986 section 3.2); may be empty.
+/// Tells whether this is a host, and behind a colon a port (RFC 3986 section 3.2); may be empty.
 fn is_authority(text: &[u8]) -> bool {
     static NAME: ByteSet = ByteSet::of_alphanumeric_and(b"-._~%!$&'()*+;=");
     let (host, port) = match text {
@@ -363,7 +363,7 @@ fn is_authority(text: &[u8]) -> bool {
     host.iter().all(|&byte| NAME.has(byte)) && !(host.is_empty() && has_port)
 }
 
-/// Whether this may stand between the brackets of a host: an address of IPv6, or of a version to
+/// Tells whether this may stand between the brackets of a host: an address of IPv6, or of a version to
 /// come.
 fn is_literal(text: &[u8]) -> bool {
     static FUTURE: ByteSet = ByteSet::of_alphanumeric_and(b"-._~!$&'()*+,;=:");

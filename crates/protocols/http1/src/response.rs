@@ -10,7 +10,7 @@ pub struct Response<'b> {
     pub status: u16,
     /// 0 for HTTP/1.0 and 1 for HTTP/1.1.
     pub minor_version: u8,
-    /// How the body that follows is delimited.
+    /// Delimiter of the body that follows.
     pub body: ResponseBody,
     headers: Headers<'b>,
 }
@@ -29,7 +29,7 @@ impl<'b> Response<'b> {
         self.headers
     }
 
-    /// Whether the server will take another request on this connection (RFC 9112 section 9.3).
+    /// Tells whether the server will take another request on this connection (RFC 9112 section 9.3).
     #[must_use]
     pub fn keep_alive(&self) -> bool {
         if self.body == ResponseBody::UntilClose || self.headers.has_token("connection", "close") {

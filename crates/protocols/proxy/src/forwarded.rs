@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::{fmt, str};
 
-/// Whom a request came from: the peer, unless it is a trusted proxy; then the last address of
+/// Finds the client of a request: the peer, unless it is a trusted proxy; then the last address of
 /// `X-Forwarded-For` that is none. Each proxy adds the address that it has seen at the end, on the
 /// line that is there or on a line of its own, so everything before that address anybody may have
 /// invented. `lines` are the values in the order of the head.
@@ -84,7 +84,7 @@ impl Block {
         })
     }
 
-    /// Whether the address is in the block. An IPv4 address is the same in its mapped form.
+    /// Tells whether the address is in the block. An IPv4 address is the same in its mapped form.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         mapped(address) & mask(self.prefix) == self.first

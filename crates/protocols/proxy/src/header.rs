@@ -21,10 +21,10 @@ const BINARY_START: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Signature, version and command, family, length.
 const BINARY_FIXED_BYTES: usize = 16;
 
-/// A header, read.
+/// Header of the PROXY protocol, read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announced {
-    /// Whose connection it is; none if the proxy speaks for itself or does not know.
+    /// Address of the client; none if the proxy speaks for itself or does not know.
     pub client: Option<SocketAddr>,
     /// Bytes of the header. What follows is the client's.
     pub length: usize,
@@ -33,7 +33,7 @@ pub struct Announced {
 /// Why a connection does not begin as it must: the proxy's fault, or that of whoever came past it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadHeader {
-    /// It begins otherwise.
+    /// The connection begins with something else.
     NoHeader,
     /// A version that there is not.
     Version,
@@ -173,7 +173,7 @@ mod tests {
 
     use super::*;
 
-    /// What HAProxy sends with `send-proxy` and `send-proxy-v2`, and what its document shows.
+    /// Bytes that HAProxy sends with `send-proxy` and `send-proxy-v2`, and that its document shows.
     const V4: &[u8] =
         b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x0c\xc0\x00\x02\x07\x0a\x00\x00\x01\xdd\xd5\x1f\x40";
     const V6: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x21\x21\x00\x24\

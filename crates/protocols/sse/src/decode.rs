@@ -117,13 +117,13 @@ impl Decoder {
         }
     }
 
-    /// What `Last-Event-ID` has to say after a reconnect; empty if there is nothing to say.
+    /// Value for `Last-Event-ID` after a reconnect; empty if there is none.
     #[must_use]
     pub fn last_event_id(&self) -> &str {
         &self.last_id
     }
 
-    /// How long the stream has asked to wait before a reconnect, in milliseconds.
+    /// Pause that the stream has asked for before a reconnect, in milliseconds.
     #[must_use]
     pub fn retry_ms(&self) -> Option<u64> {
         self.retry_ms
@@ -262,7 +262,7 @@ mod tests {
     use super::*;
     use crate::{EVENT_END, Event, encode_comment, encode_data, encode_event, encode_id};
 
-    /// What a stream came to: its events as (id, name, data), then what the decoder knows.
+    /// Result of a stream: its events as (id, name, data), then what the decoder knows.
     #[derive(Clone, Debug, PartialEq, Eq)]
     struct Outcome {
         events: Vec<(String, String, String)>,
@@ -495,7 +495,7 @@ mod tests {
         assert!(kept <= 3 * KEEP_BYTES_MAX, "{kept}");
     }
 
-    /// What the standard makes of the line ends in data.
+    /// Line ends of data as the standard makes them.
     fn normalised(data: &str) -> String {
         data.replace("\r\n", "\n").replace('\r', "\n")
     }

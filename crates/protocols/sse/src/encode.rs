@@ -10,14 +10,14 @@ pub const EVENT_END: &[u8] = b"\n";
 /// One event, as the server gives it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// What the client sends back as `Last-Event-ID` when it reconnects. An empty one
-    /// makes it forget the one before.
+    /// Id that the client sends back as `Last-Event-ID` when it reconnects. An empty one makes it
+    /// forget the one before.
     pub id: Option<&'a str>,
     /// The name under which the client dispatches it; `message` without one.
     pub event: Option<&'a str>,
     /// UTF-8 text. CR LF, CR and LF all separate lines, and arrive as LF.
     pub data: &'a [u8],
-    /// How long the client is to wait before it reconnects, in milliseconds.
+    /// Pause of the client before it reconnects, in milliseconds.
     pub retry_ms: Option<u64>,
 }
 

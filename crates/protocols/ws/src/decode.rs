@@ -25,13 +25,13 @@ use crate::deflate::inflate;
 use crate::frame::{Context, Control, Header, Kind, Mask};
 use crate::{CloseFrame, Fault, HEADER_BYTES_MAX, Opcode, Role};
 
-/// What a peer may cost us.
+/// Bounds on the memory that a peer may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The longest message, in bytes summed over its fragments. A longer one is refused
     /// when a header declares it, before its payload arrives. Queue: `partial message`.
     pub message_bytes_max: usize,
-    /// Whether messages may be compressed: permessage-deflate was agreed on.
+    /// True if messages may be compressed: permessage-deflate was agreed on.
     pub deflates: bool,
 }
 
@@ -46,12 +46,12 @@ impl Limits {
     }
 }
 
-/// What the peer said. The bytes are unmasked and live until the callback returns.
+/// Event on the connection. The bytes are unmasked and live until the callback returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// A whole message.
+    /// Message that is whole, inflated if need be.
     Message {
-        /// What it holds.
+        /// Kind of the message.
         opcode: Opcode,
         /// The payload; valid UTF-8 if `opcode` is [`Opcode::Text`].
         data: &'a [u8],
@@ -274,7 +274,7 @@ impl Decoder {
         Ok((chunk.len(), flow))
     }
 
-    /// What a whole control frame says. A close frame ends the connection's input.
+    /// Reads a whole control frame. A close frame ends the connection's input.
     fn control<'a>(&mut self, control: Control, payload: &'a [u8]) -> Result<Event<'a>, Fault> {
         Ok(match control {
             Control::Ping => Event::Ping(payload),
@@ -314,14 +314,14 @@ fn whole_message(opcode: Opcode, data: &[u8]) -> Result<Event<'_>, Fault> {
     }
 }
 
-/// What is kept while something has arrived in part.
+/// State while something has arrived in part.
 #[derive(Default)]
 struct Progress {
     /// The open message so far, then the control frame that stands within it so far.
     bytes: Vec<u8>,
-    /// What the open message holds; none if only a control frame is in progress.
+    /// Kind of the open message; none if only a control frame is in progress.
     message: Option<Opcode>,
-    /// Whether the open message is compressed.
+    /// True if the open message is compressed.
     deflated: bool,
     /// The length of the part of `bytes` that is whole, valid characters of a text.
     text_bytes: usize,
@@ -336,9 +336,9 @@ struct PartialFrame {
     fin: bool,
     /// The mask, turned to the next byte.
     mask: Mask,
-    /// Where the payload starts in [`Progress::bytes`].
+    /// Offset of the payload in [`Progress::bytes`].
     start: usize,
-    /// How much of the payload has not arrived.
+    /// Bytes of the payload that have not arrived.
     bytes_left: usize,
 }
 
@@ -483,7 +483,7 @@ impl Save for Decoder {
     }
 }
 
-/// How long the header is that begins so (RFC 6455 section 5.2), as far as that can be told.
+/// Length of the header that begins so (RFC 6455 section 5.2), as far as that can be told.
 fn header_bytes(begin: &[u8]) -> usize {
     let Some(second) = begin.get(1) else {
         return HEADER_BYTES_MAX;
@@ -503,7 +503,7 @@ mod moving_tests {
     use super::*;
     use crate::{Event, Limits, Role};
 
-    /// What is told of the bytes, as texts.
+    /// Describes the events of the bytes.
     fn feed(decoder: &mut Decoder, bytes: &[u8]) -> Vec<String> {
         let (mut told, mut bytes) = (Vec::new(), bytes.to_vec());
         let fed = decoder.feed(&mut bytes, &Limits::new(1000), |event| {

@@ -13,7 +13,7 @@ use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, 
 use crate::encode::{encode_message, encode_message_deflated};
 use crate::{Fault, Masking, Opcode};
 
-/// What ends each message and does not travel (section 7.2.1): an empty stored block, after which
+/// End of each message, which does not travel (section 7.2.1): an empty stored block, after which
 /// the next one begins at a whole byte.
 pub const TAIL: [u8; 4] = [0x00, 0x00, 0xff, 0xff];
 
@@ -68,7 +68,7 @@ impl DeflateOffer {
         })
     }
 
-    /// Whether the client has room for what we compress. If not, it gets everything as it is, and
+    /// Tells whether the client has room for what we compress. If not, it gets everything as it is, and
     /// may compress what it sends.
     #[must_use]
     pub fn takes_ours(self) -> bool {
@@ -333,7 +333,7 @@ mod tests {
         assert_eq!(noisy[0], 0x82);
     }
 
-    /// Of the same length it saves nobody anything, and costs the client its time.
+    /// Keeps bytes that do not shrink: compressed, they would cost the client its time.
     #[test]
     fn what_only_stays_as_long_is_sent_as_it_is() {
         let mut state = 1_u32;

@@ -8,17 +8,17 @@ use crate::frame::{
 };
 use crate::{CloseFrame, Opcode, close_code_valid};
 
-/// Whether a frame is masked, which is to say who sends it (RFC 6455 section 5.1).
+/// Mask of a frame, which tells the side that sends it (RFC 6455 section 5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Masking {
-    /// What a server sends.
+    /// No mask, as a server sends.
     Server,
-    /// What a client sends: XORed with a key that must be fresh and unpredictable for
-    /// each frame (section 5.3).
+    /// XORed by a client with a key that must be fresh and unpredictable for each frame (section
+    /// 5.3).
     Client([u8; 4]),
 }
 
-/// How many bytes the header of a frame with `payload_bytes` takes: 2 to 14.
+/// Length of the header of a frame with `payload_bytes`: 2 to 14.
 #[must_use]
 pub const fn header_bytes(masking: Masking, payload_bytes: usize) -> usize {
     let length = match payload_bytes {

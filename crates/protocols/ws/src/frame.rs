@@ -18,7 +18,7 @@ pub const CONTROL_BYTES_MAX: usize = 125;
 /// The longest reason in a close frame: what its code leaves of the payload.
 pub const CLOSE_REASON_BYTES_MAX: usize = CONTROL_BYTES_MAX - 2;
 
-/// Whose side we are.
+/// Side of the connection that is ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// We are the server: what comes in must be masked, what goes out must not.
@@ -27,12 +27,12 @@ pub enum Role {
     Client,
 }
 
-/// What a message holds.
+/// Kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Opcode {
-    /// UTF-8.
+    /// Text in UTF-8, checked.
     Text,
-    /// Any bytes.
+    /// Binary data of any bytes.
     Binary,
 }
 
@@ -63,26 +63,24 @@ impl Control {
     }
 }
 
-/// What kind of frame a header opens.
+/// Kind of frame that a header opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The first frame of a message.
     Start(Opcode),
     /// A further frame of the message that is open.
     Continuation,
-    /// A control frame.
     Control(Control),
 }
 
-/// What a header's rules depend on besides its bytes.
+/// Facts beside its bytes that a header's rules depend on.
 pub(crate) struct Context {
-    /// Whose side we are.
     pub(crate) role: Role,
-    /// Whether a message has begun and not ended.
+    /// True if a message has begun and not ended.
     pub(crate) message_open: bool,
-    /// How many bytes a further data frame may declare.
+    /// Bytes that a further data frame may declare.
     pub(crate) message_bytes_left: usize,
-    /// Whether messages may be compressed.
+    /// True if messages may be compressed.
     pub(crate) deflates: bool,
 }
 
@@ -91,7 +89,7 @@ pub(crate) struct Context {
 pub(crate) struct Header {
     pub(crate) kind: Kind,
     pub(crate) fin: bool,
-    /// Whether the message that it opens is compressed.
+    /// True if the message that it opens is compressed.
     pub(crate) deflated: bool,
     pub(crate) mask: Mask,
     /// Length of the header itself.
@@ -233,7 +231,7 @@ impl Mask {
     }
 }
 
-/// What a close frame says when it says anything.
+/// Content of a close frame that is not empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CloseFrame<'a> {
     /// Why, as a number for which [`close_code_valid`] holds.
@@ -260,7 +258,7 @@ impl<'a> CloseFrame<'a> {
     }
 }
 
-/// Whether a close frame may carry `code`.
+/// Tells whether a close frame may carry `code`.
 ///
 /// RFC 6455 section 7.4 and the registry that it opened: 1000 to 1014 without 1004 to
 /// 1006 (which never travel), 3000 to 3999 for libraries, 4000 to 4999 for applications.

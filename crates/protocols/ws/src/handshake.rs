@@ -27,11 +27,11 @@ pub struct Accept<'a> {
     pub key: [u8; ACCEPT_BYTES],
     /// The subprotocols that the client offers, the one that it prefers first.
     pub protocols: Protocols<'a>,
-    /// What the client offers for compression, if it is something that we can do.
+    /// Compression that the client offers, if it is something that we can do.
     pub deflate: Option<DeflateOffer>,
 }
 
-/// What `Sec-WebSocket-Protocol` offers.
+/// Subprotocols that `Sec-WebSocket-Protocol` offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Protocols<'a>(Vec<&'a str>);
 
@@ -41,7 +41,7 @@ impl<'a> Protocols<'a> {
         self.0.iter().copied()
     }
 
-    /// Whether the client offers `name`; names are compared byte by byte.
+    /// Tells whether the client offers `name`; names are compared byte by byte.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.0.contains(&name)
@@ -281,7 +281,7 @@ fn to_base64<const N: usize>(bytes: &[u8]) -> [u8; N] {
     text
 }
 
-/// Whether `key` is the base64 text of 16 bytes. The four bits that the text has too many
+/// Tells whether `key` is the base64 text of 16 bytes. The four bits that the text has too many
 /// may have any value: nothing hangs on them, and careless clients set them.
 fn is_key(key: &str) -> bool {
     key.strip_suffix("==").is_some_and(|digits| {
@@ -290,7 +290,7 @@ fn is_key(key: &str) -> bool {
     })
 }
 
-/// Whether a comma-separated field names `name`, without regard to case.
+/// Tells whether a comma-separated field names `name`, without regard to case.
 fn list_names(value: &str, name: &str) -> bool {
     list(value).any(|item| item.eq_ignore_ascii_case(name))
 }

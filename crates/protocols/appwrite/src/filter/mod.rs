@@ -48,7 +48,7 @@ impl Save for Filter {
 }
 
 impl Filter {
-    /// Wants every event.
+    /// Filter that wants every event.
     pub const ALL: Self = Self(None);
 
     /// Reads the query texts of one subscription.
@@ -72,7 +72,7 @@ impl Filter {
         })
     }
 
-    /// Whether it wants every event.
+    /// Tells whether it wants every event.
     #[must_use]
     pub fn is_all(&self) -> bool {
         self.0.is_none()
@@ -85,7 +85,7 @@ impl Filter {
         self.0.as_ref().map_or("[]", |inner| &inner.text)
     }
 
-    /// Whether an event with this payload is wanted.
+    /// Tells whether an event with this payload is wanted.
     #[must_use]
     pub fn wants(&self, payload: &Map<String, Value>) -> bool {
         self.0
@@ -93,7 +93,7 @@ impl Filter {
             .is_none_or(|inner| all(&inner.conditions, payload))
     }
 
-    /// What the filter keeps on the heap, shared among its clones, in bytes.
+    /// Bytes that the filter keeps on the heap, shared among its clones.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.0.as_ref().map_or(0, |inner| {
@@ -118,7 +118,6 @@ impl fmt::Debug for Filter {
     }
 }
 
-/// One query.
 #[derive(Debug, PartialEq)]
 enum Condition {
     And(Vec<Self>),
@@ -134,7 +133,6 @@ enum Condition {
     },
 }
 
-/// How an attribute compares with values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operator {
     Equal,
@@ -165,7 +163,7 @@ impl Condition {
         }
     }
 
-    /// What it keeps on the heap, itself included.
+    /// Bytes that it keeps on the heap, itself included.
     fn bytes(&self) -> usize {
         size_of::<Self>()
             + match self {
@@ -194,7 +192,7 @@ impl Operator {
     }
 }
 
-/// Whether a payload meets all of them.
+/// Tells whether a payload meets all of them.
 fn all(conditions: &[Condition], payload: &Map<String, Value>) -> bool {
     conditions.iter().all(|inner| inner.holds(payload))
 }

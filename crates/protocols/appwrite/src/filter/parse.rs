@@ -13,11 +13,11 @@ use crate::{Limits, json};
 pub(super) enum QueryError {
     /// Appwrite's query exception, whose text the client gets.
     Query(String),
-    /// What PHP answers with an exception of its own, which the client sees as code 0.
+    /// Fault for which PHP has an exception of its own, which the client sees as code 0.
     Php(String),
 }
 
-/// What Appwrite names in its refusal, in its order.
+/// Methods that Appwrite names in its refusal, in its order.
 const ALLOWED: &str = "equal, notEqual, lessThan, lessThanEqual, greaterThan, greaterThanEqual, \
                        isNull, isNotNull, and, or, select";
 
@@ -216,7 +216,7 @@ fn syntax() -> QueryError {
     QueryError::Query("Invalid query: Syntax error".to_owned())
 }
 
-/// What PHP's `gettype` calls it.
+/// Name that PHP's `gettype` has for it.
 fn php_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "NULL",

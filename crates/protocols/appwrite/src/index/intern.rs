@@ -118,7 +118,7 @@ impl Names {
 struct Held {
     filter: Filter,
     holders: u32,
-    /// Whether the event at hand passes, once known.
+    /// Verdict on the event at hand, once known.
     verdict: Option<bool>,
 }
 
@@ -188,7 +188,7 @@ impl Filters {
         self.filters.remove(id);
     }
 
-    /// Whether the event at hand passes, asking `judge` at most once for each filter.
+    /// Tells whether the event at hand passes, asking `judge` at most once for each filter.
     pub(super) fn passes(&mut self, id: u32, judge: impl FnOnce(&Filter) -> bool) -> bool {
         if id == FILTER_ALL {
             return true;

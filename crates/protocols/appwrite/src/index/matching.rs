@@ -19,9 +19,9 @@ const NOTHING: u32 = u32::MAX - 1;
 /// One receiver of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Match {
-    /// The connection's key.
+    /// Key of the receiving connection.
     pub connection: u32,
-    /// Which of its subscriptions match, for [`Matches::ordinals`]. Receivers with the same
+    /// Set of its subscriptions that match, for [`Matches::ordinals`]. Receivers with the same
     /// number match in the same way, though their ids differ.
     pub set: u32,
 }
@@ -31,7 +31,7 @@ pub struct Match {
 pub struct Matches {
     /// Each receiver once, in no order.
     pub receivers: Vec<Match>,
-    /// How many shapes and profiles were looked at to find them: the cost of the event.
+    /// Number of shapes and profiles looked at to find them: the cost of the event.
     pub visits: usize,
     sets: Vec<(u32, u32)>,
     ordinals: Vec<u16>,
@@ -339,7 +339,7 @@ fn profiles_below(names: &Names, ids: &[u32]) -> u64 {
         .sum()
 }
 
-/// What one event needs, kept for the next.
+/// Buffers of one event, kept for the next.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     pub(super) channels: Vec<u32>,

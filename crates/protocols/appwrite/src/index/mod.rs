@@ -132,7 +132,7 @@ impl Index {
         self.subscribe_all(connection, subscriptions)
     }
 
-    /// The same, whatever the number of names.
+    /// Subscribes without a bound on the number of names.
     fn subscribe_all(
         &mut self,
         connection: u32,
@@ -238,13 +238,13 @@ impl Index {
         true
     }
 
-    /// Whether a connection is in the index.
+    /// Tells whether a connection is in the index.
     #[must_use]
     pub fn contains(&self, connection: u32) -> bool {
         self.connections.get(connection).is_some()
     }
 
-    /// How many subscriptions a connection has.
+    /// Number of a connection's subscriptions.
     #[must_use]
     pub fn subscriptions(&self, connection: u32) -> usize {
         self.connections
@@ -387,7 +387,7 @@ pub enum IndexError {
 }
 
 impl From<IndexError> for Fault {
-    /// What the client is told. Only the limits are its own doing.
+    /// Converts to the client's error. Only the limits are its own doing.
     fn from(error: IndexError) -> Self {
         match error {
             IndexError::TooMany => Self::Field("items", "Too many subscriptions.".into()),
@@ -402,15 +402,15 @@ impl From<IndexError> for Fault {
 /// A subscription to make or to change.
 #[derive(Clone, Copy, Debug)]
 pub struct Subscription<'s> {
-    /// Its id on this connection.
+    /// Id on this connection.
     pub id: &'s str,
     /// Channels under the connection's identity.
     pub channels: &'s [String],
-    /// Its queries.
+    /// Queries of the subscription.
     pub filter: &'s Filter,
 }
 
-/// Whose account channels become whose, when a connection's user changes.
+/// Change of the user whose account channels a connection has.
 #[derive(Clone, Copy, Debug)]
 pub struct Rebind<'r> {
     /// The user until now, empty for a guest.
@@ -419,7 +419,7 @@ pub struct Rebind<'r> {
     pub to: &'r str,
 }
 
-/// Counts for operators.
+/// Counts of the index for operators.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndexStats {
     /// Connections in the index.
@@ -432,7 +432,7 @@ pub struct IndexStats {
     pub channels: usize,
     /// Distinct roles, counted in each project.
     pub roles: usize,
-    /// What all of it keeps on the heap, in bytes, by the sizes and capacities of its parts.
+    /// Bytes that all of it keeps on the heap, by the sizes and capacities of its parts.
     pub bytes: usize,
 }
 

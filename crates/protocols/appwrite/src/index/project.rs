@@ -13,7 +13,7 @@ pub(super) const UNSEEN: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) channel: u32,
-    /// Which of the connection's subscriptions.
+    /// Index among the connection's subscriptions.
     pub(super) ordinal: u16,
     pub(super) filter: u32,
 }
@@ -35,7 +35,7 @@ pub(super) struct RoleSet {
 }
 
 impl RoleSet {
-    /// Whether one of these roles, sorted by number, is in the set.
+    /// Tells whether one of these roles, sorted by number, is in the set.
     pub(super) fn has_any(&self, roles: &[u32]) -> bool {
         roles
             .iter()
@@ -53,7 +53,7 @@ pub(super) struct Shape {
     /// The keys to be visited for on the other channels, whose entries all have keys.
     pub(super) keys: Box<[Place]>,
     pub(super) profiles: Posting,
-    /// What the event at hand found here, or [`UNSEEN`].
+    /// Set of matching entries for the event at hand, or [`UNSEEN`].
     pub(super) verdict: u32,
 }
 

@@ -189,12 +189,11 @@ impl Posting {
 /// Rows of one page: 256 of them keep a page near ten kilobytes.
 const PAGE_ROWS: usize = 256;
 
-/// What the index keeps of one connection.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) project: u32,
     pub(super) profile: u32,
-    /// Where it stands in its profile's list.
+    /// Index in its profile's list.
     pub(super) place: u32,
     pub(super) ids: Ids,
 }

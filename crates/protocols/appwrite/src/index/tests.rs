@@ -40,7 +40,7 @@ fn receivers(index: &mut Index, event: &FeedMessage) -> BTreeMap<u32, Vec<String
     found
 }
 
-/// Whoever is asked about alone gets the same answer.
+/// Checks that a connection asked about alone gets the same answer.
 fn agrees_one_by_one(index: &mut Index, event: &FeedMessage, found: &BTreeMap<u32, Vec<String>>) {
     let mut matches = Matches::default();
     for connection in 0..64 {

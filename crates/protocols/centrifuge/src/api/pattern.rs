@@ -80,7 +80,7 @@ impl ChannelPattern {
         Self(all)
     }
 
-    /// Whether the pattern covers the whole name. Costs at most the product of both lengths, for
+    /// Tells whether the pattern covers the whole name. Costs at most the product of both lengths, for
     /// each of its meanings.
     #[must_use]
     pub fn matches(&self, channel: &str) -> bool {

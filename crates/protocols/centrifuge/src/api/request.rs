@@ -45,7 +45,7 @@ impl From<serde_json::Error> for MalformedBody {
 pub struct BatchRequest<'a> {
     /// The calls; a command without a known call stands as the error for its place.
     pub commands: Vec<Result<ApiRequest<'a>, ApiError>>,
-    /// Whether the backend does not care in which order the calls are made.
+    /// True if the backend does not care in which order the calls are made.
     pub parallel: bool,
 }
 
@@ -127,7 +127,7 @@ macro_rules! methods {
         pub enum Method { $($(#[$doc])* $Variant),+ }
 
         impl Method {
-            /// Every method.
+            /// Every method, in the order of the table.
             pub const ALL: [Self; [$(stringify!($Variant)),+].len()] = [$(Self::$Variant),+];
 
             /// Last part of the method's path, and its key in a batch.
@@ -137,7 +137,7 @@ macro_rules! methods {
             }
         }
 
-        /// One call.
+        /// Call of a method with its parameters.
         #[derive(Debug)]
         pub enum ApiRequest<'a> { $($(#[$doc])* $Variant $(($Params))?),+ }
 
@@ -244,7 +244,7 @@ coded_enum! {
         NotOnDisk = 100, "published, but the disk refused it: repeat with the same idempotency_key";
         /// No such channel, or no such namespace.
         UnknownChannel = 102, "unknown channel";
-        /// No such method.
+        /// The method does not exist.
         NotFound = 104, "not found";
         /// The call makes no sense.
         BadRequest = 107, "bad request";
@@ -328,9 +328,9 @@ macro_rules! publishing {
 }
 
 publishing! {
-    /// Parameters of `publish`.
+    /// Parameters of the method `publish`.
     PublishRequest {
-        /// The channel.
+        /// Name of the channel.
         #[serde(borrow, deserialize_with = "text")]
         pub channel: Cow<'a, str>,
     }
@@ -353,7 +353,7 @@ pub struct UnsubscribeRequest<'a> {
     /// The channel; empty for all of the user's.
     #[serde(borrow, deserialize_with = "text")]
     pub channel: Cow<'a, str>,
-    /// The user.
+    /// User whose subscriptions end.
     #[serde(borrow, deserialize_with = "text")]
     pub user: Cow<'a, str>,
     /// Only this connection of the user, by its public id; empty for all.
@@ -368,7 +368,7 @@ pub struct UnsubscribeRequest<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct DisconnectRequest<'a> {
-    /// The user.
+    /// User whose connections end.
     #[serde(borrow, deserialize_with = "text")]
     pub user: Cow<'a, str>,
     /// Only this connection of the user, by its public id; empty for all.
@@ -402,7 +402,7 @@ pub struct CustomDisconnect<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct HistoryRequest<'a> {
-    /// The channel.
+    /// Name of the channel.
     #[serde(borrow, deserialize_with = "text")]
     pub channel: Cow<'a, str>,
     /// At most so many publications; 0 asks for the stream's position only, a negative one for all.
@@ -411,7 +411,7 @@ pub struct HistoryRequest<'a> {
     /// Only what comes after (with `reverse`: before) this position.
     #[serde(borrow)]
     pub since: Option<Since<'a>>,
-    /// The latest first.
+    /// Order with the latest first.
     #[serde(deserialize_with = "or_default")]
     pub reverse: bool,
 }
@@ -428,7 +428,7 @@ pub struct ChannelsRequest<'a> {
     pub limit: u32,
 }
 
-/// Which connections of clients are asked for. What is empty fits all.
+/// Conditions on connections of clients. Empty ones fit all.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ConnectionsRequest<'a> {
@@ -447,7 +447,7 @@ pub struct ConnectionsRequest<'a> {
     /// Only those for which bytes wait.
     #[serde(deserialize_with = "or_default")]
     pub slow: bool,
-    /// How many at most; 0 for the usual number.
+    /// Bound on the rows; 0 for the usual number.
     #[serde(deserialize_with = "or_default")]
     pub limit: u32,
 }
@@ -456,10 +456,10 @@ pub struct ConnectionsRequest<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct SubscribeRequest<'a> {
-    /// The channel.
+    /// Name of the channel.
     #[serde(borrow, deserialize_with = "text")]
     pub channel: Cow<'a, str>,
-    /// The user.
+    /// User whose connections subscribe.
     #[serde(borrow, deserialize_with = "text")]
     pub user: Cow<'a, str>,
     /// Only this connection of the user, by its public id; empty for all.
@@ -477,7 +477,7 @@ pub struct SubscribeRequest<'a> {
     /// When the subscription ends, in Unix seconds; 0 for never.
     #[serde(deserialize_with = "or_default")]
     pub expire_at: i64,
-    /// What is published since then is delivered first.
+    /// Position from which on publications are delivered first.
     #[serde(borrow)]
     pub recover_since: Option<Since<'a>>,
     /// `info` in base64, which counts first.
@@ -495,7 +495,7 @@ pub struct SubscribeRequest<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct RefreshRequest<'a> {
-    /// The user.
+    /// User whose connections expire.
     #[serde(borrow, deserialize_with = "text")]
     pub user: Cow<'a, str>,
     /// Only this connection of the user, by its public id; empty for all.
@@ -516,7 +516,7 @@ pub struct RefreshRequest<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ChannelRequest<'a> {
-    /// The channel.
+    /// Name of the channel.
     #[serde(borrow, deserialize_with = "text")]
     pub channel: Cow<'a, str>,
 }
@@ -525,7 +525,7 @@ pub struct ChannelRequest<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct RpcRequest<'a> {
-    /// Its name.
+    /// Name of the procedure.
     #[serde(borrow, deserialize_with = "text")]
     pub method: Cow<'a, str>,
 }

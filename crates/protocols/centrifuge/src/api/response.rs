@@ -7,7 +7,7 @@ use crate::json::{Object, append_list, append_text};
 use crate::reply::{append_history, append_presence, append_presence_stats};
 use crate::{ClientInfo, HistoryResult};
 
-/// What a publication came to.
+/// Result of one publication.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PublishResult {
     /// The publication's place; none in channels that keep no history.
@@ -19,15 +19,15 @@ pub struct PublishResult {
 pub struct NodeInfo<'a> {
     /// Unique while the node lives.
     pub uid: &'a str,
-    /// For people.
+    /// Name for people, from the configuration.
     pub name: &'a str,
-    /// The server's version.
+    /// Version of the server.
     pub version: &'a str,
-    /// Connections of clients.
+    /// Number of clients' connections.
     pub num_clients: u32,
-    /// Different users.
+    /// Number of different users.
     pub num_users: u32,
-    /// Channels with subscribers.
+    /// Number of channels with subscribers.
     pub num_channels: u32,
     /// Subscriptions of all clients together.
     pub num_subs: u32,
@@ -38,11 +38,11 @@ pub struct NodeInfo<'a> {
 /// One connection of a client.
 #[derive(Clone, Debug)]
 pub struct ConnectionInfo<'a> {
-    /// Its public id.
+    /// Public id of the connection.
     pub client: &'a str,
-    /// Its user.
+    /// User of the connection.
     pub user: &'a str,
-    /// Its address.
+    /// Address of the client.
     pub address: &'a str,
     /// `websocket`, `sse` or `stream`.
     pub transport: &'static str,
@@ -50,18 +50,18 @@ pub struct ConnectionInfo<'a> {
     pub node: &'a str,
     /// Bytes that wait for it.
     pub queued_bytes: u64,
-    /// How many channels it subscribes to.
+    /// Number of its subscriptions.
     pub num_subs: u32,
     /// The first of them.
     pub channels: Vec<&'a str>,
 }
 
-/// What was found of connections.
+/// Connections that fit a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Connections<'a> {
     /// At most as many as were asked for.
     pub rows: &'a [ConnectionInfo<'a>],
-    /// How many fit.
+    /// Number of connections that fit.
     pub num_found: u32,
     /// Some were not looked at.
     pub is_cut: bool,
@@ -70,30 +70,30 @@ pub struct Connections<'a> {
 /// The result of one call.
 #[derive(Clone, Copy, Debug)]
 pub enum ApiResult<'a> {
-    /// Of [`Method::Publish`].
+    /// Result of [`Method::Publish`], which may have a position.
     Publish(PublishResult),
-    /// Of [`Method::Broadcast`]: one answer a channel, in the order of the channels.
+    /// Results of [`Method::Broadcast`]: one answer a channel, in the order of the channels.
     Broadcast(&'a [Result<PublishResult, ApiError>]),
-    /// Of a method that has nothing to tell but that it is done.
+    /// Success of a method that has no result.
     Done(Method),
-    /// Of [`Method::History`].
+    /// Result of [`Method::History`] with its position.
     History(HistoryResult<'a>),
-    /// Of [`Method::Presence`]: everybody who is present.
+    /// Result of [`Method::Presence`]: every client that is present.
     Presence(&'a [ClientInfo<'a>]),
-    /// Of [`Method::PresenceStats`].
+    /// Result of [`Method::PresenceStats`] as two numbers.
     PresenceStats {
-        /// How many connections.
+        /// Number of connections in the channel.
         clients: u32,
-        /// Different users.
+        /// Number of different users.
         users: u32,
     },
-    /// Of [`Method::Channels`]: names and numbers of subscribed connections.
+    /// Result of [`Method::Channels`]: names and numbers of subscribed connections.
     Channels(&'a [(&'a str, u32)]),
-    /// The same, if not all were wanted, and how many there are.
+    /// Result of [`Method::Channels`] if not all were wanted, and the number of all.
     SomeChannels(&'a [(&'a str, u32)], u32),
-    /// Of [`Method::Connections`].
+    /// Result of [`Method::Connections`] with its count.
     Connections(Connections<'a>),
-    /// Of [`Method::Info`].
+    /// Result of [`Method::Info`], a row a node.
     Info(&'a [NodeInfo<'a>]),
 }
 

@@ -9,7 +9,7 @@ fn commands(frame: &[u8]) -> Commands<'_> {
     Codec::Json.commands(frame)
 }
 
-/// What a frame holds, in short: `id` and the request's debug form, or the fault.
+/// Describes the commands of a frame: `id` and the request's debug form, or the fault.
 fn read(frame: &[u8]) -> Vec<String> {
     commands(frame)
         .map(|command| match command {

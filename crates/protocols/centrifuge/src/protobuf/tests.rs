@@ -16,7 +16,7 @@ use crate::{
     SubscribeResult,
 };
 
-/// What a frame holds, in short.
+/// Describes the commands of a frame.
 fn read(codec: Codec, frame: &[u8]) -> Vec<String> {
     let told = codec.commands(frame).map(|command| match command {
         Ok(command) => format!("{} {:?}", command.id, command.request),

@@ -155,7 +155,7 @@ pub(super) fn message(field: u32, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec
     append_delimited(out, write);
 }
 
-/// What `write` appends, behind its length.
+/// Puts the length of it in front of whatever `write` appends.
 pub(super) fn append_delimited(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     // Most messages are short: one byte is left for the length, and more is made if need be.
     let at = out.len();

@@ -34,11 +34,11 @@ pub enum PublishFault {
     /// One of the items is wrong; none of them was published.
     #[error("{}{fault}", which(*.index, *.count))]
     Item {
-        /// Which, from 0.
+        /// Index of the item, from 0.
         index: usize,
-        /// Of how many.
+        /// Number of items in the body.
         count: usize,
-        /// What is wrong with it.
+        /// Fault of that item.
         fault: DocFault,
     },
 }
@@ -49,18 +49,18 @@ pub enum ItemFault {
     /// Another number of parts than the socket's.
     #[error("message has {found} parts instead of {expected}")]
     Parts {
-        /// How many came.
+        /// Number of parts that came.
         found: usize,
         /// One for PULL, two for SUB.
         expected: usize,
     },
-    /// Not a tnetstring.
+    /// The message is no tnetstring.
     #[error("message is no tnetstring: {0}")]
     Tnetstring(#[from] TnetFault),
     /// Announced as JSON, and is none.
     #[error("message is not JSON")]
     Json,
-    /// Not an item.
+    /// The message is no item.
     #[error("{0}")]
     Document(#[from] DocFault),
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 /// The deepest nesting of a document, as many levels as are read from JSON.
 const DEPTH_MAX: usize = 128;
-/// What all `copy` of one patch may add, in bytes of JSON: ten times the largest body that is held.
+/// Bytes of JSON that all `copy` of one patch may add: ten times the largest body that is held.
 const COPIED_BYTES_MAX: usize = 1_000_000;
 
 /// Why a patch does not fit a document.
@@ -134,7 +134,6 @@ fn apply(
     }
 }
 
-/// How many levels a value has.
 fn depth(value: &Value) -> usize {
     match value {
         Value::Array(list) => 1 + list.iter().map(depth).max().unwrap_or(0),

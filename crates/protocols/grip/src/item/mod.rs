@@ -24,28 +24,28 @@ pub use json_patch::{PatchFault, apply_patch, patch_body};
 pub struct Item {
     /// The whole name of the channel, with the prefix of a route if it has one.
     pub channel: ChannelName,
-    /// Its own id: for order, de-duplication and recovery.
+    /// Id for order, de-duplication and recovery.
     pub id: Option<String>,
     /// The id of the item before it in the channel.
     pub prev_id: Option<String>,
-    /// Whether it goes out at once, whatever its `prev_id`.
+    /// True if it goes out at once, whatever its `prev_id`.
     pub no_seq: bool,
     /// The size that statistics count, if it is not that of the content, in bytes.
     pub size: Option<u32>,
     /// For filters: `sender`, `skip_users`, `require_sub`. Keys are unique.
     pub meta: Vec<(String, String)>,
-    /// For held responses.
+    /// Form for held responses, if any.
     pub http_response: Option<HttpResponseItem>,
-    /// For streams.
+    /// Form for streams, if any.
     pub http_stream: Option<HttpStreamItem>,
-    /// For WebSockets.
+    /// Form for WebSockets, if any.
     pub ws_message: Option<WsMessageItem>,
 }
 
-/// What a held response gets.
+/// Form of an item for held responses.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HttpResponseItem {
-    /// This answer.
+    /// Answers with this response.
     Send(Box<ResponseItem>),
     /// Nothing, but the backend is asked again.
     Hint,
@@ -56,7 +56,7 @@ pub enum HttpResponseItem {
 /// An answer for held responses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResponseItem {
-    /// 0 to 999.
+    /// Status code, from 0 to 999.
     pub code: u16,
     /// None: the usual one for the code.
     pub reason: Option<String>,
@@ -71,43 +71,43 @@ pub struct ResponseItem {
 /// The body of a [`ResponseItem`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum ResponseBody {
-    /// These bytes.
+    /// These bytes replace the body.
     Whole(Vec<u8>),
     /// The held response's body, read as JSON, with these operations (see [`apply_patch`]).
     Patch(Vec<serde_json::Value>),
 }
 
-/// What a stream gets.
+/// Form of an item for streams.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HttpStreamItem {
-    /// More bytes.
+    /// Appends bytes to the stream.
     Send {
-        /// The bytes.
+        /// Bytes of one chunk.
         content: Vec<u8>,
         /// The content filters that a subscription must have, if the item says.
         content_filters: Option<Vec<String>>,
     },
     /// Nothing, but the next link is fetched.
     Hint,
-    /// Its end.
+    /// Ends the stream after what is queued.
     Close,
     /// An action without a meaning for streams: nothing happens.
     Nothing,
 }
 
-/// What a WebSocket gets.
+/// Form of an item for WebSockets.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WsMessageItem {
-    /// A message.
+    /// Sends a message or control frame.
     Send {
-        /// Which opcode.
+        /// Kind of the frame.
         kind: WsKind,
         /// The payload; UTF-8 if `kind` is text.
         content: Vec<u8>,
         /// The content filters that a subscription must have, if the item says.
         content_filters: Option<Vec<String>>,
     },
-    /// Its end.
+    /// Ends the connection with a close frame.
     Close {
         /// The close code; None sends a close without one.
         code: Option<u16>,
@@ -123,9 +123,9 @@ pub enum WsMessageItem {
 /// The kinds of frames that carry a payload of a publisher or a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WsKind {
-    /// UTF-8.
+    /// Text in UTF-8, checked.
     Text,
-    /// Any bytes.
+    /// Binary message of any bytes.
     Binary,
     /// At most 125 bytes.
     Ping,
@@ -181,7 +181,7 @@ pub fn encode_chunk(content: &[u8], out: &mut Vec<u8>) -> bool {
 /// The head and body that a held response becomes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComposedResponse {
-    /// 0 to 999.
+    /// Status code, from 0 to 999.
     pub code: u16,
     /// None: the usual one for the code.
     pub reason: Option<String>,

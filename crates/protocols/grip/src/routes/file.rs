@@ -11,10 +11,10 @@ use crate::routes::{
 /// The most targets of a route.
 pub(super) const TARGETS_MAX: usize = 100;
 
-/// What is wrong with a line.
+/// Fault of a line, by its cause.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RouteFaultKind {
-    /// It cannot be cut into words.
+    /// The line cannot be cut into words.
     #[error("{0}")]
     Line(#[from] LineFault),
     /// A condition without a target.
@@ -52,7 +52,7 @@ pub enum RouteFaultKind {
 }
 
 impl RouteFaultKind {
-    /// Whether Pushpin passes over such a line too, so that whoever comes from it loses nothing by
+    /// Tells whether Pushpin passes over such a line too, so that whoever comes from it loses nothing by
     /// going on without. Of any other line Pushpin makes a route that we cannot serve as it is.
     #[must_use]
     pub fn is_skipped(&self) -> bool {
@@ -73,20 +73,20 @@ impl RouteFaultKind {
     }
 }
 
-/// What is wrong with a file, and where.
+/// Fault of a line, with its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {kind}")]
 pub struct RouteFault {
-    /// From 1.
+    /// Number of the line, from 1.
     pub line: usize,
-    /// What is wrong.
+    /// Cause of the fault.
     pub kind: RouteFaultKind,
 }
 
-/// What a file holds: the routes that can be used, and the lines that cannot.
+/// Content of a file: the routes that can be used, and the lines that cannot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoutesFile {
-    /// Usable routes.
+    /// Routes that can be used.
     pub routes: Routes,
     /// Why the other lines are not. Whoever starts a server may go on without those that
     /// [`RouteFaultKind::is_skipped`] names, and says so; whoever reloads keeps the old routes.
@@ -130,7 +130,7 @@ pub fn parse_route_line(line: &str) -> Result<Option<Route>, RouteFaultKind> {
     Ok(Some(route))
 }
 
-/// Whether [`Routes::find`] could ever see this as a host: a colon is of an IPv6 address, or of a
+/// Tells whether [`Routes::find`] could ever see this as a host: a colon is of an IPv6 address, or of a
 /// port.
 fn is_host(domain: &str) -> bool {
     let is_address = domain.parse::<Ipv6Addr>().is_ok();
@@ -278,10 +278,9 @@ pub enum LineFault {
     EmptyOption,
 }
 
-/// One word.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Section {
-    /// What stands before the first comma; empty if that is an option already.
+    /// Text before the first comma; empty if that is an option already.
     pub(super) value: String,
     /// Names and values, in their order; an option without `=` has an empty value.
     pub(super) options: Vec<(String, String)>,

@@ -26,7 +26,7 @@ use crate::ws_events::event::{
     encode_event,
 };
 
-/// What the client reads when its handshake found no backend.
+/// Body for a client whose handshake found no backend.
 const NO_BACKEND: &[u8] = b"The backend did not accept this connection.\n";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ enum Stage {
     Over,
 }
 
-/// How the client's side has ended, and whether the backend was told.
+/// End of the client's side, and whether the backend was told.
 #[derive(Clone, Debug)]
 enum ClientEnd {
     Here,
@@ -45,7 +45,7 @@ enum ClientEnd {
     Lost { told: bool },
 }
 
-/// What one request carries.
+/// Content of one request.
 #[derive(Clone, Debug, Default)]
 struct Offer {
     body: Vec<u8>,
@@ -124,7 +124,7 @@ impl Conversation {
         this
     }
 
-    /// Where it stands.
+    /// Current phase of the conversation.
     #[must_use]
     pub fn phase(&self) -> Phase {
         match (self.stage, &self.client) {
@@ -136,7 +136,7 @@ impl Conversation {
         }
     }
 
-    /// Whether there is room for a message of so many bytes; without, stop reading the client.
+    /// Tells whether there is room for a message of so many bytes; without, stop reading the client.
     #[must_use]
     pub fn has_room(&self, bytes: usize) -> bool {
         let left = self
@@ -217,7 +217,7 @@ impl Conversation {
         }
     }
 
-    /// Whether the client's outbound queue is too full for another answer of the backend.
+    /// Tells whether the client's outbound queue is too full for another answer of the backend.
     pub fn set_paused(&mut self, is_paused: bool, out: &mut Vec<Command>) {
         self.is_paused = is_paused;
         self.pump(out);
@@ -396,7 +396,7 @@ struct Extent {
 /// Messages that the backend has not taken: what bounds those that have no bytes. Queue: `uplink`.
 const PENDING_MESSAGES_MAX: usize = 4096;
 
-/// What the client has said and the backend has not taken yet.
+/// Messages of the client that the backend has not taken yet.
 #[derive(Clone, Debug, Default)]
 struct Uplink {
     /// Bound: [`PENDING_MESSAGES_MAX`], and `pending_bytes_max` of the limits.
@@ -415,7 +415,7 @@ impl Uplink {
         self.queue.len()
     }
 
-    /// What a backend that has left something lying finds at the front again.
+    /// Bytes at the front that the backend was shown and has left lying.
     const fn left_bytes(&self) -> usize {
         self.offered.bytes
     }
@@ -429,12 +429,12 @@ impl Uplink {
         *self = Self::default();
     }
 
-    /// Whether there is something that the backend was not shown yet.
+    /// Tells whether there is something that the backend was not shown yet.
     fn has_news(&self) -> bool {
         self.queue.len() > self.offered.messages || self.bytes > self.offered.bytes
     }
 
-    /// Whether a stretch reaches to the end.
+    /// Tells whether a stretch reaches to the end.
     fn is_all(&self, extent: Extent) -> bool {
         extent.messages == self.queue.len()
     }
@@ -518,7 +518,7 @@ impl Conversation {
         is_idle && is_here && matches!(self.stage, Stage::Talking | Stage::Detached)
     }
 
-    /// Reads it back.
+    /// Reads a conversation that [`Conversation::save`] wrote.
     pub fn load(from: &mut Saved<'_>) -> Option<Self> {
         Some(Self {
             limits: Save::load(from)?,

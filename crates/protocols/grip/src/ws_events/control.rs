@@ -11,19 +11,19 @@ use crate::value::{Coding, DocFault, Fields, Value};
 
 /// The prefix of messages for the client, if the backend names no other.
 pub const MESSAGE_PREFIX: &str = "m:";
-/// How long a keep-alive waits if nothing is said, in seconds.
+/// Period of keep-alives if none is given, in seconds.
 const KEEP_ALIVE_DEFAULT_S: u32 = 55;
-/// How long a delayed message waits if nothing is said, in seconds.
+/// Delay of a message if none is given, in seconds.
 const SEND_DELAYED_DEFAULT_S: u32 = 1;
 
-/// A control message.
+/// Order of the backend about its connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ControlMessage {
     /// The connection listens to a channel. The route's prefix goes in front of the name.
     Subscribe {
         /// As the backend wrote it.
         channel: String,
-        /// What is done to each item.
+        /// Filters that each item passes.
         filters: Filters,
     },
     /// The connection no longer listens to a channel.
@@ -35,41 +35,41 @@ pub enum ControlMessage {
     Detach,
     /// Names a session of Pushpin's state service, or none; without one nothing follows.
     Session {
-        /// Its id.
+        /// Id of the session, if any.
         id: Option<String>,
     },
     /// Sets the connection's meta, for filters.
     SetMeta {
         /// The key, not empty.
         name: String,
-        /// None removes it.
+        /// Value of the key; None removes it.
         value: Option<String>,
     },
-    /// What is sent to a client of which nothing else is heard. None switches it off.
+    /// Sets the keep-alive of a silent connection. None switches it off.
     KeepAlive(Option<WsKeepAlive>),
     /// A message that goes out later, unless another one replaces or flushes it.
     SendDelayed {
-        /// Which opcode.
+        /// Kind of the frame.
         kind: WsKind,
-        /// The payload.
+        /// Payload of the message.
         content: Vec<u8>,
-        /// When, in seconds.
+        /// Delay before it goes out, in seconds.
         timeout_s: u32,
     },
     /// The delayed message goes out now.
     FlushDelayed,
 }
 
-/// A WebSocket's keep-alive.
+/// Keep-alive of a WebSocket, one frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WsKeepAlive {
-    /// Which opcode.
+    /// Kind of the frame.
     pub kind: WsKind,
-    /// The payload.
+    /// Payload of the frame.
     pub content: Vec<u8>,
     /// Seconds, at least 1.
     pub timeout_s: u32,
-    /// Whether the time counts from the keep-alive before, and not from whatever was sent last.
+    /// True if the time counts from the keep-alive before, and not from whatever was sent last.
     pub is_interval: bool,
 }
 
@@ -77,7 +77,7 @@ pub struct WsKeepAlive {
 /// too many filters, which close the connection with 1011.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ControlFault {
-    /// Not JSON.
+    /// The text is not JSON.
     #[error("control message: not JSON")]
     NotJson,
     /// A type that nobody knows.
@@ -213,12 +213,12 @@ pub struct GripFilter {
 
 save_fields!(GripFilter { prefix });
 
-/// What a backend's message is.
+/// Destination of a backend's message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GripMessage<'m> {
     /// For the client, without the prefix.
     Client(&'m [u8]),
-    /// For the proxy.
+    /// Order for the proxy itself.
     Control(Result<ControlMessage, ControlFault>),
     /// For nobody: it has no prefix.
     Nobody,

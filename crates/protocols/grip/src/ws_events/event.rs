@@ -8,22 +8,22 @@ use crate::ws_events::control::{ControlFault, ControlMessage};
 /// The media type of requests and responses that carry events.
 pub const EVENTS_TYPE: &str = "application/websocket-events";
 
-/// What happened to a WebSocket.
+/// Kind of an event on a WebSocket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// It was opened.
+    /// The handshake was accepted, or is offered.
     Open,
-    /// A text message.
+    /// Text message, UTF-8 or not.
     Text,
-    /// A binary message.
+    /// Binary message of any bytes.
     Binary,
-    /// A ping.
+    /// Ping with its payload.
     Ping,
-    /// A pong.
+    /// Pong with its payload.
     Pong,
-    /// It was closed in order: two bytes of code and a reason, or nothing.
+    /// Close in order: two bytes of code and a reason, or nothing.
     Close,
-    /// It ended without a close.
+    /// End without a close frame.
     Disconnect,
 }
 
@@ -63,7 +63,7 @@ impl EventKind {
 /// One event; the content borrows the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'b> {
-    /// What happened.
+    /// Kind of the event.
     pub kind: EventKind,
     /// None if no length was written, which differs from an empty content only on the wire.
     pub content: Option<&'b [u8]>,
@@ -143,7 +143,7 @@ fn length(digits: &[u8]) -> Result<usize, EventFault> {
         .ok_or(EventFault::BadLength)
 }
 
-/// Appends one event.
+/// Appends one event with its line ends.
 pub fn encode_event(event: Event<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(event.kind.name().as_bytes());
     if let Some(content) = event.content {
@@ -176,26 +176,26 @@ pub enum ReplyFault {
     /// More bytes accepted than were offered, or none of a full buffer.
     #[error("the backend accepted an impossible number of bytes")]
     Accepted,
-    /// A second OPEN.
+    /// OPEN came a second time.
     #[error("the backend sent OPEN twice")]
     OpenTwice,
 }
 
-/// What a response says.
+/// Response of a backend, read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventsReply<'r> {
-    /// In their order.
+    /// Events in their order.
     pub events: Vec<Event<'r>>,
     /// `Keep-Alive-Interval`: None if absent, 0 if it switches keep-alives off, else at least 20 s.
     pub keep_alive_interval_s: Option<u32>,
     /// `Set-Meta-*`: names without the prefix; an empty value removes.
     pub set_meta: Vec<(&'r str, &'r [u8])>,
-    /// `Content-Bytes-Accepted`.
+    /// `Content-Bytes-Accepted`: bytes that the backend took.
     pub content_bytes_accepted: Option<usize>,
 }
 
 impl<'r> EventsReply<'r> {
-    /// Reads a response.
+    /// Reads a response with its body.
     pub fn parse(head: ResponseHead<'r>, body: &'r [u8]) -> Result<Self, ReplyFault> {
         let is_events = Element::first(head.headers, "Content-Type")
             .is_some_and(|params| params.value() == EVENTS_TYPE.as_bytes());
@@ -267,11 +267,11 @@ pub struct ConversationLimits {
     pub pending_bytes_max: usize,
     /// The largest answer of a backend, in bytes.
     pub reply_bytes_max: usize,
-    /// What of the body of a refusal reaches the client, in bytes.
+    /// Bytes of a refusal's body that reach the client.
     pub reject_bytes_max: usize,
     /// Messages in one request; 1 for a target with `one_event`.
     pub events_max: usize,
-    /// How often one request is tried again.
+    /// Retries of one request before the connection ends.
     pub retries_max: u32,
     /// The pause before the first retry; it doubles each time.
     pub retry_ms: u64,
@@ -290,7 +290,7 @@ impl Default for ConversationLimits {
     }
 }
 
-/// Where a conversation stands.
+/// State of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// OPEN has not been answered.
@@ -310,13 +310,13 @@ pub enum Phase {
 pub enum Failure {
     /// The backend was not reached: connecting or TLS failed.
     Unreachable,
-    /// It failed or took too long before the body was written whole.
+    /// The request failed or took too long before the body was written whole.
     Unsent,
-    /// It failed after that, so that trying again might say things twice.
+    /// The request failed after that, so that trying again might say things twice.
     Sent,
 }
 
-/// What the caller has to do, in order.
+/// Order to the caller, in sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// POST these fields and this body, with the fields of [`Handshake::headers`] and a fresh
@@ -335,18 +335,18 @@ pub enum Command {
     },
     /// Answer the client's handshake with a refusal. The conversation is over.
     Reject {
-        /// The status.
+        /// Status code of the refusal.
         code: u16,
-        /// The fields.
+        /// Fields without `Content-Length`, in order.
         headers: Vec<Header>,
-        /// The body.
+        /// Body, cut at the limit.
         body: Vec<u8>,
     },
     /// Send the client a message.
     Send {
-        /// Which opcode.
+        /// Kind of the frame.
         kind: WsKind,
-        /// The payload.
+        /// Payload of the frame.
         content: Vec<u8>,
     },
     /// Do what the backend says about subscriptions, meta and keep-alives.
@@ -355,9 +355,9 @@ pub enum Command {
     ControlFault(ControlFault),
     /// Send the client a close frame.
     Close {
-        /// The backend's code.
+        /// Close code of the backend.
         code: Option<u16>,
-        /// Its reason.
+        /// Close reason of the backend.
         reason: Vec<u8>,
     },
     /// End the client's connection without a close. The conversation is over.
@@ -393,7 +393,7 @@ impl Handshake {
     }
 }
 
-/// Whether a client's own request says that it is made of WebSocket events. Signed by us it would
+/// Tells whether a client's own request says that it is made of WebSocket events. Signed by us it would
 /// speak to the backend for any connection, so nobody may send one but a proxy that is trusted.
 #[must_use]
 pub fn claims_events(client: &[HeaderRef<'_>]) -> bool {

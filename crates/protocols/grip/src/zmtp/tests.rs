@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What libzmq 4.3.4 sends first.
+/// Greeting of libzmq 4.3.4.
 fn greeting(minor: u8) -> Vec<u8> {
     let mut out = b"\xff\0\0\0\0\0\0\0\x01\x7f\x03".to_vec();
     out.push(minor);

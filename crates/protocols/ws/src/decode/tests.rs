@@ -154,7 +154,7 @@ fn check_wire(role: Role, limits: &Limits, wire: &[u8], events: &[Seen], fault: 
     }
 }
 
-/// The same frames to a server and to a client.
+/// Feeds the frames to a server and to a client.
 #[track_caller]
 fn check(list: &[(u8, &[u8])], events: &[Seen], fault: Option<Fault>) {
     for role in [Role::Server, Role::Client] {
@@ -439,7 +439,7 @@ fn text_must_not_end_within_a_character() {
     }
 }
 
-/// Whether what `feed` reports about `input` lies in `input`.
+/// Tells whether what `feed` reports about `input` lies in `input`.
 fn reported_in_place(decoder: &mut Decoder, input: &mut [u8]) -> bool {
     let range = input.as_ptr_range();
     let mut in_place = None;

@@ -7,14 +7,14 @@ use crate::ws_events::client::{ClientEnd, Conversation, Line, Offer, Stage};
 use crate::ws_events::control::{ControlMessage, GripFilter, GripMessage, grip_prefix};
 use crate::ws_events::event::{Command, Event, EventKind, EventsReply, FirstReply, ReplyFault};
 
-/// How far the events of an answer brought the conversation.
+/// Progress of the conversation by the events of an answer.
 #[derive(Default)]
 struct Heard {
     /// The backend closes in order.
     close: bool,
-    /// It hangs up.
+    /// The backend hangs up.
     hang_up: bool,
-    /// It lets go of the client, who stays.
+    /// The backend lets go of the client, who stays.
     detach: bool,
 }
 
