@@ -12,13 +12,11 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::fmt;
 
-use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use throng_types::{Save, Saved, save_choice};
 
-use crate::json::Text;
+use crate::json::each_tag;
 
 /// Nodes of one filter, its leaves among them.
 pub const NODES_MAX: usize = 128;
@@ -100,8 +98,9 @@ impl Filter {
     /// Tells whether a publication with these tags, a JSON object of texts, passes.
     #[must_use]
     pub fn passes(&self, tags: Option<&str>) -> bool {
-        let tags = tags.map(read).unwrap_or_default();
-        self.0.passes(&tags)
+        let mut all = Vec::new();
+        each_tag(tags.unwrap_or("{}"), |name, value| all.push((name, value)));
+        self.0.passes(&all)
     }
 }
 
@@ -240,31 +239,6 @@ impl<'a> Decimal<'a> {
             part,
         })
     }
-}
-
-/// The tags of a publication.
-fn read(tags: &str) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
-    struct Tags;
-
-    impl<'de> Visitor<'de> for Tags {
-        type Value = Vec<(Cow<'de, str>, Cow<'de, str>)>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object of strings")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut all = Vec::new();
-            while let Some((Text(name), Text(value))) = map.next_entry()? {
-                all.push((name, value));
-            }
-            Ok(all)
-        }
-    }
-
-    let read = serde_json::Deserializer::from_str(tags).deserialize_map(Tags);
-    debug_assert!(read.is_ok(), "tags are checked when they are published");
-    read.unwrap_or_default()
 }
 
 impl Save for Filter {

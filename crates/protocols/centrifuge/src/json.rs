@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use memchr::memchr2;
-use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use throng_types::{Payload, PayloadKind, Position};
@@ -260,43 +260,47 @@ pub(crate) fn tags<'de: 'a, 'a, D: Deserializer<'de>>(
     let Some(raw) = Option::<&RawValue>::deserialize(deserializer)? else {
         return Ok(None);
     };
-    let count = serde_json::from_str::<MapOf<AnyText>>(raw.get())
-        .map_err(|_| serde::de::Error::custom("tags are not an object of strings"))?
-        .count;
+    let mut count = 0;
+    let mut json = serde_json::Deserializer::from_str(raw.get());
+    each_entry(&mut json, |_, _: AnyText| count += 1)
+        .map_err(|_| serde::de::Error::custom("tags are not an object of strings"))?;
     Ok((count > 0).then_some(raw.get()))
 }
 
-/// An object whose values are all of one type; only their number is kept.
-struct MapOf<T> {
-    count: usize,
-    values: PhantomData<T>,
-}
+/// Calls `each` with every entry of an object, in its order; `null` has none.
+pub(crate) fn each_entry<'de, D: Deserializer<'de>, V: Deserialize<'de>>(
+    deserializer: D,
+    each: impl FnMut(Cow<'de, str>, V),
+) -> Result<(), D::Error> {
+    struct Entries<F, V>(F, PhantomData<V>);
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for MapOf<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct MapVisitor<T>(PhantomData<T>);
+    impl<'de, F: FnMut(Cow<'de, str>, V), V: Deserialize<'de>> Visitor<'de> for Entries<F, V> {
+        type Value = ();
 
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for MapVisitor<T> {
-            type Value = usize;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<usize, A::Error> {
-                let mut count = 0;
-                while map.next_entry::<IgnoredAny, T>()?.is_some() {
-                    count += 1;
-                }
-                Ok(count)
-            }
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
         }
 
-        Ok(Self {
-            count: deserializer.deserialize_map(MapVisitor::<T>(PhantomData))?,
-            values: PhantomData,
-        })
+        fn visit_unit<E>(self) -> Result<(), E> {
+            Ok(())
+        }
+
+        fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+            while let Some((Text(name), value)) = map.next_entry()? {
+                (self.0)(name, value);
+            }
+            Ok(())
+        }
     }
+
+    deserializer.deserialize_any(Entries(each, PhantomData))
+}
+
+/// Reads the tags of a publication, which were checked when it was published.
+pub(crate) fn each_tag<'a>(tags: &'a str, mut each: impl FnMut(Cow<'a, str>, Cow<'a, str>)) {
+    let mut json = serde_json::Deserializer::from_str(tags);
+    let read = each_entry(&mut json, |name, Text(value)| each(name, value));
+    debug_assert!(read.is_ok(), "tags are checked when they are published");
 }
 
 /// Any string and nothing else.

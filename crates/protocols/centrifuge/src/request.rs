@@ -4,14 +4,12 @@
 //! `null` means the default.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::code::{Malformed, not_a_command, utf8};
 use crate::filter::FilterNode;
-use crate::json::{Data, Text, or_default, text};
+use crate::json::{Data, Text, each_entry, or_default, text};
 use crate::strict;
 
 /// Header fields as names and values.
@@ -150,33 +148,13 @@ pub(crate) const HEADERS_MAX: usize = 64;
 
 /// For `connect.headers`: an object from name to text.
 fn headers<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Headers<'a>, D::Error> {
-    struct HeadersVisitor;
-
-    impl<'de> Visitor<'de> for HeadersVisitor {
-        type Value = Headers<'de>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object of texts")
+    let mut headers = Vec::new();
+    each_entry(deserializer, |name, value: Option<Text<'de>>| {
+        if headers.len() < HEADERS_MAX {
+            headers.push((name, value.map_or(Cow::Borrowed(""), |Text(value)| value)));
         }
-
-        fn visit_unit<E>(self) -> Result<Self::Value, E> {
-            Ok(Vec::new())
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut headers = Vec::new();
-            while let Some((Text(name), value)) =
-                map.next_entry::<Text<'de>, Option<Text<'de>>>()?
-            {
-                if headers.len() < HEADERS_MAX {
-                    headers.push((name, value.map_or(Cow::Borrowed(""), |Text(value)| value)));
-                }
-            }
-            Ok(headers)
-        }
-    }
-
-    deserializer.deserialize_any(HeadersVisitor)
+    })?;
+    Ok(headers)
 }
 
 /// For `connect.subs`: an object from channel to request, read into requests that know their
@@ -184,34 +162,12 @@ fn headers<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Headers
 fn subs<'de: 'a, 'a, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<Subscribe<'a>>, D::Error> {
-    struct SubsVisitor;
-
-    impl<'de> Visitor<'de> for SubsVisitor {
-        type Value = Vec<Subscribe<'de>>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object of subscriptions")
-        }
-
-        fn visit_unit<E>(self) -> Result<Self::Value, E> {
-            Ok(Vec::new())
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut subs = Vec::new();
-            while let Some((Text(channel), sub)) =
-                map.next_entry::<Text<'de>, Option<Subscribe<'de>>>()?
-            {
-                subs.push(Subscribe {
-                    channel,
-                    ..sub.unwrap_or_default()
-                });
-            }
-            Ok(subs)
-        }
-    }
-
-    deserializer.deserialize_any(SubsVisitor)
+    let mut subs = Vec::new();
+    each_entry(deserializer, |channel, sub: Option<Subscribe<'de>>| {
+        let sub = sub.unwrap_or_default();
+        subs.push(Subscribe { channel, ..sub });
+    })?;
+    Ok(subs)
 }
 
 /// The body of `POST /emulation`.

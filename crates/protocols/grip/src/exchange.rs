@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use throng_types::coded_enum;
+
 use crate::headers::{Header, HeaderRef};
 use crate::routes::Route;
 
@@ -80,44 +82,26 @@ impl OriginHead {
     }
 }
 
-/// Why an answer does not come, and how far it got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OriginFault {
-    /// No origin could be connected to, or none spoke TLS as it must.
-    Unreachable,
-    /// The connection broke before the request was written.
-    Unsent,
-    /// The head did not come in time.
-    Timeout,
-    /// The connection ended before the answer was whole.
-    Cut,
-    /// The bytes are no HTTP, or break a bound.
-    Garbage,
-    /// There is no room for another request.
-    Busy,
-}
-
-impl OriginFault {
-    /// The status that a client gets in place of an answer.
-    #[must_use]
-    pub const fn status(self) -> u16 {
-        match self {
-            Self::Timeout => 504,
-            Self::Busy => 503,
-            Self::Unreachable | Self::Unsent | Self::Cut | Self::Garbage => 502,
-        }
-    }
-
-    /// A sentence for that client, which tells nothing about the network behind.
-    #[must_use]
-    pub const fn sentence(self) -> &'static str {
-        match self {
-            Self::Unreachable => "no backend of this path can be reached",
-            Self::Unsent | Self::Cut => "the backend ended the connection without an answer",
-            Self::Timeout => "the backend did not answer in time",
-            Self::Garbage => "the backend's answer is not valid HTTP, or too large",
-            Self::Busy => "too many requests wait for backends; try again",
-        }
+coded_enum! {
+    /// Reason for which an answer does not come, and how far the request got.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum OriginFault {
+        /// Status that a client gets in place of an answer.
+        fn status -> u16;
+        /// Sentence for that client, which tells nothing about the network behind.
+        fn sentence;
+        /// No origin could be connected to, or none spoke TLS as it must.
+        Unreachable = 502, "no backend of this path can be reached";
+        /// The connection broke before the request was written.
+        Unsent = 502, "the backend ended the connection without an answer";
+        /// The head did not come in time.
+        Timeout = 504, "the backend did not answer in time";
+        /// The connection ended before the answer was whole.
+        Cut = 502, "the backend ended the connection without an answer";
+        /// The bytes are no HTTP, or break a bound.
+        Garbage = 502, "the backend's answer is not valid HTTP, or too large";
+        /// There is no room for another request.
+        Busy = 503, "too many requests wait for backends; try again";
     }
 }
 

@@ -238,43 +238,30 @@ pub fn is_response_hop(name: &str, is_stream: bool) -> bool {
 /// Fills in the CORS fields that a response lacks (`auto_cross_origin`, `aco`); none that are
 /// there are touched, and nothing is answered on its own.
 pub fn apply_cors(request: &[HeaderRef<'_>], response: &mut Vec<Header>) {
-    let lacks = |response: &[Header], name: &str| !response.iter().any(|header| header.is(name));
     let asked = |name| first(request, name).filter(|value| !value.is_empty());
-    let mut put = |name: &str, value: Option<Vec<u8>>| {
-        if let Some(value) = value.filter(|value| !value.is_empty())
-            && lacks(response, name)
-        {
-            response.push(Header::new(name, value));
-        }
-    };
     let methods = asked("Access-Control-Request-Method");
-    put(
-        "Access-Control-Allow-Methods",
-        Some(
-            methods
-                .unwrap_or(b"OPTIONS, HEAD, GET, POST, PUT, DELETE")
-                .to_vec(),
-        ),
-    );
     let mut headers = elements(request, "Access-Control-Request-Headers");
     headers.retain(|header| !header.is_empty());
-    put(
-        "Access-Control-Allow-Headers",
-        Some(headers.join(&b", "[..])),
-    );
+    let headers = headers.join(&b", "[..]);
     let exposed = exposed(response);
-    let mut put = |name: &str, value: &[u8]| {
-        if !value.is_empty() && lacks(response, name) {
+    for (name, value) in [
+        (
+            "Access-Control-Allow-Methods",
+            methods.unwrap_or(b"OPTIONS, HEAD, GET, POST, PUT, DELETE"),
+        ),
+        ("Access-Control-Allow-Headers", &headers),
+        ("Access-Control-Expose-Headers", exposed.as_bytes()),
+        ("Access-Control-Allow-Credentials", b"true"),
+        (
+            "Access-Control-Allow-Origin",
+            asked("Origin").unwrap_or(b"*"),
+        ),
+        ("Access-Control-Max-Age", b"3600"),
+    ] {
+        if !value.is_empty() && !response.iter().any(|header| header.is(name)) {
             response.push(Header::new(name, value));
         }
-    };
-    put("Access-Control-Expose-Headers", exposed.as_bytes());
-    put("Access-Control-Allow-Credentials", b"true");
-    put(
-        "Access-Control-Allow-Origin",
-        asked("Origin").unwrap_or(b"*"),
-    );
-    put("Access-Control-Max-Age", b"3600");
+    }
 }
 
 /// The names of a response's fields that scripts see only if told, each once.

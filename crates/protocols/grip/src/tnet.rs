@@ -150,10 +150,11 @@ fn number<T: std::str::FromStr>(data: &[u8]) -> Result<T, TnetFault> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::value::any_value;
 
     #[track_caller]
     fn check(wire: &[u8], expect: Result<Value, TnetFault>) {
@@ -228,22 +229,6 @@ pub(crate) mod tests {
             deep = format!("{}:{}]", deep.len(), str::from_utf8(&deep).unwrap()).into_bytes();
         }
         assert_eq!(decode(&deep), Err(TnetFault::TooDeep));
-    }
-
-    pub(crate) fn any_value() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![
-            Just(Value::Null),
-            any::<bool>().prop_map(Value::Bool),
-            any::<i64>().prop_map(Value::Int),
-            (-1e9..1e9_f64).prop_map(Value::Float),
-            proptest::collection::vec(any::<u8>(), 0..12).prop_map(Value::Bytes),
-        ];
-        leaf.prop_recursive(4, 24, 6, |inner| {
-            prop_oneof![
-                proptest::collection::vec(inner.clone(), 0..6).prop_map(Value::List),
-                proptest::collection::vec((".{0,6}", inner), 0..6).prop_map(Value::Object),
-            ]
-        })
     }
 
     proptest! {

@@ -10,17 +10,8 @@ mod tests;
 /// Appends a message as frames, all but the last with the flag MORE.
 pub fn encode_message<P: AsRef<[u8]>>(parts: &[P], out: &mut Vec<u8>) {
     for (index, part) in parts.iter().enumerate() {
-        let part = part.as_ref();
-        let has_more = index + 1 < parts.len();
-        encode_frame_head(
-            FrameHead {
-                is_command: false,
-                has_more,
-                bytes: part.len() as u64,
-            },
-            out,
-        );
-        out.extend_from_slice(part);
+        let more = if index + 1 < parts.len() { MORE } else { 0 };
+        encode_frame(more, &[part.as_ref()], out);
     }
 }
 
@@ -179,17 +170,7 @@ impl Peer {
             return;
         }
         if self.minor == 0 {
-            let bytes = topic.len() as u64 + 1;
-            encode_frame_head(
-                FrameHead {
-                    is_command: false,
-                    has_more: false,
-                    bytes,
-                },
-                out,
-            );
-            out.push(byte);
-            out.extend_from_slice(topic);
+            encode_frame(0, &[&[byte], topic], out);
         } else {
             encode_command(command, topic, out);
         }
@@ -372,48 +353,27 @@ fn encode_property(name: &str, value: &str, out: &mut Vec<u8>) {
 }
 
 fn encode_command(name: &[u8], data: &[u8], out: &mut Vec<u8>) {
-    let bytes = (1 + name.len() + data.len()) as u64;
-    encode_frame_head(
-        FrameHead {
-            is_command: true,
-            has_more: false,
-            bytes,
-        },
-        out,
-    );
-    push_short(name, out);
-    out.extend_from_slice(data);
+    // Only our own short names come here.
+    encode_frame(COMMAND, &[&[name.len() as u8], name, data], out);
 }
 
 const MORE: u8 = 1;
 const LONG: u8 = 2;
 const COMMAND: u8 = 4;
 
-/// Head of a frame, before its body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FrameHead {
-    /// A command, not a part of a message.
-    pub is_command: bool,
-    /// Another part of the same message follows.
-    pub has_more: bool,
-    /// Bytes of the body, as declared.
-    pub bytes: u64,
-}
-
 /// A whole frame; the body borrows the input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame<'b> {
+struct Frame<'b> {
     /// A command, not a part of a message.
-    pub is_command: bool,
+    is_command: bool,
     /// Another part of the same message follows.
-    pub has_more: bool,
-    /// Body of the frame, borrowed.
-    pub body: &'b [u8],
+    has_more: bool,
+    body: &'b [u8],
 }
 
-impl FrameHead {
-    /// Reads a head; None if it is not whole yet. The second value is how many bytes it has.
-    pub fn decode(input: &[u8]) -> Result<Option<(Self, usize)>, ZmtpFault> {
+impl<'b> Frame<'b> {
+    /// Reads a frame and its length in bytes; None if it is not whole yet. A body longer than
+    /// `bytes_max` is refused as soon as its length is known.
+    fn decode(input: &'b [u8], bytes_max: usize) -> Result<Option<(Self, usize)>, ZmtpFault> {
         let Some((&flags, rest)) = input.split_first() else {
             return Ok(None);
         };
@@ -423,44 +383,22 @@ impl FrameHead {
         if flags & !(MORE | LONG | COMMAND) != 0 || is_command && has_more {
             return Err(ZmtpFault::BadFlags);
         }
-        let (bytes, head_bytes) = if flags & LONG == 0 {
-            match rest.first() {
-                Some(&length) => (u64::from(length), 2),
-                None => return Ok(None),
-            }
-        } else {
-            match rest.first_chunk::<8>() {
-                Some(length) => (u64::from_be_bytes(*length), 9),
-                None => return Ok(None),
-            }
+        let head = match flags & LONG {
+            0 => rest.first().map(|&length| (u64::from(length), 2)),
+            _ => { rest.first_chunk() }.map(|length| (u64::from_be_bytes(*length), 9)),
         };
-        Ok(Some((
-            Self {
-                is_command,
-                has_more,
-                bytes,
-            },
-            head_bytes,
-        )))
-    }
-}
-
-impl<'b> Frame<'b> {
-    /// Reads a frame and says how many bytes it has; None if it is not whole yet. A body longer
-    /// than `bytes_max` is refused as soon as its length is known.
-    pub fn decode(input: &'b [u8], bytes_max: usize) -> Result<Option<(Self, usize)>, ZmtpFault> {
-        let Some((head, head_bytes)) = FrameHead::decode(input)? else {
+        let Some((bytes, head_bytes)) = head else {
             return Ok(None);
         };
-        let bytes = usize::try_from(head.bytes)
+        let bytes = usize::try_from(bytes)
             .ok()
             .filter(|&bytes| bytes <= bytes_max)
             .ok_or(ZmtpFault::TooLarge)?;
         let end = head_bytes + bytes;
         Ok(input.get(head_bytes..end).map(|body| {
             let frame = Self {
-                is_command: head.is_command,
-                has_more: head.has_more,
+                is_command,
+                has_more,
                 body,
             };
             (frame, end)
@@ -468,16 +406,17 @@ impl<'b> Frame<'b> {
     }
 }
 
-/// Appends a frame's head, in the short form where it fits.
-pub fn encode_frame_head(head: FrameHead, out: &mut Vec<u8>) {
-    let flags = if head.is_command { COMMAND } else { 0 } | if head.has_more { MORE } else { 0 };
-    match u8::try_from(head.bytes) {
+/// Appends a frame of these pieces, with its length in the short form where it fits.
+fn encode_frame(flags: u8, pieces: &[&[u8]], out: &mut Vec<u8>) {
+    let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
+    match u8::try_from(bytes) {
         Ok(length) => out.extend_from_slice(&[flags, length]),
         Err(_) => {
             out.push(flags | LONG);
-            out.extend_from_slice(&head.bytes.to_be_bytes());
+            out.extend_from_slice(&(bytes as u64).to_be_bytes());
         }
     }
+    pieces.iter().for_each(|piece| out.extend_from_slice(piece));
 }
 
 /// Why a connection ends. All of them are the peer's fault.

@@ -1,8 +1,8 @@
 //! What the server answers, and the publications inside.
 
-use serde::de::{Deserializer as _, MapAccess, Visitor};
 use throng_types::{Position, Publication};
 
+use crate::json::each_tag;
 use crate::protobuf::wire::{append_delimited, bytes, flag, message, number};
 use crate::reply::{Push, Reply};
 use crate::{ClientInfo, ConnectResult, HistoryResult, SubscribeResult};
@@ -135,29 +135,12 @@ pub(super) fn append_info(info: &ClientInfo<'_>, out: &mut Vec<u8>) {
 
 /// Tags are kept as the JSON object that they came as.
 fn append_tags(tags: &str, out: &mut Vec<u8>) {
-    struct Tags<'a>(&'a mut Vec<u8>);
-
-    impl<'de> Visitor<'de> for Tags<'_> {
-        type Value = ();
-
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("an object of strings")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-            use crate::json::Text;
-            while let Some((Text(name), Text(value))) = map.next_entry()? {
-                message(7, self.0, |out| {
-                    bytes(1, name.as_bytes(), out);
-                    bytes(2, value.as_bytes(), out);
-                });
-            }
-            Ok(())
-        }
-    }
-
-    let read = serde_json::Deserializer::from_str(tags).deserialize_map(Tags(out));
-    debug_assert!(read.is_ok(), "tags are checked when they are published");
+    each_tag(tags, |name, value| {
+        message(7, out, |out| {
+            bytes(1, name.as_bytes(), out);
+            bytes(2, value.as_bytes(), out);
+        });
+    });
 }
 
 pub(super) fn append_epoch(field: u32, position: Option<Position>, out: &mut Vec<u8>) {

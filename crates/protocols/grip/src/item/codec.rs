@@ -295,14 +295,7 @@ fn ws_message(mut format: Fields) -> Result<WsMessageItem, DocFault> {
         (Some(kind @ (WsKind::Ping | WsKind::Pong)), None) => (kind, Vec::new()),
         (_, None) => return Err(format.missing("one of content and content-bin")),
     };
-    let fits = match kind {
-        // A text frame with anything else would break the client's connection (RFC 6455
-        // section 8.1), and a longer control frame too (section 5.5).
-        WsKind::Text => str::from_utf8(&content).is_ok(),
-        WsKind::Ping | WsKind::Pong => content.len() <= 125,
-        WsKind::Binary => true,
-    };
-    if !fits {
+    if !kind.fits(&content) {
         return Err(format.invalid("content"));
     }
     Ok(WsMessageItem::Send {

@@ -134,22 +134,31 @@ pub enum WsKind {
 }
 
 impl WsKind {
+    const NAMES: [(Self, &'static str); 4] = [
+        (Self::Text, "text"),
+        (Self::Binary, "binary"),
+        (Self::Ping, "ping"),
+        (Self::Pong, "pong"),
+    ];
+
     const fn name(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Binary => "binary",
-            Self::Ping => "ping",
-            Self::Pong => "pong",
-        }
+        Self::NAMES[self as usize].1
     }
 
     pub(crate) fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "text" => Some(Self::Text),
-            "binary" => Some(Self::Binary),
-            "ping" => Some(Self::Ping),
-            "pong" => Some(Self::Pong),
-            _ => None,
+        let mut names = Self::NAMES.into_iter();
+        names
+            .find(|(_, known)| *known == name)
+            .map(|(kind, _)| kind)
+    }
+
+    /// Tells whether a frame may carry this: a text frame with anything but UTF-8 would break the
+    /// client's connection (RFC 6455 section 8.1), and a longer control frame too (section 5.5).
+    pub(crate) fn fits(self, content: &[u8]) -> bool {
+        match self {
+            Self::Text => str::from_utf8(content).is_ok(),
+            Self::Ping | Self::Pong => content.len() <= 125,
+            Self::Binary => true,
         }
     }
 }

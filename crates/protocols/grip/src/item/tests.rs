@@ -406,7 +406,7 @@ proptest! {
 
     #[test]
     fn nothing_panics(
-        value in tnet::tests::any_value(),
+        value in crate::value::any_value(),
         field in "(channel|formats|http-stream|ws-message|http-response|meta)",
     ) {
         let channel = ("channel".into(), Value::Text("a".into()));

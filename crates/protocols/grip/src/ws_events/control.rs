@@ -166,16 +166,8 @@ fn timed(message: &mut Fields) -> Result<Timed, DocFault> {
     let content = message
         .bytes("content", "content-bin")?
         .map(|(content, _)| content);
-    if let Some(content) = &content {
-        // What would break the client's connection is refused here (RFC 6455 sections 5.5, 8.1).
-        let fits = match kind {
-            WsKind::Text => str::from_utf8(content).is_ok(),
-            WsKind::Ping | WsKind::Pong => content.len() <= 125,
-            WsKind::Binary => true,
-        };
-        if !fits {
-            return Err(message.invalid("content"));
-        }
+    if content.as_ref().is_some_and(|content| !kind.fits(content)) {
+        return Err(message.invalid("content"));
     }
     let timeout_s = match content {
         Some(_) => message.integer("timeout", 0, i64::from(i32::MAX))?,

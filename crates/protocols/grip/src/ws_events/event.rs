@@ -41,15 +41,7 @@ impl EventKind {
     /// The name on the wire.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Open => "OPEN",
-            Self::Text => "TEXT",
-            Self::Binary => "BINARY",
-            Self::Ping => "PING",
-            Self::Pong => "PONG",
-            Self::Close => "CLOSE",
-            Self::Disconnect => "DISCONNECT",
-        }
+        Self::ALL[self as usize].1
     }
 
     fn from_name(name: &[u8]) -> Option<Self> {
@@ -218,6 +210,18 @@ impl<'r> EventsReply<'r> {
     }
 }
 
+impl EventsReply<'_> {
+    /// Checks that a first response opens the conversation; false if the backend only wants to be
+    /// asked again.
+    pub(super) fn opens(&self) -> Result<bool, ReplyFault> {
+        match (self.events.first(), self.keep_alive_interval_s) {
+            (Some(event), _) if event.kind == EventKind::Open => Ok(true),
+            (None, Some(1..)) => Ok(false),
+            _ => Err(ReplyFault::NotOpen),
+        }
+    }
+}
+
 fn set_meta<'r>(fields: &[HeaderRef<'r>]) -> Vec<(&'r str, &'r [u8])> {
     fields
         .iter()
@@ -226,38 +230,21 @@ fn set_meta<'r>(fields: &[HeaderRef<'r>]) -> Vec<(&'r str, &'r [u8])> {
         .collect()
 }
 
-/// The first response, which decides whether the client's handshake succeeds.
-#[derive(Clone, Copy, Debug)]
-pub struct FirstReply<'r>(pub ResponseHead<'r>);
-
-impl FirstReply<'_> {
-    /// The fields for the client's 101: without those between backend and proxy. Hop-by-hop
-    /// fields and those of the handshake itself are the caller's affair.
-    #[must_use]
-    pub fn accepted_headers(self) -> Vec<Header> {
-        const PRIVATE: [&str; 4] = [
-            "Content-Length",
-            "Content-Type",
-            "Keep-Alive-Interval",
-            "Sec-WebSocket-Extensions",
-        ];
-        self.0
-            .headers
-            .iter()
-            .filter(|(name, _)| !PRIVATE.iter().any(|other| other.eq_ignore_ascii_case(name)))
-            .filter(|(name, _)| !has_prefix(name, "Set-Meta-"))
-            .map(|&(name, value)| Header::new(name, value))
-            .collect()
-    }
-
-    /// Checks that the conversation is opened; false if the backend only wants to be asked again.
-    pub(super) fn opens(reply: &EventsReply<'_>) -> Result<bool, ReplyFault> {
-        match (reply.events.first(), reply.keep_alive_interval_s) {
-            (Some(event), _) if event.kind == EventKind::Open => Ok(true),
-            (None, Some(1..)) => Ok(false),
-            _ => Err(ReplyFault::NotOpen),
-        }
-    }
+/// The fields for the client's 101 out of the backend's first response: without those between
+/// backend and proxy. Hop-by-hop fields and those of the handshake itself are the caller's affair.
+pub(super) fn accepted_headers(head: ResponseHead<'_>) -> Vec<Header> {
+    const PRIVATE: [&str; 4] = [
+        "Content-Length",
+        "Content-Type",
+        "Keep-Alive-Interval",
+        "Sec-WebSocket-Extensions",
+    ];
+    let fields = head.headers.iter();
+    fields
+        .filter(|(name, _)| !PRIVATE.iter().any(|other| other.eq_ignore_ascii_case(name)))
+        .filter(|(name, _)| !has_prefix(name, "Set-Meta-"))
+        .map(|&(name, value)| Header::new(name, value))
+        .collect()
 }
 
 /// Bounds of a [`Conversation`](super::Conversation); the defaults are Pushpin's.

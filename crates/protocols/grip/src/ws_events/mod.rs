@@ -15,5 +15,5 @@ pub use control::{
 };
 pub use event::{
     Command, ConversationLimits, EVENTS_TYPE, Event, EventFault, EventKind, EventsReply, Failure,
-    FirstReply, Full, Handshake, Phase, ReplyFault, claims_events, decode_events, encode_event,
+    Full, Handshake, Phase, ReplyFault, claims_events, decode_events, encode_event,
 };

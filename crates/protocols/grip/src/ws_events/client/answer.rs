@@ -5,7 +5,9 @@ use crate::instruct::ResponseHead;
 use crate::item::WsKind;
 use crate::ws_events::client::{ClientEnd, Conversation, Line, Offer, Stage};
 use crate::ws_events::control::{ControlMessage, GripFilter, GripMessage, grip_prefix};
-use crate::ws_events::event::{Command, Event, EventKind, EventsReply, FirstReply, ReplyFault};
+use crate::ws_events::event::{
+    Command, Event, EventKind, EventsReply, ReplyFault, accepted_headers,
+};
 
 /// Progress of the conversation by the events of an answer.
 #[derive(Default)]
@@ -40,7 +42,7 @@ impl Conversation {
             }
         }
         let mut events = reply.events.as_slice();
-        if self.stage == Stage::Opening && FirstReply::opens(&reply)? {
+        if self.stage == Stage::Opening && reply.opens()? {
             events = events.get(1..).unwrap_or_default();
             self.open(head, out);
         }
@@ -88,7 +90,7 @@ impl Conversation {
         let prefix = grip_prefix(extensions.map(|&(_, value)| value));
         self.grip = prefix.map(|prefix| GripFilter::new(&prefix));
         if !self.is_lost() {
-            let headers = FirstReply(head).accepted_headers();
+            let headers = accepted_headers(head);
             out.push(Command::Accept { headers });
         }
     }
