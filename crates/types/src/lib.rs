@@ -30,5 +30,5 @@ pub use reason::{Disconnect, Unsubscribe};
 pub use rng::{Rng, mix};
 pub use save::{Parts, Save, Saved, save_bytes, save_count, save_option};
 pub use slots::Slots;
-pub use text::{nearest, percent_decoded};
+pub use text::{form_decoded, hex_byte, hex_value, nearest, percent_decoded};
 pub use time::{Millis, Now};

@@ -14,23 +14,51 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, candidate)| candidate)
 }
 
-/// A part of a URL without its percent signs (RFC 3986 section 2.1), if it is well formed.
+/// Decodes a part of a URL (RFC 3986 section 2.1); none if a percent sign lacks its two digits, or
+/// the result is not UTF-8.
 #[must_use]
 pub fn percent_decoded(text: &str) -> Option<String> {
+    String::from_utf8(percent_bytes(text, |_| None)?).ok()
+}
+
+/// Decodes a name or value of a query (WHATWG URL, `application/x-www-form-urlencoded`): `+` is a
+/// space, and a percent sign without two digits stands for itself.
+#[must_use]
+pub fn form_decoded(text: &str) -> Vec<u8> {
+    let lenient = |byte| Some(if byte == b'+' { b' ' } else { byte });
+    percent_bytes(text, lenient).unwrap_or_default()
+}
+
+/// Decodes bytes; `other` gives the byte for a plus, and for a percent sign without two digits.
+fn percent_bytes(text: &str, other: impl Fn(u8) -> Option<u8>) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
+    while let [first, after @ ..] = rest {
         rest = after;
-        if byte == b'%' {
-            let (digits, after) = rest.split_at_checked(2)?;
-            let digits = std::str::from_utf8(digits).ok()?;
-            bytes.push(u8::from_str_radix(digits, 16).ok()?);
-            rest = after;
-        } else {
-            bytes.push(byte);
-        }
+        bytes.push(match (first, after) {
+            (b'%', [high, low, after @ ..]) if let Some(byte) = hex_byte(*high, *low) => {
+                rest = after;
+                byte
+            }
+            (b'%', _) => other(b'%')?,
+            (b'+', _) => other(b'+').unwrap_or(b'+'),
+            (&byte, _) => byte,
+        });
     }
-    String::from_utf8(bytes).ok()
+    Some(bytes)
+}
+
+/// Value of a hexadecimal digit in either case.
+#[must_use]
+pub fn hex_value(digit: u8) -> Option<u8> {
+    // A digit of base 16 fits.
+    char::from(digit).to_digit(16).map(|value| value as u8)
+}
+
+/// Byte of two hexadecimal digits in either case.
+#[must_use]
+pub fn hex_byte(high: u8, low: u8) -> Option<u8> {
+    Some(hex_value(high)? << 4 | hex_value(low)?)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use throng_grip::headers::{Header, HeaderRef, is_like};
 use throng_grip::hold::{LinkTarget, resolve_link};
 use throng_grip::proxy::{RequestRules, apply_cors, request_headers};
 use throng_grip::routes::{Route, Target};
-use throng_grip::ws_events::{Handshake, claims_events};
+use throng_grip::ws_events::{claims_events, handshake_headers};
 use throng_http1::Request;
 use throng_session::Incoming;
 use throng_types::{Now, Save, Saved};
@@ -229,7 +229,7 @@ impl Asked {
         let headers = headers.iter();
         let fields = headers.map(|header| (header.name.as_str(), header.value.as_slice()));
         let fields: Vec<HeaderRef<'_>> = fields.collect();
-        let mut headers = Handshake::headers(&fields);
+        let mut headers = handshake_headers(&fields);
         headers.extend(own);
         Box::new(OriginRequest {
             route: self.route.clone(),

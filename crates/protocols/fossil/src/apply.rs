@@ -1,38 +1,29 @@
 //! A text out of its base and a delta.
 
-use std::fmt;
+use throng_types::{coded_enum, error_text};
 
-/// Fault of a delta.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// The delta ends before its end is said.
-    Short,
-    /// A number is missing, or larger than 32 bits.
-    Number,
-    /// There is no such command.
-    Command,
-    /// The delta copies bytes that the base does not have.
-    Base,
-    /// The delta makes more or less than it says, or more than the limit.
-    Length,
-    /// The result has another checksum: the base was another one.
-    Checksum,
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Short => "the delta ends too early",
-            Self::Number => "the delta lacks a number where one belongs",
-            Self::Command => "the delta has an unknown command",
-            Self::Base => "the delta copies more than its base has",
-            Self::Length => "the delta makes another length than it says",
-            Self::Checksum => "the delta's checksum does not match: its base was another one",
-        })
+coded_enum! {
+    /// Fault of a delta.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Fault {
+        /// Sentence for the log.
+        fn reason;
+        /// The delta ends before its end is said.
+        Short = "the delta ends too early";
+        /// A number is missing, or larger than 32 bits.
+        Number = "the delta lacks a number where one belongs";
+        /// There is no such command.
+        Command = "the delta has an unknown command";
+        /// The delta copies bytes that the base does not have.
+        Base = "the delta copies more than its base has";
+        /// The delta makes more or less than it says, or more than the limit.
+        Length = "the delta makes another length than it says";
+        /// The result has another checksum: the base was another one.
+        Checksum = "the delta's checksum does not match: its base was another one";
     }
 }
 
-impl std::error::Error for Fault {}
+error_text!(Fault.reason);
 
 /// Reads a delta from its start to its end.
 struct Reader<'a>(&'a [u8]);

@@ -317,9 +317,7 @@ fn get_bytes<'m>(meta: &'m [(String, String)], key: &[u8]) -> Option<&'m str> {
 }
 
 fn get<'m>(meta: &'m [(String, String)], key: &str) -> Option<&'m str> {
-    meta.iter()
-        .find(|(other, _)| other == key)
-        .map(|(_, value)| value.as_str())
+    get_bytes(meta, key.as_bytes())
 }
 
 /// A stretch of a text.

@@ -6,6 +6,8 @@
 #[cfg(test)]
 mod tests;
 
+use throng_types::hex_byte;
+
 use crate::filters::Filters;
 use crate::headers::{self, Element, Header, HeaderRef, Parameters, headers_of, integer, text};
 use crate::value::{Coding, DocFault, Fields, Value, decode_base64};
@@ -385,11 +387,7 @@ fn unescape(text: &[u8]) -> Option<Vec<u8>> {
             b'\\' => out.push(b'\\'),
             b'r' => out.push(b'\r'),
             b'n' => out.push(b'\n'),
-            b'x' => {
-                let mut digit = || char::from(bytes.next()?).to_digit(16);
-                // Two digits make at most 255.
-                out.push((digit()? << 4 | digit()?) as u8);
-            }
+            b'x' => out.push(hex_byte(bytes.next()?, bytes.next()?)?),
             _ => {}
         }
     }

@@ -4,86 +4,109 @@
 
 use crate::proxy::XffRule;
 
-/// Options of a file; None where the file does not say.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PushpinConf {
+/// Declares the options that mean something here: the name in the file, the field, and the function
+/// that reads its value.
+macro_rules! options {
+    ($($(#[$doc:meta])* $($option:literal)|+ => $field:ident: $Type:ty = $read:ident;)+) => {
+        /// Options of a file; None where the file does not say.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct PushpinConf {
+            $($(#[$doc])* pub $field: $Type,)+
+            /// Everything that has no effect, in the file's order.
+            pub notes: Vec<ConfNote>,
+        }
+
+        impl PushpinConf {
+            fn take(&mut self, option: &str, value: &str) -> Taken {
+                match option {
+                    $($($option)|+ => $read(value, &mut self.$field),)+
+                    "runner.https_ports" => refused_if(!value.is_empty(), HTTPS),
+                    "runner.local_ports" => refused_if(!value.is_empty(), LOCAL),
+                    "runner.allow_compression" => compression(value),
+                    "handler.push_in_sub_connect" => sub_connect(value),
+                    _ => without_effect(option),
+                }
+            }
+        }
+    };
+}
+
+options! {
     /// `[runner] http_port`: where plain HTTP is listened to, as written, each with its address.
-    pub http_ports: Vec<String>,
+    "runner.http_port" => http_ports: Vec<String> = list;
     /// `[runner] log_level`: 0 for errors, 1 for warnings, 2 for what is worth knowing, 3 and more
     /// for what helps to find a fault. The highest, if each service has its own.
-    pub log_level: Option<u8>,
+    "runner.log_level" => log_level: Option<u8> = log_level;
     /// `[runner] client_maxconn`: bound on open connections.
-    pub connections_max: Option<u64>,
+    "runner.client_maxconn" => connections_max: Option<u64> = number;
     /// `[global] port_offset`: added to the ports of the publish sockets.
-    pub port_offset: Option<u16>,
+    "global.port_offset" => port_offset: Option<u16> = number;
     /// `[proxy] routesfile`, relative to the file.
-    pub routes_file: Option<String>,
+    "proxy.routesfile" => routes_file: Option<String> = text;
     /// `[proxy] debug`: errors tell clients what happened.
-    pub debug: Option<bool>,
+    "proxy.debug" => debug: Option<bool> = flag;
     /// `[proxy] auto_cross_origin`: CORS headers are added.
-    pub auto_cross_origin: Option<bool>,
+    "proxy.auto_cross_origin" => auto_cross_origin: Option<bool> = flag;
     /// `[proxy] accept_x_forwarded_protocol`: a client's scheme is believed.
-    pub accept_forwarded_proto: Option<bool>,
+    "proxy.accept_x_forwarded_protocol" => accept_forwarded_proto: Option<bool> = flag;
     /// `[proxy] set_x_forwarded_protocol`: `true` and `proto-only` are the same here.
-    pub set_forwarded_proto: Option<bool>,
+    "proxy.set_x_forwarded_protocol" => set_forwarded_proto: Option<bool> = proto;
     /// `[proxy] x_forwarded_for`: rule for ordinary clients.
-    pub xff: Option<XffRule>,
+    "proxy.x_forwarded_for" => xff: Option<XffRule> = xff;
     /// `[proxy] x_forwarded_for_trusted`: rule for trusted clients.
-    pub xff_trusted: Option<XffRule>,
+    "proxy.x_forwarded_for_trusted" => xff_trusted: Option<XffRule> = xff;
     /// `[proxy] accept_pushpin_route`: clients may name their route.
-    pub accept_pushpin_route: Option<bool>,
+    "proxy.accept_pushpin_route" => accept_pushpin_route: Option<bool> = flag;
     /// `[proxy] max_open_requests`; negative for no limit.
-    pub requests_max: Option<i64>,
+    "proxy.max_open_requests" => requests_max: Option<i64> = number;
     /// `[proxy] cdn_loop`: our name in `CDN-Loop`.
-    pub cdn_loop: Option<String>,
+    "proxy.cdn_loop" => cdn_loop: Option<String> = text;
     /// `[proxy] sig_iss`: issuer of `Grip-Sig`.
-    pub sig_iss: Option<String>,
+    "proxy.sig_iss" => sig_iss: Option<String> = text;
     /// `[proxy] sig_key`: see [`crate::sig::KeyText`].
-    pub sig_key: Option<String>,
+    "proxy.sig_key" => sig_key: Option<String> = text;
     /// `[proxy] upstream_key`: key that makes clients trusted.
-    pub upstream_key: Option<String>,
+    "proxy.upstream_key" => upstream_key: Option<String> = text;
     /// `[handler] push_in_spec`: address of the PULL socket.
-    pub zmq_pull: Option<String>,
+    "handler.push_in_spec" => zmq_pull: Option<String> = text;
     /// `[handler] push_in_sub_specs`, or the older `push_in_sub_spec`.
-    pub zmq_sub: Vec<String>,
+    "handler.push_in_sub_specs" | "handler.push_in_sub_spec" => zmq_sub: Vec<String> = list;
     /// `[handler] push_in_http_addr`: address of the publish port.
-    pub publish_address: Option<String>,
+    "handler.push_in_http_addr" => publish_address: Option<String> = text;
     /// `[handler] push_in_http_port`: number of the publish port.
-    pub publish_port: Option<u16>,
+    "handler.push_in_http_port" => publish_port: Option<u16> = number;
     /// `[handler] push_in_http_max_headers_size`, in bytes.
-    pub publish_head_bytes_max: Option<u64>,
+    "handler.push_in_http_max_headers_size" => publish_head_bytes_max: Option<u64> = number;
     /// `[handler] push_in_http_max_body_size`, in bytes.
-    pub publish_body_bytes_max: Option<u64>,
+    "handler.push_in_http_max_body_size" => publish_body_bytes_max: Option<u64> = number;
     /// `[handler] command_spec`: address of the command socket.
-    pub zmq_command: Option<String>,
+    "handler.command_spec" => zmq_command: Option<String> = text;
     /// `[handler] stats_spec`: address of the PUB socket.
-    pub stats_spec: Option<String>,
+    "handler.stats_spec" => stats_spec: Option<String> = text;
     /// `[handler] stats_format`: whether it is JSON.
-    pub stats_json: Option<bool>,
+    "handler.stats_format" => stats_json: Option<bool> = is_json;
     /// `[handler] stats_report_interval`, in seconds.
-    pub stats_report_interval_s: Option<u64>,
+    "handler.stats_report_interval" => stats_report_interval_s: Option<u64> = number;
     /// `[global] stats_connection_send`: single connections are reported.
-    pub stats_connections: Option<bool>,
+    "global.stats_connection_send" => stats_connections: Option<bool> = flag;
     /// `[global] stats_connection_ttl`, in seconds.
-    pub stats_connection_ttl_s: Option<u64>,
+    "global.stats_connection_ttl" => stats_connection_ttl_s: Option<u64> = number;
     /// `[handler] stats_subscription_ttl`, in seconds.
-    pub stats_subscription_ttl_s: Option<u64>,
+    "handler.stats_subscription_ttl" => stats_subscription_ttl_s: Option<u64> = number;
     /// `[handler] subscription_linger`, in seconds.
-    pub subscription_linger_s: Option<u64>,
+    "handler.subscription_linger" => subscription_linger_s: Option<u64> = number;
     /// `[handler] message_wait`, in milliseconds.
-    pub message_wait_ms: Option<u64>,
+    "handler.message_wait" => message_wait_ms: Option<u64> = number;
     /// `[handler] id_cache_ttl`, in seconds.
-    pub id_cache_ttl_s: Option<u64>,
+    "handler.id_cache_ttl" => id_cache_ttl_s: Option<u64> = number;
     /// `[handler] connection_subscription_max`: channels of one connection.
-    pub subscriptions_max: Option<u64>,
+    "handler.connection_subscription_max" => subscriptions_max: Option<u64> = number;
     /// `[handler] update_on_first_subscription`: the backend hears of it.
-    pub update_on_first_subscription: Option<bool>,
+    "handler.update_on_first_subscription" => update_on_first_subscription: Option<bool> = flag;
     /// `[handler] prometheus_port`: address of the metrics.
-    pub prometheus_port: Option<String>,
+    "handler.prometheus_port" => prometheus_port: Option<String> = text;
     /// `[handler] prometheus_prefix`: begins each metric's name.
-    pub prometheus_prefix: Option<String>,
-    /// Everything that has no effect, in the file's order.
-    pub notes: Vec<ConfNote>,
+    "handler.prometheus_prefix" => prometheus_prefix: Option<String> = text;
 }
 
 /// A line that has no effect, and why.
@@ -154,59 +177,6 @@ impl PushpinConf {
         }
         out
     }
-
-    fn take(&mut self, option: &str, value: &str) -> Taken {
-        let conf = self;
-        match option {
-            "global.port_offset" => number(value, &mut conf.port_offset),
-            "global.stats_connection_ttl" => number(value, &mut conf.stats_connection_ttl_s),
-            "global.stats_connection_send" => flag(value, &mut conf.stats_connections),
-            "runner.http_port" => list(value, &mut conf.http_ports),
-            "runner.https_ports" => refused_if(!value.is_empty(), HTTPS),
-            "runner.local_ports" => refused_if(!value.is_empty(), LOCAL),
-            "runner.allow_compression" => compression(value),
-            "runner.log_level" => parsed(log_level(value), &mut conf.log_level),
-            "runner.client_maxconn" => number(value, &mut conf.connections_max),
-            "proxy.routesfile" => text(value, &mut conf.routes_file),
-            "proxy.debug" => flag(value, &mut conf.debug),
-            "proxy.auto_cross_origin" => flag(value, &mut conf.auto_cross_origin),
-            "proxy.accept_x_forwarded_protocol" => flag(value, &mut conf.accept_forwarded_proto),
-            "proxy.set_x_forwarded_protocol" => proto(value, &mut conf.set_forwarded_proto),
-            "proxy.x_forwarded_for" => parsed(XffRule::parse(value), &mut conf.xff),
-            "proxy.x_forwarded_for_trusted" => parsed(XffRule::parse(value), &mut conf.xff_trusted),
-            "proxy.accept_pushpin_route" => flag(value, &mut conf.accept_pushpin_route),
-            "proxy.max_open_requests" => number(value, &mut conf.requests_max),
-            "proxy.cdn_loop" => text(value, &mut conf.cdn_loop),
-            "proxy.sig_iss" => text(value, &mut conf.sig_iss),
-            "proxy.sig_key" => text(value, &mut conf.sig_key),
-            "proxy.upstream_key" => text(value, &mut conf.upstream_key),
-            "handler.push_in_spec" => text(value, &mut conf.zmq_pull),
-            "handler.push_in_sub_specs" => list(value, &mut conf.zmq_sub),
-            "handler.push_in_sub_spec" => list(value, &mut conf.zmq_sub),
-            "handler.push_in_sub_connect" => sub_connect(value),
-            "handler.push_in_http_addr" => text(value, &mut conf.publish_address),
-            "handler.push_in_http_port" => number(value, &mut conf.publish_port),
-            "handler.push_in_http_max_headers_size" => {
-                number(value, &mut conf.publish_head_bytes_max)
-            }
-            "handler.push_in_http_max_body_size" => number(value, &mut conf.publish_body_bytes_max),
-            "handler.command_spec" => text(value, &mut conf.zmq_command),
-            "handler.stats_spec" => text(value, &mut conf.stats_spec),
-            "handler.stats_format" => parsed(is_json(value), &mut conf.stats_json),
-            "handler.stats_report_interval" => number(value, &mut conf.stats_report_interval_s),
-            "handler.stats_subscription_ttl" => number(value, &mut conf.stats_subscription_ttl_s),
-            "handler.subscription_linger" => number(value, &mut conf.subscription_linger_s),
-            "handler.message_wait" => number(value, &mut conf.message_wait_ms),
-            "handler.id_cache_ttl" => number(value, &mut conf.id_cache_ttl_s),
-            "handler.connection_subscription_max" => number(value, &mut conf.subscriptions_max),
-            "handler.update_on_first_subscription" => {
-                flag(value, &mut conf.update_on_first_subscription)
-            }
-            "handler.prometheus_port" => text(value, &mut conf.prometheus_port),
-            "handler.prometheus_prefix" => text(value, &mut conf.prometheus_prefix),
-            _ => without_effect(option),
-        }
-    }
 }
 
 /// Options of Pushpin that have no counterpart: `option: reason`, one a line.
@@ -226,12 +196,13 @@ const fn refused_if(is_wanted: bool, reason: &'static str) -> Taken {
 }
 
 /// Reads `2`, or `proxy:3,handler:2`.
-fn log_level(value: &str) -> Option<u8> {
+fn log_level(value: &str, out: &mut Option<u8>) -> Taken {
     let levels = value.split(',').map(|word| {
         let level = word.rsplit(':').next().unwrap_or_default();
         level.trim().parse::<u8>().ok()
     });
-    levels.collect::<Option<Vec<_>>>()?.into_iter().max()
+    let levels = levels.collect::<Option<Vec<_>>>();
+    parsed(levels.and_then(|levels| levels.into_iter().max()), out)
 }
 
 fn without_effect(option: &str) -> Taken {
@@ -261,8 +232,13 @@ fn proto(value: &str, out: &mut Option<bool>) -> Taken {
     flag(if value == "proto-only" { "true" } else { value }, out)
 }
 
-fn is_json(value: &str) -> Option<bool> {
-    matches!(value, "json" | "tnetstring" | "").then_some(value == "json")
+fn is_json(value: &str, out: &mut Option<bool>) -> Taken {
+    let is_known = matches!(value, "json" | "tnetstring" | "");
+    parsed(is_known.then_some(value == "json"), out)
+}
+
+fn xff(value: &str, out: &mut Option<XffRule>) -> Taken {
+    parsed(XffRule::parse(value), out)
 }
 
 /// Takes a value that could be read.

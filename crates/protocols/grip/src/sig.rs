@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use throng_types::Now;
+use throng_types::{Now, hex_byte};
 
 use crate::value::decode_base64;
 
@@ -79,16 +79,10 @@ impl KeyText {
         if is_pem(content) {
             return content.to_vec();
         }
-        let digits: Option<Vec<u8>> = content
-            .iter()
-            // A digit of base 16 fits.
-            .map(|&byte| char::from(byte).to_digit(16).map(|digit| digit as u8))
-            .collect();
-        match digits {
-            Some(digits) if digits.len() % 2 == 0 => digits
-                .chunks(2)
-                .map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit))
-                .collect(),
+        let (pairs, rest) = content.as_chunks::<2>();
+        let bytes = pairs.iter().map(|&[high, low]| hex_byte(high, low));
+        match bytes.collect::<Option<Vec<u8>>>() {
+            Some(bytes) if rest.is_empty() => bytes,
             _ => content.to_vec(),
         }
     }

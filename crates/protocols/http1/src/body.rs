@@ -10,10 +10,9 @@
 #[cfg(test)]
 mod tests;
 
-use throng_types::{Save, Saved};
+use throng_types::{Save, Saved, hex_value};
 
 use crate::head::is_token;
-use crate::query::hex_value;
 use crate::{BadBody, Body, Limits, ResponseBody};
 
 /// Bytes of chunk extensions and trailers that a whole body may have. They are

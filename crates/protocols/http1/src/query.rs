@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use memchr::memchr2;
+use throng_types::form_decoded;
 
 /// The names and values of a query string, decoded, in their order. A part without `=`
 /// has an empty value; empty parts are skipped.
@@ -44,7 +45,7 @@ fn decode_utf8(text: &str) -> Result<Cow<'_, str>, NotUtf8> {
     if memchr2(b'%', b'+', text.as_bytes()).is_none() {
         return Ok(Cow::Borrowed(text));
     }
-    let bytes = decode_bytes(text.as_bytes());
+    let bytes = form_decoded(text);
     String::from_utf8(bytes)
         .map(Cow::Owned)
         .map_err(|_| NotUtf8)
@@ -56,7 +57,7 @@ pub fn decode(text: &str) -> Cow<'_, str> {
     if memchr2(b'%', b'+', text.as_bytes()).is_none() {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(lossy(decode_bytes(text.as_bytes())))
+    Cow::Owned(lossy(form_decoded(text)))
 }
 
 /// Appends `text` so that it can stand as one name, value or path segment: everything but
@@ -80,35 +81,9 @@ fn lossy(bytes: Vec<u8>) -> String {
     }
 }
 
-fn decode_bytes(mut text: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(text.len());
-    while let [first, rest @ ..] = text {
-        text = rest;
-        match (first, rest) {
-            (b'%', [high, low, rest @ ..]) => match (hex_value(*high), hex_value(*low)) {
-                (Some(high), Some(low)) => {
-                    bytes.push(high << 4 | low);
-                    text = rest;
-                }
-                _ => bytes.push(b'%'),
-            },
-            (b'+', _) => bytes.push(b' '),
-            (&byte, _) => bytes.push(byte),
-        }
-    }
-    bytes
-}
-
 /// The upper-case hexadecimal digit of a number below 16.
 pub(crate) fn hex_digit(nibble: u8) -> char {
     char::from(b"0123456789ABCDEF"[usize::from(nibble & 15)])
-}
-
-/// The value of a hexadecimal digit in either case.
-pub(crate) fn hex_value(digit: u8) -> Option<u8> {
-    char::from(digit)
-        .to_digit(16)
-        .and_then(|value| u8::try_from(value).ok())
 }
 
 #[cfg(test)]

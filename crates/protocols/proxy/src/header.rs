@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str;
 
 use memchr::memmem;
+use throng_types::coded_enum;
 
 use crate::forwarded::number;
 
@@ -30,32 +31,22 @@ pub struct Announced {
     pub length: usize,
 }
 
-/// Why a connection does not begin as it must: the proxy's fault, or that of whoever came past it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BadHeader {
-    /// The connection begins with something else.
-    NoHeader,
-    /// A version that there is not.
-    Version,
-    /// Longer than [`HEADER_BYTES_MAX`], or than version 1 allows.
-    TooLong,
-    /// The text of version 1 breaks its grammar.
-    Text,
-    /// Too short for the addresses that it promises, or an unknown command or family.
-    Binary,
-}
-
-impl BadHeader {
-    /// A sentence for the log.
-    #[must_use]
-    pub const fn reason(self) -> &'static str {
-        match self {
-            Self::NoHeader => "the connection does not begin with a PROXY header",
-            Self::Version => "the PROXY header has an unknown version",
-            Self::TooLong => "the PROXY header is too long",
-            Self::Text => "the PROXY header breaks the grammar of version 1",
-            Self::Binary => "the PROXY header breaks the layout of version 2",
-        }
+coded_enum! {
+    /// Fault of a header: the proxy's, or that of a peer that came past it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum BadHeader {
+        /// Sentence for the log.
+        fn reason;
+        /// The connection begins with something else.
+        NoHeader = "the connection does not begin with a PROXY header";
+        /// A version that there is not.
+        Version = "the PROXY header has an unknown version";
+        /// Longer than [`HEADER_BYTES_MAX`], or than version 1 allows.
+        TooLong = "the PROXY header is too long";
+        /// The text of version 1 breaks its grammar.
+        Text = "the PROXY header breaks the grammar of version 1";
+        /// Too short for the addresses that it promises, or an unknown command or family.
+        Binary = "the PROXY header breaks the layout of version 2";
     }
 }
 

@@ -9,9 +9,9 @@
 //! - Events and faults do not depend on how the stream was cut.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use memchr::{memchr, memchr2};
+use throng_types::{coded_enum, error_text};
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
@@ -37,25 +37,20 @@ impl Default for DecoderLimits {
     }
 }
 
-/// Why a stream was given up. The server is at fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BadStream {
-    /// A line is longer than it may be.
-    LineTooLong,
-    /// The data of an event are longer than they may be.
-    EventTooLarge,
-}
-
-impl fmt::Display for BadStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::LineTooLong => "a line of the event stream is too long",
-            Self::EventTooLarge => "the data of an event are too large",
-        })
+coded_enum! {
+    /// Reason for giving a stream up. The server is at fault.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum BadStream {
+        /// Sentence for the log.
+        fn reason;
+        /// A line is longer than it may be.
+        LineTooLong = "a line of the event stream is too long";
+        /// The data of an event are longer than they may be.
+        EventTooLarge = "the data of an event are too large";
     }
 }
 
-impl std::error::Error for BadStream {}
+error_text!(BadStream.reason);
 
 /// One event, borrowed from the decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

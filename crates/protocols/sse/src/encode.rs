@@ -1,8 +1,7 @@
 //! Events, written into the caller's buffer.
 
-use std::fmt;
-
 use memchr::memchr2;
+use throng_types::{coded_enum, error_text};
 
 /// The empty line that dispatches an event, behind [`encode_data`].
 pub const EVENT_END: &[u8] = b"\n";
@@ -21,25 +20,20 @@ pub struct Event<'a> {
     pub retry_ms: Option<u64>,
 }
 
-/// Why an event cannot be written. The caller is at fault, nobody on the network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BadField {
-    /// The id has a CR, LF or NUL; clients ignore ids with NUL.
-    Id,
-    /// The event name has a CR or LF.
-    EventName,
-}
-
-impl fmt::Display for BadField {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Id => "an event id has a line end or NUL",
-            Self::EventName => "an event name has a line end",
-        })
+coded_enum! {
+    /// Reason for which an event cannot be written. The caller is at fault, nobody on the network.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum BadField {
+        /// Sentence for the log.
+        fn reason;
+        /// The id has a CR, LF or NUL; clients ignore ids with NUL.
+        Id = "an event id has a line end or NUL";
+        /// The event name has a CR or LF.
+        EventName = "an event name has a line end";
     }
 }
 
-impl std::error::Error for BadField {}
+error_text!(BadField.reason);
 
 /// A whole event, with the empty line that dispatches it.
 ///

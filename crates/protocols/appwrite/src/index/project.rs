@@ -257,20 +257,26 @@ impl Project {
         let profile = &mut self.profiles[id];
         profile.place_in_role_set = place_in_role_set;
         profile.place_in_shape = place_in_shape;
-        for role in &self.role_sets[role_set].roles {
-            self.roles.get_mut(role.name).profiles += 1;
-        }
-        for channel in &self.shapes[shape].channels {
-            self.channels.get_mut(channel.name).profiles += 1;
-        }
-        for key in &self.shapes[shape].keys {
-            self.keys.get_mut(key.name).profiles += 1;
-        }
+        self.count_profile(role_set, shape, |profiles| *profiles += 1);
         let profiles = &self.profiles;
         self.by_pair.insert_unique(hash, id, |&id| {
             hashing.numbers([profiles[id].role_set, profiles[id].shape])
         });
         id
+    }
+
+    /// Counts a profile in, or out, for each name that leads to it.
+    fn count_profile(&mut self, role_set: u32, shape: u32, count: impl Fn(&mut u32)) {
+        let (roles, shape) = (&self.role_sets[role_set].roles, &self.shapes[shape]);
+        for (names, places) in [
+            (&mut self.roles, roles),
+            (&mut self.channels, &shape.channels),
+            (&mut self.keys, &shape.keys),
+        ] {
+            for place in places {
+                count(&mut names.get_mut(place.name).profiles);
+            }
+        }
     }
 
     /// Puts a connection into a profile's list and says where.
@@ -375,15 +381,7 @@ impl Project {
         if let Some(moved) = profiles.swap_remove(profile.place_in_shape) {
             self.profiles[moved].place_in_shape = profile.place_in_shape;
         }
-        for role in &self.role_sets[role_set].roles {
-            self.roles.get_mut(role.name).profiles -= 1;
-        }
-        for channel in &self.shapes[shape].channels {
-            self.channels.get_mut(channel.name).profiles -= 1;
-        }
-        for key in &self.shapes[shape].keys {
-            self.keys.get_mut(key.name).profiles -= 1;
-        }
+        self.count_profile(role_set, shape, |profiles| *profiles -= 1);
         if self.role_sets[role_set].profiles.is_empty() {
             self.drop_role_set(hashing, role_set);
         }

@@ -306,7 +306,7 @@ pub enum Failure {
 /// Order to the caller, in sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// POST these fields and this body, with the fields of [`Handshake::headers`] and a fresh
+    /// POST these fields and this body, with the fields of [`handshake_headers`] and a fresh
     /// `Grip-Sig`, and report by [`Conversation::on_response`](super::Conversation::on_response) or
     /// [`Conversation::on_failure`](super::Conversation::on_failure).
     Request {
@@ -351,33 +351,27 @@ pub enum Command {
     Abort(Option<ReplyFault>),
 }
 
-/// The client's handshake as it is repeated on each request.
-#[derive(Clone, Copy, Debug)]
-pub struct Handshake;
-
-impl Handshake {
-    /// The fields of the client's request that go with each request, without those that the
-    /// conversation sets. Apply the proxy's own rules for requests before.
-    #[must_use]
-    pub fn headers(fields: &[HeaderRef<'_>]) -> Vec<Header> {
-        const OWN: [&str; 7] = [
-            "Upgrade",
-            "Connection",
-            "Accept",
-            "Connection-Id",
-            "Content-Type",
-            "Content-Length",
-            "Sec-WebSocket-Extensions",
-        ];
-        let mut out: Vec<Header> = fields
-            .iter()
-            .filter(|(name, _)| !OWN.iter().any(|other| is_like(name, other)))
-            .filter(|(name, _)| !begins_like(name, "Meta-"))
-            .map(|&(name, value)| Header::new(name, value))
-            .collect();
-        out.push(Header::new("Sec-WebSocket-Extensions", "grip"));
-        out
-    }
+/// The fields of the client's request that go with each request, without those that the
+/// conversation sets. Apply the proxy's own rules for requests before.
+#[must_use]
+pub fn handshake_headers(fields: &[HeaderRef<'_>]) -> Vec<Header> {
+    const OWN: [&str; 7] = [
+        "Upgrade",
+        "Connection",
+        "Accept",
+        "Connection-Id",
+        "Content-Type",
+        "Content-Length",
+        "Sec-WebSocket-Extensions",
+    ];
+    let mut out: Vec<Header> = fields
+        .iter()
+        .filter(|(name, _)| !OWN.iter().any(|other| is_like(name, other)))
+        .filter(|(name, _)| !begins_like(name, "Meta-"))
+        .map(|&(name, value)| Header::new(name, value))
+        .collect();
+    out.push(Header::new("Sec-WebSocket-Extensions", "grip"));
+    out
 }
 
 /// Tells whether a client's own request says that it is made of WebSocket events. Signed by us it would

@@ -15,5 +15,5 @@ pub use control::{
 };
 pub use event::{
     Command, ConversationLimits, EVENTS_TYPE, Event, EventFault, EventKind, EventsReply, Failure,
-    Full, Handshake, Phase, ReplyFault, claims_events, decode_events, encode_event,
+    Full, Phase, ReplyFault, claims_events, decode_events, encode_event, handshake_headers,
 };

@@ -528,7 +528,7 @@ fn bad_answers() {
 
 #[test]
 fn handshake_fields() {
-    let found = Handshake::headers(&[
+    let found = handshake_headers(&[
         ("Host", b"h"),
         ("upgrade", b"websocket"),
         ("Connection-Id", b"forged"),
