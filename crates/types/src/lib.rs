@@ -25,7 +25,9 @@ pub use actions::{Actions, End, Overflow};
 pub use channel::{CHANNEL_BYTES_MAX, ChannelError, ChannelName};
 pub use frame::{Frame, Frames};
 pub use id::{ConnId, ShardId};
-pub use publication::{Epoch, Payload, PayloadKind, Position, Publication, Publisher, Told};
+pub use publication::{
+    Epoch, Payload, PayloadKind, Position, Publication, PublicationKind, Publisher,
+};
 pub use reason::{Disconnect, Unsubscribe};
 pub use rng::{Rng, mix};
 pub use save::{Parts, Save, Saved, save_bytes, save_count, save_option};

@@ -53,7 +53,7 @@ impl Publisher {
 
 /// Kind of a publication: data, or a client that comes or goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Told {
+pub enum PublicationKind {
     /// Data that somebody published.
     #[default]
     Data,
@@ -69,7 +69,7 @@ pub struct Publication {
     /// The channel that it belongs to.
     pub channel: ChannelName,
     /// Kind of the publication. Comings and goings have no data and no position, and are not kept.
-    pub told: Told,
+    pub told: PublicationKind,
     /// Place in the stream; none in channels that keep no history.
     pub position: Option<Position>,
     /// Data of the publication.

@@ -14,8 +14,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use crate::{
-    ChannelName, ConnId, Epoch, Millis, Payload, PayloadKind, Position, Publication, Publisher,
-    Told,
+    ChannelName, ConnId, Epoch, Millis, Payload, PayloadKind, Position, Publication,
+    PublicationKind, Publisher,
 };
 
 /// A value that can be handed over.
@@ -419,7 +419,7 @@ save_choice!(PayloadKind {
     1: Text,
     2: Binary
 });
-save_choice!(Told {
+save_choice!(PublicationKind {
     0: Data,
     1: Joined,
     2: Left
@@ -473,7 +473,7 @@ mod tests {
     fn publication(channel: &str, data: &[u8], with: bool) -> Publication {
         Publication {
             channel: ChannelName::new(channel).unwrap(),
-            told: Told::Joined,
+            told: PublicationKind::Joined,
             position: with.then_some(Position {
                 epoch: Epoch(7),
                 offset: u64::MAX,

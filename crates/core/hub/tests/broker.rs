@@ -10,7 +10,8 @@ use throng_broker::{
 };
 use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, HubOptions, ReplyTo, Sink};
 use throng_types::{
-    ChannelName, ConnId, Epoch, Now, Payload, PayloadKind, Position, Publication, ShardId, Told,
+    ChannelName, ConnId, Epoch, Now, Payload, PayloadKind, Position, Publication, PublicationKind,
+    ShardId,
 };
 
 const NOW: Now = Now {
@@ -175,7 +176,7 @@ fn position(offset: u64) -> Position {
 fn publication(channel: &str, offset: u64, bytes: usize) -> Arc<Publication> {
     Arc::new(Publication {
         channel: name(channel),
-        told: Told::Data,
+        told: PublicationKind::Data,
         position: Some(position(offset)),
         payload: Payload {
             bytes: vec![b'x'; bytes].into(),

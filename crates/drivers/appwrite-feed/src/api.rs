@@ -14,7 +14,7 @@ use throng_appwrite_api::{
     Presences, Settled, presence_answer,
 };
 use throng_backend::{Address, AskLimits, Asker, Asking, Asks, BackendLimits};
-use throng_gateway_appwrite::{Found, Lookup, News, PresenceAnswer, PresenceCall, Refused};
+use throng_gateway_appwrite::{Lookup, LookupReply, News, PresenceCall, PresenceReply, QueueFull};
 use throng_metrics::Counter;
 use throng_outward::{CallSender, Host};
 
@@ -82,11 +82,11 @@ impl AppwriteApi {
         }))
     }
 
-    /// Takes a question. The answer comes as [`News::Found`], even if it is known already.
+    /// Takes a question. The answer comes as [`News::LookupReply`], even if it is known already.
     ///
     /// # Errors
-    /// [`Refused`] if too many wait.
-    pub fn look_up(&self, lookup: Lookup) -> Result<(), Refused> {
+    /// [`QueueFull`] if too many wait.
+    pub fn look_up(&self, lookup: Lookup) -> Result<(), QueueFull> {
         let asked = lock(&self.shared.directory).ask(lookup);
         self.handed_in(asked, Counter::AppwriteLookupsRefused)
     }
@@ -94,16 +94,16 @@ impl AppwriteApi {
     /// Takes a call; [`News::Presence`] follows one that writes.
     ///
     /// # Errors
-    /// [`Refused`] if too many wait.
-    pub fn presence(&self, call: PresenceCall) -> Result<(), Refused> {
+    /// [`QueueFull`] if too many wait.
+    pub fn presence(&self, call: PresenceCall) -> Result<(), QueueFull> {
         let put = lock(&self.shared.presences).put(call);
         self.handed_in(put, Counter::AppwritePresencesFull)
     }
 
-    fn handed_in(&self, taken: Result<(), Refused>, refused: Counter) -> Result<(), Refused> {
+    fn handed_in(&self, taken: Result<(), QueueFull>, refused: Counter) -> Result<(), QueueFull> {
         match taken {
             Ok(()) => drop(self.calls.send(())),
-            Err(Refused) => self.meter.count(refused),
+            Err(QueueFull) => self.meter.count(refused),
         }
         taken
     }
@@ -211,7 +211,7 @@ impl Client {
         self.meter.count(match &outcome.found {
             _ if outcome.is_cached => Counter::AppwriteLookupsCached,
             _ if outcome.fault.is_some() => Counter::AppwriteLookupsFailed,
-            Found::User(_) | Found::Changed(_) => Counter::AppwriteLookupsUser,
+            LookupReply::User(_) | LookupReply::Changed(_) => Counter::AppwriteLookupsUser,
             _ => Counter::AppwriteLookupsNobody,
         });
         if let Some(error) = &outcome.fault
@@ -244,13 +244,13 @@ impl Client {
                 tracing::warn!(%error, project, unsaid, "Appwrite does not say what became of a \
                                         presence");
             }
-            PresenceAnswer::Failed
+            PresenceReply::Failed
         });
         self.meter.count(match (&answer, &call.body) {
-            (PresenceAnswer::Written { .. }, Some(_)) => Counter::AppwritePresencesWritten,
-            (PresenceAnswer::Written { .. }, None) => Counter::AppwritePresencesDeleted,
-            (PresenceAnswer::Refused { .. }, _) => Counter::AppwritePresencesRefused,
-            (PresenceAnswer::Failed, _) => Counter::AppwritePresencesFailed,
+            (PresenceReply::Written { .. }, Some(_)) => Counter::AppwritePresencesWritten,
+            (PresenceReply::Written { .. }, None) => Counter::AppwritePresencesDeleted,
+            (PresenceReply::Refused { .. }, _) => Counter::AppwritePresencesRefused,
+            (PresenceReply::Failed, _) => Counter::AppwritePresencesFailed,
         });
         if call.body.is_some() {
             let (conn, token) = (call.conn, call.token);

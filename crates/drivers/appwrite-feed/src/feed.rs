@@ -15,7 +15,7 @@ use std::{io, thread};
 
 use throng_appwrite::FeedMessage;
 use throng_appwrite_api::Known;
-use throng_gateway_appwrite::{Found, News, Refused};
+use throng_gateway_appwrite::{LookupReply, News, QueueFull};
 use throng_metrics::Counter;
 use throng_types::{ConnId, Epoch, Position};
 
@@ -137,7 +137,7 @@ impl Feed {
 
     /// Answers a look-up, in the directory's place. What it says must be newer than every change
     /// that was published before.
-    pub fn answer(&self, conn: ConnId, token: u32, found: Found) {
+    pub fn answer(&self, conn: ConnId, token: u32, found: LookupReply) {
         self.between_events(|| {
             self.tell(conn.shard().index(), News::Found { conn, token, found });
         });
@@ -211,10 +211,10 @@ impl Offered {
     /// Puts an event in.
     ///
     /// # Errors
-    /// [`Refused`] if too many wait.
-    pub fn put(&self, event: FeedMessage) -> Result<(), Refused> {
+    /// [`QueueFull`] if too many wait.
+    pub fn put(&self, event: FeedMessage) -> Result<(), QueueFull> {
         self.0.try_send(event).map_err(|error| match error {
-            TrySendError::Full(_) | TrySendError::Disconnected(_) => Refused,
+            TrySendError::Full(_) | TrySendError::Disconnected(_) => QueueFull,
         })
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use redis::{RedisError, Value};
-use throng_appwrite::{FeedError, FeedMessage, Glimpse, REDIS_CHANNEL, glimpse};
+use throng_appwrite::{FeedError, FeedMessage, MessageSource, REDIS_CHANNEL, glimpse};
 use throng_metrics::{Counter, Gauge};
 use throng_redis_link::{ANSWER_BYTES_MAX, Link, RedisUrlError, Source};
 use throng_types::Millis;
@@ -254,7 +254,7 @@ impl Subscriber {
                 let now = Millis(self.started.elapsed().as_millis() as u64);
                 if let Some(unsaid) = lock(&self.undelivered).next(now) {
                     let bytes = message.len();
-                    let Glimpse { project, channel } = glimpse(message);
+                    let MessageSource { project, channel } = glimpse(message);
                     tracing::warn!(%error, bytes, project, channel, unsaid, "an event from \
                                         Appwrite is not delivered");
                 }

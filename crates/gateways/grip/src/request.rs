@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use throng_grip::exchange::{OriginRequest, Rest};
+use throng_grip::exchange::{OriginRequest, RequestRest};
 use throng_grip::headers::{Header, HeaderRef, is_like};
 use throng_grip::hold::{LinkTarget, resolve_link};
 use throng_grip::proxy::{RequestRules, apply_cors, request_headers};
@@ -183,7 +183,7 @@ impl Asked {
             path: self.route.origin_path(&self.target),
             headers: self.origin_headers(last_ids, grip, now),
             body: self.body.clone(),
-            rest: Rest::Nothing,
+            rest: RequestRest::Nothing,
         })
     }
 
@@ -213,7 +213,7 @@ impl Asked {
             path,
             headers,
             body: Vec::new(),
-            rest: Rest::Nothing,
+            rest: RequestRest::Nothing,
         }))
     }
 
@@ -237,7 +237,7 @@ impl Asked {
             path: self.route.origin_path(&self.target),
             headers,
             body,
-            rest: Rest::Nothing,
+            rest: RequestRest::Nothing,
         })
     }
 
@@ -269,7 +269,7 @@ impl Asked {
             path: self.route.origin_path(&self.target),
             headers,
             body: Vec::new(),
-            rest: Rest::Upgrade,
+            rest: RequestRest::Upgrade,
         })
     }
 

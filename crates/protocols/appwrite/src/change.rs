@@ -1,7 +1,7 @@
 //! What an event says of its user, and what becomes of the roles of that user's connections.
 //!
 //! Owns: the reading of `users.*` and `teams.*.memberships.*` events, and the roles after them.
-//! Never: asks anybody. What an event does not say is [`Outcome::Unknown`], and somebody must ask.
+//! Never: asks anybody. What an event does not say is [`RoleChange::Unknown`], and somebody must ask.
 //!
 //! Events of two workers may come in another order than their changes, so whoever applies one
 //! still asks afterwards, without haste. What a membership's removal says stands in the event's
@@ -55,7 +55,7 @@ pub enum Change {
 
 /// The roles of a connection after a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RoleChange {
     /// Roles stay as before.
     Same,
     /// They are these now.
@@ -78,11 +78,11 @@ impl Change {
 
     /// Roles of a connection of the user after the change, if it had these before.
     #[must_use]
-    pub fn outcome(&self, user_id: &str, roles: &[String]) -> Outcome {
+    pub fn outcome(&self, user_id: &str, roles: &[String]) -> RoleChange {
         match self {
-            Self::Document => Outcome::Same,
+            Self::Document => RoleChange::Same,
             Self::Account { blocked: true, .. } | Self::SessionEnded(None) | Self::Deleted => {
-                Outcome::Guest
+                RoleChange::Guest
             }
             Self::Account {
                 verified, labels, ..
@@ -113,7 +113,7 @@ impl Change {
                 }
                 changed(roles, now)
             }
-            Self::SessionEnded(Some(_)) | Self::Unsaid => Outcome::Unknown,
+            Self::SessionEnded(Some(_)) | Self::Unsaid => RoleChange::Unknown,
         }
     }
 
@@ -137,7 +137,7 @@ impl Change {
     }
 }
 
-fn changed(before: &[String], now: Vec<String>) -> Outcome {
+fn changed(before: &[String], now: Vec<String>) -> RoleChange {
     let sorted = |roles: &[String]| {
         let mut roles = roles.to_vec();
         roles.sort_unstable();
@@ -145,9 +145,9 @@ fn changed(before: &[String], now: Vec<String>) -> Outcome {
         roles
     };
     if sorted(before) == sorted(&now) {
-        return Outcome::Same;
+        return RoleChange::Same;
     }
-    Outcome::Roles(now)
+    RoleChange::Roles(now)
 }
 
 impl FeedMessage {
@@ -384,24 +384,24 @@ mod tests {
         ]);
         assert_eq!(
             outcome(account(true, false, &["vip"])),
-            Outcome::Roles(verified)
+            RoleChange::Roles(verified)
         );
-        assert_eq!(outcome(account(false, false, &["old"])), Outcome::Same);
-        assert_eq!(outcome(account(true, true, &[])), Outcome::Guest);
-        assert_eq!(outcome(Change::Document), Outcome::Same);
-        assert_eq!(outcome(Change::Deleted), Outcome::Guest);
-        assert_eq!(outcome(Change::SessionEnded(None)), Outcome::Guest);
-        assert_eq!(outcome(Change::Unsaid), Outcome::Unknown);
+        assert_eq!(outcome(account(false, false, &["old"])), RoleChange::Same);
+        assert_eq!(outcome(account(true, true, &[])), RoleChange::Guest);
+        assert_eq!(outcome(Change::Document), RoleChange::Same);
+        assert_eq!(outcome(Change::Deleted), RoleChange::Guest);
+        assert_eq!(outcome(Change::SessionEnded(None)), RoleChange::Guest);
+        assert_eq!(outcome(Change::Unsaid), RoleChange::Unknown);
         assert_eq!(
             outcome(Change::SessionEnded(Some("S".to_owned()))),
-            Outcome::Unknown
+            RoleChange::Unknown
         );
         let membership = |team: &str, id: &str, within: Option<&[&str]>| Change::Membership {
             team: team.to_owned(),
             id: id.to_owned(),
             roles: within.map(texts),
         };
-        let Outcome::Roles(left) = outcome(membership("T", "M", None)) else {
+        let RoleChange::Roles(left) = outcome(membership("T", "M", None)) else {
             panic!("other roles");
         };
         assert!(
@@ -411,9 +411,12 @@ mod tests {
         );
         assert!(!left.contains(&"team:T/dev".to_owned()));
         assert!(left.contains(&"team:T2".to_owned()) && left.contains(&"member:M2".to_owned()));
-        assert_eq!(outcome(membership("X", "MX", None)), Outcome::Same);
-        assert_eq!(outcome(membership("T", "M", Some(&["dev"]))), Outcome::Same);
-        let Outcome::Roles(owner) = outcome(membership("T", "M", Some(&["owner"]))) else {
+        assert_eq!(outcome(membership("X", "MX", None)), RoleChange::Same);
+        assert_eq!(
+            outcome(membership("T", "M", Some(&["dev"]))),
+            RoleChange::Same
+        );
+        let RoleChange::Roles(owner) = outcome(membership("T", "M", Some(&["owner"]))) else {
             panic!("other roles");
         };
         assert!(

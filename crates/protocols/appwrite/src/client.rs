@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 use throng_types::date;
 
-use crate::{Fault, Filter, Limits};
+use crate::{MessageLimits, QueryFilter, RealtimeError};
 
 /// The longest session that Appwrite takes, in characters.
 const SESSION_CHARS_MAX: usize = 2048;
@@ -51,7 +51,7 @@ pub struct SubscribeItem {
     /// The channels as asked for; [`channel::convert`](crate::channel::convert) is still to come.
     pub channels: Vec<String>,
     /// Queries of the subscription.
-    pub filter: Filter,
+    pub filter: QueryFilter,
 }
 
 /// Content of a `presence` message.
@@ -89,21 +89,21 @@ impl ClientMessage {
     /// Reads one frame's payload.
     ///
     /// # Errors
-    /// The [`Fault`] that Appwrite would answer; [`Fault::Format`] for a frame beyond the limit.
-    pub fn parse(frame: &[u8], limits: &Limits) -> Result<Self, Fault> {
+    /// The [`RealtimeError`] that Appwrite would answer; [`RealtimeError::Format`] for a frame beyond the limit.
+    pub fn parse(frame: &[u8], limits: &MessageLimits) -> Result<Self, RealtimeError> {
         // The one message that every client sends all the time.
         if frame == br#"{"type":"ping"}"# {
             return Ok(Self::Ping);
         }
         if frame.len() > limits.message_bytes_max {
-            return Err(Fault::Format);
+            return Err(RealtimeError::Format);
         }
-        let message: Value = serde_json::from_slice(frame).map_err(|_| Fault::Format)?;
+        let message: Value = serde_json::from_slice(frame).map_err(|_| RealtimeError::Format)?;
         let Value::Object(mut message) = message else {
-            return Err(Fault::Format);
+            return Err(RealtimeError::Format);
         };
         if !message.contains_key("type") && !message.contains_key("data") {
-            return Err(Fault::Format);
+            return Err(RealtimeError::Format);
         }
         let data = message.remove("data").unwrap_or(Value::Null);
         match message.get("type").and_then(Value::as_str) {
@@ -112,24 +112,27 @@ impl ClientMessage {
             Some("subscribe") => subscribe(&data, limits).map(Self::Subscribe),
             Some("unsubscribe") => unsubscribe(&data, limits).map(Self::Unsubscribe),
             Some("presence") => presence(data).map(Self::Presence),
-            _ => Err(Fault::MessageType),
+            _ => Err(RealtimeError::MessageType),
         }
     }
 }
 
-fn authentication(data: &Value) -> Result<ClientMessage, Fault> {
+fn authentication(data: &Value) -> Result<ClientMessage, RealtimeError> {
     match data.get("session") {
-        None => Err(Fault::Required("Session")),
+        None => Err(RealtimeError::Required("Session")),
         Some(Value::String(session)) if within(session, SESSION_CHARS_MAX) => {
             Ok(ClientMessage::Authentication {
                 session: session.clone(),
             })
         }
-        Some(_) => Err(Fault::Field("session", text_rule(SESSION_CHARS_MAX))),
+        Some(_) => Err(RealtimeError::Field(
+            "session",
+            text_rule(SESSION_CHARS_MAX),
+        )),
     }
 }
 
-fn subscribe(data: &Value, limits: &Limits) -> Result<Vec<SubscribeItem>, Fault> {
+fn subscribe(data: &Value, limits: &MessageLimits) -> Result<Vec<SubscribeItem>, RealtimeError> {
     let items = list(data)?;
     // Appwrite checks the form of every item before it reads any query.
     for item in items {
@@ -141,7 +144,7 @@ fn subscribe(data: &Value, limits: &Limits) -> Result<Vec<SubscribeItem>, Fault>
     items.iter().map(|item| read_item(item, limits)).collect()
 }
 
-fn check_item(item: &Value, limits: &Limits) -> Result<(), Fault> {
+fn check_item(item: &Value, limits: &MessageLimits) -> Result<(), RealtimeError> {
     if !item.is_object() && !item.is_array() {
         return Err(items_fault("Each subscribe payload must be an object."));
     }
@@ -177,7 +180,7 @@ fn check_item(item: &Value, limits: &Limits) -> Result<(), Fault> {
     Ok(())
 }
 
-fn read_item(item: &Value, limits: &Limits) -> Result<SubscribeItem, Fault> {
+fn read_item(item: &Value, limits: &MessageLimits) -> Result<SubscribeItem, RealtimeError> {
     let texts = |name: &str| -> Vec<&str> {
         let values = item.get(name).and_then(as_list).unwrap_or_default();
         values.iter().filter_map(Value::as_str).collect()
@@ -185,7 +188,7 @@ fn read_item(item: &Value, limits: &Limits) -> Result<SubscribeItem, Fault> {
     let queries = texts("queries");
     let asked = item.get("queries").and_then(as_list).unwrap_or_default();
     if queries.len() != asked.len() {
-        return Err(Fault::Internal("a query is not a text".to_owned()));
+        return Err(RealtimeError::Internal("a query is not a text".to_owned()));
     }
     Ok(SubscribeItem {
         id: item
@@ -193,11 +196,11 @@ fn read_item(item: &Value, limits: &Limits) -> Result<SubscribeItem, Fault> {
             .and_then(Value::as_str)
             .map(str::to_owned),
         channels: texts("channels").into_iter().map(str::to_owned).collect(),
-        filter: Filter::parse(&queries, limits, Fault::MessageQuery)?,
+        filter: QueryFilter::parse(&queries, limits, RealtimeError::MessageQuery)?,
     })
 }
 
-fn unsubscribe(data: &Value, limits: &Limits) -> Result<Vec<String>, Fault> {
+fn unsubscribe(data: &Value, limits: &MessageLimits) -> Result<Vec<String>, RealtimeError> {
     let items = list(data)?;
     if items.len() > limits.subscriptions_max {
         return Err(items_fault("Too many subscriptions."));
@@ -213,20 +216,20 @@ fn unsubscribe(data: &Value, limits: &Limits) -> Result<Vec<String>, Fault> {
         .collect()
 }
 
-fn presence(data: Value) -> Result<Presence, Fault> {
+fn presence(data: Value) -> Result<Presence, RealtimeError> {
     let Value::Object(mut data) = data else {
-        return Err(Fault::Required("Status"));
+        return Err(RealtimeError::Required("Status"));
     };
     let status = match data.remove("status") {
-        None => return Err(Fault::Required("Status")),
+        None => return Err(RealtimeError::Required("Status")),
         Some(Value::String(status)) if within(&status, STATUS_CHARS_MAX) => status,
-        Some(_) => return Err(Fault::Field("status", text_rule(STATUS_CHARS_MAX))),
+        Some(_) => return Err(RealtimeError::Field("status", text_rule(STATUS_CHARS_MAX))),
     };
     let id = match data.remove("presenceId") {
         None => None,
         Some(Value::String(id)) if id == "unique()" => None,
         Some(Value::String(id)) if is_uid(&id) => Some(id),
-        Some(_) => return Err(Fault::Field("presenceId", UID_RULE.into())),
+        Some(_) => return Err(RealtimeError::Field("presenceId", UID_RULE.into())),
     };
     let metadata = match data.remove("metadata") {
         None | Some(Value::Null) => None,
@@ -234,7 +237,7 @@ fn presence(data: Value) -> Result<Presence, Fault> {
         // PHP's empty object arrives as an empty list.
         Some(Value::Array(list)) if list.is_empty() => Some(Map::new()),
         Some(_) => {
-            return Err(Fault::Field(
+            return Err(RealtimeError::Field(
                 "metadata",
                 "Value must be a valid JSON object".into(),
             ));
@@ -271,17 +274,17 @@ fn texts_only(list: Vec<Value>) -> Option<Vec<String>> {
         .collect()
 }
 
-fn permissions_fault() -> Fault {
-    Fault::Field(
+fn permissions_fault() -> RealtimeError {
+    RealtimeError::Field(
         "permissions",
         "Permissions must be an array of strings.".into(),
     )
 }
 
 /// `data` of a list-shaped message. No `data`, or `null`, is a missing field.
-fn list(data: &Value) -> Result<&[Value], Fault> {
+fn list(data: &Value) -> Result<&[Value], RealtimeError> {
     if data.is_null() {
-        return Err(Fault::Required("Items"));
+        return Err(RealtimeError::Required("Items"));
     }
     as_list(data).ok_or_else(|| items_fault("Payload is not valid."))
 }
@@ -295,8 +298,8 @@ fn as_list(value: &Value) -> Option<&[Value]> {
     }
 }
 
-fn items_fault(why: &'static str) -> Fault {
-    Fault::Field("items", Cow::Borrowed(why))
+fn items_fault(why: &'static str) -> RealtimeError {
+    RealtimeError::Field("items", Cow::Borrowed(why))
 }
 
 /// Appwrite's `CustomId`: a [`is_uid`], or the literal `unique()`, which it keeps as the id.
@@ -324,8 +327,8 @@ mod tests {
 
     use super::*;
 
-    fn parse(frame: &str) -> Result<ClientMessage, Fault> {
-        ClientMessage::parse(frame.as_bytes(), &Limits::default())
+    fn parse(frame: &str) -> Result<ClientMessage, RealtimeError> {
+        ClientMessage::parse(frame.as_bytes(), &MessageLimits::default())
     }
 
     #[track_caller]
@@ -548,8 +551,8 @@ mod tests {
             r#"{"type":"subscribe","data":[{"subscriptionId":"é","channels":["a"]}]}"#.as_bytes();
         for end in 0..whole.len() {
             assert_eq!(
-                ClientMessage::parse(&whole[..end], &Limits::default()),
-                Err(Fault::Format)
+                ClientMessage::parse(&whole[..end], &MessageLimits::default()),
+                Err(RealtimeError::Format)
             );
         }
     }
@@ -561,7 +564,7 @@ mod tests {
             kind in "ping|authentication|subscribe|unsubscribe|presence",
             data in "[\\[\\]{}:,\"a-z0-9]{0,40}",
         ) {
-            let _ = ClientMessage::parse(&bytes, &Limits::default());
+            let _ = ClientMessage::parse(&bytes, &MessageLimits::default());
             let _ = parse(&format!(r#"{{"type":"{kind}","data":{data}}}"#));
         }
     }

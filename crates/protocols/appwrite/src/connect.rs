@@ -7,7 +7,7 @@
 //! 24.2), `project` alone with later `subscribe` messages (from 25.0), and `jwt` (from 25.2).
 
 use crate::url::{Key, Param, Params, UrlError};
-use crate::{Fault, Filter, Limits, channel, json};
+use crate::{MessageLimits, QueryFilter, RealtimeError, channel, json};
 
 /// The project that needs no platform and stands for Appwrite's own console.
 pub const CONSOLE: &str = "console";
@@ -38,7 +38,7 @@ pub struct SlotSubscription {
     /// The channels under the client's identity.
     pub channels: Vec<String>,
     /// Queries of the subscription.
-    pub filter: Filter,
+    pub filter: QueryFilter,
 }
 
 /// A client's name for a subscription in the URL.
@@ -51,24 +51,24 @@ pub enum Slot {
 }
 
 impl ConnectRequest {
-    /// Reads a URL's query, without the `?`, under [`Limits::default`].
+    /// Reads a URL's query, without the `?`, under [`MessageLimits::default`].
     ///
     /// # Errors
     /// As [`ConnectRequest::parse_with`].
-    pub fn parse(query: &str) -> Result<Self, Fault> {
-        Self::parse_with(query, &Limits::default())
+    pub fn parse(query: &str) -> Result<Self, RealtimeError> {
+        Self::parse_with(query, &MessageLimits::default())
     }
 
     /// Reads a URL's query, without the `?`.
     ///
     /// # Errors
-    /// [`Fault::Internal`] where PHP would stumble (`channels` as a text, broken UTF-8) and
-    /// [`Fault::UrlQuery`] beyond a limit.
-    pub fn parse_with(query: &str, limits: &Limits) -> Result<Self, Fault> {
+    /// [`RealtimeError::Internal`] where PHP would stumble (`channels` as a text, broken UTF-8) and
+    /// [`RealtimeError::UrlQuery`] beyond a limit.
+    pub fn parse_with(query: &str, limits: &MessageLimits) -> Result<Self, RealtimeError> {
         let params = Params::parse(query, limits.url_params_max).map_err(|error| match error {
-            UrlError::Encoding => Fault::Internal("Malformed UTF-8 in the URL".to_owned()),
-            UrlError::TooMany => Fault::UrlQuery("Too many parameters".to_owned()),
-            UrlError::TooDeep => Fault::UrlQuery("Parameters nest too deep".to_owned()),
+            UrlError::Encoding => RealtimeError::Internal("Malformed UTF-8 in the URL".to_owned()),
+            UrlError::TooMany => RealtimeError::UrlQuery("Too many parameters".to_owned()),
+            UrlError::TooDeep => RealtimeError::UrlQuery("Parameters nest too deep".to_owned()),
         })?;
         let text = |name| params.get(name).and_then(Param::as_text);
         let project = match text("project") {
@@ -92,22 +92,24 @@ impl ConnectRequest {
     /// Empty means that the client will send `subscribe` messages.
     ///
     /// # Errors
-    /// [`Fault::UrlQuery`] and [`Fault::Internal`] for queries that cannot be used,
-    /// [`Fault::UrlQuery`] beyond a limit.
+    /// [`RealtimeError::UrlQuery`] and [`RealtimeError::Internal`] for queries that cannot be used,
+    /// [`RealtimeError::UrlQuery`] beyond a limit.
     pub fn subscriptions(
         &self,
         user_id: &str,
-        limits: &Limits,
-    ) -> Result<Vec<SlotSubscription>, Fault> {
+        limits: &MessageLimits,
+    ) -> Result<Vec<SlotSubscription>, RealtimeError> {
         let mut slots: Vec<SlotSubscription> = Vec::new();
         for channel in channel::convert(&self.channels, user_id) {
             let Some(param) = self.slots_of(&channel) else {
-                join(&mut slots, Slot::Number(0), &channel, || Ok(Filter::ALL))?;
+                join(&mut slots, Slot::Number(0), &channel, || {
+                    Ok(QueryFilter::ALL)
+                })?;
                 continue;
             };
             match param {
                 Param::Text(query) => join(&mut slots, Slot::Number(0), &channel, || {
-                    Filter::parse(&[query], limits, Fault::UrlQuery)
+                    QueryFilter::parse(&[query], limits, RealtimeError::UrlQuery)
                 })?,
                 Param::List(entries) => {
                     for (key, queries) in entries {
@@ -118,7 +120,7 @@ impl ConnectRequest {
                 }
             }
             if slots.len() > limits.subscriptions_max {
-                return Err(Fault::UrlQuery("Too many subscriptions".to_owned()));
+                return Err(RealtimeError::UrlQuery("Too many subscriptions".to_owned()));
             }
         }
         Ok(slots)
@@ -156,25 +158,31 @@ pub fn write_slot_ids<S: AsRef<str>>(slots: &[(Slot, S)], out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-fn channels(params: &Params, limits: &Limits) -> Result<Vec<String>, Fault> {
+fn channels(params: &Params, limits: &MessageLimits) -> Result<Vec<String>, RealtimeError> {
     let mut channels = Vec::new();
     let entries = match params.get("channels") {
         None => return Ok(channels),
         Some(Param::List(entries)) => entries,
-        Some(Param::Text(_)) => return Err(Fault::Internal("channels is not a list".to_owned())),
+        Some(Param::Text(_)) => {
+            return Err(RealtimeError::Internal("channels is not a list".to_owned()));
+        }
     };
     for (_, param) in entries {
         let Some(channel) = param.as_text() else {
-            return Err(Fault::Internal("a channel is not a text".to_owned()));
+            return Err(RealtimeError::Internal(
+                "a channel is not a text".to_owned(),
+            ));
         };
         if channel.len() > limits.channel_bytes_max {
-            return Err(Fault::UrlQuery("A channel's name is too long".to_owned()));
+            return Err(RealtimeError::UrlQuery(
+                "A channel's name is too long".to_owned(),
+            ));
         }
         if channels.iter().all(|known| known != channel) {
             channels.push(channel.to_owned());
         }
         if channels.len() > limits.channels_max {
-            return Err(Fault::UrlQuery("Too many channels".to_owned()));
+            return Err(RealtimeError::UrlQuery("Too many channels".to_owned()));
         }
     }
     Ok(channels)
@@ -187,20 +195,20 @@ fn slot_of(key: &Key) -> Slot {
     }
 }
 
-fn slot_filter(queries: &Param, limits: &Limits) -> Result<Filter, Fault> {
+fn slot_filter(queries: &Param, limits: &MessageLimits) -> Result<QueryFilter, RealtimeError> {
     let mut texts = Vec::new();
     match queries {
         Param::Text(query) => texts.push(query.as_str()),
         Param::List(entries) => {
             for (_, query) in entries {
                 let Some(query) = query.as_text() else {
-                    return Err(Fault::Internal("a query is not a text".to_owned()));
+                    return Err(RealtimeError::Internal("a query is not a text".to_owned()));
                 };
                 texts.push(query);
             }
         }
     }
-    Filter::parse(&texts, limits, Fault::UrlQuery)
+    QueryFilter::parse(&texts, limits, RealtimeError::UrlQuery)
 }
 
 /// Adds a channel to its slot; a new slot asks for its queries.
@@ -208,8 +216,8 @@ fn join(
     slots: &mut Vec<SlotSubscription>,
     slot: Slot,
     channel: &str,
-    filter: impl FnOnce() -> Result<Filter, Fault>,
-) -> Result<(), Fault> {
+    filter: impl FnOnce() -> Result<QueryFilter, RealtimeError>,
+) -> Result<(), RealtimeError> {
     if let Some(known) = slots.iter_mut().find(|known| known.slot == slot) {
         if known.channels.iter().all(|name| name != channel) {
             known.channels.push(channel.to_owned());
@@ -237,7 +245,9 @@ mod tests {
     #[track_caller]
     fn check(query: &str, user_id: &str, expect: &[(Slot, &[&str], &str)]) {
         let request = ConnectRequest::parse(query).unwrap();
-        let got = request.subscriptions(user_id, &Limits::default()).unwrap();
+        let got = request
+            .subscriptions(user_id, &MessageLimits::default())
+            .unwrap();
         let got: Vec<_> = got
             .iter()
             .map(|s| {
@@ -346,34 +356,36 @@ mod tests {
     fn refusals() {
         assert!(matches!(
             ConnectRequest::parse("channels=files"),
-            Err(Fault::Internal(_))
+            Err(RealtimeError::Internal(_))
         ));
         assert!(matches!(
             ConnectRequest::parse("channels[][x]=files"),
-            Err(Fault::Internal(_))
+            Err(RealtimeError::Internal(_))
         ));
         let long = format!("channels[]={}", "x".repeat(513));
         assert!(matches!(
             ConnectRequest::parse(&long),
-            Err(Fault::UrlQuery(_))
+            Err(RealtimeError::UrlQuery(_))
         ));
         let many: String = (0..257).map(|n| format!("channels[]={n}&")).collect();
         assert!(matches!(
             ConnectRequest::parse(&many),
-            Err(Fault::UrlQuery(_))
+            Err(RealtimeError::UrlQuery(_))
         ));
         let request = ConnectRequest::parse("channels[]=a&a[0][]=%7B").unwrap();
         assert_eq!(
-            request.subscriptions("", &Limits::default()),
-            Err(Fault::UrlQuery("Invalid query: Syntax error".to_owned()))
+            request.subscriptions("", &MessageLimits::default()),
+            Err(RealtimeError::UrlQuery(
+                "Invalid query: Syntax error".to_owned()
+            ))
         );
         let slots: String = (0..257)
             .map(|n| format!("a[{n}][]=%7B%22method%22:%22or%22%7D&"))
             .collect();
         let request = ConnectRequest::parse(&format!("channels[]=a&{slots}")).unwrap();
-        let limits = Limits {
+        let limits = MessageLimits {
             subscriptions_max: 256,
-            ..Limits::default()
+            ..MessageLimits::default()
         };
         assert!(request.subscriptions("", &limits).is_err());
     }
@@ -399,7 +411,7 @@ mod tests {
         #[test]
         fn nothing_panics(query in "(channels|project|a|account)?[\\[\\]=&%a-z0-9.+]{0,60}") {
             if let Ok(request) = ConnectRequest::parse(&query) {
-                let _ = request.subscriptions("U", &Limits::default());
+                let _ = request.subscriptions("U", &MessageLimits::default());
             }
         }
     }

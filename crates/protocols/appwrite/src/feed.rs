@@ -361,7 +361,7 @@ const SHOWN_BYTES: usize = 64;
 
 /// The project and the first channel that a message seems to name; `?` where it names none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Glimpse<'m> {
+pub struct MessageSource<'m> {
     /// Text behind `"project":`, cut short.
     pub project: &'m str,
     /// Text first behind `"channels":`, cut short.
@@ -370,9 +370,9 @@ pub struct Glimpse<'m> {
 
 /// Looks at the beginning of a message, which need not be JSON.
 #[must_use]
-pub fn glimpse(message: &[u8]) -> Glimpse<'_> {
+pub fn glimpse(message: &[u8]) -> MessageSource<'_> {
     let message = &message[..message.len().min(LOOK_BYTES)];
-    Glimpse {
+    MessageSource {
         project: behind(message, br#""project":""#),
         channel: behind(message, br#""channels":[""#),
     }
@@ -427,7 +427,7 @@ mod glimpse_tests {
     #[test]
     fn what_is_there_is_told() {
         let told = |message: &str| {
-            let Glimpse { project, channel } = glimpse(message.as_bytes());
+            let MessageSource { project, channel } = glimpse(message.as_bytes());
             format!("{project} {channel}")
         };
         let cut = r#"{"project":"bench","roles":["any"],"data":{"channels":["files","x"],"payl"#;

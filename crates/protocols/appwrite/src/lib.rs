@@ -8,7 +8,7 @@
 //! asked from Appwrite, [`ConnectRequest::subscriptions`], [`Index::insert`] and
 //! [`Index::subscribe`], a [`Connected`] frame; then a [`ClientMessage`] now and then. An event
 //! goes [`FeedMessage::parse`], [`Index::matches`], [`EncodedEvent::new`] once, and a splice for
-//! each receiver. What goes wrong is a [`Fault`], which knows the frame and the close.
+//! each receiver. What goes wrong is a [`RealtimeError`], which knows the frame and the close.
 //!
 //! ```
 //! use throng_appwrite::*;
@@ -58,20 +58,23 @@ mod origin;
 mod server;
 mod url;
 
-pub use change::{Change, IdentityChange, Outcome};
+pub use change::{Change, IdentityChange, RoleChange};
 pub use client::{ClientMessage, Presence, SubscribeItem};
 pub use connect::{CONSOLE, ConnectRequest, Slot, SlotSubscription, write_slot_ids};
-pub use fault::{Aftermath, Fault, Phase, RefusalStyle};
+pub use fault::{ConnectionPhase, ErrorAction, RealtimeError, RefusalStyle};
 pub use feed::{
-    EncodedEvent, FeedError, FeedMessage, Glimpse, Layout, NewEvent, REDIS_CHANNEL, glimpse,
+    EncodedEvent, FeedError, FeedMessage, Layout, MessageSource, NewEvent, REDIS_CHANNEL, glimpse,
     write_ids,
 };
-pub use filter::Filter;
+pub use filter::QueryFilter;
 pub use identity::{
     ANY, AccountError, GUESTS, Identity, MembershipList, SessionHeaders, TokenClaims, USERS,
 };
 pub use index::{Index, IndexError, IndexStats, Match, Matches, Rebind, Subscription};
-pub use limits::{Limits, Rates};
-pub use lookup::{Credential, Found, Haste, Lookup, Part, PresenceAnswer, PresenceCall, Refused};
+pub use limits::{MessageLimits, Rates};
+pub use lookup::{
+    Credential, Lookup, LookupPart, LookupPriority, LookupReply, PresenceCall, PresenceReply,
+    QueueFull,
+};
 pub use origin::Platforms;
 pub use server::{Connected, PONG, Response, Subscribed, subscription_id};

@@ -2,7 +2,7 @@
 
 /// Bounds on what a client sends, each refused before anything is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct MessageLimits {
     /// One incoming message, in bytes. Appwrite's server takes 64,000.
     pub message_bytes_max: usize,
     /// Parameters in the URL's query. PHP drops what comes after 1,000; we refuse.
@@ -22,7 +22,7 @@ pub struct Limits {
     pub query_depth_max: usize,
 }
 
-impl Default for Limits {
+impl Default for MessageLimits {
     fn default() -> Self {
         Self {
             message_bytes_max: 64_000,
@@ -43,10 +43,10 @@ impl Default for Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rates {
     /// Messages on one connection within [`Rates::window_ms`]. The next is answered with
-    /// [`Fault::TooManyMessages`](crate::Fault::TooManyMessages) and the connection stays.
+    /// [`RealtimeError::TooManyMessages`](crate::Fault::TooManyMessages) and the connection stays.
     pub messages_max: u32,
     /// Connections opened from one address within [`Rates::window_ms`]. The next is refused with
-    /// [`Fault::TooManyRequests`](crate::Fault::TooManyRequests).
+    /// [`RealtimeError::TooManyRequests`](crate::Fault::TooManyRequests).
     pub opens_max: u32,
     /// The window of both, in milliseconds.
     pub window_ms: u64,

@@ -30,12 +30,12 @@ impl fmt::Debug for Credential {
 
 /// The part of a user that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Part {
-    /// The account and all teams: [`Found::User`].
+pub enum LookupPart {
+    /// The account and all teams: [`LookupReply::User`].
     Everything,
-    /// The account alone, in one request: [`Found::Changed`].
+    /// The account alone, in one request: [`LookupReply::Changed`].
     Account,
-    /// The place in one team alone, in one request: [`Found::Changed`].
+    /// The place in one team alone, in one request: [`LookupReply::Changed`].
     Membership {
         /// Id of the user.
         user_id: Box<str>,
@@ -48,7 +48,7 @@ pub enum Part {
 
 /// Priority of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Haste {
+pub enum LookupPriority {
     /// A user has changed: before all others.
     Change,
     /// A client connects and waits.
@@ -69,14 +69,14 @@ pub struct Lookup {
     /// Proof of the client's identity.
     pub credential: Credential,
     /// The part that is asked for.
-    pub part: Part,
+    pub part: LookupPart,
     /// Priority among other look-ups.
-    pub haste: Haste,
+    pub haste: LookupPriority,
 }
 
 /// The answer to a [`Lookup`].
 #[derive(Clone, Debug)]
-pub enum Found {
+pub enum LookupReply {
     /// Identity of the user, whole.
     User(Arc<Identity>),
     /// A part of a user that is known.
@@ -110,7 +110,7 @@ pub struct PresenceCall {
 
 /// The answer to a [`PresenceCall`] that writes.
 #[derive(Clone, Debug)]
-pub enum PresenceAnswer {
+pub enum PresenceReply {
     /// Appwrite has written it.
     Written {
         /// The id that it has, which need not be the one that was asked for.
@@ -131,18 +131,18 @@ pub enum PresenceAnswer {
 
 /// A queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused;
+pub struct QueueFull;
 
 save_choice!(Credential {
     0: Session(cookie),
     1: Jwt(token)
 });
-save_choice!(Part {
+save_choice!(LookupPart {
     0: Everything,
     1: Account,
     2: Membership { user_id, team, id }
 });
-save_choice!(Haste {
+save_choice!(LookupPriority {
     0: Change,
     1: Open,
     2: Recheck

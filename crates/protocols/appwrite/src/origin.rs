@@ -11,7 +11,7 @@
 //! The console is no exception here. Stock lets every page open it, with the cookie of whoever
 //! looks at the page; its own pages come from the host that they connect to.
 
-use crate::Fault;
+use crate::RealtimeError;
 
 /// The hosts and schemes that a project allows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,13 +46,13 @@ impl Platforms {
     /// Decides on an `Origin` header (none and empty mean a native app), given the `Host` header.
     ///
     /// # Errors
-    /// [`Fault::Origin`], [`Fault::OriginScheme`] or [`Fault::OriginEmpty`].
+    /// [`RealtimeError::Origin`], [`RealtimeError::OriginScheme`] or [`RealtimeError::OriginEmpty`].
     pub fn check(
         &self,
         project: &str,
         origin: Option<&str>,
         own_host: Option<&str>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RealtimeError> {
         let origin = origin.unwrap_or_default().trim();
         if origin.is_empty() || is_bare(origin, own_host) {
             return Ok(());
@@ -63,7 +63,7 @@ impl Platforms {
             if is_own || self.allows_host(&host) {
                 return Ok(());
             }
-            return Err(Fault::Origin { host, platform });
+            return Err(RealtimeError::Origin { host, platform });
         }
         let is_callback = |scheme: &str| {
             let id = scheme.strip_prefix("appwrite-callback-");
@@ -73,12 +73,12 @@ impl Platforms {
             return Ok(());
         }
         if let Some(&(_, platform)) = NATIVE.iter().find(|(native, _)| *native == scheme) {
-            return Err(Fault::Origin { host, platform });
+            return Err(RealtimeError::Origin { host, platform });
         }
         if scheme.is_empty() && host.is_empty() {
-            return Err(Fault::OriginEmpty);
+            return Err(RealtimeError::OriginEmpty);
         }
-        Err(Fault::OriginScheme {
+        Err(RealtimeError::OriginScheme {
             scheme,
             origin: origin.to_owned(),
         })
@@ -179,7 +179,7 @@ mod tests {
         Platforms::new(&["localhost", "*.example.com"])
     }
 
-    fn check(platforms: &Platforms, origin: &str) -> Result<(), Fault> {
+    fn check(platforms: &Platforms, origin: &str) -> Result<(), RealtimeError> {
         platforms.check("bench", Some(origin), Some("rt.own.test:8443"))
     }
 

@@ -16,23 +16,23 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::code::{Malformed, not_a_command, utf8};
-use crate::json::{Data, or_default, present, text};
+use crate::json::{ClientData, or_default, present, text};
 use crate::request::{Connect, History, Subscribe};
 use crate::{ErrorCode, strict};
 
 /// One command of a frame.
 #[derive(Debug)]
 pub struct Command<'a> {
-    /// Matches the reply to the command; 0 in [`Request::Pong`] and, as a rule, [`Request::Send`].
+    /// Matches the reply to the command; 0 in [`ClientRequest::Pong`] and, as a rule, [`ClientRequest::Send`].
     /// A command without an id that expects a reply counts as a pong, as in the reference server.
     pub id: u32,
     /// Request with its parameters.
-    pub request: Request<'a>,
+    pub request: ClientRequest<'a>,
 }
 
 /// Request of a command. Strings are as they came, unchecked; missing ones are empty.
 #[derive(Debug)]
-pub enum Request<'a> {
+pub enum ClientRequest<'a> {
     /// The empty object: the answer to the server's ping.
     Pong,
     /// The first command of every connection.
@@ -49,7 +49,7 @@ pub enum Request<'a> {
         /// Name of the channel.
         channel: Cow<'a, str>,
         /// Data to publish; never nothing.
-        data: Data<'a>,
+        data: ClientData<'a>,
     },
     /// Asks who is in a channel.
     Presence {
@@ -68,14 +68,14 @@ pub enum Request<'a> {
     /// A message to the application that expects no reply.
     Send {
         /// Data of the message; `null` or nothing when the field was missing.
-        data: Data<'a>,
+        data: ClientData<'a>,
     },
     /// A call of the application's procedure.
     Rpc {
         /// The procedure's name, empty for the only one.
         method: Cow<'a, str>,
         /// Data of the call; `null` or nothing when the field was missing.
-        data: Data<'a>,
+        data: ClientData<'a>,
     },
     /// Brings a new connection token.
     Refresh {
@@ -112,13 +112,13 @@ fn parse(line: &[u8]) -> Result<Command<'_>, Malformed> {
 #[derive(Default)]
 pub(crate) struct Envelope<'a> {
     pub(crate) id: u32,
-    request: Option<(Field, Request<'a>)>,
+    request: Option<(Field, ClientRequest<'a>)>,
 }
 
 impl<'a> Envelope<'a> {
     /// Takes a request. Of several the first by the order of [`Field`] is carried out, and of two
     /// of one kind the last (the reference server does the same).
-    pub(crate) fn take(&mut self, field: Field, request: Request<'a>) {
+    pub(crate) fn take(&mut self, field: Field, request: ClientRequest<'a>) {
         if self
             .request
             .as_ref()
@@ -131,8 +131,8 @@ impl<'a> Envelope<'a> {
     pub(crate) fn into_command(self) -> Result<Command<'a>, Malformed> {
         let id = self.id;
         let request = match self.request {
-            Some((_, request @ Request::Send { .. })) => request,
-            _ if id == 0 => Request::Pong,
+            Some((_, request @ ClientRequest::Send { .. })) => request,
+            _ if id == 0 => ClientRequest::Pong,
             Some((_, request)) => request,
             None => return Err(Malformed::NoRequest),
         };
@@ -195,28 +195,30 @@ fn read_field<'de, A: MapAccess<'de>>(
             envelope.id = map.next_value::<Option<u32>>()?.unwrap_or_default();
             None
         }
-        Field::Connect => map.next_value::<Option<_>>()?.map(Request::Connect),
+        Field::Connect => map.next_value::<Option<_>>()?.map(ClientRequest::Connect),
         Field::Subscribe => map.next_value::<Option<_>>()?.map(subscribe),
-        Field::Unsubscribe => of_channel(map, |channel| Request::Unsubscribe { channel })?,
+        Field::Unsubscribe => of_channel(map, |channel| ClientRequest::Unsubscribe { channel })?,
         Field::Publish => map.next_value::<Option<_>>()?.map(publish),
-        Field::Presence => of_channel(map, |channel| Request::Presence { channel })?,
-        Field::PresenceStats => of_channel(map, |channel| Request::PresenceStats { channel })?,
-        Field::History => map.next_value::<Option<_>>()?.map(Request::History),
+        Field::Presence => of_channel(map, |channel| ClientRequest::Presence { channel })?,
+        Field::PresenceStats => {
+            of_channel(map, |channel| ClientRequest::PresenceStats { channel })?
+        }
+        Field::History => map.next_value::<Option<_>>()?.map(ClientRequest::History),
         Field::Ping => map
             .next_value::<Option<strict::Nothing>>()?
-            .map(|_| Request::Ping),
+            .map(|_| ClientRequest::Ping),
         Field::Send => map
             .next_value::<Option<Call<'_>>>()?
-            .map(|call| Request::Send { data: call.data() }),
+            .map(|call| ClientRequest::Send { data: call.data() }),
         Field::Rpc => map
             .next_value::<Option<Call<'_>>>()?
-            .map(|call| Request::Rpc {
+            .map(|call| ClientRequest::Rpc {
                 data: call.data(),
                 method: call.method,
             }),
         Field::Refresh => map
             .next_value::<Option<Fresh<'_>>>()?
-            .map(|fresh| Request::Refresh { token: fresh.token }),
+            .map(|fresh| ClientRequest::Refresh { token: fresh.token }),
         Field::SubRefresh => map.next_value::<Option<_>>()?.map(sub_refresh),
         Field::Unknown => {
             map.next_value::<IgnoredAny>()?;
@@ -231,41 +233,41 @@ fn read_field<'de, A: MapAccess<'de>>(
 
 fn of_channel<'de, A: MapAccess<'de>>(
     map: &mut A,
-    request: impl FnOnce(Cow<'de, str>) -> Request<'de>,
-) -> Result<Option<Request<'de>>, A::Error> {
+    request: impl FnOnce(Cow<'de, str>) -> ClientRequest<'de>,
+) -> Result<Option<ClientRequest<'de>>, A::Error> {
     let body = map.next_value::<Option<OfChannel<'de>>>()?;
     Ok(body.map(|body| request(body.channel)))
 }
 
-pub(crate) fn subscribe(subscribe: Subscribe<'_>) -> Request<'_> {
+pub(crate) fn subscribe(subscribe: Subscribe<'_>) -> ClientRequest<'_> {
     if subscribe.kind == 0 {
-        Request::Subscribe(subscribe)
+        ClientRequest::Subscribe(subscribe)
     } else {
-        Request::Refused(ErrorCode::NotAvailable)
+        ClientRequest::Refused(ErrorCode::NotAvailable)
     }
 }
 
-pub(crate) fn publish(publish: Publish<'_>) -> Request<'_> {
+pub(crate) fn publish(publish: Publish<'_>) -> ClientRequest<'_> {
     if publish.kind != 0 {
-        return Request::Refused(ErrorCode::NotAvailable);
+        return ClientRequest::Refused(ErrorCode::NotAvailable);
     }
     match publish.data {
-        Some(data) => Request::Publish {
+        Some(data) => ClientRequest::Publish {
             channel: publish.channel,
             data,
         },
-        None => Request::Refused(ErrorCode::BadRequest),
+        None => ClientRequest::Refused(ErrorCode::BadRequest),
     }
 }
 
-pub(crate) fn sub_refresh(fresh: Fresh<'_>) -> Request<'_> {
+pub(crate) fn sub_refresh(fresh: Fresh<'_>) -> ClientRequest<'_> {
     if fresh.kind == 0 {
-        Request::SubRefresh {
+        ClientRequest::SubRefresh {
             channel: fresh.channel,
             token: fresh.token,
         }
     } else {
-        Request::Refused(ErrorCode::NotAvailable)
+        ClientRequest::Refused(ErrorCode::NotAvailable)
     }
 }
 
@@ -283,7 +285,7 @@ pub(crate) struct Publish<'a> {
     #[serde(borrow, deserialize_with = "text")]
     pub(crate) channel: Cow<'a, str>,
     #[serde(borrow, deserialize_with = "present")]
-    pub(crate) data: Option<Data<'a>>,
+    pub(crate) data: Option<ClientData<'a>>,
     #[serde(rename = "type", deserialize_with = "or_default")]
     pub(crate) kind: i32,
 }
@@ -295,12 +297,12 @@ pub(crate) struct Call<'a> {
     #[serde(borrow, deserialize_with = "text")]
     pub(crate) method: Cow<'a, str>,
     #[serde(borrow, deserialize_with = "present")]
-    pub(crate) data: Option<Data<'a>>,
+    pub(crate) data: Option<ClientData<'a>>,
 }
 
 impl<'a> Call<'a> {
-    fn data(&self) -> Data<'a> {
-        self.data.unwrap_or(Data::Json(RawValue::NULL))
+    fn data(&self) -> ClientData<'a> {
+        self.data.unwrap_or(ClientData::Json(RawValue::NULL))
     }
 }
 

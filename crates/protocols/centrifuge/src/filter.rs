@@ -54,7 +54,7 @@ fn nodes<'de: 'a, 'a, D: Deserializer<'de>>(
 
 /// Filter that is valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Filter(Node);
+pub struct TagFilter(Node);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Node {
@@ -84,7 +84,7 @@ struct Room {
     values: usize,
 }
 
-impl Filter {
+impl TagFilter {
     /// The filter that a client sent; nothing if it is not valid, or too large.
     #[must_use]
     pub fn new(node: &FilterNode<'_>) -> Option<Self> {
@@ -241,7 +241,7 @@ impl<'a> Decimal<'a> {
     }
 }
 
-impl Save for Filter {
+impl Save for TagFilter {
     fn save(&self, out: &mut Vec<u8>) {
         self.0.save(out);
     }
@@ -338,8 +338,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn filter(json: &str) -> Option<Filter> {
-        Filter::new(&serde_json::from_str(json).expect("a node"))
+    fn filter(json: &str) -> Option<TagFilter> {
+        TagFilter::new(&serde_json::from_str(json).expect("a node"))
     }
 
     #[test]
@@ -426,9 +426,9 @@ mod moving_tests {
     use super::*;
     use crate::FilterNode;
 
-    fn filter(json: &str) -> Filter {
+    fn filter(json: &str) -> TagFilter {
         let node: FilterNode<'_> = serde_json::from_str(json).expect("a node");
-        Filter::new(&node).expect("a valid filter")
+        TagFilter::new(&node).expect("a valid filter")
     }
 
     #[test]
@@ -453,9 +453,9 @@ mod moving_tests {
         for json in all.iter().chain(&both).chain([&deep]) {
             let filter = filter(json);
             let bytes = filter.saved();
-            assert_eq!(Filter::load_whole(&bytes), Some(filter), "{json}");
+            assert_eq!(TagFilter::load_whole(&bytes), Some(filter), "{json}");
             for cut in 0..bytes.len() {
-                assert_eq!(Filter::load_whole(&bytes[..cut]), None, "{json}: {cut}");
+                assert_eq!(TagFilter::load_whole(&bytes[..cut]), None, "{json}: {cut}");
             }
         }
     }
@@ -464,9 +464,9 @@ mod moving_tests {
     fn bytes_of_no_filter_are_refused() {
         // Deeper than any filter is, and of a kind that there is not.
         for bytes in [vec![2; 100_000], vec![4], vec![3, 0, 0, 0, 0, 7]] {
-            assert_eq!(Filter::load_whole(&bytes), None);
+            assert_eq!(TagFilter::load_whole(&bytes), None);
         }
         let wide = Node::Any(vec![Node::Not(Box::new(Node::Any(Vec::new()))); NODES_MAX]);
-        assert_eq!(Filter::load_whole(&Filter(wide).saved()), None);
+        assert_eq!(TagFilter::load_whole(&TagFilter(wide).saved()), None);
     }
 }

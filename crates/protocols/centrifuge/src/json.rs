@@ -328,14 +328,14 @@ impl<'de> Deserialize<'de> for AnyText {
 
 /// Data of a request, borrowed from its frame. Never looked into.
 #[derive(Clone, Copy)]
-pub enum Data<'a> {
+pub enum ClientData<'a> {
     /// Exactly one JSON value.
     Json(&'a RawValue),
     /// The Protobuf form has any bytes; mostly they are JSON all the same.
     Bytes(&'a [u8]),
 }
 
-impl<'a> Data<'a> {
+impl<'a> ClientData<'a> {
     /// The bytes as they came.
     #[must_use]
     pub fn bytes(self) -> &'a [u8] {
@@ -359,20 +359,20 @@ impl<'a> Data<'a> {
     }
 }
 
-impl Default for Data<'_> {
+impl Default for ClientData<'_> {
     fn default() -> Self {
         Self::Bytes(b"")
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Data<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for ClientData<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         <&RawValue>::deserialize(deserializer).map(Self::Json)
     }
 }
 
 /// As text, whatever form it came in.
-impl fmt::Debug for Data<'_> {
+impl fmt::Debug for ClientData<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&String::from_utf8_lossy(self.bytes()), f)
     }

@@ -27,12 +27,12 @@ mod strict;
 
 pub use code::{ErrorCode, Malformed};
 pub use codec::{Codec, Commands};
-pub use command::{Command, Request};
-pub use filter::{DEPTH_MAX, Filter, FilterNode, NODES_MAX, VALUES_MAX};
-pub use json::{Data, append_json, append_payload, append_text, payload_of};
+pub use command::{ClientRequest, Command};
+pub use filter::{DEPTH_MAX, FilterNode, NODES_MAX, TagFilter, VALUES_MAX};
+pub use json::{ClientData, append_json, append_payload, append_text, payload_of};
 pub use push::{encode_connect_push, encode_push};
 pub use reply::{
     ClientInfo, ConnectResult, HistoryResult, PING, Push, RefreshResult, Reply, SubRefreshResult,
     SubscribePush, SubscribeResult, encode_ping,
 };
-pub use request::{Connect, Emulation, Headers, History, Since, Subscribe};
+pub use request::{Connect, Emulation, HeaderFields, History, Since, Subscribe};

@@ -92,8 +92,8 @@ fn append_end(code: u16, reason: &str, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use throng_types::{
-        ChannelName, Disconnect, Epoch, Payload, PayloadKind, Position, Publication, Told,
-        Unsubscribe,
+        ChannelName, Disconnect, Epoch, Payload, PayloadKind, Position, Publication,
+        PublicationKind, Unsubscribe,
     };
 
     use super::*;
@@ -102,7 +102,7 @@ mod tests {
     fn publication(channel: &str, bytes: &[u8], kind: PayloadKind) -> Publication {
         Publication {
             channel: ChannelName::new(channel).unwrap(),
-            told: Told::Data,
+            told: PublicationKind::Data,
             position: None,
             payload: payload(bytes, kind),
             publisher: None,

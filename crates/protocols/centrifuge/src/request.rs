@@ -9,11 +9,11 @@ use serde::{Deserialize, Deserializer};
 
 use crate::code::{Malformed, not_a_command, utf8};
 use crate::filter::FilterNode;
-use crate::json::{Data, Text, each_entry, or_default, text};
+use crate::json::{ClientData, Text, each_entry, or_default, text};
 use crate::strict;
 
 /// Header fields as names and values.
-pub type Headers<'a> = Vec<(Cow<'a, str>, Cow<'a, str>)>;
+pub type HeaderFields<'a> = Vec<(Cow<'a, str>, Cow<'a, str>)>;
 
 /// Parameters of `connect`: credentials and wishes of the client.
 #[derive(Debug, Default, Deserialize)]
@@ -24,7 +24,7 @@ pub struct Connect<'a> {
     pub token: Cow<'a, str>,
     /// The application's own data.
     #[serde(borrow)]
-    pub data: Option<Data<'a>>,
+    pub data: Option<ClientData<'a>>,
     /// Server-side subscriptions to recover, and channels that a unidirectional client wants.
     #[serde(borrow, deserialize_with = "subs")]
     pub subs: Vec<Subscribe<'a>>,
@@ -36,7 +36,7 @@ pub struct Connect<'a> {
     pub version: Cow<'a, str>,
     /// Header fields that the client could not send as such.
     #[serde(borrow, deserialize_with = "headers")]
-    pub headers: Headers<'a>,
+    pub headers: HeaderFields<'a>,
     /// Connection features that the client supports, as bits; the server answers with those it
     /// enabled.
     #[serde(deserialize_with = "or_default")]
@@ -88,7 +88,7 @@ pub struct Subscribe<'a> {
     pub offset: u64,
     /// The application's own data.
     #[serde(borrow)]
-    pub data: Option<Data<'a>>,
+    pub data: Option<ClientData<'a>>,
     /// True if gaps should be detected while subscribed.
     #[serde(deserialize_with = "or_default")]
     pub positioned: bool,
@@ -147,7 +147,9 @@ pub struct Since<'a> {
 pub(crate) const HEADERS_MAX: usize = 64;
 
 /// For `connect.headers`: an object from name to text.
-fn headers<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Headers<'a>, D::Error> {
+fn headers<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<HeaderFields<'a>, D::Error> {
     let mut headers = Vec::new();
     each_entry(deserializer, |name, value: Option<Text<'de>>| {
         if headers.len() < HEADERS_MAX {

@@ -5,7 +5,7 @@ use throng_types::{coded_enum, error_text};
 coded_enum! {
     /// Fault of a delta.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum Fault {
+    pub enum DeltaError {
         /// Sentence for the log.
         fn reason;
         /// The delta ends before its end is said.
@@ -23,20 +23,20 @@ coded_enum! {
     }
 }
 
-error_text!(Fault.reason);
+error_text!(DeltaError.reason);
 
 /// Reads a delta from its start to its end.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    fn byte(&mut self) -> Result<u8, Fault> {
-        let (first, rest) = self.0.split_first().ok_or(Fault::Short)?;
+    fn byte(&mut self) -> Result<u8, DeltaError> {
+        let (first, rest) = self.0.split_first().ok_or(DeltaError::Short)?;
         self.0 = rest;
         Ok(*first)
     }
 
     /// A number, and the byte behind it.
-    fn number(&mut self) -> Result<(u32, u8), Fault> {
+    fn number(&mut self) -> Result<(u32, u8), DeltaError> {
         let mut number: Option<u32> = None;
         loop {
             let byte = self.byte()?;
@@ -46,15 +46,22 @@ impl<'a> Reader<'a> {
                 b'_' => 36,
                 b'a'..=b'z' => byte - b'a' + 37,
                 b'~' => 63,
-                _ => return number.map(|number| (number, byte)).ok_or(Fault::Number),
+                _ => {
+                    return number
+                        .map(|number| (number, byte))
+                        .ok_or(DeltaError::Number);
+                }
             };
-            let higher = number.unwrap_or(0).checked_mul(64).ok_or(Fault::Number)?;
+            let higher = number
+                .unwrap_or(0)
+                .checked_mul(64)
+                .ok_or(DeltaError::Number)?;
             number = Some(higher | u32::from(digit));
         }
     }
 
-    fn take(&mut self, length: usize) -> Result<&'a [u8], Fault> {
-        let (taken, rest) = self.0.split_at_checked(length).ok_or(Fault::Short)?;
+    fn take(&mut self, length: usize) -> Result<&'a [u8], DeltaError> {
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(DeltaError::Short)?;
         self.0 = rest;
         Ok(taken)
     }
@@ -64,12 +71,12 @@ impl<'a> Reader<'a> {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn apply(base: &[u8], delta: &[u8], bytes_max: usize) -> Result<Vec<u8>, Fault> {
+pub fn apply(base: &[u8], delta: &[u8], bytes_max: usize) -> Result<Vec<u8>, DeltaError> {
     let mut delta = Reader(delta);
     let (length, end) = delta.number()?;
     let length = length as usize;
     if end != b'\n' || length > bytes_max {
-        return Err(Fault::Length);
+        return Err(DeltaError::Length);
     }
     let mut made = Vec::new();
     loop {
@@ -79,21 +86,21 @@ pub fn apply(base: &[u8], delta: &[u8], bytes_max: usize) -> Result<Vec<u8>, Fau
             b'@' => {
                 let (place, end) = delta.number()?;
                 if end != b',' {
-                    return Err(Fault::Command);
+                    return Err(DeltaError::Command);
                 }
                 let found = base
                     .get(place as usize..)
                     .and_then(|rest| rest.get(..count));
-                found.ok_or(Fault::Base)?
+                found.ok_or(DeltaError::Base)?
             }
             b':' => delta.take(count)?,
-            b';' if made.len() != length => return Err(Fault::Length),
-            b';' if sum(&made) != number => return Err(Fault::Checksum),
+            b';' if made.len() != length => return Err(DeltaError::Length),
+            b';' if sum(&made) != number => return Err(DeltaError::Checksum),
             b';' => return Ok(made),
-            _ => return Err(Fault::Command),
+            _ => return Err(DeltaError::Command),
         };
         if made.len() + piece.len() > length {
-            return Err(Fault::Length);
+            return Err(DeltaError::Length);
         }
         made.extend_from_slice(piece);
     }

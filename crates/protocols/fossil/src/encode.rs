@@ -17,7 +17,7 @@ const COMMAND_BYTES: usize = 5;
 
 /// Unit between which a delta may cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum DeltaUnit {
     /// Between any two bytes.
     Byte,
     /// Between characters: a delta of two texts in UTF-8 is a text in UTF-8.
@@ -27,9 +27,9 @@ pub enum Unit {
 /// The delta that makes `target` of `base`; nothing if it would not be shorter than `target`, or if
 /// one of the two is longer than [`BYTES_MAX`].
 ///
-/// [`Unit::Char`] only for texts in UTF-8; other bytes give a delta that is right but no text.
+/// [`DeltaUnit::Char`] only for texts in UTF-8; other bytes give a delta that is right but no text.
 #[must_use]
-pub fn encode(base: &[u8], target: &[u8], unit: Unit) -> Option<Vec<u8>> {
+pub fn encode(base: &[u8], target: &[u8], unit: DeltaUnit) -> Option<Vec<u8>> {
     if base.len() > BYTES_MAX || target.len() > BYTES_MAX {
         return None;
     }
@@ -111,7 +111,7 @@ fn search(base: &[u8], part: Range<usize>, delta: &mut Delta<'_>) -> Option<()> 
 /// A delta under construction.
 struct Delta<'a> {
     target: &'a [u8],
-    unit: Unit,
+    unit: DeltaUnit,
     out: Vec<u8>,
     /// Bytes of the target that the commands make so far; the rest is still to come.
     inserted: usize,
@@ -139,7 +139,7 @@ impl Delta<'_> {
     /// A run without the characters at its ends that are not whole.
     fn whole_chars(&self, run: Range<usize>) -> Range<usize> {
         let Range { mut start, mut end } = run;
-        if self.unit == Unit::Char {
+        if self.unit == DeltaUnit::Char {
             let continues = |at: usize| self.target.get(at).is_some_and(|byte| byte >> 6 == 0b10);
             while start < end && continues(start) {
                 start += 1;

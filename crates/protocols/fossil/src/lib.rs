@@ -20,5 +20,5 @@ mod encode;
 #[cfg(test)]
 mod tests;
 
-pub use apply::{Fault, apply};
-pub use encode::{BYTES_MAX, Unit, encode};
+pub use apply::{DeltaError, apply};
+pub use encode::{BYTES_MAX, DeltaUnit, encode};

@@ -2,7 +2,7 @@
 //!
 //! Owns: reading requests and writing replies. Never: does what is asked.
 
-use crate::item::{Item, PublishFault, items_of_value};
+use crate::item::{Item, PublishError, items_of_value};
 use crate::tnet;
 use crate::value::{Coding, Fields, Value};
 
@@ -21,7 +21,7 @@ pub enum CommandKind {
     /// Asks for the publishing sockets; reply with [`ZmqUris`].
     GetZmqUris,
     /// Items, or why they are none.
-    Publish(Result<Vec<Item>, PublishFault>),
+    Publish(Result<Vec<Item>, PublishError>),
     /// All reliable streams and responses ask their backends.
     Recover,
     /// WebSocket-over-HTTP connections ask their backends.
@@ -185,7 +185,7 @@ mod tests {
         );
         assert_eq!(
             parse(r#"{"method": "publish"}"#),
-            Some(CommandKind::Publish(Err(PublishFault::NotAnObject)))
+            Some(CommandKind::Publish(Err(PublishError::NotAnObject)))
         );
         assert_eq!(
             parse(r#"{"method": "dance"}"#),

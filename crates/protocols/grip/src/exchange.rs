@@ -25,12 +25,12 @@ pub struct OriginRequest {
     /// The body, or its beginning.
     pub body: Vec<u8>,
     /// Bytes that follow the head and `body`.
-    pub rest: Rest,
+    pub rest: RequestRest,
 }
 
 /// Continuation of a request that is on its way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Rest {
+pub enum RequestRest {
     /// The request is whole.
     #[default]
     Nothing,
@@ -85,7 +85,7 @@ impl OriginHead {
 coded_enum! {
     /// Reason for which an answer does not come, and how far the request got.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum OriginFault {
+    pub enum ExchangeError {
         /// Status that a client gets in place of an answer.
         fn status -> u16;
         /// Sentence for that client, which tells nothing about the network behind.
@@ -109,7 +109,7 @@ coded_enum! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginFailure {
     /// Kind of the failure, for status and metrics.
-    pub fault: OriginFault,
+    pub fault: ExchangeError,
     /// Cause and place, for the log.
     pub detail: String,
 }

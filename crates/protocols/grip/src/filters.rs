@@ -131,7 +131,7 @@ impl Filters {
         &self,
         context: &FilterContext<'_>,
         content: &'c [u8],
-    ) -> Result<Filtered<'c>, FilterFault> {
+    ) -> Result<Filtered<'c>, FilterError> {
         let mut content = Cow::Borrowed(content);
         for filter in self.iter() {
             let keep = match filter {
@@ -143,7 +143,7 @@ impl Filters {
                     let mut out = Vec::with_capacity(content.len());
                     let done = id.render_piece(&content, &mut out)?;
                     if done < content.len() {
-                        return Err(MarkFault::Cut { at: done }.into());
+                        return Err(MarkError::Cut { at: done }.into());
                     }
                     content = Cow::Owned(out);
                     true
@@ -202,7 +202,7 @@ pub enum Filtered<'c> {
 
 /// Why content could not be rewritten. The fault is in the backend's meta or the item's content.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FilterFault {
+pub enum FilterError {
     /// `build-id` on a connection without the meta `id_format`.
     #[error("build-id: the connection has no meta 'id_format'")]
     NoIdFormat,
@@ -211,10 +211,10 @@ pub enum FilterFault {
     Encoding(String),
     /// `id_format` cannot be rendered.
     #[error("build-id: in id_format, {0}")]
-    IdFormat(MarkFault),
+    IdFormat(MarkError),
     /// The content cannot be rendered.
     #[error("in the content, {0}")]
-    Content(#[from] MarkFault),
+    Content(#[from] MarkError),
 }
 
 /// The id that `build-id` writes: made once for a connection, then put into any content.
@@ -226,8 +226,8 @@ pub struct BuiltId {
 
 impl BuiltId {
     /// Renders the connection's `id_format` with the last ids of its channels.
-    pub fn new(context: &FilterContext<'_>) -> Result<Self, FilterFault> {
-        let format = get(context.sub_meta, "id_format").ok_or(FilterFault::NoIdFormat)?;
+    pub fn new(context: &FilterContext<'_>) -> Result<Self, FilterError> {
+        let format = get(context.sub_meta, "id_format").ok_or(FilterError::NoIdFormat)?;
         let id = if context.channels.is_empty() {
             None
         } else {
@@ -235,20 +235,20 @@ impl BuiltId {
                 let mut channels = context.channels.iter();
                 channels.find(|(channel, _)| channel.as_bytes() == name)?.1
             };
-            let id = with_names(format.as_bytes(), last).map_err(FilterFault::IdFormat)?;
+            let id = with_names(format.as_bytes(), last).map_err(FilterError::IdFormat)?;
             Some(id)
         };
         let hex = match get(context.sub_meta, "id_encoding") {
             None => false,
             Some("hex") => true,
-            Some(other) => return Err(FilterFault::Encoding(other.to_owned())),
+            Some(other) => return Err(FilterError::Encoding(other.to_owned())),
         };
         Ok(Self { id, hex })
     }
 
     /// Renders a piece of a stream and says how many bytes of it are done; the rest is the
     /// start of a mark and must come again in front of the next piece.
-    pub fn render_piece(&self, piece: &[u8], out: &mut Vec<u8>) -> Result<usize, FilterFault> {
+    pub fn render_piece(&self, piece: &[u8], out: &mut Vec<u8>) -> Result<usize, FilterError> {
         for part in Pieces::new(piece) {
             match part {
                 Piece::Plain(text) => out.extend_from_slice(text),
@@ -259,10 +259,10 @@ impl BuiltId {
                     at,
                 } => {
                     let id = argument.as_deref().or(self.id.as_deref());
-                    self.write(id.ok_or(MarkFault::NoId { at })?, out);
+                    self.write(id.ok_or(MarkError::NoId { at })?, out);
                 }
                 Piece::Mark { letter, at, .. } => {
-                    return Err(MarkFault::Unknown { letter, at }.into());
+                    return Err(MarkError::Unknown { letter, at }.into());
                 }
             }
         }
@@ -285,12 +285,12 @@ impl BuiltId {
 fn with_names<'v>(
     text: &[u8],
     value: impl Fn(&[u8]) -> Option<&'v str>,
-) -> Result<Vec<u8>, MarkFault> {
+) -> Result<Vec<u8>, MarkError> {
     let mut out = Vec::with_capacity(text.len());
     for piece in Pieces::new(text) {
         match piece {
             Piece::Plain(text) => out.extend_from_slice(text),
-            Piece::Cut(at) => return Err(MarkFault::Cut { at }),
+            Piece::Cut(at) => return Err(MarkError::Cut { at }),
             Piece::Mark {
                 letter: b's',
                 argument: Some(name),
@@ -299,13 +299,13 @@ fn with_names<'v>(
                 Some(value) => out.extend_from_slice(value.as_bytes()),
                 None => {
                     let name = crate::headers::text(&name);
-                    return Err(MarkFault::NoValue { name, at });
+                    return Err(MarkError::NoValue { name, at });
                 }
             },
             Piece::Mark {
                 letter: b's', at, ..
-            } => return Err(MarkFault::NoName { at }),
-            Piece::Mark { letter, at, .. } => return Err(MarkFault::Unknown { letter, at }),
+            } => return Err(MarkError::NoName { at }),
+            Piece::Mark { letter, at, .. } => return Err(MarkError::Unknown { letter, at }),
         }
     }
     Ok(out)
@@ -427,7 +427,7 @@ fn without_escapes(text: &[u8]) -> Cow<'_, [u8]> {
 
 /// Why text with marks cannot be rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum MarkFault {
+pub enum MarkError {
     /// A letter that means nothing here.
     #[error("byte {at}: %{} means nothing", char::from(*.letter))]
     Unknown {

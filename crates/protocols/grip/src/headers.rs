@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use crate::value::{DocFault, Fields, Value};
+use crate::value::{DocumentError, Fields, Value};
 
 /// A field as a head's parser hands it out: the name as written, the value without white
 /// space around it.
@@ -281,7 +281,7 @@ fn comma(text: &[u8]) -> usize {
 }
 
 /// `headers`: an object, or a list of pairs. None if absent.
-pub(crate) fn headers_of(fields: &mut Fields) -> Result<Vec<Header>, DocFault> {
+pub(crate) fn headers_of(fields: &mut Fields) -> Result<Vec<Header>, DocumentError> {
     let wrong = |fields: &Fields| fields.wrong_type("headers");
     match fields.take("headers") {
         None => Ok(Vec::new()),

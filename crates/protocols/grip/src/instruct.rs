@@ -10,7 +10,7 @@ use throng_types::hex_byte;
 
 use crate::filters::Filters;
 use crate::headers::{self, Element, Header, HeaderRef, Parameters, headers_of, integer, text};
-use crate::value::{Coding, DocFault, Fields, Value, decode_base64};
+use crate::value::{Coding, DocumentError, Fields, Value, decode_base64};
 
 /// The head of a backend's response.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ impl Instruct {
         head: ResponseHead<'_>,
         body: &[u8],
         channels_max: usize,
-    ) -> Result<Self, InstructFault> {
+    ) -> Result<Self, InstructError> {
         let fields = head.headers;
         let mut out = Self {
             hold: hold(fields)?,
@@ -65,7 +65,7 @@ impl Instruct {
                 .into_iter()
                 .map(text)
                 .collect(),
-            reply: Reply {
+            reply: HeldReply {
                 code: head.code,
                 reason: Some(head.reason)
                     .filter(|reason| !reason.is_empty())
@@ -92,7 +92,7 @@ impl Instruct {
         Ok(out)
     }
 
-    fn links(&mut self, fields: &[HeaderRef<'_>]) -> Result<(), InstructFault> {
+    fn links(&mut self, fields: &[HeaderRef<'_>]) -> Result<(), InstructError> {
         for params in Element::all(fields, "Grip-Link") {
             // A link without a relation says nothing.
             if params.is_bare() {
@@ -103,14 +103,14 @@ impl Instruct {
                 .strip_prefix(b"<")
                 .and_then(|value| value.strip_suffix(b">"))
                 .filter(|uri| !uri.is_empty())
-                .ok_or(InstructFault::Link)?;
+                .ok_or(InstructError::Link)?;
             let uri = str::from_utf8(uri)
                 .ok()
                 .filter(|uri| {
                     uri.chars()
                         .all(|c| c > ' ' && c != '\x7f' && !"<>\"".contains(c))
                 })
-                .ok_or(InstructFault::LinkUri)?
+                .ok_or(InstructError::LinkUri)?
                 .to_owned();
             match params.get("rel").as_deref() {
                 Some(b"next") => {
@@ -205,7 +205,7 @@ pub enum ReplyBody {
 
 /// The response that the client gets: at once (stream, no hold) or at the timeout (response).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reply {
+pub struct HeldReply {
     /// Status code, from 0 to 999.
     pub code: u16,
     /// The reason phrase, if the backend set one that still fits the code.
@@ -241,7 +241,7 @@ pub struct Instruct {
     /// `Grip-Expose-Headers`: already applied to [`Instruct::reply`].
     pub expose: Vec<String>,
     /// Response that the client gets.
-    pub reply: Reply,
+    pub reply: HeldReply,
 }
 
 impl Instruct {
@@ -254,16 +254,16 @@ impl Instruct {
     }
 }
 
-fn hold(fields: &[HeaderRef<'_>]) -> Result<Hold, InstructFault> {
+fn hold(fields: &[HeaderRef<'_>]) -> Result<Hold, InstructError> {
     match headers::first(fields, "Grip-Hold") {
         None => Ok(Hold::None),
         Some(b"response") => Ok(Hold::Response),
         Some(b"stream") => Ok(Hold::Stream),
-        Some(_) => Err(InstructFault::Hold),
+        Some(_) => Err(InstructError::Hold),
     }
 }
 
-fn channels(fields: &[HeaderRef<'_>]) -> Result<Vec<HoldChannel>, InstructFault> {
+fn channels(fields: &[HeaderRef<'_>]) -> Result<Vec<HoldChannel>, InstructError> {
     let mut out = Vec::new();
     for element in Element::all(fields, "Grip-Channel") {
         let name = text(element.value());
@@ -273,7 +273,7 @@ fn channels(fields: &[HeaderRef<'_>]) -> Result<Vec<HoldChannel>, InstructFault>
             .map(|(_, value)| text(&value))
             .collect();
         let Ok(filters) = Filters::from_names(names.iter().map(String::as_str)) else {
-            return Err(InstructFault::TooManyFilters(name));
+            return Err(InstructError::TooManyFilters(name));
         };
         out.push(HoldChannel {
             prev_id: element.get("prev-id").as_deref().map(text),
@@ -284,18 +284,18 @@ fn channels(fields: &[HeaderRef<'_>]) -> Result<Vec<HoldChannel>, InstructFault>
     Ok(out)
 }
 
-fn keep_alive(fields: &[HeaderRef<'_>]) -> Result<Option<KeepAlive>, InstructFault> {
+fn keep_alive(fields: &[HeaderRef<'_>]) -> Result<Option<KeepAlive>, InstructError> {
     let Some(params) = Element::first(fields, "Grip-Keep-Alive") else {
         return Ok(None);
     };
     let value = params.value();
     if value.is_empty() {
-        return Err(InstructFault::KeepAliveEmpty);
+        return Err(InstructError::KeepAliveEmpty);
     }
     let mode = match params.get("mode").as_deref().unwrap_or_default() {
         b"" | b"idle" => KeepAliveMode::Idle,
         b"interval" => KeepAliveMode::Interval,
-        other => return Err(InstructFault::KeepAliveMode(text(other))),
+        other => return Err(InstructError::KeepAliveMode(text(other))),
     };
     let timeout_s = match params.get("timeout") {
         Some(value) => seconds(&value, "Grip-Keep-Alive timeout")?,
@@ -303,12 +303,12 @@ fn keep_alive(fields: &[HeaderRef<'_>]) -> Result<Option<KeepAlive>, InstructFau
     };
     let data = match params.get("format").as_deref().unwrap_or_default() {
         b"" | b"raw" => value.to_vec(),
-        b"cstring" => unescape(value).ok_or(InstructFault::KeepAliveData("a cstring"))?,
+        b"cstring" => unescape(value).ok_or(InstructError::KeepAliveData("a cstring"))?,
         b"base64" => str::from_utf8(value)
             .ok()
             .and_then(decode_base64)
-            .ok_or(InstructFault::KeepAliveData("base64"))?,
-        other => return Err(InstructFault::KeepAliveFormat(text(other))),
+            .ok_or(InstructError::KeepAliveData("base64"))?,
+        other => return Err(InstructError::KeepAliveFormat(text(other))),
     };
     Ok(Some(KeepAlive {
         data,
@@ -317,7 +317,7 @@ fn keep_alive(fields: &[HeaderRef<'_>]) -> Result<Option<KeepAlive>, InstructFau
     }))
 }
 
-fn set_meta(fields: &[HeaderRef<'_>]) -> Result<Vec<(String, String)>, InstructFault> {
+fn set_meta(fields: &[HeaderRef<'_>]) -> Result<Vec<(String, String)>, InstructError> {
     let mut out = Vec::new();
     for element in headers::elements(fields, "Grip-Set-Meta") {
         // Here there is no value in front: each element is a parameter, and others may follow.
@@ -325,13 +325,13 @@ fn set_meta(fields: &[HeaderRef<'_>]) -> Result<Vec<(String, String)>, InstructF
         let Ok(parameters) = parameters else {
             continue;
         };
-        let (key, value) = parameters.first().ok_or(InstructFault::SetMeta)?;
+        let (key, value) = parameters.first().ok_or(InstructError::SetMeta)?;
         out.push((text(key), text(value)));
     }
     Ok(out)
 }
 
-fn status(fields: &[HeaderRef<'_>], reply: &mut Reply) -> Result<(), InstructFault> {
+fn status(fields: &[HeaderRef<'_>], reply: &mut HeldReply) -> Result<(), InstructError> {
     let Some(value) = headers::first(fields, "Grip-Status").filter(|value| !value.is_empty())
     else {
         return Ok(());
@@ -343,7 +343,7 @@ fn status(fields: &[HeaderRef<'_>], reply: &mut Reply) -> Result<(), InstructFau
     reply.code = integer(code)
         .and_then(|code| u16::try_from(code).ok())
         .filter(|&code| code <= 999)
-        .ok_or(InstructFault::Status)?;
+        .ok_or(InstructError::Status)?;
     reply.reason = Some(text(reason)).filter(|reason| !reason.is_empty());
     Ok(())
 }
@@ -368,10 +368,10 @@ fn exposed(fields: &[HeaderRef<'_>], expose: &[String]) -> Vec<Header> {
         .collect()
 }
 
-fn seconds(value: &[u8], what: &'static str) -> Result<u32, InstructFault> {
+fn seconds(value: &[u8], what: &'static str) -> Result<u32, InstructError> {
     integer(value)
         .and_then(|number| u32::try_from(number).ok())
-        .ok_or(InstructFault::Seconds(what))
+        .ok_or(InstructError::Seconds(what))
 }
 
 /// Undoes `\\`, `\r`, `\n` and `\xHH`. Other escapes vanish with their letter.
@@ -398,14 +398,14 @@ const SECONDS_MAX: i64 = i32::MAX as i64;
 
 /// Lets a document overrule what the headers said. Links and `Grip-Status` stay as they are;
 /// the response's own headers and body give way to the document's.
-fn apply(code: u16, body: &[u8], out: &mut Instruct) -> Result<(), InstructFault> {
+fn apply(code: u16, body: &[u8], out: &mut Instruct) -> Result<(), InstructError> {
     if code != 200 {
-        return Err(InstructFault::DocumentStatus);
+        return Err(InstructError::DocumentStatus);
     }
     if body.len() > INSTRUCT_BODY_BYTES_MAX {
-        return Err(InstructFault::DocumentTooLarge);
+        return Err(InstructError::DocumentTooLarge);
     }
-    let document = Value::from_json(body).map_err(|_| InstructFault::DocumentJson)?;
+    let document = Value::from_json(body).map_err(|_| InstructError::DocumentJson)?;
     let mut document = Fields::new(document, Coding::Json, "instruct")?;
     if let Some(hold) = document.object("hold", "hold")? {
         apply_hold(hold, out)?;
@@ -418,7 +418,7 @@ fn apply(code: u16, body: &[u8], out: &mut Instruct) -> Result<(), InstructFault
     Ok(())
 }
 
-fn apply_hold(mut hold: Fields, out: &mut Instruct) -> Result<(), InstructFault> {
+fn apply_hold(mut hold: Fields, out: &mut Instruct) -> Result<(), InstructError> {
     out.hold = match hold.text("mode")?.as_deref() {
         None | Some("response") => Hold::Response,
         Some("stream") => Hold::Stream,
@@ -444,13 +444,13 @@ fn apply_hold(mut hold: Fields, out: &mut Instruct) -> Result<(), InstructFault>
     Ok(())
 }
 
-fn hold_channel(value: Value) -> Result<HoldChannel, InstructFault> {
+fn hold_channel(value: Value) -> Result<HoldChannel, InstructError> {
     let mut channel = Fields::new(value, Coding::Json, "channel")?;
     let name = channel.required_text("name")?;
     let prev_id = channel.text("prev-id")?;
     let names = channel.texts("filters")?.unwrap_or_default();
     let Ok(filters) = Filters::from_names(names.iter().map(String::as_str)) else {
-        return Err(InstructFault::TooManyFilters(name));
+        return Err(InstructError::TooManyFilters(name));
     };
     Ok(HoldChannel {
         name,
@@ -461,7 +461,7 @@ fn hold_channel(value: Value) -> Result<HoldChannel, InstructFault> {
 
 /// The mode of a keep-alive in a document is not said; Pushpin's behaves like an interval.
 /// A document without data keeps what the header said, at the document's pace.
-fn apply_keep_alive(mut fields: Fields, out: &mut Instruct) -> Result<(), InstructFault> {
+fn apply_keep_alive(mut fields: Fields, out: &mut Instruct) -> Result<(), InstructError> {
     let data = fields
         .bytes("content", "content-bin")?
         .map(|(data, _)| data);
@@ -482,7 +482,7 @@ fn apply_keep_alive(mut fields: Fields, out: &mut Instruct) -> Result<(), Instru
     Ok(())
 }
 
-fn apply_response(mut response: Fields, out: &mut Instruct) -> Result<(), DocFault> {
+fn apply_response(mut response: Fields, out: &mut Instruct) -> Result<(), DocumentError> {
     let reply = &mut out.reply;
     if let Some(code) = response.integer("code", 0, 999)? {
         // Bounded just now.
@@ -506,7 +506,7 @@ fn narrow(seconds: i64) -> u32 {
 
 /// Why a response is no instruction. The fault is the backend's: the client gets 502.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InstructFault {
+pub enum InstructError {
     /// `Grip-Hold` is neither `response` nor `stream`.
     #[error("Grip-Hold: the mode is response or stream, nothing else")]
     Hold,
@@ -551,5 +551,5 @@ pub enum InstructFault {
     DocumentJson,
     /// A body with instructions that says something impossible.
     #[error("the {INSTRUCT_TYPE} body: {0}")]
-    Document(#[from] DocFault),
+    Document(#[from] DocumentError),
 }

@@ -4,10 +4,10 @@ use throng_types::{Save, Saved, save_choice, save_fields};
 
 use crate::filters::Filters;
 use crate::headers::Header;
-use crate::instruct::{KeepAlive, KeepAliveMode, NextLink, Reply, ReplyBody};
+use crate::instruct::{HeldReply, KeepAlive, KeepAliveMode, NextLink, ReplyBody};
 use crate::item::WsKind;
 use crate::routes::{Domain, Protocol, Route, Target, TargetAddress};
-use crate::stats::Mode;
+use crate::stats::SubscriptionMode;
 use crate::ws_events::WsKeepAlive;
 
 save_fields!(Header { name, value });
@@ -21,7 +21,7 @@ save_fields!(KeepAlive {
     mode
 });
 save_fields!(NextLink { uri, timeout_s });
-save_fields!(Reply {
+save_fields!(HeldReply {
     code,
     reason,
     headers,
@@ -40,7 +40,7 @@ save_fields!(WsKeepAlive {
     is_interval
 });
 save_choice!(Protocol { 0: Http, 1: Ws });
-save_choice!(Mode {
+save_choice!(SubscriptionMode {
     0: Response,
     1: Stream,
     2: WebSocket
@@ -146,7 +146,7 @@ mod tests {
             domain: Domain::None,
             ..route
         });
-        check(&Reply {
+        check(&HeldReply {
             code: 200,
             reason: None,
             headers: Vec::new(),
@@ -168,6 +168,10 @@ mod tests {
         };
         let uri = "/".to_owned();
         check(&(keep_alive, NextLink { uri, timeout_s: 3 }));
-        check(&vec![Mode::Response, Mode::Stream, Mode::WebSocket]);
+        check(&vec![
+            SubscriptionMode::Response,
+            SubscriptionMode::Stream,
+            SubscriptionMode::WebSocket,
+        ]);
     }
 }

@@ -50,7 +50,7 @@ impl AnswerType {
 
 /// An answer; `Allow: POST` goes with status 405.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct PublishAnswer {
     /// Status code: 200, 400, 404, 405, 406 or 503.
     pub code: u16,
     /// The type of the body.
@@ -59,7 +59,7 @@ pub struct Answer {
     pub body: String,
 }
 
-impl Answer {
+impl PublishAnswer {
     fn text(code: u16, body: impl Into<String>) -> Self {
         Self {
             code,
@@ -112,7 +112,7 @@ impl Answer {
 /// Request to the publish port, read.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PublishRequest {
-    /// Publish, then answer [`Answer::done`] with `Published`.
+    /// Publish, then answer [`PublishAnswer::done`] with `Published`.
     Publish {
         /// All of them were read.
         items: Vec<Item>,
@@ -125,7 +125,7 @@ pub enum PublishRequest {
         answer_type: AnswerType,
     },
     /// Nothing but this answer.
-    Answer(Answer),
+    Answer(PublishAnswer),
 }
 
 impl PublishRequest {
@@ -133,7 +133,7 @@ impl PublishRequest {
     #[must_use]
     pub fn read(method: &str, path: &str, headers: &[HeaderRef<'_>], body: &[u8]) -> Self {
         let Some(answer_type) = AnswerType::negotiate(headers) else {
-            return Self::Answer(Answer::text(
+            return Self::Answer(PublishAnswer::text(
                 406,
                 "an answer is text/plain or application/json; Accept names neither\n",
             ));
@@ -143,20 +143,20 @@ impl PublishRequest {
             _ => path,
         };
         match (path, method) {
-            ("/", _) => Self::Answer(Answer::text(
+            ("/", _) => Self::Answer(PublishAnswer::text(
                 200,
                 "Throng takes publications here: POST /publish/\n",
             )),
             ("/publish", "POST") => match items_of_json(body) {
                 Ok(items) => Self::Publish { items, answer_type },
-                Err(fault) => Self::Answer(Answer::text(400, format!("{fault}\n"))),
+                Err(fault) => Self::Answer(PublishAnswer::text(400, format!("{fault}\n"))),
             },
             ("/recover", "POST") => Self::Recover { answer_type },
-            ("/publish" | "/recover", _) => Self::Answer(Answer::text(
+            ("/publish" | "/recover", _) => Self::Answer(PublishAnswer::text(
                 405,
                 format!("this path takes POST, not {method}\n"),
             )),
-            _ => Self::Answer(Answer::text(
+            _ => Self::Answer(PublishAnswer::text(
                 404,
                 "there is nothing at this path; publish to /publish/\n",
             )),
@@ -179,9 +179,9 @@ mod tests {
         let answer = match PublishRequest::read(method, path, &headers, body) {
             PublishRequest::Publish { items, answer_type } => {
                 assert_eq!(items.len(), 1);
-                Answer::done(answer_type, "Published")
+                PublishAnswer::done(answer_type, "Published")
             }
-            PublishRequest::Recover { answer_type } => Answer::done(answer_type, "Updated"),
+            PublishRequest::Recover { answer_type } => PublishAnswer::done(answer_type, "Updated"),
             PublishRequest::Answer(answer) => answer,
         };
         assert_eq!((answer.code, answer.body.as_str()), (code, expect));

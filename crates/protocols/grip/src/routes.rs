@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::headers::Header;
 
-pub use file::{LineFault, RouteFault, RouteFaultKind, RoutesFile, parse_route_line, parse_routes};
+pub use file::{LineError, RouteError, RouteErrorKind, RoutesFile, parse_route_line, parse_routes};
 
 /// Condition on the host of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -178,15 +178,15 @@ impl Target {
     }
 
     /// From `http://host:port` or `https://host:port`; the port may be left out.
-    pub fn from_url(url: &str) -> Result<Self, BadOrigin> {
+    pub fn from_url(url: &str) -> Result<Self, OriginUrlError> {
         let (tls, rest) = match url.split_once("://") {
             Some(("http", rest)) => (false, rest),
             Some(("https", rest)) => (true, rest),
-            _ => return Err(BadOrigin),
+            _ => return Err(OriginUrlError),
         };
         let authority = rest.strip_suffix('/').unwrap_or(rest);
         if authority.contains(['/', '?', '#', '@']) {
-            return Err(BadOrigin);
+            return Err(OriginUrlError);
         }
         let has_port = match authority.rsplit_once(']') {
             Some((_, rest)) => !rest.is_empty(),
@@ -197,7 +197,7 @@ impl Target {
         } else {
             format!("{authority}:{}", if tls { 443 } else { 80 })
         };
-        let address = TargetAddress::parse(&with_port).map_err(|_| BadOrigin)?;
+        let address = TargetAddress::parse(&with_port).map_err(|_| OriginUrlError)?;
         Ok(Self {
             tls,
             ..Self::new(address)
@@ -208,11 +208,11 @@ impl Target {
 /// An origin that is no `http://host:port`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an origin must be http://host:port or https://host:port")]
-pub struct BadOrigin;
+pub struct OriginUrlError;
 
 /// A target in Pushpin's form that is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadTarget {
+pub enum RouteTargetError {
     /// The text is no `host:port`.
     #[error("a target must be host:port, [address]:port or test")]
     Format,
@@ -223,15 +223,15 @@ pub enum BadTarget {
 
 impl TargetAddress {
     /// From `host:port` or `[v6]:port`.
-    fn parse(text: &str) -> Result<Self, BadTarget> {
+    fn parse(text: &str) -> Result<Self, RouteTargetError> {
         let (host, port) = match text.strip_prefix('[') {
             Some(rest) => rest.split_once("]:"),
             None => text.split_once(':'),
         }
         .filter(|(host, _)| !host.is_empty())
-        .ok_or(BadTarget::Format)?;
+        .ok_or(RouteTargetError::Format)?;
         match port.parse() {
-            Ok(0) | Err(_) => Err(BadTarget::Port),
+            Ok(0) | Err(_) => Err(RouteTargetError::Port),
             Ok(port) => Ok(Self::Origin {
                 host: host.to_owned(),
                 port,

@@ -42,7 +42,7 @@ impl Default for SequenceLimits {
 /// Outcome for an item that was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Verdict {
+pub enum OfferOutcome {
     /// Appended to `out`, maybe with others that had waited for it.
     Delivered,
     /// Dropped, since its id was seen.
@@ -110,16 +110,16 @@ impl<T> Sequence<T> {
         in_order: bool,
         item: T,
         out: &mut Vec<T>,
-    ) -> Verdict {
+    ) -> OfferOutcome {
         self.forget_old_ids(now);
         if let Some(id) = ids.id
             && !self.remember(now, id)
         {
-            return Verdict::Duplicate;
+            return OfferOutcome::Duplicate;
         }
         if !in_order {
             out.push(item);
-            return Verdict::Delivered;
+            return OfferOutcome::Delivered;
         }
         let id = ids.id.map(Arc::from);
         match (self.last_id.as_deref(), ids.prev_id) {
@@ -134,12 +134,12 @@ impl<T> Sequence<T> {
                     self.release_oldest(out);
                 }
                 self.check_invariants();
-                Verdict::Waiting
+                OfferOutcome::Waiting
             }
             _ => {
                 self.deliver(id, item, out);
                 self.check_invariants();
-                Verdict::Delivered
+                OfferOutcome::Delivered
             }
         }
     }
@@ -343,7 +343,7 @@ mod tests {
 
     /// Each step: time, prev-id, id ("" is none), and what comes out, by id.
     #[track_caller]
-    fn check(steps: &[(u64, &'static str, &'static str, Verdict, &[&str])]) {
+    fn check(steps: &[(u64, &'static str, &'static str, OfferOutcome, &[&str])]) {
         let mut sequence = Sequence::new(LIMITS);
         for &(now, prev_id, id, verdict, expect) in steps {
             let mut out = Vec::new();
@@ -359,7 +359,7 @@ mod tests {
 
     #[test]
     fn order() {
-        use Verdict::{Delivered, Duplicate, Waiting};
+        use OfferOutcome::{Delivered, Duplicate, Waiting};
         check(&[
             // The first goes out whatever it follows; then the chain must hold.
             (0, "7", "8", Delivered, &["8"]),
@@ -410,15 +410,15 @@ mod tests {
         let mut out = Vec::new();
         assert_eq!(
             sequence.offer(Millis(0), ids("", "1"), true, 1, &mut out),
-            Verdict::Delivered
+            OfferOutcome::Delivered
         );
         assert_eq!(
             sequence.offer(Millis(0), ids("5", "6"), true, 6, &mut out),
-            Verdict::Waiting
+            OfferOutcome::Waiting
         );
         assert_eq!(
             sequence.offer(Millis(0), ids("8", "9"), false, 9, &mut out),
-            Verdict::Delivered
+            OfferOutcome::Delivered
         );
         assert_eq!(
             (sequence.last_id(), sequence.next_timeout()),
@@ -428,13 +428,13 @@ mod tests {
         assert_eq!((sequence.last_id(), sequence.next_timeout()), (None, None));
         assert_eq!(
             sequence.offer(Millis(1), ids("", "1"), true, 1, &mut out),
-            Verdict::Duplicate
+            OfferOutcome::Duplicate
         );
         assert_eq!(out, [1, 9]);
         assert!(!sequence.is_idle());
         assert_eq!(
             sequence.offer(Millis(500), ids("", ""), true, 2, &mut out),
-            Verdict::Delivered
+            OfferOutcome::Delivered
         );
         assert!(sequence.is_idle());
     }
@@ -532,7 +532,7 @@ mod tests {
                 let verdict = sequence.offer(Millis(now), ids, true, item, &mut out);
                 prop_assert_eq!(&out, &expect, "at {}", now);
                 offered += 1;
-                duplicates += usize::from(verdict == Verdict::Duplicate);
+                duplicates += usize::from(verdict == OfferOutcome::Duplicate);
                 came += out.len();
             }
             // Nothing is lost: what has not come out waits, and comes in the end.

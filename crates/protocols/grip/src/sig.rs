@@ -49,7 +49,7 @@ pub enum KeyText {
 
 /// A key text that cannot be one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum KeyFault {
+pub enum SigKeyError {
     /// `base64:` with something else behind it.
     #[error("the key is not base64")]
     NotBase64,
@@ -57,7 +57,7 @@ pub enum KeyFault {
 
 impl KeyText {
     /// Reads `literal`, `base64:...` or `file:path`. None if empty: nothing is signed.
-    pub fn parse(text: &str) -> Result<Option<Self>, KeyFault> {
+    pub fn parse(text: &str) -> Result<Option<Self>, SigKeyError> {
         if text.is_empty() {
             return Ok(None);
         }
@@ -65,7 +65,7 @@ impl KeyText {
             return Ok(Some(Self::File(path.to_owned())));
         }
         let bytes = match text.strip_prefix("base64:") {
-            Some(base64) => decode_base64(base64).ok_or(KeyFault::NotBase64)?,
+            Some(base64) => decode_base64(base64).ok_or(SigKeyError::NotBase64)?,
             None => text.as_bytes().to_vec(),
         };
         Ok(Some(Self::Bytes(bytes)))
@@ -132,7 +132,7 @@ mod tests {
             KeyText::parse("base64:aGk="),
             Ok(Some(KeyText::Bytes(b"hi".to_vec())))
         );
-        assert_eq!(KeyText::parse("base64:%"), Err(KeyFault::NotBase64));
+        assert_eq!(KeyText::parse("base64:%"), Err(SigKeyError::NotBase64));
         assert_eq!(
             KeyText::parse("file:k.pem"),
             Ok(Some(KeyText::File("k.pem".to_owned())))

@@ -22,7 +22,7 @@ pub enum StatsFormat {
 
 /// Transport of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mode {
+pub enum SubscriptionMode {
     /// Long poll, answered by one item.
     Response,
     /// HTTP stream without an end.
@@ -31,7 +31,7 @@ pub enum Mode {
     WebSocket,
 }
 
-impl Mode {
+impl SubscriptionMode {
     /// Every mode, in order of declaration.
     pub const ALL: [Self; 3] = [Self::Response, Self::Stream, Self::WebSocket];
 
@@ -91,7 +91,7 @@ pub enum StatsPacket<'a> {
     /// A channel has subscribers, for the first time or still.
     Subscribed {
         /// Transport of the subscribers.
-        mode: Mode,
+        mode: SubscriptionMode,
         /// Channel with its prefix.
         channel: &'a str,
         /// Until they are to be forgotten.
@@ -102,7 +102,7 @@ pub enum StatsPacket<'a> {
     /// A channel has no subscriber any more.
     Unsubscribed {
         /// Transport of the subscribers.
-        mode: Mode,
+        mode: SubscriptionMode,
         /// Channel with its prefix.
         channel: &'a str,
     },
@@ -115,15 +115,15 @@ pub enum StatsPacket<'a> {
         /// Number of its receivers.
         count: u64,
         /// Transport whose form was sent.
-        mode: Mode,
+        mode: SubscriptionMode,
     },
     /// Sums of a route since the last report.
-    Report(Report),
+    Report(RouteStats),
 }
 
 /// Sums of a route over a while.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct RouteStats {
     /// The most connections at once.
     pub connections: u64,
     /// Minutes of connections that began.
@@ -319,7 +319,7 @@ mod tests {
         );
         check(
             &StatsPacket::Subscribed {
-                mode: Mode::Stream,
+                mode: SubscriptionMode::Stream,
                 channel: "c",
                 ttl_s: 60,
                 subscribers: 7,
@@ -329,7 +329,7 @@ mod tests {
         );
         check(
             &StatsPacket::Unsubscribed {
-                mode: Mode::WebSocket,
+                mode: SubscriptionMode::WebSocket,
                 channel: "c",
             },
             "",
@@ -340,14 +340,14 @@ mod tests {
                 channel: "c",
                 item_id: Some("9"),
                 count: 4,
-                mode: Mode::Response,
+                mode: SubscriptionMode::Response,
             },
             "",
             "message T81:4:from,2:me,7:channel,1:c,7:item-id,1:9,5:count,1:4#9:transport,\
              13:http-response,}",
         );
         check(
-            &StatsPacket::Report(Report {
+            &StatsPacket::Report(RouteStats {
                 connections: 1,
                 minutes: 2,
                 received: 3,

@@ -46,7 +46,7 @@ pub enum Coding {
 
 /// Fault of a document that was well-formed. The texts reach publishers and backends.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DocFault {
+pub enum DocumentError {
     /// Something that must be an object is not.
     #[error("{place}: an object was expected")]
     NotAnObject {
@@ -100,14 +100,18 @@ pub(crate) struct Fields {
 
 impl Fields {
     /// Takes an object apart; `place` names it in errors.
-    pub(crate) fn new(value: Value, coding: Coding, place: &'static str) -> Result<Self, DocFault> {
+    pub(crate) fn new(
+        value: Value,
+        coding: Coding,
+        place: &'static str,
+    ) -> Result<Self, DocumentError> {
         match value {
             Value::Object(entries) => Ok(Self {
                 place,
                 coding,
                 entries,
             }),
-            _ => Err(DocFault::NotAnObject { place }),
+            _ => Err(DocumentError::NotAnObject { place }),
         }
     }
 
@@ -124,7 +128,7 @@ impl Fields {
     }
 
     /// A text, or none if absent or null.
-    pub(crate) fn text(&mut self, field: &'static str) -> Result<Option<String>, DocFault> {
+    pub(crate) fn text(&mut self, field: &'static str) -> Result<Option<String>, DocumentError> {
         match self.take(field) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => match value.into_text() {
@@ -135,7 +139,7 @@ impl Fields {
     }
 
     /// A text that must be there.
-    pub(crate) fn required_text(&mut self, field: &'static str) -> Result<String, DocFault> {
+    pub(crate) fn required_text(&mut self, field: &'static str) -> Result<String, DocumentError> {
         match self.take(field) {
             None => Err(self.missing(field)),
             Some(value) => value.into_text().ok_or_else(|| self.wrong_type(field)),
@@ -148,7 +152,7 @@ impl Fields {
         field: &'static str,
         min: i64,
         max: i64,
-    ) -> Result<Option<i64>, DocFault> {
+    ) -> Result<Option<i64>, DocumentError> {
         let Some(value) = self.take(field) else {
             return Ok(None);
         };
@@ -163,7 +167,10 @@ impl Fields {
     }
 
     /// A list of texts. None if absent.
-    pub(crate) fn texts(&mut self, field: &'static str) -> Result<Option<Vec<String>>, DocFault> {
+    pub(crate) fn texts(
+        &mut self,
+        field: &'static str,
+    ) -> Result<Option<Vec<String>>, DocumentError> {
         match self.take(field) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::List(list)) => list
@@ -181,7 +188,7 @@ impl Fields {
         &mut self,
         field: &'static str,
         place: &'static str,
-    ) -> Result<Option<Self>, DocFault> {
+    ) -> Result<Option<Self>, DocumentError> {
         match self.take(field) {
             None | Some(Value::Null) => Ok(None),
             Some(value @ Value::Object(_)) => Self::new(value, self.coding, place).map(Some),
@@ -190,7 +197,7 @@ impl Fields {
     }
 
     /// `meta`: an object whose values are all texts. Empty if absent or null.
-    pub(crate) fn meta(&mut self) -> Result<Vec<(String, String)>, DocFault> {
+    pub(crate) fn meta(&mut self) -> Result<Vec<(String, String)>, DocumentError> {
         let Some(inner) = self.object("meta", "meta")? else {
             return Ok(Vec::new());
         };
@@ -200,7 +207,7 @@ impl Fields {
         let mut places: BTreeMap<String, usize> = BTreeMap::new();
         for (key, value) in inner.entries {
             let Some(value) = value.into_text() else {
-                return Err(DocFault::WrongType {
+                return Err(DocumentError::WrongType {
                     place: "meta",
                     field: key,
                 });
@@ -223,11 +230,11 @@ impl Fields {
         &mut self,
         text: &'static str,
         binary: &'static str,
-    ) -> Result<Option<(Vec<u8>, bool)>, DocFault> {
+    ) -> Result<Option<(Vec<u8>, bool)>, DocumentError> {
         if let Some(value) = self.take(binary) {
             let bytes = match (self.coding, value) {
                 (Coding::Json, Value::Text(text)) => {
-                    decode_base64(&text).ok_or(DocFault::NotBase64 {
+                    decode_base64(&text).ok_or(DocumentError::NotBase64 {
                         place: self.place,
                         field: binary,
                     })?
@@ -245,22 +252,22 @@ impl Fields {
         }
     }
 
-    pub(crate) fn missing(&self, field: &'static str) -> DocFault {
-        DocFault::Missing {
+    pub(crate) fn missing(&self, field: &'static str) -> DocumentError {
+        DocumentError::Missing {
             place: self.place,
             field,
         }
     }
 
-    pub(crate) fn wrong_type(&self, field: &str) -> DocFault {
-        DocFault::WrongType {
+    pub(crate) fn wrong_type(&self, field: &str) -> DocumentError {
+        DocumentError::WrongType {
             place: self.place,
             field: field.to_owned(),
         }
     }
 
-    pub(crate) fn invalid(&self, field: &'static str) -> DocFault {
-        DocFault::Invalid {
+    pub(crate) fn invalid(&self, field: &'static str) -> DocumentError {
+        DocumentError::Invalid {
             place: self.place,
             field,
         }

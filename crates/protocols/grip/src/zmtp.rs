@@ -17,7 +17,7 @@ pub fn encode_message<P: AsRef<[u8]>>(parts: &[P], out: &mut Vec<u8>) {
 
 /// The socket on our side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum SocketRole {
     /// Takes messages of PUSH sockets.
     Pull,
     /// Sends messages to PULL sockets: once ready, with [`super::encode_message`].
@@ -31,7 +31,7 @@ pub enum Role {
     Rep,
 }
 
-impl Role {
+impl SocketRole {
     const fn name(self) -> &'static str {
         match self {
             Self::Pull => "PULL",
@@ -72,7 +72,7 @@ impl Default for PeerLimits {
 }
 
 /// The parts of a message.
-pub type Message = Vec<Vec<u8>>;
+pub type ZmtpMessage = Vec<Vec<u8>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -87,21 +87,21 @@ const NULL_MECHANISM: [u8; 20] = *b"NULL\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 
 /// One connection, from the first byte.
 #[derive(Clone, Debug)]
-pub struct Peer {
-    role: Role,
+pub struct ZmtpPeer {
+    role: SocketRole,
     limits: PeerLimits,
     state: State,
     /// The peer's minor version under 3.
     minor: u8,
     unread: Vec<u8>,
-    parts: Message,
+    parts: ZmtpMessage,
     parts_bytes: usize,
 }
 
-impl Peer {
+impl ZmtpPeer {
     /// Begins a connection, either side: appends the greeting and READY's turn comes later.
     #[must_use]
-    pub fn new(role: Role, limits: PeerLimits, out: &mut Vec<u8>) -> Self {
+    pub fn new(role: SocketRole, limits: PeerLimits, out: &mut Vec<u8>) -> Self {
         out.extend_from_slice(&[0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 1]);
         out.extend_from_slice(&NULL_MECHANISM);
         // Not a server, which NULL does not have, and filler.
@@ -129,8 +129,8 @@ impl Peer {
         &mut self,
         input: &[u8],
         out: &mut Vec<u8>,
-        messages: &mut Vec<Message>,
-    ) -> Result<(), ZmtpFault> {
+        messages: &mut Vec<ZmtpMessage>,
+    ) -> Result<(), ZmtpError> {
         if self.state == State::Failed {
             return Ok(());
         }
@@ -166,7 +166,7 @@ impl Peer {
 
     /// A message with a first byte in ZMTP 3.0, a command since 3.1 (RFC 37, section "PUB").
     fn subscription(&self, byte: u8, command: &[u8], topic: &[u8], out: &mut Vec<u8>) {
-        if self.role != Role::Sub || self.state != State::Ready {
+        if self.role != SocketRole::Sub || self.state != State::Ready {
             return;
         }
         if self.minor == 0 {
@@ -179,7 +179,7 @@ impl Peer {
     /// PUB: reads what a peer says; the topic, and whether it wants the messages that begin with it
     /// or takes that back. None if it is neither.
     #[must_use]
-    pub fn subscription_of(message: &Message) -> Option<(bool, &[u8])> {
+    pub fn subscription_of(message: &ZmtpMessage) -> Option<(bool, &[u8])> {
         let [part] = message.as_slice() else {
             return None;
         };
@@ -193,7 +193,7 @@ impl Peer {
     /// REP: splits a request into its envelope, which goes in front of the reply as it is, and
     /// its body. None if there is no empty part between them.
     #[must_use]
-    pub fn split_request(mut request: Message) -> Option<(Message, Message)> {
+    pub fn split_request(mut request: ZmtpMessage) -> Option<(ZmtpMessage, ZmtpMessage)> {
         let empty = request.iter().position(Vec::is_empty)?;
         let body = request.split_off(empty + 1);
         Some((request, body))
@@ -203,8 +203,8 @@ impl Peer {
         &mut self,
         input: &[u8],
         out: &mut Vec<u8>,
-        messages: &mut Vec<Message>,
-    ) -> Result<usize, ZmtpFault> {
+        messages: &mut Vec<ZmtpMessage>,
+    ) -> Result<usize, ZmtpError> {
         let mut used = 0;
         if self.state == State::Greeting {
             if !self.greeting(input)? {
@@ -232,17 +232,17 @@ impl Peer {
     }
 
     /// Checks as much of a greeting as is there; true if it is whole.
-    fn greeting(&mut self, input: &[u8]) -> Result<bool, ZmtpFault> {
+    fn greeting(&mut self, input: &[u8]) -> Result<bool, ZmtpError> {
         if input.first().is_some_and(|&byte| byte != 0xff)
             || input.get(9).is_some_and(|&byte| byte & 1 == 0)
         {
-            return Err(ZmtpFault::NotZmtp);
+            return Err(ZmtpError::NotZmtp);
         }
         if let Some(&major) = input.get(10)
             && major < 3
         {
             // On the wire 0 is version 1.0 and 1 is 2.0.
-            return Err(ZmtpFault::OldVersion(major + 1));
+            return Err(ZmtpError::OldVersion(major + 1));
         }
         let Some(greeting) = input.first_chunk::<GREETING_BYTES>() else {
             return Ok(false);
@@ -254,7 +254,7 @@ impl Peer {
                 .split(|&byte| byte == 0)
                 .next()
                 .unwrap_or_default();
-            return Err(ZmtpFault::Mechanism(crate::headers::text(name)));
+            return Err(ZmtpError::Mechanism(crate::headers::text(name)));
         }
         Ok(true)
     }
@@ -263,50 +263,50 @@ impl Peer {
         &mut self,
         body: &[u8],
         out: &mut Vec<u8>,
-        messages: &mut Vec<Message>,
-    ) -> Result<(), ZmtpFault> {
-        let (name, data) = short(body).ok_or(ZmtpFault::Command)?;
+        messages: &mut Vec<ZmtpMessage>,
+    ) -> Result<(), ZmtpError> {
+        let (name, data) = short(body).ok_or(ZmtpError::Command)?;
         match (self.state, name) {
             (State::Handshake, b"READY") => {
-                let peer = socket_type(data).ok_or(ZmtpFault::Handshake)?;
+                let peer = socket_type(data).ok_or(ZmtpError::Handshake)?;
                 if !self.role.suits(peer) {
                     let mut reason = Vec::new();
                     push_short(b"Invalid socket type", &mut reason);
                     encode_command(b"ERROR", &reason, out);
-                    return Err(ZmtpFault::SocketType(crate::headers::text(peer)));
+                    return Err(ZmtpError::SocketType(crate::headers::text(peer)));
                 }
                 self.state = State::Ready;
             }
             (_, b"ERROR") => {
                 let reason = short(data).map_or(&b""[..], |(reason, _)| reason);
-                return Err(ZmtpFault::Refused(crate::headers::text(reason)));
+                return Err(ZmtpError::Refused(crate::headers::text(reason)));
             }
             // PING has a time to live of two bytes and a context that PONG repeats
             // (RFC 37, section "Connection heartbeating").
             (State::Ready, b"PING") => {
-                let context = data.get(2..).ok_or(ZmtpFault::Command)?;
+                let context = data.get(2..).ok_or(ZmtpError::Command)?;
                 encode_command(b"PONG", context.get(..16).unwrap_or(context), out);
             }
             // As a peer of ZMTP 3.0 says it (RFC 37, section "PUB").
-            (State::Ready, b"SUBSCRIBE") if self.role == Role::Pub => {
+            (State::Ready, b"SUBSCRIBE") if self.role == SocketRole::Pub => {
                 messages.push(vec![[&[1], data].concat()]);
             }
-            (State::Ready, b"CANCEL") if self.role == Role::Pub => {
+            (State::Ready, b"CANCEL") if self.role == SocketRole::Pub => {
                 messages.push(vec![[&[0], data].concat()]);
             }
             // Other commands are of later versions, and to be ignored.
             (State::Ready, _) => {}
-            _ => return Err(ZmtpFault::Handshake),
+            _ => return Err(ZmtpError::Handshake),
         }
         Ok(())
     }
 
-    fn part(&mut self, frame: Frame<'_>, messages: &mut Vec<Message>) -> Result<(), ZmtpFault> {
+    fn part(&mut self, frame: Frame<'_>, messages: &mut Vec<ZmtpMessage>) -> Result<(), ZmtpError> {
         if self.state != State::Ready {
-            return Err(ZmtpFault::Handshake);
+            return Err(ZmtpError::Handshake);
         }
         if self.parts.len() >= self.limits.parts_max {
-            return Err(ZmtpFault::TooManyParts);
+            return Err(ZmtpError::TooManyParts);
         }
         self.parts_bytes += frame.body.len();
         self.parts.push(frame.body.to_vec());
@@ -373,7 +373,7 @@ struct Frame<'b> {
 impl<'b> Frame<'b> {
     /// Reads a frame and its length in bytes; None if it is not whole yet. A body longer than
     /// `bytes_max` is refused as soon as its length is known.
-    fn decode(input: &'b [u8], bytes_max: usize) -> Result<Option<(Self, usize)>, ZmtpFault> {
+    fn decode(input: &'b [u8], bytes_max: usize) -> Result<Option<(Self, usize)>, ZmtpError> {
         let Some((&flags, rest)) = input.split_first() else {
             return Ok(None);
         };
@@ -381,7 +381,7 @@ impl<'b> Frame<'b> {
         let has_more = flags & MORE != 0;
         // A command is never followed by more (RFC 23, section "Framing").
         if flags & !(MORE | LONG | COMMAND) != 0 || is_command && has_more {
-            return Err(ZmtpFault::BadFlags);
+            return Err(ZmtpError::BadFlags);
         }
         let head = match flags & LONG {
             0 => rest.first().map(|&length| (u64::from(length), 2)),
@@ -393,7 +393,7 @@ impl<'b> Frame<'b> {
         let bytes = usize::try_from(bytes)
             .ok()
             .filter(|&bytes| bytes <= bytes_max)
-            .ok_or(ZmtpFault::TooLarge)?;
+            .ok_or(ZmtpError::TooLarge)?;
         let end = head_bytes + bytes;
         Ok(input.get(head_bytes..end).map(|body| {
             let frame = Self {
@@ -421,7 +421,7 @@ fn encode_frame(flags: u8, pieces: &[&[u8]], out: &mut Vec<u8>) {
 
 /// Why a connection ends. All of them are the peer's fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ZmtpFault {
+pub enum ZmtpError {
     /// The first bytes are not ZMTP's.
     #[error("the peer does not speak ZMTP")]
     NotZmtp,

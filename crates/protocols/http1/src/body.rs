@@ -13,7 +13,7 @@ mod tests;
 use throng_types::{Save, Saved, hex_value};
 
 use crate::head::is_token;
-use crate::{BadBody, Body, Limits, ResponseBody};
+use crate::{BadBody, Body, HttpLimits, ResponseBody};
 
 /// Bytes of chunk extensions and trailers that a whole body may have. They are
 /// read past and mean nothing, so a body that consists of them is an attack.
@@ -76,7 +76,7 @@ enum State {
 impl BodyDecoder {
     /// A decoder for a request's body.
     #[must_use]
-    pub fn new(body: Body, limits: &Limits) -> Self {
+    pub fn new(body: Body, limits: &HttpLimits) -> Self {
         let (state, open_bytes) = match body {
             Body::None | Body::Length(0) => (State::Done, 0),
             Body::Length(length) => (State::Length, length),
@@ -87,7 +87,7 @@ impl BodyDecoder {
 
     /// A decoder for a response's body.
     #[must_use]
-    pub fn for_response(body: ResponseBody, limits: &Limits) -> Self {
+    pub fn for_response(body: ResponseBody, limits: &HttpLimits) -> Self {
         let body = match body {
             ResponseBody::UntilClose => return Self::in_state(State::UntilClose, 0, limits),
             ResponseBody::None => Body::None,
@@ -97,7 +97,7 @@ impl BodyDecoder {
         Self::new(body, limits)
     }
 
-    fn in_state(state: State, open_bytes: u64, limits: &Limits) -> Self {
+    fn in_state(state: State, open_bytes: u64, limits: &HttpLimits) -> Self {
         let mut decoder = Self {
             open_bytes,
             budget_bytes: limits.body_bytes_max,
@@ -329,7 +329,7 @@ impl Save for BodyDecoder {
 #[cfg(test)]
 mod moving_tests {
     use super::*;
-    use crate::{Body, Limits};
+    use crate::{Body, HttpLimits};
 
     fn feed(decoder: &mut BodyDecoder, mut input: &[u8], data: &mut Vec<u8>) -> bool {
         while !input.is_empty() {
@@ -353,7 +353,7 @@ mod moving_tests {
         let wire = b"4;x=y\r\ndata\r\na\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\n";
         for cut in 0..wire.len() {
             let mut data = Vec::new();
-            let mut before = BodyDecoder::new(Body::Chunked, &Limits::default());
+            let mut before = BodyDecoder::new(Body::Chunked, &HttpLimits::default());
             feed(&mut before, &wire[..cut], &mut data);
             let bytes = before.saved();
             let mut after = BodyDecoder::load_whole(&bytes).expect("what was saved");

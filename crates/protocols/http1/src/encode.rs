@@ -289,7 +289,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Limits, ResponseBody, parse_request, parse_response};
+    use crate::{HttpLimits, ResponseBody, parse_request, parse_response};
 
     #[track_caller]
     fn check(encode: impl Fn(&mut Vec<u8>), expect: &str) {
@@ -438,7 +438,7 @@ mod tests {
                 .collect();
             let mut wire = Vec::new();
             encode_response(200, "", &headers, &body, keep_alive, &mut wire);
-            let (response, length) = parse_response(&wire, &Limits::default(), false).unwrap().unwrap();
+            let (response, length) = parse_response(&wire, &HttpLimits::default(), false).unwrap().unwrap();
             prop_assert_eq!(response.body, ResponseBody::Length(body.len() as u64));
             prop_assert_eq!(response.headers().count(), headers.len() + 1 + usize::from(!keep_alive));
             prop_assert_eq!(response.keep_alive(), keep_alive);
@@ -453,7 +453,7 @@ mod tests {
         ) {
             let mut wire = Vec::new();
             encode_request(&method, &target, "h", &[("X", &value)], None, &mut wire);
-            match parse_request(&wire, &Limits::default()) {
+            match parse_request(&wire, &HttpLimits::default()) {
                 Ok(Some((request, length))) => {
                     prop_assert_eq!(length, wire.len());
                     prop_assert_eq!(request.headers().count(), 2);

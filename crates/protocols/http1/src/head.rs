@@ -440,7 +440,7 @@ pub const HEADERS_CAP: usize = 128;
 
 /// Bounds of one message. They are checked on what is declared, before it arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct HttpLimits {
     /// Bytes of a head: empty lines before it, its first line, its fields and the empty line
     /// after them. A longer one is refused with 431, or with 414 if its first line alone is longer.
     pub head_bytes_max: usize,
@@ -451,7 +451,7 @@ pub struct Limits {
     pub body_bytes_max: u64,
 }
 
-impl Default for Limits {
+impl Default for HttpLimits {
     fn default() -> Self {
         Self {
             head_bytes_max: 16 * 1024,

@@ -13,7 +13,7 @@ use std::str;
 use memchr::memchr;
 
 use crate::head::{self, Body, ByteSet, is_token};
-use crate::{BadRequest, Headers, Limits};
+use crate::{BadRequest, Headers, HttpLimits};
 
 /// The longest method that is taken, in bytes. The longest registered one has 17.
 pub const METHOD_BYTES_MAX: usize = 32;
@@ -127,7 +127,7 @@ impl<'b> Request<'b> {
 /// faults in field lines wait for the end of the head.
 pub fn parse_request<'b>(
     input: &'b [u8],
-    limits: &Limits,
+    limits: &HttpLimits,
 ) -> Result<Option<(Request<'b>, usize)>, BadRequest> {
     parse_request_resumed(input, 0, limits)
 }
@@ -141,7 +141,7 @@ pub fn parse_request<'b>(
 pub fn parse_request_resumed<'b>(
     input: &'b [u8],
     searched: usize,
-    limits: &Limits,
+    limits: &HttpLimits,
 ) -> Result<Option<(Request<'b>, usize)>, BadRequest> {
     // Nothing past the limit is looked at, or the fault found would depend on how much came.
     let window = &input[..input.len().min(limits.head_bytes_max)];
@@ -210,7 +210,7 @@ impl RequestLine {
     }
 
     /// Judges a whole head, which this line begins.
-    fn finish<'b>(&self, head: &'b [u8], limits: &Limits) -> Result<Request<'b>, BadRequest> {
+    fn finish<'b>(&self, head: &'b [u8], limits: &HttpLimits) -> Result<Request<'b>, BadRequest> {
         let text = |from, to| str::from_utf8(&head[from..to]).map_err(|_| BadRequest::Target);
         let method = text(0, self.method_end)?;
         let target = text(self.method_end + 1, self.target_end)?;

@@ -1,7 +1,7 @@
 //! Response heads, in the client's role (RFC 9112 section 4).
 
 use crate::head::{self, Body, ResponseBody};
-use crate::{BadResponse, Headers, Limits};
+use crate::{BadResponse, Headers, HttpLimits};
 
 /// The head of a response. It borrows the bytes it was parsed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl<'b> Response<'b> {
 /// A [`BadResponse`]; faults in field lines wait for the end of the head.
 pub fn parse_response<'b>(
     input: &'b [u8],
-    limits: &Limits,
+    limits: &HttpLimits,
     request_was_head: bool,
 ) -> Result<Option<(Response<'b>, usize)>, BadResponse> {
     let window = &input[..input.len().min(limits.head_bytes_max)];
@@ -121,7 +121,7 @@ mod tests {
     /// Parses `wire` whole, cut at every place and with more behind it, and answers
     /// what all of them agree on.
     #[track_caller]
-    fn parse_all_ways<'b>(wire: &'b [u8], limits: &Limits, was_head: bool) -> Parsed<'b> {
+    fn parse_all_ways<'b>(wire: &'b [u8], limits: &HttpLimits, was_head: bool) -> Parsed<'b> {
         let whole = parse_response(wire, limits, was_head);
         let mut decided = false;
         for cut in 0..=wire.len() {
@@ -145,13 +145,13 @@ mod tests {
 
     #[track_caller]
     fn refused(wire: &str, fault: BadResponse) {
-        let parsed = parse_all_ways(wire.as_bytes(), &Limits::default(), false);
+        let parsed = parse_all_ways(wire.as_bytes(), &HttpLimits::default(), false);
         assert_eq!(parsed, Err(fault), "{wire:?}");
     }
 
     #[track_caller]
     fn accepted(wire: &str, was_head: bool) -> Response<'_> {
-        let parsed = parse_all_ways(wire.as_bytes(), &Limits::default(), was_head);
+        let parsed = parse_all_ways(wire.as_bytes(), &HttpLimits::default(), was_head);
         let (response, length) = parsed.unwrap().unwrap();
         assert_eq!(length, wire.len());
         response
@@ -264,7 +264,7 @@ mod tests {
             "HTTP/1.1 200 OK\r\n",
             "HTTP/1.1 200 OK\r\n\r",
         ] {
-            let parsed = parse_all_ways(wire.as_bytes(), &Limits::default(), false);
+            let parsed = parse_all_ways(wire.as_bytes(), &HttpLimits::default(), false);
             assert_eq!(parsed, Ok(None), "{wire:?}");
         }
         assert_eq!(accepted("HTTP/1.1 404\r\n\r\n", false).status, 404);
@@ -321,10 +321,10 @@ mod tests {
     fn limits_hold_to_the_byte() {
         let wire = b"HTTP/1.1 200 OK\r\nX: 1\r\nY: 2\r\n\r\n";
         let check = |head_bytes_max, headers_max, expect: Result<(), BadResponse>| {
-            let limits = Limits {
+            let limits = HttpLimits {
                 head_bytes_max,
                 headers_max,
-                ..Limits::default()
+                ..HttpLimits::default()
             };
             let parsed = parse_all_ways(wire, &limits, false);
             assert_eq!(parsed.map(|parsed| assert!(parsed.is_some())), expect);
@@ -346,9 +346,9 @@ mod tests {
         ) {
             for start in ["", "HTTP/1.1 200 OK\r\n"] {
                 let wire = format!("{start}{}", parts.concat());
-                let limits = Limits { head_bytes_max, ..Limits::default() };
+                let limits = HttpLimits { head_bytes_max, ..HttpLimits::default() };
                 let _ = parse_all_ways(wire.as_bytes(), &limits, false);
-                let _ = parse_all_ways(wire.as_bytes(), &Limits::default(), true);
+                let _ = parse_all_ways(wire.as_bytes(), &HttpLimits::default(), true);
             }
         }
     }

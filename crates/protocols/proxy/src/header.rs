@@ -24,7 +24,7 @@ const BINARY_FIXED_BYTES: usize = 16;
 
 /// Header of the PROXY protocol, read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Announced {
+pub struct ProxyHeader {
     /// Address of the client; none if the proxy speaks for itself or does not know.
     pub client: Option<SocketAddr>,
     /// Bytes of the header. What follows is the client's.
@@ -34,7 +34,7 @@ pub struct Announced {
 coded_enum! {
     /// Fault of a header: the proxy's, or that of a peer that came past it.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum BadHeader {
+    pub enum ProxyHeaderError {
         /// Sentence for the log.
         fn reason;
         /// The connection begins with something else.
@@ -53,9 +53,9 @@ coded_enum! {
 /// Reads the header at the start of a connection's bytes; `None` while it is not whole.
 ///
 /// # Errors
-/// A [`BadHeader`], as soon as no further bytes could make it a good one, except that faults in a
+/// A [`ProxyHeaderError`], as soon as no further bytes could make it a good one, except that faults in a
 /// header of version 1 wait for its end.
-pub fn parse(input: &[u8]) -> Result<Option<Announced>, BadHeader> {
+pub fn parse(input: &[u8]) -> Result<Option<ProxyHeader>, ProxyHeaderError> {
     let begins = |start: &[u8]| {
         let common = input.len().min(start.len());
         input.get(..common) == start.get(..common)
@@ -65,75 +65,75 @@ pub fn parse(input: &[u8]) -> Result<Option<Announced>, BadHeader> {
     } else if begins(BINARY_START) {
         binary(input)
     } else {
-        Err(BadHeader::NoHeader)
+        Err(ProxyHeaderError::NoHeader)
     }
 }
 
-fn text(input: &[u8]) -> Result<Option<Announced>, BadHeader> {
+fn text(input: &[u8]) -> Result<Option<ProxyHeader>, ProxyHeaderError> {
     let window = &input[..input.len().min(TEXT_BYTES_MAX)];
     let Some(end) = memmem::find(window, b"\r\n") else {
         return match window.len() < TEXT_BYTES_MAX {
             true => Ok(None),
-            false => Err(BadHeader::TooLong),
+            false => Err(ProxyHeaderError::TooLong),
         };
     };
     let line = window.get(TEXT_START.len()..end).unwrap_or_default();
-    let line = str::from_utf8(line).map_err(|_| BadHeader::Text)?;
+    let line = str::from_utf8(line).map_err(|_| ProxyHeaderError::Text)?;
     let (family, addresses) = line.split_once(' ').unwrap_or((line, ""));
     let client = match family {
         "UNKNOWN" => None,
         "TCP4" => Some(text_client::<Ipv4Addr>(addresses)?),
         "TCP6" => Some(text_client::<Ipv6Addr>(addresses)?),
-        _ => return Err(BadHeader::Text),
+        _ => return Err(ProxyHeaderError::Text),
     };
     let length = end + 2;
-    Ok(Some(Announced { client, length }))
+    Ok(Some(ProxyHeader { client, length }))
 }
 
 /// `SOURCE DESTINATION PORT PORT`, both of one family.
-fn text_client<A: str::FromStr + Into<IpAddr>>(line: &str) -> Result<SocketAddr, BadHeader> {
+fn text_client<A: str::FromStr + Into<IpAddr>>(line: &str) -> Result<SocketAddr, ProxyHeaderError> {
     let mut words = line.split(' ');
-    let mut word = || words.next().ok_or(BadHeader::Text);
+    let mut word = || words.next().ok_or(ProxyHeaderError::Text);
     let (source, destination, port, to) = (word()?, word()?, word()?, word()?);
-    let address = |text: &str| text.parse::<A>().map_err(|_| BadHeader::Text);
-    let port_of = |text: &str| number::<u16>(text).ok_or(BadHeader::Text);
+    let address = |text: &str| text.parse::<A>().map_err(|_| ProxyHeaderError::Text);
+    let port_of = |text: &str| number::<u16>(text).ok_or(ProxyHeaderError::Text);
     let client = SocketAddr::new(address(source)?.into(), port_of(port)?);
     address(destination)?;
     port_of(to)?;
     match words.next() {
         None => Ok(client),
-        Some(_) => Err(BadHeader::Text),
+        Some(_) => Err(ProxyHeaderError::Text),
     }
 }
 
-fn binary(input: &[u8]) -> Result<Option<Announced>, BadHeader> {
+fn binary(input: &[u8]) -> Result<Option<ProxyHeader>, ProxyHeaderError> {
     let Some(&version_command) = input.get(BINARY_START.len()) else {
         return Ok(None);
     };
     if version_command >> 4 != 2 {
-        return Err(BadHeader::Version);
+        return Err(ProxyHeaderError::Version);
     }
     let is_local = match version_command & 15 {
         0 => true,
         1 => false,
-        _ => return Err(BadHeader::Binary),
+        _ => return Err(ProxyHeaderError::Binary),
     };
     let Some(&[_, family, high, low]) = input.get(BINARY_START.len()..BINARY_FIXED_BYTES) else {
         return Ok(None);
     };
     let length = BINARY_FIXED_BYTES + usize::from(u16::from_be_bytes([high, low]));
     if length > HEADER_BYTES_MAX {
-        return Err(BadHeader::TooLong);
+        return Err(ProxyHeaderError::TooLong);
     }
     let address_bytes = match family >> 4 {
         0 => 0,
         1 => 12,
         2 => 36,
         3 => 216,
-        _ => return Err(BadHeader::Binary),
+        _ => return Err(ProxyHeaderError::Binary),
     };
     if family & 15 > 2 || !is_local && length < BINARY_FIXED_BYTES + address_bytes {
-        return Err(BadHeader::Binary);
+        return Err(ProxyHeaderError::Binary);
     }
     let Some(body) = input.get(BINARY_FIXED_BYTES..length) else {
         return Ok(None);
@@ -155,7 +155,7 @@ fn binary(input: &[u8]) -> Result<Option<Announced>, BadHeader> {
         _ => 0,
     };
     let client = client.map(|address: IpAddr| SocketAddr::new(address, port));
-    Ok(Some(Announced { client, length }))
+    Ok(Some(ProxyHeader { client, length }))
 }
 
 #[cfg(test)]
@@ -205,7 +205,7 @@ mod tests {
             for rest in [&b""[..], b"GET / HTTP/1.1\r\n\r\n", b"\0", b"PROXY "] {
                 let wire = [&header[..], rest].concat();
                 for cut in 0..=wire.len() {
-                    let expected = (cut >= length).then_some(Announced { client, length });
+                    let expected = (cut >= length).then_some(ProxyHeader { client, length });
                     assert_eq!(parse(&wire[..cut]), Ok(expected), "{wire:?} to {cut}");
                 }
             }
@@ -217,64 +217,73 @@ mod tests {
         let long = [b"PROXY UNKNOWN ", &[b'x'; 200][..], b"\r\n"].concat();
         let v2 = |rest: &[u8]| [BINARY_START, rest].concat();
         for (wire, fault) in [
-            (b"GET / HTTP/1.1\r\n\r\n".to_vec(), BadHeader::NoHeader),
-            (b"PROXI".to_vec(), BadHeader::NoHeader),
-            (b"\r\n\r\n\0\r\nQUIT\r".to_vec(), BadHeader::NoHeader),
+            (
+                b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+                ProxyHeaderError::NoHeader,
+            ),
+            (b"PROXI".to_vec(), ProxyHeaderError::NoHeader),
+            (b"\r\n\r\n\0\r\nQUIT\r".to_vec(), ProxyHeaderError::NoHeader),
             (
                 b"proxy TCP4 1.2.3.4 1.2.3.4 1 1\r\n".to_vec(),
-                BadHeader::NoHeader,
+                ProxyHeaderError::NoHeader,
             ),
-            (long, BadHeader::TooLong),
+            (long, ProxyHeaderError::TooLong),
             (
                 b"PROXY TCP5 1.2.3.4 1.2.3.4 1 1\r\n".to_vec(),
-                BadHeader::Text,
+                ProxyHeaderError::Text,
             ),
-            (b"PROXY \r\n".to_vec(), BadHeader::Text),
-            (b"PROXY TCP4\r\n".to_vec(), BadHeader::Text),
+            (b"PROXY \r\n".to_vec(), ProxyHeaderError::Text),
+            (b"PROXY TCP4\r\n".to_vec(), ProxyHeaderError::Text),
             (
                 b"PROXY TCP4 1.2.3.4 1.2.3.4 1\r\n".to_vec(),
-                BadHeader::Text,
+                ProxyHeaderError::Text,
             ),
             (
                 b"PROXY TCP4 1.2.3.4 1.2.3.4 1 1 1\r\n".to_vec(),
-                BadHeader::Text,
+                ProxyHeaderError::Text,
             ),
             (
                 b"PROXY TCP4  1.2.3.4 1.2.3.4 1 1\r\n".to_vec(),
-                BadHeader::Text,
+                ProxyHeaderError::Text,
             ),
             (
                 b"PROXY TCP4 1.2.3.04 1.2.3.4 1 1\r\n".to_vec(),
-                BadHeader::Text,
+                ProxyHeaderError::Text,
             ),
-            (b"PROXY TCP4 ::1 ::1 1 1\r\n".to_vec(), BadHeader::Text),
+            (
+                b"PROXY TCP4 ::1 ::1 1 1\r\n".to_vec(),
+                ProxyHeaderError::Text,
+            ),
             (
                 b"PROXY TCP6 1.2.3.4 1.2.3.4 1 1\r\n".to_vec(),
-                BadHeader::Text,
+                ProxyHeaderError::Text,
             ),
             (
                 b"PROXY TCP4 1.2.3.4 1.2.3.4 65536 1\r\n".to_vec(),
-                BadHeader::Text,
+                ProxyHeaderError::Text,
             ),
             (
                 b"PROXY TCP4 1.2.3.4 1.2.3.4 +1 1\r\n".to_vec(),
-                BadHeader::Text,
+                ProxyHeaderError::Text,
             ),
             (
                 b"PROXY TCP4 1.2.3.4 1.2.3.4 01 1\r\n".to_vec(),
-                BadHeader::Text,
+                ProxyHeaderError::Text,
             ),
-            (b"PROXY TCP4 \xff 1.2.3.4 1 1\r\n".to_vec(), BadHeader::Text),
-            (v2(b"\x11"), BadHeader::Version),
-            (v2(b"\x31"), BadHeader::Version),
-            (v2(b"\x22"), BadHeader::Binary),
-            (v2(b"\x21\x11\x00\x0b"), BadHeader::Binary),
-            (v2(b"\x21\x21\x00\x23"), BadHeader::Binary),
-            (v2(b"\x21\x31\x00\xd7"), BadHeader::Binary),
-            (v2(b"\x21\x41\x00\x0c"), BadHeader::Binary),
-            (v2(b"\x21\x13\x00\x0c"), BadHeader::Binary),
+            (
+                b"PROXY TCP4 \xff 1.2.3.4 1 1\r\n".to_vec(),
+                ProxyHeaderError::Text,
+            ),
+            (v2(b"\x11"), ProxyHeaderError::Version),
+            (v2(b"\x31"), ProxyHeaderError::Version),
+            (v2(b"\x22"), ProxyHeaderError::Binary),
+            (v2(b"\x21\x11\x00\x0b"), ProxyHeaderError::Binary),
+            (v2(b"\x21\x21\x00\x23"), ProxyHeaderError::Binary),
+            (v2(b"\x21\x31\x00\xd7"), ProxyHeaderError::Binary),
+            (v2(b"\x21\x41\x00\x0c"), ProxyHeaderError::Binary),
+            (v2(b"\x21\x13\x00\x0c"), ProxyHeaderError::Binary),
             // Refused on declaration, before its bytes come.
-            (v2(b"\x21\x11\xff\xff"), BadHeader::TooLong),
+            (v2(b"\x21\x11\xff\xff"), ProxyHeaderError::TooLong),
         ] {
             assert_eq!(parse(&wire), Err(fault), "{}", wire.escape_ascii());
             for cut in 0..wire.len() {

@@ -11,4 +11,4 @@ mod forwarded;
 mod header;
 
 pub use forwarded::{Block, client_of, last_address};
-pub use header::{Announced, BadHeader, HEADER_BYTES_MAX, parse};
+pub use header::{HEADER_BYTES_MAX, ProxyHeader, ProxyHeaderError, parse};

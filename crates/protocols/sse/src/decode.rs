@@ -21,14 +21,14 @@ const KEEP_BYTES_MAX: usize = 4 * 1024;
 
 /// Bounds of what a decoder keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DecoderLimits {
+pub struct SseLimits {
     /// Bytes of one line without its end.
     pub line_bytes_max: usize,
     /// Bytes of one event's data, each line counted with its end.
     pub event_bytes_max: usize,
 }
 
-impl Default for DecoderLimits {
+impl Default for SseLimits {
     fn default() -> Self {
         Self {
             line_bytes_max: 1024 * 1024,
@@ -40,7 +40,7 @@ impl Default for DecoderLimits {
 coded_enum! {
     /// Reason for giving a stream up. The server is at fault.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum BadStream {
+    pub enum StreamError {
         /// Sentence for the log.
         fn reason;
         /// A line is longer than it may be.
@@ -50,7 +50,7 @@ coded_enum! {
     }
 }
 
-error_text!(BadStream.reason);
+error_text!(StreamError.reason);
 
 /// One event, borrowed from the decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,8 +75,8 @@ impl DecodedEvent<'_> {
 
 /// Finds the events in a stream.
 #[derive(Clone, Debug, Default)]
-pub struct Decoder {
-    limits: DecoderLimits,
+pub struct SseDecoder {
+    limits: SseLimits,
     /// The line that has not ended yet; empty while lines come whole.
     line: Vec<u8>,
     /// The data so far, each line with an LF.
@@ -88,13 +88,13 @@ pub struct Decoder {
     retry_ms: Option<u64>,
     after_cr: bool,
     past_first_line: bool,
-    fault: Option<BadStream>,
+    fault: Option<StreamError>,
 }
 
-impl Decoder {
+impl SseDecoder {
     /// A decoder for a stream from its beginning.
     #[must_use]
-    pub fn new(limits: DecoderLimits) -> Self {
+    pub fn new(limits: SseLimits) -> Self {
         Self {
             limits,
             ..Self::default()
@@ -102,9 +102,9 @@ impl Decoder {
     }
 
     /// A decoder for the stream that follows a reconnect, which goes on with the id of the one
-    /// before (see [`Decoder::last_event_id`]).
+    /// before (see [`SseDecoder::last_event_id`]).
     #[must_use]
-    pub fn resumed(limits: DecoderLimits, last_event_id: &str) -> Self {
+    pub fn resumed(limits: SseLimits, last_event_id: &str) -> Self {
         Self {
             next_id: last_event_id.to_owned(),
             last_id: last_event_id.to_owned(),
@@ -127,13 +127,13 @@ impl Decoder {
     /// Takes the next bytes of the stream and reports each event that they complete.
     ///
     /// # Errors
-    /// A [`BadStream`]; every later call answers the same. Events before the fault
+    /// A [`StreamError`]; every later call answers the same. Events before the fault
     /// have been reported.
     pub fn feed(
         &mut self,
         input: &[u8],
         mut on_event: impl FnMut(DecodedEvent<'_>),
-    ) -> Result<(), BadStream> {
+    ) -> Result<(), StreamError> {
         if let Some(fault) = self.fault {
             return Err(fault);
         }
@@ -146,7 +146,7 @@ impl Decoder {
         &mut self,
         mut input: &[u8],
         on_event: &mut impl FnMut(DecodedEvent<'_>),
-    ) -> Result<(), BadStream> {
+    ) -> Result<(), StreamError> {
         loop {
             if self.after_cr && !input.is_empty() {
                 self.after_cr = false;
@@ -155,7 +155,7 @@ impl Decoder {
             let end = memchr2(b'\r', b'\n', input);
             let part = &input[..end.unwrap_or(input.len())];
             if self.limits.line_bytes_max - self.line.len() < part.len() {
-                return Err(BadStream::LineTooLong);
+                return Err(StreamError::LineTooLong);
             }
             let Some(end) = end else {
                 self.line.extend_from_slice(part);
@@ -181,7 +181,7 @@ impl Decoder {
         &mut self,
         mut line: &[u8],
         on_event: &mut impl FnMut(DecodedEvent<'_>),
-    ) -> Result<(), BadStream> {
+    ) -> Result<(), StreamError> {
         if !self.past_first_line {
             self.past_first_line = true;
             line = line.strip_prefix(BOM).unwrap_or(line);
@@ -196,11 +196,11 @@ impl Decoder {
     }
 
     /// A comment has an empty name, and is ignored like every other unknown field.
-    fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), BadStream> {
+    fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), StreamError> {
         match name {
             b"data" => {
                 if self.limits.event_bytes_max - self.data.len() <= value.len() {
-                    return Err(BadStream::EventTooLarge);
+                    return Err(StreamError::EventTooLarge);
                 }
                 self.data.extend_from_slice(value);
                 self.data.push(b'\n');
@@ -255,7 +255,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{EVENT_END, Event, encode_comment, encode_data, encode_event, encode_id};
+    use crate::{EVENT_END, SseEvent, encode_comment, encode_data, encode_event, encode_id};
 
     /// Result of a stream: its events as (id, name, data), then what the decoder knows.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -263,10 +263,10 @@ mod tests {
         events: Vec<(String, String, String)>,
         last_event_id: String,
         retry_ms: Option<u64>,
-        fault: Option<BadStream>,
+        fault: Option<StreamError>,
     }
 
-    fn decode<'w>(mut decoder: Decoder, pieces: impl IntoIterator<Item = &'w [u8]>) -> Outcome {
+    fn decode<'w>(mut decoder: SseDecoder, pieces: impl IntoIterator<Item = &'w [u8]>) -> Outcome {
         let mut events = Vec::new();
         let mut fault = None;
         for piece in pieces {
@@ -293,7 +293,7 @@ mod tests {
     /// Decodes `wire` whole, cut in two at every place and byte by byte, and answers what
     /// all of them agree on.
     #[track_caller]
-    fn decode_all_ways(decoder: &Decoder, wire: &[u8]) -> Outcome {
+    fn decode_all_ways(decoder: &SseDecoder, wire: &[u8]) -> Outcome {
         let whole = decode(decoder.clone(), [wire]);
         for cut in 0..=wire.len() {
             let (first, second) = wire.split_at(cut);
@@ -311,7 +311,7 @@ mod tests {
     fn check(wire: &str, expect: &[(&str, &str, &str)]) {
         for end in ["\n", "\r\n", "\r"] {
             let wire = wire.replace('\n', end);
-            let outcome = decode_all_ways(&Decoder::default(), wire.as_bytes());
+            let outcome = decode_all_ways(&SseDecoder::default(), wire.as_bytes());
             let events: Vec<_> = outcome
                 .events
                 .iter()
@@ -377,11 +377,11 @@ mod tests {
     #[test]
     fn an_id_counts_once_its_event_is_dispatched() {
         let last_id =
-            |wire: &str| decode_all_ways(&Decoder::default(), wire.as_bytes()).last_event_id;
+            |wire: &str| decode_all_ways(&SseDecoder::default(), wire.as_bytes()).last_event_id;
         assert_eq!(last_id("id: 1\ndata: a\n"), "");
         assert_eq!(last_id("id: 1\n\n"), "1");
         assert_eq!(last_id("id: 1\ndata: a\n\nid: 2\ndata: b\n"), "1");
-        let resumed = Decoder::resumed(DecoderLimits::default(), "7");
+        let resumed = SseDecoder::resumed(SseLimits::default(), "7");
         let outcome = decode_all_ways(&resumed, b"data: a\n\n");
         assert_eq!(outcome.events[0].0, "7");
         assert_eq!(outcome.last_event_id, "7");
@@ -403,7 +403,7 @@ mod tests {
             ("retry: 99999999999999999999", None),
         ] {
             let wire = format!("{value}\n");
-            let outcome = decode_all_ways(&Decoder::default(), wire.as_bytes());
+            let outcome = decode_all_ways(&SseDecoder::default(), wire.as_bytes());
             assert_eq!(outcome.retry_ms, expect, "{value}");
         }
     }
@@ -432,7 +432,7 @@ mod tests {
     #[test]
     fn what_is_not_utf8_is_replaced() {
         let outcome = decode_all_ways(
-            &Decoder::default(),
+            &SseDecoder::default(),
             b"id: \xff\nevent: \xc3\ndata: \xe4\xbd\ndata: \xa0\n\n",
         );
         let expect = (
@@ -445,16 +445,16 @@ mod tests {
 
     #[test]
     fn line_ends_may_be_mixed() {
-        let outcome = decode_all_ways(&Decoder::default(), b"data: a\r\ndata: b\rdata: c\n\r");
+        let outcome = decode_all_ways(&SseDecoder::default(), b"data: a\r\ndata: b\rdata: c\n\r");
         assert_eq!(outcome.events[0].2, "a\nb\nc");
-        let outcome = decode_all_ways(&Decoder::default(), b"data: a\r\r\ndata: b\n\n");
+        let outcome = decode_all_ways(&SseDecoder::default(), b"data: a\r\r\ndata: b\n\n");
         assert_eq!(outcome.events.len(), 2);
     }
 
     #[test]
     fn limits_hold_to_the_byte() {
-        let check = |line_bytes_max, event_bytes_max, wire: &str, expect: Option<BadStream>| {
-            let decoder = Decoder::new(DecoderLimits {
+        let check = |line_bytes_max, event_bytes_max, wire: &str, expect: Option<StreamError>| {
+            let decoder = SseDecoder::new(SseLimits {
                 line_bytes_max,
                 event_bytes_max,
             });
@@ -462,7 +462,7 @@ mod tests {
             assert_eq!(outcome.fault, expect, "{wire:?}");
             outcome.events.len()
         };
-        use BadStream as Bad;
+        use StreamError as Bad;
         assert_eq!(check(8, 99, "data: ab\n\n", None), 1);
         check(7, 99, "data: ab\n\n", Some(Bad::LineTooLong));
         check(7, 99, "data: ab", Some(Bad::LineTooLong));
@@ -480,7 +480,7 @@ mod tests {
 
     #[test]
     fn large_buffers_are_given_back() {
-        let mut decoder = Decoder::default();
+        let mut decoder = SseDecoder::default();
         let big = "x".repeat(10 * KEEP_BYTES_MAX);
         let wire = format!("event: {big}\ndata: {big}\n\n");
         for piece in wire.as_bytes().chunks(1000) {
@@ -512,7 +512,7 @@ mod tests {
             let mut last_retry = None;
             for (id, name, data, retry_ms) in &events {
                 encode_comment(&comment, &mut wire);
-                let event = Event {
+                let event = SseEvent {
                     id: id.as_deref(),
                     event: name.as_deref(),
                     data: data.as_bytes(),
@@ -525,7 +525,7 @@ mod tests {
                 let name = name.unwrap_or_else(|| "message".into());
                 expect.push((last_id.clone(), name, normalised(data)));
             }
-            let outcome = decode_all_ways(&Decoder::default(), &wire);
+            let outcome = decode_all_ways(&SseDecoder::default(), &wire);
             let expect = Outcome {
                 events: expect,
                 last_event_id: last_id,
@@ -543,7 +543,7 @@ mod tests {
             let mut spliced = Vec::new();
             encode_id(&id, &mut spliced).unwrap();
             spliced.extend_from_slice(&shared);
-            let event = Event { id: Some(&id), data: data.as_bytes(), ..Event::default() };
+            let event = SseEvent { id: Some(&id), data: data.as_bytes(), ..SseEvent::default() };
             let mut whole = Vec::new();
             encode_event(&event, &mut whole).unwrap();
             prop_assert_eq!(spliced, whole);
@@ -559,8 +559,8 @@ mod tests {
             event_bytes_max in 0_usize..10,
         ) {
             let wire = parts.concat();
-            decode_all_ways(&Decoder::default(), wire.as_bytes());
-            let decoder = Decoder::new(DecoderLimits { line_bytes_max, event_bytes_max });
+            decode_all_ways(&SseDecoder::default(), wire.as_bytes());
+            let decoder = SseDecoder::new(SseLimits { line_bytes_max, event_bytes_max });
             decode_all_ways(&decoder, wire.as_bytes());
         }
     }

@@ -8,7 +8,7 @@ pub const EVENT_END: &[u8] = b"\n";
 
 /// One event, as the server gives it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Event<'a> {
+pub struct SseEvent<'a> {
     /// Id that the client sends back as `Last-Event-ID` when it reconnects. An empty one makes it
     /// forget the one before.
     pub id: Option<&'a str>,
@@ -23,7 +23,7 @@ pub struct Event<'a> {
 coded_enum! {
     /// Reason for which an event cannot be written. The caller is at fault, nobody on the network.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum BadField {
+    pub enum FieldError {
         /// Sentence for the log.
         fn reason;
         /// The id has a CR, LF or NUL; clients ignore ids with NUL.
@@ -33,17 +33,17 @@ coded_enum! {
     }
 }
 
-error_text!(BadField.reason);
+error_text!(FieldError.reason);
 
 /// A whole event, with the empty line that dispatches it.
 ///
 /// # Errors
-/// [`BadField`] if the id or the name cannot be written as it is. An altered id would
+/// [`FieldError`] if the id or the name cannot be written as it is. An altered id would
 /// resume somewhere else, so nothing is altered, and nothing was written.
-pub fn encode_event(event: &Event<'_>, out: &mut Vec<u8>) -> Result<(), BadField> {
+pub fn encode_event(event: &SseEvent<'_>, out: &mut Vec<u8>) -> Result<(), FieldError> {
     let name = event.event.unwrap_or_default();
     if memchr2(b'\r', b'\n', name.as_bytes()).is_some() {
-        return Err(BadField::EventName);
+        return Err(FieldError::EventName);
     }
     if let Some(id) = event.id {
         encode_id(id, out)?;
@@ -66,10 +66,10 @@ pub fn encode_event(event: &Event<'_>, out: &mut Vec<u8>) -> Result<(), BadField
 /// The `id:` line alone.
 ///
 /// # Errors
-/// [`BadField::Id`] if the id cannot be written as it is; nothing was written.
-pub fn encode_id(id: &str, out: &mut Vec<u8>) -> Result<(), BadField> {
+/// [`FieldError::Id`] if the id cannot be written as it is; nothing was written.
+pub fn encode_id(id: &str, out: &mut Vec<u8>) -> Result<(), FieldError> {
     if id.bytes().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
-        return Err(BadField::Id);
+        return Err(FieldError::Id);
     }
     out.extend_from_slice(b"id: ");
     out.extend_from_slice(id.as_bytes());
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(event: Event<'_>, expect: Result<&str, BadField>) {
+    fn check(event: SseEvent<'_>, expect: Result<&str, FieldError>) {
         let mut out = b"before\n".to_vec();
         let result = encode_event(&event, &mut out);
         let written = std::str::from_utf8(&out["before\n".len()..]).unwrap();
@@ -120,14 +120,14 @@ mod tests {
 
     #[test]
     fn events_have_their_fields_and_an_empty_line() {
-        let event = Event {
+        let event = SseEvent {
             data: b"a",
-            ..Event::default()
+            ..SseEvent::default()
         };
         check(event, Ok("data: a\n\n"));
-        check(Event { data: b"", ..event }, Ok("data: \n\n"));
+        check(SseEvent { data: b"", ..event }, Ok("data: \n\n"));
         check(
-            Event {
+            SseEvent {
                 id: Some("1:2"),
                 event: Some("x y"),
                 data: b"{}",
@@ -135,7 +135,7 @@ mod tests {
             },
             Ok("id: 1:2\nevent: x y\nretry: 100\ndata: {}\n\n"),
         );
-        let forget = Event {
+        let forget = SseEvent {
             id: Some(""),
             event: Some(""),
             ..event
@@ -180,19 +180,19 @@ mod tests {
     #[test]
     fn ids_and_names_are_never_altered() {
         for id in ["a\nb", "a\r", "\n", "a\0"] {
-            let event = Event {
+            let event = SseEvent {
                 id: Some(id),
-                ..Event::default()
+                ..SseEvent::default()
             };
-            check(event, Err(BadField::Id));
+            check(event, Err(FieldError::Id));
         }
         for name in ["a\nb", "\r"] {
-            let event = Event {
+            let event = SseEvent {
                 id: Some("1"),
                 event: Some(name),
-                ..Event::default()
+                ..SseEvent::default()
             };
-            check(event, Err(BadField::EventName));
+            check(event, Err(FieldError::EventName));
         }
     }
 }

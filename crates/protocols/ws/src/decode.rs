@@ -23,11 +23,11 @@ use throng_types::{Save, Saved, save_choice, save_fields};
 
 use crate::deflate::inflate;
 use crate::frame::{Context, Control, Header, Kind, Mask};
-use crate::{CloseFrame, Fault, HEADER_BYTES_MAX, Opcode, Role};
+use crate::{CloseFrame, HEADER_BYTES_MAX, Opcode, WsError, WsRole};
 
 /// Bounds on the memory that a peer may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct WsLimits {
     /// The longest message, in bytes summed over its fragments. A longer one is refused
     /// when a header declares it, before its payload arrives. Queue: `partial message`.
     pub message_bytes_max: usize,
@@ -35,7 +35,7 @@ pub struct Limits {
     pub deflates: bool,
 }
 
-impl Limits {
+impl WsLimits {
     /// For messages up to so many bytes, none of them compressed.
     #[must_use]
     pub const fn new(message_bytes_max: usize) -> Self {
@@ -48,7 +48,7 @@ impl Limits {
 
 /// Event on the connection. The bytes are unmasked and live until the callback returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event<'a> {
+pub enum WsEvent<'a> {
     /// Message that is whole, inflated if need be.
     Message {
         /// Kind of the message.
@@ -66,7 +66,7 @@ pub enum Event<'a> {
 }
 
 /// One direction of one connection: feed it what was read.
-pub struct Decoder {
+pub struct WsDecoder {
     progress: Option<Box<Progress>>,
     head: [u8; HEADER_BYTES_MAX],
     head_bytes: u8,
@@ -79,20 +79,20 @@ enum Phase {
     OpenServer,
     OpenClient,
     Closed,
-    Failed(Fault),
+    Failed(WsError),
 }
 
-impl Decoder {
+impl WsDecoder {
     /// A decoder for a connection on which we play `role`, after the handshake.
     #[must_use]
-    pub const fn new(role: Role) -> Self {
+    pub const fn new(role: WsRole) -> Self {
         Self {
             progress: None,
             head: [0; HEADER_BYTES_MAX],
             head_bytes: 0,
             phase: match role {
-                Role::Server => Phase::OpenServer,
-                Role::Client => Phase::OpenClient,
+                WsRole::Server => Phase::OpenServer,
+                WsRole::Client => Phase::OpenClient,
             },
         }
     }
@@ -107,19 +107,19 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// A [`Fault`] if the peer broke a rule. What came before was reported; from then on
+    /// A [`WsError`] if the peer broke a rule. What came before was reported; from then on
     /// every call returns the same fault.
     pub fn feed(
         &mut self,
         input: &mut [u8],
-        limits: &Limits,
-        mut on_event: impl FnMut(Event<'_>) -> ControlFlow<()>,
-    ) -> Result<usize, Fault> {
+        limits: &WsLimits,
+        mut on_event: impl FnMut(WsEvent<'_>) -> ControlFlow<()>,
+    ) -> Result<usize, WsError> {
         let mut taken = 0;
         while taken < input.len() {
             let role = match self.phase {
-                Phase::OpenServer => Role::Server,
-                Phase::OpenClient => Role::Client,
+                Phase::OpenServer => WsRole::Server,
+                Phase::OpenClient => WsRole::Client,
                 Phase::Closed => return Ok(input.len()),
                 Phase::Failed(fault) => return Err(fault),
             };
@@ -145,11 +145,11 @@ impl Decoder {
     /// Takes one frame, or what there is of it.
     fn step(
         &mut self,
-        role: Role,
+        role: WsRole,
         input: &mut [u8],
-        limits: &Limits,
-        on_event: &mut impl FnMut(Event<'_>) -> ControlFlow<()>,
-    ) -> Result<(usize, ControlFlow<()>), Fault> {
+        limits: &WsLimits,
+        on_event: &mut impl FnMut(WsEvent<'_>) -> ControlFlow<()>,
+    ) -> Result<(usize, ControlFlow<()>), WsError> {
         if let Some(progress) = self.progress.take() {
             match progress.frame {
                 Some(frame) => return self.step_payload(progress, frame, input, limits, on_event),
@@ -192,10 +192,10 @@ impl Decoder {
     /// whole, or has a payload of which nothing is there: then all of `input` was kept.
     fn take_header(
         &mut self,
-        role: Role,
+        role: WsRole,
         input: &[u8],
-        limits: &Limits,
-    ) -> Result<Option<(Header, usize)>, Fault> {
+        limits: &WsLimits,
+    ) -> Result<Option<(Header, usize)>, WsError> {
         let message_bytes = self.progress.as_ref().map_or(0, |held| held.bytes.len());
         let context = Context {
             role,
@@ -235,9 +235,9 @@ impl Decoder {
         mut progress: Box<Progress>,
         mut frame: PartialFrame,
         input: &[u8],
-        limits: &Limits,
-        on_event: &mut impl FnMut(Event<'_>) -> ControlFlow<()>,
-    ) -> Result<(usize, ControlFlow<()>), Fault> {
+        limits: &WsLimits,
+        on_event: &mut impl FnMut(WsEvent<'_>) -> ControlFlow<()>,
+    ) -> Result<(usize, ControlFlow<()>), WsError> {
         let chunk = &input[..frame.bytes_left.min(input.len())];
         progress.append(chunk, &mut frame, limits.message_bytes_max);
         if !frame.is_control() {
@@ -262,7 +262,7 @@ impl Decoder {
                 let message = inflate(&progress.bytes, limits.message_bytes_max)?;
                 on_event(whole_message(opcode, &message)?)
             }
-            (_, Some(opcode)) if frame.fin => on_event(Event::Message {
+            (_, Some(opcode)) if frame.fin => on_event(WsEvent::Message {
                 opcode,
                 data: &progress.bytes,
             }),
@@ -275,13 +275,13 @@ impl Decoder {
     }
 
     /// Reads a whole control frame. A close frame ends the connection's input.
-    fn control<'a>(&mut self, control: Control, payload: &'a [u8]) -> Result<Event<'a>, Fault> {
+    fn control<'a>(&mut self, control: Control, payload: &'a [u8]) -> Result<WsEvent<'a>, WsError> {
         Ok(match control {
-            Control::Ping => Event::Ping(payload),
-            Control::Pong => Event::Pong(payload),
+            Control::Ping => WsEvent::Ping(payload),
+            Control::Pong => WsEvent::Pong(payload),
             Control::Close => {
                 let frame = CloseFrame::parse(payload)?;
-                self.end(Phase::Closed, Event::Close(frame))
+                self.end(Phase::Closed, WsEvent::Close(frame))
             }
         })
     }
@@ -295,10 +295,10 @@ impl Decoder {
     }
 }
 
-impl fmt::Debug for Decoder {
+impl fmt::Debug for WsDecoder {
     /// Says nothing of the bytes: they are the users'.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Decoder")
+        f.debug_struct("WsDecoder")
             .field("phase", &self.phase)
             .field("head_bytes", &self.head_bytes)
             .field("held_bytes", &self.held_bytes())
@@ -307,10 +307,10 @@ impl fmt::Debug for Decoder {
 }
 
 /// A message that is all there.
-fn whole_message(opcode: Opcode, data: &[u8]) -> Result<Event<'_>, Fault> {
+fn whole_message(opcode: Opcode, data: &[u8]) -> Result<WsEvent<'_>, WsError> {
     match opcode {
-        Opcode::Text if simdutf8::basic::from_utf8(data).is_err() => Err(Fault::TextNotUtf8),
-        _ => Ok(Event::Message { opcode, data }),
+        Opcode::Text if simdutf8::basic::from_utf8(data).is_err() => Err(WsError::TextNotUtf8),
+        _ => Ok(WsEvent::Message { opcode, data }),
     }
 }
 
@@ -392,7 +392,7 @@ impl Progress {
 
     /// Fails on the first byte that cannot belong to a text, however the text was cut
     /// (RFC 6455 section 8.1), and on a character that `message_ends` cuts short.
-    fn check_text(&mut self, message_ends: bool) -> Result<(), Fault> {
+    fn check_text(&mut self, message_ends: bool) -> Result<(), WsError> {
         if self.message != Some(Opcode::Text) || self.deflated {
             return Ok(());
         }
@@ -403,7 +403,7 @@ impl Progress {
             Err(error) if error.error_len().is_none() && !message_ends => {
                 self.text_bytes += error.valid_up_to();
             }
-            Err(_) => return Err(Fault::TextNotUtf8),
+            Err(_) => return Err(WsError::TextNotUtf8),
         }
         Ok(())
     }
@@ -440,7 +440,7 @@ save_fields!(Progress {
     frame
 });
 
-impl Save for Decoder {
+impl Save for WsDecoder {
     fn save(&self, out: &mut Vec<u8>) {
         out.push(match self.phase {
             Phase::OpenServer => 0,
@@ -501,17 +501,17 @@ mod moving_tests {
     use std::ops::ControlFlow;
 
     use super::*;
-    use crate::{Event, Limits, Role};
+    use crate::{WsEvent, WsLimits, WsRole};
 
     /// Describes the events of the bytes.
-    fn feed(decoder: &mut Decoder, bytes: &[u8]) -> Vec<String> {
+    fn feed(decoder: &mut WsDecoder, bytes: &[u8]) -> Vec<String> {
         let (mut told, mut bytes) = (Vec::new(), bytes.to_vec());
-        let fed = decoder.feed(&mut bytes, &Limits::new(1000), |event| {
+        let fed = decoder.feed(&mut bytes, &WsLimits::new(1000), |event| {
             told.push(match event {
-                Event::Message { opcode, data } => format!("{opcode:?} {data:?}"),
-                Event::Ping(data) => format!("ping {data:?}"),
-                Event::Pong(data) => format!("pong {data:?}"),
-                Event::Close(frame) => format!("close {}", frame.is_some()),
+                WsEvent::Message { opcode, data } => format!("{opcode:?} {data:?}"),
+                WsEvent::Ping(data) => format!("ping {data:?}"),
+                WsEvent::Pong(data) => format!("pong {data:?}"),
+                WsEvent::Close(frame) => format!("close {}", frame.is_some()),
             });
             ControlFlow::Continue(())
         });
@@ -531,22 +531,22 @@ mod moving_tests {
         wire.extend([0x82, 0xfe, 0, 200, 0, 0, 0, 0]);
         wire.extend([7; 200]);
         wire.extend([0x81, 0x82, 0, 0, 0, 0, 0xc3, 0xa4, 0x88, 0x80, 1, 1, 1, 1]);
-        let whole = feed(&mut Decoder::new(Role::Server), &wire);
+        let whole = feed(&mut WsDecoder::new(WsRole::Server), &wire);
         assert_eq!(whole.len(), 5, "{whole:?}");
         for cut in 0..=wire.len() {
-            let mut before = Decoder::new(Role::Server);
+            let mut before = WsDecoder::new(WsRole::Server);
             let mut told = feed(&mut before, &wire[..cut]);
             let bytes = before.saved();
-            let mut after = Decoder::load_whole(&bytes).expect("what was saved");
+            let mut after = WsDecoder::load_whole(&bytes).expect("what was saved");
             assert_eq!(after.saved(), bytes);
             told.extend(feed(&mut after, &wire[cut..]));
             assert_eq!(told, whole, "cut at {cut}");
             for at in 0..bytes.len() {
-                assert!(Decoder::load_whole(&bytes[..at]).is_none());
+                assert!(WsDecoder::load_whole(&bytes[..at]).is_none());
                 for wrong in [0, 1, 2, 0x7f, 0x80, 0xff] {
                     let mut bytes = bytes.clone();
                     bytes[at] = wrong;
-                    if let Some(mut decoder) = Decoder::load_whole(&bytes) {
+                    if let Some(mut decoder) = WsDecoder::load_whole(&bytes) {
                         feed(&mut decoder, &wire[cut..]);
                     }
                 }

@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
 use crate::encode::{encode_message, encode_message_deflated};
-use crate::{Fault, Masking, Opcode};
+use crate::{Masking, Opcode, WsError};
 
 /// End of each message, which does not travel (section 7.2.1): an empty stored block, after which
 /// the next one begins at a whole byte.
@@ -152,9 +152,9 @@ pub fn deflate(data: &[u8], out: &mut Vec<u8>) {
 ///
 /// # Errors
 ///
-/// [`Fault::NotDeflate`], or [`Fault::MessageTooBig`] as soon as there would be more than
+/// [`WsError::NotDeflate`], or [`WsError::MessageTooBig`] as soon as there would be more than
 /// `bytes_max` bytes.
-pub(crate) fn inflate(data: &[u8], bytes_max: usize) -> Result<Vec<u8>, Fault> {
+pub(crate) fn inflate(data: &[u8], bytes_max: usize) -> Result<Vec<u8>, WsError> {
     INFLATE.with_borrow_mut(|state| {
         let state = state.get_or_insert_with(|| Decompress::new(false));
         state.reset(false);
@@ -165,16 +165,16 @@ pub(crate) fn inflate(data: &[u8], bytes_max: usize) -> Result<Vec<u8>, Fault> {
                 let (taken, made) = (state.total_in(), message.len());
                 let status = state
                     .decompress_vec(rest, &mut message, FlushDecompress::Sync)
-                    .map_err(|_| Fault::NotDeflate)?;
+                    .map_err(|_| WsError::NotDeflate)?;
                 if message.len() > bytes_max {
-                    return Err(Fault::MessageTooBig);
+                    return Err(WsError::MessageTooBig);
                 }
                 let taken = (state.total_in() - taken) as usize;
                 rest = &rest[taken..];
                 match status {
                     // A block that calls itself the last one (section 7.2.3.5): others may follow.
                     Status::StreamEnd => state.reset(false),
-                    _ if taken == 0 && message.len() == made => return Err(Fault::NotDeflate),
+                    _ if taken == 0 && message.len() == made => return Err(WsError::NotDeflate),
                     _ => {}
                 }
             }
@@ -202,7 +202,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Decoder, Event, Limits, Role, encode_header};
+    use crate::{WsDecoder, WsEvent, WsLimits, WsRole, encode_header};
 
     const MAX: usize = 4096;
 
@@ -226,16 +226,16 @@ mod tests {
         frame
     }
 
-    fn read(bytes: &[u8], cut: usize, deflates: bool) -> Result<Vec<(Opcode, Vec<u8>)>, Fault> {
-        let limits = Limits {
+    fn read(bytes: &[u8], cut: usize, deflates: bool) -> Result<Vec<(Opcode, Vec<u8>)>, WsError> {
+        let limits = WsLimits {
             message_bytes_max: MAX,
             deflates,
         };
-        let mut decoder = Decoder::new(Role::Server);
+        let mut decoder = WsDecoder::new(WsRole::Server);
         let mut messages = Vec::new();
         for piece in bytes.to_vec().chunks_mut(cut) {
             decoder.feed(piece, &limits, |event| {
-                if let Event::Message { opcode, data } = event {
+                if let WsEvent::Message { opcode, data } = event {
                     messages.push((opcode, data.to_vec()));
                 }
                 ControlFlow::Continue(())
@@ -273,10 +273,10 @@ mod tests {
     fn what_a_few_bytes_become_is_bounded() {
         let bomb = deflated(&vec![b'a'; 10_000_000]);
         assert!(bomb.len() < 20_000);
-        assert_eq!(inflate(&bomb, MAX), Err(Fault::MessageTooBig));
+        assert_eq!(inflate(&bomb, MAX), Err(WsError::MessageTooBig));
         assert_eq!(
             inflate(&deflated(&[b'a'; MAX + 1]), MAX),
-            Err(Fault::MessageTooBig)
+            Err(WsError::MessageTooBig)
         );
         assert_eq!(inflate(&deflated(&[b'a'; MAX]), MAX), Ok(vec![b'a'; MAX]));
         assert_eq!(inflate(&deflated(b""), 0), Ok(Vec::new()));
@@ -284,13 +284,13 @@ mod tests {
 
     #[test]
     fn a_fault_leaves_nothing_behind() {
-        assert_eq!(inflate(b"\xff\xff\xff", MAX), Err(Fault::NotDeflate));
+        assert_eq!(inflate(b"\xff\xff\xff", MAX), Err(WsError::NotDeflate));
         assert_eq!(inflate(&deflated(b"next"), MAX), Ok(b"next".to_vec()));
         let not_text = frame(0xc1, &deflated(b"\xff\xfe"));
-        assert_eq!(read(&not_text, 3, true), Err(Fault::TextNotUtf8));
+        assert_eq!(read(&not_text, 3, true), Err(WsError::TextNotUtf8));
         assert_eq!(
             read(&frame(0xc2, b"\xff\xff\xff"), 9, true),
-            Err(Fault::NotDeflate)
+            Err(WsError::NotDeflate)
         );
     }
 
@@ -299,18 +299,21 @@ mod tests {
         let hello = deflated(b"Hello");
         assert_eq!(
             read(&frame(0xc1, &hello), 99, false),
-            Err(Fault::ReservedBits)
+            Err(WsError::ReservedBits)
         );
         for other in [0x20, 0x10] {
             assert_eq!(
                 read(&frame(0xc1 | other, &hello), 99, true),
-                Err(Fault::ReservedBits)
+                Err(WsError::ReservedBits)
             );
         }
-        assert_eq!(read(&frame(0xc9, b""), 99, true), Err(Fault::ReservedBits));
+        assert_eq!(
+            read(&frame(0xc9, b""), 99, true),
+            Err(WsError::ReservedBits)
+        );
         let mut second = frame(0x41, &hello[..2]);
         second.extend(frame(0xc0, &hello[2..]));
-        assert_eq!(read(&second, 99, true), Err(Fault::ReservedBits));
+        assert_eq!(read(&second, 99, true), Err(WsError::ReservedBits));
         // What is not compressed may still come.
         let plain = read(&frame(0x81, b"plain"), 2, true);
         assert_eq!(plain, Ok(vec![(Opcode::Text, b"plain".to_vec())]));

@@ -5,9 +5,9 @@ use throng_types::{coded_enum, error_text};
 coded_enum! {
     /// Reason for failing a connection (RFC 6455 section 7.1.7).
     ///
-    /// Every fault is the peer's; [`Fault::MessageTooBig`] alone depends on our limits.
+    /// Every fault is the peer's; [`WsError::MessageTooBig`] alone depends on our limits.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    pub enum Fault {
+    pub enum WsError {
         /// Code for our close frame (section 7.4.1): 1002, 1007 or 1009.
         fn close_code -> u16;
         /// Sentence for our close frame and the log; it fits a close frame.
@@ -48,7 +48,7 @@ coded_enum! {
     }
 }
 
-error_text!(Fault.reason);
+error_text!(WsError.reason);
 
 #[cfg(test)]
 mod tests {
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn every_fault_can_be_sent() {
-        for fault in Fault::ALL {
+        for fault in WsError::ALL {
             assert!(close_code_valid(fault.close_code()), "{fault:?}");
             assert!(fault.reason().len() <= CLOSE_REASON_BYTES_MAX, "{fault:?}");
         }

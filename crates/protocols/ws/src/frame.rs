@@ -4,7 +4,7 @@
 //! Invariant: the rules are checked in the order of the bytes that they speak about, and
 //! as soon as those are there. So the verdict does not depend on how the bytes were cut.
 
-use crate::Fault;
+use crate::WsError;
 
 /// The longest header: two bytes, eight of length, four of mask.
 pub const HEADER_BYTES_MAX: usize = 14;
@@ -20,7 +20,7 @@ pub const CLOSE_REASON_BYTES_MAX: usize = CONTROL_BYTES_MAX - 2;
 
 /// Side of the connection that is ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Role {
+pub enum WsRole {
     /// We are the server: what comes in must be masked, what goes out must not.
     Server,
     /// We are the client: what comes in must not be masked, what goes out must.
@@ -75,7 +75,7 @@ pub(crate) enum Kind {
 
 /// Facts beside its bytes that a header's rules depend on.
 pub(crate) struct Context {
-    pub(crate) role: Role,
+    pub(crate) role: WsRole,
     /// True if a message has begun and not ended.
     pub(crate) message_open: bool,
     /// Bytes that a further data frame may declare.
@@ -100,7 +100,7 @@ pub(crate) struct Header {
 
 impl Header {
     /// Reads a header from the front of `bytes`; `None` if it is not whole yet.
-    pub(crate) fn parse(bytes: &[u8], context: &Context) -> Result<Option<Self>, Fault> {
+    pub(crate) fn parse(bytes: &[u8], context: &Context) -> Result<Option<Self>, WsError> {
         let Some(&first) = bytes.first() else {
             return Ok(None);
         };
@@ -115,11 +115,11 @@ impl Header {
         let payload_bytes = match (kind, usize::try_from(length)) {
             (Kind::Control(_), Ok(payload_bytes)) => payload_bytes,
             (_, Ok(payload_bytes)) if payload_bytes <= context.message_bytes_left => payload_bytes,
-            _ => return Err(Fault::MessageTooBig),
+            _ => return Err(WsError::MessageTooBig),
         };
         let (mask, header_bytes) = match context.role {
-            Role::Client => (Mask::NONE, length_end),
-            Role::Server => match bytes.get(length_end..).and_then(<[u8]>::first_chunk) {
+            WsRole::Client => (Mask::NONE, length_end),
+            WsRole::Server => match bytes.get(length_end..).and_then(<[u8]>::first_chunk) {
                 Some(key) => (Mask(*key), length_end + key.len()),
                 None => return Ok(None),
             },
@@ -136,11 +136,11 @@ impl Header {
 }
 
 /// FIN, the reserved bits and the opcode.
-fn first_byte(byte: u8, context: &Context) -> Result<(bool, bool, Kind), Fault> {
+fn first_byte(byte: u8, context: &Context) -> Result<(bool, bool, Kind), WsError> {
     let fin = byte & 0x80 != 0;
     let deflated = context.deflates && byte & RSV1 != 0;
     if byte & 0x70 != 0 && !(deflated && byte & 0x30 == 0) {
-        return Err(Fault::ReservedBits);
+        return Err(WsError::ReservedBits);
     }
     let kind = match byte & 0x0f {
         0x0 => Kind::Continuation,
@@ -149,34 +149,34 @@ fn first_byte(byte: u8, context: &Context) -> Result<(bool, bool, Kind), Fault> 
         0x8 => Kind::Control(Control::Close),
         0x9 => Kind::Control(Control::Ping),
         0xa => Kind::Control(Control::Pong),
-        _ => return Err(Fault::UnknownOpcode),
+        _ => return Err(WsError::UnknownOpcode),
     };
     match kind {
         // The bit belongs to the first frame of a message (RFC 7692 section 6.1).
-        Kind::Control(_) | Kind::Continuation if deflated => Err(Fault::ReservedBits),
-        Kind::Control(_) if !fin => Err(Fault::ControlFragmented),
-        Kind::Continuation if !context.message_open => Err(Fault::ContinuationUnexpected),
-        Kind::Start(_) if context.message_open => Err(Fault::ContinuationExpected),
+        Kind::Control(_) | Kind::Continuation if deflated => Err(WsError::ReservedBits),
+        Kind::Control(_) if !fin => Err(WsError::ControlFragmented),
+        Kind::Continuation if !context.message_open => Err(WsError::ContinuationUnexpected),
+        Kind::Start(_) if context.message_open => Err(WsError::ContinuationExpected),
         _ => Ok((fin, deflated, kind)),
     }
 }
 
 /// The mask bit and the seven bits of length, which are returned.
-fn second_byte(byte: u8, kind: Kind, role: Role) -> Result<u8, Fault> {
+fn second_byte(byte: u8, kind: Kind, role: WsRole) -> Result<u8, WsError> {
     match (role, byte & 0x80 != 0) {
-        (Role::Server, false) => return Err(Fault::MaskMissing),
-        (Role::Client, true) => return Err(Fault::MaskForbidden),
+        (WsRole::Server, false) => return Err(WsError::MaskMissing),
+        (WsRole::Client, true) => return Err(WsError::MaskForbidden),
         _ => {}
     }
     let short_length = byte & 0x7f;
     if matches!(kind, Kind::Control(_)) && usize::from(short_length) > CONTROL_BYTES_MAX {
-        return Err(Fault::ControlTooLong);
+        return Err(WsError::ControlTooLong);
     }
     Ok(short_length)
 }
 
 /// The payload's length, and where in the header its encoding ends.
-fn length(bytes: &[u8], short_length: u8) -> Result<Option<(u64, usize)>, Fault> {
+fn length(bytes: &[u8], short_length: u8) -> Result<Option<(u64, usize)>, WsError> {
     let extension = bytes.get(2..).unwrap_or_default();
     match short_length {
         126 => {
@@ -184,7 +184,7 @@ fn length(bytes: &[u8], short_length: u8) -> Result<Option<(u64, usize)>, Fault>
                 return Ok(None);
             };
             match u16::from_be_bytes(*raw) {
-                0..=125 => Err(Fault::LengthNotMinimal),
+                0..=125 => Err(WsError::LengthNotMinimal),
                 length => Ok(Some((length.into(), 4))),
             }
         }
@@ -193,8 +193,8 @@ fn length(bytes: &[u8], short_length: u8) -> Result<Option<(u64, usize)>, Fault>
                 return Ok(None);
             };
             match u64::from_be_bytes(*raw) {
-                0..=0xffff => Err(Fault::LengthNotMinimal),
-                length if length >> 63 == 1 => Err(Fault::LengthTopBit),
+                0..=0xffff => Err(WsError::LengthNotMinimal),
+                length if length >> 63 == 1 => Err(WsError::LengthTopBit),
                 length => Ok(Some((length, 10))),
             }
         }
@@ -242,18 +242,18 @@ pub struct CloseFrame<'a> {
 
 impl<'a> CloseFrame<'a> {
     /// Reads the payload of a close frame, which may be empty.
-    pub(crate) fn parse(payload: &'a [u8]) -> Result<Option<Self>, Fault> {
+    pub(crate) fn parse(payload: &'a [u8]) -> Result<Option<Self>, WsError> {
         let Some((code, reason)) = payload.split_first_chunk() else {
             return match payload {
                 [] => Ok(None),
-                _ => Err(Fault::CloseCodeTruncated),
+                _ => Err(WsError::CloseCodeTruncated),
             };
         };
         let code = u16::from_be_bytes(*code);
         if !close_code_valid(code) {
-            return Err(Fault::CloseCodeInvalid);
+            return Err(WsError::CloseCodeInvalid);
         }
-        let reason = std::str::from_utf8(reason).map_err(|_| Fault::CloseReasonNotUtf8)?;
+        let reason = std::str::from_utf8(reason).map_err(|_| WsError::CloseReasonNotUtf8)?;
         Ok(Some(Self { code, reason }))
     }
 }

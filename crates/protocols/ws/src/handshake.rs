@@ -51,7 +51,7 @@ impl<'a> Protocols<'a> {
 coded_enum! {
     /// Reason for which a request does not become a WebSocket.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    pub enum Refusal {
+    pub enum HandshakeError {
         /// HTTP status of the answer: 400, 405 or 426.
         fn status -> u16;
         /// Sentence for the answer's body.
@@ -80,9 +80,9 @@ coded_enum! {
     }
 }
 
-error_text!(Refusal.reason);
+error_text!(HandshakeError.reason);
 
-impl Refusal {
+impl HandshakeError {
     /// Fields that the answer must have (RFC 9110 sections 15.5.6 and 15.5.22, RFC 6455
     /// section 4.4); with `Upgrade` goes `Connection: Upgrade`.
     #[must_use]
@@ -99,13 +99,13 @@ impl Refusal {
 ///
 /// # Errors
 ///
-/// A [`Refusal`], which says how to answer.
+/// A [`HandshakeError`], which says how to answer.
 pub fn accept<'a>(
     method: &str,
     fields: impl IntoIterator<Item = (&'a str, &'a [u8])>,
-) -> Result<Accept<'a>, Refusal> {
+) -> Result<Accept<'a>, HandshakeError> {
     if method != "GET" {
-        return Err(Refusal::Method);
+        return Err(HandshakeError::Method);
     }
     let (mut host, mut upgrade, mut connection) = (false, false, false);
     let (mut versions, mut keys) = (Vec::new(), Vec::new());
@@ -132,18 +132,18 @@ pub fn accept<'a>(
         }
     }
     match (&versions[..], &keys[..]) {
-        _ if !host => Err(Refusal::HostMissing),
-        _ if !upgrade => Err(Refusal::UpgradeMissing),
-        _ if !connection => Err(Refusal::ConnectionMissing),
-        ([_, _, ..], _) | (_, [_, _, ..]) => Err(Refusal::Repeated),
-        (versions, _) if *versions != ["13"] => Err(Refusal::Version),
-        (_, []) => Err(Refusal::KeyMissing),
+        _ if !host => Err(HandshakeError::HostMissing),
+        _ if !upgrade => Err(HandshakeError::UpgradeMissing),
+        _ if !connection => Err(HandshakeError::ConnectionMissing),
+        ([_, _, ..], _) | (_, [_, _, ..]) => Err(HandshakeError::Repeated),
+        (versions, _) if *versions != ["13"] => Err(HandshakeError::Version),
+        (_, []) => Err(HandshakeError::KeyMissing),
         (_, [key]) if is_key(key) => Ok(Accept {
             key: accept_key(key.as_bytes()),
             protocols: Protocols(protocols),
             deflate,
         }),
-        (_, [_]) => Err(Refusal::KeyMalformed),
+        (_, [_]) => Err(HandshakeError::KeyMalformed),
     }
 }
 
@@ -211,7 +211,7 @@ pub fn encode_request(
 
 /// Why a server's answer does not open a WebSocket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum ResponseFault {
+pub enum ResponseError {
     /// Not a fault of the protocol: the server said no, or where else to ask.
     #[error("the server answered {0}, not 101")]
     Status(u16),
@@ -236,27 +236,27 @@ pub enum ResponseFault {
 ///
 /// # Errors
 ///
-/// A [`ResponseFault`] if this connection is not a WebSocket.
+/// A [`ResponseError`] if this connection is not a WebSocket.
 pub fn check_response<'a>(
     status: u16,
     header: impl Fn(&str) -> Option<&'a str>,
     key: [u8; 16],
-) -> Result<(), ResponseFault> {
+) -> Result<(), ResponseError> {
     if status != 101 {
-        return Err(ResponseFault::Status(status));
+        return Err(ResponseError::Status(status));
     }
     if !header("upgrade").is_some_and(|value| list_names(value, "websocket")) {
-        return Err(ResponseFault::Upgrade);
+        return Err(ResponseError::Upgrade);
     }
     if !header("connection").is_some_and(|value| list_names(value, "upgrade")) {
-        return Err(ResponseFault::Connection);
+        return Err(ResponseError::Connection);
     }
     let expected = accept_key(&encode_key(key));
     if header("sec-websocket-accept").map(|value| trim(value).as_bytes()) != Some(&expected) {
-        return Err(ResponseFault::Accept);
+        return Err(ResponseError::Accept);
     }
     match header("sec-websocket-extensions") {
-        Some(value) if list(value).next().is_some() => Err(ResponseFault::Extension),
+        Some(value) if list(value).next().is_some() => Err(ResponseError::Extension),
         _ => Ok(()),
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use throng_appwrite::FeedMessage;
 use throng_appwrite_feed::{AppwriteApi, Feed, Inlet, Offered};
 use throng_engine::MailboxSender;
-use throng_gateway_appwrite::{Inbox, Lookup, News, Outside, PresenceCall, Refused};
+use throng_gateway_appwrite::{Inbox, Lookup, News, Outside, PresenceCall, QueueFull};
 use throng_session::counted_as;
 use throng_types::Now;
 
@@ -75,12 +75,12 @@ pub trait Lookups: Send + Sync {
     /// Takes a question; [`Feed::answer`] follows for certain unless it is refused.
     ///
     /// # Errors
-    /// [`Refused`] if too many wait.
-    fn ask(&self, lookup: Lookup) -> Result<(), Refused>;
+    /// [`QueueFull`] if too many wait.
+    fn ask(&self, lookup: Lookup) -> Result<(), QueueFull>;
 }
 
 impl Lookups for AppwriteApi {
-    fn ask(&self, lookup: Lookup) -> Result<(), Refused> {
+    fn ask(&self, lookup: Lookup) -> Result<(), QueueFull> {
         self.look_up(lookup)
     }
 }
@@ -127,16 +127,16 @@ impl Outside for World {
         self.openings.admit(address, now)
     }
 
-    fn identify(&self, lookup: Lookup) -> Result<(), Refused> {
-        self.directory.get().ok_or(Refused)?.ask(lookup)
+    fn identify(&self, lookup: Lookup) -> Result<(), QueueFull> {
+        self.directory.get().ok_or(QueueFull)?.ask(lookup)
     }
 
-    fn presence(&self, call: PresenceCall) -> Result<(), Refused> {
-        self.presences.get().ok_or(Refused)?.presence(call)
+    fn presence(&self, call: PresenceCall) -> Result<(), QueueFull> {
+        self.presences.get().ok_or(QueueFull)?.presence(call)
     }
 
-    fn publish(&self, event: FeedMessage) -> Result<(), Refused> {
-        self.offered.get().ok_or(Refused)?.put(event)
+    fn publish(&self, event: FeedMessage) -> Result<(), QueueFull> {
+        self.offered.get().ok_or(QueueFull)?.put(event)
     }
 }
 

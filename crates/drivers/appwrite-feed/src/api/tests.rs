@@ -7,7 +7,7 @@ use std::sync::{OnceLock, Weak};
 use std::thread;
 use std::time::Duration;
 
-use throng_gateway_appwrite::{Credential, Found, Haste, Part};
+use throng_gateway_appwrite::{Credential, LookupPart, LookupPriority, LookupReply};
 use throng_metrics::Counters;
 use throng_types::{ConnId, ShardId};
 
@@ -113,8 +113,8 @@ impl Fixture {
             token,
             project: "p".into(),
             credential: Credential::Session(session.into()),
-            part: Part::Everything,
-            haste: Haste::Open,
+            part: LookupPart::Everything,
+            haste: LookupPriority::Open,
         };
         self.api.look_up(lookup).unwrap();
     }
@@ -133,10 +133,10 @@ impl Fixture {
     fn found(&self) -> (u32, String) {
         match self.news() {
             Ok(News::Found { token, found, .. }) => match found {
-                Found::User(user) => (token, user.user_id.clone()),
-                Found::Nobody => (token, String::new()),
-                other @ (Found::Changed(_) | Found::Expired(_)) => panic!("{other:?}"),
-                Found::Failed => (token, "failed".to_owned()),
+                LookupReply::User(user) => (token, user.user_id.clone()),
+                LookupReply::Nobody => (token, String::new()),
+                other @ (LookupReply::Changed(_) | LookupReply::Expired(_)) => panic!("{other:?}"),
+                LookupReply::Failed => (token, "failed".to_owned()),
             },
             other => panic!("{other:?}"),
         }

@@ -17,11 +17,11 @@ use compare::{identical, less, less_equal};
 use serde_json::{Map, Value};
 use throng_types::{Save, Saved, save_bytes};
 
-use crate::{Fault, Limits};
+use crate::{MessageLimits, RealtimeError};
 
 /// The queries of one subscription, ready to evaluate. Cloning counts a reference.
 #[derive(Clone, Default)]
-pub struct Filter(Option<Arc<Inner>>);
+pub struct QueryFilter(Option<Arc<Inner>>);
 
 struct Inner {
     /// Every query in Appwrite's own text form, in a JSON array: equal texts, equal filters.
@@ -30,7 +30,7 @@ struct Inner {
 }
 
 /// As its text, which is read again: the same grammar decides what it means.
-impl Save for Filter {
+impl Save for QueryFilter {
     fn save(&self, out: &mut Vec<u8>) {
         save_bytes(self.text().as_bytes(), out);
     }
@@ -38,16 +38,16 @@ impl Save for Filter {
     fn load(from: &mut Saved<'_>) -> Option<Self> {
         let queries: Vec<String> = serde_json::from_slice(from.bytes()?).ok()?;
         // It was within the limits when it came. Depth is a matter of the stack.
-        let limits = Limits {
+        let limits = MessageLimits {
             queries_max: usize::MAX,
             query_values_max: usize::MAX,
-            ..Limits::default()
+            ..MessageLimits::default()
         };
-        Self::parse(&queries, &limits, Fault::MessageQuery).ok()
+        Self::parse(&queries, &limits, RealtimeError::MessageQuery).ok()
     }
 }
 
-impl Filter {
+impl QueryFilter {
     /// Filter that wants every event.
     pub const ALL: Self = Self(None);
 
@@ -55,16 +55,16 @@ impl Filter {
     ///
     /// # Errors
     /// What stock would answer, with `fault` wrapping the text as the place of the queries asks
-    /// ([`Fault::UrlQuery`] or [`Fault::MessageQuery`]); [`Fault::Internal`] where PHP would
+    /// ([`RealtimeError::UrlQuery`] or [`RealtimeError::MessageQuery`]); [`RealtimeError::Internal`] where PHP would
     /// stumble; the same wrapped fault for our own limits.
     pub fn parse<S: AsRef<str>>(
         queries: &[S],
-        limits: &Limits,
-        fault: fn(String) -> Fault,
-    ) -> Result<Self, Fault> {
+        limits: &MessageLimits,
+        fault: fn(String) -> RealtimeError,
+    ) -> Result<Self, RealtimeError> {
         let parsed = parse::parse(queries, limits).map_err(|error| match error {
             parse::QueryError::Query(text) => fault(text),
-            parse::QueryError::Php(text) => Fault::Internal(text),
+            parse::QueryError::Php(text) => RealtimeError::Internal(text),
         })?;
         Ok(match parsed {
             None => Self::ALL,
@@ -104,17 +104,17 @@ impl Filter {
     }
 }
 
-impl PartialEq for Filter {
+impl PartialEq for QueryFilter {
     fn eq(&self, other: &Self) -> bool {
         self.text() == other.text()
     }
 }
 
-impl Eq for Filter {}
+impl Eq for QueryFilter {}
 
-impl fmt::Debug for Filter {
+impl fmt::Debug for QueryFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Filter({})", self.text())
+        write!(f, "QueryFilter({})", self.text())
     }
 }
 
@@ -202,7 +202,7 @@ const VALUES_MAX: usize = 16;
 /// Longer attributes and values are tried rather than found, so that keys stay small.
 const TEXT_BYTES_MAX: usize = 256;
 
-impl Filter {
+impl QueryFilter {
     /// Calls `each` with every key of the filter, one of which a wanted payload has; false if it
     /// has none and must be tried.
     pub(crate) fn keys(&self, channel: &str, mut each: impl FnMut(&str)) -> bool {
@@ -286,8 +286,8 @@ mod tests {
 
     use super::*;
 
-    fn parse(queries: &[&str]) -> Result<Filter, Fault> {
-        Filter::parse(queries, &Limits::default(), Fault::UrlQuery)
+    fn parse(queries: &[&str]) -> Result<QueryFilter, RealtimeError> {
+        QueryFilter::parse(queries, &MessageLimits::default(), RealtimeError::UrlQuery)
     }
 
     #[track_caller]
@@ -402,7 +402,7 @@ mod tests {
     #[test]
     fn refusals() {
         let refused = |query: &str| match parse(&[query]) {
-            Err(Fault::UrlQuery(text)) => text,
+            Err(RealtimeError::UrlQuery(text)) => text,
             other => panic!("{query}: {other:?}"),
         };
         assert_eq!(refused("{"), "Invalid query: Syntax error");
@@ -435,22 +435,29 @@ mod tests {
             r#"{"method":"and","values":["x"]}"#,
             r#"{"method":"equal","attribute":"a","values":{"x":1}}"#,
         ] {
-            assert!(matches!(parse(&[php]), Err(Fault::Internal(_))), "{php}");
+            assert!(
+                matches!(parse(&[php]), Err(RealtimeError::Internal(_))),
+                "{php}"
+            );
         }
     }
 
     #[test]
     fn limits_hold() {
-        let limits = Limits {
+        let limits = MessageLimits {
             queries_max: 3,
             query_depth_max: 1,
             query_values_max: 2,
-            ..Limits::default()
+            ..MessageLimits::default()
         };
-        let with = |queries: &[&str]| Filter::parse(queries, &limits, Fault::MessageQuery);
+        let with =
+            |queries: &[&str]| QueryFilter::parse(queries, &limits, RealtimeError::MessageQuery);
         let leaf = r#"{"method":"isNull","attribute":"a"}"#;
         assert!(with(&[leaf, leaf, leaf]).is_ok());
-        assert!(matches!(with(&[leaf; 4]), Err(Fault::MessageQuery(_))));
+        assert!(matches!(
+            with(&[leaf; 4]),
+            Err(RealtimeError::MessageQuery(_))
+        ));
         let nested = format!(r#"{{"method":"and","values":[{leaf}]}}"#);
         assert!(with(&[&nested]).is_ok());
         let deeper = format!(r#"{{"method":"and","values":[{nested}]}}"#);

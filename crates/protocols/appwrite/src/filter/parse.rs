@@ -6,7 +6,7 @@
 use serde_json::{Map, Value};
 
 use crate::filter::{Condition, Operator};
-use crate::{Limits, json};
+use crate::{MessageLimits, json};
 
 /// Why queries are refused.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,7 +24,10 @@ const ALLOWED: &str = "equal, notEqual, lessThan, lessThanEqual, greaterThan, gr
 /// The canonical text with the conditions, or nothing if everything is wanted.
 type Parsed = Option<(Box<str>, Vec<Condition>)>;
 
-pub(super) fn parse<S: AsRef<str>>(queries: &[S], limits: &Limits) -> Result<Parsed, QueryError> {
+pub(super) fn parse<S: AsRef<str>>(
+    queries: &[S],
+    limits: &MessageLimits,
+) -> Result<Parsed, QueryError> {
     let mut parser = Parser {
         limits,
         queries: 0,
@@ -56,7 +59,7 @@ pub(super) fn parse<S: AsRef<str>>(queries: &[S], limits: &Limits) -> Result<Par
 }
 
 struct Parser<'l> {
-    limits: &'l Limits,
+    limits: &'l MessageLimits,
     queries: usize,
     text: Vec<u8>,
 }

@@ -6,10 +6,10 @@ use foldhash::SharedSeed;
 use foldhash::fast::FoldHasher;
 use hashbrown::HashTable;
 
-use crate::Filter;
+use crate::QueryFilter;
 use crate::index::storage::{Posting, Slab};
 
-/// The number of [`Filter::ALL`], which is not kept.
+/// The number of [`QueryFilter::ALL`], which is not kept.
 pub(super) const FILTER_ALL: u32 = u32::MAX;
 
 /// A channel, a key or a role of a project.
@@ -116,7 +116,7 @@ impl Names {
 
 #[derive(Debug)]
 struct Held {
-    filter: Filter,
+    filter: QueryFilter,
     holders: u32,
     /// Verdict on the event at hand, once known.
     verdict: Option<bool>,
@@ -132,7 +132,7 @@ pub(super) struct Filters {
 }
 
 impl Filters {
-    pub(super) fn acquire(&mut self, hashing: &Hashing, filter: &Filter) -> u32 {
+    pub(super) fn acquire(&mut self, hashing: &Hashing, filter: &QueryFilter) -> u32 {
         if filter.is_all() {
             return FILTER_ALL;
         }
@@ -157,9 +157,9 @@ impl Filters {
     }
 
     /// A filter that somebody holds.
-    pub(super) fn get(&self, id: u32) -> &Filter {
+    pub(super) fn get(&self, id: u32) -> &QueryFilter {
         if id == FILTER_ALL {
-            &Filter::ALL
+            &QueryFilter::ALL
         } else {
             &self.filters[id].filter
         }
@@ -189,7 +189,7 @@ impl Filters {
     }
 
     /// Tells whether the event at hand passes, asking `judge` at most once for each filter.
-    pub(super) fn passes(&mut self, id: u32, judge: impl FnOnce(&Filter) -> bool) -> bool {
+    pub(super) fn passes(&mut self, id: u32, judge: impl FnOnce(&QueryFilter) -> bool) -> bool {
         if id == FILTER_ALL {
             return true;
         }

@@ -42,7 +42,7 @@ use project::{Entry, Project};
 use storage::{Row, Slab, Table};
 use throng_types::{Save, Saved};
 
-use crate::{Fault, Filter, channel};
+use crate::{QueryFilter, RealtimeError, channel};
 
 pub use matching::{Match, Matches};
 
@@ -386,7 +386,7 @@ pub enum IndexError {
     TooMany,
 }
 
-impl From<IndexError> for Fault {
+impl From<IndexError> for RealtimeError {
     /// Converts to the client's error. Only the limits are its own doing.
     fn from(error: IndexError) -> Self {
         match error {
@@ -407,7 +407,7 @@ pub struct Subscription<'s> {
     /// Channels under the connection's identity.
     pub channels: &'s [String],
     /// Queries of the subscription.
-    pub filter: &'s Filter,
+    pub filter: &'s QueryFilter,
 }
 
 /// Change of the user whose account channels a connection has.
@@ -479,7 +479,7 @@ fn sort_latest(entries: &mut Vec<Entry>) {
 }
 
 /// The channels of one subscription that have the same queries.
-type Part = (String, (Vec<String>, Filter));
+type Part = (String, (Vec<String>, QueryFilter));
 
 impl Index {
     /// Appends a connection; nothing and false if there is no such one.

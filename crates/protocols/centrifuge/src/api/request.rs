@@ -44,7 +44,7 @@ impl From<serde_json::Error> for MalformedBody {
 #[derive(Debug)]
 pub struct BatchRequest<'a> {
     /// The calls; a command without a known call stands as the error for its place.
-    pub commands: Vec<Result<ApiRequest<'a>, ApiError>>,
+    pub commands: Vec<Result<ApiRequest<'a>, ServerApiError>>,
     /// True if the backend does not care in which order the calls are made.
     pub parallel: bool,
 }
@@ -55,7 +55,7 @@ pub struct LegacyRequest<'a> {
     /// Comes back in the reply; 0 for none.
     pub id: u32,
     /// The call, or the error that is its answer.
-    pub request: Result<ApiRequest<'a>, ApiError>,
+    pub request: Result<ApiRequest<'a>, ServerApiError>,
 }
 
 /// Reads the body of `POST /api/batch`.
@@ -92,11 +92,11 @@ pub fn parse_legacy(body: &[u8]) -> Result<Vec<LegacyRequest<'_>>, MalformedBody
 
 /// Method names were once written in any case; wrong parameters are an error of their command
 /// alone.
-fn legacy_request<'a>(command: &LegacyCommand<'a>) -> Result<ApiRequest<'a>, ApiError> {
+fn legacy_request<'a>(command: &LegacyCommand<'a>) -> Result<ApiRequest<'a>, ServerApiError> {
     let name = command.method.to_ascii_lowercase();
-    let method = Method::from_name(&name).ok_or(ApiError::NotFound)?;
+    let method = Method::from_name(&name).ok_or(ServerApiError::NotFound)?;
     let params = command.params.map_or("{}", RawValue::get);
-    parse(method, params.as_bytes()).map_err(|_| ApiError::BadRequest)
+    parse(method, params.as_bytes()).map_err(|_| ServerApiError::BadRequest)
 }
 
 #[derive(Default, Deserialize)]
@@ -165,11 +165,11 @@ macro_rules! methods {
         struct BatchCommand<'a> { $($name: Option<$($Params)? $($Empty)?>),+ }
 
         impl<'a> BatchCommand<'a> {
-            fn into_request(self) -> Result<ApiRequest<'a>, ApiError> {
+            fn into_request(self) -> Result<ApiRequest<'a>, ServerApiError> {
                 $(if let Some(params) = self.$name {
                     return Ok(methods!(@make $Variant params $(($Params))?));
                 })+
-                Err(ApiError::NotFound)
+                Err(ServerApiError::NotFound)
             }
         }
     };
@@ -222,7 +222,7 @@ impl Method {
 coded_enum! {
     /// Reason for which a call failed (Centrifugo, pages "Server API" and "Codes").
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    pub enum ApiError {
+    pub enum ServerApiError {
         /// Number on the wire.
         fn code -> u32;
         /// Text on the wire.
@@ -257,7 +257,7 @@ coded_enum! {
     }
 }
 
-impl ApiError {
+impl ServerApiError {
     /// The HTTP status in transport error mode; in the ordinary mode it is always 200.
     #[must_use]
     pub const fn http_status(self) -> u16 {
@@ -276,13 +276,13 @@ impl ApiError {
     }
 }
 
-impl fmt::Display for ApiError {
+impl fmt::Display for ServerApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.code(), self.message())
     }
 }
 
-impl std::error::Error for ApiError {}
+impl std::error::Error for ServerApiError {}
 
 /// Declares the parameters of a method that publishes; the field of its channels comes first.
 macro_rules! publishing {
@@ -320,7 +320,7 @@ macro_rules! publishing {
 
         impl $Name<'_> {
             /// The data to publish.
-            pub fn payload(&self) -> Result<Payload, ApiError> {
+            pub fn payload(&self) -> Result<Payload, ServerApiError> {
                 payload(self.data, &self.b64data)
             }
         }
@@ -339,7 +339,7 @@ publishing! {
 publishing! {
     /// Parameters of `broadcast`: one publication for many channels.
     BroadcastRequest {
-        /// The channels; none at all is [`ApiError::BadRequest`], and so is an empty name, for
+        /// The channels; none at all is [`ServerApiError::BadRequest`], and so is an empty name, for
         /// itself alone.
         #[serde(borrow, deserialize_with = "texts")]
         pub channels: Vec<Cow<'a, str>>,
@@ -420,7 +420,7 @@ pub struct HistoryRequest<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ChannelsRequest<'a> {
-    /// See [`super::ChannelPattern`]; empty for all.
+    /// See [`super::NamePattern`]; empty for all.
     #[serde(borrow, deserialize_with = "text")]
     pub pattern: Cow<'a, str>,
     /// Only so many, those with the most subscribers; 0 for all. Throng's own.
@@ -530,12 +530,14 @@ pub struct RpcRequest<'a> {
     pub method: Cow<'a, str>,
 }
 
-fn payload(data: Option<&RawValue>, b64data: &str) -> Result<Payload, ApiError> {
+fn payload(data: Option<&RawValue>, b64data: &str) -> Result<Payload, ServerApiError> {
     if !b64data.is_empty() {
-        let bytes = STANDARD.decode(b64data).map_err(|_| ApiError::BadRequest)?;
+        let bytes = STANDARD
+            .decode(b64data)
+            .map_err(|_| ServerApiError::BadRequest)?;
         return Ok(payload_of(&bytes));
     }
-    let data = data.ok_or(ApiError::BadRequest)?;
+    let data = data.ok_or(ServerApiError::BadRequest)?;
     Ok(Payload {
         bytes: data.get().as_bytes().into(),
         kind: PayloadKind::Json,

@@ -2,7 +2,7 @@
 
 use throng_types::Position;
 
-use crate::api::{ApiError, Method};
+use crate::api::{Method, ServerApiError};
 use crate::json::{Object, append_list, append_text};
 use crate::reply::{append_history, append_presence, append_presence_stats};
 use crate::{ClientInfo, HistoryResult};
@@ -73,7 +73,7 @@ pub enum ApiResult<'a> {
     /// Result of [`Method::Publish`], which may have a position.
     Publish(PublishResult),
     /// Results of [`Method::Broadcast`]: one answer a channel, in the order of the channels.
-    Broadcast(&'a [Result<PublishResult, ApiError>]),
+    Broadcast(&'a [Result<PublishResult, ServerApiError>]),
     /// Success of a method that has no result.
     Done(Method),
     /// Result of [`Method::History`] with its position.
@@ -131,14 +131,14 @@ impl ApiResult<'_> {
 }
 
 /// Answers `POST /api/METHOD`: `{"result":{..}}` or `{"error":{..}}`.
-pub fn encode_response(answer: Result<&ApiResult<'_>, ApiError>, out: &mut Vec<u8>) {
+pub fn encode_response(answer: Result<&ApiResult<'_>, ServerApiError>, out: &mut Vec<u8>) {
     let mut response = Object::open(out);
     append_answer(&mut response, answer);
     response.close();
 }
 
 /// The body of an error in transport error mode: `{"code":..,"message":..}`.
-pub fn encode_bare_error(error: ApiError, out: &mut Vec<u8>) {
+pub fn encode_bare_error(error: ServerApiError, out: &mut Vec<u8>) {
     let mut object = Object::open(out);
     object.number("code", error.code().into());
     object.text("message", error.message());
@@ -147,7 +147,7 @@ pub fn encode_bare_error(error: ApiError, out: &mut Vec<u8>) {
 
 /// Answers one command of `POST /api/batch`: `{"publish":{..}}` or `{"error":{..}}`. The caller
 /// joins all with `,` in `{"replies":[..]}`.
-pub fn encode_batch_reply(answer: Result<&ApiResult<'_>, ApiError>, out: &mut Vec<u8>) {
+pub fn encode_batch_reply(answer: Result<&ApiResult<'_>, ServerApiError>, out: &mut Vec<u8>) {
     let mut reply = Object::open(out);
     match answer {
         Ok(result) => result.append(reply.value(result.method().name())),
@@ -157,14 +157,14 @@ pub fn encode_batch_reply(answer: Result<&ApiResult<'_>, ApiError>, out: &mut Ve
 }
 
 /// Answers one command of `POST /api`; the caller joins several with `\n`.
-pub fn encode_legacy(id: u32, answer: Result<&ApiResult<'_>, ApiError>, out: &mut Vec<u8>) {
+pub fn encode_legacy(id: u32, answer: Result<&ApiResult<'_>, ServerApiError>, out: &mut Vec<u8>) {
     let mut reply = Object::open(out);
     reply.number_if_any("id", id.into());
     append_answer(&mut reply, answer);
     reply.close();
 }
 
-fn append_answer(response: &mut Object<'_>, answer: Result<&ApiResult<'_>, ApiError>) {
+fn append_answer(response: &mut Object<'_>, answer: Result<&ApiResult<'_>, ServerApiError>) {
     match answer {
         Ok(result) => result.append(response.value("result")),
         Err(error) => encode_bare_error(error, response.value("error")),
@@ -177,7 +177,7 @@ fn append_publish(result: PublishResult, out: &mut Vec<u8>) {
     object.close();
 }
 
-fn append_broadcast(responses: &[Result<PublishResult, ApiError>], out: &mut Vec<u8>) {
+fn append_broadcast(responses: &[Result<PublishResult, ServerApiError>], out: &mut Vec<u8>) {
     let mut broadcast = Object::open(out);
     append_list(responses, broadcast.value("responses"), |response, out| {
         encode_response(
@@ -260,7 +260,7 @@ fn append_nodes(nodes: &[NodeInfo<'_>], out: &mut Vec<u8>) {
 mod tests {
     use std::sync::Arc;
 
-    use throng_types::{ChannelName, Epoch, Payload, PayloadKind, Publication, Told};
+    use throng_types::{ChannelName, Epoch, Payload, PayloadKind, Publication, PublicationKind};
 
     use super::*;
 
@@ -309,7 +309,7 @@ mod tests {
         check_result(
             ApiResult::Broadcast(&[
                 Ok(published(1)),
-                Err(ApiError::UnknownChannel),
+                Err(ServerApiError::UnknownChannel),
                 Ok(PublishResult::default()),
             ]),
             concat!(
@@ -361,7 +361,7 @@ mod tests {
     fn history_is_the_clients_history() {
         let publication = Arc::new(Publication {
             channel: ChannelName::new("c").unwrap(),
-            told: Told::Data,
+            told: PublicationKind::Data,
             position: published(2).position,
             payload: Payload {
                 bytes: b"{\n}".as_slice().into(),
@@ -384,13 +384,13 @@ mod tests {
     #[test]
     fn errors_have_three_frames_and_a_status() {
         for (error, code, status) in [
-            (ApiError::Internal, 100, 500),
-            (ApiError::UnknownChannel, 102, 404),
-            (ApiError::NotFound, 104, 404),
-            (ApiError::BadRequest, 107, 400),
-            (ApiError::NotAvailable, 108, 400),
-            (ApiError::UnrecoverablePosition, 112, 416),
-            (ApiError::Conflict, 113, 409),
+            (ServerApiError::Internal, 100, 500),
+            (ServerApiError::UnknownChannel, 102, 404),
+            (ServerApiError::NotFound, 104, 404),
+            (ServerApiError::BadRequest, 107, 400),
+            (ServerApiError::NotAvailable, 108, 400),
+            (ServerApiError::UnrecoverablePosition, 112, 416),
+            (ServerApiError::Conflict, 113, 409),
         ] {
             let bare = format!(r#"{{"code":{code},"message":"{}"}}"#, error.message());
             assert_eq!(error.http_status(), status);
@@ -414,7 +414,7 @@ mod tests {
                 r#"{"publish":{}}"#,
             ),
             (
-                Err(ApiError::UnknownChannel),
+                Err(ServerApiError::UnknownChannel),
                 r#"{"error":{"code":102,"message":"unknown channel"}}"#,
             ),
             (

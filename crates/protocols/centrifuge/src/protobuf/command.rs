@@ -4,10 +4,11 @@ use std::borrow::Cow;
 
 use crate::code::Malformed;
 use crate::command::{
-    Command, Envelope, Field, Fresh, OfChannel, Publish, Request, publish, sub_refresh, subscribe,
+    ClientRequest, Command, Envelope, Field, Fresh, OfChannel, Publish, publish, sub_refresh,
+    subscribe,
 };
 use crate::filter::{DEPTH_MAX, FilterNode};
-use crate::json::Data;
+use crate::json::ClientData;
 use crate::protobuf::wire::{Fields, Value, delimited};
 use crate::request::HEADERS_MAX;
 use crate::{Connect, Emulation, History, Since, Subscribe};
@@ -55,37 +56,46 @@ impl<'a> Message<'a> for Envelope<'a> {
                 self.id = value.number()? as u32;
                 return Ok(());
             }
-            4 => (Field::Connect, Request::Connect(read(value.bytes()?)?)),
+            4 => (
+                Field::Connect,
+                ClientRequest::Connect(read(value.bytes()?)?),
+            ),
             5 => (Field::Subscribe, subscribe(read(value.bytes()?)?)),
             6 => {
                 let channel = channel()?;
-                (Field::Unsubscribe, Request::Unsubscribe { channel })
+                (Field::Unsubscribe, ClientRequest::Unsubscribe { channel })
             }
             7 => (Field::Publish, publish(read(value.bytes()?)?)),
             8 => {
                 let channel = channel()?;
-                (Field::Presence, Request::Presence { channel })
+                (Field::Presence, ClientRequest::Presence { channel })
             }
             9 => {
                 let channel = channel()?;
-                (Field::PresenceStats, Request::PresenceStats { channel })
+                (
+                    Field::PresenceStats,
+                    ClientRequest::PresenceStats { channel },
+                )
             }
-            10 => (Field::History, Request::History(read(value.bytes()?)?)),
+            10 => (
+                Field::History,
+                ClientRequest::History(read(value.bytes()?)?),
+            ),
             11 => {
                 read::<Nothing>(value.bytes()?)?;
-                (Field::Ping, Request::Ping)
+                (Field::Ping, ClientRequest::Ping)
             }
             12 => {
                 let Sent { data } = read(value.bytes()?)?;
-                (Field::Send, Request::Send { data })
+                (Field::Send, ClientRequest::Send { data })
             }
             13 => {
                 let Call { method, data } = read(value.bytes()?)?;
-                (Field::Rpc, Request::Rpc { method, data })
+                (Field::Rpc, ClientRequest::Rpc { method, data })
             }
             14 => {
                 let Token { token } = read(value.bytes()?)?;
-                (Field::Refresh, Request::Refresh { token })
+                (Field::Refresh, ClientRequest::Refresh { token })
             }
             15 => (Field::SubRefresh, sub_refresh(read(value.bytes()?)?)),
             _ => return Ok(()),
@@ -97,13 +107,13 @@ impl<'a> Message<'a> for Envelope<'a> {
 
 impl<'a> Value<'a> {
     /// Data, unless it is empty: in this form the two are alike.
-    fn data_if_any(self) -> Result<Option<Data<'a>>, Malformed> {
+    fn data_if_any(self) -> Result<Option<ClientData<'a>>, Malformed> {
         let bytes = self.bytes()?;
-        Ok((!bytes.is_empty()).then_some(Data::Bytes(bytes)))
+        Ok((!bytes.is_empty()).then_some(ClientData::Bytes(bytes)))
     }
 
-    fn data(self) -> Result<Data<'a>, Malformed> {
-        self.bytes().map(Data::Bytes)
+    fn data(self) -> Result<ClientData<'a>, Malformed> {
+        self.bytes().map(ClientData::Bytes)
     }
 
     fn borrowed(self) -> Result<Cow<'a, [u8]>, Malformed> {
@@ -219,14 +229,14 @@ message!(Token<'a> { 1: token = text });
 
 #[derive(Default)]
 struct Sent<'a> {
-    data: Data<'a>,
+    data: ClientData<'a>,
 }
 message!(Sent<'a> { 1: data = data });
 
 #[derive(Default)]
 struct Call<'a> {
     method: Cow<'a, str>,
-    data: Data<'a>,
+    data: ClientData<'a>,
 }
 message!(Call<'a> { 1: data = data, 2: method = text });
 

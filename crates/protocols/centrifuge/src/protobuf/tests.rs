@@ -5,7 +5,8 @@ mod schema;
 use proptest::prelude::*;
 use prost::Message as _;
 use throng_types::{
-    ChannelName, Epoch, Payload, PayloadKind, Position, Publication, Publisher, Told, Unsubscribe,
+    ChannelName, Epoch, Payload, PayloadKind, Position, Publication, PublicationKind, Publisher,
+    Unsubscribe,
 };
 
 use self::schema as pb;
@@ -309,7 +310,7 @@ fn position(offset: u64) -> Position {
 fn publication(offset: u64, data: &[u8], kind: PayloadKind) -> std::sync::Arc<Publication> {
     Publication {
         channel: ChannelName::new("chat:42").unwrap(),
-        told: Told::Data,
+        told: PublicationKind::Data,
         position: (offset > 0).then(|| position(offset)),
         payload: Payload {
             bytes: data.into(),
@@ -708,7 +709,7 @@ proptest! {
         let frame = command.encode_length_delimited_to_vec();
         let command = Codec::Protobuf.commands(&frame).next().unwrap().unwrap();
         prop_assert_eq!(command.id, id);
-        let crate::Request::Publish { channel: read, data: bytes } = command.request else {
+        let crate::ClientRequest::Publish { channel: read, data: bytes } = command.request else {
             panic!()
         };
         prop_assert_eq!(&*read, channel);

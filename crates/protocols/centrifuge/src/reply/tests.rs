@@ -1,15 +1,15 @@
 //! Replies as bytes, and as the parser of an SDK would see them.
 
-use throng_types::{ChannelName, Epoch, Payload, PayloadKind, Told};
+use throng_types::{ChannelName, Epoch, Payload, PayloadKind, PublicationKind};
 
 use super::*;
 use crate::json::payload_of;
-use crate::{Codec, Request};
+use crate::{ClientRequest, Codec};
 
 fn publication(offset: u64, data: &str) -> Arc<Publication> {
     Publication {
         channel: ChannelName::new("chat:42").unwrap(),
-        told: Told::Data,
+        told: PublicationKind::Data,
         position: Some(position(offset)),
         payload: Payload {
             bytes: data.as_bytes().into(),
@@ -261,7 +261,7 @@ fn a_dialogue() {
             said.push(b'\n');
         }
         match command.request {
-            Request::Connect(_) => {
+            ClientRequest::Connect(_) => {
                 let result = ConnectResult {
                     client: "c1",
                     ping_s: 25,
@@ -270,7 +270,7 @@ fn a_dialogue() {
                 };
                 encode_reply(command.id, &Reply::Connect(&result), &mut said);
             }
-            Request::Subscribe(subscribe) => {
+            ClientRequest::Subscribe(subscribe) => {
                 assert_eq!(Epoch::parse(&subscribe.epoch), Some(Epoch(0x2f)));
                 let result = SubscribeResult {
                     recoverable: true,

@@ -3,11 +3,11 @@
 use throng_types::ChannelName;
 
 use super::{
-    HttpResponseItem, HttpStreamItem, Item, ResponseBody, ResponseItem, WsKind, WsMessageItem,
+    HttpResponseItem, HttpStreamItem, Item, ItemBody, ResponseItem, WsKind, WsMessageItem,
 };
 use crate::headers::headers_of;
-use crate::tnet::{self, TnetFault};
-use crate::value::{Coding, DocFault, Fields, Value};
+use crate::tnet::{self, TnetError};
+use crate::value::{Coding, DocumentError, Fields, Value};
 
 /// The largest body of a publish by HTTP, in bytes (`push_in_http_max_body_size`).
 pub const ITEMS_BODY_BYTES_MAX: usize = 1_000_000;
@@ -18,7 +18,7 @@ pub const CHANNEL_BYTES_MAX: usize = 2048;
 
 /// Why a publish was not taken. The text is meant for the publisher.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PublishFault {
+pub enum PublishError {
     /// The body is not JSON.
     #[error("the body is not JSON")]
     NotJson,
@@ -39,13 +39,13 @@ pub enum PublishFault {
         /// Number of items in the body.
         count: usize,
         /// Fault of that item.
-        fault: DocFault,
+        fault: DocumentError,
     },
 }
 
 /// Why a message over ZeroMQ is not an item. It has no answer, so this goes to the log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ItemFault {
+pub enum ItemError {
     /// Another number of parts than the socket's.
     #[error("message has {found} parts instead of {expected}")]
     Parts {
@@ -56,13 +56,13 @@ pub enum ItemFault {
     },
     /// The message is no tnetstring.
     #[error("message is no tnetstring: {0}")]
-    Tnetstring(#[from] TnetFault),
+    Tnetstring(#[from] TnetError),
     /// Announced as JSON, and is none.
     #[error("message is not JSON")]
     Json,
     /// The message is no item.
     #[error("{0}")]
-    Document(#[from] DocFault),
+    Document(#[from] DocumentError),
 }
 
 /// Says which item it was, where there are several.
@@ -76,25 +76,25 @@ fn which(index: usize, count: usize) -> String {
 const PLACE: &str = "item";
 
 /// Reads the body of `POST /publish/`: `{"items": [...]}`. All items or none.
-pub fn items_of_json(body: &[u8]) -> Result<Vec<Item>, PublishFault> {
-    let value = Value::from_json(body).map_err(|_| PublishFault::NotJson)?;
+pub fn items_of_json(body: &[u8]) -> Result<Vec<Item>, PublishError> {
+    let value = Value::from_json(body).map_err(|_| PublishError::NotJson)?;
     items_of_value(value, Coding::Json)
 }
 
 /// Reads an object with a list `items`, such as the arguments of the command `publish`.
-pub fn items_of_value(value: Value, coding: Coding) -> Result<Vec<Item>, PublishFault> {
-    let mut body = Fields::new(value, coding, "body").map_err(|_| PublishFault::NotAnObject)?;
+pub fn items_of_value(value: Value, coding: Coding) -> Result<Vec<Item>, PublishError> {
+    let mut body = Fields::new(value, coding, "body").map_err(|_| PublishError::NotAnObject)?;
     let items = match body.take("items") {
-        None => return Err(PublishFault::NoItems),
+        None => return Err(PublishError::NoItems),
         Some(Value::List(items)) => items,
-        Some(_) => return Err(PublishFault::ItemsWrongType),
+        Some(_) => return Err(PublishError::ItemsWrongType),
     };
     let count = items.len();
     items
         .into_iter()
         .enumerate()
         .map(|(index, value)| {
-            read(value, coding, None).map_err(|fault| PublishFault::Item {
+            read(value, coding, None).map_err(|fault| PublishError::Item {
                 index,
                 count,
                 fault,
@@ -104,7 +104,7 @@ pub fn items_of_value(value: Value, coding: Coding) -> Result<Vec<Item>, Publish
 }
 
 /// Reads a message of the PULL socket: one part, an item with its channel inside.
-pub fn zmq_pull_item(parts: &[impl AsRef<[u8]>]) -> Result<Item, ItemFault> {
+pub fn zmq_pull_item(parts: &[impl AsRef<[u8]>]) -> Result<Item, ItemError> {
     let [part] = parts else {
         return Err(parts_fault(parts.len(), 1));
     };
@@ -113,7 +113,7 @@ pub fn zmq_pull_item(parts: &[impl AsRef<[u8]>]) -> Result<Item, ItemFault> {
 }
 
 /// Reads a message of the SUB socket: the channel, then an item without one.
-pub fn zmq_sub_item(parts: &[impl AsRef<[u8]>]) -> Result<Item, ItemFault> {
+pub fn zmq_sub_item(parts: &[impl AsRef<[u8]>]) -> Result<Item, ItemError> {
     let [channel, part] = parts else {
         return Err(parts_fault(parts.len(), 2));
     };
@@ -133,22 +133,22 @@ pub(super) fn decode_item(channel: &ChannelName, bytes: &[u8]) -> Option<Item> {
     whole.then(|| read(value, Coding::Tnetstring, channel).ok())?
 }
 
-fn parts_fault(found: usize, expected: usize) -> ItemFault {
-    ItemFault::Parts { found, expected }
+fn parts_fault(found: usize, expected: usize) -> ItemError {
+    ItemError::Parts { found, expected }
 }
 
 /// `J` and JSON, or a tnetstring with or without `T` before it. What stands behind the
 /// tnetstring is ignored.
-fn decode(part: &[u8]) -> Result<(Value, Coding), ItemFault> {
+fn decode(part: &[u8]) -> Result<(Value, Coding), ItemError> {
     match part {
         [b'J', json @ ..] => Value::from_json(json)
             .map(|value| (value, Coding::Json))
-            .map_err(|_| ItemFault::Json),
+            .map_err(|_| ItemError::Json),
         [b'T', tnet @ ..] | tnet => Ok((tnet::decode(tnet)?.0, Coding::Tnetstring)),
     }
 }
 
-fn read(value: Value, coding: Coding, channel: Option<String>) -> Result<Item, DocFault> {
+fn read(value: Value, coding: Coding, channel: Option<String>) -> Result<Item, DocumentError> {
     let mut item = Fields::new(value, coding, PLACE)?;
     let channel = match channel.filter(|channel| !channel.is_empty()) {
         Some(channel) => channel,
@@ -182,7 +182,7 @@ fn read(value: Value, coding: Coding, channel: Option<String>) -> Result<Item, D
     let stream = format("http-stream", "http-stream");
     let message = format("ws-message", "ws-message");
     if response.is_none() && stream.is_none() && message.is_none() && !may_be_unknown {
-        return Err(DocFault::NoFormats);
+        return Err(DocumentError::NoFormats);
     }
     let open = |(value, place)| Fields::new(value, coding, place);
     Ok(Item {
@@ -209,7 +209,7 @@ enum Action {
     Refresh,
 }
 
-fn action(format: &mut Fields) -> Result<Action, DocFault> {
+fn action(format: &mut Fields) -> Result<Action, DocumentError> {
     match format.text("action")?.as_deref() {
         None | Some("send") => Ok(Action::Send),
         Some("hint") => Ok(Action::Hint),
@@ -219,7 +219,7 @@ fn action(format: &mut Fields) -> Result<Action, DocFault> {
     }
 }
 
-fn http_response(mut format: Fields) -> Result<HttpResponseItem, DocFault> {
+fn http_response(mut format: Fields) -> Result<HttpResponseItem, DocumentError> {
     match action(&mut format)? {
         Action::Send => {}
         Action::Hint => return Ok(HttpResponseItem::Hint),
@@ -233,10 +233,10 @@ fn http_response(mut format: Fields) -> Result<HttpResponseItem, DocFault> {
     let headers = headers_of(&mut format)?;
     let content_filters = format.texts("content-filters")?;
     let body = match format.bytes("body", "body-bin")? {
-        Some((body, _)) => ResponseBody::Whole(body),
+        Some((body, _)) => ItemBody::Whole(body),
         None => match format.take("body-patch") {
             Some(Value::List(operations)) => {
-                ResponseBody::Patch(operations.into_iter().map(Value::into_json).collect())
+                ItemBody::Patch(operations.into_iter().map(Value::into_json).collect())
             }
             Some(_) => return Err(format.wrong_type("body-patch")),
             None => return Err(format.missing("one of body, body-bin and body-patch")),
@@ -251,7 +251,7 @@ fn http_response(mut format: Fields) -> Result<HttpResponseItem, DocFault> {
     })))
 }
 
-fn http_stream(mut format: Fields) -> Result<HttpStreamItem, DocFault> {
+fn http_stream(mut format: Fields) -> Result<HttpStreamItem, DocumentError> {
     match action(&mut format)? {
         Action::Send => {}
         Action::Hint => return Ok(HttpStreamItem::Hint),
@@ -268,7 +268,7 @@ fn http_stream(mut format: Fields) -> Result<HttpStreamItem, DocFault> {
     })
 }
 
-fn ws_message(mut format: Fields) -> Result<WsMessageItem, DocFault> {
+fn ws_message(mut format: Fields) -> Result<WsMessageItem, DocumentError> {
     match action(&mut format)? {
         Action::Send => {}
         Action::Hint => return Ok(WsMessageItem::Nothing),
@@ -387,8 +387,8 @@ fn response(item: &HttpResponseItem) -> Option<Value> {
     out.push(entry("headers", Value::List(headers.collect())));
     out.extend(filters(&item.content_filters));
     out.push(match &item.body {
-        ResponseBody::Whole(body) => entry("body-bin", Value::Bytes(body.clone())),
-        ResponseBody::Patch(operations) => {
+        ItemBody::Whole(body) => entry("body-bin", Value::Bytes(body.clone())),
+        ItemBody::Patch(operations) => {
             let operations = operations.iter().map(of_json).collect();
             entry("body-patch", Value::List(operations))
         }

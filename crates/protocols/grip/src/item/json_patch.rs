@@ -18,7 +18,7 @@ const COPIED_BYTES_MAX: usize = 1_000_000;
 
 /// Why a patch does not fit a document.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PatchFault {
+pub enum PatchError {
     /// An operation is not an object, or lacks a text field.
     #[error("operation {0} is incomplete")]
     Incomplete(usize),
@@ -63,7 +63,7 @@ pub fn patch_body(held: &[u8], operations: &[Value]) -> Vec<u8> {
 
 /// Applies operations in their order. On an error `document` holds what the operations
 /// before it made.
-pub fn apply_patch(document: &mut Value, operations: &[Value]) -> Result<(), PatchFault> {
+pub fn apply_patch(document: &mut Value, operations: &[Value]) -> Result<(), PatchError> {
     let mut copied_bytes = 0;
     for (index, operation) in operations.iter().enumerate() {
         apply(document, operation, index, &mut copied_bytes)?;
@@ -76,9 +76,9 @@ fn apply(
     operation: &Value,
     index: usize,
     copied_bytes: &mut usize,
-) -> Result<(), PatchFault> {
-    let incomplete = PatchFault::Incomplete(index);
-    let nowhere = PatchFault::NoSuchPlace(index);
+) -> Result<(), PatchError> {
+    let incomplete = PatchError::Incomplete(index);
+    let nowhere = PatchError::NoSuchPlace(index);
     let text = |field| operation.get(field).and_then(Value::as_str);
     let value = || operation.get("value").cloned();
     let (Some(kind), Some(path)) = (text("op"), text("path")) else {
@@ -87,7 +87,7 @@ fn apply(
     let bears = |value: &Value| {
         let levels = path.matches('/').count() + depth(value);
         let fits = levels <= DEPTH_MAX;
-        fits.then_some(()).ok_or(PatchFault::TooDeep(index))
+        fits.then_some(()).ok_or(PatchError::TooDeep(index))
     };
     match kind {
         "add" => {
@@ -108,7 +108,7 @@ fn apply(
             bears(found)?;
             *copied_bytes += weight(found);
             if *copied_bytes > COPIED_BYTES_MAX {
-                return Err(PatchFault::TooLarge(index));
+                return Err(PatchError::TooLarge(index));
             }
             let value = found.clone();
             put(document, path, value).ok_or(nowhere)
@@ -119,7 +119,7 @@ fn apply(
                 .strip_prefix(from)
                 .is_some_and(|rest| rest.starts_with('/'))
             {
-                return Err(PatchFault::IntoItself(index));
+                return Err(PatchError::IntoItself(index));
             }
             let value = take(document, from).ok_or_else(|| nowhere.clone())?;
             bears(&value)?;
@@ -128,9 +128,9 @@ fn apply(
         "test" => {
             let value = value().ok_or(incomplete)?;
             let found = find(document, path).is_some_and(|found| *found == value);
-            found.then_some(()).ok_or(PatchFault::TestFailed(index))
+            found.then_some(()).ok_or(PatchError::TestFailed(index))
         }
-        _ => Err(PatchFault::Unknown(index)),
+        _ => Err(PatchError::Unknown(index)),
     }
 }
 

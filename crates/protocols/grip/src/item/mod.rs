@@ -11,13 +11,13 @@ mod tests;
 use throng_types::ChannelName;
 
 use crate::headers::{Header, is_grip};
-use crate::instruct::Reply;
+use crate::instruct::HeldReply;
 
 pub use codec::{
-    CHANNEL_BYTES_MAX, ITEMS_BODY_BYTES_MAX, ItemFault, PublishFault, items_of_json,
+    CHANNEL_BYTES_MAX, ITEMS_BODY_BYTES_MAX, ItemError, PublishError, items_of_json,
     items_of_value, zmq_pull_item, zmq_sub_item,
 };
-pub use json_patch::{PatchFault, apply_patch, patch_body};
+pub use json_patch::{PatchError, apply_patch, patch_body};
 
 /// One publication with a form for each transport that is to carry it.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,14 +63,14 @@ pub struct ResponseItem {
     /// Laid over the headers of the held response.
     pub headers: Vec<Header>,
     /// The body, or how to make one from the held response's.
-    pub body: ResponseBody,
+    pub body: ItemBody,
     /// The content filters that a subscription must have, if the item says.
     pub content_filters: Option<Vec<String>>,
 }
 
 /// The body of a [`ResponseItem`].
 #[derive(Clone, Debug, PartialEq)]
-pub enum ResponseBody {
+pub enum ItemBody {
     /// These bytes replace the body.
     Whole(Vec<u8>),
     /// The held response's body, read as JSON, with these operations (see [`apply_patch`]).
@@ -207,7 +207,7 @@ impl ResponseItem {
     /// `Grip-Expose-Headers` are removed from the result: Pushpin does so, although the
     /// same header keeps names in a backend's response.
     #[must_use]
-    pub fn compose(&self, held: &Reply, held_body: &[u8]) -> ComposedResponse {
+    pub fn compose(&self, held: &HeldReply, held_body: &[u8]) -> ComposedResponse {
         let expose: Vec<&[u8]> = self
             .headers
             .iter()
@@ -236,8 +236,8 @@ impl ResponseItem {
             reason: self.reason.clone(),
             headers,
             body: match &self.body {
-                ResponseBody::Whole(body) => body.clone(),
-                ResponseBody::Patch(operations) => patch_body(held_body, operations),
+                ItemBody::Whole(body) => body.clone(),
+                ItemBody::Patch(operations) => patch_body(held_body, operations),
             },
         }
     }

@@ -221,7 +221,7 @@ fn urls_of_targets() {
         "http://a/b",
         "http://u@a",
     ] {
-        assert_eq!(Target::from_url(bad), Err(BadOrigin), "{bad}");
+        assert_eq!(Target::from_url(bad), Err(OriginUrlError), "{bad}");
     }
 }
 

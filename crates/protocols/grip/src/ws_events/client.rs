@@ -9,7 +9,7 @@
 //!
 //! Invariants
 //! - At most one request is under way or waits for its retry.
-//! - After [`Phase::Done`] there are no commands.
+//! - After [`ConversationPhase::Done`] there are no commands.
 
 mod answer;
 
@@ -22,8 +22,8 @@ use crate::instruct::ResponseHead;
 use crate::item::WsKind;
 use crate::ws_events::control::GripFilter;
 use crate::ws_events::event::{
-    Command, ConversationLimits, EVENTS_TYPE, Event, EventKind, Failure, Full, Phase, ReplyFault,
-    encode_event,
+    ConversationCommand, ConversationLimits, ConversationPhase, EVENTS_TYPE, EventKind,
+    EventsReplyError, Full, RequestFailure, WsHttpEvent, encode_event,
 };
 
 /// Body for a client whose handshake found no backend.
@@ -63,7 +63,7 @@ impl Offer {
             ..Self::default()
         };
         let content = None;
-        encode_event(Event { kind, content }, &mut offer.body);
+        encode_event(WsHttpEvent { kind, content }, &mut offer.body);
         offer
     }
 
@@ -104,7 +104,11 @@ impl Conversation {
     /// For a client whose handshake has come. `connection_id` is unique, such as a UUID.
     /// The first command is the request with OPEN.
     #[must_use]
-    pub fn start(limits: ConversationLimits, connection_id: &str, out: &mut Vec<Command>) -> Self {
+    pub fn start(
+        limits: ConversationLimits,
+        connection_id: &str,
+        out: &mut Vec<ConversationCommand>,
+    ) -> Self {
         let mut this = Self {
             limits,
             connection_id: connection_id.into(),
@@ -126,13 +130,13 @@ impl Conversation {
 
     /// Current phase of the conversation.
     #[must_use]
-    pub fn phase(&self) -> Phase {
+    pub fn phase(&self) -> ConversationPhase {
         match (self.stage, &self.client) {
-            (Stage::Over, _) => Phase::Done,
-            (Stage::Detached, _) => Phase::Detached,
-            (Stage::Opening, _) => Phase::Connecting,
-            (Stage::Talking, ClientEnd::Closed { .. }) => Phase::Closing,
-            (Stage::Talking, _) => Phase::Open,
+            (Stage::Over, _) => ConversationPhase::Done,
+            (Stage::Detached, _) => ConversationPhase::Detached,
+            (Stage::Opening, _) => ConversationPhase::Connecting,
+            (Stage::Talking, ClientEnd::Closed { .. }) => ConversationPhase::Closing,
+            (Stage::Talking, _) => ConversationPhase::Open,
         }
     }
 
@@ -162,9 +166,9 @@ impl Conversation {
         &mut self,
         kind: WsKind,
         content: Vec<u8>,
-        out: &mut Vec<Command>,
+        out: &mut Vec<ConversationCommand>,
     ) -> Result<(), Full> {
-        if self.phase() != Phase::Open || self.is_lost() {
+        if self.phase() != ConversationPhase::Open || self.is_lost() {
             // Detached or closing: nobody is there for it.
             return Ok(());
         }
@@ -184,7 +188,12 @@ impl Conversation {
 
     /// The client sent a close frame, as the first or as the answer to one. `code` is None for a
     /// close without one.
-    pub fn on_close(&mut self, code: Option<u16>, reason: &[u8], out: &mut Vec<Command>) {
+    pub fn on_close(
+        &mut self,
+        code: Option<u16>,
+        reason: &[u8],
+        out: &mut Vec<ConversationCommand>,
+    ) {
         match (self.stage, &self.client) {
             (Stage::Detached, _) => self.stage = Stage::Over,
             (Stage::Talking, ClientEnd::Here) => {
@@ -200,7 +209,7 @@ impl Conversation {
     }
 
     /// The client has gone without a close, or after one that the backend has not seen.
-    pub fn on_lost(&mut self, out: &mut Vec<Command>) {
+    pub fn on_lost(&mut self, out: &mut Vec<ConversationCommand>) {
         if self.stage == Stage::Detached {
             self.stage = Stage::Over;
         } else if !self.is_lost() {
@@ -210,21 +219,21 @@ impl Conversation {
     }
 
     /// Somebody published `refresh`: the backend is asked, also without an event.
-    pub fn refresh(&mut self, out: &mut Vec<Command>) {
-        if self.phase() == Phase::Open && !self.is_lost() {
+    pub fn refresh(&mut self, out: &mut Vec<ConversationCommand>) {
+        if self.phase() == ConversationPhase::Open && !self.is_lost() {
             self.ask = true;
             self.pump(out);
         }
     }
 
     /// Tells whether the client's outbound queue is too full for another answer of the backend.
-    pub fn set_paused(&mut self, is_paused: bool, out: &mut Vec<Command>) {
+    pub fn set_paused(&mut self, is_paused: bool, out: &mut Vec<ConversationCommand>) {
         self.is_paused = is_paused;
         self.pump(out);
     }
 
     /// Time has passed: a retry or a keep-alive may be due.
-    pub fn on_timeout(&mut self, now: Millis, out: &mut Vec<Command>) {
+    pub fn on_timeout(&mut self, now: Millis, out: &mut Vec<ConversationCommand>) {
         match std::mem::replace(&mut self.line, Line::Free { ask_at: None }) {
             Line::Retry { at, offer } if at <= now => {
                 self.request(&offer, out);
@@ -242,9 +251,9 @@ impl Conversation {
     pub fn on_failure(
         &mut self,
         now: Millis,
-        failure: Failure,
+        failure: RequestFailure,
         jitter_ms: u64,
-        out: &mut Vec<Command>,
+        out: &mut Vec<ConversationCommand>,
     ) {
         let offer = match std::mem::replace(&mut self.line, Line::Free { ask_at: None }) {
             Line::Busy(offer) => offer,
@@ -253,7 +262,7 @@ impl Conversation {
                 return;
             }
         };
-        let may_repeat = failure != Failure::Sent && self.stage != Stage::Opening;
+        let may_repeat = failure != RequestFailure::Sent && self.stage != Stage::Opening;
         if !may_repeat || self.failures >= self.limits.retries_max {
             return self.fail(None, out);
         }
@@ -272,7 +281,7 @@ impl Conversation {
         now: Millis,
         head: ResponseHead<'_>,
         body: &[u8],
-        out: &mut Vec<Command>,
+        out: &mut Vec<ConversationCommand>,
     ) {
         let offer = match std::mem::replace(&mut self.line, Line::Free { ask_at: None }) {
             Line::Busy(offer) | Line::Retry { offer, .. } => offer,
@@ -284,7 +293,7 @@ impl Conversation {
         self.failures = 0;
         match self.take_answer(&offer, head, body, out) {
             Ok(()) => {}
-            Err(ReplyFault::NotEvents) if self.stage == Stage::Opening => {
+            Err(EventsReplyError::NotEvents) if self.stage == Stage::Opening => {
                 return self.reject(head, body, out);
             }
             Err(fault) => return self.fail(Some(fault), out),
@@ -302,7 +311,7 @@ impl Conversation {
     }
 
     /// Makes the next request if there is reason for one and the line is free.
-    fn pump(&mut self, out: &mut Vec<Command>) {
+    fn pump(&mut self, out: &mut Vec<ConversationCommand>) {
         if !matches!(self.line, Line::Free { .. }) {
             return;
         }
@@ -343,13 +352,13 @@ impl Conversation {
         {
             let kind = EventKind::Close;
             let content = Some(content.as_slice()).filter(|content| !content.is_empty());
-            encode_event(Event { kind, content }, &mut offer.body);
+            encode_event(WsHttpEvent { kind, content }, &mut offer.body);
             offer.close_bytes = Some(content.map_or(0, <[u8]>::len));
         }
         offer
     }
 
-    fn request(&self, offer: &Offer, out: &mut Vec<Command>) {
+    fn request(&self, offer: &Offer, out: &mut Vec<ConversationCommand>) {
         let number = |number: usize| number.to_string();
         let mut headers = vec![
             Header::new("Accept", EVENTS_TYPE),
@@ -365,10 +374,10 @@ impl Conversation {
         headers
             .extend(meta.map(|(name, value)| Header::new(format!("Meta-{name}"), value.clone())));
         let body = offer.body.clone();
-        out.push(Command::Request { headers, body });
+        out.push(ConversationCommand::Request { headers, body });
     }
 
-    fn fail(&mut self, fault: Option<ReplyFault>, out: &mut Vec<Command>) {
+    fn fail(&mut self, fault: Option<EventsReplyError>, out: &mut Vec<ConversationCommand>) {
         let stage = std::mem::replace(&mut self.stage, Stage::Over);
         self.line = Line::Free { ask_at: None };
         if self.is_lost() {
@@ -376,12 +385,12 @@ impl Conversation {
         }
         match stage {
             Stage::Over | Stage::Detached => {}
-            Stage::Opening => out.push(Command::Reject {
+            Stage::Opening => out.push(ConversationCommand::Reject {
                 code: 502,
                 headers: vec![Header::new("Content-Type", "text/plain")],
                 body: NO_BACKEND.to_vec(),
             }),
-            Stage::Talking => out.push(Command::Abort(fault)),
+            Stage::Talking => out.push(ConversationCommand::Abort(fault)),
         }
     }
 }
@@ -447,7 +456,7 @@ impl Uplink {
             let is_bare = matches!(kind, EventKind::Ping | EventKind::Pong) && content.is_empty();
             let content = (!is_bare).then_some(content.as_slice());
             encode_event(
-                Event {
+                WsHttpEvent {
                     kind: *kind,
                     content,
                 },

@@ -7,7 +7,7 @@ use throng_types::save_fields;
 
 use crate::filters::Filters;
 use crate::item::WsKind;
-use crate::value::{Coding, DocFault, Fields, Value};
+use crate::value::{Coding, DocumentError, Fields, Value};
 
 /// The prefix of messages for the client, if the backend names no other.
 pub const MESSAGE_PREFIX: &str = "m:";
@@ -76,7 +76,7 @@ pub struct WsKeepAlive {
 /// Why a control message means nothing. It is logged and ignored, as in Pushpin, but for
 /// too many filters, which close the connection with 1011.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ControlFault {
+pub enum ControlError {
     /// The text is not JSON.
     #[error("control message: not JSON")]
     NotJson,
@@ -88,13 +88,13 @@ pub enum ControlFault {
     TooManyFilters(String),
     /// A field is wrong.
     #[error("{0}")]
-    Document(#[from] DocFault),
+    Document(#[from] DocumentError),
 }
 
 impl ControlMessage {
     /// Reads the JSON behind `c:`.
-    pub fn parse(json: &[u8]) -> Result<Self, ControlFault> {
-        let value = Value::from_json(json).map_err(|_| ControlFault::NotJson)?;
+    pub fn parse(json: &[u8]) -> Result<Self, ControlError> {
+        let value = Value::from_json(json).map_err(|_| ControlError::NotJson)?;
         let mut message = Fields::new(value, Coding::Json, "control message")?;
         let kind = message.required_text("type")?;
         match kind.as_str() {
@@ -103,7 +103,7 @@ impl ControlMessage {
                 let names = message.texts("filters")?.unwrap_or_default();
                 match Filters::from_names(names.iter().map(String::as_str)) {
                     Ok(filters) => Ok(Self::Subscribe { channel, filters }),
-                    Err(_) => Err(ControlFault::TooManyFilters(channel)),
+                    Err(_) => Err(ControlError::TooManyFilters(channel)),
                 }
             }
             "unsubscribe" => Ok(Self::Unsubscribe {
@@ -127,12 +127,12 @@ impl ControlMessage {
                 })
             }
             "flush-delayed" => Ok(Self::FlushDelayed),
-            _ => Err(ControlFault::UnknownType(kind)),
+            _ => Err(ControlError::UnknownType(kind)),
         }
     }
 }
 
-fn keep_alive(mut message: Fields) -> Result<ControlMessage, ControlFault> {
+fn keep_alive(mut message: Fields) -> Result<ControlMessage, ControlError> {
     let (kind, content, timeout_s) = timed(&mut message)?;
     let mode = message.text("mode")?;
     Ok(ControlMessage::KeepAlive(content.map(|content| {
@@ -146,7 +146,7 @@ fn keep_alive(mut message: Fields) -> Result<ControlMessage, ControlFault> {
 }
 
 /// A text that must be there and not be empty.
-fn named(message: &mut Fields, field: &'static str) -> Result<String, DocFault> {
+fn named(message: &mut Fields, field: &'static str) -> Result<String, DocumentError> {
     let text = message.required_text(field)?;
     if text.is_empty() {
         return Err(message.invalid(field));
@@ -158,7 +158,7 @@ type Timed = (WsKind, Option<Vec<u8>>, Option<u32>);
 
 /// `message-type`, `content` or `content-bin`, and `timeout`, where 0 is the default too.
 /// Without `message-type` it is text, for `content-bin` as well.
-fn timed(message: &mut Fields) -> Result<Timed, DocFault> {
+fn timed(message: &mut Fields) -> Result<Timed, DocumentError> {
     let kind = match message.text("message-type")? {
         None => WsKind::Text,
         Some(name) => WsKind::from_name(&name).ok_or_else(|| message.invalid("message-type"))?,
@@ -211,7 +211,7 @@ pub enum GripMessage<'m> {
     /// For the client, without the prefix.
     Client(&'m [u8]),
     /// Order for the proxy itself.
-    Control(Result<ControlMessage, ControlFault>),
+    Control(Result<ControlMessage, ControlError>),
     /// For nobody: it has no prefix.
     Nobody,
 }

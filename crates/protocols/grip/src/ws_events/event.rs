@@ -3,7 +3,7 @@
 use crate::headers::{self, Element, Header, HeaderRef, begins_like, has_prefix, integer, is_like};
 use crate::instruct::ResponseHead;
 use crate::item::WsKind;
-use crate::ws_events::control::{ControlFault, ControlMessage};
+use crate::ws_events::control::{ControlError, ControlMessage};
 
 /// The media type of requests and responses that carry events.
 pub const EVENTS_TYPE: &str = "application/websocket-events";
@@ -54,14 +54,14 @@ impl EventKind {
 
 /// One event; the content borrows the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event<'b> {
+pub struct WsHttpEvent<'b> {
     /// Kind of the event.
     pub kind: EventKind,
     /// None if no length was written, which differs from an empty content only on the wire.
     pub content: Option<&'b [u8]>,
 }
 
-impl<'b> Event<'b> {
+impl<'b> WsHttpEvent<'b> {
     /// The content, empty if there is none.
     #[must_use]
     pub fn bytes(&self) -> &'b [u8] {
@@ -80,7 +80,7 @@ impl<'b> Event<'b> {
 
 /// Why a body is not a row of events. The fault is the backend's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum EventFault {
+pub enum EventError {
     /// A line without an end.
     #[error("events: a line does not end")]
     NoLineEnd,
@@ -96,47 +96,47 @@ pub enum EventFault {
 ///
 /// Stricter than Pushpin in one point: a content must have its length, and a line end if
 /// anything follows.
-pub fn decode_events(body: &[u8]) -> Result<Vec<Event<'_>>, EventFault> {
+pub fn decode_events(body: &[u8]) -> Result<Vec<WsHttpEvent<'_>>, EventError> {
     let mut out = Vec::new();
     let mut rest = body;
     while !rest.is_empty() {
-        let end = memchr::memmem::find(rest, b"\r\n").ok_or(EventFault::NoLineEnd)?;
+        let end = memchr::memmem::find(rest, b"\r\n").ok_or(EventError::NoLineEnd)?;
         let line = &rest[..end];
         rest = &rest[end + 2..];
         let (name, content) = match memchr::memchr(b' ', line) {
             None => (line, None),
             Some(at) => {
                 let length = length(&line[at + 1..])?;
-                let content = rest.get(..length).ok_or(EventFault::BadContent)?;
+                let content = rest.get(..length).ok_or(EventError::BadContent)?;
                 rest = match &rest[length..] {
                     // Backends that leave out the last line end work behind Pushpin.
                     [] => &[],
                     [b'\r', b'\n', rest @ ..] => rest,
-                    _ => return Err(EventFault::BadContent),
+                    _ => return Err(EventError::BadContent),
                 };
                 (&line[..at], Some(content))
             }
         };
         if let Some(kind) = EventKind::from_name(name) {
-            out.push(Event { kind, content });
+            out.push(WsHttpEvent { kind, content });
         }
     }
     Ok(out)
 }
 
-fn length(digits: &[u8]) -> Result<usize, EventFault> {
+fn length(digits: &[u8]) -> Result<usize, EventError> {
     // Eight digits are more than any body; a sign would be taken by the number's own parser.
     if digits.is_empty() || digits.len() > 8 || !digits.iter().all(u8::is_ascii_hexdigit) {
-        return Err(EventFault::BadLength);
+        return Err(EventError::BadLength);
     }
     str::from_utf8(digits)
         .ok()
         .and_then(|digits| usize::from_str_radix(digits, 16).ok())
-        .ok_or(EventFault::BadLength)
+        .ok_or(EventError::BadLength)
 }
 
 /// Appends one event with its line ends.
-pub fn encode_event(event: Event<'_>, out: &mut Vec<u8>) {
+pub fn encode_event(event: WsHttpEvent<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(event.kind.name().as_bytes());
     if let Some(content) = event.content {
         out.push(b' ');
@@ -152,13 +152,13 @@ pub(super) const KEEP_ALIVE_INTERVAL_MIN_S: u32 = 20;
 
 /// Why a response ends the conversation. The fault is the backend's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReplyFault {
+pub enum EventsReplyError {
     /// Not 200 with [`EVENTS_TYPE`].
     #[error("the backend answered with something else than events")]
     NotEvents,
     /// The body is no row of events.
     #[error("{0}")]
-    Events(#[from] EventFault),
+    Events(#[from] EventError),
     /// Larger than the limit.
     #[error("the backend's answer is too large")]
     TooLarge,
@@ -177,7 +177,7 @@ pub enum ReplyFault {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventsReply<'r> {
     /// Events in their order.
-    pub events: Vec<Event<'r>>,
+    pub events: Vec<WsHttpEvent<'r>>,
     /// `Keep-Alive-Interval`: None if absent, 0 if it switches keep-alives off, else at least 20 s.
     pub keep_alive_interval_s: Option<u32>,
     /// `Set-Meta-*`: names without the prefix; an empty value removes.
@@ -188,11 +188,11 @@ pub struct EventsReply<'r> {
 
 impl<'r> EventsReply<'r> {
     /// Reads a response with its body.
-    pub fn parse(head: ResponseHead<'r>, body: &'r [u8]) -> Result<Self, ReplyFault> {
+    pub fn parse(head: ResponseHead<'r>, body: &'r [u8]) -> Result<Self, EventsReplyError> {
         let is_events = Element::first(head.headers, "Content-Type")
             .is_some_and(|params| params.value() == EVENTS_TYPE.as_bytes());
         if head.code != 200 || !is_events {
-            return Err(ReplyFault::NotEvents);
+            return Err(EventsReplyError::NotEvents);
         }
         let number = |name| headers::first(head.headers, name).and_then(integer);
         Ok(Self {
@@ -213,11 +213,11 @@ impl<'r> EventsReply<'r> {
 impl EventsReply<'_> {
     /// Checks that a first response opens the conversation; false if the backend only wants to be
     /// asked again.
-    pub(super) fn opens(&self) -> Result<bool, ReplyFault> {
+    pub(super) fn opens(&self) -> Result<bool, EventsReplyError> {
         match (self.events.first(), self.keep_alive_interval_s) {
             (Some(event), _) if event.kind == EventKind::Open => Ok(true),
             (None, Some(1..)) => Ok(false),
-            _ => Err(ReplyFault::NotOpen),
+            _ => Err(EventsReplyError::NotOpen),
         }
     }
 }
@@ -279,7 +279,7 @@ impl Default for ConversationLimits {
 
 /// State of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum ConversationPhase {
     /// OPEN has not been answered.
     Connecting,
     /// Messages go both ways.
@@ -294,7 +294,7 @@ pub enum Phase {
 
 /// Why a request has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum RequestFailure {
     /// The backend was not reached: connecting or TLS failed.
     Unreachable,
     /// The request failed or took too long before the body was written whole.
@@ -305,7 +305,7 @@ pub enum Failure {
 
 /// Order to the caller, in sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
+pub enum ConversationCommand {
     /// POST these fields and this body, with the fields of [`handshake_headers`] and a fresh
     /// `Grip-Sig`, and report by [`Conversation::on_response`](super::Conversation::on_response) or
     /// [`Conversation::on_failure`](super::Conversation::on_failure).
@@ -339,7 +339,7 @@ pub enum Command {
     /// Do what the backend says about subscriptions, meta and keep-alives.
     Control(ControlMessage),
     /// A control message that means nothing: log it. Too many filters: close with 1011.
-    ControlFault(ControlFault),
+    ControlError(ControlError),
     /// Send the client a close frame.
     Close {
         /// Close code of the backend.
@@ -348,7 +348,7 @@ pub enum Command {
         reason: Vec<u8>,
     },
     /// End the client's connection without a close. The conversation is over.
-    Abort(Option<ReplyFault>),
+    Abort(Option<EventsReplyError>),
 }
 
 /// The fields of the client's request that go with each request, without those that the

@@ -11,9 +11,10 @@ mod tests;
 
 pub use client::Conversation;
 pub use control::{
-    ControlFault, ControlMessage, GripFilter, GripMessage, MESSAGE_PREFIX, WsKeepAlive, grip_prefix,
+    ControlError, ControlMessage, GripFilter, GripMessage, MESSAGE_PREFIX, WsKeepAlive, grip_prefix,
 };
 pub use event::{
-    Command, ConversationLimits, EVENTS_TYPE, Event, EventFault, EventKind, EventsReply, Failure,
-    Full, Phase, ReplyFault, claims_events, decode_events, encode_event, handshake_headers,
+    ConversationCommand, ConversationLimits, ConversationPhase, EVENTS_TYPE, EventError, EventKind,
+    EventsReply, EventsReplyError, Full, RequestFailure, WsHttpEvent, claims_events, decode_events,
+    encode_event, handshake_headers,
 };
