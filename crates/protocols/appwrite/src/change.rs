@@ -1,7 +1,8 @@
 //! What an event says of its user, and what becomes of the roles of that user's connections.
 //!
 //! Owns: the reading of `users.*` and `teams.*.memberships.*` events, and the roles after them.
-//! Never: asks anybody. What an event does not say is [`RoleChange::Unknown`], and somebody must ask.
+//! Never: asks anybody. What an event does not say is [`RoleChange::Unknown`], and somebody must
+//! ask.
 //!
 //! Events of two workers may come in another order than their changes, so whoever applies one
 //! still asks afterwards, without haste. What a membership's removal says stands in the event's

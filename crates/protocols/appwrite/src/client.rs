@@ -88,8 +88,8 @@ impl Presence {
 impl ClientMessage {
     /// Reads one frame's payload.
     ///
-    /// # Errors
-    /// The [`RealtimeError`] that Appwrite would answer; [`RealtimeError::Format`] for a frame beyond the limit.
+    /// # Errors The [`RealtimeError`] that Appwrite would answer; [`RealtimeError::Format`] for a
+    /// frame beyond the limit.
     pub fn parse(frame: &[u8], limits: &MessageLimits) -> Result<Self, RealtimeError> {
         // The one message that every client sends all the time.
         if frame == br#"{"type":"ping"}"# {
@@ -363,7 +363,8 @@ mod tests {
         refused(r#"{"type":"authentication"}"#, 1003, missing);
         refused(r#"{"type":"authentication","data":{}}"#, 1003, missing);
         refused(r#"{"type":"authentication","data":"x"}"#, 1003, missing);
-        let rule = "session: Value must be a valid string and at least 1 chars and no longer than 2048 chars";
+        let rule = "session: Value must be a valid string and at least 1 chars and no longer than \
+                    2048 chars";
         refused(
             r#"{"type":"authentication","data":{"session":""}}"#,
             1003,

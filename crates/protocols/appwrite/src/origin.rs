@@ -45,8 +45,8 @@ impl Platforms {
 
     /// Decides on an `Origin` header (none and empty mean a native app), given the `Host` header.
     ///
-    /// # Errors
-    /// [`RealtimeError::Origin`], [`RealtimeError::OriginScheme`] or [`RealtimeError::OriginEmpty`].
+    /// # Errors [`RealtimeError::Origin`], [`RealtimeError::OriginScheme`] or
+    /// [`RealtimeError::OriginEmpty`].
     pub fn check(
         &self,
         project: &str,
@@ -91,15 +91,15 @@ impl Platforms {
     }
 }
 
-/// Tells whether an origin is the request's own host and nothing else. `null` is what browsers say of
-/// pages that they keep apart, and never a host's name here.
+/// Tells whether an origin is the request's own host and nothing else. `null` is what browsers say
+/// of pages that they keep apart, and never a host's name here.
 fn is_bare(origin: &str, own_host: Option<&str>) -> bool {
     let origin = origin.to_ascii_lowercase();
     origin != "null" && own_host.is_some_and(|own| host_of(own) == origin)
 }
 
-/// Tells whether a host (lower case, without port) matches a pattern: equality, `*` for everything, and
-/// a leading `*` for any prefix. `*.example.com` leaves `example.com` itself out.
+/// Tells whether a host (lower case, without port) matches a pattern: equality, `*` for everything,
+/// and a leading `*` for any prefix. `*.example.com` leaves `example.com` itself out.
 fn matches(pattern: &str, host: &str) -> bool {
     let is_host = !host.is_empty() && host.len() <= 253 && !host.contains(['/', ':']);
     if !is_host {

@@ -23,8 +23,9 @@ use crate::{ErrorCode, strict};
 /// One command of a frame.
 #[derive(Debug)]
 pub struct Command<'a> {
-    /// Matches the reply to the command; 0 in [`ClientRequest::Pong`] and, as a rule, [`ClientRequest::Send`].
-    /// A command without an id that expects a reply counts as a pong, as in the reference server.
+    /// Matches the reply to the command; 0 in [`ClientRequest::Pong`] and, as a rule,
+    /// [`ClientRequest::Send`]. A command without an id that expects a reply counts as a pong, as
+    /// in the reference server.
     pub id: u32,
     /// Request with its parameters.
     pub request: ClientRequest<'a>,

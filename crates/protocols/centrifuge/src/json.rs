@@ -46,8 +46,8 @@ pub fn payload_of(bytes: &[u8]) -> Payload {
     }
 }
 
-/// Tells whether a text begins as JSON values do (RFC 8259 section 3). What else would come is an error,
-/// which costs more than this look.
+/// Tells whether a text begins as JSON values do (RFC 8259 section 3). What else would come is an
+/// error, which costs more than this look.
 fn begins_as_json(text: &str) -> bool {
     let first = text.trim_ascii_start().as_bytes().first();
     matches!(

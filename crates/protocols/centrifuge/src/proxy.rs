@@ -405,7 +405,10 @@ mod tests {
             (
                 connect,
                 false,
-                r#""json","user":"42","data":{},"name":"js","channels":["a","b\""],"meta":{"n":1}}"#,
+                concat!(
+                    r#""json","user":"42","data":{},"name":"js","#,
+                    r#""channels":["a","b\""],"meta":{"n":1}}"#,
+                ),
             ),
             (
                 ProxyCall::Refresh,
@@ -450,9 +453,10 @@ mod tests {
     #[test]
     fn answers_are_results_or_refusals() {
         let parse = |json: &str| ProxyAnswer::parse(json.as_bytes());
-        let result = parse(
-            r#"{"result":{"user":"7","data":{"a":1},"expired":true,"tags":{"t":"1"},"new":[]},"x":1}"#,
-        );
+        let result = parse(concat!(
+            r#"{"result":{"user":"7","data":{"a":1},"expired":true,"#,
+            r#""tags":{"t":"1"},"new":[]},"x":1}"#,
+        ));
         let result = result.unwrap().unwrap();
         assert_eq!((&*result.user, result.expired), ("7", true));
         let data = result.data.unwrap();

@@ -53,8 +53,8 @@ pub fn has_prefix(name: &str, prefix: &str) -> bool {
         .is_some_and(|head| head.eq_ignore_ascii_case(prefix.as_bytes()))
 }
 
-/// Tells whether a backend that reads `_` as `-` takes one name for the other. CGI, WSGI and what grew
-/// out of them do, so a client's `Grip_Sig` would be a `Grip-Sig` to them.
+/// Tells whether a backend that reads `_` as `-` takes one name for the other. CGI, WSGI and what
+/// grew out of them do, so a client's `Grip_Sig` would be a `Grip-Sig` to them.
 #[must_use]
 pub fn is_like(name: &str, other: &str) -> bool {
     name.len() == other.len() && begins_like(name, other)

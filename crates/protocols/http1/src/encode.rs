@@ -370,7 +370,8 @@ mod tests {
         );
         check(
             |out| encode_request("POST", "/x", "h", &theirs, Some(b"hi"), out),
-            "POST /x HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nX: 1\r\nContent-Length: 2\r\n\r\nhi",
+            "POST /x HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nX: 1\r\n\
+             Content-Length: 2\r\n\r\nhi",
         );
     }
 
@@ -438,9 +439,11 @@ mod tests {
                 .collect();
             let mut wire = Vec::new();
             encode_response(200, "", &headers, &body, keep_alive, &mut wire);
-            let (response, length) = parse_response(&wire, &HttpLimits::default(), false).unwrap().unwrap();
+            let limits = HttpLimits::default();
+            let (response, length) = parse_response(&wire, &limits, false).unwrap().unwrap();
             prop_assert_eq!(response.body, ResponseBody::Length(body.len() as u64));
-            prop_assert_eq!(response.headers().count(), headers.len() + 1 + usize::from(!keep_alive));
+            let fields = headers.len() + 1 + usize::from(!keep_alive);
+            prop_assert_eq!(response.headers().count(), fields);
             prop_assert_eq!(response.keep_alive(), keep_alive);
             prop_assert_eq!(&wire[length..], body.as_slice());
         }

@@ -177,7 +177,8 @@ impl<'b> Headers<'b> {
         Self { lines, forwarded }
     }
 
-    /// Tells whether a proxy has noted whom it asks for: there is a `Forwarded` or an `X-Forwarded-For`.
+    /// Tells whether a proxy has noted whom it asks for: there is a `Forwarded` or an
+    /// `X-Forwarded-For`.
     #[must_use]
     pub const fn are_forwarded(self) -> bool {
         self.forwarded
@@ -219,8 +220,8 @@ impl<'b> Headers<'b> {
 }
 
 impl Headers<'_> {
-    /// Tells whether the client takes a content coding that it names (RFC 9110, section 12.5.3): `*` is
-    /// not taken for a name, and a weight of 0 refuses.
+    /// Tells whether the client takes a content coding that it names (RFC 9110, section 12.5.3):
+    /// `*` is not taken for a name, and a weight of 0 refuses.
     #[must_use]
     pub fn accepts_coding(self, coding: &str) -> bool {
         let mut elements = self

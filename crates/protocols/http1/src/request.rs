@@ -73,7 +73,8 @@ impl<'b> Request<'b> {
         self.headers
     }
 
-    /// Tells whether the connection may serve another request after this one (RFC 9112 section 9.3).
+    /// Tells whether the connection may serve another request after this one (RFC 9112 section
+    /// 9.3).
     ///
     /// HTTP/1.0 never may, even if it asks: it would have to be told, and leaving the answers
     /// alike for both versions is worth more than its second request.
@@ -363,8 +364,8 @@ fn is_authority(text: &[u8]) -> bool {
     host.iter().all(|&byte| NAME.has(byte)) && !(host.is_empty() && has_port)
 }
 
-/// Tells whether this may stand between the brackets of a host: an address of IPv6, or of a version to
-/// come.
+/// Tells whether this may stand between the brackets of a host: an address of IPv6, or of a version
+/// to come.
 fn is_literal(text: &[u8]) -> bool {
     static FUTURE: ByteSet = ByteSet::of_alphanumeric_and(b"-._~!$&'()*+,;=:");
     let is_v6 = str::from_utf8(text).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok());

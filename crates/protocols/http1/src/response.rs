@@ -29,7 +29,8 @@ impl<'b> Response<'b> {
         self.headers
     }
 
-    /// Tells whether the server will take another request on this connection (RFC 9112 section 9.3).
+    /// Tells whether the server will take another request on this connection (RFC 9112 section
+    /// 9.3).
     #[must_use]
     pub fn keep_alive(&self) -> bool {
         if self.body == ResponseBody::UntilClose || self.headers.has_token("connection", "close") {

@@ -52,9 +52,8 @@ coded_enum! {
 
 /// Reads the header at the start of a connection's bytes; `None` while it is not whole.
 ///
-/// # Errors
-/// A [`ProxyHeaderError`], as soon as no further bytes could make it a good one, except that faults in a
-/// header of version 1 wait for its end.
+/// # Errors A [`ProxyHeaderError`], as soon as no further bytes could make it a good one, except
+/// that faults in a header of version 1 wait for its end.
 pub fn parse(input: &[u8]) -> Result<Option<ProxyHeader>, ProxyHeaderError> {
     let begins = |start: &[u8]| {
         let common = input.len().min(start.len());

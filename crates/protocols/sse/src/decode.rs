@@ -536,7 +536,10 @@ mod tests {
         }
 
         #[test]
-        fn a_shared_half_fits_behind_any_id(data in "([a: ]|\\r|\\n|\\PC){0,12}", id in "[ -~]{0,8}") {
+        fn a_shared_half_fits_behind_any_id(
+            data in "([a: ]|\\r|\\n|\\PC){0,12}",
+            id in "[ -~]{0,8}",
+        ) {
             let mut shared = Vec::new();
             encode_data(data.as_bytes(), &mut shared);
             shared.extend_from_slice(EVENT_END);

@@ -68,8 +68,8 @@ impl DeflateOffer {
         })
     }
 
-    /// Tells whether the client has room for what we compress. If not, it gets everything as it is, and
-    /// may compress what it sends.
+    /// Tells whether the client has room for what we compress. If not, it gets everything as it is,
+    /// and may compress what it sends.
     #[must_use]
     pub fn takes_ours(self) -> bool {
         self.server_max_window_bits

@@ -13,7 +13,7 @@ mod parse;
 use std::fmt;
 use std::sync::Arc;
 
-use compare::{identical, less, less_equal};
+use parse::{Condition, Operator, all};
 use serde_json::{Map, Value};
 use throng_types::{Save, Saved, save_bytes};
 
@@ -53,10 +53,10 @@ impl QueryFilter {
 
     /// Reads the query texts of one subscription.
     ///
-    /// # Errors
-    /// What stock would answer, with `fault` wrapping the text as the place of the queries asks
-    /// ([`RealtimeError::UrlQuery`] or [`RealtimeError::MessageQuery`]); [`RealtimeError::Internal`] where PHP would
-    /// stumble; the same wrapped fault for our own limits.
+    /// # Errors What stock would answer, with `fault` wrapping the text as the place of the queries
+    /// asks ([`RealtimeError::UrlQuery`] or [`RealtimeError::MessageQuery`]);
+    /// [`RealtimeError::Internal`] where PHP would stumble; the same wrapped fault for our own
+    /// limits.
     pub fn parse<S: AsRef<str>>(
         queries: &[S],
         limits: &MessageLimits,
@@ -116,85 +116,6 @@ impl fmt::Debug for QueryFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "QueryFilter({})", self.text())
     }
-}
-
-#[derive(Debug, PartialEq)]
-enum Condition {
-    And(Vec<Self>),
-    Or(Vec<Self>),
-    /// `select` below the outermost level, which Appwrite evaluates to false.
-    Never,
-    IsNull(Box<str>),
-    IsNotNull(Box<str>),
-    Compare {
-        attribute: Box<str>,
-        operator: Operator,
-        values: Vec<Value>,
-    },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operator {
-    Equal,
-    NotEqual,
-    Less,
-    LessEqual,
-    Greater,
-    GreaterEqual,
-}
-
-impl Condition {
-    fn holds(&self, payload: &Map<String, Value>) -> bool {
-        match self {
-            Self::And(conditions) => all(conditions, payload),
-            Self::Or(conditions) => conditions.iter().any(|inner| inner.holds(payload)),
-            Self::Never => false,
-            Self::IsNull(attribute) => payload.get(&**attribute).is_some_and(Value::is_null),
-            Self::IsNotNull(attribute) => payload
-                .get(&**attribute)
-                .is_some_and(|value| !value.is_null()),
-            Self::Compare {
-                attribute,
-                operator,
-                values,
-            } => payload
-                .get(&**attribute)
-                .is_some_and(|actual| operator.holds(actual, values)),
-        }
-    }
-
-    /// Bytes that it keeps on the heap, itself included.
-    fn bytes(&self) -> usize {
-        size_of::<Self>()
-            + match self {
-                Self::And(inner) | Self::Or(inner) => inner.iter().map(Self::bytes).sum(),
-                Self::Never => 0,
-                Self::IsNull(attribute) | Self::IsNotNull(attribute) => attribute.len(),
-                Self::Compare {
-                    attribute, values, ..
-                } => attribute.len() + values.len() * size_of::<Value>(),
-            }
-    }
-}
-
-impl Operator {
-    /// Any value suffices, except for `notEqual`, where any equal value spoils it.
-    fn holds(self, actual: &Value, values: &[Value]) -> bool {
-        match self {
-            Self::Equal => values.iter().any(|value| identical(actual, value)),
-            Self::NotEqual => !values.iter().any(|value| identical(actual, value)),
-            Self::Less => values.iter().any(|value| less(actual, value)),
-            Self::LessEqual => values.iter().any(|value| less_equal(actual, value)),
-            // PHP turns `a > b` into `b < a`, which matters for what cannot be compared.
-            Self::Greater => values.iter().any(|value| less(value, actual)),
-            Self::GreaterEqual => values.iter().any(|value| less_equal(value, actual)),
-        }
-    }
-}
-
-/// Tells whether a payload meets all of them.
-fn all(conditions: &[Condition], payload: &Map<String, Value>) -> bool {
-    conditions.iter().all(|inner| inner.holds(payload))
 }
 
 /// More values than this are tried rather than found.
@@ -427,8 +348,9 @@ mod tests {
         let unsupported = refused(r#"{"method":"contains","attribute":"a","values":["x"]}"#);
         assert_eq!(
             unsupported,
-            "Query method 'contains' is not supported in Realtime queries. Allowed: equal, notEqual, \
-         lessThan, lessThanEqual, greaterThan, greaterThanEqual, isNull, isNotNull, and, or, select"
+            "Query method 'contains' is not supported in Realtime queries. Allowed: equal, \
+             notEqual, lessThan, lessThanEqual, greaterThan, greaterThanEqual, isNull, \
+             isNotNull, and, or, select"
         );
         for php in [
             r#"{"method":"select","values":["a"]}"#,

@@ -12,6 +12,7 @@ use crate::filter::payload_keys;
 use crate::index::Index;
 use crate::index::intern::{Filters, Hashing, Names};
 use crate::index::project::{Project, UNSEEN};
+use crate::index::storage::Scratch;
 
 /// A shape without a matching subscription.
 const NOTHING: u32 = u32::MAX - 1;
@@ -337,31 +338,4 @@ fn profiles_below(names: &Names, ids: &[u32]) -> u64 {
     ids.iter()
         .map(|&id| u64::from(names.get(id).profiles))
         .sum()
-}
-
-/// Buffers of one event, kept for the next.
-#[derive(Debug, Default)]
-pub(super) struct Scratch {
-    pub(super) channels: Vec<u32>,
-    pub(super) keys: Vec<u32>,
-    pub(super) roles: Vec<u32>,
-    pub(super) shapes: Vec<u32>,
-    pub(super) role_sets: Vec<u32>,
-    pub(super) key: String,
-}
-
-impl Scratch {
-    pub(super) fn heap_bytes(&self) -> usize {
-        let lists = [
-            &self.channels,
-            &self.keys,
-            &self.roles,
-            &self.shapes,
-            &self.role_sets,
-        ];
-        lists
-            .map(|list| list.capacity() * size_of::<u32>())
-            .iter()
-            .sum()
-    }
 }

@@ -37,14 +37,14 @@ mod tests;
 use hashbrown::HashTable;
 use ids::Ids;
 use intern::{Filters, Hashing};
-use matching::Scratch;
 use project::{Entry, Project};
-use storage::{Row, Slab, Table};
+use storage::{Row, Scratch, Slab, Table};
 use throng_types::{Save, Saved};
 
 use crate::{QueryFilter, RealtimeError, channel};
 
 pub use matching::{Match, Matches};
+pub use project::IndexStats;
 
 /// Subscriptions of one connection; ordinals take 16 bits.
 const SUBSCRIPTIONS_MAX: usize = 4096;
@@ -417,23 +417,6 @@ pub struct Rebind<'r> {
     pub from: &'r str,
     /// The user from now on.
     pub to: &'r str,
-}
-
-/// Counts of the index for operators.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct IndexStats {
-    /// Connections in the index.
-    pub connections: usize,
-    /// Projects with at least one connection.
-    pub projects: usize,
-    /// Distinct combinations of roles, channels and queries.
-    pub profiles: usize,
-    /// Distinct channels, counted in each project.
-    pub channels: usize,
-    /// Distinct roles, counted in each project.
-    pub roles: usize,
-    /// Bytes that all of it keeps on the heap, by the sizes and capacities of its parts.
-    pub bytes: usize,
 }
 
 /// The entries of a profile with the account channels of another user. A channel that is there

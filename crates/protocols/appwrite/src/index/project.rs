@@ -2,9 +2,26 @@
 
 use hashbrown::HashTable;
 
+use crate::index::Hashing;
 use crate::index::intern::{Filters, Names};
 use crate::index::storage::{Posting, Slab};
-use crate::index::{Hashing, IndexStats};
+
+/// Counts of the index for operators.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IndexStats {
+    /// Connections in the index.
+    pub connections: usize,
+    /// Projects with at least one connection.
+    pub projects: usize,
+    /// Distinct combinations of roles, channels and queries.
+    pub profiles: usize,
+    /// Distinct channels, counted in each project.
+    pub channels: usize,
+    /// Distinct roles, counted in each project.
+    pub roles: usize,
+    /// Bytes that all of it keeps on the heap, by the sizes and capacities of its parts.
+    pub bytes: usize,
+}
 
 /// A shape that the event at hand has not visited.
 pub(super) const UNSEEN: u32 = u32::MAX;

@@ -282,6 +282,33 @@ fn split(key: u32) -> (usize, usize) {
     (key / PAGE_ROWS, key % PAGE_ROWS)
 }
 
+/// Buffers of one event, kept for the next.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    pub(super) channels: Vec<u32>,
+    pub(super) keys: Vec<u32>,
+    pub(super) roles: Vec<u32>,
+    pub(super) shapes: Vec<u32>,
+    pub(super) role_sets: Vec<u32>,
+    pub(super) key: String,
+}
+
+impl Scratch {
+    pub(super) fn heap_bytes(&self) -> usize {
+        let lists = [
+            &self.channels,
+            &self.keys,
+            &self.roles,
+            &self.shapes,
+            &self.role_sets,
+        ];
+        lists
+            .map(|list| list.capacity() * size_of::<u32>())
+            .iter()
+            .sum()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

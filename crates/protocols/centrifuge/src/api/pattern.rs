@@ -80,8 +80,8 @@ impl NamePattern {
         Self(all)
     }
 
-    /// Tells whether the pattern covers the whole name. Costs at most the product of both lengths, for
-    /// each of its meanings.
+    /// Tells whether the pattern covers the whole name. Costs at most the product of both lengths,
+    /// for each of its meanings.
     #[must_use]
     pub fn matches(&self, channel: &str) -> bool {
         self.0.iter().any(|expanded| expanded.matches(channel))

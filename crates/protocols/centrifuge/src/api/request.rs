@@ -304,13 +304,15 @@ macro_rules! publishing {
             /// A JSON object of strings, as it was written; nothing if it is empty.
             #[serde(borrow, deserialize_with = "tags")]
             pub tags: Option<&'a str>,
-            /// A second publication into the same channel with the same key is dropped; empty for none.
+            /// A second publication into the same channel with the same key is dropped; empty for
+            /// none.
             #[serde(borrow, deserialize_with = "text")]
             pub idempotency_key: Cow<'a, str>,
             /// Deliver the difference to the previous publication where subscribers can read it.
             #[serde(deserialize_with = "or_default")]
             pub delta: bool,
-            /// Ignore the publication unless this is greater than the channel's last version; 0 for none.
+            /// Ignore the publication unless this is greater than the channel's last version; 0 for
+            /// none.
             #[serde(deserialize_with = "or_default")]
             pub version: u64,
             /// Versions of different epochs are not compared.
@@ -339,8 +341,8 @@ publishing! {
 publishing! {
     /// Parameters of `broadcast`: one publication for many channels.
     BroadcastRequest {
-        /// The channels; none at all is [`ServerApiError::BadRequest`], and so is an empty name, for
-        /// itself alone.
+        /// The channels; none at all is [`ServerApiError::BadRequest`], and so is an empty name,
+        /// for itself alone.
         #[serde(borrow, deserialize_with = "texts")]
         pub channels: Vec<Cow<'a, str>>,
     }

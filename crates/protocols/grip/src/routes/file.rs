@@ -52,8 +52,9 @@ pub enum RouteErrorKind {
 }
 
 impl RouteErrorKind {
-    /// Tells whether Pushpin passes over such a line too, so that whoever comes from it loses nothing by
-    /// going on without. Of any other line Pushpin makes a route that we cannot serve as it is.
+    /// Tells whether Pushpin passes over such a line too, so that whoever comes from it loses
+    /// nothing by going on without. Of any other line Pushpin makes a route that we cannot serve as
+    /// it is.
     #[must_use]
     pub fn is_skipped(&self) -> bool {
         match self {
@@ -130,8 +131,8 @@ pub fn parse_route_line(line: &str) -> Result<Option<Route>, RouteErrorKind> {
     Ok(Some(route))
 }
 
-/// Tells whether [`Routes::find`] could ever see this as a host: a colon is of an IPv6 address, or of a
-/// port.
+/// Tells whether [`Routes::find`] could ever see this as a host: a colon is of an IPv6 address, or
+/// of a port.
 fn is_host(domain: &str) -> bool {
     let is_address = domain.parse::<Ipv6Addr>().is_ok();
     is_address || !domain.contains([':', '[', ']'])

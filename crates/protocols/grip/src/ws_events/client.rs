@@ -140,7 +140,8 @@ impl Conversation {
         }
     }
 
-    /// Tells whether there is room for a message of so many bytes; without, stop reading the client.
+    /// Tells whether there is room for a message of so many bytes; without, stop reading the
+    /// client.
     #[must_use]
     pub fn has_room(&self, bytes: usize) -> bool {
         let left = self

@@ -374,8 +374,9 @@ pub fn handshake_headers(fields: &[HeaderRef<'_>]) -> Vec<Header> {
     out
 }
 
-/// Tells whether a client's own request says that it is made of WebSocket events. Signed by us it would
-/// speak to the backend for any connection, so nobody may send one but a proxy that is trusted.
+/// Tells whether a client's own request says that it is made of WebSocket events. Signed by us it
+/// would speak to the backend for any connection, so nobody may send one but a proxy that is
+/// trusted.
 #[must_use]
 pub fn claims_events(client: &[HeaderRef<'_>]) -> bool {
     let is_events = |value: &[u8]| {

@@ -620,7 +620,8 @@ proptest! {
                     play.answer(&[("Content-Bytes-Accepted", &accept.to_string())], "");
                 }
                 _ if in_flight.is_some() => {
-                    play.conversation.on_failure(play.now, RequestFailure::Unsent, 0, &mut play.out);
+                    let failure = RequestFailure::Unsent;
+                    play.conversation.on_failure(play.now, failure, 0, &mut play.out);
                     play.now = play.conversation.next_timeout().unwrap_or(play.now);
                     play.conversation.on_timeout(play.now, &mut play.out);
                     in_flight = None;
