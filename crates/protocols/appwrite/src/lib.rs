@@ -13,7 +13,7 @@
 //! ```
 //! use throng_appwrite::*;
 //!
-//! let limits = Limits::default();
+//! let limits = MessageLimits::default();
 //! let request = ConnectRequest::parse("project=console&channels[]=files")?;
 //! let guest = Identity::guest();
 //! let mut index = Index::new(0x5eed);
@@ -39,7 +39,7 @@
 //!     r#""events":["e"],"channels":["files"],"payload":{}}}"#,
 //! );
 //! assert_eq!(frame, expected.as_bytes());
-//! # Ok::<(), Fault>(())
+//! # Ok::<(), RealtimeError>(())
 //! ```
 
 mod change;

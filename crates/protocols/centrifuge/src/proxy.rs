@@ -13,54 +13,31 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use throng_types::{Payload, PayloadKind};
+use throng_types::{Payload, PayloadKind, coded_enum};
 
 use crate::json::{Object, append_payload, or_default, payload_of, tags, text};
 use crate::{Codec, strict};
 
-/// Kind of a request to a backend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProxyKind {
-    /// Identity of a client that brings no token.
-    Connect,
-    /// Continuation of a connection that has expired.
-    Refresh,
-    /// Permission of a client to subscribe.
-    Subscribe,
-    /// Permission of a client to publish, and the data.
-    Publish,
-    /// Continuation of a subscription that has expired.
-    SubRefresh,
-    /// The client's own question.
-    Rpc,
-    /// Word that a client wants a channel's newest publication, and there is none.
-    CacheEmpty,
-}
-
-impl ProxyKind {
-    /// Every kind, in order of declaration.
-    pub const ALL: [Self; 7] = [
-        Self::Connect,
-        Self::Refresh,
-        Self::Subscribe,
-        Self::Publish,
-        Self::SubRefresh,
-        Self::Rpc,
-        Self::CacheEmpty,
-    ];
-
-    /// Name of the kind in options.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Connect => "connect",
-            Self::Refresh => "refresh",
-            Self::Subscribe => "subscribe",
-            Self::Publish => "publish",
-            Self::SubRefresh => "sub_refresh",
-            Self::Rpc => "rpc",
-            Self::CacheEmpty => "cache_empty",
-        }
+coded_enum! {
+    /// Kind of a request to a backend.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum ProxyKind {
+        /// Name of the kind in options.
+        fn name;
+        /// Identity of a client that brings no token.
+        Connect = "connect";
+        /// Continuation of a connection that has expired.
+        Refresh = "refresh";
+        /// Permission of a client to subscribe.
+        Subscribe = "subscribe";
+        /// Permission of a client to publish, and the data.
+        Publish = "publish";
+        /// Continuation of a subscription that has expired.
+        SubRefresh = "sub_refresh";
+        /// The client's own question.
+        Rpc = "rpc";
+        /// Word that a client wants a channel's newest publication, and there is none.
+        CacheEmpty = "cache_empty";
     }
 }
 

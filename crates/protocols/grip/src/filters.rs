@@ -8,47 +8,31 @@ mod tests;
 
 use std::borrow::Cow;
 
+use throng_types::coded_enum;
+
 /// The most filters that one subscription has, the limit of Pushpin since 1.41.
 pub const FILTERS_MAX: usize = 5;
 
-/// One of Pushpin's filters, in its wire order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Filter {
-    /// Drops if the publication's `sender` is the connection's `user`.
-    SkipSelf = 1,
-    /// Drops if the connection's `user` is in the publication's comma list `skip_users`.
-    SkipUsers,
-    /// Drops unless the connection is also subscribed to the publication's `require_sub`.
-    RequireSub,
-    /// Replaces `%I` and `%(id)I` by an id made after the connection's `id_format`.
-    BuildId,
-    /// Replaces `%(name)s` by the connection's meta of that name.
-    VarSubst,
+coded_enum! {
+    /// One of Pushpin's filters, in its wire order.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Filter {
+        /// Name in headers and documents.
+        fn name;
+        /// Drops if the publication's `sender` is the connection's `user`.
+        SkipSelf = "skip-self";
+        /// Drops if the connection's `user` is in the publication's comma list `skip_users`.
+        SkipUsers = "skip-users";
+        /// Drops unless the connection is also subscribed to the publication's `require_sub`.
+        RequireSub = "require-sub";
+        /// Replaces `%I` and `%(id)I` by an id made after the connection's `id_format`.
+        BuildId = "build-id";
+        /// Replaces `%(name)s` by the connection's meta of that name.
+        VarSubst = "var-subst";
+    }
 }
 
 impl Filter {
-    /// All of them, in the order in which `Grip-Feature` names them.
-    pub const ALL: [Self; 5] = [
-        Self::SkipSelf,
-        Self::SkipUsers,
-        Self::RequireSub,
-        Self::BuildId,
-        Self::VarSubst,
-    ];
-
-    /// The name in headers and documents.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::SkipSelf => "skip-self",
-            Self::SkipUsers => "skip-users",
-            Self::RequireSub => "require-sub",
-            Self::BuildId => "build-id",
-            Self::VarSubst => "var-subst",
-        }
-    }
-
     /// Finds a filter by its name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {

@@ -282,21 +282,16 @@ fn comma(text: &[u8]) -> usize {
 
 /// `headers`: an object, or a list of pairs. None if absent.
 pub(crate) fn headers_of(fields: &mut Fields) -> Result<Vec<Header>, DocumentError> {
-    let wrong = |fields: &Fields| fields.wrong_type("headers");
-    match fields.take("headers") {
-        None => Ok(Vec::new()),
+    let headers = match fields.take("headers") {
+        None => Some(Vec::new()),
         Some(Value::Object(entries)) => entries
             .into_iter()
             .map(|(name, value)| Some(Header::new(name, value.into_text()?)))
-            .collect::<Option<_>>()
-            .ok_or_else(|| wrong(fields)),
-        Some(Value::List(pairs)) => pairs
-            .into_iter()
-            .map(pair)
-            .collect::<Option<_>>()
-            .ok_or_else(|| wrong(fields)),
-        Some(_) => Err(wrong(fields)),
-    }
+            .collect(),
+        Some(Value::List(pairs)) => pairs.into_iter().map(pair).collect(),
+        Some(_) => None,
+    };
+    headers.ok_or_else(|| fields.wrong_type("headers"))
 }
 
 fn pair(value: Value) -> Option<Header> {

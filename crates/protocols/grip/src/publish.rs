@@ -3,31 +3,28 @@
 //! Owns: paths, methods, the choice of the answer's type, bodies. Never: HTTP itself, or
 //! publishing: a publish that was read is answered only after the caller could take it.
 
+use throng_types::coded_enum;
+
 use crate::headers::{Element, HeaderRef, elements};
 use crate::item::{Item, items_of_json};
 
 /// The largest head of a request, in bytes (`push_in_http_max_headers_size`).
 pub const HEAD_BYTES_MAX: usize = 10_000;
 
-/// The type of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AnswerType {
-    /// `text/plain`, which is the default.
-    Text,
-    /// `application/json`, if `Accept` prefers it.
-    Json,
+coded_enum! {
+    /// The type of an answer.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum AnswerType {
+        /// Name of the media type.
+        fn media_type;
+        /// `text/plain`, which is the default.
+        Text = "text/plain";
+        /// `application/json`, if `Accept` prefers it.
+        Json = "application/json";
+    }
 }
 
 impl AnswerType {
-    /// Name of the media type.
-    #[must_use]
-    pub const fn media_type(self) -> &'static str {
-        match self {
-            Self::Text => "text/plain",
-            Self::Json => "application/json",
-        }
-    }
-
     /// From `Accept`, where the last type that is offered wins and weights are not looked at,
     /// as in Pushpin. None if none of them is offered.
     fn negotiate(headers: &[HeaderRef<'_>]) -> Option<Self> {
@@ -61,10 +58,11 @@ pub struct PublishAnswer {
 
 impl PublishAnswer {
     fn text(code: u16, body: impl Into<String>) -> Self {
+        let (answer_type, body) = (AnswerType::Text, body.into());
         Self {
             code,
-            answer_type: AnswerType::Text,
-            body: body.into(),
+            answer_type,
+            body,
         }
     }
 
@@ -86,8 +84,9 @@ impl PublishAnswer {
     /// Pushpin has no such answer: it is for those who ask for it.
     #[must_use]
     pub fn published_to(answer_type: AnswerType, receivers: Option<u64>) -> Self {
+        let done = Self::done(answer_type, "Published");
         let body = match (answer_type, receivers) {
-            (AnswerType::Text, None) => return Self::done(answer_type, "Published"),
+            (AnswerType::Text, None) => return done,
             (AnswerType::Text, Some(receivers)) => format!("Published, receivers: {receivers}\n"),
             (AnswerType::Json, receivers) => {
                 let receivers =
@@ -95,11 +94,7 @@ impl PublishAnswer {
                 format!("{{\"message\":\"Published\",\"receivers\":{receivers}}}\n")
             }
         };
-        Self {
-            code: 200,
-            answer_type,
-            body,
-        }
+        Self { body, ..done }
     }
 
     /// The items cannot be taken now, so that nothing is lost in silence.

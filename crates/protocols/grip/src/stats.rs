@@ -7,6 +7,8 @@
 
 use std::net::IpAddr;
 
+use throng_types::coded_enum;
+
 use crate::tnet;
 use crate::value::Value;
 
@@ -20,39 +22,20 @@ pub enum StatsFormat {
     Json,
 }
 
-/// Transport of a subscription.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SubscriptionMode {
-    /// Long poll, answered by one item.
-    Response,
-    /// HTTP stream without an end.
-    Stream,
-    /// WebSocket, proxied or over HTTP.
-    WebSocket,
-}
-
-impl SubscriptionMode {
-    /// Every mode, in order of declaration.
-    pub const ALL: [Self; 3] = [Self::Response, Self::Stream, Self::WebSocket];
-
-    /// As `sub` packets say it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Response => "response",
-            Self::Stream => "stream",
-            Self::WebSocket => "ws",
-        }
-    }
-
-    /// The form of items for it, as `message` packets say it.
-    #[must_use]
-    pub const fn transport(self) -> &'static str {
-        match self {
-            Self::Response => "http-response",
-            Self::Stream => "http-stream",
-            Self::WebSocket => "ws-message",
-        }
+coded_enum! {
+    /// Transport of a subscription.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum SubscriptionMode {
+        /// Form of items for it, as `message` packets name it.
+        fn transport -> &'static str;
+        /// Name in `sub` packets.
+        fn name;
+        /// Long poll, answered by one item.
+        Response = "http-response", "response";
+        /// HTTP stream without an end.
+        Stream = "http-stream", "stream";
+        /// WebSocket, proxied or over HTTP.
+        WebSocket = "ws-message", "ws";
     }
 }
 

@@ -16,31 +16,42 @@ use crate::{BadRequest, BadResponse};
 
 /// A fault of a head that requests and responses share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HeadFault {
+pub(crate) enum HeadError {
     LineEnd,
     TooManyHeaders,
     Header,
     FirstLine,
+    ContentLength,
+    TransferEncoding,
+    UnknownCoding,
+    Conflict,
 }
 
-impl From<HeadFault> for BadRequest {
-    fn from(fault: HeadFault) -> Self {
+impl From<HeadError> for BadRequest {
+    fn from(fault: HeadError) -> Self {
         match fault {
-            HeadFault::LineEnd => Self::LineEnd,
-            HeadFault::TooManyHeaders => Self::TooManyHeaders,
-            HeadFault::Header => Self::Header,
-            HeadFault::FirstLine => Self::Target,
+            HeadError::LineEnd => Self::LineEnd,
+            HeadError::TooManyHeaders => Self::TooManyHeaders,
+            HeadError::Header => Self::Header,
+            HeadError::FirstLine => Self::Target,
+            HeadError::ContentLength => Self::ContentLength,
+            HeadError::TransferEncoding => Self::TransferEncoding,
+            HeadError::UnknownCoding => Self::UnknownCoding,
+            HeadError::Conflict => Self::FramingConflict,
         }
     }
 }
 
-impl From<HeadFault> for BadResponse {
-    fn from(fault: HeadFault) -> Self {
+impl From<HeadError> for BadResponse {
+    fn from(fault: HeadError) -> Self {
         match fault {
-            HeadFault::LineEnd => Self::LineEnd,
-            HeadFault::TooManyHeaders => Self::TooManyHeaders,
-            HeadFault::Header => Self::Header,
-            HeadFault::FirstLine => Self::StatusLine,
+            HeadError::LineEnd => Self::LineEnd,
+            HeadError::TooManyHeaders => Self::TooManyHeaders,
+            HeadError::Header => Self::Header,
+            HeadError::FirstLine => Self::StatusLine,
+            HeadError::ContentLength => Self::ContentLength,
+            HeadError::TransferEncoding | HeadError::UnknownCoding => Self::TransferEncoding,
+            HeadError::Conflict => Self::FramingConflict,
         }
     }
 }
@@ -55,7 +66,7 @@ pub(crate) fn find_end(
     window: &[u8],
     lines_at: usize,
     searched: usize,
-) -> Result<Option<usize>, HeadFault> {
+) -> Result<Option<usize>, HeadError> {
     let mut from = searched.min(window.len());
     if from <= lines_at {
         return search(window, lines_at);
@@ -73,13 +84,13 @@ pub(crate) fn find_end(
 }
 
 /// The first line has its own CRLF before `from`, so an empty line is a CRLF behind a CRLF.
-fn search(window: &[u8], mut from: usize) -> Result<Option<usize>, HeadFault> {
+fn search(window: &[u8], mut from: usize) -> Result<Option<usize>, HeadError> {
     while let Some(found) = memchr2(b'\r', b'\n', window.get(from..).unwrap_or_default()) {
         let at = from + found;
         match window.get(at..at + 2) {
             Some(b"\r\n") => {}
             None if window[at] == b'\r' => return Ok(None),
-            _ => return Err(HeadFault::LineEnd),
+            _ => return Err(HeadError::LineEnd),
         }
         from = at + 2;
         if window[..at].ends_with(b"\r\n") {
@@ -94,7 +105,7 @@ pub(crate) fn check_request(
     head: &[u8],
     lines_at: usize,
     headers_max: usize,
-) -> Result<Headers<'_>, HeadFault> {
+) -> Result<Headers<'_>, HeadError> {
     let mut places = [const { MaybeUninit::uninit() }; HEADERS_CAP];
     let places = &mut places[..headers_max.min(HEADERS_CAP)];
     let mut request = httparse::Request::new(&mut []);
@@ -112,7 +123,7 @@ pub(crate) fn check_response(
     head: &[u8],
     lines_at: usize,
     headers_max: usize,
-) -> Result<(u16, Headers<'_>), HeadFault> {
+) -> Result<(u16, Headers<'_>), HeadError> {
     let mut places = [const { MaybeUninit::uninit() }; HEADERS_CAP];
     let places = &mut places[..headers_max.min(HEADERS_CAP)];
     let mut response = httparse::Response::new(&mut []);
@@ -123,7 +134,7 @@ pub(crate) fn check_response(
     );
     let headers = finish(head, lines_at, status, response.headers)?;
     let code = response.code.filter(|&code| 100 <= code);
-    Ok((code.ok_or(HeadFault::FirstLine)?, headers))
+    Ok((code.ok_or(HeadError::FirstLine)?, headers))
 }
 
 /// Tells whether a proxy says in a field of this name whom it asks for.
@@ -140,13 +151,13 @@ fn finish<'b>(
     lines_at: usize,
     status: httparse::Result<usize>,
     parsed: &[Header<'b>],
-) -> Result<Headers<'b>, HeadFault> {
+) -> Result<Headers<'b>, HeadError> {
     match status {
         Ok(Status::Complete(length)) if length == head.len() => {}
-        Ok(_) | Err(Error::NewLine) => return Err(HeadFault::LineEnd),
-        Err(Error::TooManyHeaders) => return Err(HeadFault::TooManyHeaders),
-        Err(Error::HeaderName | Error::HeaderValue) => return Err(HeadFault::Header),
-        Err(Error::Token | Error::Version | Error::Status) => return Err(HeadFault::FirstLine),
+        Ok(_) | Err(Error::NewLine) => return Err(HeadError::LineEnd),
+        Err(Error::TooManyHeaders) => return Err(HeadError::TooManyHeaders),
+        Err(Error::HeaderName | Error::HeaderValue) => return Err(HeadError::Header),
+        Err(Error::Token | Error::Version | Error::Status) => return Err(HeadError::FirstLine),
     }
     let lines = head.get(lines_at..head.len().saturating_sub(2));
     let forwarded = parsed.iter().any(|header| says_whom_for(header.name));
@@ -355,58 +366,29 @@ pub enum ResponseBody {
     UntilClose,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FramingFault {
-    ContentLength,
-    TransferEncoding,
-    UnknownCoding,
-    Conflict,
-}
-
-impl From<FramingFault> for BadRequest {
-    fn from(fault: FramingFault) -> Self {
-        match fault {
-            FramingFault::ContentLength => Self::ContentLength,
-            FramingFault::TransferEncoding => Self::TransferEncoding,
-            FramingFault::UnknownCoding => Self::UnknownCoding,
-            FramingFault::Conflict => Self::FramingConflict,
-        }
-    }
-}
-
-impl From<FramingFault> for BadResponse {
-    fn from(fault: FramingFault) -> Self {
-        match fault {
-            FramingFault::ContentLength => Self::ContentLength,
-            FramingFault::TransferEncoding | FramingFault::UnknownCoding => Self::TransferEncoding,
-            FramingFault::Conflict => Self::FramingConflict,
-        }
-    }
-}
-
 /// Reads the body's delimiter from the fields.
-pub(crate) fn declared(headers: Headers<'_>, minor_version: u8) -> Result<Body, FramingFault> {
+pub(crate) fn declared(headers: Headers<'_>, minor_version: u8) -> Result<Body, HeadError> {
     let mut length = None;
     let mut chunked = false;
     for line in headers.lines() {
         if let Some(value) = line.value_of("content-length") {
             if length.is_some() {
-                return Err(FramingFault::ContentLength);
+                return Err(HeadError::ContentLength);
             }
-            length = Some(decimal(value).ok_or(FramingFault::ContentLength)?);
+            length = Some(decimal(value).ok_or(HeadError::ContentLength)?);
         } else if let Some(value) = line.value_of("transfer-encoding") {
             if minor_version == 1 && names_unknown_coding(value) {
-                return Err(FramingFault::UnknownCoding);
+                return Err(HeadError::UnknownCoding);
             }
             let plain = value.eq_ignore_ascii_case(b"chunked");
             if chunked || !plain || minor_version == 0 {
-                return Err(FramingFault::TransferEncoding);
+                return Err(HeadError::TransferEncoding);
             }
             chunked = true;
         }
     }
     match (length, chunked) {
-        (Some(_), true) => Err(FramingFault::Conflict),
+        (Some(_), true) => Err(HeadError::Conflict),
         (Some(length), false) => Ok(Body::Length(length)),
         (None, true) => Ok(Body::Chunked),
         (None, false) => Ok(Body::None),

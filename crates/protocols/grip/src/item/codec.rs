@@ -177,14 +177,11 @@ fn read(value: Value, coding: Coding, channel: Option<String>) -> Result<Item, D
         }
         None => (item, false),
     };
-    let mut format = |name, place| formats.take(name).map(|value| (value, place));
-    let response = format("http-response", "http-response");
-    let stream = format("http-stream", "http-stream");
-    let message = format("ws-message", "ws-message");
+    let [response, stream, message] = ["http-response", "http-stream", "ws-message"]
+        .map(|name| formats.take(name).map(|value| (value, name)));
     if response.is_none() && stream.is_none() && message.is_none() && !may_be_unknown {
         return Err(DocumentError::NoFormats);
     }
-    let open = |(value, place)| Fields::new(value, coding, place);
     Ok(Item {
         channel,
         id,
@@ -192,14 +189,20 @@ fn read(value: Value, coding: Coding, channel: Option<String>) -> Result<Item, D
         no_seq,
         size,
         meta,
-        http_response: response
-            .map(open)
-            .transpose()?
-            .map(http_response)
-            .transpose()?,
-        http_stream: stream.map(open).transpose()?.map(http_stream).transpose()?,
-        ws_message: message.map(open).transpose()?.map(ws_message).transpose()?,
+        http_response: form(response, coding, http_response)?,
+        http_stream: form(stream, coding, http_stream)?,
+        ws_message: form(message, coding, ws_message)?,
     })
+}
+
+fn form<T>(
+    value: Option<(Value, &'static str)>,
+    coding: Coding,
+    read: fn(Fields) -> Result<T, DocumentError>,
+) -> Result<Option<T>, DocumentError> {
+    value
+        .map(|(value, place)| read(Fields::new(value, coding, place)?))
+        .transpose()
 }
 
 enum Action {

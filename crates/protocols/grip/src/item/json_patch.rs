@@ -16,29 +16,19 @@ const DEPTH_MAX: usize = 128;
 /// Bytes of JSON that all `copy` of one patch may add: ten times the largest body that is held.
 const COPIED_BYTES_MAX: usize = 1_000_000;
 
-/// Why a patch does not fit a document.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PatchError {
-    /// An operation is not an object, or lacks a text field.
-    #[error("operation {0} is incomplete")]
+/// Reason for which a patch does not fit a document, with the index of the operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum PatchError {
+    /// The operation is no object, or lacks a text field.
     Incomplete(usize),
-    /// An operation that nobody knows.
-    #[error("operation {0} is unknown")]
     Unknown(usize),
-    /// A path leads nowhere.
-    #[error("operation {0} has a path that leads nowhere")]
     NoSuchPlace(usize),
-    /// `test` found something else.
-    #[error("operation {0} found another value")]
     TestFailed(usize),
-    /// `move` into what is moved.
-    #[error("operation {0} moves a place into itself")]
+    /// The operation moves a place into itself.
     IntoItself(usize),
-    /// The document would nest deeper than JSON is read.
-    #[error("operation {0} nests deeper than {DEPTH_MAX} levels")]
+    /// The document would nest deeper than [`DEPTH_MAX`].
     TooDeep(usize),
-    /// `copy` has added more than a megabyte of JSON.
-    #[error("operation {0} copies more than {COPIED_BYTES_MAX} bytes with those before it")]
+    /// Copies have added more than [`COPIED_BYTES_MAX`].
     TooLarge(usize),
 }
 
@@ -63,7 +53,7 @@ pub fn patch_body(held: &[u8], operations: &[Value]) -> Vec<u8> {
 
 /// Applies operations in their order. On an error `document` holds what the operations
 /// before it made.
-pub fn apply_patch(document: &mut Value, operations: &[Value]) -> Result<(), PatchError> {
+pub(super) fn apply_patch(document: &mut Value, operations: &[Value]) -> Result<(), PatchError> {
     let mut copied_bytes = 0;
     for (index, operation) in operations.iter().enumerate() {
         apply(document, operation, index, &mut copied_bytes)?;

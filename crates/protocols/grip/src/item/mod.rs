@@ -8,7 +8,7 @@ mod json_patch;
 #[cfg(test)]
 mod tests;
 
-use throng_types::ChannelName;
+use throng_types::{ChannelName, coded_enum};
 
 use crate::headers::{Header, is_grip};
 use crate::instruct::HeldReply;
@@ -17,7 +17,7 @@ pub use codec::{
     CHANNEL_BYTES_MAX, ITEMS_BODY_BYTES_MAX, ItemError, PublishError, items_of_json,
     items_of_value, zmq_pull_item, zmq_sub_item,
 };
-pub use json_patch::{PatchError, apply_patch, patch_body};
+pub use json_patch::patch_body;
 
 /// One publication with a form for each transport that is to carry it.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,7 +73,7 @@ pub struct ResponseItem {
 pub enum ItemBody {
     /// These bytes replace the body.
     Whole(Vec<u8>),
-    /// The held response's body, read as JSON, with these operations (see [`apply_patch`]).
+    /// The held response's body, read as JSON, with these operations (see [`patch_body`]).
     Patch(Vec<serde_json::Value>),
 }
 
@@ -120,36 +120,26 @@ pub enum WsMessageItem {
     Nothing,
 }
 
-/// The kinds of frames that carry a payload of a publisher or a backend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WsKind {
-    /// Text in UTF-8, checked.
-    Text,
-    /// Binary message of any bytes.
-    Binary,
-    /// At most 125 bytes.
-    Ping,
-    /// At most 125 bytes.
-    Pong,
+coded_enum! {
+    /// The kinds of frames that carry a payload of a publisher or a backend.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum WsKind {
+        /// Name in documents.
+        fn name;
+        /// Text in UTF-8, checked.
+        Text = "text";
+        /// Binary message of any bytes.
+        Binary = "binary";
+        /// At most 125 bytes.
+        Ping = "ping";
+        /// At most 125 bytes.
+        Pong = "pong";
+    }
 }
 
 impl WsKind {
-    const NAMES: [(Self, &'static str); 4] = [
-        (Self::Text, "text"),
-        (Self::Binary, "binary"),
-        (Self::Ping, "ping"),
-        (Self::Pong, "pong"),
-    ];
-
-    const fn name(self) -> &'static str {
-        Self::NAMES[self as usize].1
-    }
-
     pub(crate) fn from_name(name: &str) -> Option<Self> {
-        let mut names = Self::NAMES.into_iter();
-        names
-            .find(|(_, known)| *known == name)
-            .map(|(kind, _)| kind)
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
     /// Tells whether a frame may carry this: a text frame with anything but UTF-8 would break the

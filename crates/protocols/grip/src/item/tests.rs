@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::json_patch::{PatchError, apply_patch};
 use super::*;
 use crate::instruct::{Instruct, ResponseHead};
 use crate::tnet;

@@ -1,5 +1,7 @@
 //! Event streams: `TYPE[ SP hexlength]CRLF[content CRLF]`, as often as there are events.
 
+use throng_types::coded_enum;
+
 use crate::headers::{self, Element, Header, HeaderRef, begins_like, has_prefix, integer, is_like};
 use crate::instruct::ResponseHead;
 use crate::item::WsKind;
@@ -8,47 +10,33 @@ use crate::ws_events::control::{ControlError, ControlMessage};
 /// The media type of requests and responses that carry events.
 pub const EVENTS_TYPE: &str = "application/websocket-events";
 
-/// Kind of an event on a WebSocket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EventKind {
-    /// The handshake was accepted, or is offered.
-    Open,
-    /// Text message, UTF-8 or not.
-    Text,
-    /// Binary message of any bytes.
-    Binary,
-    /// Ping with its payload.
-    Ping,
-    /// Pong with its payload.
-    Pong,
-    /// Close in order: two bytes of code and a reason, or nothing.
-    Close,
-    /// End without a close frame.
-    Disconnect,
+coded_enum! {
+    /// Kind of an event on a WebSocket.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum EventKind {
+        /// Name on the wire.
+        fn name;
+        /// The handshake was accepted, or is offered.
+        Open = "OPEN";
+        /// Text message, UTF-8 or not.
+        Text = "TEXT";
+        /// Binary message of any bytes.
+        Binary = "BINARY";
+        /// Ping with its payload.
+        Ping = "PING";
+        /// Pong with its payload.
+        Pong = "PONG";
+        /// Close in order: two bytes of code and a reason, or nothing.
+        Close = "CLOSE";
+        /// End without a close frame.
+        Disconnect = "DISCONNECT";
+    }
 }
 
 impl EventKind {
-    const ALL: [(Self, &'static str); 7] = [
-        (Self::Open, "OPEN"),
-        (Self::Text, "TEXT"),
-        (Self::Binary, "BINARY"),
-        (Self::Ping, "PING"),
-        (Self::Pong, "PONG"),
-        (Self::Close, "CLOSE"),
-        (Self::Disconnect, "DISCONNECT"),
-    ];
-
-    /// The name on the wire.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        Self::ALL[self as usize].1
-    }
-
     fn from_name(name: &[u8]) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|(_, other)| other.as_bytes() == name)
-            .map(|(kind, _)| kind)
+        let mut all = Self::ALL.into_iter();
+        all.find(|kind| kind.name().as_bytes() == name)
     }
 }
 
