@@ -1,4 +1,4 @@
-//! What whoever owns a connection wants done with it, beside the bytes that it writes.
+//! Actions on a connection that its owner wants, beside the bytes that it writes.
 
 use crate::Millis;
 

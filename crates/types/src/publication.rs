@@ -1,4 +1,4 @@
-//! What was published: immutable, shared by every shard that has a subscriber.
+//! Publications: immutable, shared by every shard that has a subscriber; and positions in a stream.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! "Did you mean": the known word that an unknown one is most likely a slip of.
+//! Texts of people and of URLs: the guess what a word was meant to be, and percent-encoding.
 
 /// The nearest of `known` if it is near enough to be what was meant: one letter in four may be
 /// wrong, and one more. Two swapped letters count as one mistake.

@@ -134,17 +134,11 @@ fn duration(text: &str) -> Result<u128, String> {
 
 /// A duration in µs: numbers, each with `us`, `ms`, `s`, `m`, `h` or `d`, such as `1.5s` or
 /// `1m30s`. A number without a unit is not a duration.
-///
-/// # Errors
-/// A sentence.
 pub fn parse_duration_us(text: &str) -> Result<u64, String> {
     fits(Some(duration(text)?), text)
 }
 
 /// As [`parse_duration_us`], in ms; it must be a whole number of them.
-///
-/// # Errors
-/// A sentence.
 pub fn parse_duration_ms(text: &str) -> Result<u64, String> {
     let us = duration(text)?;
     if !us.is_multiple_of(1000) {
@@ -154,9 +148,6 @@ pub fn parse_duration_ms(text: &str) -> Result<u64, String> {
 }
 
 /// A size in bytes: a number, or one with `k`, `M` or `G` (1024, …), which `B` or `iB` may follow.
-///
-/// # Errors
-/// A sentence.
 pub fn parse_size_bytes(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text)?;
     let unit = unit.trim();
@@ -171,9 +162,6 @@ pub fn parse_size_bytes(text: &str) -> Result<u64, String> {
 }
 
 /// A count: a whole number, or one with `k`, `M` or `G` (1000, …). `1_000_000` is read too.
-///
-/// # Errors
-/// A sentence.
 pub fn parse_count(text: &str) -> Result<u64, String> {
     let plain: String = text.chars().filter(|c| !matches!(c, '_' | ',')).collect();
     let (number, unit) = split(&plain)?;
@@ -186,9 +174,6 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
 
 /// A rate in events per second: a number with or without `k` or `M`, then `/s`, `/m` or `/h`; `/s`
 /// may be left out.
-///
-/// # Errors
-/// A sentence.
 pub fn parse_rate_per_s(text: &str) -> Result<f64, String> {
     let (value, per) = text.split_once('/').unwrap_or((text, "s"));
     let (number, unit) = split(value)?;
@@ -206,9 +191,6 @@ pub fn parse_rate_per_s(text: &str) -> Result<f64, String> {
 }
 
 /// A share: `10%` or a number from 0 to 1.
-///
-/// # Errors
-/// A sentence.
 pub fn parse_share(text: &str) -> Result<f64, String> {
     let (number, unit) = split(text)?;
     let share = match unit.trim() {

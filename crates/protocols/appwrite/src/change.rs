@@ -1,4 +1,4 @@
-//! What an event says of its user, and what becomes of the roles of that user's connections.
+//! Changes of users that events tell of, and the roles of their connections after them.
 //!
 //! Owns: the reading of `users.*` and `teams.*.memberships.*` events, and the roles after them.
 //! Never: asks anybody. What an event does not say is [`RoleChange::Unknown`], and somebody must

@@ -1,4 +1,4 @@
-//! Channel names: what a client may ask for under its identity.
+//! Channel names that a client may ask for under its identity.
 //!
 //! Matching is equality of names within a project; there are no wildcards. Only `account` channels
 //! depend on who asks (Appwrite's `convertChannels` and `rebindAccountChannels`):

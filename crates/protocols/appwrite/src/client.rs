@@ -1,4 +1,4 @@
-//! What clients send: `{"type":…,"data":…}` in one frame, text or binary.
+//! Messages of clients: `{"type":…,"data":…}` in one frame, text or binary.
 //!
 //! Owns: the grammar of each message, its checks in Appwrite's order and with its texts, limits.
 //! Never: acts. A message parses the same whether or not it is allowed now.

@@ -1,4 +1,5 @@
-//! How Appwrite refuses: one `error` frame with a code and a text, and sometimes a close.
+//! Refusals as Appwrite makes them: one `error` frame with a code and a text, and sometimes a
+//! close.
 //!
 //! Owns: every code and text, whether a fault ends the connection, and the WebSocket close code
 //! that Appwrite leaves out. Never: sends anything.

@@ -1,4 +1,4 @@
-//! What Appwrite publishes: one JSON message for each event, on Redis channel `realtime`.
+//! Events as Appwrite publishes them: one JSON message each, on Redis channel `realtime`.
 //!
 //! Owns: the message's form in every version since 0.10. Never: subscribes, decides who receives,
 //! or re-encodes the payload, which stays as it came.

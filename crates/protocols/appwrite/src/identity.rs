@@ -1,4 +1,5 @@
-//! Who a connection is: roles from an account document, and where a session is found.
+//! Identity of a connection: roles from an account document, the places of a session in a
+//! handshake, and the claims of a JWT.
 //!
 //! Owns: the roles that Appwrite's `User::getRoles` gives, from what its HTTP API tells
 //! (`GET /v1/account`, `GET /v1/teams/{id}/memberships`), and the places in a handshake that may
@@ -252,7 +253,8 @@ fn fallback_cookie(header: &str, name: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// The claims that say how long a token is good for, and for which session.
+/// Claims of a JWT about its end and its session. Appwrite verifies a token once, when its client
+/// connects, and the connection outlives it; nothing is verified here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenClaims {

@@ -1,4 +1,4 @@
-//! Appwrite Realtime: what its SDKs and its servers say to each other, and who hears what.
+//! Appwrite Realtime: the messages of its SDKs and servers, and the receivers of its events.
 //!
 //! Owns: connection URLs, messages in both directions, channels, roles, queries, origins, the feed
 //! from Appwrite's Redis, and the index that finds an event's receivers. Never: sockets, clocks,

@@ -1,4 +1,4 @@
-//! What one client may ask for. Appwrite bounds frames and messages a minute, and nothing else.
+//! Bounds on one client's wishes. Appwrite bounds frames and messages a minute, and nothing else.
 
 /// Bounds on what a client sends, each refused before anything is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Which pages and apps may connect to a project.
+//! Pages and apps that may connect to a project.
 //!
 //! Rules of Appwrite's `Origin` and `Hostname` validators: a native app sends no origin and may; a
 //! page's host must match one of the project's platforms, whatever its port, or be the host that

@@ -1,4 +1,4 @@
-//! What the server sends besides events and errors, appended by hand.
+//! Frames of the server besides events and errors, appended by hand.
 //!
 //! Every generation of clients reads these frames: old ones ignore `subscriptions`, new ones
 //! (SDKs from 22.1 on) deliver nothing without it.

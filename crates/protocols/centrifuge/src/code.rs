@@ -1,4 +1,4 @@
-//! The codes with which a single command fails while the connection lives on.
+//! Errors of a single command, while the connection lives on, and faults of a frame, which end it.
 //!
 //! Codes for the end of a subscription or a connection are in `throng_types`
 //! ([`throng_types::Unsubscribe`],

@@ -1,4 +1,4 @@
-//! What a client sends: commands, borrowed from the frame's bytes.
+//! Commands of a client, borrowed from the frame's bytes.
 //!
 //! Owns what a command means in either form, and its JSON form: several to a frame, one a line.
 //!

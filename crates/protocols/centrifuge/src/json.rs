@@ -1,4 +1,5 @@
-//! Appending JSON to a buffer, and the few lenient readers that the protocol asks for.
+//! Writers and the few lenient readers of JSON that the protocol asks for, and the application's
+//! own data in a request.
 //!
 //! Written by hand because one publication is encoded for every format and deliveries are the hot
 //! path: no intermediate value, no allocation but the caller's buffer.

@@ -1,4 +1,4 @@
-//! What backends are asked on a client's behalf, and what they answer: Centrifugo's HTTP proxies.
+//! Requests to backends on a client's behalf, and their answers: Centrifugo's HTTP proxies.
 //!
 //! Owns: the bodies of requests, and what an answer may be. Never: where backends are, which
 //! headers go with a request, and what follows from an answer.

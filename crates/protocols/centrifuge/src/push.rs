@@ -1,4 +1,4 @@
-//! What the server sends unasked.
+//! Pushes: messages that a client gets unasked.
 //!
 //! A bidirectional transport carries replies, so a push is wrapped: `{"push":{..}}`. A
 //! unidirectional one (`uni_websocket`, `uni_sse`, `uni_http_stream`) carries bare pushes, begins

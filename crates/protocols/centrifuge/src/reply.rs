@@ -1,4 +1,4 @@
-//! What the server answers to commands, and the publications inside.
+//! Replies to commands, pushes before they have a form, and the publications inside.
 //!
 //! Fields that hold their default (zero, false, empty) are left out, as in Protobuf's JSON mapping,
 //! except where the reference server writes them: clients of both read the same.

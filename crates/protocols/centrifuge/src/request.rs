@@ -1,4 +1,5 @@
-//! The larger requests of the client protocol, borrowed from the frame's bytes.
+//! Larger requests of the client protocol, borrowed from the frame's bytes, and frames of emulated
+//! transports, whose session lives on another connection.
 //!
 //! Unknown fields are ignored, because the protocol grows by fields that both sides negotiate;
 //! `null` means the default.

@@ -1,4 +1,4 @@
-//! A text out of its base and a delta.
+//! Makes a text of its base and a delta.
 
 use throng_types::{coded_enum, error_text};
 

@@ -1,4 +1,4 @@
-//! A delta out of two texts.
+//! Makes a delta of two texts.
 //!
 //! What the two begin and end with is compared first: mostly that is nearly everything. For what
 //! is between, the base's blocks are looked up at every place, and the longest run that a look-up
@@ -206,7 +206,8 @@ fn append_number(number: usize, out: &mut Vec<u8>) {
 pub(crate) const BLOCK: usize = 8;
 const NONE: u32 = u32::MAX;
 
-/// The blocks of one base, by their hash.
+/// Blocks of one base, by their hash. They begin at every multiple of [`BLOCK`], so a run of the
+/// base that is found for certain has nearly twice that length.
 pub(crate) struct Index {
     /// The last block with a hash, by the hash's upper bits.
     heads: Vec<u32>,

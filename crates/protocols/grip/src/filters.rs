@@ -1,4 +1,5 @@
-//! Filters of a subscription: who gets an item, and what is written into it.
+//! Filters of a subscription: receivers of an item, and the values written into its marks (`%I`,
+//! `%(argument)s`, `%%`).
 //!
 //! Owns: the five filters of Pushpin 1.41 and their order. Never: knows connections; what it
 //! needs of one comes in as a [`FilterContext`].

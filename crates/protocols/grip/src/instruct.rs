@@ -1,4 +1,4 @@
-//! Instructions: what a backend's response tells the proxy to do with its client.
+//! Instructions of a backend's response to the proxy about its client.
 //!
 //! Owns: reading `Grip-*` response headers and `application/grip-instruct` bodies into one
 //! [`Instruct`], with Pushpin's defaults and limits. Never: holds, fetches or sends anything.

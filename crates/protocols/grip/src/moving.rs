@@ -1,4 +1,4 @@
-//! What backends and routes say as bytes, for a process that takes over.
+//! Instructions and routes as bytes, for the hand-over to another process.
 
 use throng_types::{Save, Saved, save_choice, save_fields};
 

@@ -1,4 +1,4 @@
-//! The publish port (5561): what each request is, and the bytes of each answer's body.
+//! Requests to the publish port (5561) and the bodies of its answers.
 //!
 //! Owns: paths, methods, the choice of the answer's type, bodies. Never: HTTP itself, or
 //! publishing: a publish that was read is answered only after the caller could take it.

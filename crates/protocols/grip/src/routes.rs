@@ -1,7 +1,7 @@
-//! Routes: which request goes to which origin, and how.
+//! Routes: the choice of an origin for each request, a pure function of protocol, TLS, host and
+//! path.
 //!
-//! `route` has the structs, `line` cuts a line of Pushpin's `routes` file into words, `file`
-//! reads the words, and `table` selects. Never: reads files or connects.
+//! Never: reads files or connects.
 
 mod file;
 #[cfg(test)]

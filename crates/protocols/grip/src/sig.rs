@@ -1,4 +1,4 @@
-//! What a `Grip-Sig` says and how its key is written. Signing is done elsewhere.
+//! Claims of a `Grip-Sig`, and the forms of its key. Signing is done elsewhere.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Tnetstrings: what publishers send over ZeroMQ, and what the command socket speaks.
+//! Tnetstrings: the coding of publishers over ZeroMQ, and of the command socket.
 //!
 //! `SIZE:DATA` and a type: `,` bytes, `#` whole number, `^` float, `!` bool, `~` null,
 //! `]` list, `}` object with bytes as keys. Owns: the coding. Never: knows what it carries.

@@ -1,4 +1,4 @@
-//! One tree for what publishers send as JSON and as tnetstrings.
+//! Tree for items of publishers, whether JSON or tnetstrings.
 //!
 //! Owns: the tree, reading it from JSON, and taking fields out of objects with errors that
 //! name them. Never: knows what a field is for.
@@ -332,6 +332,14 @@ impl<'de> Deserialize<'de> for Value {
 
 struct ValueVisitor;
 
+macro_rules! plain {
+    ($($visit:ident($Type:ty): $Variant:ident),+) => {$(
+        fn $visit<E>(self, value: $Type) -> Result<Value, E> {
+            Ok(Value::$Variant(value))
+        }
+    )+};
+}
+
 impl<'de> Visitor<'de> for ValueVisitor {
     type Value = Value;
 
@@ -343,29 +351,16 @@ impl<'de> Visitor<'de> for ValueVisitor {
         Ok(Value::Null)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::Int(value))
-    }
-
     fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
         Ok(i64::try_from(value).map_or(Value::Float(value as f64), Value::Int))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(Value::Float(value))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
         Ok(Value::Text(value.to_owned()))
     }
 
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(Value::Text(value))
-    }
+    plain! { visit_bool(bool): Bool, visit_i64(i64): Int, visit_f64(f64): Float }
+    plain! { visit_string(String): Text }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();

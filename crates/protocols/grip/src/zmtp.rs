@@ -2,7 +2,13 @@
 //! of GRIP and collectors of statistics need it: the NULL mechanism and the socket types PULL, SUB,
 //! REP and PUB.
 //!
-//! `frame` cuts bytes into frames; `peer` is one connection.
+//! Owns: the bytes of a frame that is not whole yet, and the parts of an unfinished message. Never:
+//! sockets, time, or knowing what a message says.
+//!
+//! Invariants
+//! - Unread input that is kept is at most one frame of `message_bytes_max` and its head.
+//! - The parts that are kept have at most `message_bytes_max` bytes and `parts_max` parts.
+//! - After a fault nothing more is read or written.
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Heads and chunks, written into the caller's buffer.
+//! Heads, chunks and names of status codes, written into the caller's buffer.
 //!
 //! No text given to an encoder can break out of its place. In field names every byte
 //! that is not of a token becomes `_`, and an empty name `_`; in values every control

@@ -1,4 +1,4 @@
-//! Where a head ends, and whether its field lines are well formed.
+//! Heads: their end, their field lines, and the delimiter of the body that they declare.
 //!
 //! Two passes make the faults independent of how bytes were cut. The first one
 //! ([`find_end`]) may run on part of a head and judges nothing but line ends, from
@@ -366,7 +366,13 @@ pub enum ResponseBody {
     UntilClose,
 }
 
-/// Reads the body's delimiter from the fields.
+/// Reads the body's delimiter from the fields (RFC 9112 section 6). Stricter than the RFC, because a
+/// request that two implementations delimit differently smuggles a second one past the first:
+/// - Content-Length is one field line with decimal digits. Repeated lines and lists are refused
+///   even if all their values are equal, which the RFC would allow to be repaired.
+/// - Transfer-Encoding is one field line with the one word `chunked`; other codings, lists and
+///   parameters are refused, and so is the field in HTTP/1.0. An unknown coding is named as such.
+/// - Both together are refused, which the RFC leaves to the server.
 pub(crate) fn declared(headers: Headers<'_>, minor_version: u8) -> Result<Body, HeadError> {
     let mut length = None;
     let mut chunked = false;

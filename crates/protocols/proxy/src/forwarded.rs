@@ -1,4 +1,5 @@
-//! `X-Forwarded-For`: whom a request came from, as far as trusted proxies say.
+//! `X-Forwarded-For`: the client of a request as far as trusted proxies say, and the blocks of
+//! addresses that are trusted.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::{fmt, str};

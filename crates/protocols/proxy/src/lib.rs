@@ -1,4 +1,4 @@
-//! What proxies say of the clients behind them, and which proxies are believed.
+//! Clients behind proxies, as far as proxies that are trusted tell.
 //!
 //! The PROXY protocol, versions 1 and 2, in front of a connection's bytes; `X-Forwarded-For` in its
 //! requests; blocks of addresses. Owns nothing. Never: decides what an address may do.

@@ -1,4 +1,4 @@
-//! Subscription queries: which events of a channel a subscription wants.
+//! Subscription queries: the choice of a channel's events that a subscription wants.
 //!
 //! Owns: the texts' grammar and limits, and the verdict on a payload with PHP's notion of equal
 //! and less. Never: knows channels, roles or connections.
@@ -124,8 +124,8 @@ const VALUES_MAX: usize = 16;
 const TEXT_BYTES_MAX: usize = 256;
 
 impl QueryFilter {
-    /// Calls `each` with every key of the filter, one of which a wanted payload has; false if it
-    /// has none and must be tried.
+    /// Calls `each` with every key of the filter, one of which a wanted payload has: an outermost
+    /// `equal` on plain values holds for no other. False if it has none and must be tried.
     pub(crate) fn keys(&self, channel: &str, mut each: impl FnMut(&str)) -> bool {
         let conditions = self.0.as_ref().map_or(&[][..], |inner| &inner.conditions);
         let Some((attribute, values)) = conditions.iter().find_map(keyed) else {

@@ -1,4 +1,5 @@
-//! Query texts: `{"method":"equal","attribute":"status","values":["x"]}`.
+//! Query texts such as `{"method":"equal","attribute":"status","values":["x"]}`, and their
+//! conditions.
 //!
 //! Messages are the facts that a client of Appwrite may show to its user, so they name the same
 //! cause in the same order of checks.

@@ -1,4 +1,4 @@
-//! Names and filters, each kept once.
+//! Names and filters, each kept once, by seeded hashes, since clients choose the names.
 
 use std::hash::Hasher;
 

@@ -1,4 +1,4 @@
-//! Who receives an event: the subscriptions of one shard, found through an index.
+//! Receivers of an event: the subscriptions of one shard, found through an index.
 //!
 //! Owns: each connection's project, roles, subscriptions and their ids. Never: sends, or knows
 //! what a connection is beyond its key.
@@ -465,7 +465,9 @@ fn sort_latest(entries: &mut Vec<Entry>) {
 type Part = (String, (Vec<String>, QueryFilter));
 
 impl Index {
-    /// Appends a connection; nothing and false if there is no such one.
+    /// Appends a connection; nothing and false if there is no such one. Names, role sets and shapes
+    /// that connections share are found or made again as they come. One subscription may have
+    /// channels with different queries; each such part is saved with its id.
     pub fn save(&self, connection: u32, out: &mut Vec<u8>) -> bool {
         let Some(row) = self.connections.get(connection) else {
             return false;

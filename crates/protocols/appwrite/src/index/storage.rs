@@ -1,4 +1,5 @@
-//! Numbered storage that uses numbers again.
+//! Containers of the index: a slab that uses numbers again, lists whose owners know their places,
+//! connections by key in pages that come and go, and the buffers of one event.
 
 use std::ops::{Index, IndexMut};
 

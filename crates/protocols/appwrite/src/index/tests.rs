@@ -1,4 +1,4 @@
-//! Who receives what, what it costs, and the index against a walk over everything.
+//! Checks receivers and costs, and the index against a walk over everything.
 
 use std::collections::BTreeMap;
 

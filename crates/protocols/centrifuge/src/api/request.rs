@@ -1,4 +1,8 @@
-//! Calls of the server API, borrowed from the request body, and how several share one.
+//! Calls of the server API, borrowed from the request body, their parameters, and the errors that
+//! answer them.
+//!
+//! Unknown fields are ignored, `null` means the default. Strings are as they came; an empty channel
+//! or user is for the server to refuse with [`ServerApiError::BadRequest`].
 
 #[cfg(test)]
 mod tests;

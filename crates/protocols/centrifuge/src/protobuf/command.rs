@@ -1,4 +1,4 @@
-//! What a client sends, out of its frames.
+//! Commands out of a frame's Protobuf messages.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! What the server answers, and the publications inside.
+//! Replies, pushes and the publications inside.
 
 use throng_types::{Position, Publication};
 

@@ -1,4 +1,4 @@
-//! What `prost` reads and writes by the same schema, in both directions.
+//! Compares both directions with `prost` and the same schema.
 
 mod schema;
 

@@ -1,4 +1,4 @@
-//! Fields out of bytes.
+//! Fields out of bytes and into bytes. Each writer takes the field's number first.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Reading items.
+//! Reads items in every coding, and writes the form in which one travels through the server.
 
 use throng_types::ChannelName;
 

@@ -1,4 +1,4 @@
-//! Items: what publishers send, over HTTP and over ZeroMQ, as one struct.
+//! Items of publishers, over HTTP and over ZeroMQ, as one struct.
 //!
 //! Owns: reading items in every coding, with errors good enough for the publisher, and the
 //! bytes of a stream's chunk. Never: orders, filters or delivers.

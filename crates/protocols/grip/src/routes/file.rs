@@ -287,7 +287,8 @@ pub(super) struct Section {
     pub(super) options: Vec<(String, String)>,
 }
 
-/// Cuts a line; an empty line or a comment has no words.
+/// Cuts a line into words separated by spaces; `"..."` may stand anywhere in a word, `#` begins a
+/// comment. An empty line or a comment has no words.
 pub(super) fn sections(line: &str) -> Result<Vec<Section>, LineError> {
     let mut out: Vec<Section> = Vec::new();
     let mut rest = line;

@@ -1,4 +1,4 @@
-//! One client's conversation with its backend.
+//! Conversation of one client with its backend.
 //!
 //! Whatever happens is first noted as a fact: what the client said, that it closed or went,
 //! that the backend is to be asked. Then [`Conversation::pump`] looks at all facts and makes
@@ -406,7 +406,8 @@ struct Extent {
 /// Messages that the backend has not taken: what bounds those that have no bytes. Queue: `uplink`.
 const PENDING_MESSAGES_MAX: usize = 4096;
 
-/// Messages of the client that the backend has not taken yet.
+/// Messages of the client that the backend has not taken yet. `bytes` is the sum over `queue`, and
+/// `offered` is never more than that.
 #[derive(Clone, Debug, Default)]
 struct Uplink {
     /// Bound: [`PENDING_MESSAGES_MAX`], and `pending_bytes_max` of the limits.

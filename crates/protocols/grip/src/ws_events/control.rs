@@ -1,4 +1,4 @@
-//! What a backend tells the proxy inside text messages: `c:` and a JSON object.
+//! Orders of a backend to the proxy inside text messages: `c:` and a JSON object.
 //!
 //! Only a backend that answered `Sec-WebSocket-Extensions: grip` is heard; then text and
 //! binary messages with the prefix go to the client without it, and others vanish.

@@ -1,4 +1,5 @@
-//! Event streams: `TYPE[ SP hexlength]CRLF[content CRLF]`, as often as there are events.
+//! Event streams (`TYPE[ SP hexlength]CRLF[content CRLF]`, as often as there are events), the
+//! responses that carry them, and the orders that a conversation gives.
 
 use throng_types::coded_enum;
 

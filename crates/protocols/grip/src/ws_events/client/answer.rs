@@ -1,4 +1,4 @@
-//! What an answer of the backend does to a conversation.
+//! Effects of a backend's answer on a conversation.
 
 use crate::headers::Header;
 use crate::instruct::ResponseHead;
