@@ -43,10 +43,10 @@ impl Default for MessageLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rates {
     /// Messages on one connection within [`Rates::window_ms`]. The next is answered with
-    /// [`RealtimeError::TooManyMessages`](crate::Fault::TooManyMessages) and the connection stays.
+    /// [`RealtimeError::TooManyMessages`](crate::RealtimeError::TooManyMessages) and the connection stays.
     pub messages_max: u32,
     /// Connections opened from one address within [`Rates::window_ms`]. The next is refused with
-    /// [`RealtimeError::TooManyRequests`](crate::Fault::TooManyRequests).
+    /// [`RealtimeError::TooManyRequests`](crate::RealtimeError::TooManyRequests).
     pub opens_max: u32,
     /// The window of both, in milliseconds.
     pub window_ms: u64,

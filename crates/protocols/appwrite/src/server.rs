@@ -62,7 +62,7 @@ pub struct Subscribed<'r> {
     pub id: &'r str,
     /// Channels under the client's identity.
     pub channels: &'r [String],
-    /// Queries as a JSON array of texts ([`QueryFilter::text`](crate::Filter::text)).
+    /// Queries as a JSON array of texts ([`QueryFilter::text`](crate::QueryFilter::text)).
     pub queries: &'r str,
 }
 

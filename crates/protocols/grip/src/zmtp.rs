@@ -26,9 +26,9 @@ pub fn encode_message<P: AsRef<[u8]>>(parts: &[P], out: &mut Vec<u8>) {
 pub enum SocketRole {
     /// Takes messages of PUSH sockets.
     Pull,
-    /// Sends messages to PULL sockets: once ready, with [`super::encode_message`].
+    /// Sends messages to PULL sockets: once ready, with [`encode_message`].
     Push,
-    /// Sends messages to SUB and XSUB sockets: once ready, with [`super::encode_message`], those
+    /// Sends messages to SUB and XSUB sockets: once ready, with [`encode_message`], those
     /// that begin with a topic that the peer has subscribed to.
     Pub,
     /// Subscribes to channels of PUB and XPUB sockets and takes their messages.
