@@ -7,7 +7,7 @@
 use std::ops::ControlFlow;
 
 use throng_http1::{
-    BadBody, BadResponse, BodyDecoder, Limits, Response, ResponseBody, parse_response,
+    BadBody, BadResponse, BodyDecoder, HttpLimits, Response, ResponseBody, parse_response,
 };
 
 /// What the first bytes of a response say.
@@ -23,7 +23,7 @@ impl<'b> Head<'b> {
     ///
     /// # Errors
     /// A [`BadResponse`]
-    pub fn read(input: &'b [u8], limits: &Limits) -> Result<Self, BadResponse> {
+    pub fn read(input: &'b [u8], limits: &HttpLimits) -> Result<Self, BadResponse> {
         let mut skipped = 0;
         loop {
             let rest = input.get(skipped..).unwrap_or_default();
@@ -72,7 +72,7 @@ impl HeadReader {
     pub fn feed<'a, T>(
         &mut self,
         input: &'a mut [u8],
-        limits: &Limits,
+        limits: &HttpLimits,
         read: impl FnOnce(&Response<'_>) -> T,
     ) -> Result<Option<(T, Rest<'a>)>, BadResponse> {
         if self.kept.is_empty() {
@@ -132,7 +132,7 @@ pub enum BadAnswer {
 /// Reads the responses on one connection, one after the other.
 #[derive(Debug)]
 pub struct ResponseReader {
-    limits: Limits,
+    limits: HttpLimits,
     kept: Vec<u8>,
     body: Option<BodyDecoder>,
 }
@@ -140,7 +140,7 @@ pub struct ResponseReader {
 impl ResponseReader {
     /// A reader that refuses larger heads and bodies than these.
     #[must_use]
-    pub const fn new(limits: Limits) -> Self {
+    pub const fn new(limits: HttpLimits) -> Self {
         Self {
             limits,
             kept: Vec::new(),
@@ -249,7 +249,7 @@ mod tests {
     #[track_caller]
     fn check(wire: &str, expect: &str, end: Result<bool, BadAnswer>) {
         for cut in 0..=wire.len() {
-            let mut reader = ResponseReader::new(Limits::default());
+            let mut reader = ResponseReader::new(HttpLimits::default());
             let (head, tail) = wire.as_bytes().split_at(cut);
             assert_eq!(told(&mut reader, &[head, tail]), expect, "cut at {cut}");
             assert_eq!(reader.end(), end, "cut at {cut}");
@@ -284,7 +284,7 @@ mod tests {
             "SMTP ready\r\n\r\n",
             "HTTP/1.1 200 OK\r\nBad Name: x\r\n\r\n",
         ] {
-            let mut reader = ResponseReader::new(Limits::default());
+            let mut reader = ResponseReader::new(HttpLimits::default());
             let text = told(&mut reader, &[wire.as_bytes()]);
             assert!(text.starts_with("the answer is not HTTP"), "{wire}: {text}");
         }
@@ -297,7 +297,7 @@ mod tests {
             let mut reader = HeadReader::default();
             let mut bytes = wire.to_vec();
             let (head, tail) = bytes.split_at_mut(cut);
-            let limits = Limits::default();
+            let limits = HttpLimits::default();
             assert!(
                 reader.feed(head, &limits, |_| ()).unwrap().is_none(),
                 "cut at {cut}"

@@ -9,8 +9,8 @@
 mod notice;
 
 use serde_json::Value;
-use throng_sse::{Decoder, DecoderLimits};
-use throng_ws::{Event, Limits};
+use throng_sse::{SseDecoder, SseLimits};
+use throng_ws::{WsEvent, WsLimits};
 
 use crate::lines::Lines;
 use crate::websocket::WebSocket;
@@ -20,12 +20,12 @@ pub use notice::Notice;
 /// No server takes larger publications (`limits.publish_bytes_max` goes no higher).
 const BYTES_MAX: usize = 1 << 30;
 
-const SSE_LIMITS: DecoderLimits = DecoderLimits {
+const SSE_LIMITS: SseLimits = SseLimits {
     line_bytes_max: BYTES_MAX,
     event_bytes_max: BYTES_MAX,
 };
 
-const WS_LIMITS: Limits = Limits::new(BYTES_MAX);
+const WS_LIMITS: WsLimits = WsLimits::new(BYTES_MAX);
 
 /// A server tells in a ping how many publications it dropped: data frames are for data alone.
 const DROPPED: &[u8] = b"dropped=";
@@ -54,7 +54,7 @@ pub enum SubscriptionEvent<'a> {
 pub struct Subscription(Reader);
 
 enum Reader {
-    Sse(Decoder),
+    Sse(SseDecoder),
     Stream {
         lines: Lines,
         last_id: String,
@@ -68,7 +68,7 @@ impl Subscription {
     #[must_use]
     pub fn new(transport: Transport) -> Self {
         Self(match transport {
-            Transport::Sse => Reader::Sse(Decoder::new(SSE_LIMITS)),
+            Transport::Sse => Reader::Sse(SseDecoder::new(SSE_LIMITS)),
             Transport::Stream => Reader::Stream {
                 lines: Lines::default(),
                 last_id: String::new(),
@@ -113,7 +113,7 @@ impl Subscription {
     pub fn restart(&mut self) {
         match &mut self.0 {
             Reader::Sse(decoder) => {
-                *decoder = Decoder::resumed(SSE_LIMITS, decoder.last_event_id());
+                *decoder = SseDecoder::resumed(SSE_LIMITS, decoder.last_event_id());
             }
             Reader::Stream { lines, .. } => lines.clear(),
             Reader::WebSocket(socket) => *socket = WebSocket::opened(WS_LIMITS),
@@ -194,15 +194,15 @@ fn one_line(
     }
 }
 
-fn one_frame(event: &Event<'_>, on_event: &mut impl FnMut(SubscriptionEvent<'_>)) {
+fn one_frame(event: &WsEvent<'_>, on_event: &mut impl FnMut(SubscriptionEvent<'_>)) {
     let notice = match event {
-        Event::Message { data, .. } => return on_event(SubscriptionEvent::Publication(data)),
-        Event::Pong(_) => return,
-        Event::Ping(payload) => match dropped(payload) {
+        WsEvent::Message { data, .. } => return on_event(SubscriptionEvent::Publication(data)),
+        WsEvent::Pong(_) => return,
+        WsEvent::Ping(payload) => match dropped(payload) {
             Some(count) => Notice::Dropped(count),
             None => return,
         },
-        Event::Close(frame) => Notice::Disconnect {
+        WsEvent::Close(frame) => Notice::Disconnect {
             // RFC 6455 section 7.1.5: no code means 1005.
             code: frame.as_ref().map_or(1005, |frame| frame.code.into()),
             reason: frame.as_ref().map_or("", |frame| frame.reason).to_owned(),

@@ -4,9 +4,9 @@
 
 use std::ops::ControlFlow;
 
-use throng_http1::{BadResponse, Limits as HttpLimits};
-use throng_ws::handshake::{self, ResponseFault};
-use throng_ws::{Decoder, Event, Fault, Limits, Masking, Role};
+use throng_http1::{BadResponse, HttpLimits};
+use throng_ws::handshake::{self, ResponseError};
+use throng_ws::{Masking, WsDecoder, WsError, WsEvent, WsLimits, WsRole};
 
 use crate::response::HeadReader;
 
@@ -25,16 +25,16 @@ pub enum WebSocketError {
     Head(BadResponse),
     /// The answer does not open a WebSocket.
     #[error("{0}")]
-    Refused(ResponseFault),
+    Refused(ResponseError),
     /// The server broke a rule of the frames.
     #[error("{0}")]
-    Frames(Fault),
+    Frames(WsError),
 }
 
 /// One connection.
 #[derive(Debug)]
 pub struct WebSocket {
-    limits: Limits,
+    limits: WsLimits,
     state: State,
 }
 
@@ -45,7 +45,7 @@ enum State {
         head: HeadReader,
         key: [u8; 16],
     },
-    Open(Decoder),
+    Open(WsDecoder),
     /// The server has closed; nothing that follows counts.
     Closed,
 }
@@ -59,7 +59,7 @@ impl WebSocket {
         target: &str,
         key: [u8; 16],
         headers: &[(&str, &str)],
-        limits: Limits,
+        limits: WsLimits,
         out: &mut Vec<u8>,
     ) -> Self {
         handshake::encode_request(host, target, key, headers, out);
@@ -72,10 +72,10 @@ impl WebSocket {
 
     /// A WebSocket whose handshake somebody else has read.
     #[must_use]
-    pub const fn opened(limits: Limits) -> Self {
+    pub const fn opened(limits: WsLimits) -> Self {
         Self {
             limits,
-            state: State::Open(Decoder::new(Role::Client)),
+            state: State::Open(WsDecoder::new(WsRole::Client)),
         }
     }
 
@@ -95,7 +95,7 @@ impl WebSocket {
         input: &mut [u8],
         mask: impl FnMut() -> [u8; 4],
         out: &mut Vec<u8>,
-        on_event: impl FnMut(Event<'_>),
+        on_event: impl FnMut(WsEvent<'_>),
     ) -> Result<(), WebSocketError> {
         let State::Opening { head, key } = &mut self.state else {
             return self.frames(input, mask, out, on_event);
@@ -110,7 +110,7 @@ impl WebSocket {
             return Ok(());
         };
         checked.map_err(WebSocketError::Refused)?;
-        self.state = State::Open(Decoder::new(Role::Client));
+        self.state = State::Open(WsDecoder::new(WsRole::Client));
         self.frames(rest.bytes(), mask, out, on_event)
     }
 
@@ -119,7 +119,7 @@ impl WebSocket {
         input: &mut [u8],
         mut mask: impl FnMut() -> [u8; 4],
         out: &mut Vec<u8>,
-        mut on_event: impl FnMut(Event<'_>),
+        mut on_event: impl FnMut(WsEvent<'_>),
     ) -> Result<(), WebSocketError> {
         let State::Open(decoder) = &mut self.state else {
             return Ok(());
@@ -127,14 +127,14 @@ impl WebSocket {
         let mut closed = false;
         let fed = decoder.feed(input, &self.limits, |event| {
             match &event {
-                Event::Ping(payload) => {
+                WsEvent::Ping(payload) => {
                     throng_ws::encode_pong(Masking::Client(mask()), payload, out);
                 }
-                Event::Close(frame) => {
+                WsEvent::Close(frame) => {
                     closed = true;
                     throng_ws::encode_close_answer(Masking::Client(mask()), frame.as_ref(), out);
                 }
-                Event::Message { .. } | Event::Pong(_) => {}
+                WsEvent::Message { .. } | WsEvent::Pong(_) => {}
             }
             on_event(event);
             ControlFlow::Continue(())
@@ -152,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: Limits = Limits::new(1000);
+    const LIMITS: WsLimits = WsLimits::new(1000);
 
     /// What a server answers to the request of `key`, and what it says then.
     fn server(request: &[u8]) -> Vec<u8> {
@@ -174,9 +174,9 @@ mod tests {
         wire
     }
 
-    fn events(bytes: &mut [u8], role: Role) -> Vec<String> {
+    fn events(bytes: &mut [u8], role: WsRole) -> Vec<String> {
         let mut all = Vec::new();
-        let fed = Decoder::new(role).feed(bytes, &LIMITS, |event| {
+        let fed = WsDecoder::new(role).feed(bytes, &LIMITS, |event| {
             all.push(format!("{event:?}"));
             ControlFlow::Continue(())
         });
@@ -209,7 +209,7 @@ mod tests {
             }
             assert_eq!(found.len(), 3, "cut at {cut}: {found:?}");
             assert!(!socket.is_open());
-            let answers = events(&mut out, Role::Server);
+            let answers = events(&mut out, WsRole::Server);
             assert!(
                 answers[0].contains("Pong") && answers[1].contains("3001"),
                 "{answers:?}"
@@ -227,7 +227,7 @@ mod tests {
         };
         assert!(matches!(
             refused(b"HTTP/1.1 404 Not Found\r\n\r\n"),
-            WebSocketError::Refused(ResponseFault::Status(404))
+            WebSocketError::Refused(ResponseError::Status(404))
         ));
         assert!(matches!(refused(b"SMTP\r\n\r\n"), WebSocketError::Head(_)));
         // A masked frame, which only clients send.

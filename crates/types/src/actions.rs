@@ -1,8 +1,8 @@
-//! What whoever owns a connection wants done with it, beside the bytes that it writes.
+//! Actions on a connection that its owner wants, beside the bytes that it writes.
 
 use crate::Millis;
 
-/// How a connection ends.
+/// End of a connection, in order or at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// Once everything queued has left; then the sending side is shut and the peer's close
@@ -17,7 +17,7 @@ pub enum End {
 pub struct Actions {
     /// The connection's one deadline: `Some(None)` clears it, `None` leaves it as it is.
     pub deadline: Option<Option<Millis>>,
-    /// Whether and how the connection ends.
+    /// End of the connection, if it ends.
     pub end: Option<End>,
     /// `Some(true)`: from now on deliveries wait, while own bytes still leave. `Some(false)`: they
     /// leave, behind the own bytes written until then. A connection that ends first never gets
@@ -38,4 +38,16 @@ impl Actions {
             self.end = Some(end);
         }
     }
+}
+
+/// Rule for a delivery that finds its connection's queue full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overflow {
+    /// End the connection; its client comes back and recovers.
+    #[default]
+    Close,
+    /// Forget the oldest deliveries that have not begun to leave.
+    DropOldest,
+    /// Keep only the newest delivery of each channel, from the moment the connection lags.
+    LatestOnly,
 }

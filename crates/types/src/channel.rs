@@ -49,7 +49,7 @@ impl ChannelName {
         Self::with_bound(name, CHANNEL_BYTES_MAX)
     }
 
-    /// The same with another bound, for names that no client chooses: those of a protocol that has
+    /// Checks against another bound, for names that no client chooses: those of a protocol that has
     /// longer ones.
     pub fn with_bound(name: &str, bytes_max: usize) -> Result<Self, ChannelError> {
         if name.is_empty() {
@@ -64,13 +64,13 @@ impl ChannelName {
         Ok(Self(SmolStr::new(name)))
     }
 
-    /// The whole name.
+    /// Name as it was given.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What stands before the first `:` and after a leading `$`, or nothing.
+    /// Namespace: the text before the first `:` and after a leading `$`, or nothing.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         namespace_of(&self.0)
@@ -84,7 +84,7 @@ impl ChannelName {
     }
 }
 
-/// Whether a text has control characters (Unicode's category Cc).
+/// Tells whether a text has control characters (Unicode's category Cc).
 fn has_control(text: &str) -> bool {
     if !text.is_ascii() {
         return text.chars().any(char::is_control);

@@ -18,13 +18,13 @@ impl Frame {
         Self(bytes.into())
     }
 
-    /// Whether both are the same frame, not merely equal bytes.
+    /// Tells whether both are the same frame, not merely equal bytes.
     #[must_use]
     pub fn same(&self, other: &Self) -> bool {
         Rc::ptr_eq(&self.0, &other.0)
     }
 
-    /// How many share it; at least one.
+    /// Number of references to it; at least one.
     #[must_use]
     pub fn holders(&self) -> usize {
         Rc::strong_count(&self.0)
@@ -44,7 +44,7 @@ impl Deref for Frame {
 #[derive(Debug, Default)]
 pub struct Frames {
     bytes: Vec<u8>,
-    /// Where each ends.
+    /// Offset of each frame's end.
     ends: Vec<usize>,
     made: OnceCell<Vec<Frame>>,
 }
@@ -57,13 +57,13 @@ impl Frames {
         self.ends.push(self.bytes.len());
     }
 
-    /// How many there are.
+    /// Number of frames, made or not.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Tells whether there is none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.ends.is_empty()
@@ -75,7 +75,7 @@ impl Frames {
         &self.bytes
     }
 
-    /// Each by itself.
+    /// Makes each frame by itself, once.
     #[must_use]
     pub fn each(&self) -> &[Frame] {
         self.made.get_or_init(|| {

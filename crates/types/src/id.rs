@@ -44,7 +44,7 @@ impl ConnId {
         self.0 as u32
     }
 
-    /// How often the slot had been reused when this connection took it, modulo 2^24.
+    /// Number of times that the slot had been reused when this connection took it, modulo 2^24.
     #[must_use]
     pub const fn generation(self) -> u32 {
         (self.0 >> 32) as u32 & ((1 << Self::GENERATION_BITS) - 1)

@@ -27,7 +27,7 @@ pub fn append_str(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Where the first byte is that must be escaped.
+/// Offset of the first byte that must be escaped.
 fn first_escaped(bytes: &[u8]) -> Option<usize> {
     const BLOCK: usize = 32;
     let is_escaped = |byte: u8| byte < b' ' || byte == b'"' || byte == b'\\';

@@ -12,29 +12,25 @@ pub mod date;
 mod frame;
 mod id;
 pub mod json;
-mod overflow;
-mod percent;
-mod position;
 mod publication;
 mod reason;
 mod rng;
 mod save;
 mod slots;
-mod suggest;
+mod text;
 mod time;
 pub mod units;
 
-pub use self::time::{Millis, Now};
-pub use actions::{Actions, End};
+pub use actions::{Actions, End, Overflow};
 pub use channel::{CHANNEL_BYTES_MAX, ChannelError, ChannelName};
 pub use frame::{Frame, Frames};
 pub use id::{ConnId, ShardId};
-pub use overflow::Overflow;
-pub use percent::percent_decoded;
-pub use position::{Epoch, Position};
-pub use publication::{Payload, PayloadKind, Publication, Publisher, Told};
+pub use publication::{
+    Epoch, Payload, PayloadKind, Position, Publication, PublicationKind, Publisher,
+};
 pub use reason::{Disconnect, Unsubscribe};
 pub use rng::{Rng, fnv1a, mix};
 pub use save::{Parts, Save, Saved, save_bytes, save_count, save_option};
 pub use slots::Slots;
-pub use suggest::nearest;
+pub use text::{form_decoded, hex_byte, hex_value, nearest, percent_decoded};
+pub use time::{Millis, Now};

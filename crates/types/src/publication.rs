@@ -1,10 +1,11 @@
-//! What was published: immutable, shared by every shard that has a subscriber.
+//! Publications: immutable, shared by every shard that has a subscriber; and positions in a stream.
 
+use std::fmt;
 use std::sync::Arc;
 
-use crate::{ChannelName, Position};
+use crate::ChannelName;
 
-/// How a payload's bytes may be embedded in a text format.
+/// Form of a payload's bytes, which decides how a text format embeds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PayloadKind {
     /// One valid JSON value: embedded as it stands.
@@ -20,11 +21,11 @@ pub enum PayloadKind {
 pub struct Payload {
     /// The data, untouched; shared by all publications of one request.
     pub bytes: Arc<[u8]>,
-    /// What `bytes` were found to be.
+    /// Kind that `bytes` were found to be.
     pub kind: PayloadKind,
 }
 
-/// Who is behind a connection: with a publication that it made, or in a channel where it is.
+/// Client behind a connection: with a publication that it made, or in a channel where it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Publisher {
     /// The connection's public id.
@@ -38,7 +39,7 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// What it costs to keep, in bytes.
+    /// Cost of keeping it, in bytes.
     #[must_use]
     pub fn cost_bytes(&self) -> usize {
         let length = |info: &Option<Box<str>>| info.as_ref().map_or(0, |info| info.len());
@@ -50,15 +51,15 @@ impl Publisher {
     }
 }
 
-/// What a publication tells.
+/// Kind of a publication: data, or a client that comes or goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Told {
-    /// Somebody published it.
+pub enum PublicationKind {
+    /// Data that somebody published.
     #[default]
     Data,
     /// The connection in [`Publication::publisher`] has come to the channel.
     Joined,
-    /// That connection has left it.
+    /// The connection in [`Publication::publisher`] has left the channel.
     Left,
 }
 
@@ -67,13 +68,13 @@ pub enum Told {
 pub struct Publication {
     /// The channel that it belongs to.
     pub channel: ChannelName,
-    /// What it tells. Comings and goings have no data and no position, and are not kept.
-    pub told: Told,
-    /// Its place in the stream; none in channels that keep no history.
+    /// Kind of the publication. Comings and goings have no data and no position, and are not kept.
+    pub told: PublicationKind,
+    /// Place in the stream; none in channels that keep no history.
     pub position: Option<Position>,
-    /// The data.
+    /// Data of the publication.
     pub payload: Payload,
-    /// Who published it, if a connection did.
+    /// Client that published it, if a connection did.
     pub publisher: Option<Box<Publisher>>,
     /// A JSON object of texts that travels with the data, as the server API was given it.
     pub tags: Option<Box<str>>,
@@ -88,7 +89,7 @@ impl Publication {
         Arc::new(self)
     }
 
-    /// What it costs to keep: the data and its fixed parts, in bytes.
+    /// Cost of keeping it: the data and its fixed parts, in bytes.
     #[must_use]
     pub fn cost_bytes(&self) -> usize {
         let publisher = { self.publisher.as_ref() }.map_or(0, |publisher| publisher.cost_bytes());
@@ -96,5 +97,73 @@ impl Publication {
             + self.payload.bytes.len()
             + publisher
             + self.tags.as_ref().map_or(0, |tags| tags.len())
+    }
+}
+
+/// The life of a stream. Offsets of different epochs cannot be compared.
+///
+/// The high half names the process that made the stream, the low half counts the
+/// streams that this process has forgotten, so a stream that began anew never
+/// carries an epoch that a client may still hold.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Epoch(pub u64);
+
+impl Epoch {
+    /// Reads the text form: 1 to 16 hexadecimal digits in lower case.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let canonical = !text.is_empty()
+            && text.len() <= 16
+            && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        if !canonical {
+            return None;
+        }
+        u64::from_str_radix(text, 16).ok().map(Self)
+    }
+}
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}", self.0)
+    }
+}
+
+impl fmt::Debug for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "epoch {self}")
+    }
+}
+
+/// A place in a channel's stream: after the publication with this offset.
+///
+/// The first publication of an epoch has offset 1, so offset 0 is the place before all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Position {
+    /// The life of the stream that `offset` counts in.
+    pub epoch: Epoch,
+    /// Rises by one with each publication.
+    pub offset: u64,
+}
+
+impl Position {
+    /// The place before everything, in whatever epoch the stream has: for who was never there.
+    /// No stream has this epoch.
+    pub const START: Self = Self {
+        epoch: Epoch(u64::MAX),
+        offset: 0,
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn epochs_have_one_text_form() {
+        let epoch = Epoch(0xdead_beef_0000_0001);
+        assert_eq!(Epoch::parse(&epoch.to_string()), Some(epoch));
+        for wrong in ["", "DEAD", "+1", "1_0", "11112222333344445", "xyz"] {
+            assert_eq!(Epoch::parse(wrong), None, "{wrong}");
+        }
     }
 }

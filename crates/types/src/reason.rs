@@ -1,149 +1,142 @@
-//! Why the server ends a subscription or a connection.
+//! Reasons for which the server ends a subscription or a connection.
 //!
 //! The numbers are Centrifugo's (client protocol v2, page "Codes"), because its SDKs
 //! decide by them whether to come back; other protocols translate from here.
 
-/// Why a connection is ended. Each variant has one code and one text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Disconnect {
-    /// Closed in the normal course of things.
-    Closed,
-    /// The server is going away: come back, elsewhere or later.
-    Shutdown,
-    /// A fault of ours.
-    ServerError,
-    /// The connection's token has expired.
-    Expired,
-    /// A subscription's token has expired.
-    SubscriptionExpired,
-    /// The outbound queue reached its bound.
-    Slow,
-    /// A write failed.
-    WriteError,
-    /// A gap was found that only a new connection can mend.
-    InsufficientState,
-    /// An operator asked for it, and the client should come back.
-    ForceReconnect,
-    /// The client did not answer a ping.
-    NoPong,
-    /// Too many commands in too little time.
-    TooManyRequests,
-    /// The token is not valid.
-    InvalidToken,
-    /// The client broke the protocol.
-    BadRequest,
-    /// The client opened a connection and never said who it is.
-    Stale,
-    /// An operator asked for it, and the client should stay away.
-    ForceNoReconnect,
-    /// This address or user has as many connections as it may.
-    ConnectionLimit,
-    /// The connection has as many channels as it may.
-    ChannelLimit,
-    /// A binary frame reached a text protocol.
-    InappropriateProtocol,
-    /// The client may not connect.
-    PermissionDenied,
-    /// The server is not able to do that at all.
-    NotAvailable,
-    /// Too many errors in a row.
-    TooManyErrors,
+/// Declares an enum as a table: each variant with its number, if it has one, and its text.
+///
+/// The functions that the table begins with return them; `ALL` has every variant in its order.
+#[macro_export]
+macro_rules! coded_enum {
+    ($(#[$meta:meta])* pub enum $Name:ident {
+        $(#[$number_meta:meta])* fn $number:ident -> $Number:ty;
+        $(#[$text_meta:meta])* fn $text:ident;
+        $($(#[$doc:meta])* $Variant:ident = $code:expr, $words:expr;)+
+    }) => {
+        $crate::coded_enum! {
+            $(#[$meta])* pub enum $Name {
+                $(#[$text_meta])* fn $text;
+                $($(#[$doc])* $Variant = $words;)+
+            }
+        }
+
+        impl $Name {
+            $(#[$number_meta])*
+            #[must_use]
+            pub const fn $number(self) -> $Number {
+                match self { $(Self::$Variant => $code),+ }
+            }
+        }
+    };
+    ($(#[$meta:meta])* pub enum $Name:ident {
+        $(#[$text_meta:meta])* fn $text:ident;
+        $($(#[$doc:meta])* $Variant:ident = $words:expr;)+
+    }) => {
+        $(#[$meta])*
+        pub enum $Name { $($(#[$doc])* $Variant),+ }
+
+        impl $Name {
+            /// Every variant, in the order of the table.
+            pub const ALL: [Self; [$(stringify!($Variant)),+].len()] = [$(Self::$Variant),+];
+
+            $(#[$text_meta])*
+            #[must_use]
+            pub const fn $text(self) -> &'static str {
+                match self { $(Self::$Variant => $words),+ }
+            }
+        }
+    };
+}
+
+/// Makes errors of types whose text a function returns: `error_text!(BadBody.reason)`.
+#[macro_export]
+macro_rules! error_text {
+    ($($Name:ident . $text:ident),+ $(,)?) => {$(
+        impl std::fmt::Display for $Name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.$text())
+            }
+        }
+
+        impl std::error::Error for $Name {}
+    )+};
+}
+
+coded_enum! {
+    /// Reason for which a connection is ended.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Disconnect {
+        /// Code on the wire, also used as the WebSocket close code. 3000 to 3499 mean "come back",
+        /// 3500 to 3999 "stay away".
+        fn code -> u16;
+        /// Text beside the code, fit for a WebSocket close reason (RFC 6455 section 5.5.1).
+        fn reason;
+        /// Closed in the normal course of things.
+        Closed = 3000, "connection closed";
+        /// The server is going away: come back, elsewhere or later.
+        Shutdown = 3001, "shutdown";
+        /// A fault of ours.
+        ServerError = 3004, "internal server error";
+        /// The connection's token has expired.
+        Expired = 3005, "connection expired";
+        /// A subscription's token has expired.
+        SubscriptionExpired = 3006, "subscription expired";
+        /// The outbound queue reached its bound.
+        Slow = 3008, "slow";
+        /// A write to it failed.
+        WriteError = 3009, "write error";
+        /// A gap was found that only a new connection can mend.
+        InsufficientState = 3010, "insufficient state";
+        /// An operator asked for it, and the client should come back.
+        ForceReconnect = 3011, "force reconnect";
+        /// The client did not answer a ping.
+        NoPong = 3012, "no pong";
+        /// Too many commands in too little time.
+        TooManyRequests = 3013, "too many requests";
+        /// The token is not valid.
+        InvalidToken = 3500, "invalid token";
+        /// The client broke the protocol.
+        BadRequest = 3501, "bad request";
+        /// The client opened a connection and never sent credentials.
+        Stale = 3502, "stale";
+        /// An operator asked for it, and the client should stay away.
+        ForceNoReconnect = 3503, "force disconnect";
+        /// This address or user has as many connections as it may.
+        ConnectionLimit = 3504, "connection limit";
+        /// The connection has as many channels as it may.
+        ChannelLimit = 3505, "channel limit";
+        /// A binary frame reached a text protocol.
+        InappropriateProtocol = 3506, "inappropriate protocol";
+        /// The client may not connect.
+        PermissionDenied = 3507, "permission denied";
+        /// The server is not able to do that at all.
+        NotAvailable = 3508, "not available";
+        /// Too many errors in a row.
+        TooManyErrors = 3509, "too many errors";
+    }
 }
 
 impl Disconnect {
-    /// The code, also used as the WebSocket close code. 3000 to 3499 mean "come back", 3500 to 3999
-    /// "stay away".
-    #[must_use]
-    pub const fn code(self) -> u16 {
-        match self {
-            Self::Closed => 3000,
-            Self::Shutdown => 3001,
-            Self::ServerError => 3004,
-            Self::Expired => 3005,
-            Self::SubscriptionExpired => 3006,
-            Self::Slow => 3008,
-            Self::WriteError => 3009,
-            Self::InsufficientState => 3010,
-            Self::ForceReconnect => 3011,
-            Self::NoPong => 3012,
-            Self::TooManyRequests => 3013,
-            Self::InvalidToken => 3500,
-            Self::BadRequest => 3501,
-            Self::Stale => 3502,
-            Self::ForceNoReconnect => 3503,
-            Self::ConnectionLimit => 3504,
-            Self::ChannelLimit => 3505,
-            Self::InappropriateProtocol => 3506,
-            Self::PermissionDenied => 3507,
-            Self::NotAvailable => 3508,
-            Self::TooManyErrors => 3509,
-        }
-    }
-
-    /// The text that goes with the code, fit for a WebSocket close reason (RFC 6455 section 5.5.1).
-    #[must_use]
-    pub const fn reason(self) -> &'static str {
-        match self {
-            Self::Closed => "connection closed",
-            Self::Shutdown => "shutdown",
-            Self::ServerError => "internal server error",
-            Self::Expired => "connection expired",
-            Self::SubscriptionExpired => "subscription expired",
-            Self::Slow => "slow",
-            Self::WriteError => "write error",
-            Self::InsufficientState => "insufficient state",
-            Self::ForceReconnect => "force reconnect",
-            Self::NoPong => "no pong",
-            Self::TooManyRequests => "too many requests",
-            Self::InvalidToken => "invalid token",
-            Self::BadRequest => "bad request",
-            Self::Stale => "stale",
-            Self::ForceNoReconnect => "force disconnect",
-            Self::ConnectionLimit => "connection limit",
-            Self::ChannelLimit => "channel limit",
-            Self::InappropriateProtocol => "inappropriate protocol",
-            Self::PermissionDenied => "permission denied",
-            Self::NotAvailable => "not available",
-            Self::TooManyErrors => "too many errors",
-        }
-    }
-
-    /// Whether the client should come back by itself.
+    /// Tells whether the client should come back by itself.
     #[must_use]
     pub const fn reconnect(self) -> bool {
         self.code() < 3500
     }
 }
 
-/// Why the server ends one subscription and leaves the connection alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Unsubscribe {
-    /// An operator asked for it: do not come back.
-    Server,
-    /// Deliveries were lost: subscribe again and recover.
-    InsufficientState,
-    /// The subscription's token has expired.
-    Expired,
-}
-
-impl Unsubscribe {
-    /// The code; from 2500 on the client subscribes again.
-    #[must_use]
-    pub const fn code(self) -> u16 {
-        match self {
-            Self::Server => 2000,
-            Self::InsufficientState => 2500,
-            Self::Expired => 2501,
-        }
-    }
-
-    /// The text that goes with the code.
-    #[must_use]
-    pub const fn reason(self) -> &'static str {
-        match self {
-            Self::Server => "server unsubscribe",
-            Self::InsufficientState => "insufficient state",
-            Self::Expired => "subscription expired",
-        }
+coded_enum! {
+    /// Reason for which one subscription is ended and the connection left alone.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Unsubscribe {
+        /// Code on the wire; from 2500 on the client subscribes again.
+        fn code -> u16;
+        /// Text beside the code.
+        fn reason;
+        /// An operator asked for it: do not come back.
+        Server = 2000, "server unsubscribe";
+        /// Deliveries were lost: subscribe again and recover.
+        InsufficientState = 2500, "insufficient state";
+        /// The subscription's token has expired.
+        Expired = 2501, "subscription expired";
     }
 }

@@ -18,7 +18,7 @@ const CHUNK_BYTES_MIN: usize = 128 << 10;
 const VALUES_MIN: usize = 256;
 const VALUES_MAX: usize = 4096;
 
-enum Place<T> {
+enum Slot<T> {
     Vacant { next: u32 },
     Taken(T),
 }
@@ -26,7 +26,7 @@ enum Place<T> {
 struct Chunk<T> {
     /// Those that were used before, in memory for [`Chunk::VALUES`] of them: what was never used is
     /// never touched, so the kernel gives no pages for it.
-    places: Vec<Place<T>>,
+    places: Vec<Slot<T>>,
     taken: u32,
     /// The first of those that are vacant again.
     vacant_first: u32,
@@ -38,7 +38,7 @@ impl<T> Chunk<T> {
     /// Values per chunk; a power of two.
     const VALUES: usize = {
         let fit = CHUNK_BYTES_MIN
-            .div_ceil(size_of::<Place<T>>())
+            .div_ceil(size_of::<Slot<T>>())
             .next_power_of_two();
         if fit < VALUES_MIN {
             VALUES_MIN
@@ -62,9 +62,9 @@ impl<T> Chunk<T> {
         while self.places.len() <= within {
             let next = self.vacant_first;
             self.vacant_first = self.places.len() as u32;
-            self.places.push(Place::Vacant { next });
+            self.places.push(Slot::Vacant { next });
         }
-        let Place::Vacant { next } = self.places[within] else {
+        let Slot::Vacant { next } = self.places[within] else {
             return false;
         };
         let mut before = self.vacant_first;
@@ -72,13 +72,13 @@ impl<T> Chunk<T> {
             (self.vacant_first, before) = (next, END);
         }
         // Who names it in the list names the one behind it.
-        while let Some(Place::Vacant { next: named }) = self.places.get_mut(before as usize) {
+        while let Some(Slot::Vacant { next: named }) = self.places.get_mut(before as usize) {
             before = *named;
             if before as usize == within {
                 (*named, before) = (next, END);
             }
         }
-        self.places[within] = Place::Taken(value);
+        self.places[within] = Slot::Taken(value);
         true
     }
 
@@ -113,13 +113,13 @@ impl<T> Default for Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// Values held.
+    /// Number of values held.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether nothing is held.
+    /// Tells whether nothing is held.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
@@ -148,13 +148,13 @@ impl<T> Slots<T> {
         let mut index = chunk.vacant_first;
         // An open chunk has a vacant place: `vacant_first` names it, or it was never used.
         if let Some(place) = chunk.places.get_mut(index as usize) {
-            if let Place::Vacant { next } = *place {
+            if let Slot::Vacant { next } = *place {
                 chunk.vacant_first = next;
             }
-            *place = Place::Taken(value);
+            *place = Slot::Taken(value);
         } else {
             index = chunk.places.len() as u32;
-            chunk.places.push(Place::Taken(value));
+            chunk.places.push(Slot::Taken(value));
         }
         chunk.taken += 1;
         if chunk.is_full() {
@@ -191,13 +191,13 @@ impl<T> Slots<T> {
         let (at, within) = place_of::<T>(index);
         let chunk = self.chunks.get_mut(at)?.as_mut()?;
         let place = chunk.places.get_mut(within)?;
-        if matches!(place, Place::Vacant { .. }) {
+        if matches!(place, Slot::Vacant { .. }) {
             return None;
         }
-        let vacant = Place::Vacant {
+        let vacant = Slot::Vacant {
             next: chunk.vacant_first,
         };
-        let Place::Taken(value) = std::mem::replace(place, vacant) else {
+        let Slot::Taken(value) = std::mem::replace(place, vacant) else {
             return None;
         };
         if chunk.is_full() {
@@ -228,8 +228,8 @@ impl<T> Slots<T> {
         let (at, within) = place_of::<T>(index);
         let chunk = self.chunks.get(at)?.as_ref()?;
         match chunk.places.get(within)? {
-            Place::Taken(value) => Some(value),
-            Place::Vacant { .. } => None,
+            Slot::Taken(value) => Some(value),
+            Slot::Vacant { .. } => None,
         }
     }
 
@@ -239,26 +239,22 @@ impl<T> Slots<T> {
         let (at, within) = place_of::<T>(index);
         let chunk = self.chunks.get_mut(at)?.as_mut()?;
         match chunk.places.get_mut(within)? {
-            Place::Taken(value) => Some(value),
-            Place::Vacant { .. } => None,
+            Slot::Taken(value) => Some(value),
+            Slot::Vacant { .. } => None,
         }
     }
 
     /// All values in the order of their indices.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        self.chunks.iter().enumerate().flat_map(|(at, chunk)| {
-            chunk.iter().flat_map(move |chunk| {
-                chunk
-                    .places
-                    .iter()
-                    .enumerate()
-                    .filter_map(move |(within, place)| match place {
-                        Place::Taken(value) => {
-                            Some(((at * Chunk::<T>::VALUES + within) as u32, value))
-                        }
-                        Place::Vacant { .. } => None,
-                    })
-            })
+        let places = self.chunks.iter().enumerate().flat_map(|(at, chunk)| {
+            let places = chunk
+                .iter()
+                .flat_map(|chunk| chunk.places.iter().enumerate());
+            places.map(move |(within, place)| (at * Chunk::<T>::VALUES + within, place))
+        });
+        places.filter_map(|(index, place)| match place {
+            Slot::Taken(value) => Some((index as u32, value)),
+            Slot::Vacant { .. } => None,
         })
     }
 }
@@ -274,8 +270,8 @@ mod tests {
         assert_eq!(Chunk::<u32>::VALUES, VALUES_MAX);
         assert_eq!(Chunk::<[u64; 1000]>::VALUES, VALUES_MIN);
         for (values, bytes) in [
-            (Chunk::<[u64; 7]>::VALUES, size_of::<Place<[u64; 7]>>()),
-            (Chunk::<[u64; 10]>::VALUES, size_of::<Place<[u64; 10]>>()),
+            (Chunk::<[u64; 7]>::VALUES, size_of::<Slot<[u64; 7]>>()),
+            (Chunk::<[u64; 10]>::VALUES, size_of::<Slot<[u64; 10]>>()),
         ] {
             assert!(values.is_power_of_two());
             let chunk = values * bytes;

@@ -6,10 +6,6 @@
 //!
 //! Invariant: reading what [`duration_text`] or [`size_text`] wrote gives the same number.
 
-mod show;
-
-pub use show::{duration_text, format_bytes, format_us, grouped, size_text};
-
 const THOUSANDS: [(&str, u64); 5] = [
     ("", 1),
     ("k", 1000),
@@ -18,7 +14,7 @@ const THOUSANDS: [(&str, u64); 5] = [
     ("G", 1_000_000_000),
 ];
 
-/// In µs.
+/// Units of time, in µs.
 const DURATIONS: [(&str, u64); 9] = [
     ("us", 1),
     ("µs", 1),
@@ -47,7 +43,7 @@ const SIZES: [(&str, u64); 7] = [
 struct Decimal {
     /// All digits as one number.
     digits: u128,
-    /// How many of them stand behind the point.
+    /// Number of them that stand behind the point.
     behind: u32,
 }
 
@@ -138,17 +134,11 @@ fn duration(text: &str) -> Result<u128, String> {
 
 /// A duration in µs: numbers, each with `us`, `ms`, `s`, `m`, `h` or `d`, such as `1.5s` or
 /// `1m30s`. A number without a unit is not a duration.
-///
-/// # Errors
-/// A sentence.
 pub fn parse_duration_us(text: &str) -> Result<u64, String> {
     fits(Some(duration(text)?), text)
 }
 
 /// As [`parse_duration_us`], in ms; it must be a whole number of them.
-///
-/// # Errors
-/// A sentence.
 pub fn parse_duration_ms(text: &str) -> Result<u64, String> {
     let us = duration(text)?;
     if !us.is_multiple_of(1000) {
@@ -158,9 +148,6 @@ pub fn parse_duration_ms(text: &str) -> Result<u64, String> {
 }
 
 /// A size in bytes: a number, or one with `k`, `M` or `G` (1024, …), which `B` or `iB` may follow.
-///
-/// # Errors
-/// A sentence.
 pub fn parse_size_bytes(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text)?;
     let unit = unit.trim();
@@ -175,9 +162,6 @@ pub fn parse_size_bytes(text: &str) -> Result<u64, String> {
 }
 
 /// A count: a whole number, or one with `k`, `M` or `G` (1000, …). `1_000_000` is read too.
-///
-/// # Errors
-/// A sentence.
 pub fn parse_count(text: &str) -> Result<u64, String> {
     let plain: String = text.chars().filter(|c| !matches!(c, '_' | ',')).collect();
     let (number, unit) = split(&plain)?;
@@ -190,9 +174,6 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
 
 /// A rate in events per second: a number with or without `k` or `M`, then `/s`, `/m` or `/h`; `/s`
 /// may be left out.
-///
-/// # Errors
-/// A sentence.
 pub fn parse_rate_per_s(text: &str) -> Result<f64, String> {
     let (value, per) = text.split_once('/').unwrap_or((text, "s"));
     let (number, unit) = split(value)?;
@@ -210,9 +191,6 @@ pub fn parse_rate_per_s(text: &str) -> Result<f64, String> {
 }
 
 /// A share: `10%` or a number from 0 to 1.
-///
-/// # Errors
-/// A sentence.
 pub fn parse_share(text: &str) -> Result<f64, String> {
     let (number, unit) = split(text)?;
     let share = match unit.trim() {
@@ -232,6 +210,101 @@ fn thousands(unit: &str, text: &str) -> Result<u64, String> {
     let unit = if unit == "m" { "M" } else { unit };
     factor_of(unit, &THOUSANDS)
         .ok_or_else(|| format!("`{text}`: `{unit}` is unknown; known are k, M, G (powers of 1000)"))
+}
+
+/// The units that texts are written with, in ms and in bytes.
+const DURATION_TEXTS: [(&str, u64); 5] = [
+    ("ms", 1),
+    ("s", 1000),
+    ("m", 60_000),
+    ("h", 3_600_000),
+    ("d", 86_400_000),
+];
+const SIZE_TEXTS: [(&str, u64); 4] = [
+    ("B", 1),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+];
+
+/// The shortest exact text of a duration in ms.
+#[must_use]
+pub fn duration_text(ms: u64) -> String {
+    if ms == 0 {
+        return "0s".to_owned();
+    }
+    exact(ms, &DURATION_TEXTS)
+}
+
+/// The shortest exact text of a size.
+#[must_use]
+pub fn size_text(bytes: u64) -> String {
+    if bytes == 0 {
+        return "0B".to_owned();
+    }
+    exact(bytes, &SIZE_TEXTS)
+}
+
+fn exact(value: u64, units: &[(&str, u64)]) -> String {
+    let largest = units
+        .iter()
+        .rev()
+        .find(|(_, factor)| value.is_multiple_of(*factor));
+    largest.map_or_else(
+        || value.to_string(),
+        |(name, factor)| format!("{}{name}", value / factor),
+    )
+}
+
+/// µs as people read them: three significant digits and the largest unit that fits.
+#[must_use]
+pub fn format_us(us: f64) -> String {
+    let (value, unit) = if us < 1000.0 {
+        (us, "µs")
+    } else if us < 1e6 {
+        (us / 1e3, "ms")
+    } else {
+        (us / 1e6, "s")
+    };
+    format!("{} {unit}", three_digits(value))
+}
+
+/// Bytes as people read them, in powers of 1024.
+#[must_use]
+pub fn format_bytes(bytes: f64) -> String {
+    let mut value = bytes;
+    for unit in ["B", "KiB", "MiB", "GiB"] {
+        if value < 1024.0 {
+            return format!("{} {unit}", three_digits(value));
+        }
+        value /= 1024.0;
+    }
+    format!("{} TiB", three_digits(value))
+}
+
+fn three_digits(value: f64) -> String {
+    let decimals = if value >= 100.0 || value.fract() == 0.0 {
+        0
+    } else if value >= 10.0 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.decimals$}")
+}
+
+/// A whole number with commas between its thousands.
+#[must_use]
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.char_indices() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
 }
 
 #[cfg(test)]
@@ -330,5 +403,23 @@ mod tests {
             let _ = (parse_duration_ms(&text), parse_size_bytes(&text), parse_count(&text));
             let _ = (parse_rate_per_s(&text), parse_share(&text));
         }
+    }
+}
+
+#[cfg(test)]
+mod show_tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_shown_with_three_digits() {
+        assert_eq!(format_us(7.0), "7 µs");
+        assert_eq!(format_us(1234.0), "1.23 ms");
+        assert_eq!(format_us(45_600.0), "45.6 ms");
+        assert_eq!(format_us(12_345_678.0), "12.3 s");
+        assert_eq!(format_bytes(512.0), "512 B");
+        assert_eq!(format_bytes(16.02 * 1024.0 * 1024.0 * 1024.0), "16.0 GiB");
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(1000), "1,000");
+        assert_eq!(grouped(12_345_678), "12,345,678");
     }
 }

@@ -7,7 +7,9 @@ use throng_engine::{Conns, Delivery, Kernel, Pieces};
 use throng_hub::{Answer, Batch, FormKind, Format, Patch, ReplyTo, Sink};
 use throng_metrics::Counter;
 use throng_session::{Event, Order, Shared, Work};
-use throng_types::{ChannelName, ConnId, Frame, Frames, Publication, Slots, Told, Unsubscribe};
+use throng_types::{
+    ChannelName, ConnId, Frame, Frames, Publication, PublicationKind, Slots, Unsubscribe,
+};
 
 use crate::list::GatewayList;
 use crate::rounds::Rounds;
@@ -171,7 +173,7 @@ impl<L: GatewayList, K: Kernel> Outlet<'_, L, K> {
         let Some(id) = self
             .conns
             .id(index)
-            .filter(|_| publication.told == Told::Data)
+            .filter(|_| publication.told == PublicationKind::Data)
         else {
             return;
         };
@@ -203,7 +205,7 @@ impl<L: GatewayList, K: Kernel> Outlet<'_, L, K> {
         self.conns.with(id, |session, _| {
             let mut one = Vec::new();
             let publications = batch.publications.iter();
-            for publication in publications.filter(|known| known.told == Told::Data) {
+            for publication in publications.filter(|known| known.told == PublicationKind::Data) {
                 one.clear();
                 L::encode_personal(session, publication, &mut one);
                 if !one.is_empty() {

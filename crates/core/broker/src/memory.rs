@@ -26,7 +26,8 @@ mod stream;
 use std::sync::Arc;
 
 use throng_types::{
-    ChannelName, Now, Parts, Payload, PayloadKind, Publication, Publisher, Saved, ShardId, Told,
+    ChannelName, Now, Parts, Payload, PayloadKind, Publication, PublicationKind, Publisher, Saved,
+    ShardId,
 };
 
 pub use budget::Budget;
@@ -261,8 +262,8 @@ fn announcement(request: &Request, now: Now) -> Option<Arc<Publication>> {
             channel,
             presence: Some(presence),
             ..
-        } => (channel, presence, Told::Joined),
-        Request::Quit { channel, presence } => (channel, presence, Told::Left),
+        } => (channel, presence, PublicationKind::Joined),
+        Request::Quit { channel, presence } => (channel, presence, PublicationKind::Left),
         _ => return None,
     };
     let publication = || Publication {

@@ -12,8 +12,8 @@ use throng_broker::{
     Refusal, Remote, Reply, ReplyLimit, Request, Retention, Subscribed, Ticket, home_of,
 };
 use throng_types::{
-    ChannelName, Millis, Now, Parts, Payload, PayloadKind, Publication, Save as _, Saved, ShardId,
-    Told,
+    ChannelName, Millis, Now, Parts, Payload, PayloadKind, Publication, PublicationKind, Save as _,
+    Saved, ShardId,
 };
 
 const NOW: Now = Now {
@@ -44,7 +44,7 @@ fn draft(channel: &str) -> Draft {
 fn delivery(channel: &str) -> Reply {
     Reply::Delivery(Arc::new(Publication {
         channel: name(channel),
-        told: Told::Data,
+        told: PublicationKind::Data,
         position: None,
         payload: draft(channel).payload,
         publisher: None,
@@ -491,7 +491,7 @@ fn a_draft_costs_what_its_publication_does() {
         let cost = draft.cost_bytes();
         let publication = Publication {
             channel: draft.channel,
-            told: Told::Data,
+            told: PublicationKind::Data,
             position: None,
             payload: draft.payload,
             publisher,

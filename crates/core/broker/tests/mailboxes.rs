@@ -7,7 +7,9 @@ use throng_broker::{
     MemoryOptions, Namespaces, Presence, REQUESTS_MAX, Receiver, Refusal, Reply, ReplyLimit,
     Request, Ticket, home_of,
 };
-use throng_types::{ChannelName, Now, Payload, PayloadKind, Publication, Publisher, ShardId, Told};
+use throng_types::{
+    ChannelName, Now, Payload, PayloadKind, Publication, PublicationKind, Publisher, ShardId,
+};
 
 const NOW: Now = Now {
     mono: throng_types::Millis(0),
@@ -142,7 +144,7 @@ fn so_many_requests_wait_for_a_reply() {
     // Deliveries are no replies.
     let delivery = Publication {
         channel: channel(),
-        told: Told::Data,
+        told: PublicationKind::Data,
         position: None,
         payload: draft(1).payload,
         publisher: None,
@@ -211,11 +213,11 @@ fn so_many_comings_wait_for_a_mailbox() {
         Mail::Reply(Reply::Delivery(publication)) => publication.told,
         other => panic!("{other:?}"),
     });
-    let told: Vec<Told> = told.collect();
+    let told: Vec<PublicationKind> = told.collect();
     let (last, comings) = told.split_last().expect("deliveries");
-    assert_eq!(*last, Told::Data);
+    assert_eq!(*last, PublicationKind::Data);
     assert_eq!(comings.len(), comings_max as usize);
-    assert!(comings.iter().all(|told| *told == Told::Joined));
+    assert!(comings.iter().all(|told| *told == PublicationKind::Joined));
 }
 
 #[test]

@@ -32,7 +32,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use throng_broker::Overflow;
-use throng_types::{Millis, Publication, Told};
+use throng_types::{Millis, Publication, PublicationKind};
 
 use crate::channel::Member;
 use crate::load::Load;
@@ -213,8 +213,8 @@ impl Fanout {
         carried: &mut Vec<Arc<Publication>>,
     ) -> u64 {
         let mut saved = 0;
-        if self.rules.conflates() && publication.told == Told::Data {
-            let is_data = |known: &Arc<Publication>| known.told == Told::Data;
+        if self.rules.conflates() && publication.told == PublicationKind::Data {
+            let is_data = |known: &Arc<Publication>| known.told == PublicationKind::Data;
             while self.publications.front().is_some_and(is_data) {
                 saved += self.lack(self.first);
                 self.forget_below(self.first + 1, carried);
@@ -304,7 +304,7 @@ impl Fanout {
     /// The last data before a place among the publications.
     fn last_data(&self, place: usize) -> Option<Arc<Publication>> {
         let mut earlier = self.publications.range(..place).rev();
-        let found = earlier.find(|publication| publication.told == Told::Data);
+        let found = earlier.find(|publication| publication.told == PublicationKind::Data);
         found.or(self.before.as_ref()).cloned()
     }
 

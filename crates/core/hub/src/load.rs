@@ -8,8 +8,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use throng_fossil::Unit;
-use throng_types::{PayloadKind, Publication, Told};
+use throng_fossil::DeltaUnit;
+use throng_types::{PayloadKind, Publication, PublicationKind};
 
 use crate::{Encoded, FormKind, Format, Patch, Sink};
 
@@ -69,7 +69,7 @@ impl Load {
     /// Whether there is data, after which a member has a base.
     pub(crate) fn has_data(&self) -> bool {
         let mut all = self.publications.iter();
-        all.any(|publication| publication.told == Told::Data)
+        all.any(|publication| publication.told == PublicationKind::Data)
     }
 
     /// Publications in a form that says differences. Who has no base gets the first one whole.
@@ -80,7 +80,7 @@ impl Load {
         }
         let mut base = self.base.as_ref().filter(|_| format.has_base());
         for (publication, delta) in self.publications.iter().zip(&self.deltas) {
-            if publication.told != Told::Data {
+            if publication.told != PublicationKind::Data {
                 if format.has_news() {
                     let write = |out: &mut Vec<u8>| sink.encode(format, publication, out);
                     encoded.frames.push(write);
@@ -106,15 +106,15 @@ fn deltas(
     let mut base = base;
     let delta = |publication| {
         let publication: &Arc<Publication> = publication;
-        if publication.told != Told::Data {
+        if publication.told != PublicationKind::Data {
             return None;
         }
         let before = &base.replace(publication)?.payload;
         let after = &publication.payload;
         let is_binary = |kind| kind == PayloadKind::Binary;
         let unit = match is_binary(before.kind) || is_binary(after.kind) {
-            true => Unit::Byte,
-            false => Unit::Char,
+            true => DeltaUnit::Byte,
+            false => DeltaUnit::Char,
         };
         throng_fossil::encode(&before.bytes, &after.bytes, unit)
     };
@@ -132,7 +132,7 @@ fn encode(
     encoded.has_gaps = false;
     let has_gaps = format.kind() == FormKind::Noted;
     for publication in publications {
-        if publication.told != Told::Data && !format.has_news() {
+        if publication.told != PublicationKind::Data && !format.has_news() {
             if has_gaps {
                 encoded.frames.push(|_| ());
                 encoded.has_gaps = true;

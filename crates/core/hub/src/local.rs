@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use throng_broker::{ChannelMap, Presence, Request};
-use throng_types::{ChannelName, ConnId, Millis, Publication, ShardId, Slots, Told};
+use throng_types::{ChannelName, ConnId, Millis, Publication, PublicationKind, ShardId, Slots};
 
 use crate::HubOptions;
 use crate::channel::{Channel, NO_FANOUT};
@@ -145,7 +145,7 @@ impl Local {
         if channel.members.len() == 0 && channel.fanout == NO_FANOUT {
             return self.nobody_gets(publication);
         }
-        if publication.told != Told::Data {
+        if publication.told != PublicationKind::Data {
             let fanout = self.fanouts.get(channel.fanout);
             let waiting = fanout.map_or(0, |fanout| fanout.waiting());
             if waiting >= NEWS_MAX || self.publications >= WAITING_MAX / CHANNEL_PART {

@@ -10,7 +10,7 @@ use throng_broker::{
 };
 use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, HubOptions, ReplyTo, Sink};
 use throng_types::{
-    ChannelName, ConnId, Epoch, Now, Payload, PayloadKind, Position, Publication, ShardId, Told,
+    ChannelName, ConnId, Epoch, Now, Payload, PayloadKind, Position, Publication, ShardId,
 };
 
 const NOW: Now = Now {
@@ -175,7 +175,7 @@ fn position(offset: u64) -> Position {
 fn publication(channel: &str, offset: u64, bytes: usize) -> Arc<Publication> {
     Arc::new(Publication {
         channel: name(channel),
-        told: Told::Data,
+        told: Default::default(),
         position: Some(position(offset)),
         payload: Payload {
             bytes: vec![b'x'; bytes].into(),

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use throng_broker::{Acknowledge, ChannelOptions, Draft, Reply};
 use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, Mail, ReplyTo, Sink};
-use throng_types::{ChannelName, ConnId, Now, Payload, PayloadKind, Publication, ShardId, Told};
+use throng_types::{
+    ChannelName, ConnId, Now, Payload, PayloadKind, Publication, PublicationKind, ShardId,
+};
 
 /// Each delivery: the slot, its frames, and whether some of them are said to be empty.
 #[derive(Default)]
@@ -19,10 +21,10 @@ impl Sink for Heard {
     /// Nothing is written of what says so.
     fn encode(&mut self, _: Format, publication: &Publication, out: &mut Vec<u8>) {
         match publication.told {
-            Told::Data if &*publication.payload.bytes != b"nothing" => {
+            PublicationKind::Data if &*publication.payload.bytes != b"nothing" => {
                 out.extend_from_slice(&publication.payload.bytes);
             }
-            Told::Data => {}
+            PublicationKind::Data => {}
             _ => out.extend_from_slice(b"somebody"),
         }
     }
@@ -93,7 +95,7 @@ fn heard(formats: &[Format], words: &[&str]) -> Vec<(u32, Vec<String>, bool)> {
         if *word == "+" {
             let joined = Publication {
                 channel: name(),
-                told: Told::Joined,
+                told: PublicationKind::Joined,
                 position: None,
                 payload: payload(""),
                 publisher: Some(Box::default()),

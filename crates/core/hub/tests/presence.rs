@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use throng_broker::{ChannelOptions, Presence, PresenceOptions, Present, Refusal, home_of};
 use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, ReplyTo, Sink};
-use throng_types::{ChannelName, ConnId, Now, Publication, Publisher, ShardId, Told};
+use throng_types::{ChannelName, ConnId, Now, Publication, PublicationKind, Publisher, ShardId};
 
 const NOW: Now = Now {
     mono: throng_types::Millis(1000),
@@ -28,9 +28,9 @@ impl Sink for Heard {
     fn encode(&mut self, _: Format, publication: &Publication, out: &mut Vec<u8>) {
         let who = publication.publisher.as_ref().map_or("", |who| &who.client);
         let word = match publication.told {
-            Told::Data => "data",
-            Told::Joined => "joined",
-            Told::Left => "left",
+            PublicationKind::Data => "data",
+            PublicationKind::Joined => "joined",
+            PublicationKind::Left => "left",
         };
         out.extend_from_slice(format!("{word} {who};").as_bytes());
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use throng_broker::{Acknowledge, Draft, Refusal, Reply};
 use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, Mail, ReplyTo, Sink};
 use throng_types::{
-    ChannelName, ConnId, Now, Payload, PayloadKind, Position, Publication, ShardId, Told,
+    ChannelName, ConnId, Now, Payload, PayloadKind, Position, Publication, PublicationKind, ShardId,
 };
 
 struct Nobody;
@@ -188,7 +188,7 @@ fn what_waits_for_those_who_left_waits_no_more() {
     let delivery = |channel: &str| {
         Mail::Reply(Reply::Delivery(Arc::new(Publication {
             channel: name(channel),
-            told: Told::Data,
+            told: PublicationKind::Data,
             position: None,
             payload: payload(1),
             publisher: None,

@@ -23,7 +23,7 @@ mod subscribe;
 
 use std::net::IpAddr;
 
-use throng_http1::{BadRequest, Body, Limits, Request, parse_request_resumed};
+use throng_http1::{BadRequest, Body, HttpLimits, Request, parse_request_resumed};
 use throng_metrics::Counter;
 use throng_types::End;
 
@@ -147,7 +147,7 @@ impl Http {
         }
     }
 
-    fn limits<S, O>(&self, claim: Option<&Claim>, cx: &Context<'_, S, O>) -> Limits {
+    fn limits<S, O>(&self, claim: Option<&Claim>, cx: &Context<'_, S, O>) -> HttpLimits {
         limits(self.port, claim, cx)
     }
 
@@ -191,7 +191,7 @@ impl Http {
         cx: &mut Context<'_>,
     ) -> Becomes<R::Session> {
         // How long a body may be depends on what the request is for.
-        let any_body = Limits {
+        let any_body = HttpLimits {
             body_bytes_max: u64::MAX,
             ..self.limits(None, cx)
         };
@@ -322,7 +322,7 @@ impl Http {
         };
         let body = std::mem::take(&mut coming.body);
         let head = pending.raw;
-        let any_body = Limits {
+        let any_body = HttpLimits {
             body_bytes_max: u64::MAX,
             ..self.limits(None, cx)
         };
@@ -360,7 +360,7 @@ impl Http {
     fn bad_request(&mut self, (status, sentence): (u16, &str), raw: &[u8], cx: &mut Context<'_>) {
         cx.count(Counter::BadRequests);
         let start = cx.out.len();
-        let any_body = Limits {
+        let any_body = HttpLimits {
             body_bytes_max: u64::MAX,
             ..self.limits(None, cx)
         };
@@ -409,7 +409,7 @@ impl Http {
 
 /// The shortest beginning of a head that already shows the fault; all of a head without one. The
 /// answer depends on nothing behind it, so it is the same wherever the network cut the head.
-fn known_wrong<'b>(head: &'b [u8], limits: &Limits) -> &'b [u8] {
+fn known_wrong<'b>(head: &'b [u8], limits: &HttpLimits) -> &'b [u8] {
     let (mut fine, mut wrong) = (0, head.len());
     while fine + 1 < wrong {
         let middle = fine.midpoint(wrong);

@@ -13,8 +13,8 @@ use throng_metrics::Counter;
 use throng_types::{ChannelName, ConnId, End, Millis, Now, Save, Saved};
 use throng_ws::handshake::{Accept, encode_response};
 use throng_ws::{
-    CloseFrame, Decoder, DeflateOffer, Event, Fault, Limits, Masking, Opcode, Role, encode_close,
-    encode_close_answer, encode_pong,
+    CloseFrame, DeflateOffer, Masking, Opcode, WsDecoder, WsError, WsEvent, WsLimits, WsRole,
+    encode_close, encode_close_answer, encode_pong,
 };
 
 use crate::Context;
@@ -89,7 +89,7 @@ pub enum Beat {
 
 /// A WebSocket, with a few bytes of its gateway's own.
 pub struct WebSocket<T = ()> {
-    decoder: Decoder,
+    decoder: WsDecoder,
     allowance: Allowance,
     /// When the next ping or the awaited pong is due.
     beat_at: Soon,
@@ -129,7 +129,7 @@ impl<T> WebSocket<T> {
     #[must_use]
     pub fn new<S, O>(state: T, cx: &Context<'_, S, O>) -> Self {
         Self {
-            decoder: Decoder::new(Role::Server),
+            decoder: WsDecoder::new(WsRole::Server),
             allowance: Allowance::default(),
             beat_at: first_beat(cx.id, cx.shared.limits.ping_interval_ms, cx.now).into(),
             flags: Flags(0),
@@ -159,8 +159,8 @@ impl<T> WebSocket<T> {
 
     /// The bounds on what the client sends.
     #[must_use]
-    pub fn limits<S, O>(&self, cx: &Context<'_, S, O>) -> Limits {
-        Limits {
+    pub fn limits<S, O>(&self, cx: &Context<'_, S, O>) -> WsLimits {
+        WsLimits {
             message_bytes_max: cx.shared.limits.message_bytes_max,
             deflates: self.flags.has(Flags::INFLATES),
         }
@@ -176,16 +176,16 @@ impl<T> WebSocket<T> {
 
     /// Lends the decoder, so that the gateway can be called while it reads, and the allowance that
     /// pays for what is read; see [`WebSocket::put_decoder`].
-    pub fn take_decoder<S, O>(&mut self, cx: &Context<'_, S, O>) -> Decoder {
+    pub fn take_decoder<S, O>(&mut self, cx: &Context<'_, S, O>) -> WsDecoder {
         self.lend_allowance(cx);
-        std::mem::replace(&mut self.decoder, Decoder::new(Role::Server))
+        std::mem::replace(&mut self.decoder, WsDecoder::new(WsRole::Server))
     }
 
     /// Takes both back. A fault of the client's ends the connection.
     pub fn put_decoder<R, S, O>(
         &mut self,
-        decoder: Decoder,
-        fed: Result<R, Fault>,
+        decoder: WsDecoder,
+        fed: Result<R, WsError>,
         cx: &mut Context<'_, S, O>,
     ) {
         self.decoder = decoder;
@@ -230,25 +230,25 @@ impl<T> WebSocket<T> {
     /// Answers control frames, and gives messages to the gateway.
     pub fn hear<'e, S, O>(
         &mut self,
-        event: &'e Event<'_>,
+        event: &'e WsEvent<'_>,
         cx: &mut Context<'_, S, O>,
     ) -> Heard<'e> {
         match event {
-            Event::Ping(payload) => {
+            WsEvent::Ping(payload) => {
                 if self.may(Work::Message, cx) {
                     encode_pong(Masking::Server, payload, cx.out);
                 }
             }
-            Event::Pong(_) if self.alive(cx) => return Heard::Alive,
-            Event::Pong(_) => {
+            WsEvent::Pong(_) if self.alive(cx) => return Heard::Alive,
+            WsEvent::Pong(_) => {
                 self.may(Work::Message, cx);
             }
-            Event::Close(frame) => {
+            WsEvent::Close(frame) => {
                 self.closing = true;
                 encode_close_answer(Masking::Server, frame.as_ref(), cx.out);
                 cx.end(End::Flush);
             }
-            Event::Message { opcode, data } => {
+            WsEvent::Message { opcode, data } => {
                 cx.count(Counter::MessagesIn);
                 if self.flags.has(Flags::INFLATES) && !self.may_inflate(data.len(), cx) {
                     return Heard::Nothing;

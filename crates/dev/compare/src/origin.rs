@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use throng_http1::{Limits, Request, parse_request, query};
+use throng_http1::{HttpLimits, Request, parse_request, query};
 
 /// Stack of the thread that serves one connection.
 const STACK_BYTES: usize = 128 << 10;
@@ -93,7 +93,7 @@ impl Origin {
         let (mut input, mut piece) = (Vec::new(), [0; 4096]);
         let mut answer = String::new();
         loop {
-            let limits = Limits::default();
+            let limits = HttpLimits::default();
             while let Some((request, bytes)) =
                 parse_request(&input, &limits).context("a request")?
             {

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use anyhow::{Result, ensure};
 use throng_auth::Algorithm;
-use throng_centrifuge::{Codec, Request};
+use throng_centrifuge::{ClientRequest, Codec};
 use throng_gateway_centrifuge::price;
 use throng_session::Work;
 
@@ -119,24 +119,24 @@ pub(crate) const ALL: &[Asked] = &[
 ];
 
 /// Whether a kind of command is in [`ALL`]; a new kind does not compile without a line here.
-const fn is_played(request: &Request<'_>) -> bool {
+const fn is_played(request: &ClientRequest<'_>) -> bool {
     match request {
         // With the opening of each connection.
-        Request::Connect(_) => false,
+        ClientRequest::Connect(_) => false,
         // Free: it answers our own ping.
-        Request::Pong => false,
-        Request::Subscribe(_)
-        | Request::Unsubscribe { .. }
-        | Request::Publish { .. }
-        | Request::Presence { .. }
-        | Request::PresenceStats { .. }
-        | Request::History(_)
-        | Request::Ping
-        | Request::Send { .. }
-        | Request::Rpc { .. }
-        | Request::Refresh { .. }
-        | Request::SubRefresh { .. }
-        | Request::Refused(_) => true,
+        ClientRequest::Pong => false,
+        ClientRequest::Subscribe(_)
+        | ClientRequest::Unsubscribe { .. }
+        | ClientRequest::Publish { .. }
+        | ClientRequest::Presence { .. }
+        | ClientRequest::PresenceStats { .. }
+        | ClientRequest::History(_)
+        | ClientRequest::Ping
+        | ClientRequest::Send { .. }
+        | ClientRequest::Rpc { .. }
+        | ClientRequest::Refresh { .. }
+        | ClientRequest::SubRefresh { .. }
+        | ClientRequest::Refused(_) => true,
     }
 }
 

@@ -2,8 +2,8 @@
 //! and refusals are JSON.
 
 use throng_appwrite::{
-    ClientMessage, Fault, Filter, Index, Limits, Phase, RefusalStyle, Response, Subscribed,
-    Subscription, channel,
+    ClientMessage, ConnectionPhase, Index, MessageLimits, QueryFilter, RealtimeError, RefusalStyle,
+    Response, Subscribed, Subscription, channel,
 };
 
 use crate::pieces::is_json;
@@ -34,7 +34,7 @@ pub(crate) const SEEDS: &[&[u8]] = &[
 
 /// Runs one input of this target; panics if the target finds a fault.
 pub fn appwrite_client(input: &[u8]) {
-    let limits = Limits {
+    let limits = MessageLimits {
         message_bytes_max: 1500,
         channels_max: 4,
         channel_bytes_max: 40,
@@ -42,7 +42,7 @@ pub fn appwrite_client(input: &[u8]) {
         queries_max: 8,
         query_values_max: 8,
         query_depth_max: 4,
-        ..Limits::default()
+        ..MessageLimits::default()
     };
     match ClientMessage::parse(input, &limits) {
         Err(fault) => refusals(&fault),
@@ -86,8 +86,8 @@ fn answer(response: &Response<'_>) {
     assert!(is_json(&out), "{}", out.escape_ascii());
 }
 
-fn refusals(fault: &Fault) {
-    for phase in [Phase::Open, Phase::Message] {
+fn refusals(fault: &RealtimeError) {
+    for phase in [ConnectionPhase::Open, ConnectionPhase::Message] {
         for style in [RefusalStyle::STOCK, RefusalStyle::default()] {
             let mut out = Vec::new();
             fault.refuse(phase, style, &mut out);
@@ -97,8 +97,12 @@ fn refusals(fault: &Fault) {
 }
 
 /// Clients send back what they were told.
-fn same_filter(filter: &Filter) {
+fn same_filter(filter: &QueryFilter) {
     let texts: Vec<String> = serde_json::from_str(filter.text()).expect("a list of texts");
-    let again = Filter::parse(&texts, &Limits::default(), Fault::MessageQuery);
+    let again = QueryFilter::parse(
+        &texts,
+        &MessageLimits::default(),
+        RealtimeError::MessageQuery,
+    );
     assert_eq!(again.expect("a filter's own text").text(), filter.text());
 }

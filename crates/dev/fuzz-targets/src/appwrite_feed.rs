@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 use throng_appwrite::{
-    EncodedEvent, FeedMessage, Filter, Index, Layout, Matches, Outcome, Subscription, glimpse,
-    write_ids,
+    EncodedEvent, FeedMessage, Index, Layout, Matches, QueryFilter, RoleChange, Subscription,
+    glimpse, write_ids,
 };
 
 use crate::pieces::is_json;
@@ -44,10 +44,10 @@ pub fn appwrite_feed(input: &[u8]) {
         let roles = ["user:U", "users", "team:t", "member:m"].map(str::to_owned);
         let outcome = change.what.outcome(&change.user_id, &roles);
         let again = |roles: &[String]| change.what.outcome(&change.user_id, roles);
-        if let Outcome::Roles(roles) = outcome {
+        if let RoleChange::Roles(roles) = outcome {
             assert_eq!(
                 again(&roles),
-                Outcome::Same,
+                RoleChange::Same,
                 "a change that is told twice is one"
             );
         }
@@ -84,7 +84,7 @@ fn matches(event: &FeedMessage) {
         let one = Subscription {
             id: "s",
             channels: &channels,
-            filter: &Filter::ALL,
+            filter: &QueryFilter::ALL,
         };
         index.subscribe(key, &[one]).expect("the first");
     }

@@ -1,6 +1,6 @@
 //! The URL of an Appwrite client: limits hold, and each slot is told its id under a key of its own.
 
-use throng_appwrite::{ConnectRequest, Limits, Slot, write_slot_ids};
+use throng_appwrite::{ConnectRequest, MessageLimits, Slot, write_slot_ids};
 
 use crate::pieces::is_json;
 
@@ -22,12 +22,12 @@ pub fn appwrite_url(input: &[u8]) {
     let Ok(query) = std::str::from_utf8(input) else {
         return;
     };
-    let limits = Limits {
+    let limits = MessageLimits {
         url_params_max: 12,
         channels_max: 4,
         channel_bytes_max: 40,
         subscriptions_max: 3,
-        ..Limits::default()
+        ..MessageLimits::default()
     };
     let _ = ConnectRequest::parse(query);
     let Ok(request) = ConnectRequest::parse_with(query, &limits) else {

@@ -3,9 +3,7 @@
 //!
 //! Input: one byte that selects the method, then the body.
 
-use throng_centrifuge::api::{
-    ApiRequest, ChannelPattern, Method, parse, parse_batch, parse_legacy,
-};
+use throng_centrifuge::api::{ApiRequest, Method, NamePattern, parse, parse_batch, parse_legacy};
 use throng_centrifuge::append_payload;
 
 use crate::pieces::is_json;
@@ -51,7 +49,7 @@ fn check(request: &ApiRequest<'_>) {
         ApiRequest::Publish(publish) => (publish.payload(), publish.tags),
         ApiRequest::Broadcast(broadcast) => (broadcast.payload(), broadcast.tags),
         ApiRequest::Channels(channels) => {
-            let pattern = ChannelPattern::new(&channels.pattern);
+            let pattern = NamePattern::new(&channels.pattern);
             let _ = (pattern.matches(""), pattern.matches("a-channel:of some"));
             return;
         }

@@ -1,7 +1,7 @@
 //! Any bytes as a frame of commands: reading never panics, a frame is never nothing, a fault is the
 //! last item, and the data of a command fits a frame of one line again.
 
-use throng_centrifuge::{Codec, Commands, Connect, Request, append_payload};
+use throng_centrifuge::{ClientRequest, Codec, Commands, Connect, append_payload};
 
 /// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
@@ -27,7 +27,9 @@ pub(crate) fn read(mut all: Commands<'_>) {
         count += 1;
         match command.map(|command| command.request) {
             Ok(
-                Request::Publish { data, .. } | Request::Rpc { data, .. } | Request::Send { data },
+                ClientRequest::Publish { data, .. }
+                | ClientRequest::Rpc { data, .. }
+                | ClientRequest::Send { data },
             ) => {
                 let mut line = Vec::new();
                 append_payload(&data.payload(), &mut line);

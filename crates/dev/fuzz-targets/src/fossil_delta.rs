@@ -3,7 +3,7 @@
 //!
 //! Input: one byte that says where the first text ends, in parts of 256, then both texts.
 
-use throng_fossil::{Unit, apply, encode};
+use throng_fossil::{DeltaUnit, apply, encode};
 
 /// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
@@ -20,13 +20,13 @@ pub fn fossil_delta(input: &[u8]) {
     };
     let (base, target) = texts.split_at(texts.len() * usize::from(*part) / 256);
     let is_text = |bytes: &[u8]| str::from_utf8(bytes).is_ok();
-    for unit in [Unit::Byte, Unit::Char] {
+    for unit in [DeltaUnit::Byte, DeltaUnit::Char] {
         let Some(delta) = encode(base, target, unit) else {
             continue;
         };
         assert!(delta.len() < target.len());
         assert_eq!(apply(base, &delta, target.len()).as_deref(), Ok(target));
-        if unit == Unit::Char && is_text(base) && is_text(target) {
+        if unit == DeltaUnit::Char && is_text(base) && is_text(target) {
             assert!(is_text(&delta), "it cuts a character");
         }
     }

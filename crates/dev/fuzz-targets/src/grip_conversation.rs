@@ -7,9 +7,10 @@ use throng_grip::headers::HeaderRef;
 use throng_grip::instruct::ResponseHead;
 use throng_grip::item::WsKind;
 use throng_grip::ws_events::{
-    Command, Conversation, ConversationLimits, Failure, Phase, decode_events,
+    Conversation, ConversationCommand, ConversationLimits, ConversationPhase, RequestFailure,
+    decode_events,
 };
-use throng_http1::{Limits, parse_response};
+use throng_http1::{HttpLimits, parse_response};
 use throng_types::Millis;
 
 /// Where mutations begin.
@@ -50,31 +51,31 @@ struct Watched {
 
 impl Watched {
     /// Looks at what one step asked for.
-    fn look(&mut self, was: Phase, commands: &[Command]) {
-        if was == Phase::Done {
+    fn look(&mut self, was: ConversationPhase, commands: &[ConversationCommand]) {
+        if was == ConversationPhase::Done {
             assert_eq!(commands, [], "after the end");
-            assert_eq!(self.conversation.phase(), Phase::Done);
+            assert_eq!(self.conversation.phase(), ConversationPhase::Done);
         }
         for command in commands {
             match command {
-                Command::Request { headers, body } => {
+                ConversationCommand::Request { headers, body } => {
                     decode_events(body).expect("what is written can be read");
                     assert!(headers.iter().any(|header| header.is("Connection-Id")));
                     // To the farewell of a detached client no answer is awaited.
-                    if self.conversation.phase() != Phase::Detached {
+                    if self.conversation.phase() != ConversationPhase::Detached {
                         assert!(!self.is_busy, "two requests at a time");
                         self.is_busy = true;
                     }
                 }
-                Command::Accept { .. } => {
+                ConversationCommand::Accept { .. } => {
                     assert!(!self.is_lost, "nobody is there");
                     self.answers += 1;
                 }
-                Command::Reject { body, .. } => {
+                ConversationCommand::Reject { body, .. } => {
                     self.answers += 1;
                     assert!(body.len() <= LIMITS.reject_bytes_max.max(50));
                 }
-                Command::Send { .. } | Command::Close { .. } => {
+                ConversationCommand::Send { .. } | ConversationCommand::Close { .. } => {
                     assert_eq!(self.answers, 1, "a word before the handshake");
                 }
                 _ => {}
@@ -82,17 +83,17 @@ impl Watched {
         }
         assert!(self.answers <= 1, "two answers to one handshake");
         assert!(!self.conversation.has_room(LIMITS.pending_bytes_max + 1));
-        if was == Phase::Open && self.conversation.phase() == Phase::Open {
+        if was == ConversationPhase::Open && self.conversation.phase() == ConversationPhase::Open {
             let is_answered = self.answers == 1 || self.is_lost;
             assert!(is_answered, "open without an answer");
         }
     }
 
-    fn step(&mut self, kind: u8, rest: &[u8], out: &mut Vec<Command>) {
+    fn step(&mut self, kind: u8, rest: &[u8], out: &mut Vec<ConversationCommand>) {
         let talk = &mut self.conversation;
         match kind {
             b'r' if self.is_busy => {
-                let parsed = parse_response(rest, &Limits::default(), false);
+                let parsed = parse_response(rest, &HttpLimits::default(), false);
                 let Ok(Some((response, head_bytes))) = parsed else {
                     return;
                 };
@@ -108,9 +109,9 @@ impl Watched {
             b'u' | b's' | b'x' if self.is_busy => {
                 self.is_busy = false;
                 let failure = match kind {
-                    b'u' => Failure::Unsent,
-                    b's' => Failure::Sent,
-                    _ => Failure::Unreachable,
+                    b'u' => RequestFailure::Unsent,
+                    b's' => RequestFailure::Sent,
+                    _ => RequestFailure::Unreachable,
                 };
                 talk.on_failure(self.now, failure, 17, out);
             }
@@ -158,7 +159,7 @@ pub fn grip_conversation(input: &[u8]) {
         is_lost: false,
         answers: 0,
     };
-    watched.look(Phase::Connecting, &out);
+    watched.look(ConversationPhase::Connecting, &out);
     for step in input.split(|&byte| byte == 0) {
         let Some((&kind, rest)) = step.split_first() else {
             continue;

@@ -5,7 +5,7 @@
 
 use throng_grip::item::WsKind;
 use throng_grip::ws_events::{
-    ControlMessage, Event, EventKind, GripFilter, GripMessage, decode_events, encode_event,
+    ControlMessage, EventKind, GripFilter, GripMessage, WsHttpEvent, decode_events, encode_event,
     grip_prefix,
 };
 
@@ -39,7 +39,7 @@ pub fn grip_events(input: &[u8]) {
     assert_eq!(decode_events(&wire), Ok(events));
 }
 
-fn look_at(event: &Event<'_>) {
+fn look_at(event: &WsHttpEvent<'_>) {
     if let Some((code, reason)) = event.close_code() {
         assert_eq!([&code.to_be_bytes()[..], reason].concat(), event.bytes());
     }

@@ -5,7 +5,7 @@
 
 use throng_grip::headers::{HeaderRef, is_grip, write_field};
 use throng_grip::instruct::{Instruct, ResponseHead, TIMEOUT_MIN_S};
-use throng_http1::{Limits, parse_response};
+use throng_http1::{HttpLimits, parse_response};
 
 /// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
@@ -30,7 +30,8 @@ const CHANNELS_MAX: usize = 2;
 
 /// Runs one input of this target; panics if the target finds a fault.
 pub fn grip_instruct(input: &[u8]) {
-    let Ok(Some((response, head_bytes))) = parse_response(input, &Limits::default(), false) else {
+    let Ok(Some((response, head_bytes))) = parse_response(input, &HttpLimits::default(), false)
+    else {
         return;
     };
     let fields: Vec<HeaderRef<'_>> = response.headers().collect();

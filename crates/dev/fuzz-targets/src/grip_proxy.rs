@@ -10,7 +10,7 @@ use throng_grip::instruct::last_ids;
 use throng_grip::proxy::{RequestRules, XffRule, apply_cors, is_response_hop, request_headers};
 use throng_grip::publish::PublishRequest;
 use throng_grip::sig::{KeyText, is_pem};
-use throng_http1::{Limits, parse_request};
+use throng_http1::{HttpLimits, parse_request};
 
 use crate::pieces::parts;
 
@@ -33,7 +33,7 @@ pub fn grip_proxy(input: &[u8]) {
     let [rule, link, wire] = parts::<3>(input);
     let text = |bytes| std::str::from_utf8(bytes).unwrap_or_default();
     key(rule);
-    let Ok(Some((request, _))) = parse_request(wire, &Limits::default()) else {
+    let Ok(Some((request, _))) = parse_request(wire, &HttpLimits::default()) else {
         return;
     };
     links(request.target, text(link));

@@ -3,7 +3,7 @@
 //!
 //! Input: one byte of options, four chunk lengths (used over and over), then the wire.
 
-use throng_grip::zmtp::{Message, Peer, PeerLimits, Role, ZmtpFault, encode_message};
+use throng_grip::zmtp::{PeerLimits, SocketRole, ZmtpError, ZmtpMessage, ZmtpPeer, encode_message};
 
 /// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
@@ -31,15 +31,15 @@ pub(crate) const SEEDS: &[&[u8]] = &[
 
 #[derive(Debug, PartialEq)]
 struct Outcome {
-    messages: Vec<Message>,
+    messages: Vec<ZmtpMessage>,
     out: Vec<u8>,
-    fault: Option<ZmtpFault>,
+    fault: Option<ZmtpError>,
     ready: bool,
 }
 
-fn feed(role: Role, limits: PeerLimits, wire: &[u8], chunk_bytes: &[usize]) -> Outcome {
+fn feed(role: SocketRole, limits: PeerLimits, wire: &[u8], chunk_bytes: &[usize]) -> Outcome {
     let (mut out, mut messages) = (Vec::new(), Vec::new());
-    let mut peer = Peer::new(role, limits, &mut out);
+    let mut peer = ZmtpPeer::new(role, limits, &mut out);
     let (mut rest, mut fault) = (wire, None);
     for &bytes in chunk_bytes.iter().cycle() {
         let (chunk, further) = rest.split_at(bytes.min(rest.len()));
@@ -62,7 +62,12 @@ pub fn grip_zmtp(input: &[u8]) {
     let Some((&[options, chunks @ ..], wire)) = input.split_first_chunk::<5>() else {
         return;
     };
-    let role = [Role::Pull, Role::Push, Role::Sub, Role::Rep][usize::from(options & 3)];
+    let role = [
+        SocketRole::Pull,
+        SocketRole::Push,
+        SocketRole::Sub,
+        SocketRole::Rep,
+    ][usize::from(options & 3)];
     let limits = PeerLimits {
         message_bytes_max: if options & 4 == 0 { 1000 } else { 40 },
         parts_max: if options & 8 == 0 { 16 } else { 2 },
@@ -75,7 +80,7 @@ pub fn grip_zmtp(input: &[u8]) {
         assert!((1..=limits.parts_max).contains(&message.len()));
         let bytes: usize = message.iter().map(Vec::len).sum();
         assert!(bytes <= limits.message_bytes_max, "{bytes} bytes");
-        if let Some((envelope, body)) = Peer::split_request(message.clone()) {
+        if let Some((envelope, body)) = ZmtpPeer::split_request(message.clone()) {
             assert_eq!([envelope, body].concat(), *message);
         }
     }
@@ -85,13 +90,13 @@ pub fn grip_zmtp(input: &[u8]) {
 }
 
 /// Messages, written to a connection that has only just begun.
-fn again(messages: &[Message]) {
+fn again(messages: &[ZmtpMessage]) {
     let opening = &SEEDS[0][5..5 + 92];
     let mut wire = opening.to_vec();
     for message in messages {
         encode_message(message, &mut wire);
     }
-    let outcome = feed(Role::Pull, PeerLimits::default(), &wire, &[7]);
+    let outcome = feed(SocketRole::Pull, PeerLimits::default(), &wire, &[7]);
     assert_eq!((outcome.fault, outcome.ready), (None, true));
     assert_eq!(outcome.messages, messages);
 }
@@ -103,13 +108,18 @@ mod tests {
     #[test]
     fn seeds_are_what_they_seem() {
         for seed in SEEDS {
-            let role = [Role::Pull, Role::Push, Role::Sub, Role::Rep][usize::from(seed[0] & 3)];
+            let role = [
+                SocketRole::Pull,
+                SocketRole::Push,
+                SocketRole::Sub,
+                SocketRole::Rep,
+            ][usize::from(seed[0] & 3)];
             let outcome = feed(role, PeerLimits::default(), &seed[5..], &[1]);
             assert!(
                 outcome.ready
                     || outcome
                         .fault
-                        .is_some_and(|fault| matches!(fault, ZmtpFault::Refused(_)))
+                        .is_some_and(|fault| matches!(fault, ZmtpError::Refused(_)))
             );
             assert!(!outcome.messages.is_empty());
         }

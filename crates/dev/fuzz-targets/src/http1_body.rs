@@ -4,7 +4,7 @@
 //! Input: one byte that selects the framing, one of limit, four chunk lengths (used over and
 //! over), then the wire.
 
-use throng_http1::{BadBody, BodyDecoder, LAST_CHUNK, Limits, ResponseBody, encode_chunk};
+use throng_http1::{BadBody, BodyDecoder, HttpLimits, LAST_CHUNK, ResponseBody, encode_chunk};
 
 /// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
@@ -56,13 +56,13 @@ pub fn http1_body(input: &[u8]) {
     let [framing, limit, first, second, third, fourth, wire @ ..] = input else {
         return;
     };
-    let limits = Limits {
+    let limits = HttpLimits {
         body_bytes_max: if *limit == 255 {
             u64::MAX
         } else {
             u64::from(*limit)
         },
-        ..Limits::default()
+        ..HttpLimits::default()
     };
     let body = match framing % 4 {
         0 => ResponseBody::UntilClose,

@@ -5,8 +5,8 @@
 //! Input: one byte of limits, four chunk lengths (used over and over), then the wire.
 
 use throng_http1::{
-    BadRequest, KnownHead, Limits, Request, encode_request, parse_request, parse_request_resumed,
-    query,
+    BadRequest, HttpLimits, KnownHead, Request, encode_request, parse_request,
+    parse_request_resumed, query,
 };
 
 /// Where mutations begin.
@@ -23,7 +23,7 @@ pub(crate) const SEEDS: &[&[u8]] = &[
 
 type Parsed<'b> = Result<Option<(Request<'b>, usize)>, BadRequest>;
 
-fn in_chunks<'b>(wire: &'b [u8], chunk_bytes: &[u8], limits: &Limits) -> Parsed<'b> {
+fn in_chunks<'b>(wire: &'b [u8], chunk_bytes: &[u8], limits: &HttpLimits) -> Parsed<'b> {
     let mut searched = 0;
     for chunk in chunk_bytes.iter().cycle() {
         let end = wire.len().min(searched + usize::from(*chunk) + 1);
@@ -66,7 +66,7 @@ fn check_accepted(request: &Request<'_>) {
     let mut wire = Vec::new();
     let (method, target, host) = (request.method, request.target, request.host());
     encode_request(method, target, host, &headers, None, &mut wire);
-    let no_limits = Limits {
+    let no_limits = HttpLimits {
         head_bytes_max: usize::MAX,
         headers_max: usize::MAX,
         body_bytes_max: 0,
@@ -85,7 +85,7 @@ pub fn http1_request(input: &[u8]) {
     let [limit, first, second, third, fourth, wire @ ..] = input else {
         return;
     };
-    let limits = Limits {
+    let limits = HttpLimits {
         head_bytes_max: if limit % 2 == 0 {
             16384
         } else {
@@ -107,7 +107,7 @@ pub fn http1_request(input: &[u8]) {
 }
 
 /// A head that is read because of the one before it is read as it always is.
-fn check_known(head: &[u8], request: &Request<'_>, next: &[u8], limits: &Limits) {
+fn check_known(head: &[u8], request: &Request<'_>, next: &[u8], limits: &HttpLimits) {
     let Some(known) = KnownHead::of(head, request) else {
         return;
     };

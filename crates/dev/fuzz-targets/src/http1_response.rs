@@ -3,7 +3,7 @@
 //!
 //! Input: one byte of limits, then the wire.
 
-use throng_http1::{Limits, ResponseBody, parse_response};
+use throng_http1::{HttpLimits, ResponseBody, parse_response};
 
 /// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
@@ -18,7 +18,7 @@ pub fn http1_response(input: &[u8]) {
         return;
     };
     let was_head = limit % 4 > 1;
-    let limits = Limits {
+    let limits = HttpLimits {
         head_bytes_max: if limit % 2 == 0 {
             16384
         } else {

@@ -22,7 +22,7 @@ use throng_gateway_grip::{
     Grip, GripOptions, GripShared, Order as GripOrder, PortKind, RouteBook, Socket,
 };
 use throng_gateway_plain::Plain;
-use throng_grip::exchange::Rest;
+use throng_grip::exchange::RequestRest;
 use throng_grip::routes::parse_routes;
 use throng_hub::{Answer, Command, ReplyTo};
 use throng_server::gateways::{GatewayOrder, Gateways, Session};
@@ -256,7 +256,8 @@ fn told(orders: Vec<Order<GatewayOrder>>) -> String {
         match order {
             Order::Gateway(GatewayOrder::Grip(GripOrder::Ask { mut request, .. })) => {
                 uplink = mem::take(&mut request.body);
-                is_whole = mem::replace(&mut request.rest, Rest::Nothing) == Rest::Nothing;
+                is_whole =
+                    mem::replace(&mut request.rest, RequestRest::Nothing) == RequestRest::Nothing;
                 asked = Some(request);
             }
             Order::Gateway(GatewayOrder::Grip(GripOrder::Send { bytes, .. })) => {

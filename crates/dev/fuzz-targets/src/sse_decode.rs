@@ -3,7 +3,7 @@
 //!
 //! Input: one byte of limits, four chunk lengths (used over and over), then the wire.
 
-use throng_sse::{BadStream, Decoder, DecoderLimits, Event, encode_event};
+use throng_sse::{SseDecoder, SseEvent, SseLimits, StreamError, encode_event};
 
 /// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
@@ -18,11 +18,11 @@ struct Outcome {
     events: Vec<(String, String, Vec<u8>, Option<u64>)>,
     last_event_id: String,
     retry_ms: Option<u64>,
-    fault: Option<BadStream>,
+    fault: Option<StreamError>,
 }
 
-fn decode(limits: DecoderLimits, wire: &[u8], chunk_bytes: &[usize]) -> Outcome {
-    let mut decoder = Decoder::new(limits);
+fn decode(limits: SseLimits, wire: &[u8], chunk_bytes: &[usize]) -> Outcome {
+    let mut decoder = SseDecoder::new(limits);
     let mut outcome = Outcome::default();
     let mut rest = wire;
     for chunk in chunk_bytes.iter().cycle() {
@@ -49,8 +49,8 @@ pub fn sse_decode(input: &[u8]) {
         return;
     };
     let limits = match limit {
-        0..128 => DecoderLimits::default(),
-        _ => DecoderLimits {
+        0..128 => SseLimits::default(),
+        _ => SseLimits {
             line_bytes_max: usize::from(limit % 16) * 2,
             event_bytes_max: usize::from(limit / 16),
         },
@@ -63,7 +63,7 @@ pub fn sse_decode(input: &[u8]) {
     let mut again = Vec::new();
     for (id, name, data, retry_ms) in &whole.events {
         assert!(data.len() < limits.event_bytes_max);
-        let event = Event {
+        let event = SseEvent {
             id: Some(id),
             event: Some(name),
             data,
@@ -71,6 +71,6 @@ pub fn sse_decode(input: &[u8]) {
         };
         encode_event(&event, &mut again).expect("what was decoded can be encoded");
     }
-    let events = decode(DecoderLimits::default(), &again, &chunks).events;
+    let events = decode(SseLimits::default(), &again, &chunks).events;
     assert_eq!(events, whole.events);
 }

@@ -5,7 +5,7 @@
 
 use std::ops::ControlFlow;
 
-use throng_ws::{Decoder, Event, Fault, Limits, Opcode, Role};
+use throng_ws::{Opcode, WsDecoder, WsError, WsEvent, WsLimits, WsRole};
 
 /// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
@@ -18,18 +18,18 @@ pub(crate) const SEEDS: &[&[u8]] = &[
 /// Kind and bytes of an event; a close frame's code goes before its reason.
 type Seen = (u8, Vec<u8>);
 
-fn seen(event: Event<'_>) -> Seen {
+fn seen(event: WsEvent<'_>) -> Seen {
     match event {
-        Event::Message { opcode, data } => {
+        WsEvent::Message { opcode, data } => {
             if opcode == Opcode::Text {
                 assert!(std::str::from_utf8(data).is_ok(), "text is UTF-8");
             }
             (opcode as u8, data.to_vec())
         }
-        Event::Ping(data) => (2, data.to_vec()),
-        Event::Pong(data) => (3, data.to_vec()),
-        Event::Close(None) => (4, Vec::new()),
-        Event::Close(Some(frame)) => {
+        WsEvent::Ping(data) => (2, data.to_vec()),
+        WsEvent::Pong(data) => (3, data.to_vec()),
+        WsEvent::Close(None) => (4, Vec::new()),
+        WsEvent::Close(Some(frame)) => {
             let code = frame.code.to_be_bytes();
             (5, [&code, frame.reason.as_bytes()].concat())
         }
@@ -38,13 +38,13 @@ fn seen(event: Event<'_>) -> Seen {
 
 /// Feeds `wire` in chunks; with `breaking`, stops at each event and feeds the rest again.
 fn decode(
-    role: Role,
-    limits: &Limits,
+    role: WsRole,
+    limits: &WsLimits,
     wire: &[u8],
     chunk_bytes: &[usize],
     breaking: bool,
-) -> (Vec<Seen>, Option<Fault>) {
-    let mut decoder = Decoder::new(role);
+) -> (Vec<Seen>, Option<WsError>) {
+    let mut decoder = WsDecoder::new(role);
     let mut events = Vec::new();
     let mut rest = wire;
     for &bytes in chunk_bytes.iter().cycle() {
@@ -88,11 +88,11 @@ pub fn ws_decode(input: &[u8]) {
         return;
     };
     let role = if options & 1 == 0 {
-        Role::Server
+        WsRole::Server
     } else {
-        Role::Client
+        WsRole::Client
     };
-    let limits = Limits {
+    let limits = WsLimits {
         message_bytes_max: [100, 1 << 16, 1 << 20, usize::MAX][usize::from(options >> 1 & 3)],
         deflates: options & 8 != 0,
     };

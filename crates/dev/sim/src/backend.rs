@@ -13,7 +13,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use throng_gateway_grip::{Backends, Ticket};
-use throng_grip::exchange::{OriginEvent, OriginFailure, OriginFault, OriginRequest, Rest};
+use throng_grip::exchange::{
+    ExchangeError, OriginEvent, OriginFailure, OriginRequest, RequestRest,
+};
 use throng_types::ConnId;
 
 use answer::{Answered, Tunnel, field};
@@ -136,7 +138,7 @@ impl Requests {
     pub(crate) fn next(
         &self,
         chance: usize,
-        fault: Option<OriginFault>,
+        fault: Option<ExchangeError>,
     ) -> Option<(ConnId, u32, OriginEvent)> {
         let mut state = self.lock();
         let State { exchanges, site } = &mut *state;
@@ -201,17 +203,17 @@ impl Exchange {
         } else {
             assert_eq!(
                 request.rest,
-                Rest::Upgrade,
+                RequestRest::Upgrade,
                 "a tunnel begins with an upgrade"
             );
         }
     }
 
-    fn fail(&mut self, fault: OriginFault, chance: usize, site: &mut Site) {
+    fn fail(&mut self, fault: ExchangeError, chance: usize, site: &mut Site) {
         // Once an answer has begun, only its end can be missing.
         let has_begun = self.request.is_none();
-        let fault = if has_begun { OriginFault::Cut } else { fault };
-        let is_sent = !matches!(fault, OriginFault::Unreachable | OriginFault::Unsent);
+        let fault = if has_begun { ExchangeError::Cut } else { fault };
+        let is_sent = !matches!(fault, ExchangeError::Unreachable | ExchangeError::Unsent);
         if let Some(request) = self
             .request
             .take()

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use throng_appwrite::{Change, Identity, IdentityChange, MembershipList};
-use throng_gateway_appwrite::{Credential, Found, Lookup, Part, Refused};
+use throng_gateway_appwrite::{Credential, Lookup, LookupPart, LookupReply, QueueFull};
 use throng_server::gateways::Lookups;
 use throng_types::ConnId;
 
@@ -51,7 +51,7 @@ struct State {
 pub(crate) struct Directory(Arc<Mutex<State>>);
 
 impl Lookups for Directory {
-    fn ask(&self, lookup: Lookup) -> Result<(), Refused> {
+    fn ask(&self, lookup: Lookup) -> Result<(), QueueFull> {
         let mut state = self.state();
         let (began, members) = (state.clock, state.users.map(|user| user.member));
         state.waiting.push_back(Asked {
@@ -67,7 +67,7 @@ impl Lookups for Directory {
 pub(crate) struct Answer {
     pub(crate) conn: ConnId,
     pub(crate) token: u32,
-    pub(crate) found: Found,
+    pub(crate) found: LookupReply,
     /// A change came between.
     pub(crate) overtaken: bool,
 }
@@ -149,7 +149,7 @@ impl Directory {
             members[number]
         };
         let found = match fails {
-            true => Found::Failed,
+            true => LookupReply::Failed,
             false => found(name, member, &lookup.part),
         };
         Some(Answer {
@@ -161,7 +161,7 @@ impl Directory {
     }
 }
 
-fn found(name: &str, member: bool, part: &Part) -> Found {
+fn found(name: &str, member: bool, part: &LookupPart) -> LookupReply {
     let membership = format!(
         r#"{{"memberships":[{{"$id":"m-{name}","teamId":"T","confirm":{member},"roles":[]}}]}}"#
     );
@@ -171,19 +171,19 @@ fn found(name: &str, member: bool, part: &Part) -> Found {
     };
     let account = format!(r#"{{"$id":"{name}","emailVerification":true}}"#);
     let what = match part {
-        Part::Everything => {
+        LookupPart::Everything => {
             let identity = Identity::from_account(account.as_bytes(), &[list]);
-            return Found::User(Arc::new(identity.expect("an account")));
+            return LookupReply::User(Arc::new(identity.expect("an account")));
         }
-        Part::Account => Change::Account {
+        LookupPart::Account => Change::Account {
             verified: true,
             blocked: false,
             labels: Vec::new(),
         },
-        Part::Membership { team, id, .. } => {
+        LookupPart::Membership { team, id, .. } => {
             Change::of_membership(&list, name, team, id).expect("a list")
         }
     };
     let user_id = name.to_owned();
-    Found::Changed(IdentityChange { user_id, what })
+    LookupReply::Changed(IdentityChange { user_id, what })
 }

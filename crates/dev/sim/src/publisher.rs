@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Value, json};
-use throng_http1::{BodyDecoder, Limits, encode_request, parse_response, query};
+use throng_http1::{BodyDecoder, HttpLimits, encode_request, parse_response, query};
 
 use crate::backend::{LOGS, log_channel};
 use crate::client::Around;
@@ -249,7 +249,7 @@ impl Publisher {
 
     /// Takes one whole response.
     fn response(&mut self, around: &mut Around<'_>) -> bool {
-        let limits = Limits::default();
+        let limits = HttpLimits::default();
         let head = parse_response(&self.input, &limits, false).expect("a good response");
         let Some((response, head_bytes)) = head else {
             return false;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
 use throng_auth::{KEY_SET_BYTES_MAX, KeySet, Refresh};
 use throng_backend::{Address, AskLimits, Asker, Asks, WholeAnswer};
-use throng_grip::exchange::{OriginRequest, Rest};
+use throng_grip::exchange::{OriginRequest, RequestRest};
 use throng_grip::headers::Header;
 use throng_metrics::{Counter, Counters, Gauge};
 use throng_types::Now;
@@ -90,7 +90,7 @@ impl Fetcher {
                 Header::new("Accept", "application/jwk-set+json, application/json"),
             ],
             body: Vec::new(),
-            rest: Rest::Nothing,
+            rest: RequestRest::Nothing,
         };
         let limits = AskLimits {
             bytes_max: KEY_SET_BYTES_MAX,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use throng_backend::{AskLimits, Backend, BackendLimits, Call, TicketId, WholeAnswer};
-use throng_grip::exchange::{OriginFailure, OriginFault, OriginRequest, Rest};
+use throng_grip::exchange::{ExchangeError, OriginFailure, OriginRequest, RequestRest};
 use throng_outward::{CallSender, Host};
 use throng_types::ConnId;
 
@@ -113,7 +113,7 @@ impl Client {
     /// Takes a request. Its events go to `conn`, with `number`.
     ///
     /// # Errors
-    /// [`OriginFault::Busy`] if there is no room; nothing follows then.
+    /// [`ExchangeError::Busy`] if there is no room; nothing follows then.
     pub fn submit(
         &self,
         conn: ConnId,
@@ -136,7 +136,7 @@ impl Client {
     /// asked.
     ///
     /// # Errors
-    /// [`OriginFault::Busy`] if there is no room.
+    /// [`ExchangeError::Busy`] if there is no room.
     pub fn tell(&self, request: OriginRequest) -> Result<(), OriginFailure> {
         let token = Held::new(self.permit(request.rest)?, None);
         let call = |ticket| Call::Tell {
@@ -151,7 +151,7 @@ impl Client {
     /// what `done` hands on. `done` gives it back if there is no room at the moment.
     ///
     /// # Errors
-    /// [`OriginFault::Busy`] if there is no room; neither is called then.
+    /// [`ExchangeError::Busy`] if there is no room; neither is called then.
     pub fn ask<A: Send + 'static>(
         &self,
         request: OriginRequest,
@@ -183,7 +183,7 @@ impl Client {
     ) -> Result<TicketId, OriginFailure> {
         let ticket = TicketId(self.tickets.fetch_add(1, Ordering::Relaxed));
         let ended = || OriginFailure {
-            fault: OriginFault::Busy,
+            fault: ExchangeError::Busy,
             detail: "this server asks no backend any more".to_owned(),
         };
         self.calls
@@ -193,11 +193,11 @@ impl Client {
     }
 
     /// A place among the requests, or among the tunnels.
-    fn permit(&self, rest: Rest) -> Result<Permit, OriginFailure> {
+    fn permit(&self, rest: RequestRest) -> Result<Permit, OriginFailure> {
         let [requests, tunnels] = &self.rooms;
         match rest {
-            Rest::Upgrade => tunnels.take(),
-            Rest::Nothing | Rest::Body(_) => requests.take(),
+            RequestRest::Upgrade => tunnels.take(),
+            RequestRest::Nothing | RequestRest::Body(_) => requests.take(),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use throng_grip::exchange::{OriginEvent, OriginFault, OriginRequest, Rest};
+use throng_grip::exchange::{ExchangeError, OriginEvent, OriginRequest, RequestRest};
 use throng_grip::headers::Header;
 use throng_grip::routes::{Route, Target, TargetAddress};
 use throng_types::{ConnId, ShardId};
@@ -48,7 +48,7 @@ fn asked(method: &str, to: &[SocketAddr]) -> OriginRequest {
         path: "/".to_owned(),
         headers: Vec::new(),
         body: Vec::new(),
-        rest: Rest::Nothing,
+        rest: RequestRest::Nothing,
     }
 }
 
@@ -63,7 +63,7 @@ impl Run {
     }
 
     /// Status and body of one answer, or why there is none.
-    fn answer(&self, request: OriginRequest) -> Result<(u16, String), OriginFault> {
+    fn answer(&self, request: OriginRequest) -> Result<(u16, String), ExchangeError> {
         let _ticket = self.submit(7, request);
         let (mut code, mut body) = (0, Vec::new());
         loop {
@@ -179,7 +179,7 @@ fn a_kept_connection_that_dies_is_replaced_once() {
         run.answer(asked("POST", &[at])),
         Ok((200, "once".to_owned()))
     );
-    assert_eq!(run.answer(asked("POST", &[at])), Err(OriginFault::Cut));
+    assert_eq!(run.answer(asked("POST", &[at])), Err(ExchangeError::Cut));
 }
 
 /// Reads a head and a body in one chunk and the last one; false if it ends before.
@@ -220,7 +220,7 @@ fn what_follows_a_request_is_sent_again_if_it_is_short() {
             Ok((200, "once".to_owned()))
         );
         let mut request = asked("POST", &[at]);
-        request.rest = Rest::Body(None);
+        request.rest = RequestRest::Body(None);
         let mut ticket = run.submit(1, request);
         ticket.send(vec![7; length]);
         let (mut taken, mut body) = (0, Vec::new());
@@ -256,9 +256,9 @@ fn the_next_origin_is_tried_if_one_is_not_there_and_only_then() {
     let run = run(OriginOptions::default());
     let to = |all: &[SocketAddr]| run.answer(asked("POST", all));
     assert_eq!(to(&[nowhere(), good]), Ok((200, "second".to_owned())));
-    assert_eq!(to(&[nowhere(), nowhere()]), Err(OriginFault::Unreachable));
+    assert_eq!(to(&[nowhere(), nowhere()]), Err(ExchangeError::Unreachable));
     // It may have done what it was asked.
-    assert_eq!(to(&[rude, good]), Err(OriginFault::Cut));
+    assert_eq!(to(&[rude, good]), Err(ExchangeError::Cut));
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn requests_beyond_the_bound_are_refused() {
     let second = run.origin.client().submit(CONN, 2, asked("GET", &[at]));
     assert_eq!(
         second.err().map(|failure| failure.fault),
-        Some(OriginFault::Busy)
+        Some(ExchangeError::Busy)
     );
 }
 
@@ -315,7 +315,7 @@ fn upgrades_have_room_of_their_own() {
         })
     };
     let upgrade = || OriginRequest {
-        rest: Rest::Upgrade,
+        rest: RequestRest::Upgrade,
         ..asked("GET", &[at])
     };
     for (run, free, full) in [
@@ -325,7 +325,7 @@ fn upgrades_have_room_of_their_own() {
         let _ticket = run.submit(1, free);
         let refused = run.origin.client().submit(CONN, 2, full);
         let fault = refused.err().map(|failure| failure.fault);
-        assert_eq!(fault, Some(OriginFault::Busy));
+        assert_eq!(fault, Some(ExchangeError::Busy));
     }
 }
 
@@ -355,7 +355,7 @@ fn gives_up(stall_timeout_ms: u64, response_timeout_ms: u64) {
         ..OriginOptions::default()
     });
     let mut request = asked("PUT", &[at]);
-    request.rest = Rest::Body(None);
+    request.rest = RequestRest::Body(None);
     Arc::get_mut(&mut request.route)
         .expect("ours alone")
         .response_timeout_ms = response_timeout_ms;
@@ -368,7 +368,7 @@ fn gives_up(stall_timeout_ms: u64, response_timeout_ms: u64) {
         match run.next().1 {
             OriginEvent::Taken(_) => {}
             OriginEvent::Failed(failure) => {
-                assert_eq!(failure.fault, OriginFault::Timeout, "{}", failure.detail);
+                assert_eq!(failure.fault, ExchangeError::Timeout, "{}", failure.detail);
                 break;
             }
             other => panic!("{other:?}"),
@@ -416,7 +416,7 @@ fn what_follows_a_request_is_sent_and_reported() {
     });
     let run = run(OriginOptions::default());
     let mut request = asked("PUT", &[at]);
-    request.rest = Rest::Body(Some(10));
+    request.rest = RequestRest::Body(Some(10));
     let mut ticket = run.submit(1, request);
     ticket.send(b"hello".to_vec());
     assert_eq!(run.next().1, OriginEvent::Taken(5));
@@ -439,7 +439,7 @@ fn an_upgrade_passes_bytes_in_both_directions() {
     });
     let run = run(OriginOptions::default());
     let mut request = asked("GET", &[at]);
-    request.rest = Rest::Upgrade;
+    request.rest = RequestRest::Upgrade;
     let mut ticket = run.submit(1, request);
     assert!(matches!(run.next().1, OriginEvent::Head(head) if head.code == 101));
     assert_eq!(run.next().1, OriginEvent::Body(b"hi".to_vec()));
@@ -453,5 +453,5 @@ fn an_upgrade_passes_bytes_in_both_directions() {
     assert_eq!(run.next().1, OriginEvent::End);
     // Who did not ask for one gets none.
     let answer = run.answer(asked("GET", &[at]));
-    assert_eq!(answer, Err(OriginFault::Garbage));
+    assert_eq!(answer, Err(ExchangeError::Garbage));
 }

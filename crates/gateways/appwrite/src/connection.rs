@@ -10,14 +10,14 @@
 use std::sync::Arc;
 
 use throng_appwrite::{
-    Aftermath, ClientMessage, Connected, Fault, Identity, PONG, Phase, Slot, SubscribeItem,
-    channel, subscription_id,
+    ClientMessage, Connected, ConnectionPhase, ErrorAction, Identity, PONG, RealtimeError, Slot,
+    SubscribeItem, channel, subscription_id,
 };
 use throng_metrics::Counter;
 use throng_session::encode::ws_text;
 use throng_session::{Beat, CloseReason, Heard, WebSocket};
 use throng_types::{Disconnect, mix};
-use throng_ws::{Limits, Masking, encode_ping};
+use throng_ws::{Masking, WsLimits, encode_ping};
 
 use crate::context::Cx;
 use crate::order::Order;
@@ -89,7 +89,7 @@ impl Connection {
     /// Opens the session, or asks first who the client is.
     pub(super) fn begin(&mut self, opening: Opening, cx: &mut Cx<'_>) {
         let Some(project) = cx.own.take_project(&opening.request.project) else {
-            return self.refuse_opening(&Fault::UnknownProject, cx);
+            return self.refuse_opening(&RealtimeError::UnknownProject, cx);
         };
         self.ws.state.project = project;
         let Some(shown) = opening.shown.clone() else {
@@ -152,12 +152,17 @@ impl Connection {
     }
 
     /// Says why not, and ends the connection.
-    pub(super) fn refuse_opening(&mut self, fault: &Fault, cx: &mut Cx<'_>) {
-        self.refuse(fault, Phase::Open, cx);
+    pub(super) fn refuse_opening(&mut self, fault: &RealtimeError, cx: &mut Cx<'_>) {
+        self.refuse(fault, ConnectionPhase::Open, cx);
     }
 
     /// Sends the `error` frame; what becomes of the connection depends on the fault and the phase.
-    pub(crate) fn refuse(&mut self, fault: &Fault, phase: Phase, cx: &mut Cx<'_>) {
+    pub(crate) fn refuse(
+        &mut self,
+        fault: &RealtimeError,
+        phase: ConnectionPhase,
+        cx: &mut Cx<'_>,
+    ) {
         if self.is_closing() {
             return;
         }
@@ -165,14 +170,14 @@ impl Connection {
         cx.count(refused(fault));
         let (label, user) = (fault.label(), self.user_id());
         cx.shared.notices.refused("appwrite", "", user, label);
-        let mut aftermath = Aftermath::Stay;
+        let mut aftermath = ErrorAction::Stay;
         ws_text(cx.out, |out| {
             aftermath = fault.refuse(phase, appwrite.style, out);
         });
         match aftermath {
-            Aftermath::Stay => {}
-            Aftermath::Close(code) => self.ws.close(code, fault.label(), cx),
-            Aftermath::Drop => self.ws.cut(cx),
+            ErrorAction::Stay => {}
+            ErrorAction::Close(code) => self.ws.close(code, fault.label(), cx),
+            ErrorAction::Drop => self.ws.cut(cx),
         }
     }
 
@@ -182,7 +187,7 @@ impl Connection {
         if self.is_closing() {
             return;
         }
-        let limits = Limits::new(cx.own.limits.message_bytes_max);
+        let limits = WsLimits::new(cx.own.limits.message_bytes_max);
         let mut decoder = self.ws.take_decoder(cx);
         let fed = decoder.feed(input, &limits, |event| {
             match self.ws.hear(&event, cx) {
@@ -200,7 +205,11 @@ impl Connection {
         let waits = self.holds_messages();
         let taken = self.may_speak(cx) && (!waits || self.more().wait(data));
         if !taken {
-            self.refuse(&Fault::TooManyMessages, Phase::Message, cx);
+            self.refuse(
+                &RealtimeError::TooManyMessages,
+                ConnectionPhase::Message,
+                cx,
+            );
         } else if !waits {
             self.message(data, cx);
             self.more.take_if(|more| more.is_empty());
@@ -224,7 +233,7 @@ impl Connection {
     pub(super) fn message(&mut self, data: &[u8], cx: &mut Cx<'_>) {
         match ClientMessage::parse(data, &cx.own.limits) {
             Ok(message) => self.act(message, cx),
-            Err(fault) => self.refuse(&fault, Phase::Message, cx),
+            Err(fault) => self.refuse(&fault, ConnectionPhase::Message, cx),
         }
     }
 
@@ -247,7 +256,7 @@ impl Connection {
                 self.ask(asking, &shown, cx);
             }
             ClientMessage::Authentication { .. } => {
-                self.refuse(&Fault::Session, Phase::Message, cx);
+                self.refuse(&RealtimeError::Session, ConnectionPhase::Message, cx);
             }
             ClientMessage::Subscribe(items) => self.subscribe(items, cx),
             ClientMessage::Unsubscribe(ids) => {
@@ -287,7 +296,7 @@ impl Connection {
             return;
         }
         if !self.ws.state.opened {
-            return self.refuse_opening(&Fault::Server, cx);
+            return self.refuse_opening(&RealtimeError::Server, cx);
         }
         self.ask_next(cx);
         if self.is_closing() {
@@ -346,7 +355,7 @@ pub(super) fn own_id(n: usize, messages: u16, cx: &Cx<'_>) -> String {
 }
 
 /// The metric of a refusal.
-fn refused(fault: &Fault) -> Counter {
+fn refused(fault: &RealtimeError) -> Counter {
     match fault.label() {
         "project" => Counter::AppwriteRefusedProject,
         "api_disabled" => Counter::AppwriteRefusedApiDisabled,

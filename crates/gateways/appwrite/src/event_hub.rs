@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use throng_appwrite::{
-    FeedMessage, IdentityChange, Index, IndexError, Matches, Phase, Response, Subscribed,
+    ConnectionPhase, FeedMessage, IdentityChange, Index, IndexError, Matches, Response, Subscribed,
     Subscription,
 };
 use throng_session::encode::ws_text;
@@ -121,7 +121,7 @@ impl EventHub {
                 }
                 let result = entered.and_then(|()| self.subscribe(conn, &subscriptions));
                 if let Err(error) = result {
-                    connections.refuse(conn, &error.into(), Phase::Open);
+                    connections.refuse(conn, &error.into(), ConnectionPhase::Open);
                 }
             }
             Order::Subscribe { conn, items } => self.subscribe_and_tell(conn, &items, connections),
@@ -169,7 +169,7 @@ impl EventHub {
         connections: &mut impl Connections,
     ) {
         if let Err(error) = self.subscribe(conn, items) {
-            return connections.refuse(conn, &error.into(), Phase::Message);
+            return connections.refuse(conn, &error.into(), ConnectionPhase::Message);
         }
         let told: Vec<Subscribed<'_>> = items
             .iter()

@@ -18,7 +18,8 @@
 //!   overtaken, or the connection ends.
 
 use throng_appwrite::{
-    CONSOLE, Change, Fault, Identity, IdentityChange, Phase, Response, TokenClaims,
+    CONSOLE, Change, ConnectionPhase, Identity, IdentityChange, RealtimeError, Response,
+    TokenClaims,
 };
 use throng_session::encode::ws_text;
 use throng_types::Millis;
@@ -29,7 +30,7 @@ use crate::order::Order;
 use crate::pending::{Asking, Check, Opening, Shown, User};
 #[cfg(doc)]
 use crate::shared::AppwriteShared;
-use crate::shared::{Credential, Found, Haste, Lookup, Part};
+use crate::shared::{Credential, Lookup, LookupPart, LookupPriority, LookupReply};
 
 /// What Appwrite says of a token whose time is over.
 const OVER: &str = "Invalid token: Expired";
@@ -40,8 +41,14 @@ impl Connection {
     /// Asks Appwrite who the client is. Without an answer nothing goes on, so it is certain to
     /// come, or the connection is refused now.
     pub(super) fn ask(&mut self, asking: Asking, shown: &Shown, cx: &mut Cx<'_>) {
-        if !self.try_ask(asking, shown, Part::Everything, Haste::Open, cx) {
-            self.refuse(&Fault::Server, Phase::Open, cx);
+        if !self.try_ask(
+            asking,
+            shown,
+            LookupPart::Everything,
+            LookupPriority::Open,
+            cx,
+        ) {
+            self.refuse(&RealtimeError::Server, ConnectionPhase::Open, cx);
         }
     }
 
@@ -49,8 +56,8 @@ impl Connection {
         &mut self,
         asking: Asking,
         shown: &Shown,
-        part: Part,
-        haste: Haste,
+        part: LookupPart,
+        haste: LookupPriority,
         cx: &Cx<'_>,
     ) -> bool {
         let appwrite = cx.own;
@@ -89,20 +96,20 @@ impl Connection {
             Change::SessionEnded(Some(ended)) => match claims.session_id.as_deref() {
                 Some(own) if own == ended => return self.become_guest(cx),
                 Some(_) => return self.not_concerned(cx),
-                None => (Part::Account, true),
+                None => (LookupPart::Account, true),
             },
-            Change::Account { .. } => (Part::Account, false),
+            Change::Account { .. } => (LookupPart::Account, false),
             Change::Membership { team, id, .. } => {
-                let part = Part::Membership {
+                let part = LookupPart::Membership {
                     user_id: self.user_id().into(),
                     team: team.as_str().into(),
                     id: id.as_str().into(),
                 };
                 (part, false)
             }
-            Change::Unsaid => (Part::Everything, true),
+            Change::Unsaid => (LookupPart::Everything, true),
         };
-        self.check(part, Haste::Change, unsure, &claims, cx);
+        self.check(part, LookupPriority::Change, unsure, &claims, cx);
     }
 
     /// Anything may have changed. False if there is no user, or nobody to ask for it.
@@ -110,7 +117,13 @@ impl Connection {
         let Some(claims) = self.claims() else {
             return false;
         };
-        self.check(Part::Everything, Haste::Recheck, true, &claims, cx);
+        self.check(
+            LookupPart::Everything,
+            LookupPriority::Recheck,
+            true,
+            &claims,
+            cx,
+        );
         !self.is_closing()
     }
 
@@ -128,15 +141,15 @@ impl Connection {
 
     fn check(
         &mut self,
-        part: Part,
-        haste: Haste,
+        part: LookupPart,
+        haste: LookupPriority,
         unsure: bool,
         claims: &TokenClaims,
         cx: &mut Cx<'_>,
     ) {
         if claims.is_over(cx.now.unix_ms) {
             if unsure {
-                self.refuse_opening(&Fault::Jwt(OVER.to_owned()), cx);
+                self.refuse_opening(&RealtimeError::Jwt(OVER.to_owned()), cx);
             }
             return;
         }
@@ -203,7 +216,7 @@ impl Connection {
     // ---- answers ----
 
     /// The answer to a question.
-    pub(crate) fn found(&mut self, token: u32, found: Found, cx: &mut Cx<'_>) {
+    pub(crate) fn found(&mut self, token: u32, found: LookupReply, cx: &mut Cx<'_>) {
         let is_closing = self.is_closing();
         let Some(more) = self.more.as_mut().filter(|more| more.token == token) else {
             return;
@@ -212,15 +225,17 @@ impl Connection {
             return;
         };
         let found = match found {
-            Found::User(identity) if identity.blocked => Found::Nobody,
+            LookupReply::User(identity) if identity.blocked => LookupReply::Nobody,
             found => found,
         };
         match (asking, found) {
             (Asking::Check(check), found) => self.checked(check, found, cx),
             // Do not guess: the client comes back.
-            (_, Found::Failed) => self.refuse(&Fault::Server, Phase::Open, cx),
+            (_, LookupReply::Failed) => {
+                self.refuse(&RealtimeError::Server, ConnectionPhase::Open, cx)
+            }
             (Asking::Open(opening), found) => self.found_opening(found, *opening, cx),
-            (Asking::Authentication(shown), Found::User(identity)) => {
+            (Asking::Authentication(shown), LookupReply::User(identity)) => {
                 let account = &*identity.account;
                 ws_text(cx.out, |out| {
                     Response::Authentication { account }.encode(out)
@@ -231,7 +246,7 @@ impl Connection {
                 self.become_user(&identity, shown, cx);
             }
             (Asking::Authentication(_), _) => {
-                self.refuse(&Fault::Session, Phase::Message, cx);
+                self.refuse(&RealtimeError::Session, ConnectionPhase::Message, cx);
             }
         }
         self.ask_next(cx);
@@ -239,11 +254,11 @@ impl Connection {
         self.arm(cx);
     }
 
-    fn found_opening(&mut self, found: Found, opening: Opening, cx: &mut Cx<'_>) {
+    fn found_opening(&mut self, found: LookupReply, opening: Opening, cx: &mut Cx<'_>) {
         let user = match found {
-            Found::User(identity) => Some(identity),
-            Found::Expired(why) => {
-                return self.refuse_opening(&Fault::Jwt(why.into()), cx);
+            LookupReply::User(identity) => Some(identity),
+            LookupReply::Expired(why) => {
+                return self.refuse_opening(&RealtimeError::Jwt(why.into()), cx);
             }
             // A bad session makes a guest, and so does a token whose session has ended.
             _ => None,
@@ -251,8 +266,8 @@ impl Connection {
         self.open(user, opening, cx);
     }
 
-    fn checked(&mut self, check: Check, found: Found, cx: &mut Cx<'_>) {
-        if !matches!(found, Found::Nobody)
+    fn checked(&mut self, check: Check, found: LookupReply, cx: &mut Cx<'_>) {
+        if !matches!(found, LookupReply::Nobody)
             && let Some(next) = self.more().next.take()
         {
             // Something has changed since: one question more, about both.
@@ -260,32 +275,32 @@ impl Connection {
             return;
         }
         match found {
-            Found::User(identity) => {
+            LookupReply::User(identity) => {
                 if let Some(user) = self.more().user.take() {
                     self.become_user(&identity, user.shown, cx);
                 }
             }
-            Found::Changed(change) if change.user_id != self.user_id() => {
-                let part = Part::Everything;
+            LookupReply::Changed(change) if change.user_id != self.user_id() => {
+                let part = LookupPart::Everything;
                 self.more().next = Some(Check { part, ..check });
             }
-            Found::Changed(change) => match change.what {
+            LookupReply::Changed(change) => match change.what {
                 Change::Account { blocked: true, .. } => self.become_guest(cx),
                 what => self.learn(change.user_id, what, cx),
             },
-            Found::Nobody => self.become_guest(cx),
-            Found::Expired(why) if check.unsure => {
-                self.refuse_opening(&Fault::Jwt(why.into()), cx);
+            LookupReply::Nobody => self.become_guest(cx),
+            LookupReply::Expired(why) if check.unsure => {
+                self.refuse_opening(&RealtimeError::Jwt(why.into()), cx);
             }
-            Found::Expired(_) => {}
-            Found::Failed => self.unanswered(check, cx),
+            LookupReply::Expired(_) => {}
+            LookupReply::Failed => self.unanswered(check, cx),
         }
     }
 
     /// Appwrite did not say: later, unless it has been too long.
     fn unanswered(&mut self, check: Check, cx: &mut Cx<'_>) {
         if cx.now.mono.since(check.since) >= cx.own.grace_ms {
-            return self.refuse(&Fault::Server, Phase::Open, cx);
+            return self.refuse(&RealtimeError::Server, ConnectionPhase::Open, cx);
         }
         let pause_ms = (PAUSES_MS.0 << check.failures.min(10)).min(PAUSES_MS.1);
         // A crowd that failed at once does not come back at once.

@@ -39,6 +39,6 @@ pub use event_hub::EventHub;
 pub use order::{Connections, EventHubOptions, Order, Wanted};
 pub use projects::AppwriteProject;
 pub use shared::{
-    AppwriteShared, Credential, Found, Haste, Inbox, Lookup, News, Outside, Part, PresenceAnswer,
-    PresenceCall, Refused,
+    AppwriteShared, Credential, Inbox, Lookup, LookupPart, LookupPriority, LookupReply, News,
+    Outside, PresenceCall, PresenceReply, QueueFull,
 };

@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use throng_appwrite::{ConnectRequest, Fault, SessionHeaders};
+use throng_appwrite::{ConnectRequest, RealtimeError, SessionHeaders};
 use throng_http1::{Request, query};
 use throng_proxy::last_address;
 use throng_session::http::check_draining;
@@ -56,7 +56,7 @@ pub(crate) fn open(
 }
 
 /// The checks that need nobody's answer, in Appwrite's order.
-fn check(incoming: &Incoming<'_, '_>, cx: &Cx<'_>) -> Result<Opening, Fault> {
+fn check(incoming: &Incoming<'_, '_>, cx: &Cx<'_>) -> Result<Opening, RealtimeError> {
     let appwrite = cx.own;
     let request = incoming.request;
     let mut asked = ConnectRequest::parse_with(request.query(), &appwrite.limits)?;
@@ -64,11 +64,11 @@ fn check(incoming: &Incoming<'_, '_>, cx: &Cx<'_>) -> Result<Opening, Fault> {
         asked.project = project.to_owned();
     }
     let platforms = appwrite.platforms(&asked.project);
-    let platforms = platforms.ok_or(Fault::UnknownProject)?;
+    let platforms = platforms.ok_or(RealtimeError::UnknownProject)?;
     let address = address_of(incoming, cx.shared);
     // This machine's own programs are not counted: a proxy's, for one, all have its address.
     if !address.is_loopback() && !appwrite.outside.admit(address, cx.now) {
-        return Err(Fault::TooManyRequests);
+        return Err(RealtimeError::TooManyRequests);
     }
     // What is not UTF-8 is no origin of a platform, and no reason to do without one.
     let origin = request.headers().values("origin").next();

@@ -1,6 +1,6 @@
 //! What sessions order of the event hub, and how it reaches the connections.
 
-use throng_appwrite::{Change, Fault, Filter, IdentityChange, Phase};
+use throng_appwrite::{Change, ConnectionPhase, IdentityChange, QueryFilter, RealtimeError};
 use throng_types::{ConnId, Frame, Position};
 
 /// What a session wants of its event hub.
@@ -68,7 +68,7 @@ pub struct Wanted {
     /// Its channels, under the connection's identity.
     pub channels: Vec<String>,
     /// Its queries.
-    pub filter: Filter,
+    pub filter: QueryFilter,
 }
 
 /// The connections as an event hub sees them.
@@ -85,7 +85,7 @@ pub trait Connections {
     /// Lets the session ask for its roles if it has a user; then true, and the same follows.
     fn recheck(&mut self, conn: ConnId) -> bool;
     /// Lets the session refuse.
-    fn refuse(&mut self, conn: ConnId, fault: &Fault, phase: Phase);
+    fn refuse(&mut self, conn: ConnId, fault: &RealtimeError, phase: ConnectionPhase);
     /// So many receivers were found for an event.
     fn matched(&mut self, receivers: usize);
     /// A client asked for what it missed, and all of it is here or not.

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use throng_appwrite::ConnectRequest;
 use throng_types::{Millis, Position};
 
-use crate::shared::{Credential, Haste, Part};
+use crate::shared::{Credential, LookupPart, LookupPriority};
 
 /// Bytes of messages that may wait behind a question.
 const WAITING_BYTES_MAX: usize = 128 << 10;
@@ -63,8 +63,8 @@ pub(super) enum Asking {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Check {
     /// As much as may have changed.
-    pub(super) part: Part,
-    pub(super) haste: Haste,
+    pub(super) part: LookupPart,
+    pub(super) haste: LookupPriority,
     /// The roles that the hub knows may be too many. If not, the change itself has told them, and
     /// this only makes sure.
     pub(super) unsure: bool,
@@ -80,11 +80,11 @@ impl Check {
         Self {
             part: match self.part == other.part {
                 true => self.part,
-                false => Part::Everything,
+                false => LookupPart::Everything,
             },
             haste: match (self.haste, other.haste) {
-                (Haste::Recheck, Haste::Recheck) => Haste::Recheck,
-                _ => Haste::Change,
+                (LookupPriority::Recheck, LookupPriority::Recheck) => LookupPriority::Recheck,
+                _ => LookupPriority::Change,
             },
             unsure: self.unsure || other.unsure,
             since: self.since.min(other.since),
@@ -163,8 +163,8 @@ mod tests {
         more.token = 7;
         assert!(more.is_empty(), "a number alone is nothing");
         let check = Check {
-            part: Part::Everything,
-            haste: Haste::Change,
+            part: LookupPart::Everything,
+            haste: LookupPriority::Change,
             unsure: false,
             since: Millis(0),
             failures: 0,
@@ -219,15 +219,15 @@ mod tests {
     /// One question about two changes asks for as much as either needs, as soon as either needs it.
     #[test]
     fn two_questions_in_one_ask_for_both() {
-        let check = |part: &Part, haste, unsure, since, failures| Check {
+        let check = |part: &LookupPart, haste, unsure, since, failures| Check {
             part: part.clone(),
             haste,
             unsure,
             since: Millis(since),
             failures,
         };
-        let (all, account) = (Part::Everything, Part::Account);
-        let (change, recheck) = (Haste::Change, Haste::Recheck);
+        let (all, account) = (LookupPart::Everything, LookupPart::Account);
+        let (change, recheck) = (LookupPriority::Change, LookupPriority::Recheck);
         for (one, other, both) in [
             (
                 check(&account, change, false, 5, 1),

@@ -7,7 +7,7 @@
 //!
 //! Rule for "full": with [`WRITING_MAX`] calls under way a message is refused.
 
-use throng_appwrite::{Fault, Phase, Presence, Response};
+use throng_appwrite::{ConnectionPhase, Presence, RealtimeError, Response};
 use throng_session::encode::ws_text;
 use throng_types::ConnId;
 
@@ -16,7 +16,7 @@ use crate::context::Cx;
 use crate::pending::SetPresence;
 #[cfg(doc)]
 use crate::shared::Outside;
-use crate::shared::{AppwriteShared, PresenceAnswer, PresenceCall};
+use crate::shared::{AppwriteShared, PresenceCall, PresenceReply};
 
 /// Messages of one connection that Appwrite has not answered.
 const WRITING_MAX: u8 = 8;
@@ -44,11 +44,11 @@ impl Connection {
     pub(super) fn set_presence(&mut self, presence: &Presence, cx: &mut Cx<'_>) {
         let more = self.more.as_ref();
         let Some(user) = more.and_then(|more| more.user.as_ref()) else {
-            return self.refuse(&Fault::Unauthorized, Phase::Message, cx);
+            return self.refuse(&RealtimeError::Unauthorized, ConnectionPhase::Message, cx);
         };
         // The console's users have none in the projects that they look at.
         if user.shown.to_console {
-            return self.refuse(&Fault::ApiDisabled, Phase::Message, cx);
+            return self.refuse(&RealtimeError::ApiDisabled, ConnectionPhase::Message, cx);
         }
         let (user_id, shown) = (user.id.clone(), user.shown.clone());
         let id = match &presence.id {
@@ -58,7 +58,11 @@ impl Connection {
         let project = self.project_id(cx);
         let more = self.more();
         if more.writing >= WRITING_MAX {
-            return self.refuse(&Fault::TooManyMessages, Phase::Message, cx);
+            return self.refuse(
+                &RealtimeError::TooManyMessages,
+                ConnectionPhase::Message,
+                cx,
+            );
         }
         let token = more.presence.as_ref().map_or(0, |held| held.token) + 1;
         let call = PresenceCall {
@@ -78,7 +82,7 @@ impl Connection {
             written: false,
         };
         if cx.own.outside.presence(call).is_err() {
-            return self.refuse(&Fault::Server, Phase::Message, cx);
+            return self.refuse(&RealtimeError::Server, ConnectionPhase::Message, cx);
         }
         more.writing += 1;
         match more.presence.take() {
@@ -92,22 +96,17 @@ impl Connection {
     }
 
     /// Appwrite has answered a call.
-    pub(crate) fn presence_answered(
-        &mut self,
-        token: u32,
-        answer: PresenceAnswer,
-        cx: &mut Cx<'_>,
-    ) {
+    pub(crate) fn presence_answered(&mut self, token: u32, answer: PresenceReply, cx: &mut Cx<'_>) {
         let Some(more) = self.more.as_mut() else {
             return;
         };
         more.writing = more.writing.saturating_sub(1);
         let latest = more.presence.as_mut().filter(|held| held.token == token);
         match (latest, &answer) {
-            (Some(held), PresenceAnswer::Written { id, .. }) => {
+            (Some(held), PresenceReply::Written { id, .. }) => {
                 (held.id, held.written) = (id.clone(), true);
             }
-            (Some(held), PresenceAnswer::Refused { .. }) if !held.written && more.writing == 0 => {
+            (Some(held), PresenceReply::Refused { .. }) if !held.written && more.writing == 0 => {
                 more.presence = None;
             }
             _ => {}
@@ -116,17 +115,19 @@ impl Connection {
             return;
         }
         match answer {
-            PresenceAnswer::Written { document, .. } => ws_text(cx.out, |out| {
+            PresenceReply::Written { document, .. } => ws_text(cx.out, |out| {
                 Response::Presence {
                     presence: &document,
                 }
                 .encode(out);
             }),
-            PresenceAnswer::Refused { code, message } => {
-                let fault = Fault::Presence(code, message.into());
-                self.refuse(&fault, Phase::Message, cx);
+            PresenceReply::Refused { code, message } => {
+                let fault = RealtimeError::Presence(code, message.into());
+                self.refuse(&fault, ConnectionPhase::Message, cx);
             }
-            PresenceAnswer::Failed => self.refuse(&Fault::Server, Phase::Message, cx),
+            PresenceReply::Failed => {
+                self.refuse(&RealtimeError::Server, ConnectionPhase::Message, cx)
+            }
         }
         self.more.take_if(|more| more.is_empty());
     }

@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use throng_appwrite::{Fault, FeedMessage, GUESTS, IdentityChange, Outcome, Phase, Rebind};
+use throng_appwrite::{
+    ConnectionPhase, FeedMessage, GUESTS, IdentityChange, RealtimeError, Rebind, RoleChange,
+};
 use throng_types::{ConnId, Position};
 
 use crate::event_hub::EventHub;
@@ -45,16 +47,16 @@ impl EventHub {
     pub(crate) fn apply(&mut self, index: u32, change: &IdentityChange) -> bool {
         let user_id = &change.user_id;
         match change.what.outcome(user_id, &self.index.roles(index)) {
-            Outcome::Same => true,
-            Outcome::Roles(roles) => {
+            RoleChange::Same => true,
+            RoleChange::Roles(roles) => {
                 self.index.set_roles(index, &roles, None);
                 true
             }
-            Outcome::Guest => {
+            RoleChange::Guest => {
                 self.set_roles(index, &[GUESTS], user_id, "");
                 true
             }
-            Outcome::Unknown => false,
+            RoleChange::Unknown => false,
         }
     }
 
@@ -102,7 +104,7 @@ impl EventHub {
             self.index.set_roles::<&str>(index, &[], None);
             self.held.remove(&index);
             if let Some(conn) = connections.id(index) {
-                connections.refuse(conn, &Fault::Server, Phase::Open);
+                connections.refuse(conn, &RealtimeError::Server, ConnectionPhase::Open);
             }
         }
     }

@@ -3,7 +3,7 @@
 //!
 //! Rule for "full": news that is not taken stays in its queue, where its driver waits.
 
-use throng_appwrite::{Change, Fault, Phase};
+use throng_appwrite::{Change, ConnectionPhase, RealtimeError};
 use throng_metrics::Counter;
 use throng_session::{CloseReason, Flow, Own, Shard};
 use throng_types::{ConnId, Disconnect, Frame};
@@ -90,7 +90,7 @@ impl Appwrite {
     fn refuse_unserved(&mut self, shard: &mut impl Shard<Self>) {
         for conn in std::mem::take(&mut self.unserved) {
             shard.with(conn, |session, cx| {
-                session.refuse_opening(&Fault::UnknownProject, cx);
+                session.refuse_opening(&RealtimeError::UnknownProject, cx);
                 Flow::Stay
             });
         }
@@ -159,7 +159,7 @@ impl<S: Shard<Appwrite>> Connections for Line<'_, S> {
         asks
     }
 
-    fn refuse(&mut self, conn: ConnId, fault: &Fault, phase: Phase) {
+    fn refuse(&mut self, conn: ConnId, fault: &RealtimeError, phase: ConnectionPhase) {
         self.with(conn, |session, cx| session.refuse(fault, phase, cx));
     }
 

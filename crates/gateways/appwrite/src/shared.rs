@@ -3,9 +3,10 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use throng_appwrite::{CONSOLE, FeedMessage, Limits, Platforms, Rates, RefusalStyle};
+use throng_appwrite::{CONSOLE, FeedMessage, MessageLimits, Platforms, Rates, RefusalStyle};
 pub use throng_appwrite::{
-    Credential, Found, Haste, Lookup, News, Part, PresenceAnswer, PresenceCall, Refused,
+    Credential, Lookup, LookupPart, LookupPriority, LookupReply, News, PresenceCall, PresenceReply,
+    QueueFull,
 };
 use throng_types::Now;
 
@@ -17,7 +18,7 @@ use crate::projects::{AppwriteProject, Projects};
 pub struct AppwriteShared {
     projects: Projects,
     /// What one client may send.
-    pub limits: Limits,
+    pub limits: MessageLimits,
     /// How often it may; the rate of openings is [`Outside::admit`]'s to keep.
     pub rates: Rates,
     /// How refusals look.
@@ -45,7 +46,7 @@ impl AppwriteShared {
         }
         Self {
             projects: Projects::new(projects),
-            limits: Limits::default(),
+            limits: MessageLimits::default(),
             rates: Rates::default(),
             style: RefusalStyle::default(),
             identifies: false,
@@ -82,24 +83,24 @@ pub trait Outside: Send + Sync {
     /// Whether this address may open one more connection now.
     fn admit(&self, address: IpAddr, now: Now) -> bool;
 
-    /// Asks who somebody is; [`News::Found`] follows for certain unless it is refused.
+    /// Asks who somebody is; [`News::LookupReply`] follows for certain unless it is refused.
     ///
     /// # Errors
-    /// [`Refused`] if too many questions wait.
-    fn identify(&self, lookup: Lookup) -> Result<(), Refused>;
+    /// [`QueueFull`] if too many questions wait.
+    fn identify(&self, lookup: Lookup) -> Result<(), QueueFull>;
 
     /// Has a presence written or deleted, behind earlier calls for the same user;
     /// [`News::Presence`] follows a call that writes for certain unless it is refused.
     ///
     /// # Errors
-    /// [`Refused`] if too many calls wait.
-    fn presence(&self, call: PresenceCall) -> Result<(), Refused>;
+    /// [`QueueFull`] if too many calls wait.
+    fn presence(&self, call: PresenceCall) -> Result<(), QueueFull>;
 
     /// Hands an event to all shards.
     ///
     /// # Errors
-    /// [`Refused`] if too many events wait.
-    fn publish(&self, event: FeedMessage) -> Result<(), Refused>;
+    /// [`QueueFull`] if too many events wait.
+    fn publish(&self, event: FeedMessage) -> Result<(), QueueFull>;
 }
 
 /// The queue of [`News`] for one shard.

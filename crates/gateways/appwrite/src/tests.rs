@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::{Value, json};
-use throng_appwrite::{Change, Fault, FeedMessage, Identity, MembershipList, Phase};
+use throng_appwrite::{
+    Change, ConnectionPhase, FeedMessage, Identity, MembershipList, RealtimeError,
+};
 use throng_metrics::Counter;
 use throng_session::solo::{self, Solo};
 use throng_session::{Order as Wish, Port, Shared};
@@ -18,7 +20,7 @@ use throng_ws::{Masking, Opcode, encode_header};
 use crate::context::Cx;
 use crate::{
     Appwrite, AppwriteProject, AppwriteShared, Connection, Connections, EventHub, EventHubOptions,
-    Found, Haste, Lookup,
+    Lookup, LookupPriority, LookupReply,
 };
 
 const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 7));
@@ -42,7 +44,7 @@ struct Hall {
     ended: Vec<u32>,
     /// Changes that sessions are to hear of, and refusals, each in order.
     changes: Vec<(ConnId, Change)>,
-    refusals: Vec<(ConnId, Fault, Phase)>,
+    refusals: Vec<(ConnId, RealtimeError, ConnectionPhase)>,
 }
 
 const fn conn(index: u32) -> ConnId {
@@ -81,7 +83,7 @@ impl Connections for Hall {
         asks
     }
 
-    fn refuse(&mut self, conn: ConnId, fault: &Fault, phase: Phase) {
+    fn refuse(&mut self, conn: ConnId, fault: &RealtimeError, phase: ConnectionPhase) {
         self.refusals.push((conn, fault.clone(), phase));
     }
 
@@ -199,7 +201,7 @@ impl Shard {
             "first it must be known who it is"
         );
         let lookup = self.asked.try_recv().unwrap();
-        assert_eq!(lookup.haste, Haste::Open);
+        assert_eq!(lookup.haste, LookupPriority::Open);
         self.answer(&lookup, user_of(user, &[]));
     }
 
@@ -216,7 +218,7 @@ impl Shard {
         self.run(index, |solo| solo.feed(&frame));
     }
 
-    fn answer(&mut self, lookup: &Lookup, found: Found) {
+    fn answer(&mut self, lookup: &Lookup, found: LookupReply) {
         let (index, token) = (lookup.conn.index(), lookup.token);
         self.act(index, |session, cx| session.found(token, found, cx));
         self.settle();
@@ -306,7 +308,7 @@ impl Shard {
     }
 }
 
-fn user_of(user: &str, teams: &[&str]) -> Found {
+fn user_of(user: &str, teams: &[&str]) -> LookupReply {
     let account = json!({"$id": user, "emailVerification": true}).to_string();
     let memberships = teams.iter().map(
         |team| json!({"$id": "m", "userId": user, "teamId": team, "confirm": true, "roles": []}),
@@ -317,7 +319,7 @@ fn user_of(user: &str, teams: &[&str]) -> Found {
         is_own: true,
     };
     let identity = Identity::from_account(account.as_bytes(), &[list]);
-    Found::User(Arc::new(identity.unwrap()))
+    LookupReply::User(Arc::new(identity.unwrap()))
 }
 
 fn event(id: &str, role: &str) -> Value {
@@ -364,7 +366,7 @@ fn an_idle_guest_owns_nothing() {
     assert!(!shard.is_bare(2));
     shard.event(1, &change("A", "ann", "user:ann"));
     let lookup = shard.asked.try_recv().unwrap();
-    shard.answer(&lookup, Found::Nobody);
+    shard.answer(&lookup, LookupReply::Nobody);
     assert!(shard.is_bare(2));
 }
 
@@ -409,7 +411,7 @@ fn an_answer_that_does_not_come_ends_the_connection() {
     let cookie = "Cookie: a_session_bench=ann\r\n";
     shard.open(0, FILES, cookie);
     let lookup = shard.asked.try_recv().unwrap();
-    shard.answer(&lookup, Found::Failed);
+    shard.answer(&lookup, LookupReply::Failed);
     shard.open(1, FILES, cookie);
     shard.run(1, |solo| solo.event(throng_session::Event::Timeout));
     for index in [0, 1] {

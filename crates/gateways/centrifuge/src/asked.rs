@@ -3,7 +3,7 @@
 //!
 //! Boxed by its owner, and gone when nothing is left: an idle connection has none.
 
-use throng_centrifuge::Filter;
+use throng_centrifuge::TagFilter;
 use throng_session::Opening;
 use throng_types::ChannelName;
 
@@ -22,7 +22,7 @@ pub(crate) struct Subscribing {
     /// Publications are said as differences.
     pub(crate) delta: bool,
     /// Only publications that pass it are delivered.
-    pub(crate) filter: Option<Filter>,
+    pub(crate) filter: Option<TagFilter>,
     /// A backend has allowed it, and is asked when it expires.
     pub(crate) is_backends: bool,
     /// The client wants no subscription that did not recover.
@@ -44,7 +44,7 @@ pub(crate) struct Asked {
     /// What there is besides where there are backends.
     pub(crate) proxied: Option<Box<Proxied>>,
     /// The filters of subscriptions that the client has. Bound: one a subscription.
-    pub(crate) filters: Vec<(ChannelName, Filter)>,
+    pub(crate) filters: Vec<(ChannelName, TagFilter)>,
 }
 
 impl Asked {

@@ -1,7 +1,7 @@
 //! What calls of the server API that were carried out await of the hub or of all shards.
 
 use throng_broker::{HistoryPage, Present, Refusal};
-use throng_centrifuge::api::ApiError;
+use throng_centrifuge::api::ServerApiError;
 use throng_session::{Publications, SurveyReply};
 
 use crate::surveyed::Surveyed;
@@ -9,7 +9,7 @@ use crate::surveyed::Surveyed;
 /// What a call awaits, and what has come of it.
 pub(crate) enum Awaited {
     /// Nothing: it was refused.
-    Refused(ApiError),
+    Refused(ServerApiError),
     /// One answer for each channel, in order.
     Publications {
         publications: Publications,

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 
 use throng_broker::{Draft, HistoryQuery, Present};
 use throng_centrifuge::api::{
-    ApiError, ApiResult, Method, encode_bare_error, encode_batch_reply, encode_legacy,
+    ApiResult, Method, ServerApiError, encode_bare_error, encode_batch_reply, encode_legacy,
     encode_response,
 };
 use throng_centrifuge::{ClientInfo, HistoryResult};
@@ -89,7 +89,7 @@ pub struct Call {
     exchange: Exchange,
     together: Together,
     /// Commands that wait for their turn, with their ids. Bound: the request's body.
-    rest: VecDeque<(u32, Result<Task, ApiError>)>,
+    rest: VecDeque<(u32, Result<Task, ServerApiError>)>,
     /// Those that were carried out. Bound: [`PUBLICATIONS_MAX`], [`HISTORIES_MAX`], and those
     /// between them that were refused.
     open: VecDeque<OpenCall>,
@@ -104,7 +104,7 @@ impl Call {
     pub(crate) fn new(
         exchange: Exchange,
         together: Together,
-        rest: VecDeque<(u32, Result<Task, ApiError>)>,
+        rest: VecDeque<(u32, Result<Task, ServerApiError>)>,
     ) -> Self {
         Self {
             exchange,
@@ -136,9 +136,9 @@ impl Call {
             let awaited = match task {
                 Err(error) => Awaited::Refused(error),
                 Ok(task) if task.channel().is_some_and(is_unknown) => {
-                    Awaited::Refused(ApiError::UnknownChannel)
+                    Awaited::Refused(ServerApiError::UnknownChannel)
                 }
-                Ok(_) if is_full => Awaited::Refused(ApiError::Internal),
+                Ok(_) if is_full => Awaited::Refused(ServerApiError::Internal),
                 Ok(Task::Publish(theirs, is_broadcast)) => {
                     if drafts.is_empty() {
                         first = token;
@@ -351,7 +351,7 @@ impl Call {
     }
 
     /// Appends the answer to one call.
-    fn reply(&mut self, id: u32, result: Result<ApiResult<'_>, ApiError>, cx: &Cx<'_>) {
+    fn reply(&mut self, id: u32, result: Result<ApiResult<'_>, ServerApiError>, cx: &Cx<'_>) {
         if let Err(error) = result {
             cx.count(Counter::error(error.code()));
         }

@@ -4,7 +4,7 @@
 use throng_broker::{Acknowledge, Draft};
 use throng_centrifuge::proxy::ProxyCall;
 use throng_centrifuge::{
-    ClientInfo, Data, ErrorCode, History, HistoryResult, Reply, SubRefreshResult,
+    ClientData, ClientInfo, ErrorCode, History, HistoryResult, Reply, SubRefreshResult,
 };
 use throng_hub::{Answer, Command};
 use throng_metrics::Counter;
@@ -58,7 +58,7 @@ pub(crate) fn publish(
     ws: &mut Socket,
     command: u32,
     channel: &str,
-    data: Data<'_>,
+    data: ClientData<'_>,
     cx: &mut Cx<'_>,
 ) {
     let Some(channel) = ws.channel(command, channel, cx) else {
@@ -116,7 +116,13 @@ pub(crate) fn publish(
 }
 
 /// A call of the application's procedure, which a backend carries out.
-pub(crate) fn rpc(ws: &mut Socket, command: u32, method: &str, data: Data<'_>, cx: &mut Cx<'_>) {
+pub(crate) fn rpc(
+    ws: &mut Socket,
+    command: u32,
+    method: &str,
+    data: ClientData<'_>,
+    cx: &mut Cx<'_>,
+) {
     let to = match cx.own.of_method(method) {
         Ok(to) => to,
         Err(code) => return ws.error(command, code, cx),

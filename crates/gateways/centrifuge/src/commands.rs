@@ -4,7 +4,7 @@
 //! wants of one channel is answered in order, and a delivery never overtakes its subscription's
 //! reply. Otherwise a reply may overtake another one's.
 
-use throng_centrifuge::{Codec, Reply, Request};
+use throng_centrifuge::{ClientRequest, Codec, Reply};
 use throng_hub::Command;
 use throng_metrics::Counter;
 use throng_session::Work;
@@ -50,29 +50,29 @@ pub(crate) fn run_all(ws: &mut Socket, frame: &[u8], cx: &mut Cx<'_>) {
 }
 
 /// Charges a command; the answer to our own ping is free, and any other pong ends the connection.
-fn may(ws: &mut Socket, request: &Request<'_>, cx: &mut Cx<'_>) -> bool {
+fn may(ws: &mut Socket, request: &ClientRequest<'_>, cx: &mut Cx<'_>) -> bool {
     price(request).is_none_or(|work| ws.may(work, cx))
 }
 
 /// What a command costs its client before it is carried out; nothing for the answer to our own
 /// ping. What is answered is charged by its length, and tokens when they are checked.
 #[must_use]
-pub const fn price(request: &Request<'_>) -> Option<Work> {
+pub const fn price(request: &ClientRequest<'_>) -> Option<Work> {
     match request {
-        Request::Pong => None,
-        Request::Subscribe(_) => Some(Work::Subscribe),
-        Request::Unsubscribe { .. }
-        | Request::Publish { .. }
-        | Request::Presence { .. }
-        | Request::PresenceStats { .. }
-        | Request::History(_) => Some(Work::Command),
-        Request::Connect(_)
-        | Request::Ping
-        | Request::Send { .. }
-        | Request::Rpc { .. }
-        | Request::Refresh { .. }
-        | Request::SubRefresh { .. }
-        | Request::Refused(_) => Some(Work::Message),
+        ClientRequest::Pong => None,
+        ClientRequest::Subscribe(_) => Some(Work::Subscribe),
+        ClientRequest::Unsubscribe { .. }
+        | ClientRequest::Publish { .. }
+        | ClientRequest::Presence { .. }
+        | ClientRequest::PresenceStats { .. }
+        | ClientRequest::History(_) => Some(Work::Command),
+        ClientRequest::Connect(_)
+        | ClientRequest::Ping
+        | ClientRequest::Send { .. }
+        | ClientRequest::Rpc { .. }
+        | ClientRequest::Refresh { .. }
+        | ClientRequest::SubRefresh { .. }
+        | ClientRequest::Refused(_) => Some(Work::Message),
     }
 }
 
@@ -83,14 +83,17 @@ fn run(ws: &mut Socket, command: throng_centrifuge::Command<'_>, words: &[u8], c
         request,
     } = command;
     cx.count(counter(&request));
-    let (known, connects) = (ws.is_connected(), matches!(request, Request::Connect(_)));
+    let (known, connects) = (
+        ws.is_connected(),
+        matches!(request, ClientRequest::Connect(_)),
+    );
     if known == connects {
         // Connect comes first, and once.
         return ws.disconnect(Disconnect::BadRequest, cx);
     }
     match request {
-        Request::Pong => ws.pong(cx),
-        Request::Connect(connect) => {
+        ClientRequest::Pong => ws.pong(cx),
+        ClientRequest::Connect(connect) => {
             let hello = Hello {
                 command,
                 request: words,
@@ -98,8 +101,8 @@ fn run(ws: &mut Socket, command: throng_centrifuge::Command<'_>, words: &[u8], c
             };
             connect::connect(ws, &hello, cx);
         }
-        Request::Subscribe(subscribe) => subscribing::subscribe(ws, command, &subscribe, cx),
-        Request::Unsubscribe { channel } => {
+        ClientRequest::Subscribe(subscribe) => subscribing::subscribe(ws, command, &subscribe, cx),
+        ClientRequest::Unsubscribe { channel } => {
             if let Some(channel) = ws.channel(command, &channel, cx) {
                 ws.cancel_subscribe(&channel, cx);
                 cx.hub(Command::Unsubscribe {
@@ -109,36 +112,40 @@ fn run(ws: &mut Socket, command: throng_centrifuge::Command<'_>, words: &[u8], c
                 });
             }
         }
-        Request::Publish { channel, data } => channels::publish(ws, command, &channel, data, cx),
-        Request::History(history) => channels::history(ws, command, &history, cx),
-        Request::Ping => ws.reply(command, &Reply::Ping, cx),
+        ClientRequest::Publish { channel, data } => {
+            channels::publish(ws, command, &channel, data, cx)
+        }
+        ClientRequest::History(history) => channels::history(ws, command, &history, cx),
+        ClientRequest::Ping => ws.reply(command, &Reply::Ping, cx),
         // Nobody here listens to messages outside channels; without a word the client would not
         // know.
-        Request::Send { .. } => ws.disconnect(Disconnect::NotAvailable, cx),
-        Request::Presence { channel } => channels::presence(ws, command, &channel, true, cx),
-        Request::PresenceStats { channel } => channels::presence(ws, command, &channel, false, cx),
-        Request::Rpc { method, data } => channels::rpc(ws, command, &method, data, cx),
-        Request::Refresh { token } => connect::refresh(ws, command, &token, cx),
-        Request::SubRefresh { channel, token } => {
+        ClientRequest::Send { .. } => ws.disconnect(Disconnect::NotAvailable, cx),
+        ClientRequest::Presence { channel } => channels::presence(ws, command, &channel, true, cx),
+        ClientRequest::PresenceStats { channel } => {
+            channels::presence(ws, command, &channel, false, cx)
+        }
+        ClientRequest::Rpc { method, data } => channels::rpc(ws, command, &method, data, cx),
+        ClientRequest::Refresh { token } => connect::refresh(ws, command, &token, cx),
+        ClientRequest::SubRefresh { channel, token } => {
             channels::sub_refresh(ws, command, &channel, &token, cx);
         }
-        Request::Refused(code) => ws.error(command, code, cx),
+        ClientRequest::Refused(code) => ws.error(command, code, cx),
     }
 }
 
-const fn counter(request: &Request<'_>) -> Counter {
+const fn counter(request: &ClientRequest<'_>) -> Counter {
     match request {
-        Request::Connect(_) => Counter::CommandConnect,
-        Request::Subscribe(_) => Counter::CommandSubscribe,
-        Request::Unsubscribe { .. } => Counter::CommandUnsubscribe,
-        Request::Publish { .. } => Counter::CommandPublish,
-        Request::Presence { .. } => Counter::CommandPresence,
-        Request::PresenceStats { .. } => Counter::CommandPresenceStats,
-        Request::History(_) => Counter::CommandHistory,
-        Request::Pong | Request::Ping => Counter::CommandPing,
-        Request::Send { .. } => Counter::CommandSend,
-        Request::Rpc { .. } | Request::Refused(_) => Counter::CommandRpc,
-        Request::Refresh { .. } => Counter::CommandRefresh,
-        Request::SubRefresh { .. } => Counter::CommandSubRefresh,
+        ClientRequest::Connect(_) => Counter::CommandConnect,
+        ClientRequest::Subscribe(_) => Counter::CommandSubscribe,
+        ClientRequest::Unsubscribe { .. } => Counter::CommandUnsubscribe,
+        ClientRequest::Publish { .. } => Counter::CommandPublish,
+        ClientRequest::Presence { .. } => Counter::CommandPresence,
+        ClientRequest::PresenceStats { .. } => Counter::CommandPresenceStats,
+        ClientRequest::History(_) => Counter::CommandHistory,
+        ClientRequest::Pong | ClientRequest::Ping => Counter::CommandPing,
+        ClientRequest::Send { .. } => Counter::CommandSend,
+        ClientRequest::Rpc { .. } | ClientRequest::Refused(_) => Counter::CommandRpc,
+        ClientRequest::Refresh { .. } => Counter::CommandRefresh,
+        ClientRequest::SubRefresh { .. } => Counter::CommandSubRefresh,
     }
 }

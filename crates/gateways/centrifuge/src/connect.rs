@@ -2,7 +2,8 @@
 
 use throng_auth::Claims;
 use throng_centrifuge::{
-    Connect, ConnectResult, RefreshResult, Reply, Request, SubscribeResult, encode_connect_push,
+    ClientRequest, Connect, ConnectResult, RefreshResult, Reply, SubscribeResult,
+    encode_connect_push,
 };
 use throng_metrics::Counter;
 use throng_types::{ChannelName, Disconnect};
@@ -48,7 +49,7 @@ pub(crate) fn welcome(
     }
     match ws.mode().codec().commands(request).next() {
         Some(Ok(throng_centrifuge::Command {
-            request: Request::Connect(connect),
+            request: ClientRequest::Connect(connect),
             ..
         })) => enter(ws, command, &connect, Some(claims), cx),
         _ => ws.disconnect(Disconnect::BadRequest, cx),

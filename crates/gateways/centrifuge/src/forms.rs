@@ -1,9 +1,9 @@
 //! The wire forms of deliveries to Centrifugo's clients.
 
-use throng_centrifuge::{ClientInfo, Codec, Push, encode_publication_push, encode_push};
+use throng_centrifuge::{ClientInfo, Codec, Push, encode_push};
 use throng_session::encode::{chunk, line, sse_data, ws_binary, ws_text};
 use throng_session::{Form, FormKind};
-use throng_types::{Publication, Told};
+use throng_types::{Publication, PublicationKind};
 use throng_ws::{Opcode, encode_deflated};
 
 /// The bidirectional protocol in JSON: a push in a frame.
@@ -47,12 +47,12 @@ pub(crate) fn words(publication: &Publication) -> Push<'_> {
     let channel = publication.channel.as_str();
     let info = || { publication.publisher.as_deref() }.map_or_else(ClientInfo::default, Into::into);
     match publication.told {
-        Told::Data => Push::Publication(publication),
-        Told::Joined => Push::Join {
+        PublicationKind::Data => Push::Publication(publication),
+        PublicationKind::Joined => Push::Join {
             channel,
             info: info(),
         },
-        Told::Left => Push::Leave {
+        PublicationKind::Left => Push::Leave {
             channel,
             info: info(),
         },
@@ -63,8 +63,12 @@ pub(crate) fn words(publication: &Publication) -> Push<'_> {
 pub(crate) fn encode(form: u8, publication: &Publication, out: &mut Vec<u8>) {
     let push = |is_bidirectional| {
         move |out: &mut Vec<u8>| match publication.told {
-            Told::Data => encode_publication_push(publication, is_bidirectional, out),
-            Told::Joined | Told::Left => encode_push(&words(publication), is_bidirectional, out),
+            PublicationKind::Data => {
+                encode_push(&Push::Publication(publication), is_bidirectional, out)
+            }
+            PublicationKind::Joined | PublicationKind::Left => {
+                encode_push(&words(publication), is_bidirectional, out)
+            }
         }
     };
     if form == CENTRIFUGE.number {

@@ -2,7 +2,7 @@
 //!
 //! Rule for "full": an answer has [`ROWS_MAX`] rows at most, and says how many there would be.
 
-use throng_centrifuge::api::{ApiError, ConnectionInfo, ConnectionsRequest};
+use throng_centrifuge::api::{ConnectionInfo, ConnectionsRequest, ServerApiError};
 use throng_session::{NodeReply, Search, SurveyReply, Transport};
 use throng_types::ChannelName;
 
@@ -20,17 +20,17 @@ const TRANSPORTS: [Transport; 4] = [
 ];
 
 /// What a call looks for.
-pub(crate) fn search(wanted: &ConnectionsRequest<'_>) -> Result<Search, ApiError> {
+pub(crate) fn search(wanted: &ConnectionsRequest<'_>) -> Result<Search, ServerApiError> {
     let transport = match &*wanted.transport {
         "" => None,
         name => {
             let known = TRANSPORTS.iter().find(|known| known.as_str() == name);
-            Some(*known.ok_or(ApiError::BadRequest)?)
+            Some(*known.ok_or(ServerApiError::BadRequest)?)
         }
     };
     let channel = match &*wanted.channel {
         "" => None,
-        name => Some(ChannelName::new(name).map_err(|_| ApiError::BadRequest)?),
+        name => Some(ChannelName::new(name).map_err(|_| ServerApiError::BadRequest)?),
     };
     Ok(Search {
         user: (&*wanted.user).into(),

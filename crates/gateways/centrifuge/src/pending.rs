@@ -3,7 +3,7 @@
 //! Owns values alone; the modules `asking`, `answered` and `welcoming` do what there is to do.
 
 use throng_broker::Draft;
-use throng_centrifuge::{Connect, Filter};
+use throng_centrifuge::{Connect, TagFilter};
 use throng_session::Questions;
 use throng_types::{ChannelName, Position};
 
@@ -14,7 +14,7 @@ pub(crate) struct Wants {
     pub(crate) since: Option<Position>,
     pub(crate) join_leave: bool,
     pub(crate) delta: bool,
-    pub(crate) filter: Option<Filter>,
+    pub(crate) filter: Option<TagFilter>,
     pub(crate) rejects_unrecovered: bool,
     /// A backend allows it.
     pub(crate) is_backends: bool,

@@ -2,7 +2,7 @@
 
 use throng_broker::Refusal;
 use throng_centrifuge::api::{
-    ApiError, ApiResult, PublishResult, encode_bare_error, encode_response,
+    ApiResult, PublishResult, ServerApiError, encode_bare_error, encode_response,
 };
 use throng_metrics::Counter;
 use throng_session::{Context, PublishResult as Outcome, respond_json};
@@ -51,7 +51,7 @@ pub(crate) fn write_published(
     respond_json(status, &body, keep_alive, cx);
 }
 
-pub(crate) fn published(outcome: Outcome) -> Result<PublishResult, ApiError> {
+pub(crate) fn published(outcome: Outcome) -> Result<PublishResult, ServerApiError> {
     match outcome {
         Ok(position) => Ok(PublishResult { position }),
         Err(refusal) => Err(error_of(refusal)),
@@ -59,20 +59,20 @@ pub(crate) fn published(outcome: Outcome) -> Result<PublishResult, ApiError> {
 }
 
 /// The server API's code for a refusal.
-pub(crate) const fn error_of(refusal: Refusal) -> ApiError {
+pub(crate) const fn error_of(refusal: Refusal) -> ServerApiError {
     match refusal {
         // Temporary, and the API has no other code for that.
-        Refusal::Busy => ApiError::Internal,
-        Refusal::Unavailable => ApiError::Unavailable,
-        Refusal::Unknown => ApiError::Unknown,
-        Refusal::NotWritten => ApiError::NotWritten,
-        Refusal::NotOnDisk => ApiError::NotOnDisk,
-        Refusal::UnknownChannel => ApiError::UnknownChannel,
+        Refusal::Busy => ServerApiError::Internal,
+        Refusal::Unavailable => ServerApiError::Unavailable,
+        Refusal::Unknown => ServerApiError::Unknown,
+        Refusal::NotWritten => ServerApiError::NotWritten,
+        Refusal::NotOnDisk => ServerApiError::NotOnDisk,
+        Refusal::UnknownChannel => ServerApiError::UnknownChannel,
         // Only sessions are refused like that.
         Refusal::AlreadySubscribed | Refusal::ChannelLimit | Refusal::Cancelled => {
-            ApiError::BadRequest
+            ServerApiError::BadRequest
         }
-        Refusal::NotAvailable | Refusal::TooLong => ApiError::NotAvailable,
-        Refusal::UnrecoverablePosition => ApiError::UnrecoverablePosition,
+        Refusal::NotAvailable | Refusal::TooLong => ServerApiError::NotAvailable,
+        Refusal::UnrecoverablePosition => ServerApiError::UnrecoverablePosition,
     }
 }

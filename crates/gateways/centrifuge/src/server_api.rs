@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use throng_auth::SubscriptionOptions;
 use throng_broker::{Draft, HistoryQuery, Version};
 use throng_centrifuge::api::{
-    ApiError, ApiRequest, DisconnectRequest, MalformedBody, Method, PublishRequest, RefreshRequest,
-    SubscribeRequest, UnsubscribeRequest, parse, parse_batch, parse_legacy,
+    ApiRequest, DisconnectRequest, MalformedBody, Method, PublishRequest, RefreshRequest,
+    ServerApiError, SubscribeRequest, UnsubscribeRequest, parse, parse_batch, parse_legacy,
 };
 use throng_metrics::Counter;
 use throng_session::http::{Later, WriteAnswer};
@@ -67,7 +67,7 @@ pub(crate) fn call(incoming: &Incoming<'_, '_>, form: Form, cx: &mut Cx<'_>) -> 
         Ok(read) => read,
         Err(fault) => {
             let message = format!("bad request: {fault}").replace(['"', '\\'], "'");
-            let code = ApiError::BadRequest.code();
+            let code = ServerApiError::BadRequest.code();
             let body = format!("{{\"error\":{{\"code\":{code},\"message\":\"{message}\"}}}}");
             respond_json(400, body.as_bytes(), keep_alive, cx);
             return Opened::Answered { keep_alive };
@@ -92,7 +92,7 @@ pub(crate) fn call(incoming: &Incoming<'_, '_>, form: Form, cx: &mut Cx<'_>) -> 
     Opened::Session(Session::Call(Box::new(call)))
 }
 
-type Calls = VecDeque<(u32, Result<Task, ApiError>)>;
+type Calls = VecDeque<(u32, Result<Task, ServerApiError>)>;
 
 fn read(
     form: Form,
@@ -101,7 +101,7 @@ fn read(
 ) -> Result<(Together, Calls), MalformedBody> {
     let body = incoming.body;
     let mut channels_left = CHANNELS_MAX;
-    let mut task = |request: Result<ApiRequest<'_>, ApiError>| {
+    let mut task = |request: Result<ApiRequest<'_>, ServerApiError>| {
         request.and_then(|request| task(request, &mut channels_left, node))
     };
     Ok(match form {
@@ -126,8 +126,8 @@ fn read(
     })
 }
 
-fn channel_of(name: &str) -> Result<ChannelName, ApiError> {
-    ChannelName::new(name).map_err(|_| ApiError::BadRequest)
+fn channel_of(name: &str) -> Result<ChannelName, ServerApiError> {
+    ChannelName::new(name).map_err(|_| ServerApiError::BadRequest)
 }
 
 fn key_of(key: &str) -> Option<Box<str>> {
@@ -151,9 +151,14 @@ struct Who {
 
 impl Who {
     /// A user, or the connection with a public id or a session, and nobody else by mistake.
-    fn new(user: &str, client: &str, session: &str, node: &NodeKey) -> Result<Self, ApiError> {
+    fn new(
+        user: &str,
+        client: &str,
+        session: &str,
+        node: &NodeKey,
+    ) -> Result<Self, ServerApiError> {
         if user.is_empty() && client.is_empty() && session.is_empty() {
-            return Err(ApiError::BadRequest);
+            return Err(ServerApiError::BadRequest);
         }
         let client = match session {
             "" => client.into(),
@@ -170,7 +175,7 @@ impl Who {
     }
 }
 
-fn draft_of(publish: &PublishRequest<'_>) -> Result<Draft, ApiError> {
+fn draft_of(publish: &PublishRequest<'_>) -> Result<Draft, ServerApiError> {
     Ok(Draft {
         tags: publish.tags.map(Into::into),
         skip_history: publish.skip_history,
@@ -209,12 +214,12 @@ fn task(
     request: ApiRequest<'_>,
     channels_left: &mut usize,
     node: &NodeKey,
-) -> Result<Task, ApiError> {
+) -> Result<Task, ServerApiError> {
     let mut takes = |count: usize| {
         *channels_left = channels_left
             .checked_sub(count)
-            .ok_or(ApiError::BadRequest)?;
-        Ok::<(), ApiError>(())
+            .ok_or(ServerApiError::BadRequest)?;
+        Ok::<(), ServerApiError>(())
     };
     Ok(match request {
         ApiRequest::Publish(publish) => {
@@ -224,7 +229,7 @@ fn task(
         ApiRequest::Broadcast(broadcast) => {
             let payload = broadcast.payload()?;
             if broadcast.channels.is_empty() {
-                return Err(ApiError::BadRequest);
+                return Err(ServerApiError::BadRequest);
             }
             takes(broadcast.channels.len())?;
             let payloads = std::iter::repeat_n(payload, broadcast.channels.len());
@@ -238,7 +243,7 @@ fn task(
                     ..draft(channel_of(channel)?, payload)
                 })
             });
-            Task::Publish(drafts.collect::<Result<_, ApiError>>()?, true)
+            Task::Publish(drafts.collect::<Result<_, ServerApiError>>()?, true)
         }
         ApiRequest::History(history) => {
             let query = HistoryQuery {
@@ -283,9 +288,9 @@ fn task(
         }
         ApiRequest::Rpc(rpc) => {
             return Err(match &*rpc.method {
-                "" => ApiError::BadRequest,
+                "" => ServerApiError::BadRequest,
                 // There are no procedures.
-                _ => ApiError::NotFound,
+                _ => ServerApiError::NotFound,
             });
         }
         ApiRequest::Presence(request) => Task::Present(channel_of(&request.channel)?, true),
@@ -307,7 +312,7 @@ fn task(
             let since = subscribe.recover_since.as_ref();
             let wish = Wish::Subscribe {
                 channel: channel_of(&subscribe.channel)?,
-                options: options.map_err(|_| ApiError::BadRequest)?,
+                options: options.map_err(|_| ServerApiError::BadRequest)?,
                 until_unix_s: until(subscribe.expire_at),
                 since: since.map(|since| position_of(&since.epoch, since.offset)),
             };
@@ -332,7 +337,7 @@ fn task(
     })
 }
 
-fn end(disconnect: &DisconnectRequest<'_>, node: &NodeKey) -> Result<Survey, ApiError> {
+fn end(disconnect: &DisconnectRequest<'_>, node: &NodeKey) -> Result<Survey, ServerApiError> {
     let DisconnectRequest {
         user,
         client,
@@ -345,9 +350,9 @@ fn end(disconnect: &DisconnectRequest<'_>, node: &NodeKey) -> Result<Survey, Api
         Some(custom) => (custom.code, &*custom.reason),
         None => (u32::from(force.code()), force.reason()),
     };
-    let code = u16::try_from(code).map_err(|_| ApiError::BadRequest)?;
+    let code = u16::try_from(code).map_err(|_| ServerApiError::BadRequest)?;
     if !(3000..5000).contains(&code) || reason.len() > throng_ws::CLOSE_REASON_BYTES_MAX {
-        return Err(ApiError::BadRequest);
+        return Err(ServerApiError::BadRequest);
     }
     let spared = disconnect.whitelist.iter();
     Ok(Survey::Disconnect {

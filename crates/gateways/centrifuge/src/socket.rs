@@ -3,7 +3,7 @@
 //! Invariant: the one deadline is the earliest of the next ping or awaited pong, the end of the
 //! client's tokens, and, before it has connected, the time that it has for that.
 
-use throng_centrifuge::{Filter, Push};
+use throng_centrifuge::{Push, TagFilter};
 use throng_http1::LAST_CHUNK;
 use throng_metrics::Counter;
 use throng_session::{Form, Identity, Opening, Overspent, Wanted, WebSocket, Work, note_ends};
@@ -240,7 +240,7 @@ impl Socket {
     }
 
     /// A subscription has a filter from now on.
-    pub(crate) fn set_filter(&mut self, channel: &ChannelName, filter: Filter) {
+    pub(crate) fn set_filter(&mut self, channel: &ChannelName, filter: TagFilter) {
         let filters = &mut self.asked_mut().filters;
         filters.retain(|(known, _)| known != channel);
         filters.push((channel.clone(), filter));

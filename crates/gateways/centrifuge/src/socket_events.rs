@@ -1,6 +1,6 @@
 //! What happens to a Centrifugo client.
 
-use throng_centrifuge::{Push, encode_message_push, encode_unsubscribe_push, payload_of};
+use throng_centrifuge::{Push, encode_push, payload_of};
 use throng_hub::Answer;
 use throng_session::encode::ws_text;
 use throng_session::{Beat, Event, Heard, OPENING, Payer, Work};
@@ -159,7 +159,7 @@ impl Socket {
         let data = payload_of(format!("{{\"dropped\":{dropped}}}").as_bytes());
         match self.is_bidirectional() {
             true => self.push(&Push::Message(&data), cx),
-            false => ws_text(cx.out, |out| encode_message_push(&data, false, out)),
+            false => ws_text(cx.out, |out| encode_push(&Push::Message(&data), false, out)),
         }
     }
 
@@ -181,16 +181,14 @@ impl Socket {
 
     fn tell_unsubscribed(&self, channel: &ChannelName, why: Unsubscribe, cx: &mut Cx<'_>) {
         let (channel, code, reason) = (channel.as_str(), why.code(), why.reason());
-        if self.is_bidirectional() {
-            let push = Push::Unsubscribe {
-                channel,
-                code,
-                reason,
-            };
-            return self.push(&push, cx);
+        let push = Push::Unsubscribe {
+            channel,
+            code,
+            reason,
+        };
+        match self.is_bidirectional() {
+            true => self.push(&push, cx),
+            false => ws_text(cx.out, |out| encode_push(&push, false, out)),
         }
-        ws_text(cx.out, |out| {
-            encode_unsubscribe_push(channel, code, reason, false, out);
-        });
     }
 }

@@ -3,7 +3,7 @@
 use throng_auth::SubscriptionOptions;
 use throng_broker::{BackendId, Recovery, Refusal, Subscribed};
 use throng_centrifuge::proxy::ProxyCall;
-use throng_centrifuge::{ErrorCode, Filter, Reply, Subscribe};
+use throng_centrifuge::{ErrorCode, Reply, Subscribe, TagFilter};
 use throng_metrics::Counter;
 use throng_session::{AuthError, Verdict, may_subscribe};
 use throng_types::{ChannelName, Disconnect};
@@ -36,7 +36,7 @@ pub(crate) fn subscribe(ws: &mut Socket, command: u32, subscribe: &Subscribe<'_>
         None => None,
         // Unfiltered deliveries would not be what the client asked for.
         Some(_) if !options.tags_filter => return ws.error(command, ErrorCode::BadRequest, cx),
-        Some(node) => match Filter::new(node) {
+        Some(node) => match TagFilter::new(node) {
             None => return ws.error(command, ErrorCode::BadRequest, cx),
             filter => filter,
         },

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use throng_centrifuge::api::{ApiError, ApiResult, ChannelPattern, Connections, Method, NodeInfo};
+use throng_centrifuge::api::{
+    ApiResult, Connections, Method, NamePattern, NodeInfo, ServerApiError,
+};
 use throng_session::{NodeCount, NodeReply, Search, SurveyReply};
 use throng_types::ChannelName;
 
@@ -28,18 +30,18 @@ impl Surveyed {
         &self,
         replies: Vec<SurveyReply>,
         cx: &Cx<'_>,
-        write: impl FnOnce(Result<ApiResult<'_>, ApiError>),
+        write: impl FnOnce(Result<ApiResult<'_>, ServerApiError>),
     ) {
         let (replies, others) = split(replies);
         let Some(others) = others else {
             // An answer that leaves a node out would pass for one of all.
-            return write(Err(ApiError::Unanswered));
+            return write(Err(ServerApiError::Unanswered));
         };
         match self {
             Self::Channels { pattern, limit } => {
                 let others = others.into_iter().flat_map(|node| node.replies);
                 let replies = replies.into_iter().chain(others);
-                let channels = sum_channels(replies.collect(), &ChannelPattern::new(pattern));
+                let channels = sum_channels(replies.collect(), &NamePattern::new(pattern));
                 let mut channels: Vec<(&str, u32)> = channels
                     .iter()
                     .map(|(name, count)| (name.as_str(), *count))
@@ -124,7 +126,7 @@ fn node_info<'a>(
 }
 
 /// One count per channel, by name; a channel may have subscribers on several shards.
-fn sum_channels(replies: Vec<SurveyReply>, pattern: &ChannelPattern) -> BTreeMap<ChannelName, u32> {
+fn sum_channels(replies: Vec<SurveyReply>, pattern: &NamePattern) -> BTreeMap<ChannelName, u32> {
     let mut sums = BTreeMap::new();
     for reply in replies {
         let SurveyReply::Channels(channels) = reply else {

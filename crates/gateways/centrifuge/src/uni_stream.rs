@@ -3,8 +3,7 @@
 
 use throng_broker::{Refusal, Subscribed};
 use throng_centrifuge::{
-    ConnectResult, Push, encode_connect_push, encode_disconnect_push, encode_message_push,
-    encode_ping, encode_push, payload_of,
+    ConnectResult, Push, encode_connect_push, encode_ping, encode_push, payload_of,
 };
 use throng_http1::LAST_CHUNK;
 use throng_hub::Answer;
@@ -220,7 +219,7 @@ impl UniStream {
             Event::Drained { dropped } if !self.stream.is_closing() => {
                 let data = payload_of(format!("{{\"dropped\":{dropped}}}").as_bytes());
                 self.framing
-                    .push(cx.out, |out| encode_message_push(&data, false, out));
+                    .push(cx.out, |out| encode_push(&Push::Message(&data), false, out));
             }
             // It comes again with the positions that it has, and hears then what is lost.
             Event::Unsubscribed {
@@ -366,7 +365,7 @@ impl UniStream {
             // The end of the connection itself: nothing is said of it.
             if code != Disconnect::Closed.code() {
                 self.framing.push(cx.out, |out| {
-                    encode_disconnect_push(code, reason, false, out);
+                    encode_push(&Push::Disconnect { code, reason }, false, out);
                 });
             }
             if self.framing == Framing::Lines {

@@ -10,7 +10,7 @@ use throng_grip::filters::Filtered;
 use throng_grip::instruct::HoldChannel;
 use throng_grip::item::{Item, WsKind, WsMessageItem};
 use throng_grip::routes::Target;
-use throng_grip::ws_events::{ControlFault, ControlMessage, WsKeepAlive};
+use throng_grip::ws_events::{ControlError, ControlMessage, WsKeepAlive};
 use throng_metrics::Counter;
 use throng_session::Form;
 use throng_types::{Millis, Publication, Save, Saved};
@@ -146,9 +146,9 @@ impl Side {
     }
 
     /// A control message that means nothing.
-    pub(crate) fn control_fault(&mut self, fault: &ControlFault, cx: &mut Cx<'_>) {
+    pub(crate) fn control_fault(&mut self, fault: &ControlError, cx: &mut Cx<'_>) {
         cx.count(Counter::GripInstructFaults);
-        if matches!(fault, ControlFault::TooManyFilters(_)) {
+        if matches!(fault, ControlError::TooManyFilters(_)) {
             self.close(Some(1011), b"too many filters", cx);
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use throng_grip::exchange::OriginEvent;
-use throng_grip::stats::Mode;
+use throng_grip::stats::SubscriptionMode;
 use throng_hub::Answer;
 use throng_session::{CloseReason, Event, Exchange, Flow};
 use throng_types::{ChannelName, Disconnect, End, Publication};
@@ -228,11 +228,11 @@ impl Session {
     }
 
     /// How it is subscribed to its channels.
-    const fn mode(&self) -> Mode {
+    const fn mode(&self) -> SubscriptionMode {
         match self {
-            Self::Held(_) => Mode::Stream,
-            Self::OverHttp(_) | Self::Tunnel(_) => Mode::WebSocket,
-            _ => Mode::Response,
+            Self::Held(_) => SubscriptionMode::Stream,
+            Self::OverHttp(_) | Self::Tunnel(_) => SubscriptionMode::WebSocket,
+            _ => SubscriptionMode::Response,
         }
     }
 

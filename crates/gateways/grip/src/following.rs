@@ -1,6 +1,6 @@
 //! What a held client has of its channels: last ids, filters, meta.
 
-use throng_grip::filters::{FilterContext, FilterFault, Filtered, Filters};
+use throng_grip::filters::{FilterContext, FilterError, Filtered, Filters};
 use throng_grip::instruct::HoldChannel;
 use throng_grip::item::Item;
 use throng_session::{Form, OPENING};
@@ -155,7 +155,7 @@ impl Following {
         at: usize,
         item: &Item,
         content: &'c [u8],
-    ) -> Result<Filtered<'c>, FilterFault> {
+    ) -> Result<Filtered<'c>, FilterError> {
         let Some(followed) = self.channels.get(at) else {
             return Ok(Filtered::Drop);
         };

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use throng_grip::item::WsKind;
 use throng_ws::{
-    CloseFrame, Decoder, Event, Fault, Limits, Masking, Opcode, close_code_valid, encode_close,
-    encode_header, encode_message, encode_ping, encode_pong,
+    CloseFrame, Masking, Opcode, WsDecoder, WsError, WsEvent, WsLimits, close_code_valid,
+    encode_close, encode_header, encode_message, encode_ping, encode_pong,
 };
 
 /// What somebody has said.
@@ -17,14 +17,14 @@ pub(crate) enum Told {
 
 /// Reads bytes; what was said before a fault is there too.
 pub(crate) fn read(
-    decoder: &mut Decoder,
+    decoder: &mut WsDecoder,
     input: &mut [u8],
     message_bytes_max: usize,
-) -> (Vec<Told>, Result<(), Fault>) {
+) -> (Vec<Told>, Result<(), WsError>) {
     let mut told = Vec::new();
-    let fed = decoder.feed(input, &Limits::new(message_bytes_max), |event| {
+    let fed = decoder.feed(input, &WsLimits::new(message_bytes_max), |event| {
         told.push(match event {
-            Event::Message { opcode, data } => {
+            WsEvent::Message { opcode, data } => {
                 let kind = if opcode == Opcode::Text {
                     WsKind::Text
                 } else {
@@ -32,9 +32,9 @@ pub(crate) fn read(
                 };
                 Told::Message(kind, data.to_vec())
             }
-            Event::Ping(data) => Told::Message(WsKind::Ping, data.to_vec()),
-            Event::Pong(data) => Told::Message(WsKind::Pong, data.to_vec()),
-            Event::Close(frame) => {
+            WsEvent::Ping(data) => Told::Message(WsKind::Ping, data.to_vec()),
+            WsEvent::Pong(data) => Told::Message(WsKind::Pong, data.to_vec()),
+            WsEvent::Close(frame) => {
                 let frame = frame.as_ref();
                 let reason = frame.map_or("", |frame| frame.reason).as_bytes().to_vec();
                 Told::Close(frame.map(|frame| frame.code), reason)

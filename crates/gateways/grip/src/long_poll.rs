@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use throng_grip::filters::Filtered;
-use throng_grip::instruct::{Instruct, Reply};
+use throng_grip::instruct::{HeldReply, Instruct};
 use throng_grip::item::{HttpResponseItem, Item, ResponseItem};
 use throng_metrics::Counter;
 use throng_types::{ChannelName, Publication};
@@ -115,7 +115,7 @@ impl Proxied {
         let Ok(Filtered::Send(body)) = wait.following.filter(at, item, &composed.body) else {
             return None;
         };
-        let reply = Reply {
+        let reply = HeldReply {
             code: composed.code,
             reason: composed.reason,
             headers: composed.headers,

@@ -4,7 +4,7 @@
 
 use throng_grip::Value;
 use throng_grip::command::CommandRequest;
-use throng_grip::zmtp::Message;
+use throng_grip::zmtp::ZmtpMessage;
 use throng_types::{ConnId, ShardId};
 
 /// What a publisher wants of connections.
@@ -30,7 +30,7 @@ pub(crate) struct Look {
     /// Which of the publisher's.
     pub(crate) token: u32,
     /// Where its answer goes.
-    envelope: Message,
+    envelope: ZmtpMessage,
     request: CommandRequest,
     wanted: Wanted,
     /// As the publisher names them.
@@ -44,7 +44,7 @@ pub(crate) struct Look {
 impl Look {
     pub(crate) fn new(
         token: u32,
-        (envelope, request): (Message, CommandRequest),
+        (envelope, request): (ZmtpMessage, CommandRequest),
         wanted: Wanted,
         ids: Vec<(ConnId, String)>,
     ) -> Self {
@@ -78,7 +78,7 @@ impl Look {
     }
 
     /// The answer, in its envelope.
-    pub(crate) fn into_answer(self) -> Message {
+    pub(crate) fn into_answer(self) -> ZmtpMessage {
         let Self {
             mut envelope,
             request,

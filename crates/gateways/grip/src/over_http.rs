@@ -7,16 +7,18 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use throng_grip::exchange::{OriginEvent, OriginFault, OriginHead};
+use throng_grip::exchange::{ExchangeError, OriginEvent, OriginHead};
 use throng_grip::headers::Header;
 use throng_grip::instruct::ResponseHead;
 use throng_grip::item::WsKind;
-use throng_grip::ws_events::{Command, Conversation, ConversationLimits, Failure, Phase};
+use throng_grip::ws_events::{
+    Conversation, ConversationCommand, ConversationLimits, ConversationPhase, RequestFailure,
+};
 use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_session::{Allowance, Work, answer_text};
 use throng_types::{End, Publication, Save, Saved};
-use throng_ws::{Decoder, Role, handshake};
+use throng_ws::{WsDecoder, WsRole, handshake};
 
 use crate::client_side::{CLOSE_TIMEOUT_MS, OVERSPENT_CODE, OVERSPENT_REASON, Side, Wish};
 use crate::context::Cx;
@@ -38,7 +40,7 @@ pub struct OverHttp {
     /// What has come of its answer.
     answer: Option<(OriginHead, Vec<u8>)>,
     reply_bytes_max: usize,
-    decoder: Decoder,
+    decoder: WsDecoder,
     /// Bytes that came before the handshake was answered.
     early: Vec<u8>,
     /// Bound: what one read brings; the client is not read until it is empty.
@@ -76,7 +78,7 @@ impl OverHttp {
             token: 0,
             answer: None,
             reply_bytes_max: limits.reply_bytes_max,
-            decoder: Decoder::new(Role::Server),
+            decoder: WsDecoder::new(WsRole::Server),
             early: Vec::new(),
             stuck: VecDeque::new(),
             side,
@@ -130,7 +132,7 @@ impl OverHttp {
 
     /// Whether nothing more has to be said to the backend.
     pub(crate) fn is_over(&self) -> bool {
-        self.conversation.phase() == Phase::Done
+        self.conversation.phase() == ConversationPhase::Done
     }
 
     pub(crate) fn bytes(&mut self, input: &mut [u8], cx: &mut Cx<'_>) {
@@ -191,8 +193,14 @@ impl OverHttp {
         self.settle(cx);
     }
 
-    fn say(&mut self, kind: WsKind, data: Vec<u8>, commands: &mut Vec<Command>, cx: &mut Cx<'_>) {
-        if self.conversation.phase() == Phase::Detached {
+    fn say(
+        &mut self,
+        kind: WsKind,
+        data: Vec<u8>,
+        commands: &mut Vec<ConversationCommand>,
+        cx: &mut Cx<'_>,
+    ) {
+        if self.conversation.phase() == ConversationPhase::Detached {
             // There is no backend to answer a ping.
             if kind == WsKind::Ping {
                 self.side.send(WsKind::Pong, &data, cx);
@@ -210,7 +218,7 @@ impl OverHttp {
     }
 
     /// Says what was stuck, as far as there is room.
-    fn unstick(&mut self, commands: &mut Vec<Command>, cx: &mut Cx<'_>) {
+    fn unstick(&mut self, commands: &mut Vec<ConversationCommand>, cx: &mut Cx<'_>) {
         if self.stuck.is_empty() {
             return;
         }
@@ -253,9 +261,11 @@ impl OverHttp {
                 cx.count(Counter::GripOriginFailures);
                 self.answer = None;
                 let failure = match failure.fault {
-                    OriginFault::Unreachable | OriginFault::Busy => Failure::Unreachable,
-                    OriginFault::Unsent => Failure::Unsent,
-                    OriginFault::Timeout | OriginFault::Cut | OriginFault::Garbage => Failure::Sent,
+                    ExchangeError::Unreachable | ExchangeError::Busy => RequestFailure::Unreachable,
+                    ExchangeError::Unsent => RequestFailure::Unsent,
+                    ExchangeError::Timeout | ExchangeError::Cut | ExchangeError::Garbage => {
+                        RequestFailure::Sent
+                    }
                 };
                 let jitter_ms = cx.own.chance() % 1000;
                 let now = cx.now.mono;
@@ -268,7 +278,7 @@ impl OverHttp {
         self.settle(cx);
     }
 
-    fn answered(&mut self, commands: &mut Vec<Command>, cx: &Cx<'_>) {
+    fn answered(&mut self, commands: &mut Vec<ConversationCommand>, cx: &Cx<'_>) {
         let Some((head, body)) = self.answer.take() else {
             return;
         };
@@ -284,12 +294,12 @@ impl OverHttp {
     }
 
     /// Carries out what the conversation wants.
-    fn run(&mut self, commands: Vec<Command>, cx: &mut Cx<'_>) {
+    fn run(&mut self, commands: Vec<ConversationCommand>, cx: &mut Cx<'_>) {
         for command in commands {
             match command {
-                Command::Request { headers, body } => self.ask(headers, body, cx),
-                Command::Accept { headers } => self.open(&headers, cx),
-                Command::Reject {
+                ConversationCommand::Request { headers, body } => self.ask(headers, body, cx),
+                ConversationCommand::Accept { headers } => self.open(&headers, cx),
+                ConversationCommand::Reject {
                     code,
                     headers,
                     body,
@@ -300,12 +310,12 @@ impl OverHttp {
                     cx.out.extend_from_slice(&body);
                     cx.end(End::Flush);
                 }
-                Command::Send { kind, content } => self.side.send(kind, &content, cx),
-                Command::Control(control) => self.side.control(control, cx),
-                Command::ControlFault(fault) => self.side.control_fault(&fault, cx),
-                Command::Close { .. } if self.is_overspent => self.end(cx),
-                Command::Close { code, reason } => self.side.close(code, &reason, cx),
-                Command::Abort(_) => self.end(cx),
+                ConversationCommand::Send { kind, content } => self.side.send(kind, &content, cx),
+                ConversationCommand::Control(control) => self.side.control(control, cx),
+                ConversationCommand::ControlError(fault) => self.side.control_fault(&fault, cx),
+                ConversationCommand::Close { .. } if self.is_overspent => self.end(cx),
+                ConversationCommand::Close { code, reason } => self.side.close(code, &reason, cx),
+                ConversationCommand::Abort(_) => self.end(cx),
             }
         }
         if self.side.is_open && !self.early.is_empty() {
@@ -404,7 +414,7 @@ impl OverHttp {
 /// Checks a client's handshake.
 pub(crate) fn accept_key(
     request: &throng_http1::Request<'_>,
-) -> Result<[u8; 28], handshake::Refusal> {
+) -> Result<[u8; 28], handshake::HandshakeError> {
     let accepted = handshake::accept(request.method, request.headers());
     accepted.map(|accept| accept.key)
 }

@@ -6,7 +6,7 @@
 
 use throng_grip::exchange::{OriginEvent, OriginHead};
 use throng_grip::instruct::{
-    Hold, INSTRUCT_BODY_BYTES_MAX, Instruct, Reply, ReplyBody, ResponseHead,
+    HeldReply, Hold, INSTRUCT_BODY_BYTES_MAX, Instruct, ReplyBody, ResponseHead,
 };
 use throng_http1::LAST_CHUNK;
 use throng_hub::Answer;
@@ -339,7 +339,12 @@ impl Proxied {
     }
 
     /// Answers with a whole body.
-    pub(crate) fn respond(&mut self, mut reply: Reply, body: &[u8], cx: &mut Cx<'_>) -> Becomes {
+    pub(crate) fn respond(
+        &mut self,
+        mut reply: HeldReply,
+        body: &[u8],
+        cx: &mut Cx<'_>,
+    ) -> Becomes {
         self.asked.cors(&mut reply.headers);
         let bytes = body.len() as u64;
         let is_head = &*self.asked.method == "HEAD";

@@ -1,7 +1,7 @@
 //! Publishers by HTTP: `POST /publish/` and `/recover`.
 
 use throng_grip::headers::HeaderRef;
-use throng_grip::publish::{Answer, AnswerType, PublishRequest};
+use throng_grip::publish::{AnswerType, PublishAnswer, PublishRequest};
 use throng_http1::query;
 use throng_hub::Answer as Published;
 use throng_metrics::Counter;
@@ -38,13 +38,17 @@ pub(crate) fn publish(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Opened<Bo
         }
         PublishRequest::Recover { answer_type } => {
             cx.order(Order::Recover);
-            write(&Answer::done(answer_type, "Updated"), keep_alive, cx);
+            write(&PublishAnswer::done(answer_type, "Updated"), keep_alive, cx);
             return Opened::Answered { keep_alive };
         }
         PublishRequest::Publish { items, answer_type } => (items, answer_type),
     };
     if items.is_empty() {
-        write(&Answer::done(answer_type, "Published"), keep_alive, cx);
+        write(
+            &PublishAnswer::done(answer_type, "Published"),
+            keep_alive,
+            cx,
+        );
         return Opened::Answered { keep_alive };
     }
     let counters = &cx.shared.counters;
@@ -101,20 +105,20 @@ impl Publishing {
         }
     }
 
-    fn answer(&self, is_taken: bool) -> Answer {
+    fn answer(&self, is_taken: bool) -> PublishAnswer {
         match &self.receivers {
-            _ if !is_taken => Answer::overloaded(),
-            None => Answer::done(self.answer_type, "Published"),
+            _ if !is_taken => PublishAnswer::overloaded(),
+            None => PublishAnswer::done(self.answer_type, "Published"),
             // A number that is not certain is not told.
             Some(known) => {
                 let sum = Some(known.sum).filter(|_| known.unknown == 0);
-                Answer::published_to(self.answer_type, sum)
+                PublishAnswer::published_to(self.answer_type, sum)
             }
         }
     }
 }
 
-fn write(answer: &Answer, keep_alive: bool, cx: &mut Cx<'_>) {
+fn write(answer: &PublishAnswer, keep_alive: bool, cx: &mut Cx<'_>) {
     let mut headers = vec![("Content-Type", answer.answer_type.media_type())];
     if answer.code == 405 {
         headers.push(("Allow", "POST"));

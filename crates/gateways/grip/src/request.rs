@@ -3,12 +3,12 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use throng_grip::exchange::{OriginRequest, Rest};
+use throng_grip::exchange::{OriginRequest, RequestRest};
 use throng_grip::headers::{Header, HeaderRef, is_like};
 use throng_grip::hold::{LinkTarget, resolve_link};
 use throng_grip::proxy::{RequestRules, apply_cors, request_headers};
 use throng_grip::routes::{Route, Target};
-use throng_grip::ws_events::{Handshake, claims_events};
+use throng_grip::ws_events::{claims_events, handshake_headers};
 use throng_http1::Request;
 use throng_session::Incoming;
 use throng_types::{Now, Save, Saved};
@@ -183,7 +183,7 @@ impl Asked {
             path: self.route.origin_path(&self.target),
             headers: self.origin_headers(last_ids, grip, now),
             body: self.body.clone(),
-            rest: Rest::Nothing,
+            rest: RequestRest::Nothing,
         })
     }
 
@@ -213,7 +213,7 @@ impl Asked {
             path,
             headers,
             body: Vec::new(),
-            rest: Rest::Nothing,
+            rest: RequestRest::Nothing,
         }))
     }
 
@@ -229,7 +229,7 @@ impl Asked {
         let headers = headers.iter();
         let fields = headers.map(|header| (header.name.as_str(), header.value.as_slice()));
         let fields: Vec<HeaderRef<'_>> = fields.collect();
-        let mut headers = Handshake::headers(&fields);
+        let mut headers = handshake_headers(&fields);
         headers.extend(own);
         Box::new(OriginRequest {
             route: self.route.clone(),
@@ -237,7 +237,7 @@ impl Asked {
             path: self.route.origin_path(&self.target),
             headers,
             body,
-            rest: Rest::Nothing,
+            rest: RequestRest::Nothing,
         })
     }
 
@@ -269,7 +269,7 @@ impl Asked {
             path: self.route.origin_path(&self.target),
             headers,
             body: Vec::new(),
-            rest: Rest::Upgrade,
+            rest: RequestRest::Upgrade,
         })
     }
 

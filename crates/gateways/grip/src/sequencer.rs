@@ -8,7 +8,7 @@ use std::collections::{BinaryHeap, HashMap};
 
 use throng_broker::Draft;
 use throng_grip::item::Item;
-use throng_grip::sequence::{ItemIds, Sequence, SequenceLimits, Verdict};
+use throng_grip::sequence::{ItemIds, OfferOutcome, Sequence, SequenceLimits};
 use throng_types::{ChannelName, Millis, Payload, Save, Saved, save_count};
 
 use crate::forms::{draft, draft_of};
@@ -112,7 +112,7 @@ impl Sequencer {
         let is_listened = listened(&channel);
         let in_order = is_listened && !item.no_seq;
         let verdict = known.sequence.offer(now, ids, in_order, draft, out);
-        if !is_listened && !item.no_seq && verdict == Verdict::Delivered {
+        if !is_listened && !item.no_seq && verdict == OfferOutcome::Delivered {
             // Who comes with an older id than this has missed something.
             known.sequence.note_last(item.id.as_deref());
         }
@@ -123,9 +123,9 @@ impl Sequencer {
             self.alarms.push(Reverse((at, channel)));
         }
         match verdict {
-            Verdict::Delivered => Offered::Due,
-            Verdict::Duplicate => Offered::Duplicate,
-            Verdict::Waiting => Offered::Waits,
+            OfferOutcome::Delivered => Offered::Due,
+            OfferOutcome::Duplicate => Offered::Duplicate,
+            OfferOutcome::Waiting => Offered::Waits,
         }
     }
 

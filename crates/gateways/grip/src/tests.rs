@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use throng_broker::{Recovery, Subscribed};
-use throng_grip::exchange::{OriginEvent, OriginFailure, OriginFault, OriginHead, OriginRequest};
+use throng_grip::exchange::{ExchangeError, OriginEvent, OriginFailure, OriginHead, OriginRequest};
 use throng_grip::headers::Header;
 use throng_grip::instruct::INSTRUCT_BODY_BYTES_MAX;
 use throng_grip::item::zmq_pull_item;
@@ -14,7 +14,7 @@ use throng_grip::routes::parse_routes;
 use throng_hub::{Answer, Command};
 use throng_session::solo::{self, Solo};
 use throng_session::{Event, Flow, Order as Wish, Port, Shared};
-use throng_types::{ChannelName, ConnId, End, Millis, Publication, ShardId, Told};
+use throng_types::{ChannelName, ConnId, End, Millis, Publication, PublicationKind, ShardId};
 
 use crate::forms::{draft, hub_channel};
 use crate::upload::KEPT_BYTES_MAX;
@@ -238,7 +238,7 @@ fn publication(json: &str) -> Arc<Publication> {
     let draft = draft(&item).expect("something to send");
     Publication {
         channel: draft.channel,
-        told: Told::Data,
+        told: PublicationKind::Data,
         position: None,
         payload: draft.payload,
         publisher: None,

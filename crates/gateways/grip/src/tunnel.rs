@@ -17,7 +17,7 @@ use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_session::{Allowance, Work, answer_text};
 use throng_types::{End, Publication};
-use throng_ws::{Decoder, Role};
+use throng_ws::{WsDecoder, WsRole};
 
 use crate::client_side::{CLOSE_TIMEOUT_MS, OVERSPENT_CODE, OVERSPENT_REASON, Side};
 use crate::context::Cx;
@@ -64,8 +64,8 @@ enum Stage {
 struct Sorting {
     /// Without one, all that the backend says is for the client.
     filter: Option<GripFilter>,
-    up: Decoder,
-    down: Decoder,
+    up: WsDecoder,
+    down: WsDecoder,
     /// The backend has let go, and the client stays.
     is_detached: bool,
     close_heard: bool,
@@ -257,8 +257,8 @@ impl Tunnel {
         self.stage = if prefix.is_some() || subscribes {
             Stage::Sorting(Box::new(Sorting {
                 filter: prefix.as_deref().map(GripFilter::new),
-                up: Decoder::new(Role::Server),
-                down: Decoder::new(Role::Client),
+                up: WsDecoder::new(WsRole::Server),
+                down: WsDecoder::new(WsRole::Client),
                 is_detached: false,
                 close_heard: false,
             }))

@@ -4,8 +4,8 @@
 //! client is not read. Of the body [`KEPT_BYTES_MAX`] are kept, for a backend that holds the client
 //! and is asked again.
 
-use throng_grip::exchange::Rest;
-use throng_http1::{BadBody, Body, BodyDecoder, Limits};
+use throng_grip::exchange::RequestRest;
+use throng_http1::{BadBody, Body, BodyDecoder, HttpLimits};
 
 use crate::context::Cx;
 use crate::order::Order;
@@ -20,7 +20,7 @@ const BEHIND_BYTES_MAX: usize = 64 << 10;
 pub(crate) struct Upload {
     decoder: BodyDecoder,
     /// How the backend is told where the body ends.
-    pub(crate) rest: Rest,
+    pub(crate) rest: RequestRest,
     behind_bytes: usize,
     is_paused: bool,
     /// Bytes since the client last proved that it makes progress.
@@ -33,9 +33,9 @@ const PROGRESS_BYTES: usize = 1024;
 impl Upload {
     /// A body of any size.
     pub(crate) fn new(body: Body) -> Self {
-        let limits = Limits {
+        let limits = HttpLimits {
             body_bytes_max: u64::MAX,
-            ..Limits::default()
+            ..HttpLimits::default()
         };
         let length = match body {
             Body::None => Some(0),
@@ -44,7 +44,7 @@ impl Upload {
         };
         Self {
             decoder: BodyDecoder::new(body, &limits),
-            rest: Rest::Body(length),
+            rest: RequestRest::Body(length),
             behind_bytes: 0,
             is_paused: false,
             fresh_bytes: 0,

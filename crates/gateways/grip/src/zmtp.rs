@@ -7,7 +7,7 @@
 use throng_grip::Value;
 use throng_grip::command::{CommandKind, CommandRequest};
 use throng_grip::item::{Item, zmq_pull_item, zmq_sub_item};
-use throng_grip::zmtp::{Message, Peer, PeerLimits, Role, encode_message};
+use throng_grip::zmtp::{PeerLimits, SocketRole, ZmtpMessage, ZmtpPeer, encode_message};
 use throng_metrics::Counter;
 use throng_types::{ChannelName, ConnId, End};
 
@@ -24,7 +24,7 @@ const UNANSWERED_MAX: u32 = 256;
 pub struct Zmtp {
     socket: Socket,
     /// Made with the first bytes, because the peer speaks first.
-    peer: Option<Box<Peer>>,
+    peer: Option<Box<ZmtpPeer>>,
     unanswered: u32,
     is_listening: bool,
     /// Questions about connections that wait for other shards. Bound: as for items.
@@ -46,9 +46,9 @@ impl Zmtp {
 
     pub(crate) fn bytes(&mut self, input: &[u8], cx: &mut Cx<'_>) {
         let role = match self.socket {
-            Socket::Pull => Role::Pull,
-            Socket::Sub => Role::Sub,
-            Socket::Rep => Role::Rep,
+            Socket::Pull => SocketRole::Pull,
+            Socket::Sub => SocketRole::Sub,
+            Socket::Rep => SocketRole::Rep,
         };
         let limits = PeerLimits {
             message_bytes_max: cx.shared.limits.publish_bytes_max,
@@ -57,7 +57,7 @@ impl Zmtp {
         let out = &mut *cx.out;
         let peer = self
             .peer
-            .get_or_insert_with(|| Box::new(Peer::new(role, limits, out)));
+            .get_or_insert_with(|| Box::new(ZmtpPeer::new(role, limits, out)));
         let mut messages = Vec::new();
         let fed = peer.feed(input, cx.out, &mut messages);
         let is_ready = peer.is_ready();
@@ -81,7 +81,7 @@ impl Zmtp {
         }
     }
 
-    fn message(&mut self, message: Message, cx: &mut Cx<'_>) {
+    fn message(&mut self, message: ZmtpMessage, cx: &mut Cx<'_>) {
         let item = match self.socket {
             Socket::Pull => zmq_pull_item(&message),
             Socket::Sub => zmq_sub_item(&message),
@@ -133,8 +133,8 @@ impl Zmtp {
         }
     }
 
-    fn command(&mut self, message: Message, cx: &mut Cx<'_>) {
-        let Some((mut reply, body)) = Peer::split_request(message) else {
+    fn command(&mut self, message: ZmtpMessage, cx: &mut Cx<'_>) {
+        let Some((mut reply, body)) = ZmtpPeer::split_request(message) else {
             return cx.end(End::Flush);
         };
         let request = body.first().and_then(|body| CommandRequest::parse(body));
@@ -189,7 +189,7 @@ impl Zmtp {
     /// Asks the shards about connections. What is none of ours is not there.
     fn look(
         &mut self,
-        asked: (Message, CommandRequest),
+        asked: (ZmtpMessage, CommandRequest),
         wanted: Wanted,
         ids: Vec<String>,
         cx: &mut Cx<'_>,

@@ -186,7 +186,7 @@ fn line(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
 /// Appends one named event.
 fn event(out: &mut Vec<u8>, name: &str, data: &[u8], id: Option<&String>, retry_ms: Option<u64>) {
     let id = id.map(String::as_str);
-    let event = throng_sse::Event {
+    let event = throng_sse::SseEvent {
         id,
         event: Some(name),
         data,

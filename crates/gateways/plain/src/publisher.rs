@@ -25,7 +25,7 @@ use throng_metrics::Counter;
 use throng_session::encode::ws_text;
 use throng_session::{CloseReason, Event, Heard, PublishResult, WebSocket, draft, publish_all};
 use throng_types::{Save, Saved};
-use throng_ws::Limits;
+use throng_ws::WsLimits;
 
 use crate::context::Cx;
 use crate::publication::Wanted;
@@ -115,7 +115,7 @@ impl Publisher {
         if self.ends {
             return;
         }
-        let limits = Limits::new(cx.shared.limits.publish_bytes_max + LINE_BYTES_MAX);
+        let limits = WsLimits::new(cx.shared.limits.publish_bytes_max + LINE_BYTES_MAX);
         let mut drafts = Vec::new();
         let mut decoder = self.ws.take_decoder(cx);
         let fed = decoder.feed(input, &limits, |event| {

@@ -15,9 +15,9 @@ use throng_session::solo::{self, Solo};
 use throng_session::{CloseReason, Event, Gateway, OPENING, Order, Port, Shared, Transport};
 use throng_types::{
     ChannelName, ConnId, Disconnect, End, Epoch, Millis, Now, Payload, PayloadKind, Position,
-    Publication, ShardId, Told, Unsubscribe,
+    Publication, PublicationKind, ShardId, Unsubscribe,
 };
-use throng_ws::{Decoder, Limits, Role};
+use throng_ws::{WsDecoder, WsLimits, WsRole};
 
 const HANDSHAKE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
                          Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
@@ -298,7 +298,7 @@ fn an_opening_does_without_a_channel_that_was_ended() {
 fn publication(channel: &str, offset: u64) -> Arc<Publication> {
     Arc::new(Publication {
         channel: name(channel),
-        told: Told::Data,
+        told: PublicationKind::Data,
         position: Some(Position {
             epoch: Epoch(7),
             offset,
@@ -420,14 +420,14 @@ fn deliveries_are_compressed_where_both_want_it() {
     let mut out = Vec::new();
     Plain::encode(&Default::default(), 5, &publication, &mut out);
     assert!(out.len() < text.len() / 10, "{} bytes", out.len());
-    let limits = Limits {
+    let limits = WsLimits {
         deflates: true,
-        ..Limits::new(1 << 20)
+        ..WsLimits::new(1 << 20)
     };
     let mut heard = Vec::new();
-    Decoder::new(Role::Client)
+    WsDecoder::new(WsRole::Client)
         .feed(&mut out, &limits, |event| {
-            if let throng_ws::Event::Message { data, .. } = event {
+            if let throng_ws::WsEvent::Message { data, .. } = event {
                 heard.extend_from_slice(data);
             }
             std::ops::ControlFlow::Continue(())

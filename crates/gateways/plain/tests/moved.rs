@@ -10,8 +10,8 @@ use throng_hub::{Answer, Command};
 use throng_session::solo::{self, Solo};
 use throng_session::{Event, Gateway as _, OPENING, Order, Port};
 use throng_types::{
-    ChannelName, ConnId, End, Epoch, Millis, Payload, PayloadKind, Position, Publication, Saved,
-    ShardId, Told,
+    ChannelName, ConnId, End, Epoch, Millis, Payload, PayloadKind, Position, Publication,
+    PublicationKind, Saved, ShardId,
 };
 
 const HANDSHAKE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
@@ -122,7 +122,7 @@ fn a_place_in_several_channels_moves() {
         }
         let publication = Arc::new(Publication {
             channel: name("b"),
-            told: Told::Data,
+            told: PublicationKind::Data,
             position: Some(position(4)),
             payload: Payload {
                 bytes: b"1".as_slice().into(),

@@ -10,7 +10,8 @@ use throng_hub::Answer;
 use throng_session::solo::{self, Solo};
 use throng_session::{Event, Gateway, OPENING, Port};
 use throng_types::{
-    ChannelName, ConnId, Epoch, Payload, PayloadKind, Position, Publication, ShardId, Told,
+    ChannelName, ConnId, Epoch, Payload, PayloadKind, Position, Publication, PublicationKind,
+    ShardId,
 };
 
 const EPOCH: Epoch = Epoch(1);
@@ -31,7 +32,7 @@ fn first(name: &str) -> Arc<Publication> {
     });
     Publication {
         channel: channel(name),
-        told: Told::Data,
+        told: PublicationKind::Data,
         position,
         payload,
         publisher: None,

@@ -9,7 +9,7 @@ use throng_hub::{Answer, Command};
 use throng_session::solo::{self, Solo};
 use throng_session::{CloseReason, Event, Order, Port, PublishResult, Shared};
 use throng_types::{ConnId, Disconnect, End, ShardId};
-use throng_ws::{Decoder, Limits, Masking, Opcode, Role, encode_message, handshake};
+use throng_ws::{Masking, Opcode, WsDecoder, WsLimits, WsRole, encode_message, handshake};
 
 fn publisher() -> Solo<Plain> {
     publisher_with(solo::shared())
@@ -57,12 +57,14 @@ fn answer(publisher: &mut Solo<Plain>, number: u32, result: PublishResult) {
 fn said(publisher: &mut Solo<Plain>) -> Vec<String> {
     let mut out = std::mem::take(&mut publisher.out);
     let mut said = Vec::new();
-    let limits = Limits::new(1000);
-    Decoder::new(Role::Client)
+    let limits = WsLimits::new(1000);
+    WsDecoder::new(WsRole::Client)
         .feed(&mut out, &limits, |event| {
             said.push(match event {
-                throng_ws::Event::Message { data, .. } => String::from_utf8(data.to_vec()).unwrap(),
-                throng_ws::Event::Close(frame) => format!("close {}", frame.unwrap().code),
+                throng_ws::WsEvent::Message { data, .. } => {
+                    String::from_utf8(data.to_vec()).unwrap()
+                }
+                throng_ws::WsEvent::Close(frame) => format!("close {}", frame.unwrap().code),
                 other => format!("{other:?}"),
             });
             std::ops::ControlFlow::Continue(())

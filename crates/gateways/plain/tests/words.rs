@@ -10,8 +10,8 @@ use throng_hub::Answer;
 use throng_session::solo::{self, Solo};
 use throng_session::{CloseReason, Event, Gateway, OPENING, Port};
 use throng_types::{
-    ChannelName, ConnId, Epoch, Millis, Payload, PayloadKind, Position, Publication, ShardId, Told,
-    Unsubscribe,
+    ChannelName, ConnId, Epoch, Millis, Payload, PayloadKind, Position, Publication,
+    PublicationKind, ShardId, Unsubscribe,
 };
 
 const HANDSHAKE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
@@ -31,7 +31,7 @@ fn position(offset: u64) -> Position {
 fn publication(kind: PayloadKind, bytes: &[u8], position: Option<Position>) -> Publication {
     Publication {
         channel: news(),
-        told: Told::Data,
+        told: PublicationKind::Data,
         position,
         payload: Payload {
             bytes: bytes.into(),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use throng_appwrite::{AccountError, Credential, Found};
-use throng_grip::exchange::{OriginFailure, OriginRequest, Rest};
+use throng_appwrite::{AccountError, Credential, LookupReply};
+use throng_grip::exchange::{OriginFailure, OriginRequest, RequestRest};
 use throng_grip::headers::Header;
 use throng_grip::routes::Route;
 
@@ -103,7 +103,7 @@ impl Api {
             path: format!("{}{path}", self.base),
             headers,
             body,
-            rest: Rest::Nothing,
+            rest: RequestRest::Nothing,
         })
     }
 }
@@ -114,22 +114,22 @@ pub(crate) fn problem(body: &[u8]) -> Option<Problem> {
 
 /// Reads Appwrite's refusal of a credential; `None` if the answer is not of Appwrite's own kind, or
 /// about something else.
-pub(crate) fn nobody(status: u16, body: &[u8]) -> Option<Found> {
+pub(crate) fn nobody(status: u16, body: &[u8]) -> Option<LookupReply> {
     /// Begins Appwrite's messages about bad tokens.
     const JWT: &str = "Failed to verify JWT.";
     let problem = problem(body).filter(|problem| problem.code == status)?;
     match (status, problem.kind.as_str()) {
-        (403, "user_blocked") => Some(Found::Nobody),
+        (403, "user_blocked") => Some(LookupReply::Nobody),
         (401, "user_jwt_invalid") => {
             let why = problem
                 .message
                 .strip_prefix(JWT)
                 .unwrap_or(&problem.message);
-            Some(Found::Expired(why.trim().into()))
+            Some(LookupReply::Expired(why.trim().into()))
         }
         (401, _) => match problem.message.strip_prefix(JWT) {
-            Some(why) => Some(Found::Expired(why.trim().into())),
-            None => Some(Found::Nobody),
+            Some(why) => Some(LookupReply::Expired(why.trim().into())),
+            None => Some(LookupReply::Nobody),
         },
         _ => None,
     }
@@ -176,13 +176,13 @@ mod tests {
             told(status, &body.to_string())
         };
         let scope = own(401, "general_unauthorized_scope", "missing scopes");
-        assert!(matches!(scope, Some(Found::Nobody)));
+        assert!(matches!(scope, Some(LookupReply::Nobody)));
         let old = r#"{"message":"User (role: guests) missing scope (account)","code":401}"#;
-        assert!(matches!(told(401, old), Some(Found::Nobody)));
+        assert!(matches!(told(401, old), Some(LookupReply::Nobody)));
         let blocked = own(403, "user_blocked", "The current user has been blocked.");
-        assert!(matches!(blocked, Some(Found::Nobody)));
+        assert!(matches!(blocked, Some(LookupReply::Nobody)));
         let expired = "Failed to verify JWT. Invalid token: Expired";
-        let Some(Found::Expired(why)) = own(401, "user_jwt_invalid", expired) else {
+        let Some(LookupReply::Expired(why)) = own(401, "user_jwt_invalid", expired) else {
             panic!("a token that is over");
         };
         assert_eq!(&*why, "Invalid token: Expired");
@@ -196,7 +196,7 @@ mod tests {
             assert!(own(status, kind, "").is_none(), "{status} {kind}");
         }
         for (status, body) in [
-            (404, "<html>404 Not Found</html>"),
+            (404, "<html>404 Not LookupReply</html>"),
             (401, "<html>401 Authorization Required</html>"),
             (401, ""),
             (401, r#"{"error":"no"}"#),
@@ -211,7 +211,7 @@ mod tests {
         let api = Api::new(Arc::default(), "a:80".to_owned(), "/v1/");
         let of = |credential| api.request("GET", "/account", ("p", &credential), Vec::new());
         let odd = of(Credential::Session("a\r\nb".into())).unwrap_err();
-        assert!(matches!(nobody(odd.0, &odd.1), Some(Found::Nobody)));
+        assert!(matches!(nobody(odd.0, &odd.1), Some(LookupReply::Nobody)));
         let request = of(Credential::Session("é=\"".into())).unwrap();
         assert_eq!(request.path, "/v1/account");
         let field = |name| request.headers.iter().find(|field| field.is(name)).unwrap();

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use throng_appwrite::{Credential, Found};
+use throng_appwrite::{Credential, LookupReply};
 use throng_types::Millis;
 
 /// A project, and a client's credential for it.
@@ -18,7 +18,7 @@ pub(crate) const USER_MS: u64 = 60_000;
 const NOBODY_MS: u64 = 5_000;
 
 struct Entry {
-    found: Found,
+    found: LookupReply,
     until: Millis,
     number: u64,
 }
@@ -26,7 +26,7 @@ struct Entry {
 impl Entry {
     /// Only who somebody is holds on; that a credential is no good may be otherwise by now.
     const fn is_user(&self) -> bool {
-        matches!(self.found, Found::User(_))
+        matches!(self.found, LookupReply::User(_))
     }
 }
 
@@ -55,23 +55,23 @@ impl Cache {
         }
     }
 
-    pub(crate) fn get(&self, key: &Key, now: Millis) -> Option<Found> {
+    pub(crate) fn get(&self, key: &Key, now: Millis) -> Option<LookupReply> {
         let entry = self.entries.get(key).filter(|entry| now < entry.until)?;
         Some(entry.found.clone())
     }
 
     /// An answer that may be too old, for when there is no other.
-    pub(crate) fn old(&self, key: &Key, now: Millis) -> Option<Found> {
+    pub(crate) fn old(&self, key: &Key, now: Millis) -> Option<LookupReply> {
         let entry = self.entries.get(key).filter(|entry| entry.is_user())?;
         (now < entry.until + self.grace_ms).then(|| entry.found.clone())
     }
 
     /// Keeps an answer, unless it is none.
-    pub(crate) fn put(&mut self, key: Key, found: &Found, now: Millis) {
+    pub(crate) fn put(&mut self, key: Key, found: &LookupReply, now: Millis) {
         let until = match found {
-            Found::User(_) => now + USER_MS,
-            Found::Nobody | Found::Expired(_) => now + NOBODY_MS,
-            Found::Changed(_) | Found::Failed => return,
+            LookupReply::User(_) => now + USER_MS,
+            LookupReply::Nobody | LookupReply::Expired(_) => now + NOBODY_MS,
+            LookupReply::Changed(_) | LookupReply::Failed => return,
         };
         self.puts += 1;
         self.order.push_back((self.puts, key.clone()));
@@ -100,7 +100,7 @@ impl Cache {
     /// Forgets what is known of a user.
     pub(crate) fn forget(&mut self, project: &str, user_id: &str) {
         self.entries.retain(|(of, _), entry| {
-            let theirs = matches!(&entry.found, Found::User(user) if user.user_id == user_id);
+            let theirs = matches!(&entry.found, LookupReply::User(user) if user.user_id == user_id);
             !(theirs && &**of == project)
         });
     }
@@ -118,10 +118,10 @@ mod tests {
         ("p".into(), Credential::Session(session.into()))
     }
 
-    fn user(id: &str) -> Found {
+    fn user(id: &str) -> LookupReply {
         let mut identity = Identity::guest();
         identity.user_id = id.to_owned();
-        Found::User(Arc::new(identity))
+        LookupReply::User(Arc::new(identity))
     }
 
     #[test]
@@ -129,9 +129,12 @@ mod tests {
         let now = Millis(0);
         let mut cache = Cache::new(2, USER_MS);
         cache.put(key("a"), &user("A"), now);
-        cache.put(key("b"), &Found::Nobody, now);
-        cache.put(key("f"), &Found::Failed, now);
-        assert!(matches!(cache.get(&key("a"), now), Some(Found::User(_))));
+        cache.put(key("b"), &LookupReply::Nobody, now);
+        cache.put(key("f"), &LookupReply::Failed, now);
+        assert!(matches!(
+            cache.get(&key("a"), now),
+            Some(LookupReply::User(_))
+        ));
         assert!(cache.get(&key("b"), now + NOBODY_MS / 2).is_some());
         assert!(cache.get(&key("b"), now + NOBODY_MS).is_none());
         assert!(cache.get(&key("a"), now + USER_MS).is_none());

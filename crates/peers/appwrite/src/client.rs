@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use throng_appwrite::{Found, Lookup, News, PresenceAnswer, PresenceCall, Refused};
+use throng_appwrite::{Lookup, LookupReply, News, PresenceCall, PresenceReply, QueueFull};
 use throng_backend::{
     Address, AskLimits, Backend, BackendLimits, Call, Reply as Answered, TicketId,
 };
@@ -103,9 +103,9 @@ impl Client {
     /// Takes a question; the answer follows, even if it is known already.
     pub(crate) fn look_up(&mut self, lookup: Lookup, cx: &mut Context<'_, Reply>) {
         let asker = (lookup.conn, lookup.token);
-        if self.directory.ask(lookup) == Err(Refused) {
+        if self.directory.ask(lookup) == Err(QueueFull) {
             self.counters.count(Counter::AppwriteLookupsRefused);
-            tell_found(asker, Found::Failed, cx);
+            tell_found(asker, LookupReply::Failed, cx);
         }
         self.go_on(cx);
     }
@@ -113,9 +113,9 @@ impl Client {
     /// Takes a call; an answer follows one that writes.
     pub(crate) fn presence(&mut self, call: PresenceCall, cx: &mut Context<'_, Reply>) {
         let asker = asker_of(&call);
-        if self.presences.put(call) == Err(Refused) {
+        if self.presences.put(call) == Err(QueueFull) {
             self.counters.count(Counter::AppwritePresencesFull);
-            tell_presence(asker, PresenceAnswer::Failed, cx);
+            tell_presence(asker, PresenceReply::Failed, cx);
         }
         self.go_on(cx);
     }
@@ -189,7 +189,7 @@ impl Client {
         self.counters.count(match &outcome.found {
             _ if outcome.is_cached => Counter::AppwriteLookupsCached,
             _ if outcome.fault.is_some() => Counter::AppwriteLookupsFailed,
-            Found::User(_) | Found::Changed(_) => Counter::AppwriteLookupsUser,
+            LookupReply::User(_) | LookupReply::Changed(_) => Counter::AppwriteLookupsUser,
             _ => Counter::AppwriteLookupsNobody,
         });
         if let Some(error) = &outcome.fault
@@ -227,20 +227,24 @@ impl Client {
                 tracing::warn!(%error, project, unsaid, "Appwrite does not say what became of a \
                                         presence");
             }
-            PresenceAnswer::Failed
+            PresenceReply::Failed
         });
         self.counters.count(match (&answer, &call.body) {
-            (PresenceAnswer::Written { .. }, Some(_)) => Counter::AppwritePresencesWritten,
-            (PresenceAnswer::Written { .. }, None) => Counter::AppwritePresencesDeleted,
-            (PresenceAnswer::Refused { .. }, _) => Counter::AppwritePresencesRefused,
-            (PresenceAnswer::Failed, _) => Counter::AppwritePresencesFailed,
+            (PresenceReply::Written { .. }, Some(_)) => Counter::AppwritePresencesWritten,
+            (PresenceReply::Written { .. }, None) => Counter::AppwritePresencesDeleted,
+            (PresenceReply::Refused { .. }, _) => Counter::AppwritePresencesRefused,
+            (PresenceReply::Failed, _) => Counter::AppwritePresencesFailed,
         });
         tell_presence(asker_of(call), answer, cx);
         self.presences.done(call);
     }
 }
 
-pub(crate) fn tell_found((conn, token): (ConnId, u32), found: Found, cx: &mut Context<'_, Reply>) {
+pub(crate) fn tell_found(
+    (conn, token): (ConnId, u32),
+    found: LookupReply,
+    cx: &mut Context<'_, Reply>,
+) {
     let news = News::Found { conn, token, found };
     cx.reply(Reply::News(conn.shard().index(), news));
 }
@@ -252,7 +256,7 @@ pub(crate) fn asker_of(call: &PresenceCall) -> Option<(ConnId, u32)> {
 
 pub(crate) fn tell_presence(
     asker: Option<(ConnId, u32)>,
-    answer: PresenceAnswer,
+    answer: PresenceReply,
     cx: &mut Context<'_, Reply>,
 ) {
     if let Some((conn, token)) = asker {

@@ -17,7 +17,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use throng_appwrite::{Found, Haste, Lookup, Part, Refused};
+use throng_appwrite::{Lookup, LookupPart, LookupPriority, LookupReply, QueueFull};
 use throng_grip::exchange::OriginRequest;
 use throng_types::{ConnId, Millis};
 
@@ -70,11 +70,11 @@ struct Lanes {
 }
 
 impl Lanes {
-    fn lane(&mut self, haste: Haste) -> &mut VecDeque<Question> {
+    fn lane(&mut self, haste: LookupPriority) -> &mut VecDeque<Question> {
         match haste {
-            Haste::Change => &mut self.changes,
-            Haste::Open => &mut self.opens,
-            Haste::Recheck => &mut self.rechecks,
+            LookupPriority::Change => &mut self.changes,
+            LookupPriority::Open => &mut self.opens,
+            LookupPriority::Recheck => &mut self.rechecks,
         }
     }
 
@@ -111,7 +111,7 @@ pub(crate) struct Directory {
 /// The end of a question.
 pub(crate) enum Settled {
     /// Tell these askers this answer, before any other event.
-    Told(Found, Askers),
+    Told(LookupReply, Askers),
     /// The answer is too old: [`Inquiry::begin`] it again.
     Again(Box<Inquiry>),
 }
@@ -132,8 +132,8 @@ impl Directory {
     /// Takes a question.
     ///
     /// # Errors
-    /// [`Refused`] if too many wait.
-    pub(crate) fn ask(&mut self, lookup: Lookup) -> Result<(), Refused> {
+    /// [`QueueFull`] if too many wait.
+    pub(crate) fn ask(&mut self, lookup: Lookup) -> Result<(), QueueFull> {
         let asker = (lookup.conn, lookup.token);
         let question = Question {
             project: lookup.project,
@@ -146,7 +146,7 @@ impl Directory {
         }
         let lane = self.lanes.lane(lookup.haste);
         if lane.len() >= self.options.waiting_max {
-            return Err(Refused);
+            return Err(QueueFull);
         }
         lane.push_back(question.clone());
         self.waiting.insert(question, vec![asker]);
@@ -186,9 +186,9 @@ impl Directory {
         let question = &inquiry.question;
         let is_fresh = !outcome.is_cached && outcome.fault.is_none();
         let whose = match &outcome.found {
-            Found::User(user) => Some(&user.user_id),
-            Found::Changed(change) => Some(&change.user_id),
-            Found::Nobody | Found::Expired(_) | Found::Failed => None,
+            LookupReply::User(user) => Some(&user.user_id),
+            LookupReply::Changed(change) => Some(&change.user_id),
+            LookupReply::Nobody | LookupReply::Expired(_) | LookupReply::Failed => None,
         };
         let changes = &known.changes;
         let is_old =
@@ -197,8 +197,12 @@ impl Directory {
             inquiry.tries_left -= 1;
             return Settled::Again(inquiry);
         }
-        let found = if is_old { Found::Failed } else { outcome.found };
-        if is_fresh && question.part == Part::Everything {
+        let found = if is_old {
+            LookupReply::Failed
+        } else {
+            outcome.found
+        };
+        if is_fresh && question.part == LookupPart::Everything {
             known.cache.put(question.key(), &found, now);
         }
         self.asked -= 1;
@@ -211,7 +215,7 @@ impl Directory {
 /// The answer to a question, for [`Directory::settle`].
 pub(crate) struct Outcome {
     /// The answer.
-    pub found: Found,
+    pub found: LookupReply,
     /// Remembered from before; Appwrite was not asked.
     pub is_cached: bool,
     /// The reason if Appwrite did not say. The answer may be an old one then.
@@ -248,7 +252,7 @@ impl Inquiry {
     /// Begins it, or begins it again.
     pub(crate) fn begin(&mut self, api: &Api, known: &Known, now: Millis) -> Next {
         self.began = known.changes.now();
-        if self.question.part == Part::Everything
+        if self.question.part == LookupPart::Everything
             && let Some(found) = known.cache.get(&self.question.key(), now)
         {
             return Next::Found(Outcome {
@@ -281,10 +285,10 @@ impl Inquiry {
             Step::Done(Ok(found)) => (found, None),
             Step::Done(Err(error)) => {
                 let old = match self.question.part {
-                    Part::Everything => known.cache.old(&self.question.key(), now),
-                    Part::Account | Part::Membership { .. } => None,
+                    LookupPart::Everything => known.cache.old(&self.question.key(), now),
+                    LookupPart::Account | LookupPart::Membership { .. } => None,
                 };
-                (old.unwrap_or(Found::Failed), Some(error))
+                (old.unwrap_or(LookupReply::Failed), Some(error))
             }
         };
         Next::Found(Outcome {

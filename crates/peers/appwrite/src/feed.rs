@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use throng_appwrite::{FeedMessage, News, Refused};
+use throng_appwrite::{FeedMessage, News, QueueFull};
 use throng_types::{Epoch, Position};
 
 /// Events of the server API that wait for their turn. Queue: `offers`.
@@ -56,12 +56,12 @@ impl Offers {
     /// Counts one more.
     ///
     /// # Errors
-    /// [`Refused`] if too many wait.
-    pub fn add(&self) -> Result<(), Refused> {
+    /// [`QueueFull`] if too many wait.
+    pub fn add(&self) -> Result<(), QueueFull> {
         let more = |waiting| (waiting < OFFERS_MAX).then_some(waiting + 1);
         let order = Ordering::Relaxed;
         let added = self.0.fetch_update(order, order, more);
-        added.map(drop).map_err(|_| Refused)
+        added.map(drop).map_err(|_| QueueFull)
     }
 
     pub(crate) fn taken(&self) {

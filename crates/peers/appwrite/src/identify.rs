@@ -11,7 +11,8 @@ use std::collections::VecDeque;
 
 use serde::Deserialize;
 use throng_appwrite::{
-    AccountError, Change, Credential, Found, Identity, IdentityChange, MembershipList, Part,
+    AccountError, Change, Credential, Identity, IdentityChange, LookupPart, LookupReply,
+    MembershipList,
 };
 use throng_grip::exchange::OriginRequest;
 
@@ -32,7 +33,7 @@ const MEMBERSHIPS: &str = "/teams/…/memberships";
 pub(crate) struct Question {
     pub(crate) project: Box<str>,
     pub(crate) credential: Credential,
-    pub(crate) part: Part,
+    pub(crate) part: LookupPart,
 }
 
 impl Question {
@@ -77,7 +78,7 @@ enum Stage {
 /// The next request, or the end.
 pub(crate) enum Step {
     Ask(OriginRequest),
-    Done(Result<Found, ApiError>),
+    Done(Result<LookupReply, ApiError>),
 }
 
 /// A question under way.
@@ -103,7 +104,7 @@ impl Identify {
             teams: VecDeque::new(),
             notes: Vec::new(),
         };
-        if let Part::Membership { user_id, team, .. } = &question.part {
+        if let LookupPart::Membership { user_id, team, .. } = &question.part {
             new.user.user_id = user_id.to_string();
             let id = team.to_string();
             new.teams.push_back(Team { id });
@@ -179,21 +180,21 @@ impl Identify {
         status: u16,
         body: &[u8],
         question: &Question,
-    ) -> Result<Option<Found>, ApiError> {
+    ) -> Result<Option<LookupReply>, ApiError> {
         let path = ACCOUNT;
         if status != 200 {
             return told_nobody(path, status, body);
         }
         let identity =
             Identity::from_account(body, &[]).map_err(|error| ApiError::Answer { path, error })?;
-        if question.part == Part::Account {
+        if question.part == LookupPart::Account {
             let what = Change::Account {
                 verified: identity.verified,
                 blocked: identity.blocked,
                 labels: identity.labels,
             };
             let user_id = identity.user_id;
-            return Ok(Some(Found::Changed(IdentityChange { user_id, what })));
+            return Ok(Some(LookupReply::Changed(IdentityChange { user_id, what })));
         }
         self.user = identity;
         self.enter(Stage::Teams);
@@ -201,7 +202,7 @@ impl Identify {
     }
 
     /// Reads one page of the user's teams.
-    fn page(&mut self, status: u16, body: &[u8]) -> Result<Option<Found>, ApiError> {
+    fn page(&mut self, status: u16, body: &[u8]) -> Result<Option<LookupReply>, ApiError> {
         if self.has_no_teams(status, body) {
             return Ok(self.next_team());
         }
@@ -226,9 +227,9 @@ impl Identify {
     }
 
     /// Goes on to the memberships in the next team; after the last one the user is known.
-    fn next_team(&mut self) -> Option<Found> {
+    fn next_team(&mut self) -> Option<LookupReply> {
         if self.teams.is_empty() {
-            return Some(Found::User(self.user.clone().into()));
+            return Some(LookupReply::User(self.user.clone().into()));
         }
         self.enter(Stage::Memberships);
         None
@@ -241,7 +242,7 @@ impl Identify {
         status: u16,
         body: &[u8],
         question: &Question,
-    ) -> Result<Option<Found>, ApiError> {
+    ) -> Result<Option<LookupReply>, ApiError> {
         let path = MEMBERSHIPS;
         let is_gone = self.has_no_teams(status, body);
         let list = MembershipList {
@@ -249,7 +250,7 @@ impl Identify {
             is_own: self.filtered,
         };
         let wrong = |error| ApiError::Answer { path, error };
-        let Part::Membership { user_id, team, id } = &question.part else {
+        let LookupPart::Membership { user_id, team, id } = &question.part else {
             match status {
                 200 => self.user.add_team(&list).map_err(wrong)?,
                 // The team went between the two questions.
@@ -270,7 +271,7 @@ impl Identify {
             status => return told_nobody(path, status, body),
         };
         let user_id = user_id.to_string();
-        Ok(Some(Found::Changed(IdentityChange { user_id, what })))
+        Ok(Some(LookupReply::Changed(IdentityChange { user_id, what })))
     }
 
     /// Whether Appwrite says that there is no such team, or that the project's Teams service is
@@ -296,7 +297,11 @@ impl Identify {
 }
 
 /// A refusal of the client's credential, if Appwrite says so.
-fn told_nobody(path: &'static str, status: u16, body: &[u8]) -> Result<Option<Found>, ApiError> {
+fn told_nobody(
+    path: &'static str,
+    status: u16,
+    body: &[u8],
+) -> Result<Option<LookupReply>, ApiError> {
     let found = nobody(status, body).ok_or(ApiError::Status { path, status })?;
     Ok(Some(found))
 }

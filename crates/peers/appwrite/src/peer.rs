@@ -15,7 +15,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use throng_appwrite::{FeedMessage, Found, News, PresenceAnswer};
+use throng_appwrite::{FeedMessage, LookupReply, News, PresenceReply};
 use throng_backend::{Backend, Reply as Answered};
 use throng_metrics::{Counter, Counters};
 use throng_peer::task::{Receiver, Sender, Task, Tasks, queue};
@@ -236,11 +236,11 @@ impl Peer for AppwritePeer {
             (Call::Begin, _) => self.begin(cx),
             (Call::LookUp(lookup), Some(client)) => client.look_up(lookup, cx),
             (Call::LookUp(lookup), None) => {
-                tell_found((lookup.conn, lookup.token), Found::Failed, cx);
+                tell_found((lookup.conn, lookup.token), LookupReply::Failed, cx);
             }
             (Call::Presence(call), Some(client)) => client.presence(call, cx),
             (Call::Presence(call), None) => {
-                tell_presence(asker_of(&call), PresenceAnswer::Failed, cx);
+                tell_presence(asker_of(&call), PresenceReply::Failed, cx);
             }
             (Call::Offer(event), _) => self.offers.push_back(event),
             (Call::StandStill(stood), _) => self.stand_still(Some(stood)),

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use serde::Deserialize;
-use throng_appwrite::{PresenceAnswer, PresenceCall, Refused};
+use throng_appwrite::{PresenceCall, PresenceReply, QueueFull};
 use throng_grip::exchange::OriginRequest;
 
 use crate::api::{Answer, Api, ApiError, escape, problem};
@@ -40,11 +40,11 @@ impl Presences {
     /// Takes a call.
     ///
     /// # Errors
-    /// [`Refused`] if too many wait.
-    pub(crate) fn put(&mut self, call: PresenceCall) -> Result<(), Refused> {
+    /// [`QueueFull`] if too many wait.
+    pub(crate) fn put(&mut self, call: PresenceCall) -> Result<(), QueueFull> {
         let bytes = self.bytes + body_of(&call).len();
         if self.calls >= WAITING_MAX || bytes > WAITING_BYTES_MAX {
-            return Err(Refused);
+            return Err(QueueFull);
         }
         self.calls += 1;
         self.bytes = bytes;
@@ -120,21 +120,21 @@ struct Stored {
 pub(crate) fn presence_answer(
     call: &PresenceCall,
     answer: Answer,
-) -> Result<PresenceAnswer, ApiError> {
+) -> Result<PresenceReply, ApiError> {
     let (status, body) = answer.map_err(|failure| ApiError::Transport(failure.detail))?;
     let document = String::from_utf8(body).unwrap_or_default();
     if call.body.is_none() && matches!(status, 200..=299 | 404) {
         let (id, document) = (call.id.clone(), document.into());
-        return Ok(PresenceAnswer::Written { id, document });
+        return Ok(PresenceReply::Written { id, document });
     }
     if let (200..=299, Ok(Stored { id })) = (status, serde_json::from_str(&document)) {
         let document = document.into();
-        return Ok(PresenceAnswer::Written { id, document });
+        return Ok(PresenceReply::Written { id, document });
     }
     let path = "/presences/…";
     problem(document.as_bytes())
         .filter(|problem| problem.code == status && (400..500).contains(&status))
-        .map(|problem| PresenceAnswer::Refused {
+        .map(|problem| PresenceReply::Refused {
             code: status,
             message: problem.message.into(),
         })
@@ -198,11 +198,11 @@ mod tests {
     fn what_waits_is_bounded() {
         let mut waiting = Presences::default();
         waiting.put(call("ann", 1, WAITING_BYTES_MAX)).unwrap();
-        assert_eq!(waiting.put(call("bob", 1, 1)), Err(Refused));
+        assert_eq!(waiting.put(call("bob", 1, 1)), Err(QueueFull));
         for _ in 1..WAITING_MAX {
             waiting.put(call("bob", 1, 0)).unwrap();
         }
-        assert_eq!(waiting.put(call("bob", 1, 0)), Err(Refused));
+        assert_eq!(waiting.put(call("bob", 1, 0)), Err(QueueFull));
         let ann = waiting.take().unwrap();
         waiting.done(&ann);
         waiting.put(call("ann", 2, WAITING_BYTES_MAX)).unwrap();
@@ -223,9 +223,9 @@ mod tests {
             call,
             Ok((status, body.into())),
         ) {
-            Ok(PresenceAnswer::Written { id, .. }) => id.to_string(),
-            Ok(PresenceAnswer::Refused { code, message }) => format!("{code} {message}"),
-            Ok(PresenceAnswer::Failed) => "failed".to_owned(),
+            Ok(PresenceReply::Written { id, .. }) => id.to_string(),
+            Ok(PresenceReply::Refused { code, message }) => format!("{code} {message}"),
+            Ok(PresenceReply::Failed) => "failed".to_owned(),
             Err(error) => error.to_string(),
         };
         let no = r#"{"message":"no","code":401}"#;

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use redis::{ErrorKind, RedisError, Value};
-use throng_appwrite::{FeedError, FeedMessage, Glimpse, REDIS_CHANNEL, glimpse};
+use throng_appwrite::{FeedError, FeedMessage, MessageSource, REDIS_CHANNEL, glimpse};
 use throng_metrics::{Counter, Counters, Gauge};
 use throng_peer::task::{Either, Net, Receiver, Sender, first};
 use throng_redis_link::{ANSWER_BYTES_MAX, Link, Source};
@@ -230,7 +230,7 @@ impl Subscriber {
                 });
                 if let Some(unsaid) = self.undelivered.next(self.net.now().mono) {
                     let bytes = message.len();
-                    let Glimpse { project, channel } = glimpse(message);
+                    let MessageSource { project, channel } = glimpse(message);
                     tracing::warn!(%error, bytes, project, channel, unsaid, "an event from \
                                         Appwrite is not delivered");
                 }

@@ -162,7 +162,7 @@ impl<A: Asker> Peer for Asking<A> {
 
 #[cfg(test)]
 mod tests {
-    use throng_grip::exchange::Rest;
+    use throng_grip::exchange::RequestRest;
     use throng_peer::{Play, Want};
 
     use super::*;
@@ -210,7 +210,7 @@ mod tests {
             path: address.path,
             headers: Vec::new(),
             body: Vec::new(),
-            rest: Rest::Nothing,
+            rest: RequestRest::Nothing,
         };
         let mut play = Play::new(Asking::new(Three::default(), BackendLimits::default()));
         let wants = play.act(|peer, cx| peer.call(request, cx)).1;

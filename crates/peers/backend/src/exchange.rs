@@ -5,7 +5,9 @@
 //! method, if all of the request is still there: the backend was closing it while it was asked.
 //! Nothing else is tried again, because the backend may have done as it was asked.
 
-use throng_grip::exchange::{OriginEvent, OriginFailure, OriginFault, OriginRequest, Rest};
+use throng_grip::exchange::{
+    ExchangeError, OriginEvent, OriginFailure, OriginRequest, RequestRest,
+};
 use throng_grip::routes::{Target, TargetAddress};
 use throng_http1::BodyDecoder;
 use throng_peer::{Context, Ended, Flow, LinkId};
@@ -76,7 +78,7 @@ pub(crate) enum Next {
     /// The answer is whole.
     Done,
     /// The exchange failed.
-    Failed(OriginFault, String),
+    Failed(ExchangeError, String),
 }
 
 /// One request under way. `T` is the caller's token, dropped when the exchange ends.
@@ -125,7 +127,7 @@ impl<T> Exchange<T> {
             _ => None,
         };
         Self {
-            uplink: Uplink::new(request.rest == Rest::Body(None)),
+            uplink: Uplink::new(request.rest == RequestRest::Body(None)),
             request,
             to,
             token,
@@ -157,7 +159,7 @@ impl<T> Exchange<T> {
     /// Goes on to the next target.
     pub(crate) fn start(&mut self, tools: &mut Tools<'_, '_, T>) -> Next {
         let Some(target) = self.request.route.targets.get(self.next) else {
-            return Next::Failed(OriginFault::Unreachable, self.tried.join("; "));
+            return Next::Failed(ExchangeError::Unreachable, self.tried.join("; "));
         };
         self.next += 1;
         let key = Key::of(target, &self.host);
@@ -167,8 +169,8 @@ impl<T> Exchange<T> {
             return self.ask(tools);
         }
         let kept = match self.request.rest {
-            Rest::Upgrade => None,
-            Rest::Nothing | Rest::Body(_) => tools.pool.take(&key),
+            RequestRest::Upgrade => None,
+            RequestRest::Nothing | RequestRest::Body(_) => tools.pool.take(&key),
         };
         self.key = Some(key);
         match kept {
@@ -252,8 +254,8 @@ impl<T> Exchange<T> {
     fn pump(&mut self, tools: &mut Tools<'_, '_, T>) -> Next {
         let step = match (&self.state, self.request.rest) {
             _ if self.in_flight => return Next::On,
-            (State::Asking, Rest::Body(_)) | (State::Tunnel, _) => self.uplink.next(),
-            (State::Asking, Rest::Nothing | Rest::Upgrade) => Step::Done,
+            (State::Asking, RequestRest::Body(_)) | (State::Tunnel, _) => self.uplink.next(),
+            (State::Asking, RequestRest::Nothing | RequestRest::Upgrade) => Step::Done,
             (State::Connecting | State::Body(..), _) => return Next::On,
         };
         match step {
@@ -290,7 +292,7 @@ impl<T> Exchange<T> {
         };
         if !has_room {
             let what = "more followed the request than there is room for";
-            return Next::Failed(OriginFault::Unsent, what.to_owned());
+            return Next::Failed(ExchangeError::Unsent, what.to_owned());
         }
         self.pump(tools)
     }
@@ -333,14 +335,14 @@ impl<T> Exchange<T> {
     fn head(&mut self, tools: &mut Tools<'_, '_, T>) -> Next {
         let head_limits = limits(tools.limits.head_bytes_max);
         let is_head = self.request.method == "HEAD";
-        let garbage = |what: &str| Next::Failed(OriginFault::Garbage, what.to_owned());
+        let garbage = |what: &str| Next::Failed(ExchangeError::Garbage, what.to_owned());
         let answer = loop {
             match decode(&self.input, &head_limits, is_head) {
                 Ok(None) => return Next::On,
                 Ok(Some(answer)) => {
                     self.input.drain(..answer.bytes);
                     let code = answer.head.code;
-                    if code >= 200 || code == 101 && self.request.rest == Rest::Upgrade {
+                    if code >= 200 || code == 101 && self.request.rest == RequestRest::Upgrade {
                         break answer;
                     }
                     self.interim += 1;
@@ -360,7 +362,7 @@ impl<T> Exchange<T> {
     fn begin_body(
         &mut self,
         answer: Answer,
-        head_limits: &throng_http1::Limits,
+        head_limits: &throng_http1::HttpLimits,
         tools: &mut Tools<'_, '_, T>,
     ) -> Next {
         let code = answer.head.code;
@@ -393,7 +395,7 @@ impl<T> Exchange<T> {
                 }
                 Err(fault) => {
                     let what = format!("the body of the answer is broken: {}", fault.reason());
-                    return Next::Failed(OriginFault::Garbage, what);
+                    return Next::Failed(ExchangeError::Garbage, what);
                 }
             }
         }
@@ -404,7 +406,7 @@ impl<T> Exchange<T> {
             let bytes_max = whole.limits.bytes_max;
             if whole.body.len() > bytes_max {
                 let what = format!("it answers with more than {bytes_max} bytes");
-                return Next::Failed(OriginFault::Garbage, what);
+                return Next::Failed(ExchangeError::Garbage, what);
             }
         } else {
             self.pass_on(data, tools);
@@ -443,24 +445,26 @@ impl<T> Exchange<T> {
                 self.start(tools)
             }
             State::Asking if !self.input.is_empty() || self.interim > 0 => {
-                Next::Failed(OriginFault::Cut, format!("no answer: {text}"))
+                Next::Failed(ExchangeError::Cut, format!("no answer: {text}"))
             }
             State::Asking if self.is_kept && self.uplink.is_whole() => self.dial(tools),
             State::Asking if self.is_sent => {
-                Next::Failed(OriginFault::Cut, format!("no answer: {text}"))
+                Next::Failed(ExchangeError::Cut, format!("no answer: {text}"))
             }
             State::Asking => {
                 let what = format!("the connection broke while the request was sent: {text}");
-                Next::Failed(OriginFault::Unsent, what)
+                Next::Failed(ExchangeError::Unsent, what)
             }
             State::Body(decoder, _) => match why {
                 Ended::ByPeer if decoder.may_end_here() => Next::Done,
-                Ended::ByPeer => Next::Failed(OriginFault::Cut, "it ended its answer early".into()),
-                _ => Next::Failed(OriginFault::Cut, text.to_owned()),
+                Ended::ByPeer => {
+                    Next::Failed(ExchangeError::Cut, "it ended its answer early".into())
+                }
+                _ => Next::Failed(ExchangeError::Cut, text.to_owned()),
             },
             State::Tunnel => match why {
                 Ended::ByPeer => Next::Done,
-                _ => Next::Failed(OriginFault::Cut, text.to_owned()),
+                _ => Next::Failed(ExchangeError::Cut, text.to_owned()),
             },
         }
     }
@@ -472,7 +476,7 @@ impl<T> Exchange<T> {
         waits_since: Option<Millis>,
         tools: &mut Tools<'_, '_, T>,
     ) -> Next {
-        let late = |what: String| Next::Failed(OriginFault::Timeout, what);
+        let late = |what: String| Next::Failed(ExchangeError::Timeout, what);
         if self.gives_up_at.is_some_and(|at| at <= tools.cx.now.mono)
             && let To::Whole(whole) = &self.to
         {
@@ -508,7 +512,11 @@ impl<T> Exchange<T> {
     }
 
     /// Ends it: frees its link, and answers.
-    pub(crate) fn finish(self, result: Result<(), (OriginFault, String)>, tools: Tools<'_, '_, T>) {
+    pub(crate) fn finish(
+        self,
+        result: Result<(), (ExchangeError, String)>,
+        tools: Tools<'_, '_, T>,
+    ) {
         let Tools { limits, pool, cx } = tools;
         let is_clean = result.is_ok()
             && self.is_sent
@@ -523,7 +531,7 @@ impl<T> Exchange<T> {
             closed.into_iter().for_each(|link| cx.end(link));
         }
         let failure = result.err().map(|(fault, what)| {
-            let at = { self.key.as_ref() }.filter(|_| fault != OriginFault::Unreachable);
+            let at = { self.key.as_ref() }.filter(|_| fault != ExchangeError::Unreachable);
             let detail = match at {
                 Some(at) => format!("{at}: {what}"),
                 None => what,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use throng_grip::routes::{BadOrigin, Route, Target, TargetAddress};
+use throng_grip::routes::{OriginUrlError, Route, Target, TargetAddress};
 use throng_peer::{Dial, DialTls};
 
 /// The place and path of one URL, for requests that go there and nowhere else.
@@ -22,8 +22,8 @@ impl Address {
     ///
     /// # Errors
     /// If it is no such URL.
-    pub fn from_url(url: &str, timeout_ms: u64) -> Result<Self, BadOrigin> {
-        let (scheme, rest) = url.split_once("://").ok_or(BadOrigin)?;
+    pub fn from_url(url: &str, timeout_ms: u64) -> Result<Self, OriginUrlError> {
+        let (scheme, rest) = url.split_once("://").ok_or(OriginUrlError)?;
         let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         let route = Route {
             connect_timeout_ms: timeout_ms,

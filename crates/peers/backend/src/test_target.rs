@@ -6,9 +6,9 @@
 use std::ops::ControlFlow;
 
 use throng_grip::routes::Route;
-use throng_http1::{Limits, Request, encode_response, parse_request, query};
+use throng_http1::{HttpLimits, Request, encode_response, parse_request, query};
 use throng_ws::{
-    Decoder, Event, Limits as WsLimits, Masking, Opcode, Role, encode_close_answer, encode_message,
+    Masking, Opcode, WsDecoder, WsEvent, WsLimits, WsRole, encode_close_answer, encode_message,
     encode_pong, handshake,
 };
 
@@ -26,7 +26,7 @@ enum State {
     /// Bytes of a request whose head is not whole.
     Asked(Vec<u8>),
     /// A WebSocket; true with the GRIP extension.
-    Socket(Box<Decoder>, bool),
+    Socket(Box<WsDecoder>, bool),
     /// The rest of the body is taken, whatever it says.
     Answered,
 }
@@ -47,10 +47,10 @@ impl TestTarget {
             State::Socket(decoder, is_grip) => echo(decoder, *is_grip, bytes, out),
             State::Asked(input) => {
                 input.extend_from_slice(bytes);
-                let limits = Limits {
+                let limits = HttpLimits {
                     body_bytes_max: u64::MAX,
                     head_bytes_max: 1 << 20,
-                    ..Limits::default()
+                    ..HttpLimits::default()
                 };
                 let socket = match parse_request(input, &limits) {
                     Ok(None) => return false,
@@ -58,7 +58,9 @@ impl TestTarget {
                     Ok(Some((request, _))) => answer(&request, &self.prefix, out),
                 };
                 self.state = match socket {
-                    Some(is_grip) => State::Socket(Box::new(Decoder::new(Role::Server)), is_grip),
+                    Some(is_grip) => {
+                        State::Socket(Box::new(WsDecoder::new(WsRole::Server)), is_grip)
+                    }
                     None => State::Answered,
                 };
                 matches!(self.state, State::Answered)
@@ -126,19 +128,19 @@ fn upgrade(request: &Request<'_>, channels: &[String], out: &mut Vec<u8>) -> Opt
 }
 
 /// Sends back what it gets; true at its end.
-fn echo(decoder: &mut Decoder, is_grip: bool, bytes: &[u8], out: &mut Vec<u8>) -> bool {
+fn echo(decoder: &mut WsDecoder, is_grip: bool, bytes: &[u8], out: &mut Vec<u8>) -> bool {
     let limits = WsLimits::new(MESSAGE_BYTES_MAX);
     let prefix: &[u8] = if is_grip { b"m:" } else { b"" };
     let (mut input, mut is_over) = (bytes.to_vec(), false);
     let fed = decoder.feed(&mut input, &limits, |event| {
         match event {
-            Event::Message { opcode, data } => {
+            WsEvent::Message { opcode, data } => {
                 let data = [prefix, data].concat();
                 encode_message(Masking::Server, opcode, &data, out);
             }
-            Event::Ping(data) => encode_pong(Masking::Server, data, out),
-            Event::Pong(_) => {}
-            Event::Close(frame) => {
+            WsEvent::Ping(data) => encode_pong(Masking::Server, data, out),
+            WsEvent::Pong(_) => {}
+            WsEvent::Close(frame) => {
                 is_over = true;
                 encode_close_answer(Masking::Server, frame.as_ref(), out);
             }

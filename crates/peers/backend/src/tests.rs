@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use throng_grip::exchange::{OriginEvent, OriginRequest, Rest};
+use throng_grip::exchange::{OriginEvent, OriginRequest, RequestRest};
 use throng_grip::headers::Header;
 use throng_grip::routes::{Route, Target};
 use throng_peer::{Ended, Flow, LinkId, Play, Want};
@@ -25,14 +25,14 @@ fn asked(method: &str, hosts: &[&str]) -> OriginRequest {
         path: "/".to_owned(),
         headers: vec![Header::new("Host", "a")],
         body: Vec::new(),
-        rest: Rest::Nothing,
+        rest: RequestRest::Nothing,
     }
 }
 
 /// A request whose body comes behind it.
 fn posted(hosts: &[&str]) -> OriginRequest {
     OriginRequest {
-        rest: Rest::Body(None),
+        rest: RequestRest::Body(None),
         ..asked("POST", hosts)
     }
 }
@@ -551,7 +551,7 @@ fn an_answer_has_the_time_of_its_route() {
     assert_eq!(run.heard(), ["failed Timeout"]);
     // A client that sends more before the answer has come wins no time by it.
     let upgrade = OriginRequest {
-        rest: Rest::Upgrade,
+        rest: RequestRest::Upgrade,
         ..within(asked("GET", &["a"]), 200)
     };
     let (ticket, _) = run.submit(upgrade);
@@ -564,7 +564,7 @@ fn an_answer_has_the_time_of_its_route() {
     // A body may take as long as it likes, and so may a client with its own.
     for request in [asked("GET", &["a"]), posted(&["a"])] {
         let mut run = Run::new();
-        let is_whole = request.rest == Rest::Nothing;
+        let is_whole = request.rest == RequestRest::Nothing;
         run.submit(within(request, 200));
         run.connected(1);
         run.written(1);
@@ -699,7 +699,7 @@ fn an_upgrade_passes_bytes_in_both_directions() {
     // A link that was used is not.
     run.keep("a");
     let upgrade = OriginRequest {
-        rest: Rest::Upgrade,
+        rest: RequestRest::Upgrade,
         ..asked("GET", &["a"])
     };
     let (ticket, wants) = run.submit(upgrade);

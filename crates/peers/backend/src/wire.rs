@@ -1,11 +1,11 @@
 //! The bytes of a request, and the head of an answer.
 
-use throng_grip::exchange::{OriginHead, OriginRequest, Rest};
+use throng_grip::exchange::{OriginHead, OriginRequest, RequestRest};
 use throng_grip::headers::{Header, write_field as field};
 use throng_grip::proxy::drop_named;
 use throng_grip::routes::Target;
 use throng_http1::{
-    BadResponse, CHUNK_END, Limits, ResponseBody, encode_chunk_head, parse_response,
+    BadResponse, CHUNK_END, HttpLimits, ResponseBody, encode_chunk_head, parse_response,
 };
 
 /// Field lines of an answer; the parser's own bound.
@@ -32,20 +32,20 @@ pub(crate) fn encode(request: &OriginRequest, target: &Target, out: &mut Vec<u8>
     let has_body =
         !request.body.is_empty() || matches!(request.method.as_str(), "POST" | "PUT" | "PATCH");
     let length = match request.rest {
-        Rest::Body(length) => length,
-        Rest::Nothing if has_body => Some(request.body.len() as u64),
-        Rest::Nothing | Rest::Upgrade => None,
+        RequestRest::Body(length) => length,
+        RequestRest::Nothing if has_body => Some(request.body.len() as u64),
+        RequestRest::Nothing | RequestRest::Upgrade => None,
     };
     if let Some(length) = length {
         field("Content-Length", length.to_string().as_bytes(), out);
     }
     match request.rest {
-        Rest::Nothing | Rest::Body(Some(_)) => {}
-        Rest::Body(None) => field("Transfer-Encoding", b"chunked", out),
-        Rest::Upgrade => field("Connection", b"Upgrade", out),
+        RequestRest::Nothing | RequestRest::Body(Some(_)) => {}
+        RequestRest::Body(None) => field("Transfer-Encoding", b"chunked", out),
+        RequestRest::Upgrade => field("Connection", b"Upgrade", out),
     }
     out.extend_from_slice(b"\r\n");
-    if request.rest == Rest::Body(None) {
+    if request.rest == RequestRest::Body(None) {
         put_chunk(&request.body, out);
     } else {
         out.extend_from_slice(&request.body);
@@ -84,8 +84,8 @@ pub(crate) struct Answer {
 }
 
 /// Bounds of an answer; its body has none, because it is passed on as it comes.
-pub(crate) fn limits(head_bytes_max: usize) -> Limits {
-    Limits {
+pub(crate) fn limits(head_bytes_max: usize) -> HttpLimits {
+    HttpLimits {
         head_bytes_max,
         headers_max: HEADERS_MAX,
         body_bytes_max: u64::MAX,
@@ -95,7 +95,7 @@ pub(crate) fn limits(head_bytes_max: usize) -> Limits {
 /// Reads the head of an answer; `None` while it is not whole.
 pub(crate) fn decode(
     input: &[u8],
-    limits: &Limits,
+    limits: &HttpLimits,
     is_head: bool,
 ) -> Result<Option<Answer>, BadResponse> {
     let Some((response, bytes)) = parse_response(input, limits, is_head)? else {
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(method: &str, body: &[u8], rest: Rest, host: Option<&str>, expected: &str) {
+    fn check(method: &str, body: &[u8], rest: RequestRest, host: Option<&str>, expected: &str) {
         let request = OriginRequest {
             route: Arc::new(Route::default()),
             method: method.to_owned(),
@@ -172,56 +172,56 @@ mod tests {
         check(
             "GET",
             b"",
-            Rest::Nothing,
+            RequestRest::Nothing,
             None,
             &format!("GET {line}{asked}\r\n"),
         );
         check(
             "GET",
             b"",
-            Rest::Nothing,
+            RequestRest::Nothing,
             Some("own"),
             &format!("GET {line}Host: own\r\nX-Kept: 1\r\n\r\n"),
         );
         check(
             "POST",
             b"",
-            Rest::Nothing,
+            RequestRest::Nothing,
             None,
             &format!("POST {line}{asked}Content-Length: 0\r\n\r\n"),
         );
         check(
             "DELETE",
             b"x",
-            Rest::Nothing,
+            RequestRest::Nothing,
             None,
             &format!("DELETE {line}{asked}Content-Length: 1\r\n\r\nx"),
         );
         check(
             "PUT",
             b"x",
-            Rest::Body(Some(7)),
+            RequestRest::Body(Some(7)),
             None,
             &format!("PUT {line}{asked}Content-Length: 7\r\n\r\nx"),
         );
         check(
             "PUT",
             b"x",
-            Rest::Body(None),
+            RequestRest::Body(None),
             None,
             &format!("PUT {line}{asked}Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n"),
         );
         check(
             "PUT",
             b"",
-            Rest::Body(None),
+            RequestRest::Body(None),
             None,
             &format!("PUT {line}{asked}Transfer-Encoding: chunked\r\n\r\n"),
         );
         check(
             "GET",
             b"",
-            Rest::Upgrade,
+            RequestRest::Upgrade,
             None,
             &format!("GET {line}{asked}Connection: Upgrade\r\n\r\n"),
         );

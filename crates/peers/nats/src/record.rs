@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use throng_remote::blob;
-use throng_types::{ChannelName, Epoch, Position, Publication, Told};
+use throng_types::{ChannelName, Epoch, Position, Publication, PublicationKind};
 
 /// Messages before it whose sequences a message knows.
 pub(crate) const BEFORE_MAX: usize = 16;
@@ -237,9 +237,9 @@ impl Record {
             let publication = Publication {
                 channel: channel.clone(),
                 told: match item.kind {
-                    Kind::Kept | Kind::Passing => Told::Data,
-                    Kind::Joined => Told::Joined,
-                    Kind::Left => Told::Left,
+                    Kind::Kept | Kind::Passing => PublicationKind::Data,
+                    Kind::Joined => PublicationKind::Joined,
+                    Kind::Left => PublicationKind::Left,
                 },
                 position,
                 payload: blob.payload,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use redis::{RedisError, Value};
 use throng_remote::agent::{Looked, Status};
 use throng_remote::blob;
-use throng_types::{ChannelName, Epoch, Position, Publication, Publisher, Told};
+use throng_types::{ChannelName, Epoch, Position, Publication, PublicationKind, Publisher};
 
 /// The text of a value, if it is one.
 pub(crate) fn bytes(value: &Value) -> Option<&[u8]> {
@@ -82,7 +82,7 @@ pub(crate) fn looked(value: &Value, channel: &ChannelName) -> Option<Looked> {
         };
         let publication = Publication {
             channel: channel.clone(),
-            told: Told::Data,
+            told: PublicationKind::Data,
             position: Some(Position { offset, ..position }),
             payload: blob.payload,
             publisher: blob.publisher,
@@ -108,9 +108,9 @@ pub(crate) fn message(
     let mut parts = message.splitn(5, |byte| *byte == b' ');
     let mut part = || std::str::from_utf8(parts.next()?).ok();
     let told = match part()? {
-        "p" => Told::Data,
-        "j" => Told::Joined,
-        "l" => Told::Left,
+        "p" => PublicationKind::Data,
+        "j" => PublicationKind::Joined,
+        "l" => PublicationKind::Left,
         _ => return None,
     };
     let position = position(part()?, part()?)?;

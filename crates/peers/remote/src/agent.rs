@@ -374,7 +374,7 @@ pub(crate) fn subscribed(
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use throng_types::{Payload, PayloadKind, Told};
+    use throng_types::{Payload, PayloadKind, PublicationKind};
 
     use super::*;
 
@@ -386,7 +386,7 @@ pub(crate) mod tests {
     fn saying(position: Option<Position>, text: &str) -> Publication {
         Publication {
             channel: ChannelName::new("a").unwrap(),
-            told: Told::Data,
+            told: PublicationKind::Data,
             position,
             payload: Payload {
                 bytes: text.as_bytes().into(),

@@ -1,7 +1,8 @@
-//! What an event says of its user, and what becomes of the roles of that user's connections.
+//! Changes of users that events tell of, and the roles of their connections after them.
 //!
 //! Owns: the reading of `users.*` and `teams.*.memberships.*` events, and the roles after them.
-//! Never: asks anybody. What an event does not say is [`Outcome::Unknown`], and somebody must ask.
+//! Never: asks anybody. What an event does not say is [`RoleChange::Unknown`], and somebody must
+//! ask.
 //!
 //! Events of two workers may come in another order than their changes, so whoever applies one
 //! still asks afterwards, without haste. What a membership's removal says stands in the event's
@@ -16,13 +17,13 @@ use crate::identity::{self, AccountError, MembershipList};
 /// A change of one user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentityChange {
-    /// The user.
+    /// Id of the user.
     pub user_id: String,
-    /// What is otherwise now.
+    /// New state of the user.
     pub what: Change,
 }
 
-/// What is otherwise now.
+/// New state of a user, as far as an event tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Fields of the account that no role depends on.
@@ -33,14 +34,14 @@ pub enum Change {
         verified: bool,
         /// The account is switched off.
         blocked: bool,
-        /// All labels.
+        /// All labels of the account.
         labels: Vec<String>,
     },
     /// The user's place in one team.
     Membership {
-        /// The team.
+        /// Id of the team.
         team: String,
-        /// The membership's id.
+        /// Id of the membership.
         id: String,
         /// The roles within the team; nothing for those who are not, or not yet, in it.
         roles: Option<Vec<String>>,
@@ -55,8 +56,8 @@ pub enum Change {
 
 /// The roles of a connection after a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// As before.
+pub enum RoleChange {
+    /// Roles stay as before.
     Same,
     /// They are these now.
     Roles(Vec<String>),
@@ -67,7 +68,7 @@ pub enum Outcome {
 }
 
 impl Change {
-    /// Whether it ends a session or the account.
+    /// Tells whether it ends a session or the account.
     #[must_use]
     pub const fn ends_rights(&self) -> bool {
         matches!(
@@ -76,13 +77,13 @@ impl Change {
         )
     }
 
-    /// What a connection of the user has for roles now, if it had these.
+    /// Roles of a connection of the user after the change, if it had these before.
     #[must_use]
-    pub fn outcome(&self, user_id: &str, roles: &[String]) -> Outcome {
+    pub fn outcome(&self, user_id: &str, roles: &[String]) -> RoleChange {
         match self {
-            Self::Document => Outcome::Same,
+            Self::Document => RoleChange::Same,
             Self::Account { blocked: true, .. } | Self::SessionEnded(None) | Self::Deleted => {
-                Outcome::Guest
+                RoleChange::Guest
             }
             Self::Account {
                 verified, labels, ..
@@ -113,7 +114,7 @@ impl Change {
                 }
                 changed(roles, now)
             }
-            Self::SessionEnded(Some(_)) | Self::Unsaid => Outcome::Unknown,
+            Self::SessionEnded(Some(_)) | Self::Unsaid => RoleChange::Unknown,
         }
     }
 
@@ -137,7 +138,7 @@ impl Change {
     }
 }
 
-fn changed(before: &[String], now: Vec<String>) -> Outcome {
+fn changed(before: &[String], now: Vec<String>) -> RoleChange {
     let sorted = |roles: &[String]| {
         let mut roles = roles.to_vec();
         roles.sort_unstable();
@@ -145,14 +146,15 @@ fn changed(before: &[String], now: Vec<String>) -> Outcome {
         roles
     };
     if sorted(before) == sorted(&now) {
-        return Outcome::Same;
+        return RoleChange::Same;
     }
-    Outcome::Roles(now)
+    RoleChange::Roles(now)
 }
 
 impl FeedMessage {
-    /// What the event means for open connections of its user, beyond what stock acts on: stock
-    /// leaves sockets with their old roles after logout, block, verification and label changes.
+    /// Change that the event means for open connections of its user, beyond what stock acts on:
+    /// stock leaves sockets with their old roles after logout, block, verification and label
+    /// changes.
     #[must_use]
     pub fn identity_change(&self) -> Option<IdentityChange> {
         let changed = self.user_id.as_deref().filter(|_| self.permissions_changed);
@@ -251,4 +253,196 @@ struct Membership {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[track_caller]
+    fn change(name: &str, changed: Option<&str>, payload: &Value) -> Option<Change> {
+        let message = json!({
+            "project": "bench", "roles": ["user:U"], "permissionsChanged": changed.is_some(),
+            "userId": changed,
+            "data": {"events": [name, "users.*"], "channels": ["account", "account.U"],
+                     "timestamp": "", "payload": payload}
+        });
+        let message = message.to_string();
+        let event = FeedMessage::parse(message.as_bytes(), 1 << 20).unwrap();
+        let change = event.identity_change()?;
+        assert_eq!(change.user_id, "U");
+        Some(change.what)
+    }
+
+    fn account_of(status: bool, verified: bool, labels: &[&str]) -> Value {
+        json!({"$id": "U", "status": status, "emailVerification": verified,
+           "phoneVerification": false, "labels": labels})
+    }
+
+    fn texts(roles: &[&str]) -> Vec<String> {
+        roles.iter().map(|&role| role.to_owned()).collect()
+    }
+
+    #[test]
+    fn what_events_say() {
+        let nothing = json!({});
+        let user = |name| change(name, None, &nothing);
+        assert_eq!(user("users.U.update.prefs"), Some(Change::Document));
+        assert_eq!(user("users.U.update.name"), Some(Change::Document));
+        assert_eq!(user("users.U.update.labels"), Some(Change::Unsaid));
+        assert_eq!(user("users.U.update.password"), Some(Change::Unsaid));
+        assert_eq!(user("users.U.verification.V.update"), Some(Change::Unsaid));
+        assert_eq!(user("users.*.update.status"), None);
+        assert_eq!(user("users.U.sessions.S.create"), None);
+        assert_eq!(user("users.U.sessions.*.delete"), None);
+        assert_eq!(user("users"), None);
+        assert_eq!(user("users.U.delete"), Some(Change::Deleted));
+        assert_eq!(
+            user("users.U.sessions.delete"),
+            Some(Change::SessionEnded(None))
+        );
+        let one = Change::SessionEnded(Some("S".to_owned()));
+        assert_eq!(user("users.U.sessions.S.delete"), Some(one));
+        let vip = Change::Account {
+            verified: true,
+            blocked: false,
+            labels: texts(&["vip"]),
+        };
+        let payload = account_of(true, true, &["vip"]);
+        assert_eq!(change("users.U.update.labels", None, &payload), Some(vip));
+        let mut other = payload;
+        other["$id"] = json!("V");
+        assert_eq!(
+            change("users.U.update", None, &other),
+            Some(Change::Unsaid),
+            "a payload of somebody else's"
+        );
+    }
+
+    #[test]
+    fn what_memberships_say() {
+        let next = json!({"$id": "M2", "teamId": "T", "confirm": true, "roles": ["owner"]});
+        let name = "teams.T.memberships.M.delete";
+        let left = Change::Membership {
+            team: "T".to_owned(),
+            id: "M".to_owned(),
+            roles: None,
+        };
+        // Appwrite puts the next owner's membership there, when the first leaves.
+        assert_eq!(change(name, Some("U"), &next), Some(left.clone()));
+        assert_eq!(change(name, None, &next), None);
+        let mut own = json!({"$id": "M", "teamId": "T", "confirm": true, "roles": ["dev"]});
+        let joined = Change::Membership {
+            team: "T".to_owned(),
+            id: "M".to_owned(),
+            roles: Some(texts(&["dev"])),
+        };
+        for action in ["create", "update", "update.status"] {
+            let name = format!("teams.T.memberships.M.{action}");
+            assert_eq!(change(&name, Some("U"), &own), Some(joined.clone()));
+            assert_eq!(change(&name, Some("U"), &next), Some(Change::Unsaid));
+        }
+        own["confirm"] = json!(false);
+        let invited = change("teams.T.memberships.M.create", Some("U"), &own);
+        assert_eq!(invited, Some(left));
+        let team = json!({"$id": "T", "name": "T"});
+        assert_eq!(
+            change("teams.T.create", Some("U"), &team),
+            Some(Change::Unsaid)
+        );
+    }
+
+    #[test]
+    fn roles_after_a_change() {
+        let roles = texts(&[
+            "user:U",
+            "users",
+            "user:U/unverified",
+            "users/unverified",
+            "team:T",
+            "member:M",
+            "team:T/dev",
+            "team:T2",
+            "member:M2",
+            "label:old",
+        ]);
+        let outcome = |change: Change| change.outcome("U", &roles);
+        let account = |verified, blocked, labels: &[&str]| Change::Account {
+            verified,
+            blocked,
+            labels: texts(labels),
+        };
+        let verified = texts(&[
+            "user:U",
+            "users",
+            "user:U/verified",
+            "users/verified",
+            "team:T",
+            "member:M",
+            "team:T/dev",
+            "team:T2",
+            "member:M2",
+            "label:vip",
+        ]);
+        assert_eq!(
+            outcome(account(true, false, &["vip"])),
+            RoleChange::Roles(verified)
+        );
+        assert_eq!(outcome(account(false, false, &["old"])), RoleChange::Same);
+        assert_eq!(outcome(account(true, true, &[])), RoleChange::Guest);
+        assert_eq!(outcome(Change::Document), RoleChange::Same);
+        assert_eq!(outcome(Change::Deleted), RoleChange::Guest);
+        assert_eq!(outcome(Change::SessionEnded(None)), RoleChange::Guest);
+        assert_eq!(outcome(Change::Unsaid), RoleChange::Unknown);
+        assert_eq!(
+            outcome(Change::SessionEnded(Some("S".to_owned()))),
+            RoleChange::Unknown
+        );
+        let membership = |team: &str, id: &str, within: Option<&[&str]>| Change::Membership {
+            team: team.to_owned(),
+            id: id.to_owned(),
+            roles: within.map(texts),
+        };
+        let RoleChange::Roles(left) = outcome(membership("T", "M", None)) else {
+            panic!("other roles");
+        };
+        assert!(
+            !left
+                .iter()
+                .any(|role| role == "team:T" || role == "member:M")
+        );
+        assert!(!left.contains(&"team:T/dev".to_owned()));
+        assert!(left.contains(&"team:T2".to_owned()) && left.contains(&"member:M2".to_owned()));
+        assert_eq!(outcome(membership("X", "MX", None)), RoleChange::Same);
+        assert_eq!(
+            outcome(membership("T", "M", Some(&["dev"]))),
+            RoleChange::Same
+        );
+        let RoleChange::Roles(owner) = outcome(membership("T", "M", Some(&["owner"]))) else {
+            panic!("other roles");
+        };
+        assert!(
+            owner.contains(&"team:T/owner".to_owned()) && !owner.contains(&"team:T/dev".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_team_s_list_is_a_change() {
+        let list = json!({"memberships": [
+        {"$id": "M", "userId": "", "teamId": "T", "confirm": true, "roles": ["dev"]}]});
+        let body = list.to_string();
+        let read = |is_own| {
+            let list = MembershipList {
+                body: body.as_bytes(),
+                is_own,
+            };
+            Change::of_membership(&list, "U", "T", "M").unwrap()
+        };
+        let membership = |roles| Change::Membership {
+            team: "T".to_owned(),
+            id: "M".to_owned(),
+            roles,
+        };
+        assert_eq!(read(true), membership(Some(texts(&["dev"]))));
+        assert_eq!(read(false), membership(None), "it may be anybody's");
+    }
+}

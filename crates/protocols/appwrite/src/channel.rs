@@ -1,4 +1,4 @@
-//! Channel names: what a client may ask for under its identity.
+//! Channel names that a client may ask for under its identity.
 //!
 //! Matching is equality of names within a project; there are no wildcards. Only `account` channels
 //! depend on who asks (Appwrite's `convertChannels` and `rebindAccountChannels`):
@@ -42,8 +42,8 @@ pub fn convert<S: AsRef<str>>(asked: &[S], user_id: &str) -> Vec<String> {
     kept
 }
 
-/// What becomes of a stored channel when its connection's user changes from `from` (empty for a
-/// guest) to `to`; nothing when it stays. An empty `to` changes nothing.
+/// New name of a stored channel when its connection's user changes from `from` (empty for a guest)
+/// to `to`; nothing when it stays. An empty `to` changes nothing.
 #[must_use]
 pub fn rebind(channel: &str, from: &str, to: &str) -> Option<String> {
     if to.is_empty() || from == to {

@@ -1,4 +1,4 @@
-//! What clients send: `{"type":…,"data":…}` in one frame, text or binary.
+//! Messages of clients: `{"type":…,"data":…}` in one frame, text or binary.
 //!
 //! Owns: the grammar of each message, its checks in Appwrite's order and with its texts, limits.
 //! Never: acts. A message parses the same whether or not it is allowed now.
@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 use throng_types::date;
 
-use crate::{Fault, Filter, Limits};
+use crate::{MessageLimits, QueryFilter, RealtimeError};
 
 /// The longest session that Appwrite takes, in characters.
 const SESSION_CHARS_MAX: usize = 2048;
@@ -32,14 +32,14 @@ pub enum ClientMessage {
     /// A session for a connection whose handshake could carry none: base64 of JSON
     /// `{"id":…,"secret":…}`, not looked into here.
     Authentication {
-        /// The session.
+        /// Session as the client sent it.
         session: String,
     },
     /// Subscriptions to make or to change, in order.
     Subscribe(Vec<SubscribeItem>),
     /// Ids of subscriptions to end. Unknown ones are answered with `removed: false`.
     Unsubscribe(Vec<String>),
-    /// The user's presence.
+    /// Sets the presence of the user.
     Presence(Presence),
 }
 
@@ -50,16 +50,16 @@ pub struct SubscribeItem {
     pub id: Option<String>,
     /// The channels as asked for; [`channel::convert`](crate::channel::convert) is still to come.
     pub channels: Vec<String>,
-    /// Its queries.
-    pub filter: Filter,
+    /// Queries of the subscription.
+    pub filter: QueryFilter,
 }
 
-/// A `presence` message.
+/// Content of a `presence` message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Presence {
-    /// Free text.
+    /// Free text for other users.
     pub status: String,
-    /// Which presence to change; none asks for a new id (`unique()` on the wire).
+    /// Id of the presence to change; none asks for a new id (`unique()` on the wire).
     pub id: Option<String>,
     /// A JSON object to keep with it.
     pub metadata: Option<Map<String, Value>>,
@@ -88,22 +88,22 @@ impl Presence {
 impl ClientMessage {
     /// Reads one frame's payload.
     ///
-    /// # Errors
-    /// The [`Fault`] that Appwrite would answer; [`Fault::Format`] for a frame beyond the limit.
-    pub fn parse(frame: &[u8], limits: &Limits) -> Result<Self, Fault> {
+    /// # Errors The [`RealtimeError`] that Appwrite would answer; [`RealtimeError::Format`] for a
+    /// frame beyond the limit.
+    pub fn parse(frame: &[u8], limits: &MessageLimits) -> Result<Self, RealtimeError> {
         // The one message that every client sends all the time.
         if frame == br#"{"type":"ping"}"# {
             return Ok(Self::Ping);
         }
         if frame.len() > limits.message_bytes_max {
-            return Err(Fault::Format);
+            return Err(RealtimeError::Format);
         }
-        let message: Value = serde_json::from_slice(frame).map_err(|_| Fault::Format)?;
+        let message: Value = serde_json::from_slice(frame).map_err(|_| RealtimeError::Format)?;
         let Value::Object(mut message) = message else {
-            return Err(Fault::Format);
+            return Err(RealtimeError::Format);
         };
         if !message.contains_key("type") && !message.contains_key("data") {
-            return Err(Fault::Format);
+            return Err(RealtimeError::Format);
         }
         let data = message.remove("data").unwrap_or(Value::Null);
         match message.get("type").and_then(Value::as_str) {
@@ -112,31 +112,27 @@ impl ClientMessage {
             Some("subscribe") => subscribe(&data, limits).map(Self::Subscribe),
             Some("unsubscribe") => unsubscribe(&data, limits).map(Self::Unsubscribe),
             Some("presence") => presence(data).map(Self::Presence),
-            _ => Err(Fault::MessageType),
+            _ => Err(RealtimeError::MessageType),
         }
-    }
-
-    /// Whether it may come on a connection without a project; others are answered with
-    /// [`Fault::MissingProject`].
-    #[must_use]
-    pub fn works_without_project(&self) -> bool {
-        *self == Self::Ping
     }
 }
 
-fn authentication(data: &Value) -> Result<ClientMessage, Fault> {
+fn authentication(data: &Value) -> Result<ClientMessage, RealtimeError> {
     match data.get("session") {
-        None => Err(Fault::Required("Session")),
+        None => Err(RealtimeError::Required("Session")),
         Some(Value::String(session)) if within(session, SESSION_CHARS_MAX) => {
             Ok(ClientMessage::Authentication {
                 session: session.clone(),
             })
         }
-        Some(_) => Err(Fault::Field("session", text_rule(SESSION_CHARS_MAX))),
+        Some(_) => Err(RealtimeError::Field(
+            "session",
+            text_rule(SESSION_CHARS_MAX),
+        )),
     }
 }
 
-fn subscribe(data: &Value, limits: &Limits) -> Result<Vec<SubscribeItem>, Fault> {
+fn subscribe(data: &Value, limits: &MessageLimits) -> Result<Vec<SubscribeItem>, RealtimeError> {
     let items = list(data)?;
     // Appwrite checks the form of every item before it reads any query.
     for item in items {
@@ -148,7 +144,7 @@ fn subscribe(data: &Value, limits: &Limits) -> Result<Vec<SubscribeItem>, Fault>
     items.iter().map(|item| read_item(item, limits)).collect()
 }
 
-fn check_item(item: &Value, limits: &Limits) -> Result<(), Fault> {
+fn check_item(item: &Value, limits: &MessageLimits) -> Result<(), RealtimeError> {
     if !item.is_object() && !item.is_array() {
         return Err(items_fault("Each subscribe payload must be an object."));
     }
@@ -184,7 +180,7 @@ fn check_item(item: &Value, limits: &Limits) -> Result<(), Fault> {
     Ok(())
 }
 
-fn read_item(item: &Value, limits: &Limits) -> Result<SubscribeItem, Fault> {
+fn read_item(item: &Value, limits: &MessageLimits) -> Result<SubscribeItem, RealtimeError> {
     let texts = |name: &str| -> Vec<&str> {
         let values = item.get(name).and_then(as_list).unwrap_or_default();
         values.iter().filter_map(Value::as_str).collect()
@@ -192,7 +188,7 @@ fn read_item(item: &Value, limits: &Limits) -> Result<SubscribeItem, Fault> {
     let queries = texts("queries");
     let asked = item.get("queries").and_then(as_list).unwrap_or_default();
     if queries.len() != asked.len() {
-        return Err(Fault::Internal("a query is not a text".to_owned()));
+        return Err(RealtimeError::Internal("a query is not a text".to_owned()));
     }
     Ok(SubscribeItem {
         id: item
@@ -200,11 +196,11 @@ fn read_item(item: &Value, limits: &Limits) -> Result<SubscribeItem, Fault> {
             .and_then(Value::as_str)
             .map(str::to_owned),
         channels: texts("channels").into_iter().map(str::to_owned).collect(),
-        filter: Filter::parse(&queries, limits, Fault::MessageQuery)?,
+        filter: QueryFilter::parse(&queries, limits, RealtimeError::MessageQuery)?,
     })
 }
 
-fn unsubscribe(data: &Value, limits: &Limits) -> Result<Vec<String>, Fault> {
+fn unsubscribe(data: &Value, limits: &MessageLimits) -> Result<Vec<String>, RealtimeError> {
     let items = list(data)?;
     if items.len() > limits.subscriptions_max {
         return Err(items_fault("Too many subscriptions."));
@@ -220,20 +216,20 @@ fn unsubscribe(data: &Value, limits: &Limits) -> Result<Vec<String>, Fault> {
         .collect()
 }
 
-fn presence(data: Value) -> Result<Presence, Fault> {
+fn presence(data: Value) -> Result<Presence, RealtimeError> {
     let Value::Object(mut data) = data else {
-        return Err(Fault::Required("Status"));
+        return Err(RealtimeError::Required("Status"));
     };
     let status = match data.remove("status") {
-        None => return Err(Fault::Required("Status")),
+        None => return Err(RealtimeError::Required("Status")),
         Some(Value::String(status)) if within(&status, STATUS_CHARS_MAX) => status,
-        Some(_) => return Err(Fault::Field("status", text_rule(STATUS_CHARS_MAX))),
+        Some(_) => return Err(RealtimeError::Field("status", text_rule(STATUS_CHARS_MAX))),
     };
     let id = match data.remove("presenceId") {
         None => None,
         Some(Value::String(id)) if id == "unique()" => None,
         Some(Value::String(id)) if is_uid(&id) => Some(id),
-        Some(_) => return Err(Fault::Field("presenceId", UID_RULE.into())),
+        Some(_) => return Err(RealtimeError::Field("presenceId", UID_RULE.into())),
     };
     let metadata = match data.remove("metadata") {
         None | Some(Value::Null) => None,
@@ -241,7 +237,7 @@ fn presence(data: Value) -> Result<Presence, Fault> {
         // PHP's empty object arrives as an empty list.
         Some(Value::Array(list)) if list.is_empty() => Some(Map::new()),
         Some(_) => {
-            return Err(Fault::Field(
+            return Err(RealtimeError::Field(
                 "metadata",
                 "Value must be a valid JSON object".into(),
             ));
@@ -278,17 +274,17 @@ fn texts_only(list: Vec<Value>) -> Option<Vec<String>> {
         .collect()
 }
 
-fn permissions_fault() -> Fault {
-    Fault::Field(
+fn permissions_fault() -> RealtimeError {
+    RealtimeError::Field(
         "permissions",
         "Permissions must be an array of strings.".into(),
     )
 }
 
 /// `data` of a list-shaped message. No `data`, or `null`, is a missing field.
-fn list(data: &Value) -> Result<&[Value], Fault> {
+fn list(data: &Value) -> Result<&[Value], RealtimeError> {
     if data.is_null() {
-        return Err(Fault::Required("Items"));
+        return Err(RealtimeError::Required("Items"));
     }
     as_list(data).ok_or_else(|| items_fault("Payload is not valid."))
 }
@@ -302,22 +298,15 @@ fn as_list(value: &Value) -> Option<&[Value]> {
     }
 }
 
-fn items_fault(why: &'static str) -> Fault {
-    Fault::Field("items", Cow::Borrowed(why))
+fn items_fault(why: &'static str) -> RealtimeError {
+    RealtimeError::Field("items", Cow::Borrowed(why))
 }
 
-/// Appwrite's `CustomId`: up to 36 of `A-Z a-z 0-9 . _ -`, not beginning with one of the latter
-/// three, or the literal `unique()`, which it keeps as the id.
+/// Appwrite's `CustomId`: a [`is_uid`], or the literal `unique()`, which it keeps as the id.
 fn is_id(value: &Value) -> bool {
-    let Some(id) = value.as_str() else {
-        return false;
-    };
-    let special = |b: u8| matches!(b, b'.' | b'_' | b'-');
-    id == "unique()"
-        || (!id.is_empty()
-            && id.len() <= ID_BYTES_MAX
-            && id.bytes().all(|b| b.is_ascii_alphanumeric() || special(b))
-            && !id.starts_with(['.', '_', '-']))
+    value
+        .as_str()
+        .is_some_and(|id| id == "unique()" || is_uid(id))
 }
 
 fn within(text: &str, chars_max: usize) -> bool {
@@ -332,4 +321,252 @@ fn text_rule(chars_max: usize) -> Cow<'static, str> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn parse(frame: &str) -> Result<ClientMessage, RealtimeError> {
+        ClientMessage::parse(frame.as_bytes(), &MessageLimits::default())
+    }
+
+    #[track_caller]
+    fn refused(frame: &str, code: u16, text: &str) {
+        let fault = parse(frame).unwrap_err();
+        assert_eq!(
+            (fault.code(), fault.to_string().as_str()),
+            (code, text),
+            "{frame}"
+        );
+    }
+
+    #[test]
+    fn ping() {
+        assert_eq!(parse(r#"{"type":"ping"}"#), Ok(ClientMessage::Ping));
+        assert_eq!(
+            parse(r#" {"data":null, "type":"ping"}"#),
+            Ok(ClientMessage::Ping)
+        );
+    }
+
+    #[test]
+    fn authentication_as_every_sdk_sends_it() {
+        let message = parse(r#"{"type":"authentication","data":{"session":"eyJpZCI6IlUifQ=="}}"#);
+        assert_eq!(
+            message,
+            Ok(ClientMessage::Authentication {
+                session: "eyJpZCI6IlUifQ==".to_owned()
+            })
+        );
+        let missing = "Payload is not valid. Session is required";
+        refused(r#"{"type":"authentication"}"#, 1003, missing);
+        refused(r#"{"type":"authentication","data":{}}"#, 1003, missing);
+        refused(r#"{"type":"authentication","data":"x"}"#, 1003, missing);
+        let rule = "session: Value must be a valid string and at least 1 chars and no longer than \
+                    2048 chars";
+        refused(
+            r#"{"type":"authentication","data":{"session":""}}"#,
+            1003,
+            rule,
+        );
+        refused(
+            r#"{"type":"authentication","data":{"session":null}}"#,
+            1003,
+            rule,
+        );
+        let long = json!({"type": "authentication", "data": {"session": "x".repeat(2049)}});
+        refused(&long.to_string(), 1003, rule);
+    }
+
+    #[test]
+    fn subscribe_as_25_0_sends_it() {
+        let message = parse(concat!(
+            r#"{"type":"subscribe","data":[{"subscriptionId":"66f1c0ffee0123456789","#,
+            r#""channels":["files","account"],"queries":[]},{"subscriptionId":"b","#,
+            r#""channels":["files"],"queries":["{\"method\":\"equal\","#,
+            r#"\"attribute\":\"a\",\"values\":[1]}"]}]}"#,
+        ));
+        let Ok(ClientMessage::Subscribe(items)) = message else {
+            panic!("{message:?}");
+        };
+        assert_eq!(items.len(), 2);
+        assert_eq!(items[0].id.as_deref(), Some("66f1c0ffee0123456789"));
+        assert_eq!(items[0].channels, ["files", "account"]);
+        assert!(items[0].filter.is_all());
+        assert!(!items[1].filter.is_all());
+        assert_eq!(
+            parse(r#"{"type":"subscribe","data":[]}"#),
+            Ok(ClientMessage::Subscribe(Vec::new()))
+        );
+        let minimal = parse(r#"{"type":"subscribe","data":[{"channels":{}}]}"#);
+        let Ok(ClientMessage::Subscribe(items)) = minimal else {
+            panic!("{minimal:?}");
+        };
+        assert_eq!((&items[0].id, items[0].channels.len()), (&None, 0));
+    }
+
+    #[test]
+    fn subscribe_refusals() {
+        let item = |item: &str, text: &str| {
+            let frame = format!(r#"{{"type":"subscribe","data":[{item}]}}"#);
+            refused(&frame, 1003, &format!("items: {text}"));
+        };
+        refused(
+            r#"{"type":"subscribe"}"#,
+            1003,
+            "Payload is not valid. Items is required",
+        );
+        refused(
+            r#"{"type":"subscribe","data":{"channels":["a"]}}"#,
+            1003,
+            "items: Payload is not valid.",
+        );
+        item("7", "Each subscribe payload must be an object.");
+        item("[]", "channels is not present in payload.");
+        item(r#"{"channels":"a"}"#, "channels is not a valid array.");
+        item(
+            r#"{"channels":{"0":"a"}}"#,
+            "channels is not a valid array.",
+        );
+        item(
+            r#"{"channels":["a",1]}"#,
+            "channels must contain only strings.",
+        );
+        item(
+            r#"{"channels":["a"],"queries":"q"}"#,
+            "queries is not a valid array.",
+        );
+        for id in [
+            r#""""#,
+            "7",
+            "null",
+            r#""_a""#,
+            r#""a b""#,
+            r#""0123456789012345678901234567890123456""#,
+        ] {
+            item(
+                &format!(r#"{{"subscriptionId":{id},"channels":["a"]}}"#),
+                "subscriptionId is not a valid id.",
+            );
+        }
+        refused(
+            r#"{"type":"subscribe","data":[{"channels":["a"],"queries":["{"]}]}"#,
+            1003,
+            "Invalid query: Invalid query: Syntax error",
+        );
+        let many = json!({"type": "subscribe", "data": [{"channels": vec!["a"; 300]}]});
+        refused(&many.to_string(), 1003, "items: Too many channels.");
+        let many = json!({"type": "subscribe", "data": vec![json!({"channels": ["a"]}); 1100]});
+        refused(&many.to_string(), 1003, "items: Too many subscriptions.");
+        let long = json!({"type": "subscribe", "data": [{"channels": ["x".repeat(600)]}]});
+        refused(
+            &long.to_string(),
+            1003,
+            "items: A channel's name is too long.",
+        );
+    }
+
+    #[test]
+    fn unsubscribe_is_all_or_nothing() {
+        assert_eq!(
+            parse(
+                r#"{"type":"unsubscribe","data":[{"subscriptionId":"a"},{"subscriptionId":"b"}]}"#
+            ),
+            Ok(ClientMessage::Unsubscribe(vec![
+                "a".to_owned(),
+                "b".to_owned()
+            ]))
+        );
+        refused(
+            r#"{"type":"unsubscribe","data":[{"subscriptionId":"a"},{"subscriptionId":""}]}"#,
+            1003,
+            "items: Each unsubscribe payload must include a non-empty subscriptionId.",
+        );
+        refused(
+            r#"{"type":"unsubscribe","data":null}"#,
+            1003,
+            "Payload is not valid. Items is required",
+        );
+    }
+
+    #[test]
+    fn presence_as_25_2_sends_it() {
+        let message = parse(concat!(
+            r#"{"type":"presence","data":{"status":"online","presenceId":"p1","#,
+            r#""permissions":["read(\"any\")"],"metadata":{"x":1}}}"#,
+        ));
+        let Ok(ClientMessage::Presence(presence)) = message else {
+            panic!("{message:?}");
+        };
+        assert_eq!(
+            (presence.status.as_str(), presence.id.as_deref()),
+            ("online", Some("p1"))
+        );
+        assert_eq!(
+            presence.permissions.as_deref(),
+            Some(&[r#"read("any")"#.to_owned()][..])
+        );
+        assert_eq!(
+            String::from_utf8(presence.body(0)).unwrap(),
+            concat!(
+                r#"{"expiresAt":"1970-01-01T00:00:00.000+00:00","metadata":{"x":1},"#,
+                r#""permissions":["read(\"any\")"],"status":"online"}"#,
+            )
+        );
+        assert_eq!(presence.metadata.unwrap()["x"], 1);
+        let minimal = parse(r#"{"type":"presence","data":{"status":"away"}}"#);
+        assert!(matches!(minimal, Ok(ClientMessage::Presence(p)) if p.id.is_none()));
+        refused(
+            r#"{"type":"presence","data":{}}"#,
+            1003,
+            "Payload is not valid. Status is required",
+        );
+        refused(
+            r#"{"type":"presence","data":{"status":"a","metadata":7}}"#,
+            1003,
+            "metadata: Value must be a valid JSON object",
+        );
+    }
+
+    #[test]
+    fn formats_and_types() {
+        for frame in ["", "{", "null", "7", "[]", "{}", r#"{"x":1}"#, "\u{0}"] {
+            refused(frame, 1003, "Message format is not valid.");
+        }
+        for frame in [
+            r#"{"data":1}"#,
+            r#"{"type":"nope"}"#,
+            r#"{"type":7}"#,
+            r#"{"type":null,"data":[]}"#,
+        ] {
+            refused(frame, 1003, "Message type is not valid.");
+        }
+        let long = format!(r#"{{"type":"ping","x":"{}"}}"#, "x".repeat(64_000));
+        refused(&long, 1003, "Message format is not valid.");
+    }
+
+    #[test]
+    fn every_prefix_of_a_message_is_refused_or_parsed() {
+        let whole =
+            r#"{"type":"subscribe","data":[{"subscriptionId":"é","channels":["a"]}]}"#.as_bytes();
+        for end in 0..whole.len() {
+            assert_eq!(
+                ClientMessage::parse(&whole[..end], &MessageLimits::default()),
+                Err(RealtimeError::Format)
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics(
+            bytes in proptest::collection::vec(any::<u8>(), 0..80),
+            kind in "ping|authentication|subscribe|unsubscribe|presence",
+            data in "[\\[\\]{}:,\"a-z0-9]{0,40}",
+        ) {
+            let _ = ClientMessage::parse(&bytes, &MessageLimits::default());
+            let _ = parse(&format!(r#"{{"type":"{kind}","data":{data}}}"#));
+        }
+    }
+}

@@ -7,13 +7,13 @@
 //! 24.2), `project` alone with later `subscribe` messages (from 25.0), and `jwt` (from 25.2).
 
 use crate::url::{Key, Param, Params, UrlError};
-use crate::{Fault, Filter, Limits, channel, json};
+use crate::{MessageLimits, QueryFilter, RealtimeError, channel, json};
 
 /// The project that needs no platform and stands for Appwrite's own console.
 pub const CONSOLE: &str = "console";
 
-/// What a client's URL asks for. Identity may take a while to find out, so channels are resolved
-/// later, by [`ConnectRequest::subscriptions`].
+/// Request that a client's URL makes. Identity may take a while to find out, so channels are
+/// resolved later, by [`ConnectRequest::subscriptions`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectRequest {
     /// The project; [`CONSOLE`] if the URL names none. A header `X-Appwrite-Project` goes before
@@ -21,7 +21,7 @@ pub struct ConnectRequest {
     pub project: String,
     /// The channels as asked for, without duplicates, before accounts are rewritten.
     pub channels: Vec<String>,
-    /// The `jwt` parameter.
+    /// Token of the `jwt` parameter.
     pub jwt: Option<String>,
     /// `mode=admin`: identity comes from the console's session.
     pub admin: bool,
@@ -37,38 +37,38 @@ pub struct SlotSubscription {
     pub slot: Slot,
     /// The channels under the client's identity.
     pub channels: Vec<String>,
-    /// Its queries.
-    pub filter: Filter,
+    /// Queries of the subscription.
+    pub filter: QueryFilter,
 }
 
 /// A client's name for a subscription in the URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Slot {
-    /// What SDKs send.
+    /// Number, as SDKs send it.
     Number(i64),
     /// Any other text between the brackets.
     Name(String),
 }
 
 impl ConnectRequest {
-    /// Reads a URL's query, without the `?`, under [`Limits::default`].
+    /// Reads a URL's query, without the `?`, under [`MessageLimits::default`].
     ///
     /// # Errors
     /// As [`ConnectRequest::parse_with`].
-    pub fn parse(query: &str) -> Result<Self, Fault> {
-        Self::parse_with(query, &Limits::default())
+    pub fn parse(query: &str) -> Result<Self, RealtimeError> {
+        Self::parse_with(query, &MessageLimits::default())
     }
 
     /// Reads a URL's query, without the `?`.
     ///
     /// # Errors
-    /// [`Fault::Internal`] where PHP would stumble (`channels` as a text, broken UTF-8) and
-    /// [`Fault::UrlQuery`] beyond a limit.
-    pub fn parse_with(query: &str, limits: &Limits) -> Result<Self, Fault> {
+    /// [`RealtimeError::Internal`] where PHP would stumble (`channels` as a text, broken UTF-8) and
+    /// [`RealtimeError::UrlQuery`] beyond a limit.
+    pub fn parse_with(query: &str, limits: &MessageLimits) -> Result<Self, RealtimeError> {
         let params = Params::parse(query, limits.url_params_max).map_err(|error| match error {
-            UrlError::Encoding => Fault::Internal("Malformed UTF-8 in the URL".to_owned()),
-            UrlError::TooMany => Fault::UrlQuery("Too many parameters".to_owned()),
-            UrlError::TooDeep => Fault::UrlQuery("Parameters nest too deep".to_owned()),
+            UrlError::Encoding => RealtimeError::Internal("Malformed UTF-8 in the URL".to_owned()),
+            UrlError::TooMany => RealtimeError::UrlQuery("Too many parameters".to_owned()),
+            UrlError::TooDeep => RealtimeError::UrlQuery("Parameters nest too deep".to_owned()),
         })?;
         let text = |name| params.get(name).and_then(Param::as_text);
         let project = match text("project") {
@@ -92,22 +92,24 @@ impl ConnectRequest {
     /// Empty means that the client will send `subscribe` messages.
     ///
     /// # Errors
-    /// [`Fault::UrlQuery`] and [`Fault::Internal`] for queries that cannot be used,
-    /// [`Fault::UrlQuery`] beyond a limit.
+    /// [`RealtimeError::UrlQuery`] and [`RealtimeError::Internal`] for queries that cannot be used,
+    /// [`RealtimeError::UrlQuery`] beyond a limit.
     pub fn subscriptions(
         &self,
         user_id: &str,
-        limits: &Limits,
-    ) -> Result<Vec<SlotSubscription>, Fault> {
+        limits: &MessageLimits,
+    ) -> Result<Vec<SlotSubscription>, RealtimeError> {
         let mut slots: Vec<SlotSubscription> = Vec::new();
         for channel in channel::convert(&self.channels, user_id) {
             let Some(param) = self.slots_of(&channel) else {
-                join(&mut slots, Slot::Number(0), &channel, || Ok(Filter::ALL))?;
+                join(&mut slots, Slot::Number(0), &channel, || {
+                    Ok(QueryFilter::ALL)
+                })?;
                 continue;
             };
             match param {
                 Param::Text(query) => join(&mut slots, Slot::Number(0), &channel, || {
-                    Filter::parse(&[query], limits, Fault::UrlQuery)
+                    QueryFilter::parse(&[query], limits, RealtimeError::UrlQuery)
                 })?,
                 Param::List(entries) => {
                     for (key, queries) in entries {
@@ -118,7 +120,7 @@ impl ConnectRequest {
                 }
             }
             if slots.len() > limits.subscriptions_max {
-                return Err(Fault::UrlQuery("Too many subscriptions".to_owned()));
+                return Err(RealtimeError::UrlQuery("Too many subscriptions".to_owned()));
             }
         }
         Ok(slots)
@@ -145,39 +147,42 @@ pub fn write_slot_ids<S: AsRef<str>>(slots: &[(Slot, S)], out: &mut Vec<u8>) {
         return;
     }
     out.push(b'{');
-    for (n, (slot, id)) in slots.iter().enumerate() {
-        if n > 0 {
-            out.push(b',');
-        }
+    json::push_items(out, slots, |out, (slot, id)| {
         match slot {
             Slot::Number(number) => json::push_str(out, &number.to_string()),
             Slot::Name(name) => json::push_str(out, name),
         }
         out.push(b':');
         json::push_str(out, id.as_ref());
-    }
+    });
     out.push(b'}');
 }
 
-fn channels(params: &Params, limits: &Limits) -> Result<Vec<String>, Fault> {
+fn channels(params: &Params, limits: &MessageLimits) -> Result<Vec<String>, RealtimeError> {
     let mut channels = Vec::new();
     let entries = match params.get("channels") {
         None => return Ok(channels),
         Some(Param::List(entries)) => entries,
-        Some(Param::Text(_)) => return Err(Fault::Internal("channels is not a list".to_owned())),
+        Some(Param::Text(_)) => {
+            return Err(RealtimeError::Internal("channels is not a list".to_owned()));
+        }
     };
     for (_, param) in entries {
         let Some(channel) = param.as_text() else {
-            return Err(Fault::Internal("a channel is not a text".to_owned()));
+            return Err(RealtimeError::Internal(
+                "a channel is not a text".to_owned(),
+            ));
         };
         if channel.len() > limits.channel_bytes_max {
-            return Err(Fault::UrlQuery("A channel's name is too long".to_owned()));
+            return Err(RealtimeError::UrlQuery(
+                "A channel's name is too long".to_owned(),
+            ));
         }
         if channels.iter().all(|known| known != channel) {
             channels.push(channel.to_owned());
         }
         if channels.len() > limits.channels_max {
-            return Err(Fault::UrlQuery("Too many channels".to_owned()));
+            return Err(RealtimeError::UrlQuery("Too many channels".to_owned()));
         }
     }
     Ok(channels)
@@ -190,20 +195,20 @@ fn slot_of(key: &Key) -> Slot {
     }
 }
 
-fn slot_filter(queries: &Param, limits: &Limits) -> Result<Filter, Fault> {
+fn slot_filter(queries: &Param, limits: &MessageLimits) -> Result<QueryFilter, RealtimeError> {
     let mut texts = Vec::new();
     match queries {
         Param::Text(query) => texts.push(query.as_str()),
         Param::List(entries) => {
             for (_, query) in entries {
                 let Some(query) = query.as_text() else {
-                    return Err(Fault::Internal("a query is not a text".to_owned()));
+                    return Err(RealtimeError::Internal("a query is not a text".to_owned()));
                 };
                 texts.push(query);
             }
         }
     }
-    Filter::parse(&texts, limits, Fault::UrlQuery)
+    QueryFilter::parse(&texts, limits, RealtimeError::UrlQuery)
 }
 
 /// Adds a channel to its slot; a new slot asks for its queries.
@@ -211,8 +216,8 @@ fn join(
     slots: &mut Vec<SlotSubscription>,
     slot: Slot,
     channel: &str,
-    filter: impl FnOnce() -> Result<Filter, Fault>,
-) -> Result<(), Fault> {
+    filter: impl FnOnce() -> Result<QueryFilter, RealtimeError>,
+) -> Result<(), RealtimeError> {
     if let Some(known) = slots.iter_mut().find(|known| known.slot == slot) {
         if known.channels.iter().all(|name| name != channel) {
             known.channels.push(channel.to_owned());
@@ -228,4 +233,186 @@ fn join(
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn number(slot: i64) -> Slot {
+        Slot::Number(slot)
+    }
+
+    #[track_caller]
+    fn check(query: &str, user_id: &str, expect: &[(Slot, &[&str], &str)]) {
+        let request = ConnectRequest::parse(query).unwrap();
+        let got = request
+            .subscriptions(user_id, &MessageLimits::default())
+            .unwrap();
+        let got: Vec<_> = got
+            .iter()
+            .map(|s| {
+                (
+                    s.slot.clone(),
+                    s.channels.clone(),
+                    s.filter.text().to_owned(),
+                )
+            })
+            .collect();
+        let expect: Vec<_> = expect
+            .iter()
+            .map(|(slot, channels, text)| {
+                let channels: Vec<_> = channels.iter().map(|&c| c.to_owned()).collect();
+                (slot.clone(), channels, (*text).to_owned())
+            })
+            .collect();
+        assert_eq!(got, expect, "{query}");
+    }
+
+    #[test]
+    fn the_benchmark() {
+        let request = ConnectRequest::parse("project=console&channels[]=files").unwrap();
+        assert_eq!(request.project, CONSOLE);
+        assert_eq!(request.channels, ["files"]);
+        check(
+            "project=console&channels[]=files",
+            "",
+            &[(number(0), &["files"], "[]")],
+        );
+    }
+
+    #[test]
+    fn before_22_1_channels_alone() {
+        // 9.0.2 builds the query with URLSearchParams, later ones with encodeURIComponent.
+        check(
+            "project=bench&channels%5B%5D=files&channels%5B%5D=databases.D.collections.C.documents",
+            "",
+            &[(
+                number(0),
+                &["files", "databases.D.collections.C.documents"],
+                "[]",
+            )],
+        );
+        check(
+            "project=bench&channels[]=account&channels[]=files",
+            "U",
+            &[(number(0), &["account", "files", "account.U"], "[]")],
+        );
+    }
+
+    #[test]
+    fn from_22_1_slots() {
+        const STAR: &str = "%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22*%22%5D%7D";
+        const OPEN: &str = "%7B%22method%22%3A%22equal%22%2C%22attribute%22%3A%22status%22%2C\
+                        %22values%22%3A%5B%22open%22%5D%7D";
+        let open = r#"["{\"method\":\"equal\",\"attribute\":\"status\",\"values\":[\"open\"]}"]"#;
+        check(
+            &format!("project=bench&channels[]=files&files[1][]={STAR}"),
+            "",
+            &[(number(1), &["files"], "[]")],
+        );
+        check(
+            &format!(
+                "project=b&channels[]=a.b&channels[]=files&a.b[1][]={OPEN}&files[1][]={OPEN}&\
+             files[2][]={STAR}"
+            ),
+            "",
+            &[
+                (number(1), &["a.b", "files"], open),
+                (number(2), &["files"], "[]"),
+            ],
+        );
+        // The user's own channel has no key in the URL and lands in slot 0.
+        check(
+            &format!("project=b&channels[]=account&account[1][]={OPEN}"),
+            "U",
+            &[
+                (number(1), &["account"], open),
+                (number(0), &["account.U"], "[]"),
+            ],
+        );
+        check(
+            &format!("project=project&channels[]=project&x[]={OPEN}"),
+            "",
+            &[(number(0), &["project"], "[]")],
+        );
+        check(
+            &format!("project=b&channels[]=files&files={OPEN}"),
+            "",
+            &[(number(0), &["files"], open)],
+        );
+    }
+
+    #[test]
+    fn from_25_0_project_and_jwt() {
+        let request = ConnectRequest::parse("project=bench&jwt=a.b%2Bc").unwrap();
+        assert_eq!(request.jwt.as_deref(), Some("a.b+c"));
+        assert!(request.channels.is_empty());
+        check("project=bench", "U", &[]);
+        assert_eq!(ConnectRequest::parse("").unwrap().project, CONSOLE);
+        assert!(ConnectRequest::parse("mode=admin").unwrap().admin);
+    }
+
+    #[test]
+    fn refusals() {
+        assert!(matches!(
+            ConnectRequest::parse("channels=files"),
+            Err(RealtimeError::Internal(_))
+        ));
+        assert!(matches!(
+            ConnectRequest::parse("channels[][x]=files"),
+            Err(RealtimeError::Internal(_))
+        ));
+        let long = format!("channels[]={}", "x".repeat(513));
+        assert!(matches!(
+            ConnectRequest::parse(&long),
+            Err(RealtimeError::UrlQuery(_))
+        ));
+        let many: String = (0..257).map(|n| format!("channels[]={n}&")).collect();
+        assert!(matches!(
+            ConnectRequest::parse(&many),
+            Err(RealtimeError::UrlQuery(_))
+        ));
+        let request = ConnectRequest::parse("channels[]=a&a[0][]=%7B").unwrap();
+        assert_eq!(
+            request.subscriptions("", &MessageLimits::default()),
+            Err(RealtimeError::UrlQuery(
+                "Invalid query: Syntax error".to_owned()
+            ))
+        );
+        let slots: String = (0..257)
+            .map(|n| format!("a[{n}][]=%7B%22method%22:%22or%22%7D&"))
+            .collect();
+        let request = ConnectRequest::parse(&format!("channels[]=a&{slots}")).unwrap();
+        let limits = MessageLimits {
+            subscriptions_max: 256,
+            ..MessageLimits::default()
+        };
+        assert!(request.subscriptions("", &limits).is_err());
+    }
+
+    #[test]
+    fn slot_ids_take_the_form_that_php_gives_them() {
+        let write = |slots: &[(Slot, &str)]| {
+            let mut out = Vec::new();
+            write_slot_ids(slots, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(write(&[]), "[]");
+        assert_eq!(write(&[(number(0), "x"), (number(1), "y")]), r#"["x","y"]"#);
+        assert_eq!(write(&[(number(1), "x")]), r#"{"1":"x"}"#);
+        assert_eq!(
+            write(&[(number(1), "x"), (number(0), "y")]),
+            r#"{"1":"x","0":"y"}"#
+        );
+        assert_eq!(write(&[(Slot::Name("n".to_owned()), "x")]), r#"{"n":"x"}"#);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics(query in "(channels|project|a|account)?[\\[\\]=&%a-z0-9.+]{0,60}") {
+            if let Ok(request) = ConnectRequest::parse(&query) {
+                let _ = request.subscriptions("U", &MessageLimits::default());
+            }
+        }
+    }
+}

@@ -1,4 +1,5 @@
-//! How Appwrite refuses: one `error` frame with a code and a text, and sometimes a close.
+//! Refusals as Appwrite makes them: one `error` frame with a code and a text, and sometimes a
+//! close.
 //!
 //! Owns: every code and text, whether a fault ends the connection, and the WebSocket close code
 //! that Appwrite leaves out. Never: sends anything.
@@ -13,19 +14,19 @@ use std::borrow::Cow;
 
 use crate::json;
 
-/// Where a refused client was when it went wrong.
+/// State of the connection when a client is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum ConnectionPhase {
     /// While the connection was being opened: every fault ends it.
     Open,
     /// On a message of an open connection: only policy violations end it.
     Message,
 }
 
-/// What a client did wrong, or what went wrong for it. The message that the client sees is the
-/// `Display` form, with [`RefusalStyle::mask`] in production.
+/// Fault of a client, or of ours. The message that the client sees is the `Display` form, with
+/// [`RefusalStyle::mask`] in production.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum RealtimeError {
     /// The project is not known here.
     #[error("Missing or unknown project ID")]
     UnknownProject,
@@ -49,7 +50,7 @@ pub enum Fault {
     Origin {
         /// The host of the `Origin` header.
         host: String,
-        /// What Appwrite calls the scheme's platform.
+        /// Appwrite's name for the scheme's platform.
         platform: &'static str,
     },
     /// The page's scheme is not one that Appwrite knows.
@@ -60,7 +61,7 @@ pub enum Fault {
     OriginScheme {
         /// The scheme of the `Origin` header.
         scheme: String,
-        /// The whole header.
+        /// Whole text of the header.
         origin: String,
     },
     /// The `Origin` header has neither scheme nor host (`null`, for one).
@@ -114,7 +115,7 @@ pub enum Fault {
     Server,
 }
 
-impl Fault {
+impl RealtimeError {
     /// The `code` in the frame (Appwrite's table of errors).
     #[must_use]
     pub fn code(&self) -> u16 {
@@ -142,11 +143,11 @@ impl Fault {
         }
     }
 
-    /// Whether the connection ends after the frame. Opening tolerates nothing; on an open
+    /// Tells whether the connection ends after the frame. Opening tolerates nothing; on an open
     /// connection only code 1008 ends it.
     #[must_use]
-    pub fn closes(&self, phase: Phase) -> bool {
-        phase == Phase::Open || self.code() == POLICY_VIOLATION
+    pub fn closes(&self, phase: ConnectionPhase) -> bool {
+        phase == ConnectionPhase::Open || self.code() == POLICY_VIOLATION
     }
 
     /// A label for metrics, without anything that the client chose.
@@ -169,7 +170,12 @@ impl Fault {
     }
 
     /// Appends the `error` frame and says how the connection goes on.
-    pub fn refuse(&self, phase: Phase, style: RefusalStyle, out: &mut Vec<u8>) -> Aftermath {
+    pub fn refuse(
+        &self,
+        phase: ConnectionPhase,
+        style: RefusalStyle,
+        out: &mut Vec<u8>,
+    ) -> ErrorAction {
         let code = self.code();
         out.extend_from_slice(br#"{"type":"error","data":{"code":"#);
         json::push_int(out, code);
@@ -181,35 +187,35 @@ impl Fault {
         }
         out.extend_from_slice(b"}}");
         if !self.closes(phase) {
-            Aftermath::Stay
+            ErrorAction::Stay
         } else if style.close_codes && !matches!(self, Self::Jwt(_)) {
-            Aftermath::Close(close_code(code))
+            ErrorAction::Close(close_code(code))
         } else {
-            Aftermath::Drop
+            ErrorAction::Drop
         }
     }
 
     /// Since 1.8.0 a production server hides the text of code 0 and of every code from 500 on,
     /// which takes in the WebSocket codes; only 1008 while opening keeps its text.
-    fn masked(&self, phase: Phase) -> bool {
+    fn masked(&self, phase: ConnectionPhase) -> bool {
         let code = self.code();
-        let kept = phase == Phase::Open && code == POLICY_VIOLATION;
+        let kept = phase == ConnectionPhase::Open && code == POLICY_VIOLATION;
         (code == 0 || code >= 500) && !kept
     }
 }
 
-/// What becomes of the connection after an `error` frame.
+/// State of the connection after an `error` frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Aftermath {
-    /// It stays open.
+pub enum ErrorAction {
+    /// The connection stays open.
     Stay,
-    /// It ends after a close frame with this code.
+    /// The connection ends after a close frame with this code.
     Close(u16),
-    /// It ends without a close frame, as Appwrite does it.
+    /// The connection ends without a close frame, as Appwrite does it.
     Drop,
 }
 
-/// How faithful refusals are to a stock server.
+/// Deviations of refusals from a stock server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefusalStyle {
     /// Send a close frame with a code on which SDKs stop retrying. Stock sends none.
@@ -219,7 +225,7 @@ pub struct RefusalStyle {
 }
 
 impl RefusalStyle {
-    /// What a production Appwrite does.
+    /// Style of a production Appwrite.
     pub const STOCK: Self = Self {
         close_codes: false,
         mask: true,
@@ -254,7 +260,13 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(fault: &Fault, phase: Phase, style: RefusalStyle, frame: &str, then: Aftermath) {
+    fn check(
+        fault: &RealtimeError,
+        phase: ConnectionPhase,
+        style: RefusalStyle,
+        frame: &str,
+        then: ErrorAction,
+    ) {
         let mut out = Vec::new();
         assert_eq!(fault.refuse(phase, style, &mut out), then, "{fault:?}");
         assert_eq!(String::from_utf8(out).unwrap(), frame);
@@ -264,40 +276,40 @@ mod tests {
     fn opening_ends_with_every_fault() {
         let ours = RefusalStyle::default();
         check(
-            &Fault::UnknownProject,
-            Phase::Open,
+            &RealtimeError::UnknownProject,
+            ConnectionPhase::Open,
             ours,
             r#"{"type":"error","data":{"code":1008,"message":"Missing or unknown project ID"}}"#,
-            Aftermath::Close(1008),
+            ErrorAction::Close(1008),
         );
         check(
-            &Fault::TooManyRequests,
-            Phase::Open,
+            &RealtimeError::TooManyRequests,
+            ConnectionPhase::Open,
             ours,
             r#"{"type":"error","data":{"code":1013,"message":"Too many requests"}}"#,
-            Aftermath::Close(1013),
+            ErrorAction::Close(1013),
         );
         check(
-            &Fault::Server,
-            Phase::Open,
+            &RealtimeError::Server,
+            ConnectionPhase::Open,
             ours,
             r#"{"type":"error","data":{"code":500,"message":"Error: Server Error"}}"#,
-            Aftermath::Close(1011),
+            ErrorAction::Close(1011),
         );
         check(
-            &Fault::Jwt("Expired".to_owned()),
-            Phase::Open,
+            &RealtimeError::Jwt("Expired".to_owned()),
+            ConnectionPhase::Open,
             RefusalStyle::STOCK,
             r#"{"type":"error","data":{"code":401,"message":"Failed to verify JWT. Expired"}}"#,
-            Aftermath::Drop,
+            ErrorAction::Drop,
         );
         // 1008 would be the end for a page that is about to get a new token.
         check(
-            &Fault::Jwt("Expired".to_owned()),
-            Phase::Open,
+            &RealtimeError::Jwt("Expired".to_owned()),
+            ConnectionPhase::Open,
             ours,
             r#"{"type":"error","data":{"code":401,"message":"Failed to verify JWT. Expired"}}"#,
-            Aftermath::Drop,
+            ErrorAction::Drop,
         );
     }
 
@@ -305,17 +317,25 @@ mod tests {
     fn stock_hides_what_production_hides() {
         for (fault, phase, message) in [
             (
-                Fault::UnknownProject,
-                Phase::Open,
+                RealtimeError::UnknownProject,
+                ConnectionPhase::Open,
                 "Missing or unknown project ID",
             ),
-            (Fault::TooManyRequests, Phase::Open, MASK),
-            (Fault::Internal("x".to_owned()), Phase::Open, MASK),
-            (Fault::Format, Phase::Message, MASK),
-            (Fault::MissingProject, Phase::Message, MASK),
+            (RealtimeError::TooManyRequests, ConnectionPhase::Open, MASK),
             (
-                Fault::Unauthorized,
-                Phase::Message,
+                RealtimeError::Internal("x".to_owned()),
+                ConnectionPhase::Open,
+                MASK,
+            ),
+            (RealtimeError::Format, ConnectionPhase::Message, MASK),
+            (
+                RealtimeError::MissingProject,
+                ConnectionPhase::Message,
+                MASK,
+            ),
+            (
+                RealtimeError::Unauthorized,
+                ConnectionPhase::Message,
                 "User must be authorized",
             ),
         ] {
@@ -330,13 +350,13 @@ mod tests {
     #[test]
     fn an_open_connection_survives_all_but_policy() {
         for fault in [
-            Fault::Format,
-            Fault::TooManyMessages,
-            Fault::Unauthorized,
-            Fault::Session,
+            RealtimeError::Format,
+            RealtimeError::TooManyMessages,
+            RealtimeError::Unauthorized,
+            RealtimeError::Session,
         ] {
-            assert!(!fault.closes(Phase::Message), "{fault:?}");
+            assert!(!fault.closes(ConnectionPhase::Message), "{fault:?}");
         }
-        assert!(Fault::MissingProject.closes(Phase::Message));
+        assert!(RealtimeError::MissingProject.closes(ConnectionPhase::Message));
     }
 }

@@ -1,4 +1,4 @@
-//! What Appwrite publishes: one JSON message for each event, on Redis channel `realtime`.
+//! Events as Appwrite publishes them: one JSON message each, on Redis channel `realtime`.
 //!
 //! Owns: the message's form in every version since 0.10. Never: subscribes, decides who receives,
 //! or re-encodes the payload, which stays as it came.
@@ -6,7 +6,8 @@
 //! The publisher has already worked out channels and roles, so this is all that a receiver needs;
 //! the API port takes the same message, so that Appwrite need not be there.
 
-mod publish;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -14,12 +15,10 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use throng_types::mix;
+use throng_types::{date, mix};
 
 use crate::identity::{ANY, GUESTS, USERS};
-use crate::{json, server};
-
-pub use publish::NewEvent;
+use crate::json;
 
 /// The Redis channel of all projects.
 pub const REDIS_CHANNEL: &str = "realtime";
@@ -43,13 +42,13 @@ pub enum FeedError {
 pub struct FeedMessage {
     /// The project whose connections may get it.
     pub project: Box<str>,
-    /// Who may get it; names from before 1.0 are already in their new form.
+    /// Roles that may get it; names from before 1.0 are already in their new form.
     pub roles: Vec<Box<str>>,
-    /// Where it is heard.
+    /// Channels that the event is for.
     pub channels: Vec<Box<str>>,
     /// The roles of `user_id` have changed, and must be known before this event is matched.
     pub permissions_changed: bool,
-    /// Whose roles have changed.
+    /// User whose roles have changed.
     pub user_id: Option<Box<str>>,
     names: Names,
     timestamp: Option<Box<RawValue>>,
@@ -61,9 +60,9 @@ pub struct FeedMessage {
 /// The event's names in the form of the publisher's generation.
 #[derive(Debug)]
 enum Names {
-    /// From 0.14 on.
+    /// A list of names, from 0.14 on.
     Many(Box<RawValue>),
-    /// Up to 0.13.
+    /// One name, up to 0.13.
     One(Box<RawValue>),
 }
 
@@ -141,7 +140,7 @@ impl FeedMessage {
         Ok(this)
     }
 
-    /// Whether everyone may get it.
+    /// Tells whether everyone may get it.
     #[must_use]
     pub fn for_everyone(&self) -> bool {
         self.roles.iter().any(|role| &**role == ANY)
@@ -229,7 +228,7 @@ fn stirred(sum: u64, bytes: &[u8]) -> u64 {
     })
 }
 
-/// Where a frame's own bytes stand between its shared ones.
+/// Order of a frame's own bytes and its shared ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Layout {
     /// `subscriptions` last, as stock has it: a long head and a tail of three bytes.
@@ -295,10 +294,7 @@ impl EncodedEvent {
 
 /// Appends ids in the form that goes between the halves of an event.
 pub fn write_ids<S: AsRef<str>>(ids: impl IntoIterator<Item = S>, out: &mut Vec<u8>) {
-    for (n, id) in ids.into_iter().enumerate() {
-        server::comma(n, out);
-        json::push_str(out, id.as_ref());
-    }
+    json::push_items(out, ids, |out, id| json::push_str(out, id.as_ref()));
 }
 
 /// Roles were written otherwise before 1.0.
@@ -321,5 +317,125 @@ fn truthy(value: &Value) -> bool {
     }
 }
 
+/// An event to put on the feed: for presence, for the `tests` channel, and for publishers that
+/// have no Appwrite behind them.
+#[derive(Clone, Copy, Debug)]
+pub struct NewEvent<'e> {
+    /// Id of the project.
+    pub project: &'e str,
+    /// Roles that may get it.
+    pub roles: &'e [&'e str],
+    /// Names of the event, the most telling first.
+    pub names: &'e [&'e str],
+    /// Channels that the event is for.
+    pub channels: &'e [&'e str],
+    /// When it happened, in Unix milliseconds.
+    pub time_unix_ms: u64,
+    /// Payload, one JSON value.
+    pub payload: &'e str,
+}
+
+impl NewEvent<'_> {
+    /// Appends the message, for Redis or for [`FeedMessage::parse`](super::FeedMessage::parse).
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(br#"{"project":"#);
+        json::push_str(out, self.project);
+        out.extend_from_slice(br#","roles":"#);
+        json::push_strs(out, self.roles);
+        out.extend_from_slice(br#","permissionsChanged":false,"userId":null,"data":{"events":"#);
+        json::push_strs(out, self.names);
+        out.extend_from_slice(br#","channels":"#);
+        json::push_strs(out, self.channels);
+        out.extend_from_slice(br#","timestamp":"#);
+        // As Appwrite writes a moment since 1.2.
+        json::push_str(out, &date::rfc3339(self.time_unix_ms));
+        out.extend_from_slice(br#","payload":"#);
+        out.extend_from_slice(self.payload.as_bytes());
+        out.extend_from_slice(b"}}");
+    }
+}
+
+const LOOK_BYTES: usize = 16 << 10;
+/// As much of a name as is shown.
+const SHOWN_BYTES: usize = 64;
+
+/// The project and the first channel that a message seems to name; `?` where it names none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageSource<'m> {
+    /// Text behind `"project":`, cut short.
+    pub project: &'m str,
+    /// Text first behind `"channels":`, cut short.
+    pub channel: &'m str,
+}
+
+/// Looks at the beginning of a message, which need not be JSON.
+#[must_use]
+pub fn glimpse(message: &[u8]) -> MessageSource<'_> {
+    let message = &message[..message.len().min(LOOK_BYTES)];
+    MessageSource {
+        project: behind(message, br#""project":""#),
+        channel: behind(message, br#""channels":[""#),
+    }
+}
+
+fn behind<'m>(message: &'m [u8], what: &[u8]) -> &'m str {
+    let at = message
+        .windows(what.len())
+        .position(|window| window == what);
+    let rest = at.map_or(&[][..], |at| &message[at + what.len()..]);
+    let is_name = |byte: &u8| byte.is_ascii_graphic() && *byte != b'"';
+    let len = rest
+        .iter()
+        .take(SHOWN_BYTES)
+        .take_while(|byte| is_name(byte))
+        .count();
+    match std::str::from_utf8(&rest[..len]) {
+        Ok(name) if !name.is_empty() => name,
+        _ => "?",
+    }
+}
+
 #[cfg(test)]
-mod tests;
+mod publish_tests {
+    use super::*;
+    use crate::FeedMessage;
+
+    #[test]
+    fn what_is_published_can_be_read() {
+        let mut message = Vec::new();
+        NewEvent {
+            project: "console",
+            roles: &["guests"],
+            names: &["test.event"],
+            channels: &["tests"],
+            time_unix_ms: 0,
+            payload: r#"{"response":"WS:/v1/realtime:passed"}"#,
+        }
+        .encode(&mut message);
+        let event = FeedMessage::parse(&message, 1 << 20).unwrap();
+        assert_eq!(&*event.project, "console");
+        assert_eq!(event.names(), ["test.event"]);
+        assert_eq!(event.attributes()["response"], "WS:/v1/realtime:passed");
+        assert!(!event.for_everyone());
+    }
+}
+
+#[cfg(test)]
+mod glimpse_tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_told() {
+        let told = |message: &str| {
+            let MessageSource { project, channel } = glimpse(message.as_bytes());
+            format!("{project} {channel}")
+        };
+        let cut = r#"{"project":"bench","roles":["any"],"data":{"channels":["files","x"],"payl"#;
+        assert_eq!(told(cut), "bench files");
+        assert_eq!(told(r#"{"project":"a\nb\u0007"}"#), r"a\nb\u0007 ?");
+        assert_eq!(told("{\"project\":\"a\u{7}b\"}"), "a ?");
+        assert_eq!(told(""), "? ?");
+        let long = format!(r#"{{"project":"{}"}}"#, "x".repeat(100));
+        assert_eq!(told(&long), format!("{} ?", "x".repeat(SHOWN_BYTES)));
+    }
+}

@@ -1,4 +1,5 @@
-//! Who a connection is: roles from an account document, and where a session is found.
+//! Identity of a connection: roles from an account document, the places of a session in a
+//! handshake, and the claims of a JWT.
 //!
 //! Owns: the roles that Appwrite's `User::getRoles` gives, from what its HTTP API tells
 //! (`GET /v1/account`, `GET /v1/teams/{id}/memberships`), and the places in a handshake that may
@@ -6,6 +7,8 @@
 //!
 //! `any` is never the role of a connection: it stands in events and means everyone.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -15,7 +18,7 @@ pub const GUESTS: &str = "guests";
 pub const USERS: &str = "users";
 /// The role in an event that everyone has.
 pub const ANY: &str = "any";
-/// How roles of a team and of a membership begin.
+/// Prefixes of a team's roles and of a membership's.
 pub(crate) const TEAM: &str = "team:";
 pub(crate) const MEMBER: &str = "member:";
 
@@ -35,7 +38,7 @@ pub enum AccountError {
 pub struct Identity {
     /// The user's id, empty for a guest.
     pub user_id: String,
-    /// What the user may be addressed by, in Appwrite's order.
+    /// Roles of the user, in Appwrite's order.
     pub roles: Vec<String>,
     /// The labels, also among the roles.
     pub labels: Vec<String>,
@@ -65,7 +68,7 @@ struct Account {
 /// An answer of `GET /v1/teams/{id}/memberships`.
 #[derive(Clone, Copy, Debug)]
 pub struct MembershipList<'b> {
-    /// The answer.
+    /// Body of the answer.
     pub body: &'b [u8],
     /// Only this user's memberships were asked for, and the server understood that. Projects may
     /// hide whose a membership is (those made since 1.9.5 do), and then nothing else tells.
@@ -169,7 +172,7 @@ impl Identity {
         Ok(())
     }
 
-    /// Whether the client is not signed in.
+    /// Tells whether the client is not signed in.
     #[must_use]
     pub fn is_guest(&self) -> bool {
         self.user_id.is_empty()
@@ -206,9 +209,9 @@ fn yes() -> bool {
 /// The headers of a handshake that may hold a session.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SessionHeaders<'h> {
-    /// `Cookie`.
+    /// Value of `Cookie`, if sent.
     pub cookie: Option<&'h str>,
-    /// `X-Appwrite-Session`.
+    /// Value of `X-Appwrite-Session`, if sent.
     pub session: Option<&'h str>,
     /// `X-Fallback-Cookies`: a JSON object of cookies.
     pub fallback: Option<&'h str>,
@@ -248,6 +251,36 @@ fn fallback_cookie(header: &str, name: &str) -> Option<String> {
         .and_then(serde_json::Value::as_str)
         .filter(|value| !value.is_empty())
         .map(str::to_owned)
+}
+
+/// Claims of a JWT about its end and its session. Appwrite verifies a token once, when its client
+/// connects, and the connection outlives it; nothing is verified here.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TokenClaims {
+    /// When it ends, in Unix seconds.
+    #[serde(default)]
+    exp: Option<u64>,
+    /// The session that it stands for.
+    #[serde(default)]
+    pub session_id: Option<String>,
+}
+
+impl TokenClaims {
+    /// Reads the second part of a token; nothing if it is none of Appwrite's.
+    #[must_use]
+    pub fn read(jwt: &str) -> Option<Self> {
+        let payload = jwt.split('.').nth(1)?;
+        let payload = URL_SAFE_NO_PAD.decode(payload.trim_end_matches('=')).ok()?;
+        serde_json::from_slice(&payload).ok()
+    }
+
+    /// Tells whether its time is over.
+    #[must_use]
+    pub fn is_over(&self, now_unix_ms: u64) -> bool {
+        self.exp
+            .is_some_and(|exp| now_unix_ms >= exp.saturating_mul(1000))
+    }
 }
 
 #[cfg(test)]
@@ -397,6 +430,38 @@ mod tests {
             let text = Some(text.as_str());
             let headers = SessionHeaders { cookie: text, session: None, fallback: text };
             let _ = headers.find("bench", false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod token_tests {
+    use super::*;
+
+    fn token(payload: &str) -> String {
+        format!(
+            "eyJhbGciOiJIUzI1NiJ9.{}.sig",
+            URL_SAFE_NO_PAD.encode(payload)
+        )
+    }
+
+    #[test]
+    fn claims() {
+        let own = token(r#"{"userId":"U","sessionId":"S","exp":1700000000}"#);
+        let claims = TokenClaims::read(&own).unwrap();
+        assert_eq!(claims.session_id.as_deref(), Some("S"));
+        assert!(!claims.is_over(1_699_999_999_999) && claims.is_over(1_700_000_000_000));
+        let endless = TokenClaims::read(&token("{}")).unwrap();
+        assert!(!endless.is_over(u64::MAX));
+        for wrong in [
+            "",
+            "a",
+            "a.b.c",
+            "a.%.c",
+            &token("7"),
+            &token(r#"{"exp":-1}"#),
+        ] {
+            assert_eq!(TokenClaims::read(wrong), None, "{wrong}");
         }
     }
 }

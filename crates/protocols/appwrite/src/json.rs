@@ -8,16 +8,34 @@ pub(crate) fn push_str(out: &mut Vec<u8>, text: &str) {
     throng_types::json::append_str(text, out);
 }
 
-/// Appends `items` as a JSON array of strings.
-pub(crate) fn push_strs<S: AsRef<str>>(out: &mut Vec<u8>, items: impl IntoIterator<Item = S>) {
+/// Appends a list in brackets whose items `push` appends.
+pub(crate) fn push_list<T>(
+    out: &mut Vec<u8>,
+    items: impl IntoIterator<Item = T>,
+    push: impl FnMut(&mut Vec<u8>, T),
+) {
     out.push(b'[');
+    push_items(out, items, push);
+    out.push(b']');
+}
+
+/// Appends what stands between the brackets of a list or an object.
+pub(crate) fn push_items<T>(
+    out: &mut Vec<u8>,
+    items: impl IntoIterator<Item = T>,
+    mut push: impl FnMut(&mut Vec<u8>, T),
+) {
     for (n, item) in items.into_iter().enumerate() {
         if n > 0 {
             out.push(b',');
         }
-        push_str(out, item.as_ref());
+        push(out, item);
     }
-    out.push(b']');
+}
+
+/// Appends a list of strings.
+pub(crate) fn push_strs<S: AsRef<str>>(out: &mut Vec<u8>, items: impl IntoIterator<Item = S>) {
+    push_list(out, items, |out, item| push_str(out, item.as_ref()));
 }
 
 /// Appends a whole number.

@@ -1,4 +1,4 @@
-//! Appwrite Realtime: what its SDKs and its servers say to each other, and who hears what.
+//! Appwrite Realtime: the messages of its SDKs and servers, and the receivers of its events.
 //!
 //! Owns: connection URLs, messages in both directions, channels, roles, queries, origins, the feed
 //! from Appwrite's Redis, and the index that finds an event's receivers. Never: sockets, clocks,
@@ -8,12 +8,12 @@
 //! asked from Appwrite, [`ConnectRequest::subscriptions`], [`Index::insert`] and
 //! [`Index::subscribe`], a [`Connected`] frame; then a [`ClientMessage`] now and then. An event
 //! goes [`FeedMessage::parse`], [`Index::matches`], [`EncodedEvent::new`] once, and a splice for
-//! each receiver. What goes wrong is a [`Fault`], which knows the frame and the close.
+//! each receiver. What goes wrong is a [`RealtimeError`], which knows the frame and the close.
 //!
 //! ```
 //! use throng_appwrite::*;
 //!
-//! let limits = Limits::default();
+//! let limits = MessageLimits::default();
 //! let request = ConnectRequest::parse("project=console&channels[]=files")?;
 //! let guest = Identity::guest();
 //! let mut index = Index::new(0x5eed);
@@ -39,7 +39,7 @@
 //!     r#""events":["e"],"channels":["files"],"payload":{}}}"#,
 //! );
 //! assert_eq!(frame, expected.as_bytes());
-//! # Ok::<(), Fault>(())
+//! # Ok::<(), RealtimeError>(())
 //! ```
 
 mod change;
@@ -49,7 +49,6 @@ mod connect;
 mod fault;
 mod feed;
 mod filter;
-mod glimpse;
 mod identity;
 mod index;
 mod json;
@@ -58,21 +57,26 @@ mod lookup;
 mod news;
 mod origin;
 mod server;
-mod token;
 mod url;
 
-pub use change::{Change, IdentityChange, Outcome};
+pub use change::{Change, IdentityChange, RoleChange};
 pub use client::{ClientMessage, Presence, SubscribeItem};
 pub use connect::{CONSOLE, ConnectRequest, Slot, SlotSubscription, write_slot_ids};
-pub use fault::{Aftermath, Fault, Phase, RefusalStyle};
-pub use feed::{EncodedEvent, FeedError, FeedMessage, Layout, NewEvent, REDIS_CHANNEL, write_ids};
-pub use filter::Filter;
-pub use glimpse::{Glimpse, glimpse};
-pub use identity::{ANY, AccountError, GUESTS, Identity, MembershipList, SessionHeaders, USERS};
+pub use fault::{ConnectionPhase, ErrorAction, RealtimeError, RefusalStyle};
+pub use feed::{
+    EncodedEvent, FeedError, FeedMessage, Layout, MessageSource, NewEvent, REDIS_CHANNEL, glimpse,
+    write_ids,
+};
+pub use filter::QueryFilter;
+pub use identity::{
+    ANY, AccountError, GUESTS, Identity, MembershipList, SessionHeaders, TokenClaims, USERS,
+};
 pub use index::{Index, IndexError, IndexStats, Match, Matches, Rebind, Subscription};
-pub use limits::{Limits, Rates};
-pub use lookup::{Credential, Found, Haste, Lookup, Part, PresenceAnswer, PresenceCall, Refused};
+pub use limits::{MessageLimits, Rates};
+pub use lookup::{
+    Credential, Lookup, LookupPart, LookupPriority, LookupReply, PresenceCall, PresenceReply,
+    QueueFull,
+};
 pub use news::News;
 pub use origin::Platforms;
 pub use server::{Connected, PONG, Response, Subscribed, subscription_id};
-pub use token::TokenClaims;

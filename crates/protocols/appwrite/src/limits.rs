@@ -1,8 +1,8 @@
-//! What one client may ask for. Appwrite bounds frames and messages a minute, and nothing else.
+//! Bounds on one client's wishes. Appwrite bounds frames and messages a minute, and nothing else.
 
 /// Bounds on what a client sends, each refused before anything is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct MessageLimits {
     /// One incoming message, in bytes. Appwrite's server takes 64,000.
     pub message_bytes_max: usize,
     /// Parameters in the URL's query. PHP drops what comes after 1,000; we refuse.
@@ -18,11 +18,11 @@ pub struct Limits {
     pub queries_max: usize,
     /// Values of one query.
     pub query_values_max: usize,
-    /// How deep `and` and `or` may nest.
+    /// Depth to which `and` and `or` may nest.
     pub query_depth_max: usize,
 }
 
-impl Default for Limits {
+impl Default for MessageLimits {
     fn default() -> Self {
         Self {
             message_bytes_max: 64_000,
@@ -37,16 +37,16 @@ impl Default for Limits {
     }
 }
 
-/// How often a client may do things, with Appwrite's figures as the default.
+/// Rates that a client may reach, with Appwrite's figures as the default.
 ///
 /// Counting is the caller's: this crate has no clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rates {
     /// Messages on one connection within [`Rates::window_ms`]. The next is answered with
-    /// [`Fault::TooManyMessages`](crate::Fault::TooManyMessages) and the connection stays.
+    /// [`RealtimeError::TooManyMessages`](crate::RealtimeError::TooManyMessages) and the connection stays.
     pub messages_max: u32,
     /// Connections opened from one address within [`Rates::window_ms`]. The next is refused with
-    /// [`Fault::TooManyRequests`](crate::Fault::TooManyRequests).
+    /// [`RealtimeError::TooManyRequests`](crate::RealtimeError::TooManyRequests).
     pub opens_max: u32,
     /// The window of both, in milliseconds.
     pub window_ms: u64,

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use throng_types::{ConnId, Save, Saved, save_choice};
+use throng_types::{ConnId, save_choice};
 
 use crate::change::IdentityChange;
 use crate::identity::Identity;
@@ -30,16 +30,16 @@ impl fmt::Debug for Credential {
 
 /// The part of a user that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Part {
-    /// The account and all teams: [`Found::User`].
+pub enum LookupPart {
+    /// The account and all teams: [`LookupReply::User`].
     Everything,
-    /// The account alone, in one request: [`Found::Changed`].
+    /// The account alone, in one request: [`LookupReply::Changed`].
     Account,
-    /// The place in one team alone, in one request: [`Found::Changed`].
+    /// The place in one team alone, in one request: [`LookupReply::Changed`].
     Membership {
-        /// The user.
+        /// Id of the user.
         user_id: Box<str>,
-        /// The team.
+        /// Id of the team.
         team: Box<str>,
         /// The membership that the event named.
         id: Box<str>,
@@ -48,10 +48,10 @@ pub enum Part {
 
 /// Priority of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Haste {
+pub enum LookupPriority {
     /// A user has changed: before all others.
     Change,
-    /// A client connects.
+    /// A client connects and waits.
     Open,
     /// A user may have changed while no events came.
     Recheck,
@@ -66,18 +66,18 @@ pub struct Lookup {
     pub token: u32,
     /// The project that the credential is for.
     pub project: Box<str>,
-    /// The client's proof.
+    /// Proof of the client's identity.
     pub credential: Credential,
     /// The part that is asked for.
-    pub part: Part,
-    /// Its priority.
-    pub haste: Haste,
+    pub part: LookupPart,
+    /// Priority among other look-ups.
+    pub haste: LookupPriority,
 }
 
 /// The answer to a [`Lookup`].
 #[derive(Clone, Debug)]
-pub enum Found {
-    /// A user.
+pub enum LookupReply {
+    /// Identity of the user, whole.
     User(Arc<Identity>),
     /// A part of a user that is known.
     Changed(IdentityChange),
@@ -102,7 +102,7 @@ pub struct PresenceCall {
     pub user_id: Box<str>,
     /// The client's own credential.
     pub credential: Credential,
-    /// The presence's id.
+    /// Id of the presence.
     pub id: Box<str>,
     /// The JSON to write; without it the presence is deleted, and nobody is told.
     pub body: Option<Box<[u8]>>,
@@ -110,19 +110,19 @@ pub struct PresenceCall {
 
 /// The answer to a [`PresenceCall`] that writes.
 #[derive(Clone, Debug)]
-pub enum PresenceAnswer {
-    /// Appwrite has it.
+pub enum PresenceReply {
+    /// Appwrite has written it.
     Written {
         /// The id that it has, which need not be the one that was asked for.
         id: Box<str>,
         /// The stored document, one JSON value.
         document: Box<str>,
     },
-    /// Appwrite says no.
+    /// Appwrite refuses to write it.
     Refused {
         /// The status, from 400 to 499.
         code: u16,
-        /// Appwrite's text.
+        /// Text of Appwrite's error.
         message: Box<str>,
     },
     /// There was no answer, or none of Appwrite's own kind.
@@ -131,53 +131,18 @@ pub enum PresenceAnswer {
 
 /// A queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused;
+pub struct QueueFull;
 
-impl Save for Credential {
-    fn save(&self, out: &mut Vec<u8>) {
-        let (kind, text) = match self {
-            Self::Session(text) => (0_u8, text),
-            Self::Jwt(text) => (1, text),
-        };
-        kind.save(out);
-        text.save(out);
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        match u8::load(from)? {
-            0 => Save::load(from).map(Self::Session),
-            1 => Save::load(from).map(Self::Jwt),
-            _ => None,
-        }
-    }
-}
-
-impl Save for Part {
-    fn save(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Everything => out.push(0),
-            Self::Account => out.push(1),
-            Self::Membership { user_id, team, id } => {
-                out.push(2);
-                (user_id.clone(), (team.clone(), id.clone())).save(out);
-            }
-        }
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        match u8::load(from)? {
-            0 => Some(Self::Everything),
-            1 => Some(Self::Account),
-            2 => {
-                let (user_id, (team, id)) = Save::load(from)?;
-                Some(Self::Membership { user_id, team, id })
-            }
-            _ => None,
-        }
-    }
-}
-
-save_choice!(Haste {
+save_choice!(Credential {
+    0: Session(cookie),
+    1: Jwt(token)
+});
+save_choice!(LookupPart {
+    0: Everything,
+    1: Account,
+    2: Membership { user_id, team, id }
+});
+save_choice!(LookupPriority {
     0: Change,
     1: Open,
     2: Recheck

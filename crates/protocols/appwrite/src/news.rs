@@ -5,9 +5,9 @@ use std::sync::Arc;
 use throng_types::{ConnId, Position};
 
 use crate::feed::FeedMessage;
-use crate::lookup::{Found, PresenceAnswer};
 #[cfg(doc)]
 use crate::lookup::{Lookup, PresenceCall};
+use crate::lookup::{LookupReply, PresenceReply};
 
 /// A word for a shard from outside. Events come in one order for all shards.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub enum News {
         /// The number that the question carried.
         token: u32,
         /// The answer.
-        found: Found,
+        found: LookupReply,
     },
     /// The answer to a [`PresenceCall`].
     Presence {
@@ -38,6 +38,6 @@ pub enum News {
         /// The number that the call carried.
         token: u32,
         /// The answer.
-        answer: PresenceAnswer,
+        answer: PresenceReply,
     },
 }

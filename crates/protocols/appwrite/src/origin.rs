@@ -1,4 +1,4 @@
-//! Which pages and apps may connect to a project.
+//! Pages and apps that may connect to a project.
 //!
 //! Rules of Appwrite's `Origin` and `Hostname` validators: a native app sends no origin and may; a
 //! page's host must match one of the project's platforms, whatever its port, or be the host that
@@ -11,7 +11,7 @@
 //! The console is no exception here. Stock lets every page open it, with the cookie of whoever
 //! looks at the page; its own pages come from the host that they connect to.
 
-use crate::Fault;
+use crate::RealtimeError;
 
 /// The hosts and schemes that a project allows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,10 @@ impl Platforms {
                 .iter()
                 .map(|host| host.as_ref().to_ascii_lowercase())
                 .collect(),
-            schemes: NATIVE_SCHEMES.iter().map(|&s| s.to_owned()).collect(),
+            schemes: { NATIVE.iter().map(|(scheme, _)| *scheme) }
+                .chain([EXPO])
+                .map(str::to_owned)
+                .collect(),
         }
     }
 
@@ -42,14 +45,14 @@ impl Platforms {
 
     /// Decides on an `Origin` header (none and empty mean a native app), given the `Host` header.
     ///
-    /// # Errors
-    /// [`Fault::Origin`], [`Fault::OriginScheme`] or [`Fault::OriginEmpty`].
+    /// # Errors [`RealtimeError::Origin`], [`RealtimeError::OriginScheme`] or
+    /// [`RealtimeError::OriginEmpty`].
     pub fn check(
         &self,
         project: &str,
         origin: Option<&str>,
         own_host: Option<&str>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RealtimeError> {
         let origin = origin.unwrap_or_default().trim();
         if origin.is_empty() || is_bare(origin, own_host) {
             return Ok(());
@@ -60,7 +63,7 @@ impl Platforms {
             if is_own || self.allows_host(&host) {
                 return Ok(());
             }
-            return Err(Fault::Origin { host, platform });
+            return Err(RealtimeError::Origin { host, platform });
         }
         let is_callback = |scheme: &str| {
             let id = scheme.strip_prefix("appwrite-callback-");
@@ -69,13 +72,13 @@ impl Platforms {
         if !scheme.is_empty() && (self.schemes.contains(&scheme) || is_callback(&scheme)) {
             return Ok(());
         }
-        if let Some(platform) = native_platform(&scheme) {
-            return Err(Fault::Origin { host, platform });
+        if let Some(&(_, platform)) = NATIVE.iter().find(|(native, _)| *native == scheme) {
+            return Err(RealtimeError::Origin { host, platform });
         }
         if scheme.is_empty() && host.is_empty() {
-            return Err(Fault::OriginEmpty);
+            return Err(RealtimeError::OriginEmpty);
         }
-        Err(Fault::OriginScheme {
+        Err(RealtimeError::OriginScheme {
             scheme,
             origin: origin.to_owned(),
         })
@@ -88,15 +91,15 @@ impl Platforms {
     }
 }
 
-/// Whether an origin is the request's own host and nothing else. `null` is what browsers say of
-/// pages that they keep apart, and never a host's name here.
+/// Tells whether an origin is the request's own host and nothing else. `null` is what browsers say
+/// of pages that they keep apart, and never a host's name here.
 fn is_bare(origin: &str, own_host: Option<&str>) -> bool {
     let origin = origin.to_ascii_lowercase();
     origin != "null" && own_host.is_some_and(|own| host_of(own) == origin)
 }
 
-/// Whether a host (lower case, without port) matches a pattern: equality, `*` for everything, and
-/// a leading `*` for any prefix. `*.example.com` leaves `example.com` itself out.
+/// Tells whether a host (lower case, without port) matches a pattern: equality, `*` for everything,
+/// and a leading `*` for any prefix. `*.example.com` leaves `example.com` itself out.
 fn matches(pattern: &str, host: &str) -> bool {
     let is_host = !host.is_empty() && host.len() <= 253 && !host.contains(['/', ':']);
     if !is_host {
@@ -139,7 +142,7 @@ fn host_of(host_port: &str) -> String {
     host.to_ascii_lowercase()
 }
 
-/// What Appwrite calls the platform of a scheme whose host counts.
+/// Appwrite's name for the platform of a scheme whose host counts.
 fn web_platform(scheme: &str) -> Option<&'static str> {
     Some(match scheme {
         "http" | "https" => "Web",
@@ -152,31 +155,19 @@ fn web_platform(scheme: &str) -> Option<&'static str> {
     })
 }
 
-/// The same for schemes that count by themselves.
-fn native_platform(scheme: &str) -> Option<&'static str> {
-    Some(match scheme {
-        "appwrite-ios" => "iOS",
-        "appwrite-macos" => "macOS",
-        "appwrite-watchos" => "watchOS",
-        "appwrite-tvos" => "tvOS",
-        "appwrite-android" => "Android",
-        "appwrite-windows" => "Windows",
-        "appwrite-linux" => "Linux",
-        _ => return None,
-    })
-}
-
-/// Schemes of Appwrite's native SDKs and of Expo, which name an app and not a page.
-const NATIVE_SCHEMES: [&str; 8] = [
-    "exp",
-    "appwrite-ios",
-    "appwrite-macos",
-    "appwrite-watchos",
-    "appwrite-tvos",
-    "appwrite-android",
-    "appwrite-windows",
-    "appwrite-linux",
+/// Schemes of Appwrite's native SDKs, which name an app and not a page, and their platforms.
+const NATIVE: [(&str, &str); 7] = [
+    ("appwrite-ios", "iOS"),
+    ("appwrite-macos", "macOS"),
+    ("appwrite-watchos", "watchOS"),
+    ("appwrite-tvos", "tvOS"),
+    ("appwrite-android", "Android"),
+    ("appwrite-windows", "Windows"),
+    ("appwrite-linux", "Linux"),
 ];
+
+/// The scheme of Expo, an app too.
+const EXPO: &str = "exp";
 
 #[cfg(test)]
 mod tests {
@@ -188,7 +179,7 @@ mod tests {
         Platforms::new(&["localhost", "*.example.com"])
     }
 
-    fn check(platforms: &Platforms, origin: &str) -> Result<(), Fault> {
+    fn check(platforms: &Platforms, origin: &str) -> Result<(), RealtimeError> {
         platforms.check("bench", Some(origin), Some("rt.own.test:8443"))
     }
 

@@ -1,4 +1,4 @@
-//! What the server sends besides events and errors, appended by hand.
+//! Frames of the server besides events and errors, appended by hand.
 //!
 //! Every generation of clients reads these frames: old ones ignore `subscriptions`, new ones
 //! (SDKs from 22.1 on) deliver nothing without it.
@@ -41,16 +41,16 @@ impl<S: AsRef<str>> Connected<'_, S> {
 pub enum Response<'r> {
     /// The session was good; its account document, embedded as it stands.
     Authentication {
-        /// One JSON value.
+        /// Account document, one JSON value.
         account: &'r str,
     },
-    /// What was subscribed to, in the message's order.
+    /// Subscriptions as they are now, in the message's order.
     Subscribe(&'r [Subscribed<'r>]),
     /// Ids, and whether there was such a subscription.
     Unsubscribe(&'r [(&'r str, bool)]),
     /// The stored presence document, embedded as it stands.
     Presence {
-        /// One JSON value.
+        /// Presence document, one JSON value.
         presence: &'r str,
     },
 }
@@ -60,14 +60,14 @@ pub enum Response<'r> {
 pub struct Subscribed<'r> {
     /// The subscription's id, the client's or ours.
     pub id: &'r str,
-    /// Its channels under the client's identity.
+    /// Channels under the client's identity.
     pub channels: &'r [String],
-    /// Its queries as a JSON array of texts ([`Filter::text`](crate::Filter::text)).
+    /// Queries as a JSON array of texts ([`QueryFilter::text`](crate::QueryFilter::text)).
     pub queries: &'r str,
 }
 
 impl Response<'_> {
-    /// Appends the frame.
+    /// Appends the frame's JSON text.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(br#"{"type":"response","data":{"to":"#);
         match *self {
@@ -76,23 +76,17 @@ impl Response<'_> {
                 out.extend_from_slice(account.as_bytes());
             }
             Self::Subscribe(items) => {
-                out.extend_from_slice(br#""subscribe","success":true,"subscriptions":["#);
-                for (n, item) in items.iter().enumerate() {
-                    comma(n, out);
-                    item.encode(out);
-                }
-                out.push(b']');
+                out.extend_from_slice(br#""subscribe","success":true,"subscriptions":"#);
+                json::push_list(out, items, |out, item| item.encode(out));
             }
             Self::Unsubscribe(items) => {
-                out.extend_from_slice(br#""unsubscribe","success":true,"subscriptions":["#);
-                for (n, (id, removed)) in items.iter().enumerate() {
-                    comma(n, out);
+                out.extend_from_slice(br#""unsubscribe","success":true,"subscriptions":"#);
+                json::push_list(out, items, |out, (id, removed)| {
                     out.extend_from_slice(br#"{"subscriptionId":"#);
                     json::push_str(out, id);
                     out.extend_from_slice(br#","removed":"#);
                     out.extend_from_slice(if *removed { b"true}" } else { b"false}" });
-                }
-                out.push(b']');
+                });
             }
             Self::Presence { presence } => {
                 out.extend_from_slice(br#""presence","presence":"#);
@@ -127,12 +121,6 @@ pub fn subscription_id(unix_micros: u64, random: u32) -> String {
         seconds as u32,
         random & 0x0fff_ffff
     )
-}
-
-pub(crate) fn comma(n: usize, out: &mut Vec<u8>) {
-    if n > 0 {
-        out.push(b',');
-    }
 }
 
 #[cfg(test)]

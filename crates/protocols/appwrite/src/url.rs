@@ -7,6 +7,8 @@
 //! looked for; `.` and space in front of the first bracket become `_`; an empty bracket takes the
 //! next whole number; a later text replaces an earlier list and the reverse.
 
+use throng_types::form_decoded;
+
 /// Deeper brackets than this have no meaning to Appwrite.
 const DEPTH_MAX: usize = 4;
 
@@ -26,14 +28,12 @@ pub(crate) enum UrlError {
 pub(crate) enum Key {
     /// A whole number in its plain decimal form, and what an empty bracket becomes.
     Index(i64),
-    /// Anything else.
     Name(String),
 }
 
 /// The value of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Param {
-    /// `a=x`.
     Text(String),
     /// `a[..]=x`, in order of first appearance.
     List(Vec<(Key, Self)>),
@@ -153,30 +153,8 @@ fn key_of(text: &str) -> Key {
     }
 }
 
-/// Percent decoding with `+` for a space; a `%` without two digits stands for itself.
 fn decode(text: &str) -> Result<String, UrlError> {
-    let bytes = text.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        at += 1;
-        match byte {
-            b'+' => decoded.push(b' '),
-            b'%' => match (hex(bytes.get(at)), hex(bytes.get(at + 1))) {
-                (Some(high), Some(low)) => {
-                    decoded.push(high << 4 | low);
-                    at += 2;
-                }
-                _ => decoded.push(b'%'),
-            },
-            _ => decoded.push(byte),
-        }
-    }
-    String::from_utf8(decoded).map_err(|_| UrlError::Encoding)
-}
-
-fn hex(byte: Option<&u8>) -> Option<u8> {
-    char::from(*byte?).to_digit(16).map(|digit| digit as u8)
+    String::from_utf8(form_decoded(text)).map_err(|_| UrlError::Encoding)
 }
 
 #[cfg(test)]

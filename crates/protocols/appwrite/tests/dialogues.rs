@@ -6,9 +6,9 @@
 //! side is the smallest session that this crate allows: what a shard does, without a socket.
 
 use throng_appwrite::{
-    Aftermath, ClientMessage, ConnectRequest, Connected, EncodedEvent, FeedMessage, Identity,
-    Index, Layout, Limits, Matches, PONG, Phase, Rebind, RefusalStyle, Response, Slot, Subscribed,
-    Subscription, channel, subscription_id,
+    ClientMessage, ConnectRequest, Connected, ConnectionPhase, EncodedEvent, ErrorAction,
+    FeedMessage, Identity, Index, Layout, Matches, MessageLimits, PONG, Rebind, RefusalStyle,
+    Response, Slot, Subscribed, Subscription, channel, subscription_id,
 };
 
 const ACCOUNT: &str = concat!(
@@ -21,14 +21,14 @@ const MICROS: u64 = 1_700_000_000_000_000;
 struct Server {
     index: Index,
     identity: Identity,
-    limits: Limits,
+    limits: MessageLimits,
 }
 
 impl Server {
     /// Opens a connection and gives the server and its first frame.
     #[track_caller]
     fn open(query: &str, identity: Identity) -> (Self, String) {
-        let limits = Limits::default();
+        let limits = MessageLimits::default();
         let request = ConnectRequest::parse(query).unwrap();
         let mut index = Index::new(1);
         index.insert(0, &request.project, &identity.roles).unwrap();
@@ -68,14 +68,14 @@ impl Server {
     }
 
     /// Answers a message. The session `eyJpZCI6IlUifQ==` is good.
-    fn receive(&mut self, frame: &str) -> (String, Aftermath) {
+    fn receive(&mut self, frame: &str) -> (String, ErrorAction) {
         let mut out = Vec::new();
         let then = match ClientMessage::parse(frame.as_bytes(), &self.limits) {
             Ok(message) => {
                 self.act(message, &mut out);
-                Aftermath::Stay
+                ErrorAction::Stay
             }
-            Err(fault) => fault.refuse(Phase::Message, RefusalStyle::default(), &mut out),
+            Err(fault) => fault.refuse(ConnectionPhase::Message, RefusalStyle::default(), &mut out),
         };
         (String::from_utf8(out).unwrap(), then)
     }
@@ -310,7 +310,7 @@ fn story(sdk: &Sdk, sends: &[&str]) {
     );
     for message in sends {
         let (answer, then) = server.receive(message);
-        assert_eq!(then, Aftermath::Stay, "{version}: {answer}");
+        assert_eq!(then, ErrorAction::Stay, "{version}: {answer}");
         assert!(
             answer.starts_with(r#"{"type":"response","data":{"to":""#),
             "{version}: {answer}"
@@ -413,7 +413,7 @@ fn from_25_0_subscriptions_come_and_go_on_one_connection() {
         refusal,
         r#"{"type":"error","data":{"code":1003,"message":"items: channels is not a valid array."}}"#
     );
-    assert_eq!(then, Aftermath::Stay);
+    assert_eq!(then, ErrorAction::Stay);
     assert_eq!(
         server
             .receive(r#"{"type":"presence","data":{"status":"online","presenceId":"p"}}"#)

@@ -1,4 +1,4 @@
-//! The codes with which a single command fails while the connection lives on.
+//! Errors of a single command, while the connection lives on, and faults of a frame, which end it.
 //!
 //! Codes for the end of a subscription or a connection are in `throng_types`
 //! ([`throng_types::Unsubscribe`],
@@ -6,86 +6,50 @@
 
 use std::fmt;
 
-/// Why a command failed (Centrifugo, page "Codes", client error codes 100 to 113).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ErrorCode {
-    /// A fault of ours; the client may try again.
-    Internal,
-    /// The client has not said who it is.
-    Unauthorized,
-    /// No such channel, or no such namespace.
-    UnknownChannel,
-    /// The client may not do that.
-    PermissionDenied,
-    /// No such remote procedure.
-    MethodNotFound,
-    /// The connection has that subscription already.
-    AlreadySubscribed,
-    /// The connection has as many of these as it may.
-    LimitExceeded,
-    /// The command makes no sense.
-    BadRequest,
-    /// The server or the channel does not offer that.
-    NotAvailable,
-    /// The token was valid once; the client should fetch another.
-    TokenExpired,
-    /// The connection or subscription has expired.
-    Expired,
-    /// Too many commands in too little time; the client may try again later.
-    TooManyRequests,
-    /// The stream no longer holds what was asked for, or has begun anew.
-    UnrecoverablePosition,
-    /// The stream changed while the client paged through it; the client may try again.
-    ConcurrentPagination,
+use throng_types::coded_enum;
+
+coded_enum! {
+    /// Reason for which a command failed (Centrifugo, page "Codes", client error codes).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum ErrorCode {
+        /// Number on the wire.
+        fn code -> u32;
+        /// Text on the wire.
+        fn message;
+        /// A fault of ours; the client may try again.
+        Internal = 100, "internal server error";
+        /// The client has not said who it is.
+        Unauthorized = 101, "unauthorized";
+        /// No such channel, or no such namespace.
+        UnknownChannel = 102, "unknown channel";
+        /// The client may not do that.
+        PermissionDenied = 103, "permission denied";
+        /// No such remote procedure.
+        MethodNotFound = 104, "method not found";
+        /// The connection has that subscription already.
+        AlreadySubscribed = 105, "already subscribed";
+        /// The connection has as many of these as it may.
+        LimitExceeded = 106, "limit exceeded";
+        /// The command makes no sense.
+        BadRequest = 107, "bad request";
+        /// The server or the channel does not offer that.
+        NotAvailable = 108, "not available";
+        /// The token was valid once; the client should fetch another.
+        TokenExpired = 109, "token expired";
+        /// The connection or subscription has expired.
+        Expired = 110, "expired";
+        /// Too many commands in too little time; the client may try again later.
+        TooManyRequests = 111, "too many requests";
+        /// The stream no longer holds what was asked for, or has begun anew.
+        UnrecoverablePosition = 112, "unrecoverable position";
+        /// The stream changed while the client paged through it; the client may try
+        /// again.
+        ConcurrentPagination = 113, "concurrent pagination";
+    }
 }
 
 impl ErrorCode {
-    /// Every code, in ascending order.
-    pub const ALL: [Self; 14] = [
-        Self::Internal,
-        Self::Unauthorized,
-        Self::UnknownChannel,
-        Self::PermissionDenied,
-        Self::MethodNotFound,
-        Self::AlreadySubscribed,
-        Self::LimitExceeded,
-        Self::BadRequest,
-        Self::NotAvailable,
-        Self::TokenExpired,
-        Self::Expired,
-        Self::TooManyRequests,
-        Self::UnrecoverablePosition,
-        Self::ConcurrentPagination,
-    ];
-
-    /// The number on the wire.
-    #[must_use]
-    pub const fn code(self) -> u32 {
-        100 + self as u32
-    }
-
-    /// The text on the wire.
-    #[must_use]
-    pub const fn message(self) -> &'static str {
-        match self {
-            Self::Internal => "internal server error",
-            Self::Unauthorized => "unauthorized",
-            Self::UnknownChannel => "unknown channel",
-            Self::PermissionDenied => "permission denied",
-            Self::MethodNotFound => "method not found",
-            Self::AlreadySubscribed => "already subscribed",
-            Self::LimitExceeded => "limit exceeded",
-            Self::BadRequest => "bad request",
-            Self::NotAvailable => "not available",
-            Self::TokenExpired => "token expired",
-            Self::Expired => "expired",
-            Self::TooManyRequests => "too many requests",
-            Self::UnrecoverablePosition => "unrecoverable position",
-            Self::ConcurrentPagination => "concurrent pagination",
-        }
-    }
-
-    /// Whether the same command may succeed later; SDKs then try again by themselves.
+    /// Tells whether the same command may succeed later; SDKs then try again by themselves.
     #[must_use]
     pub const fn temporary(self) -> bool {
         matches!(
@@ -99,6 +63,37 @@ impl fmt::Display for ErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.code(), self.message())
     }
+}
+
+/// Fault of a frame. The connection is closed with code 3501.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// The frame holds no command at all.
+    #[error("frame without a command")]
+    Empty,
+    /// JSON is UTF-8 (RFC 8259 section 8.1).
+    #[error("command is not UTF-8")]
+    NotUtf8,
+    /// Not JSON, or a field of the wrong type.
+    #[error("command is not what the protocol says, at byte {at}")]
+    NotACommand {
+        /// Bytes from the start of the command.
+        at: usize,
+    },
+    /// Not the Protobuf encoding of a command, or a field of the wrong type.
+    #[error("command is not what the protocol says")]
+    NotProtobuf,
+    /// An id and nothing to do.
+    #[error("command without a request")]
+    NoRequest,
+}
+
+pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, Malformed> {
+    std::str::from_utf8(bytes).map_err(|_| Malformed::NotUtf8)
+}
+
+pub(crate) fn not_a_command(error: &serde_json::Error) -> Malformed {
+    Malformed::NotACommand { at: error.column() }
 }
 
 #[cfg(test)]

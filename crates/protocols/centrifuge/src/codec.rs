@@ -1,9 +1,9 @@
 //! The two forms of the bidirectional protocol.
 
-use crate::command::Command;
-use crate::emulation::Emulation;
-use crate::malformed::Malformed;
-use crate::words::{Push, Reply};
+use crate::code::Malformed;
+use crate::command::{self, Command};
+use crate::reply::{Push, Reply};
+use crate::request::Emulation;
 use crate::{protobuf, push, reply};
 
 /// A form of the protocol.
@@ -18,11 +18,12 @@ pub enum Codec {
 impl Codec {
     /// Reads the commands of one frame. The first [`Malformed`] is the last item, because the
     /// connection ends with it; a frame without a command is [`Malformed::Empty`].
-    pub fn commands(self, frame: &[u8]) -> Commands<'_> {
-        Commands(match self {
-            Self::Json => Form::Json(crate::command::commands(frame)),
-            Self::Protobuf => Form::Protobuf(protobuf::commands(frame)),
-        })
+    pub const fn commands(self, frame: &[u8]) -> Commands<'_> {
+        Commands {
+            codec: self,
+            rest: frame,
+            any: false,
+        }
     }
 
     /// Reads the body of `POST /emulation`.
@@ -38,35 +39,13 @@ impl Codec {
 
     /// Appends the reply to command `id`.
     pub fn reply(self, id: u32, reply: &Reply<'_>, out: &mut Vec<u8>) {
-        if self == Self::Protobuf {
-            return protobuf::append_reply(id, reply, out);
-        }
-        match *reply {
-            Reply::Error(code) => reply::encode_error(id, code, out),
-            Reply::Failure {
-                code,
-                message,
-                temporary,
-            } => reply::encode_failure(id, code, message, temporary, out),
-            Reply::Connect(result) => reply::encode_connect_result(id, result, out),
-            Reply::Subscribe(result) => reply::encode_subscribe_result(id, result, out),
-            Reply::Unsubscribe => reply::encode_unsubscribe_result(id, out),
-            Reply::Publish => reply::encode_publish_result(id, out),
-            Reply::Presence(present) => {
-                reply::encode_presence_result(id, present.iter().copied(), out);
-            }
-            Reply::PresenceStats { clients, users } => {
-                reply::encode_presence_stats_result(id, clients, users, out);
-            }
-            Reply::History(result) => reply::encode_history_result(id, result, out),
-            Reply::Ping => reply::encode_ping_result(id, out),
-            Reply::Rpc(data) => reply::encode_rpc_result(id, data, out),
-            Reply::Refresh(result) => reply::encode_refresh_result(id, result, out),
-            Reply::SubRefresh(result) => reply::encode_sub_refresh_result(id, result, out),
+        match self {
+            Self::Json => reply::encode_reply(id, reply, out),
+            Self::Protobuf => protobuf::append_reply(id, reply, out),
         }
     }
 
-    /// Appends a push.
+    /// Appends a push in this form.
     pub fn push(self, push: &Push<'_>, out: &mut Vec<u8>) {
         match self {
             Self::Json => push::encode_push(push, true, out),
@@ -84,35 +63,42 @@ impl Codec {
     }
 }
 
-/// The iterator of [`Codec::commands`].
+/// Iterator over a frame's commands, by [`Codec::commands`].
 #[derive(Clone, Debug)]
-pub struct Commands<'a>(Form<'a>);
-
-impl<'a> Commands<'a> {
-    /// What has not been read of the frame, a frame of its own.
-    #[must_use]
-    pub const fn rest(&self) -> &'a [u8] {
-        match &self.0 {
-            Form::Json(commands) => commands.rest(),
-            Form::Protobuf(commands) => commands.rest(),
-        }
-    }
+pub struct Commands<'a> {
+    codec: Codec,
+    /// Unread bytes; none once the frame has failed.
+    rest: &'a [u8],
+    /// A command was found, or the frame was refused for having none.
+    any: bool,
 }
 
-#[derive(Clone, Debug)]
-enum Form<'a> {
-    Json(crate::command::Commands<'a>),
-    Protobuf(protobuf::Commands<'a>),
+impl<'a> Commands<'a> {
+    /// The unread part of the frame, a frame of its own.
+    #[must_use]
+    pub const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
 }
 
 impl<'a> Iterator for Commands<'a> {
     type Item = Result<Command<'a>, Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        match &mut self.0 {
-            Form::Json(commands) => commands.next(),
-            Form::Protobuf(commands) => commands.next(),
+        while !self.rest.is_empty() {
+            let command = match self.codec {
+                Codec::Json => command::next(&mut self.rest),
+                Codec::Protobuf => Some(protobuf::next(&mut self.rest)),
+            };
+            // Empty lines count for nothing.
+            let Some(command) = command else { continue };
+            self.any = true;
+            if command.is_err() {
+                self.rest = &[];
+            }
+            return Some(command);
         }
+        (!std::mem::replace(&mut self.any, true)).then_some(Err(Malformed::Empty))
     }
 }
 

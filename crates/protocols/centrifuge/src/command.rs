@@ -1,9 +1,12 @@
-//! What a client sends: commands, borrowed from the frame's bytes.
+//! Commands of a client, borrowed from the frame's bytes.
 //!
 //! Owns what a command means in either form, and its JSON form: several to a frame, one a line.
 //!
 //! Never: judges whether a channel name is good or a token valid. An empty channel arrives as an
 //! empty string, and the session refuses it.
+
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,52 +15,51 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::ErrorCode;
-use crate::data::Data;
-use crate::json::{or_default, present, text};
-use crate::malformed::{Malformed, not_a_command, utf8};
+use crate::code::{Malformed, not_a_command, utf8};
+use crate::json::{ClientData, or_default, present, text};
 use crate::request::{Connect, History, Subscribe};
-use crate::strict;
+use crate::{ErrorCode, strict};
 
 /// One command of a frame.
 #[derive(Debug)]
 pub struct Command<'a> {
-    /// Matches the reply to the command; 0 in [`Request::Pong`] and, as a rule, [`Request::Send`].
-    /// A command without an id that expects a reply counts as a pong, as in the reference server.
+    /// Matches the reply to the command; 0 in [`ClientRequest::Pong`] and, as a rule,
+    /// [`ClientRequest::Send`]. A command without an id that expects a reply counts as a pong, as
+    /// in the reference server.
     pub id: u32,
-    /// What the client wants.
-    pub request: Request<'a>,
+    /// Request with its parameters.
+    pub request: ClientRequest<'a>,
 }
 
-/// What a command asks for. Strings are as they came, unchecked; missing ones are empty.
+/// Request of a command. Strings are as they came, unchecked; missing ones are empty.
 #[derive(Debug)]
-pub enum Request<'a> {
+pub enum ClientRequest<'a> {
     /// The empty object: the answer to the server's ping.
     Pong,
     /// The first command of every connection.
     Connect(Connect<'a>),
-    /// Begins a subscription.
+    /// Begins a subscription to a channel.
     Subscribe(Subscribe<'a>),
-    /// Ends a subscription.
+    /// Ends a subscription to a channel.
     Unsubscribe {
-        /// The channel.
+        /// Name of the channel.
         channel: Cow<'a, str>,
     },
     /// Publishes into a channel.
     Publish {
-        /// The channel.
+        /// Name of the channel.
         channel: Cow<'a, str>,
-        /// What to publish; never nothing.
-        data: Data<'a>,
+        /// Data to publish; never nothing.
+        data: ClientData<'a>,
     },
     /// Asks who is in a channel.
     Presence {
-        /// The channel.
+        /// Name of the channel.
         channel: Cow<'a, str>,
     },
     /// Asks how many are in a channel.
     PresenceStats {
-        /// The channel.
+        /// Name of the channel.
         channel: Cow<'a, str>,
     },
     /// Asks for past publications.
@@ -66,26 +68,26 @@ pub enum Request<'a> {
     Ping,
     /// A message to the application that expects no reply.
     Send {
-        /// What it says; `null` or nothing when the field was missing.
-        data: Data<'a>,
+        /// Data of the message; `null` or nothing when the field was missing.
+        data: ClientData<'a>,
     },
     /// A call of the application's procedure.
     Rpc {
         /// The procedure's name, empty for the only one.
         method: Cow<'a, str>,
-        /// What it says; `null` or nothing when the field was missing.
-        data: Data<'a>,
+        /// Data of the call; `null` or nothing when the field was missing.
+        data: ClientData<'a>,
     },
     /// Brings a new connection token.
     Refresh {
-        /// The token.
+        /// New token, not empty unless it was missing.
         token: Cow<'a, str>,
     },
     /// Brings a new subscription token.
     SubRefresh {
-        /// The channel.
+        /// Name of the channel.
         channel: Cow<'a, str>,
-        /// The token.
+        /// New token, not empty unless it was missing.
         token: Cow<'a, str>,
     },
     /// A well-formed command that can only be answered with this error: it asks for a kind of
@@ -93,69 +95,13 @@ pub enum Request<'a> {
     Refused(ErrorCode),
 }
 
-/// Reads the commands of one frame in JSON: one object a line.
-///
-/// The first [`Malformed`] is the last item, because the connection ends with it. Empty lines count
-/// for nothing, but a frame of nothing else is [`Malformed::Empty`].
-pub(crate) fn commands(frame: &[u8]) -> Commands<'_> {
-    Commands {
-        rest: Some(frame),
-        any: false,
-    }
+/// Reads one line of a frame in JSON; none if it is empty.
+pub(crate) fn next<'a>(frame: &mut &'a [u8]) -> Option<Result<Command<'a>, Malformed>> {
+    let end = memchr::memchr(b'\n', frame).unwrap_or(frame.len());
+    let line = &frame[..end];
+    *frame = frame.get(end + 1..).unwrap_or_default();
+    (!line.trim_ascii().is_empty()).then(|| parse(line))
 }
-
-/// The iterator of [`commands`].
-#[derive(Clone, Debug)]
-pub(crate) struct Commands<'a> {
-    /// What has not been read; nothing once the frame has ended or failed.
-    rest: Option<&'a [u8]>,
-    /// Whether a command was found.
-    any: bool,
-}
-
-impl<'a> Commands<'a> {
-    /// What has not been read.
-    pub(crate) const fn rest(&self) -> &'a [u8] {
-        match self.rest {
-            Some(rest) => rest,
-            None => &[],
-        }
-    }
-}
-
-impl<'a> Iterator for Commands<'a> {
-    type Item = Result<Command<'a>, Malformed>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            let rest = self.rest?;
-            let line = match memchr::memchr(b'\n', rest) {
-                Some(end) => {
-                    self.rest = Some(&rest[end + 1..]);
-                    &rest[..end]
-                }
-                None => {
-                    self.rest = None;
-                    rest
-                }
-            };
-            if line.trim_ascii().is_empty() {
-                if self.rest.is_none() && !self.any {
-                    return Some(Err(Malformed::Empty));
-                }
-                continue;
-            }
-            self.any = true;
-            let command = parse(line);
-            if command.is_err() {
-                self.rest = None;
-            }
-            return Some(command);
-        }
-    }
-}
-
-impl std::iter::FusedIterator for Commands<'_> {}
 
 fn parse(line: &[u8]) -> Result<Command<'_>, Malformed> {
     let envelope: Envelope<'_> =
@@ -167,13 +113,13 @@ fn parse(line: &[u8]) -> Result<Command<'_>, Malformed> {
 #[derive(Default)]
 pub(crate) struct Envelope<'a> {
     pub(crate) id: u32,
-    request: Option<(Field, Request<'a>)>,
+    request: Option<(Field, ClientRequest<'a>)>,
 }
 
 impl<'a> Envelope<'a> {
     /// Takes a request. Of several the first by the order of [`Field`] is carried out, and of two
     /// of one kind the last (the reference server does the same).
-    pub(crate) fn take(&mut self, field: Field, request: Request<'a>) {
+    pub(crate) fn take(&mut self, field: Field, request: ClientRequest<'a>) {
         if self
             .request
             .as_ref()
@@ -186,8 +132,8 @@ impl<'a> Envelope<'a> {
     pub(crate) fn into_command(self) -> Result<Command<'a>, Malformed> {
         let id = self.id;
         let request = match self.request {
-            Some((_, request @ Request::Send { .. })) => request,
-            _ if id == 0 => Request::Pong,
+            Some((_, request @ ClientRequest::Send { .. })) => request,
+            _ if id == 0 => ClientRequest::Pong,
             Some((_, request)) => request,
             None => return Err(Malformed::NoRequest),
         };
@@ -250,28 +196,30 @@ fn read_field<'de, A: MapAccess<'de>>(
             envelope.id = map.next_value::<Option<u32>>()?.unwrap_or_default();
             None
         }
-        Field::Connect => map.next_value::<Option<_>>()?.map(Request::Connect),
+        Field::Connect => map.next_value::<Option<_>>()?.map(ClientRequest::Connect),
         Field::Subscribe => map.next_value::<Option<_>>()?.map(subscribe),
-        Field::Unsubscribe => of_channel(map, |channel| Request::Unsubscribe { channel })?,
+        Field::Unsubscribe => of_channel(map, |channel| ClientRequest::Unsubscribe { channel })?,
         Field::Publish => map.next_value::<Option<_>>()?.map(publish),
-        Field::Presence => of_channel(map, |channel| Request::Presence { channel })?,
-        Field::PresenceStats => of_channel(map, |channel| Request::PresenceStats { channel })?,
-        Field::History => map.next_value::<Option<_>>()?.map(Request::History),
+        Field::Presence => of_channel(map, |channel| ClientRequest::Presence { channel })?,
+        Field::PresenceStats => {
+            of_channel(map, |channel| ClientRequest::PresenceStats { channel })?
+        }
+        Field::History => map.next_value::<Option<_>>()?.map(ClientRequest::History),
         Field::Ping => map
             .next_value::<Option<strict::Nothing>>()?
-            .map(|_| Request::Ping),
+            .map(|_| ClientRequest::Ping),
         Field::Send => map
             .next_value::<Option<Call<'_>>>()?
-            .map(|call| Request::Send { data: call.data() }),
+            .map(|call| ClientRequest::Send { data: call.data() }),
         Field::Rpc => map
             .next_value::<Option<Call<'_>>>()?
-            .map(|call| Request::Rpc {
+            .map(|call| ClientRequest::Rpc {
                 data: call.data(),
                 method: call.method,
             }),
         Field::Refresh => map
             .next_value::<Option<Fresh<'_>>>()?
-            .map(|fresh| Request::Refresh { token: fresh.token }),
+            .map(|fresh| ClientRequest::Refresh { token: fresh.token }),
         Field::SubRefresh => map.next_value::<Option<_>>()?.map(sub_refresh),
         Field::Unknown => {
             map.next_value::<IgnoredAny>()?;
@@ -286,41 +234,41 @@ fn read_field<'de, A: MapAccess<'de>>(
 
 fn of_channel<'de, A: MapAccess<'de>>(
     map: &mut A,
-    request: impl FnOnce(Cow<'de, str>) -> Request<'de>,
-) -> Result<Option<Request<'de>>, A::Error> {
+    request: impl FnOnce(Cow<'de, str>) -> ClientRequest<'de>,
+) -> Result<Option<ClientRequest<'de>>, A::Error> {
     let body = map.next_value::<Option<OfChannel<'de>>>()?;
     Ok(body.map(|body| request(body.channel)))
 }
 
-pub(crate) fn subscribe(subscribe: Subscribe<'_>) -> Request<'_> {
+pub(crate) fn subscribe(subscribe: Subscribe<'_>) -> ClientRequest<'_> {
     if subscribe.kind == 0 {
-        Request::Subscribe(subscribe)
+        ClientRequest::Subscribe(subscribe)
     } else {
-        Request::Refused(ErrorCode::NotAvailable)
+        ClientRequest::Refused(ErrorCode::NotAvailable)
     }
 }
 
-pub(crate) fn publish(publish: Publish<'_>) -> Request<'_> {
+pub(crate) fn publish(publish: Publish<'_>) -> ClientRequest<'_> {
     if publish.kind != 0 {
-        return Request::Refused(ErrorCode::NotAvailable);
+        return ClientRequest::Refused(ErrorCode::NotAvailable);
     }
     match publish.data {
-        Some(data) => Request::Publish {
+        Some(data) => ClientRequest::Publish {
             channel: publish.channel,
             data,
         },
-        None => Request::Refused(ErrorCode::BadRequest),
+        None => ClientRequest::Refused(ErrorCode::BadRequest),
     }
 }
 
-pub(crate) fn sub_refresh(fresh: Fresh<'_>) -> Request<'_> {
+pub(crate) fn sub_refresh(fresh: Fresh<'_>) -> ClientRequest<'_> {
     if fresh.kind == 0 {
-        Request::SubRefresh {
+        ClientRequest::SubRefresh {
             channel: fresh.channel,
             token: fresh.token,
         }
     } else {
-        Request::Refused(ErrorCode::NotAvailable)
+        ClientRequest::Refused(ErrorCode::NotAvailable)
     }
 }
 
@@ -338,7 +286,7 @@ pub(crate) struct Publish<'a> {
     #[serde(borrow, deserialize_with = "text")]
     pub(crate) channel: Cow<'a, str>,
     #[serde(borrow, deserialize_with = "present")]
-    pub(crate) data: Option<Data<'a>>,
+    pub(crate) data: Option<ClientData<'a>>,
     #[serde(rename = "type", deserialize_with = "or_default")]
     pub(crate) kind: i32,
 }
@@ -350,12 +298,12 @@ pub(crate) struct Call<'a> {
     #[serde(borrow, deserialize_with = "text")]
     pub(crate) method: Cow<'a, str>,
     #[serde(borrow, deserialize_with = "present")]
-    pub(crate) data: Option<Data<'a>>,
+    pub(crate) data: Option<ClientData<'a>>,
 }
 
 impl<'a> Call<'a> {
-    fn data(&self) -> Data<'a> {
-        self.data.unwrap_or(Data::Json(RawValue::NULL))
+    fn data(&self) -> ClientData<'a> {
+        self.data.unwrap_or(ClientData::Json(RawValue::NULL))
     }
 }
 
@@ -370,6 +318,3 @@ pub(crate) struct Fresh<'a> {
     #[serde(rename = "type", deserialize_with = "or_default")]
     pub(crate) kind: i32,
 }
-
-#[cfg(test)]
-mod tests;

@@ -10,22 +10,19 @@
 //! - A filter has at most [`NODES_MAX`] nodes and [`VALUES_MAX`] values, [`DEPTH_MAX`] deep, so the
 //!   work for one publication is bounded.
 
-mod moving;
-
 use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::fmt;
 
-use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use throng_types::{Save, Saved, save_choice};
 
-use crate::json::Text;
+use crate::json::each_tag;
 
 /// Nodes of one filter, its leaves among them.
 pub const NODES_MAX: usize = 128;
 /// Values that its leaves name.
 pub const VALUES_MAX: usize = 1024;
-/// How deep nodes may stand in each other.
+/// Depth of nodes in each other.
 pub const DEPTH_MAX: usize = 16;
 
 /// A node as a client sends it.
@@ -38,16 +35,13 @@ pub struct FilterNode<'a> {
     /// The tag that is compared.
     #[serde(borrow, deserialize_with = "crate::json::text")]
     pub(crate) key: Cow<'a, str>,
-    /// How it is compared.
     #[serde(borrow, deserialize_with = "crate::json::text")]
     pub(crate) cmp: Cow<'a, str>,
-    /// With what.
     #[serde(borrow, deserialize_with = "crate::json::text")]
     pub(crate) val: Cow<'a, str>,
     /// With which of several.
     #[serde(borrow, deserialize_with = "crate::json::texts")]
     pub(crate) vals: Vec<Cow<'a, str>>,
-    /// The nodes below.
     #[serde(borrow, deserialize_with = "nodes")]
     pub(crate) nodes: Vec<Self>,
 }
@@ -58,9 +52,9 @@ fn nodes<'de: 'a, 'a, D: Deserializer<'de>>(
     Option::<Vec<FilterNode<'a>>>::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// A valid filter.
+/// Filter that is valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Filter(Node);
+pub struct TagFilter(Node);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Node {
@@ -78,17 +72,19 @@ enum Test {
     Starts(Box<str>),
     Ends(Box<str>),
     Contains(Box<str>),
-    /// A number that stands to this one as one of these two says.
-    Number(Box<str>, [Ordering; 2]),
+    Number(Box<str>, Orders),
 }
 
-/// How much of a filter may still come.
+/// Orders in which a number may stand to the one of the filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Orders([Ordering; 2]);
+
 struct Room {
     nodes: usize,
     values: usize,
 }
 
-impl Filter {
+impl TagFilter {
     /// The filter that a client sent; nothing if it is not valid, or too large.
     #[must_use]
     pub fn new(node: &FilterNode<'_>) -> Option<Self> {
@@ -99,11 +95,12 @@ impl Filter {
         Node::new(node, DEPTH_MAX, &mut room).map(Self)
     }
 
-    /// Whether a publication with these tags, a JSON object of texts, passes.
+    /// Tells whether a publication with these tags, a JSON object of texts, passes.
     #[must_use]
     pub fn passes(&self, tags: Option<&str>) -> bool {
-        let tags = tags.map(read).unwrap_or_default();
-        self.0.passes(&tags)
+        let mut all = Vec::new();
+        each_tag(tags.unwrap_or("{}"), |name, value| all.push((name, value)));
+        self.0.passes(&all)
     }
 }
 
@@ -151,10 +148,10 @@ impl Node {
             "sw" => (false, Test::Starts(value())),
             "ew" => (false, Test::Ends(value())),
             "ct" => (false, Test::Contains(value())),
-            "gt" => (false, Test::Number(value(), [Greater; 2])),
-            "gte" => (false, Test::Number(value(), [Greater, Equal])),
-            "lt" => (false, Test::Number(value(), [Less; 2])),
-            "lte" => (false, Test::Number(value(), [Less, Equal])),
+            "gt" => (false, Test::Number(value(), Orders([Greater; 2]))),
+            "gte" => (false, Test::Number(value(), Orders([Greater, Equal]))),
+            "lt" => (false, Test::Number(value(), Orders([Less; 2]))),
+            "lte" => (false, Test::Number(value(), Orders([Less, Equal]))),
             _ => return None,
         };
         let leaf = Self::Leaf { key, test };
@@ -192,13 +189,13 @@ impl Test {
             Self::Ends(part) => value.ends_with(&**part),
             Self::Contains(part) => value.contains(&**part),
             Self::Number(other, orders) => {
-                compare(value, other).is_some_and(|order| orders.contains(&order))
+                compare(value, other).is_some_and(|order| orders.0.contains(&order))
             }
         }
     }
 }
 
-/// How a decimal stands to another one; nothing if one of them is none.
+/// Compares two decimals; nothing if one of them is none.
 fn compare(one: &str, other: &str) -> Option<Ordering> {
     let (one, other) = (Decimal::parse(one)?, Decimal::parse(other)?);
     let by_size = || {
@@ -244,29 +241,96 @@ impl<'a> Decimal<'a> {
     }
 }
 
-/// The tags of a publication.
-fn read(tags: &str) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
-    struct Tags;
+impl Save for TagFilter {
+    fn save(&self, out: &mut Vec<u8>) {
+        self.0.save(out);
+    }
 
-    impl<'de> Visitor<'de> for Tags {
-        type Value = Vec<(Cow<'de, str>, Cow<'de, str>)>;
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        // A comparison that is negated is two nodes here, and was one.
+        let mut room = Room {
+            nodes: 2 * NODES_MAX,
+            values: VALUES_MAX,
+        };
+        Node::load(from, DEPTH_MAX + 1, &mut room).map(Self)
+    }
+}
 
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object of strings")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut all = Vec::new();
-            while let Some((Text(name), Text(value))) = map.next_entry()? {
-                all.push((name, value));
+impl Node {
+    fn save(&self, out: &mut Vec<u8>) {
+        let mut several = |number: u8, nodes: &[Self]| {
+            (number, nodes.len() as u32).save(out);
+            nodes.iter().for_each(|node| node.save(out));
+        };
+        match self {
+            Self::All(nodes) => several(0, nodes),
+            Self::Any(nodes) => several(1, nodes),
+            Self::Not(node) => {
+                out.push(2);
+                node.save(out);
             }
-            Ok(all)
+            Self::Leaf { key, test } => {
+                (3_u8, key.clone()).save(out);
+                test.save(out);
+            }
         }
     }
 
-    let read = serde_json::Deserializer::from_str(tags).deserialize_map(Tags);
-    debug_assert!(read.is_ok(), "tags are checked when they are published");
-    read.unwrap_or_default()
+    fn load(from: &mut Saved<'_>, depth: usize, room: &mut Room) -> Option<Self> {
+        room.nodes = room.nodes.checked_sub(1)?;
+        let depth = depth.checked_sub(1)?;
+        let number = u8::load(from)?;
+        Some(match number {
+            0 | 1 => {
+                let mut nodes = Vec::new();
+                for _ in 0..from.count()? {
+                    nodes.push(Self::load(from, depth, room)?);
+                }
+                match number {
+                    0 => Self::All(nodes),
+                    _ => Self::Any(nodes),
+                }
+            }
+            2 => Self::Not(Box::new(Self::load(from, depth, room)?)),
+            3 => {
+                let key = Save::load(from)?;
+                let test = Test::load(from)?;
+                let values = match &test {
+                    Test::OneOf(all) => all.len(),
+                    _ => 1,
+                };
+                room.values = room.values.checked_sub(values)?;
+                Self::Leaf { key, test }
+            }
+            _ => return None,
+        })
+    }
+}
+
+save_choice!(Test {
+    0: Exists,
+    1: Is(value),
+    2: OneOf(values),
+    3: Starts(value),
+    4: Ends(value),
+    5: Contains(value),
+    6: Number(value, orders)
+});
+
+impl Save for Orders {
+    fn save(&self, out: &mut Vec<u8>) {
+        out.extend(self.0.map(|order| (order as i8 + 1) as u8));
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        let mut order = || match u8::load(from)? {
+            0 => Some(Ordering::Less),
+            1 => Some(Ordering::Equal),
+            2 => Some(Ordering::Greater),
+            _ => None,
+        };
+        Some(Self([order()?, order()?]))
+    }
 }
 
 #[cfg(test)]
@@ -274,8 +338,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn filter(json: &str) -> Option<Filter> {
-        Filter::new(&serde_json::from_str(json).expect("a node"))
+    fn filter(json: &str) -> Option<TagFilter> {
+        TagFilter::new(&serde_json::from_str(json).expect("a node"))
     }
 
     #[test]
@@ -354,5 +418,55 @@ mod tests {
         };
         assert!(filter(&deep(DEPTH_MAX - 1)).is_some());
         assert_eq!(filter(&deep(DEPTH_MAX)), None);
+    }
+}
+
+#[cfg(test)]
+mod moving_tests {
+    use super::*;
+    use crate::FilterNode;
+
+    fn filter(json: &str) -> TagFilter {
+        let node: FilterNode<'_> = serde_json::from_str(json).expect("a node");
+        TagFilter::new(&node).expect("a valid filter")
+    }
+
+    #[test]
+    fn every_filter_comes_back_and_no_part_of_one() {
+        let leaf = |cmp: &str, rest: &str| format!("{{\"key\":\"k\",\"cmp\":\"{cmp}\"{rest}}}");
+        let value = ",\"val\":\"1.5\"";
+        let leaves = ["eq", "neq", "sw", "ew", "ct", "gt", "gte", "lt", "lte"];
+        let leaves = leaves.iter().map(|cmp| leaf(cmp, value));
+        let others = [
+            leaf("ex", ""),
+            leaf("nex", ""),
+            leaf("in", ",\"vals\":[\"a\",\"\"]"),
+            leaf("nin", ",\"vals\":[\"b\"]"),
+        ];
+        let all: Vec<String> = leaves.chain(others).collect();
+        let mut deep = leaf("neq", value);
+        for _ in 1..DEPTH_MAX {
+            deep = format!("{{\"op\":\"not\",\"nodes\":[{deep}]}}");
+        }
+        let both =
+            ["and", "or"].map(|op| format!("{{\"op\":\"{op}\",\"nodes\":[{}]}}", all.join(",")));
+        for json in all.iter().chain(&both).chain([&deep]) {
+            let filter = filter(json);
+            let bytes = filter.saved();
+            assert_eq!(TagFilter::load_whole(&bytes), Some(filter), "{json}");
+            for cut in 0..bytes.len() {
+                assert_eq!(TagFilter::load_whole(&bytes[..cut]), None, "{json}: {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_of_no_filter_are_refused() {
+        // Deeper than any filter is, and of a kind that there is not.
+        for bytes in [vec![2; 100_000], vec![4], vec![3, 0, 0, 0, 0, 7]] {
+            assert_eq!(TagFilter::load_whole(&bytes), None);
+        }
+        let wide = Node::Any(vec![Node::Not(Box::new(Node::Any(Vec::new()))); NODES_MAX]);
+        assert_eq!(TagFilter::load_whole(&TagFilter(wide).saved()), None);
     }
 }

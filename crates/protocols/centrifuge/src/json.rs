@@ -1,4 +1,5 @@
-//! Appending JSON to a buffer, and the few lenient readers that the protocol asks for.
+//! Writers and the few lenient readers of JSON that the protocol asks for, and the application's
+//! own data in a request.
 //!
 //! Written by hand because one publication is encoded for every format and deliveries are the hot
 //! path: no intermediate value, no allocation but the caller's buffer.
@@ -10,11 +11,12 @@ use std::marker::PhantomData;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use memchr::memchr2;
-use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-pub use throng_types::json::append_str as append_text;
 use throng_types::{Payload, PayloadKind, Position};
+
+pub use throng_types::json::append_str as append_text;
 
 /// Appends `payload` as one JSON value: JSON as it stands, text as a string, bytes as a base64
 /// string.
@@ -45,8 +47,8 @@ pub fn payload_of(bytes: &[u8]) -> Payload {
     }
 }
 
-/// Whether a text begins as JSON values do (RFC 8259 section 3). What else would come is an error,
-/// which costs more than this look.
+/// Tells whether a text begins as JSON values do (RFC 8259 section 3). What else would come is an
+/// error, which costs more than this look.
 fn begins_as_json(text: &str) -> bool {
     let first = text.trim_ascii_start().as_bytes().first();
     matches!(
@@ -112,12 +114,7 @@ impl<'a> Object<'a> {
     }
 
     pub(crate) fn texts(&mut self, key: &'static str, texts: &[&str]) {
-        let out = self.value(key);
-        for (at, text) in texts.iter().enumerate() {
-            out.push(if at == 0 { b'[' } else { b',' });
-            append_text(text, out);
-        }
-        out.extend_from_slice(if texts.is_empty() { b"[]" } else { b"]" });
+        append_list(texts, self.value(key), |text, out| append_text(text, out));
     }
 
     /// Leaves an empty text out, as Protobuf's JSON mapping does with defaults.
@@ -159,6 +156,22 @@ impl<'a> Object<'a> {
     pub(crate) fn close(self) {
         self.out.push(b'}');
     }
+}
+
+/// Appends a list whose items `append` writes.
+pub(crate) fn append_list<T>(
+    items: impl IntoIterator<Item = T>,
+    out: &mut Vec<u8>,
+    append: impl Fn(T, &mut Vec<u8>),
+) {
+    out.push(b'[');
+    for (index, item) in items.into_iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        append(item, out);
+    }
+    out.push(b']');
 }
 
 /// Appends the epoch in its text form, in quotes; hexadecimal digits need no escaping.
@@ -248,43 +261,47 @@ pub(crate) fn tags<'de: 'a, 'a, D: Deserializer<'de>>(
     let Some(raw) = Option::<&RawValue>::deserialize(deserializer)? else {
         return Ok(None);
     };
-    let count = serde_json::from_str::<MapOf<AnyText>>(raw.get())
-        .map_err(|_| serde::de::Error::custom("tags are not an object of strings"))?
-        .count;
+    let mut count = 0;
+    let mut json = serde_json::Deserializer::from_str(raw.get());
+    each_entry(&mut json, |_, _: AnyText| count += 1)
+        .map_err(|_| serde::de::Error::custom("tags are not an object of strings"))?;
     Ok((count > 0).then_some(raw.get()))
 }
 
-/// An object whose values are all of one type; only their number is kept.
-struct MapOf<T> {
-    count: usize,
-    values: PhantomData<T>,
-}
+/// Calls `each` with every entry of an object, in its order; `null` has none.
+pub(crate) fn each_entry<'de, D: Deserializer<'de>, V: Deserialize<'de>>(
+    deserializer: D,
+    each: impl FnMut(Cow<'de, str>, V),
+) -> Result<(), D::Error> {
+    struct Entries<F, V>(F, PhantomData<V>);
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for MapOf<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct MapVisitor<T>(PhantomData<T>);
+    impl<'de, F: FnMut(Cow<'de, str>, V), V: Deserialize<'de>> Visitor<'de> for Entries<F, V> {
+        type Value = ();
 
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for MapVisitor<T> {
-            type Value = usize;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<usize, A::Error> {
-                let mut count = 0;
-                while map.next_entry::<IgnoredAny, T>()?.is_some() {
-                    count += 1;
-                }
-                Ok(count)
-            }
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
         }
 
-        Ok(Self {
-            count: deserializer.deserialize_map(MapVisitor::<T>(PhantomData))?,
-            values: PhantomData,
-        })
+        fn visit_unit<E>(self) -> Result<(), E> {
+            Ok(())
+        }
+
+        fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+            while let Some((Text(name), value)) = map.next_entry()? {
+                (self.0)(name, value);
+            }
+            Ok(())
+        }
     }
+
+    deserializer.deserialize_any(Entries(each, PhantomData))
+}
+
+/// Reads the tags of a publication, which were checked when it was published.
+pub(crate) fn each_tag<'a>(tags: &'a str, mut each: impl FnMut(Cow<'a, str>, Cow<'a, str>)) {
+    let mut json = serde_json::Deserializer::from_str(tags);
+    let read = each_entry(&mut json, |name, Text(value)| each(name, value));
+    debug_assert!(read.is_ok(), "tags are checked when they are published");
 }
 
 /// Any string and nothing else.
@@ -310,5 +327,161 @@ impl<'de> Deserialize<'de> for AnyText {
     }
 }
 
+/// Data of a request, borrowed from its frame. Never looked into.
+#[derive(Clone, Copy)]
+pub enum ClientData<'a> {
+    /// Exactly one JSON value.
+    Json(&'a RawValue),
+    /// The Protobuf form has any bytes; mostly they are JSON all the same.
+    Bytes(&'a [u8]),
+}
+
+impl<'a> ClientData<'a> {
+    /// The bytes as they came.
+    #[must_use]
+    pub fn bytes(self) -> &'a [u8] {
+        match self {
+            Self::Json(json) => json.get().as_bytes(),
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+
+    /// A payload of its own. Bytes that are one JSON value become JSON, so that subscribers with
+    /// both forms of the protocol get the value that was meant.
+    #[must_use]
+    pub fn payload(self) -> Payload {
+        match self {
+            Self::Json(json) => Payload {
+                bytes: json.get().as_bytes().into(),
+                kind: PayloadKind::Json,
+            },
+            Self::Bytes(bytes) => payload_of(bytes),
+        }
+    }
+}
+
+impl Default for ClientData<'_> {
+    fn default() -> Self {
+        Self::Bytes(b"")
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for ClientData<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        <&RawValue>::deserialize(deserializer).map(Self::Json)
+    }
+}
+
+/// As text, whatever form it came in.
+impl fmt::Debug for ClientData<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&String::from_utf8_lossy(self.bytes()), f)
+    }
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn payload(bytes: &[u8], kind: PayloadKind) -> Payload {
+        Payload {
+            bytes: bytes.into(),
+            kind,
+        }
+    }
+
+    #[track_caller]
+    fn check(bytes: &[u8], kind: PayloadKind, expected: &str) {
+        let mut out = Vec::new();
+        append_payload(&payload(bytes, kind), &mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn payloads_become_one_json_value() {
+        check(br#"{"a":1}"#, PayloadKind::Json, r#"{"a":1}"#);
+        check(
+            b"{\n  \"a\": \"x\\n\",\r\n\t\"b\": [1,\n2]\n}\n",
+            PayloadKind::Json,
+            "{  \"a\": \"x\\n\",\t\"b\": [1,2]}",
+        );
+        check(
+            "say \"hi\"\\\n\u{7f}\u{1}\u{2028}".as_bytes(),
+            PayloadKind::Text,
+            "\"say \\\"hi\\\"\\\\\\n\u{7f}\\u0001\u{2028}\"",
+        );
+        check(b"", PayloadKind::Text, "\"\"");
+        check(&[0, 255, 1], PayloadKind::Binary, "\"AP8B\"");
+        check(&[255], PayloadKind::Binary, "\"/w==\"");
+        // Whoever made this payload was wrong about its kind; the frame is JSON all the same.
+        check(&[b'a', 255], PayloadKind::Text, "\"a\u{fffd}\"");
+    }
+
+    #[test]
+    fn kinds_are_found() {
+        for (bytes, kind) in [
+            (&b"{}"[..], PayloadKind::Json),
+            (b" [1, 2]\n", PayloadKind::Json),
+            (b"17", PayloadKind::Json),
+            (b"{}{}", PayloadKind::Text),
+            (b"hello", PayloadKind::Text),
+            (b"", PayloadKind::Text),
+            (b"\"\xff\"", PayloadKind::Binary),
+        ] {
+            let found = payload_of(bytes);
+            assert_eq!((found.kind, &*found.bytes), (kind, bytes), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn deep_nesting_is_only_bytes() {
+        let deep = "[".repeat(100_000) + &"]".repeat(100_000);
+        assert_eq!(payload_of(deep.as_bytes()).kind, PayloadKind::Json);
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<String>().prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 20, 4, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::btree_map(any::<String>(), inner, 0..4)
+                    .prop_map(|map| map.into_iter().collect::<Value>()),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn text_comes_back(text: String) {
+            let mut out = Vec::new();
+            append_text(&text, &mut out);
+            prop_assert!(!out.contains(&b'\n') && !out.contains(&b'\r'));
+            prop_assert_eq!(serde_json::from_slice::<String>(&out).unwrap(), text);
+        }
+
+        #[test]
+        fn json_keeps_its_meaning_without_line_breaks(json in any_json()) {
+            let pretty = serde_json::to_string_pretty(&json).unwrap().replace('\n', "\r\n");
+            let mut out = Vec::new();
+            append_payload(&payload(pretty.as_bytes(), PayloadKind::Json), &mut out);
+            prop_assert!(!out.contains(&b'\n') && !out.contains(&b'\r'));
+            prop_assert_eq!(serde_json::from_slice::<Value>(&out).unwrap(), json);
+        }
+
+        #[test]
+        fn any_bytes_become_json(bytes: Vec<u8>) {
+            let mut out = Vec::new();
+            append_payload(&payload_of(&bytes), &mut out);
+            prop_assert!(!out.contains(&b'\n') && !out.contains(&b'\r'));
+            prop_assert!(serde_json::from_slice::<Value>(&out).is_ok());
+        }
+    }
+}

@@ -16,37 +16,23 @@ pub mod api;
 mod code;
 mod codec;
 mod command;
-mod data;
-mod emulation;
 mod filter;
 mod json;
-mod malformed;
 mod protobuf;
 pub mod proxy;
 mod push;
 mod reply;
 mod request;
 mod strict;
-mod words;
 
-pub use code::ErrorCode;
+pub use code::{ErrorCode, Malformed};
 pub use codec::{Codec, Commands};
-pub use command::{Command, Request};
-pub use data::Data;
-pub use emulation::Emulation;
-pub use filter::{DEPTH_MAX, Filter, FilterNode, NODES_MAX, VALUES_MAX};
-pub use json::{append_json, append_payload, append_text, payload_of};
-pub use malformed::Malformed;
-pub use push::{
-    encode_connect_push, encode_disconnect_push, encode_message_push, encode_publication_push,
-    encode_push, encode_refresh_push, encode_subscribe_push, encode_unsubscribe_push,
-};
+pub use command::{ClientRequest, Command};
+pub use filter::{DEPTH_MAX, FilterNode, NODES_MAX, TagFilter, VALUES_MAX};
+pub use json::{ClientData, append_json, append_payload, append_text, payload_of};
+pub use push::{encode_connect_push, encode_push};
 pub use reply::{
-    ClientInfo, ConnectResult, HistoryResult, PING, RefreshResult, SubRefreshResult,
-    SubscribeResult, encode_connect_result, encode_error, encode_history_result, encode_ping,
-    encode_ping_result, encode_presence_result, encode_presence_stats_result,
-    encode_publish_result, encode_refresh_result, encode_rpc_result, encode_sub_refresh_result,
-    encode_subscribe_result, encode_unsubscribe_result,
+    ClientInfo, ConnectResult, HistoryResult, PING, Push, RefreshResult, Reply, SubRefreshResult,
+    SubscribePush, SubscribeResult, encode_ping,
 };
-pub use request::{Connect, Headers, History, Since, Subscribe};
-pub use words::{Push, Reply, SubscribePush};
+pub use request::{Connect, Emulation, HeaderFields, History, Since, Subscribe};

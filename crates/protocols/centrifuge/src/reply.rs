@@ -1,14 +1,17 @@
-//! What the server answers to commands, and the publications inside.
+//! Replies to commands, pushes before they have a form, and the publications inside.
 //!
 //! Fields that hold their default (zero, false, empty) are left out, as in Protobuf's JSON mapping,
 //! except where the reference server writes them: clients of both read the same.
+
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
 use throng_types::{Payload, PayloadKind, Position, Publication, Publisher};
 
 use crate::ErrorCode;
-use crate::json::{Object, append_epoch, append_json, append_payload, append_text};
+use crate::json::{Object, append_epoch, append_json, append_list, append_payload, append_text};
 
 /// The server's ping, and the whole reply: an empty object.
 pub const PING: &[u8] = b"{}";
@@ -18,16 +21,16 @@ pub fn encode_ping(out: &mut Vec<u8>) {
     out.extend_from_slice(PING);
 }
 
-/// What a client learns about its connection.
+/// Result of `connect`: the state of the connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConnectResult<'a> {
     /// The connection's public id.
     pub client: &'a str,
-    /// The server's version.
+    /// Version of the server.
     pub version: &'a str,
-    /// Whether the connection ends unless it is refreshed within `ttl_s`.
+    /// True if the connection ends unless it is refreshed within `ttl_s`.
     pub expires: bool,
-    /// Seconds until then.
+    /// Seconds until the connection expires.
     pub ttl_s: u32,
     /// JSON for the application.
     pub data: Option<&'a str>,
@@ -35,7 +38,7 @@ pub struct ConnectResult<'a> {
     pub subs: &'a [(&'a str, SubscribeResult<'a>)],
     /// Seconds between the server's pings; 0 when it sends none.
     pub ping_s: u32,
-    /// Whether the client must answer them.
+    /// True if the client must answer them.
     pub pong: bool,
     /// The session's id, which emulated transports send back.
     pub session: &'a str,
@@ -45,28 +48,28 @@ pub struct ConnectResult<'a> {
     pub time_unix_ms: u64,
 }
 
-/// What a client learns about its subscription.
+/// Result of `subscribe`: the state of a subscription.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SubscribeResult<'a> {
-    /// Whether the subscription ends unless it is refreshed within `ttl_s`.
+    /// True if the subscription ends unless it is refreshed within `ttl_s`.
     pub expires: bool,
-    /// Seconds until then.
+    /// Seconds until the subscription expires.
     pub ttl_s: u32,
-    /// Whether the client may recover later, from `position` on.
+    /// True if the client may recover later, from `position` on.
     pub recoverable: bool,
-    /// Whether the server watches for gaps.
+    /// True if the server watches for gaps.
     pub positioned: bool,
-    /// Where the stream stands; only in channels that keep history.
+    /// Position of the stream; only in channels that keep history.
     pub position: Option<Position>,
-    /// What the client missed, oldest first; only when `recovered`.
+    /// Publications that the client missed, oldest first; only when `recovered`.
     pub publications: &'a [Arc<Publication>],
-    /// Whether `publications` is all that the client missed.
+    /// True if `publications` is all that the client missed.
     pub recovered: bool,
-    /// Whether the client had asked to recover.
+    /// True if the client had asked to recover.
     pub was_recovering: bool,
     /// JSON for the application.
     pub data: Option<&'a str>,
-    /// Whether publications may be said as differences. In JSON all data of the subscription are
+    /// True if publications may be said as differences. In JSON all data of the subscription are
     /// then texts that hold JSON, here too.
     pub delta: bool,
 }
@@ -76,7 +79,7 @@ pub struct SubscribeResult<'a> {
 pub struct HistoryResult<'a> {
     /// The publications, in the order that was asked for.
     pub publications: &'a [Arc<Publication>],
-    /// Where the stream stands now.
+    /// Position of the stream now.
     pub position: Position,
 }
 
@@ -85,24 +88,24 @@ pub struct HistoryResult<'a> {
 pub struct RefreshResult<'a> {
     /// The connection's public id.
     pub client: &'a str,
-    /// The server's version.
+    /// Version of the server.
     pub version: &'a str,
-    /// Whether it still expires.
+    /// True if it still expires.
     pub expires: bool,
-    /// Seconds until then.
+    /// Seconds until the connection expires.
     pub ttl_s: u32,
 }
 
 /// The state of a subscription after a refresh.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SubRefreshResult {
-    /// Whether it still expires.
+    /// True if it still expires.
     pub expires: bool,
-    /// Seconds until then.
+    /// Seconds until the subscription expires.
     pub ttl_s: u32,
 }
 
-/// Who is behind a connection in a channel.
+/// Client behind a connection in a channel.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClientInfo<'a> {
     /// The user, empty for an anonymous one.
@@ -126,125 +129,63 @@ impl<'a> From<&'a Publisher> for ClientInfo<'a> {
     }
 }
 
-/// Answers command `id` with an error.
-pub fn encode_error(id: u32, code: ErrorCode, out: &mut Vec<u8>) {
-    encode_failure(id, code.code(), code.message(), code.temporary(), out);
+/// Appends the reply to command `id`.
+pub(crate) fn encode_reply(id: u32, reply: &Reply<'_>, out: &mut Vec<u8>) {
+    let mut object = Object::open(out);
+    object.number_if_any("id", id.into());
+    match *reply {
+        Reply::Error(code) => {
+            let (number, message) = (code.code(), code.message());
+            append_error(number, message, code.temporary(), object.value("error"));
+        }
+        Reply::Failure {
+            code,
+            message,
+            temporary,
+        } => append_error(code, message, temporary, object.value("error")),
+        Reply::Connect(result) => append_connect(result, object.value("connect")),
+        Reply::Subscribe(result) => append_subscribe(result, object.value("subscribe")),
+        Reply::Unsubscribe => object.value("unsubscribe").extend_from_slice(b"{}"),
+        Reply::Publish => object.value("publish").extend_from_slice(b"{}"),
+        Reply::Presence(present) => append_presence(present, object.value("presence")),
+        Reply::PresenceStats { clients, users } => {
+            append_presence_stats(clients, users, object.value("presence_stats"));
+        }
+        Reply::History(result) => append_history(result, object.value("history")),
+        Reply::Ping => object.value("ping").extend_from_slice(b"{}"),
+        Reply::Rpc(data) => {
+            let mut rpc = Object::open(object.value("rpc"));
+            if let Some(data) = data {
+                append_payload(data, rpc.value("data"));
+            }
+            rpc.close();
+        }
+        Reply::Refresh(result) => {
+            let mut refresh = Object::open(object.value("refresh"));
+            refresh.text_if_any("client", result.client);
+            refresh.text_if_any("version", result.version);
+            append_expiry(result.expires, result.ttl_s, refresh);
+        }
+        Reply::SubRefresh(result) => {
+            let refresh = Object::open(object.value("sub_refresh"));
+            append_expiry(result.expires, result.ttl_s, refresh);
+        }
+    }
+    object.close();
 }
 
-/// Answers command `id` with an error that may be the application's.
-pub(crate) fn encode_failure(
-    id: u32,
-    code: u32,
-    message: &str,
-    temporary: bool,
-    out: &mut Vec<u8>,
-) {
-    let mut reply = open_reply(id, out);
-    let mut error = Object::open(reply.value("error"));
+fn append_error(code: u32, message: &str, temporary: bool, out: &mut Vec<u8>) {
+    let mut error = Object::open(out);
     error.number("code", code.into());
     error.text("message", message);
     error.flag_if_set("temporary", temporary);
     error.close();
-    reply.close();
 }
 
-/// Answers `connect`.
-pub fn encode_connect_result(id: u32, result: &ConnectResult<'_>, out: &mut Vec<u8>) {
-    let mut reply = open_reply(id, out);
-    append_connect(result, reply.value("connect"));
-    reply.close();
-}
-
-/// Answers `subscribe`.
-pub fn encode_subscribe_result(id: u32, result: &SubscribeResult<'_>, out: &mut Vec<u8>) {
-    let mut reply = open_reply(id, out);
-    append_subscribe(result, reply.value("subscribe"));
-    reply.close();
-}
-
-/// Answers `unsubscribe`.
-pub fn encode_unsubscribe_result(id: u32, out: &mut Vec<u8>) {
-    encode_empty(id, "unsubscribe", out);
-}
-
-/// Answers `publish`.
-pub fn encode_publish_result(id: u32, out: &mut Vec<u8>) {
-    encode_empty(id, "publish", out);
-}
-
-/// Answers the command `ping` (not the server's own ping).
-pub fn encode_ping_result(id: u32, out: &mut Vec<u8>) {
-    encode_empty(id, "ping", out);
-}
-
-/// Answers `history`.
-pub fn encode_history_result(id: u32, result: &HistoryResult<'_>, out: &mut Vec<u8>) {
-    let mut reply = open_reply(id, out);
-    append_history(result, reply.value("history"));
-    reply.close();
-}
-
-/// Answers `presence`: everyone in the channel, by connection.
-pub fn encode_presence_result<'a>(
-    id: u32,
-    present: impl IntoIterator<Item = ClientInfo<'a>>,
-    out: &mut Vec<u8>,
-) {
-    let mut reply = open_reply(id, out);
-    append_presence(present, reply.value("presence"));
-    reply.close();
-}
-
-/// Answers `presence_stats` with the numbers of connections and of different users.
-pub fn encode_presence_stats_result(id: u32, clients: u32, users: u32, out: &mut Vec<u8>) {
-    let mut reply = open_reply(id, out);
-    append_presence_stats(clients, users, reply.value("presence_stats"));
-    reply.close();
-}
-
-/// Answers `rpc` with the application's data.
-pub fn encode_rpc_result(id: u32, data: Option<&Payload>, out: &mut Vec<u8>) {
-    let mut reply = open_reply(id, out);
-    let mut rpc = Object::open(reply.value("rpc"));
-    if let Some(data) = data {
-        append_payload(data, rpc.value("data"));
-    }
-    rpc.close();
-    reply.close();
-}
-
-/// Answers `refresh`.
-pub fn encode_refresh_result(id: u32, result: &RefreshResult<'_>, out: &mut Vec<u8>) {
-    let mut reply = open_reply(id, out);
-    let mut refresh = Object::open(reply.value("refresh"));
-    refresh.text_if_any("client", result.client);
-    refresh.text_if_any("version", result.version);
-    refresh.flag_if_set("expires", result.expires);
-    refresh.number_if_any("ttl", result.ttl_s.into());
+fn append_expiry(expires: bool, ttl_s: u32, mut refresh: Object<'_>) {
+    refresh.flag_if_set("expires", expires);
+    refresh.number_if_any("ttl", ttl_s.into());
     refresh.close();
-    reply.close();
-}
-
-/// Answers `sub_refresh`.
-pub fn encode_sub_refresh_result(id: u32, result: &SubRefreshResult, out: &mut Vec<u8>) {
-    let mut reply = open_reply(id, out);
-    let mut refresh = Object::open(reply.value("sub_refresh"));
-    refresh.flag_if_set("expires", result.expires);
-    refresh.number_if_any("ttl", result.ttl_s.into());
-    refresh.close();
-    reply.close();
-}
-
-fn encode_empty(id: u32, result: &'static str, out: &mut Vec<u8>) {
-    let mut reply = open_reply(id, out);
-    reply.value(result).extend_from_slice(b"{}");
-    reply.close();
-}
-
-fn open_reply(id: u32, out: &mut Vec<u8>) -> Object<'_> {
-    let mut reply = Object::open(out);
-    reply.number_if_any("id", id.into());
-    reply
 }
 
 pub(crate) fn append_connect(result: &ConnectResult<'_>, out: &mut Vec<u8>) {
@@ -277,11 +218,11 @@ fn append_subscribe(result: &SubscribeResult<'_>, out: &mut Vec<u8>) {
     subscribe.position_if_any(result.position);
     if !result.publications.is_empty() {
         let publications = subscribe.value("publications");
-        let append = |publication: &_, out: &mut _| match result.delta {
+        let append = |publication: &Arc<_>, out: &mut _| match result.delta {
             true => append_delta(publication, None, out),
             false => append_publication(publication, out),
         };
-        append_publications(result.publications, append, publications);
+        append_list(result.publications, publications, append);
     }
     subscribe.flag_if_set("recovered", result.recovered);
     subscribe.flag_if_set("positioned", result.positioned);
@@ -295,25 +236,12 @@ fn append_subscribe(result: &SubscribeResult<'_>, out: &mut Vec<u8>) {
 pub(crate) fn append_history(result: &HistoryResult<'_>, out: &mut Vec<u8>) {
     let mut history = Object::open(out);
     let publications = history.value("publications");
-    append_publications(result.publications, append_publication, publications);
+    append_list(result.publications, publications, |publication, out| {
+        append_publication(publication, out);
+    });
     append_epoch(result.position, history.value("epoch"));
     history.number("offset", result.position.offset);
     history.close();
-}
-
-fn append_publications(
-    publications: &[Arc<Publication>],
-    append: impl Fn(&Publication, &mut Vec<u8>),
-    out: &mut Vec<u8>,
-) {
-    out.push(b'[');
-    for (index, publication) in publications.iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        append(publication, out);
-    }
-    out.push(b']');
 }
 
 /// One publication. Its time stays here: the reference server does not send it, and most SDKs would
@@ -358,14 +286,11 @@ fn append_with_data(
     object.close();
 }
 
-pub(crate) fn append_presence<'a>(
-    present: impl IntoIterator<Item = ClientInfo<'a>>,
-    out: &mut Vec<u8>,
-) {
+pub(crate) fn append_presence(present: &[ClientInfo<'_>], out: &mut Vec<u8>) {
     let mut result = Object::open(out);
     let mut clients = Object::open(result.value("presence"));
     for info in present {
-        append_info(&info, clients.value_of(info.client));
+        append_info(info, clients.value_of(info.client));
     }
     clients.close();
     result.close();
@@ -391,5 +316,118 @@ pub(crate) fn append_info(info: &ClientInfo<'_>, out: &mut Vec<u8>) {
     object.close();
 }
 
-#[cfg(test)]
-mod tests;
+/// A reply to a command.
+#[derive(Clone, Copy, Debug)]
+pub enum Reply<'a> {
+    /// Failure with one of Centrifugo's codes.
+    Error(ErrorCode),
+    /// Failure for a reason of the application's.
+    Failure {
+        /// Code from 400 to 1999.
+        code: u32,
+        /// A word for developers.
+        message: &'a str,
+        /// True if the client may try again.
+        temporary: bool,
+    },
+    /// Result of the command `connect`.
+    Connect(&'a ConnectResult<'a>),
+    /// Result of the command `subscribe`.
+    Subscribe(&'a SubscribeResult<'a>),
+    /// Success of the command `unsubscribe`.
+    Unsubscribe,
+    /// Success of the command `publish`.
+    Publish,
+    /// To `presence`: everyone in the channel.
+    Presence(&'a [ClientInfo<'a>]),
+    /// Result of the command `presence_stats`.
+    PresenceStats {
+        /// Number of connections in the channel.
+        clients: u32,
+        /// Number of different users.
+        users: u32,
+    },
+    /// Result of the command `history`.
+    History(&'a HistoryResult<'a>),
+    /// To the command `ping`, which is not the server's own ping.
+    Ping,
+    /// To `rpc`: the application's own data, if there are any.
+    Rpc(Option<&'a Payload>),
+    /// Result of the command `refresh`.
+    Refresh(&'a RefreshResult<'a>),
+    /// Result of the command `sub_refresh`.
+    SubRefresh(&'a SubRefreshResult),
+}
+
+/// Message that a bidirectional client gets unasked.
+#[derive(Clone, Copy, Debug)]
+pub enum Push<'a> {
+    /// Publication for a subscriber without deltas.
+    Publication(&'a Publication),
+    /// For a subscriber with deltas.
+    Delta {
+        /// Publication with its whole data.
+        publication: &'a Publication,
+        /// Delta that makes its data of the data before, in place of it; nothing if it is whole. In
+        /// JSON both have to be JSON, and this a text.
+        patch: Option<&'a [u8]>,
+    },
+    /// A client has subscribed to a channel.
+    Join {
+        /// Name of the channel.
+        channel: &'a str,
+        /// Client that has subscribed.
+        info: ClientInfo<'a>,
+    },
+    /// Somebody's subscription has ended.
+    Leave {
+        /// Name of the channel.
+        channel: &'a str,
+        /// Client that has left.
+        info: ClientInfo<'a>,
+    },
+    /// The server ended a subscription; see `throng_types::Unsubscribe`.
+    Unsubscribe {
+        /// Name of the channel.
+        channel: &'a str,
+        /// Code that tells the client to come back or to stay away.
+        code: u16,
+        /// The sentence beside the code.
+        reason: &'a str,
+    },
+    /// To this connection alone, outside of any channel.
+    Message(&'a Payload),
+    /// The server ends the connection; for transports without a close frame. See
+    /// `throng_types::Disconnect`.
+    Disconnect {
+        /// Code that tells the client to come back or to stay away.
+        code: u16,
+        /// The sentence beside the code.
+        reason: &'a str,
+    },
+    /// The server subscribed the connection.
+    Subscribe {
+        /// Name of the channel.
+        channel: &'a str,
+        /// State of the subscription.
+        subscribe: &'a SubscribePush<'a>,
+    },
+    /// The server refreshed the connection.
+    Refresh {
+        /// Seconds until it expires; nothing for never.
+        ttl_s: Option<u32>,
+    },
+}
+
+/// State of a subscription that the server made while the connection lived.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SubscribePush<'a> {
+    /// True if the client may recover later, from `position` on.
+    pub recoverable: bool,
+    /// True if the server watches for gaps.
+    pub positioned: bool,
+    /// Position of the stream; only in channels that keep history.
+    pub position: Option<Position>,
+    /// JSON for the application.
+    pub data: Option<&'a str>,
+}

@@ -93,6 +93,14 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
     }
 }
 
+macro_rules! forward {
+    ($($visit:ident($Type:ty))+) => {$(
+        fn $visit<E: serde::de::Error>(self, value: $Type) -> Result<V::Value, E> {
+            self.0.$visit(value)
+        }
+    )+};
+}
+
 impl<'de, V: Visitor<'de>> Visitor<'de> for Strict<V> {
     type Value = V::Value;
 
@@ -100,32 +108,9 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Strict<V> {
         self.0.expecting(f)
     }
 
-    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<V::Value, E> {
-        self.0.visit_bool(value)
-    }
-
-    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<V::Value, E> {
-        self.0.visit_i64(value)
-    }
-
-    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<V::Value, E> {
-        self.0.visit_u64(value)
-    }
-
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<V::Value, E> {
-        self.0.visit_f64(value)
-    }
-
-    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<V::Value, E> {
-        self.0.visit_str(value)
-    }
-
-    fn visit_borrowed_str<E: serde::de::Error>(self, value: &'de str) -> Result<V::Value, E> {
-        self.0.visit_borrowed_str(value)
-    }
-
-    fn visit_string<E: serde::de::Error>(self, value: String) -> Result<V::Value, E> {
-        self.0.visit_string(value)
+    forward! {
+        visit_bool(bool) visit_i64(i64) visit_u64(u64) visit_f64(f64) visit_str(&str)
+        visit_borrowed_str(&'de str) visit_string(String)
     }
 
     fn visit_unit<E: serde::de::Error>(self) -> Result<V::Value, E> {

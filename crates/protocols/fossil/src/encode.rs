@@ -1,4 +1,4 @@
-//! A delta out of two texts.
+//! Makes a delta of two texts.
 //!
 //! What the two begin and end with is compared first: mostly that is nearly everything. For what
 //! is between, the base's blocks are looked up at every place, and the longest run that a look-up
@@ -6,20 +6,18 @@
 
 use std::ops::Range;
 
-use crate::index::{BLOCK, Index, block};
-
 /// The longest base and the longest target that are compared, in bytes.
 pub const BYTES_MAX: usize = 256 << 10;
 /// Runs that one look-up compares.
 const PLACES_MAX: usize = 8;
 /// Bytes that are compared for each byte of the two texts, before the rest is inserted as it is.
 const COMPARED_PER_BYTE: usize = 16;
-/// What a command may cost besides its numbers, in bytes: its letters, and another insert after it.
+/// Bytes that a command may cost besides its numbers: its letters, and another insert after it.
 const COMMAND_BYTES: usize = 5;
 
-/// Where a delta may cut.
+/// Unit between which a delta may cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum DeltaUnit {
     /// Between any two bytes.
     Byte,
     /// Between characters: a delta of two texts in UTF-8 is a text in UTF-8.
@@ -29,9 +27,9 @@ pub enum Unit {
 /// The delta that makes `target` of `base`; nothing if it would not be shorter than `target`, or if
 /// one of the two is longer than [`BYTES_MAX`].
 ///
-/// [`Unit::Char`] only for texts in UTF-8; other bytes give a delta that is right but no text.
+/// [`DeltaUnit::Char`] only for texts in UTF-8; other bytes give a delta that is right but no text.
 #[must_use]
-pub fn encode(base: &[u8], target: &[u8], unit: Unit) -> Option<Vec<u8>> {
+pub fn encode(base: &[u8], target: &[u8], unit: DeltaUnit) -> Option<Vec<u8>> {
     if base.len() > BYTES_MAX || target.len() > BYTES_MAX {
         return None;
     }
@@ -52,7 +50,7 @@ pub fn encode(base: &[u8], target: &[u8], unit: Unit) -> Option<Vec<u8>> {
     delta.finish()
 }
 
-/// How many bytes two texts have in common where they begin.
+/// Number of bytes that two texts have in common where they begin.
 fn common(a: &[u8], b: &[u8]) -> usize {
     // Word by word while words are equal.
     let words = a.chunks_exact(16).zip(b.chunks_exact(16));
@@ -61,7 +59,7 @@ fn common(a: &[u8], b: &[u8]) -> usize {
     same + rest.take_while(|(a, b)| a == b).count()
 }
 
-/// The same where they end.
+/// Number of bytes that two texts have in common where they end.
 fn common_end(a: &[u8], b: &[u8]) -> usize {
     let words = a.rchunks_exact(16).zip(b.rchunks_exact(16));
     let same = words.take_while(|(a, b)| a == b).count() * 16;
@@ -113,9 +111,9 @@ fn search(base: &[u8], part: Range<usize>, delta: &mut Delta<'_>) -> Option<()> 
 /// A delta under construction.
 struct Delta<'a> {
     target: &'a [u8],
-    unit: Unit,
+    unit: DeltaUnit,
     out: Vec<u8>,
-    /// How much of the target the commands make so far; what follows is still to come.
+    /// Bytes of the target that the commands make so far; the rest is still to come.
     inserted: usize,
 }
 
@@ -141,7 +139,7 @@ impl Delta<'_> {
     /// A run without the characters at its ends that are not whole.
     fn whole_chars(&self, run: Range<usize>) -> Range<usize> {
         let Range { mut start, mut end } = run;
-        if self.unit == Unit::Char {
+        if self.unit == DeltaUnit::Char {
             let continues = |at: usize| self.target.get(at).is_some_and(|byte| byte >> 6 == 0b10);
             while start < end && continues(start) {
                 start += 1;
@@ -191,7 +189,6 @@ fn checksum(text: &[u8]) -> u32 {
 /// The digits of a number, from 0 to 63.
 const DIGITS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz~";
 
-/// How many digits a number has.
 const fn digits(number: usize) -> usize {
     match number {
         0 => 1,
@@ -202,5 +199,62 @@ const fn digits(number: usize) -> usize {
 fn append_number(number: usize, out: &mut Vec<u8>) {
     for place in (0..digits(number)).rev() {
         out.push(DIGITS[number >> (6 * place) & 63]);
+    }
+}
+
+/// Bytes of a block.
+pub(crate) const BLOCK: usize = 8;
+const NONE: u32 = u32::MAX;
+
+/// Blocks of one base, by their hash. They begin at every multiple of [`BLOCK`], so a run of the
+/// base that is found for certain has nearly twice that length.
+pub(crate) struct Index {
+    /// The last block with a hash, by the hash's upper bits.
+    heads: Vec<u32>,
+    /// The block before it with the same upper bits.
+    earlier: Vec<u32>,
+    shift: u32,
+}
+
+/// The block that begins at a place, as a number.
+pub(crate) fn block(bytes: &[u8], at: usize) -> Option<u64> {
+    let block = bytes.get(at..)?.first_chunk::<BLOCK>()?;
+    Some(u64::from_le_bytes(*block))
+}
+
+impl Index {
+    /// Bound: four bytes for each block, and as many again for its hash, rounded up.
+    pub(crate) fn new(base: &[u8]) -> Self {
+        let count = base.len() / BLOCK;
+        let places = count.next_power_of_two().max(2);
+        let mut index = Self {
+            heads: vec![NONE; places],
+            earlier: vec![NONE; count],
+            shift: u64::BITS - places.ilog2(),
+        };
+        // From the end, so that the first of equal blocks is found first.
+        for number in (0..count).rev() {
+            if let Some(block) = block(base, number * BLOCK) {
+                let hash = index.hash(block);
+                index.earlier[number] = index.heads[hash];
+                index.heads[hash] = number as u32;
+            }
+        }
+        index
+    }
+
+    const fn hash(&self, block: u64) -> usize {
+        // Fibonacci hashing: an odd number near 2^64 divided by the golden ratio.
+        (block.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize
+    }
+
+    /// Places in the base where this block may stand.
+    pub(crate) fn places(&self, block: u64) -> impl Iterator<Item = usize> {
+        let mut next = self.heads[self.hash(block)];
+        std::iter::from_fn(move || {
+            let number = (next != NONE).then_some(next as usize)?;
+            next = self.earlier[number];
+            Some(number * BLOCK)
+        })
     }
 }

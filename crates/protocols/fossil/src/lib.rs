@@ -17,10 +17,8 @@
 
 mod apply;
 mod encode;
-mod index;
-
-pub use apply::{Fault, apply};
-pub use encode::{BYTES_MAX, Unit, encode};
-
 #[cfg(test)]
 mod tests;
+
+pub use apply::{DeltaError, apply};
+pub use encode::{BYTES_MAX, DeltaUnit, encode};

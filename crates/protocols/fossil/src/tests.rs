@@ -1,9 +1,9 @@
 use proptest::prelude::*;
 
-use crate::{BYTES_MAX, Fault, Unit, apply, encode};
+use crate::{BYTES_MAX, DeltaError, DeltaUnit, apply, encode};
 
 #[track_caller]
-fn check(base: &[u8], target: &[u8], unit: Unit) -> Option<Vec<u8>> {
+fn check(base: &[u8], target: &[u8], unit: DeltaUnit) -> Option<Vec<u8>> {
     let delta = encode(base, target, unit)?;
     assert!(delta.len() < target.len());
     assert_eq!(apply(base, &delta, target.len()).as_deref(), Ok(target));
@@ -15,12 +15,12 @@ fn check(base: &[u8], target: &[u8], unit: Unit) -> Option<Vec<u8>> {
 fn a_delta_is_written_as_the_format_says() {
     let base = br#"{"symbol":"ABC","price":101.25,"volume":120000,"day":"2026-11-22"}"#;
     let target = br#"{"symbol":"ABC","price":101.75,"volume":120400,"day":"2026-11-22"}"#;
-    let delta = check(base, target, Unit::Char).unwrap();
+    let delta = check(base, target, DeltaUnit::Char).unwrap();
     assert_eq!(
         String::from_utf8(delta).unwrap(),
         "12\nS@0,1:7E@T,1:4M@h,2_r0w~;"
     );
-    let once = check(b"0123456789abcdef", b"0123456789abcdef", Unit::Byte);
+    let once = check(b"0123456789abcdef", b"0123456789abcdef", DeltaUnit::Byte);
     assert_eq!(once.unwrap(), b"G\nG@0,12xn;");
 }
 
@@ -32,22 +32,28 @@ fn what_would_not_be_shorter_is_no_delta() {
         ("abcdefgh", "ijklmnop"),
         ("", "abcdefgh"),
     ] {
-        let delta = encode(base.as_bytes(), target.as_bytes(), Unit::Byte);
+        let delta = encode(base.as_bytes(), target.as_bytes(), DeltaUnit::Byte);
         assert_eq!(delta, None, "{base} {target}");
     }
     let long = vec![b'a'; BYTES_MAX + 1];
-    assert_eq!(encode(&long, b"aaaaaaaaaaaaaaaaaaaaaaa", Unit::Byte), None);
-    assert_eq!(encode(b"aaaaaaaaaaaaaaaaaaaaaaa", &long, Unit::Byte), None);
-    assert!(check(&long[1..], &long[1..], Unit::Byte).is_some());
+    assert_eq!(
+        encode(&long, b"aaaaaaaaaaaaaaaaaaaaaaa", DeltaUnit::Byte),
+        None
+    );
+    assert_eq!(
+        encode(b"aaaaaaaaaaaaaaaaaaaaaaa", &long, DeltaUnit::Byte),
+        None
+    );
+    assert!(check(&long[1..], &long[1..], DeltaUnit::Byte).is_some());
 }
 
-/// What moved is found, too, wherever it went.
+/// Finds text that has moved, wherever it went.
 #[test]
 fn parts_in_another_order_are_copied() {
     let part = |name: char| format!("{{\"player\":\"{name}\",\"place\":[10,20],\"score\":100}}");
     let base = format!("[{},{},{}]", part('a'), part('b'), part('c'));
     let target = format!("[{},{},{}]", part('c'), part('a'), part('b'));
-    let delta = check(base.as_bytes(), target.as_bytes(), Unit::Char).unwrap();
+    let delta = check(base.as_bytes(), target.as_bytes(), DeltaUnit::Char).unwrap();
     assert!(
         delta.len() < target.len() / 2,
         "{}",
@@ -68,7 +74,7 @@ fn a_delta_of_two_texts_cuts_no_character() {
     ] {
         let base = format!("{around}{one}{around}");
         let target = format!("{around}{other}{around}");
-        let delta = check(base.as_bytes(), target.as_bytes(), Unit::Char).unwrap();
+        let delta = check(base.as_bytes(), target.as_bytes(), DeltaUnit::Char).unwrap();
         assert!(str::from_utf8(&delta).is_ok(), "{one} {other}");
     }
 }
@@ -83,32 +89,32 @@ fn runs_that_mislead_cost_no_more_than_their_bound() {
         target.extend_from_slice(&[b'a'; 1999]);
         target.push(b'b');
     }
-    check(&base, &target, Unit::Byte).unwrap();
+    check(&base, &target, DeltaUnit::Byte).unwrap();
     let mut periodic = b"abcdefgh".repeat(BYTES_MAX / 8);
-    check(&base, &periodic, Unit::Byte);
-    check(&periodic.clone(), &base, Unit::Byte);
+    check(&base, &periodic, DeltaUnit::Byte);
+    check(&periodic.clone(), &base, DeltaUnit::Byte);
     periodic.reverse();
-    check(&base, &periodic, Unit::Byte);
+    check(&base, &periodic, DeltaUnit::Byte);
 }
 
 #[test]
 fn faults_are_named() {
     let base = b"0123456789abcdef";
     for (delta, fault) in [
-        ("", Fault::Short),
-        ("G", Fault::Short),
-        ("\n", Fault::Number),
-        ("~~~~~~\n", Fault::Number),
-        ("G;", Fault::Length),
-        ("zz\n", Fault::Length),
-        ("G\nG@0,", Fault::Short),
-        ("G\nG@1,12xn;", Fault::Base),
-        ("G\nG@0;", Fault::Command),
-        ("G\nG!0;", Fault::Command),
-        ("G\nF@0,12xn;", Fault::Length),
-        ("4\nG@0,12xn;", Fault::Length),
-        ("G\nG:0,", Fault::Short),
-        ("G\nG@0,12xo;", Fault::Checksum),
+        ("", DeltaError::Short),
+        ("G", DeltaError::Short),
+        ("\n", DeltaError::Number),
+        ("~~~~~~\n", DeltaError::Number),
+        ("G;", DeltaError::Length),
+        ("zz\n", DeltaError::Length),
+        ("G\nG@0,", DeltaError::Short),
+        ("G\nG@1,12xn;", DeltaError::Base),
+        ("G\nG@0;", DeltaError::Command),
+        ("G\nG!0;", DeltaError::Command),
+        ("G\nF@0,12xn;", DeltaError::Length),
+        ("4\nG@0,12xn;", DeltaError::Length),
+        ("G\nG:0,", DeltaError::Short),
+        ("G\nG@0,12xo;", DeltaError::Checksum),
     ] {
         assert_eq!(apply(base, delta.as_bytes(), 64), Err(fault), "{delta:?}");
     }
@@ -130,16 +136,16 @@ fn pieces() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn a_delta_makes_its_target(base in pieces(), target in pieces()) {
-        check(&base, &target, Unit::Byte);
-        if let Some(delta) = check(&base, &target, Unit::Char) {
+        check(&base, &target, DeltaUnit::Byte);
+        if let Some(delta) = check(&base, &target, DeltaUnit::Char) {
             prop_assert!(str::from_utf8(&delta).is_ok());
         }
     }
 
     #[test]
     fn so_it_does_of_any_bytes(base: Vec<u8>, target: Vec<u8>) {
-        check(&base, &target, Unit::Byte);
-        check(&base, &target, Unit::Char);
+        check(&base, &target, DeltaUnit::Byte);
+        check(&base, &target, DeltaUnit::Char);
     }
 
     #[test]
@@ -150,7 +156,7 @@ proptest! {
     ) {
         let base = text.clone();
         text[at] = byte;
-        let delta = check(&base, &text, Unit::Byte).unwrap();
+        let delta = check(&base, &text, DeltaUnit::Byte).unwrap();
         prop_assert!(delta.len() < 32);
     }
 
@@ -168,7 +174,7 @@ proptest! {
         at: proptest::sample::Index,
         byte: u8,
     ) {
-        if let Some(mut delta) = encode(&base, &target, Unit::Byte) {
+        if let Some(mut delta) = encode(&base, &target, DeltaUnit::Byte) {
             let at = at.index(delta.len());
             delta[at] = byte;
             // A sum does not see that two numbers changed places; lengths and bounds hold.

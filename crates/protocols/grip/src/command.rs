@@ -2,36 +2,36 @@
 //!
 //! Owns: reading requests and writing replies. Never: does what is asked.
 
-use crate::item::{Item, PublishFault, items_of_value};
+use crate::item::{Item, PublishError, items_of_value};
 use crate::tnet;
 use crate::value::{Coding, Fields, Value};
 
-/// A request.
+/// Request on the command socket.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CommandRequest {
     /// Repeated in the reply. pubcontrol sends none.
     pub id: Option<Value>,
-    /// What is asked.
+    /// Command, with its arguments read.
     pub command: CommandKind,
 }
 
-/// What is asked.
+/// Commands that Pushpin has, and any other.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CommandKind {
-    /// Where to publish: reply with [`ZmqUris`].
+    /// Asks for the publishing sockets; reply with [`ZmqUris`].
     GetZmqUris,
     /// Items, or why they are none.
-    Publish(Result<Vec<Item>, PublishFault>),
+    Publish(Result<Vec<Item>, PublishError>),
     /// All reliable streams and responses ask their backends.
     Recover,
     /// WebSocket-over-HTTP connections ask their backends.
     Refresh {
-        /// One connection.
+        /// Id of the one connection to refresh.
         connection_id: Option<String>,
         /// All connections of a channel.
         channel: Option<String>,
     },
-    /// Which of these connections are there.
+    /// Asks which of these connections exist.
     ConnCheck {
         /// Connection ids; none if there is no list of them, which is a `bad-request`.
         ids: Option<Vec<String>>,
@@ -40,12 +40,12 @@ pub enum CommandKind {
     Unknown(String),
 }
 
-/// Where publishers connect to.
+/// Addresses that publishers connect to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ZmqUris {
-    /// The command socket.
+    /// URI of the command socket.
     pub command: Option<String>,
-    /// The PULL socket.
+    /// URI of the PULL socket.
     pub publish_pull: Option<String>,
     /// The SUB socket, if it binds.
     pub publish_sub: Option<String>,
@@ -185,7 +185,7 @@ mod tests {
         );
         assert_eq!(
             parse(r#"{"method": "publish"}"#),
-            Some(CommandKind::Publish(Err(PublishFault::NotAnObject)))
+            Some(CommandKind::Publish(Err(PublishError::NotAnObject)))
         );
         assert_eq!(
             parse(r#"{"method": "dance"}"#),

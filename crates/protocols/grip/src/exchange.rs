@@ -5,30 +5,32 @@
 
 use std::sync::Arc;
 
+use throng_types::coded_enum;
+
 use crate::headers::{Header, HeaderRef};
 use crate::routes::Route;
 
 /// A request to the first of several origins that can be reached.
 #[derive(Clone, Debug)]
 pub struct OriginRequest {
-    /// Its targets are tried in their order.
+    /// Route whose targets are tried in their order.
     pub route: Arc<Route>,
-    /// The method.
+    /// Method of the request, not checked.
     pub method: String,
-    /// Path and query.
+    /// Path and query as the origin gets them.
     pub path: String,
     /// All fields, `Host` among them, but none that delimits the body. A target with a host of
     /// its own replaces `Host`.
     pub headers: Vec<Header>,
     /// The body, or its beginning.
     pub body: Vec<u8>,
-    /// What comes after that.
-    pub rest: Rest,
+    /// Bytes that follow the head and `body`.
+    pub rest: RequestRest,
 }
 
-/// What follows a request that is on its way.
+/// Continuation of a request that is on its way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Rest {
+pub enum RequestRest {
     /// The request is whole.
     #[default]
     Nothing,
@@ -38,8 +40,8 @@ pub enum Rest {
     Upgrade,
 }
 
-/// What an origin does, in this order: a head, then pieces of the body, then the end; or a
-/// failure at any time, and nothing after it.
+/// Event of one request, in this order: a head, then pieces of the body, then the end; or a failure
+/// at any time, and nothing after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OriginEvent {
     /// The head of the answer; 1xx answers are passed over.
@@ -57,13 +59,13 @@ pub enum OriginEvent {
 /// The head of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginHead {
-    /// 200 to 999.
+    /// Status code, from 200 to 999.
     pub code: u16,
     /// As the origin wrote it; may be empty.
     pub reason: String,
     /// All fields, in their order.
     pub headers: Vec<Header>,
-    /// How long the body is, if that was declared.
+    /// Declared length of the body in bytes, if any.
     pub body_bytes: Option<u64>,
     /// There is no body.
     pub is_bodiless: bool,
@@ -80,52 +82,34 @@ impl OriginHead {
     }
 }
 
-/// Why an answer does not come, and how far it got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OriginFault {
-    /// No origin could be connected to, or none spoke TLS as it must.
-    Unreachable,
-    /// The connection broke before the request was written.
-    Unsent,
-    /// The head did not come in time.
-    Timeout,
-    /// The connection ended before the answer was whole.
-    Cut,
-    /// What came is no HTTP, or breaks a bound.
-    Garbage,
-    /// There is no room for another request.
-    Busy,
-}
-
-impl OriginFault {
-    /// The status that a client gets in place of an answer.
-    #[must_use]
-    pub const fn status(self) -> u16 {
-        match self {
-            Self::Timeout => 504,
-            Self::Busy => 503,
-            Self::Unreachable | Self::Unsent | Self::Cut | Self::Garbage => 502,
-        }
-    }
-
-    /// A sentence for that client, which tells nothing about the network behind.
-    #[must_use]
-    pub const fn sentence(self) -> &'static str {
-        match self {
-            Self::Unreachable => "no backend of this path can be reached",
-            Self::Unsent | Self::Cut => "the backend ended the connection without an answer",
-            Self::Timeout => "the backend did not answer in time",
-            Self::Garbage => "the backend's answer is not valid HTTP, or too large",
-            Self::Busy => "too many requests wait for backends; try again",
-        }
+coded_enum! {
+    /// Reason for which an answer does not come, and how far the request got.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum ExchangeError {
+        /// Status that a client gets in place of an answer.
+        fn status -> u16;
+        /// Sentence for that client, which tells nothing about the network behind.
+        fn sentence;
+        /// No origin could be connected to, or none spoke TLS as it must.
+        Unreachable = 502, "no backend of this path can be reached";
+        /// The connection broke before the request was written.
+        Unsent = 502, "the backend ended the connection without an answer";
+        /// The head did not come in time.
+        Timeout = 504, "the backend did not answer in time";
+        /// The connection ended before the answer was whole.
+        Cut = 502, "the backend ended the connection without an answer";
+        /// The bytes are no HTTP, or break a bound.
+        Garbage = 502, "the backend's answer is not valid HTTP, or too large";
+        /// There is no room for another request.
+        Busy = 503, "too many requests wait for backends; try again";
     }
 }
 
 /// A failure, and what an operator should read about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginFailure {
-    /// What kind.
-    pub fault: OriginFault,
-    /// What happened where.
+    /// Kind of the failure, for status and metrics.
+    pub fault: ExchangeError,
+    /// Cause and place, for the log.
     pub detail: String,
 }

@@ -1,4 +1,5 @@
-//! Filters of a subscription: who gets an item, and what is written into it.
+//! Filters of a subscription: receivers of an item, and the values written into its marks (`%I`,
+//! `%(argument)s`, `%%`).
 //!
 //! Owns: the five filters of Pushpin 1.41 and their order. Never: knows connections; what it
 //! needs of one comes in as a [`FilterContext`].
@@ -8,57 +9,38 @@ mod tests;
 
 use std::borrow::Cow;
 
-pub use crate::directive::MarkFault;
-use crate::directive::{Piece, Pieces};
+use throng_types::coded_enum;
 
 /// The most filters that one subscription has, the limit of Pushpin since 1.41.
 pub const FILTERS_MAX: usize = 5;
 
-/// One filter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Filter {
-    /// Drops if the publication's `sender` is the connection's `user`.
-    SkipSelf = 1,
-    /// Drops if the connection's `user` is in the publication's comma list `skip_users`.
-    SkipUsers,
-    /// Drops unless the connection is also subscribed to the publication's `require_sub`.
-    RequireSub,
-    /// Replaces `%I` and `%(id)I` by an id made after the connection's `id_format`.
-    BuildId,
-    /// Replaces `%(name)s` by the connection's meta of that name.
-    VarSubst,
+coded_enum! {
+    /// One of Pushpin's filters, in its wire order.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Filter {
+        /// Name in headers and documents.
+        fn name;
+        /// Drops if the publication's `sender` is the connection's `user`.
+        SkipSelf = "skip-self";
+        /// Drops if the connection's `user` is in the publication's comma list `skip_users`.
+        SkipUsers = "skip-users";
+        /// Drops unless the connection is also subscribed to the publication's `require_sub`.
+        RequireSub = "require-sub";
+        /// Replaces `%I` and `%(id)I` by an id made after the connection's `id_format`.
+        BuildId = "build-id";
+        /// Replaces `%(name)s` by the connection's meta of that name.
+        VarSubst = "var-subst";
+    }
 }
 
 impl Filter {
-    /// All of them, in the order in which `Grip-Feature` names them.
-    pub const ALL: [Self; 5] = [
-        Self::SkipSelf,
-        Self::SkipUsers,
-        Self::RequireSub,
-        Self::BuildId,
-        Self::VarSubst,
-    ];
-
-    /// The name in headers and documents.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::SkipSelf => "skip-self",
-            Self::SkipUsers => "skip-users",
-            Self::RequireSub => "require-sub",
-            Self::BuildId => "build-id",
-            Self::VarSubst => "var-subst",
-        }
-    }
-
-    /// From its name.
+    /// Finds a filter by its name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|filter| filter.name() == name)
     }
 
-    /// Whether it rewrites content, so that `content-filters` of an item speaks about it.
+    /// Tells whether it rewrites content, so that `content-filters` of an item speaks about it.
     #[must_use]
     pub const fn is_content(self) -> bool {
         matches!(self, Self::BuildId | Self::VarSubst)
@@ -100,13 +82,13 @@ impl Filters {
         Ok(out)
     }
 
-    /// Whether nothing is filtered: the item may go out as bytes shared with others.
+    /// Tells whether nothing is filtered: the item may go out as bytes shared with others.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list[0].is_none()
     }
 
-    /// Whether a name was given that no filter has. Worth a line in the log.
+    /// Tells whether a name was given that no filter has. Worth a line in the log.
     #[must_use]
     pub fn has_unknown(&self) -> bool {
         self.unknown
@@ -117,7 +99,7 @@ impl Filters {
         self.list.into_iter().flatten()
     }
 
-    /// Whether an item's `content-filters` are exactly the content filters here, in order.
+    /// Tells whether an item's `content-filters` are exactly the content filters here, in order.
     /// An item without that list goes to everybody.
     #[must_use]
     pub fn match_content_filters(&self, names: Option<&[String]>) -> bool {
@@ -134,7 +116,7 @@ impl Filters {
         &self,
         context: &FilterContext<'_>,
         content: &'c [u8],
-    ) -> Result<Filtered<'c>, FilterFault> {
+    ) -> Result<Filtered<'c>, FilterError> {
         let mut content = Cow::Borrowed(content);
         for filter in self.iter() {
             let keep = match filter {
@@ -146,7 +128,7 @@ impl Filters {
                     let mut out = Vec::with_capacity(content.len());
                     let done = id.render_piece(&content, &mut out)?;
                     if done < content.len() {
-                        return Err(MarkFault::Cut { at: done }.into());
+                        return Err(MarkError::Cut { at: done }.into());
                     }
                     content = Cow::Owned(out);
                     true
@@ -165,12 +147,12 @@ impl Filters {
     }
 }
 
-/// What filters look at. Keys of both metas are unique.
+/// Input of the filters. Keys of both metas are unique.
 #[derive(Clone, Copy, Debug)]
 pub struct FilterContext<'a> {
     /// The connection's meta: `Grip-Set-Meta`, or `set-meta` of a WebSocket.
     pub sub_meta: &'a [(String, String)],
-    /// The item's `meta`.
+    /// Meta of the item that is published.
     pub pub_meta: &'a [(String, String)],
     /// The connection's channels, without the route's prefix, each with its last id if known.
     pub channels: &'a [(&'a str, Option<&'a str>)],
@@ -194,7 +176,7 @@ impl FilterContext<'_> {
     }
 }
 
-/// What becomes of an item for one connection.
+/// Verdict on an item for one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Filtered<'c> {
     /// Not for this connection.
@@ -205,8 +187,8 @@ pub enum Filtered<'c> {
 
 /// Why content could not be rewritten. The fault is in the backend's meta or the item's content.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FilterFault {
-    /// `build-id` without `id_format`.
+pub enum FilterError {
+    /// `build-id` on a connection without the meta `id_format`.
     #[error("build-id: the connection has no meta 'id_format'")]
     NoIdFormat,
     /// `id_encoding` is something else than `hex`.
@@ -214,10 +196,10 @@ pub enum FilterFault {
     Encoding(String),
     /// `id_format` cannot be rendered.
     #[error("build-id: in id_format, {0}")]
-    IdFormat(MarkFault),
+    IdFormat(MarkError),
     /// The content cannot be rendered.
     #[error("in the content, {0}")]
-    Content(#[from] MarkFault),
+    Content(#[from] MarkError),
 }
 
 /// The id that `build-id` writes: made once for a connection, then put into any content.
@@ -229,8 +211,8 @@ pub struct BuiltId {
 
 impl BuiltId {
     /// Renders the connection's `id_format` with the last ids of its channels.
-    pub fn new(context: &FilterContext<'_>) -> Result<Self, FilterFault> {
-        let format = get(context.sub_meta, "id_format").ok_or(FilterFault::NoIdFormat)?;
+    pub fn new(context: &FilterContext<'_>) -> Result<Self, FilterError> {
+        let format = get(context.sub_meta, "id_format").ok_or(FilterError::NoIdFormat)?;
         let id = if context.channels.is_empty() {
             None
         } else {
@@ -238,20 +220,20 @@ impl BuiltId {
                 let mut channels = context.channels.iter();
                 channels.find(|(channel, _)| channel.as_bytes() == name)?.1
             };
-            let id = with_names(format.as_bytes(), last).map_err(FilterFault::IdFormat)?;
+            let id = with_names(format.as_bytes(), last).map_err(FilterError::IdFormat)?;
             Some(id)
         };
         let hex = match get(context.sub_meta, "id_encoding") {
             None => false,
             Some("hex") => true,
-            Some(other) => return Err(FilterFault::Encoding(other.to_owned())),
+            Some(other) => return Err(FilterError::Encoding(other.to_owned())),
         };
         Ok(Self { id, hex })
     }
 
     /// Renders a piece of a stream and says how many bytes of it are done; the rest is the
     /// start of a mark and must come again in front of the next piece.
-    pub fn render_piece(&self, piece: &[u8], out: &mut Vec<u8>) -> Result<usize, FilterFault> {
+    pub fn render_piece(&self, piece: &[u8], out: &mut Vec<u8>) -> Result<usize, FilterError> {
         for part in Pieces::new(piece) {
             match part {
                 Piece::Plain(text) => out.extend_from_slice(text),
@@ -262,10 +244,10 @@ impl BuiltId {
                     at,
                 } => {
                     let id = argument.as_deref().or(self.id.as_deref());
-                    self.write(id.ok_or(MarkFault::NoId { at })?, out);
+                    self.write(id.ok_or(MarkError::NoId { at })?, out);
                 }
                 Piece::Mark { letter, at, .. } => {
-                    return Err(MarkFault::Unknown { letter, at }.into());
+                    return Err(MarkError::Unknown { letter, at }.into());
                 }
             }
         }
@@ -288,12 +270,12 @@ impl BuiltId {
 fn with_names<'v>(
     text: &[u8],
     value: impl Fn(&[u8]) -> Option<&'v str>,
-) -> Result<Vec<u8>, MarkFault> {
+) -> Result<Vec<u8>, MarkError> {
     let mut out = Vec::with_capacity(text.len());
     for piece in Pieces::new(text) {
         match piece {
             Piece::Plain(text) => out.extend_from_slice(text),
-            Piece::Cut(at) => return Err(MarkFault::Cut { at }),
+            Piece::Cut(at) => return Err(MarkError::Cut { at }),
             Piece::Mark {
                 letter: b's',
                 argument: Some(name),
@@ -302,13 +284,13 @@ fn with_names<'v>(
                 Some(value) => out.extend_from_slice(value.as_bytes()),
                 None => {
                     let name = crate::headers::text(&name);
-                    return Err(MarkFault::NoValue { name, at });
+                    return Err(MarkError::NoValue { name, at });
                 }
             },
             Piece::Mark {
                 letter: b's', at, ..
-            } => return Err(MarkFault::NoName { at }),
-            Piece::Mark { letter, at, .. } => return Err(MarkFault::Unknown { letter, at }),
+            } => return Err(MarkError::NoName { at }),
+            Piece::Mark { letter, at, .. } => return Err(MarkError::Unknown { letter, at }),
         }
     }
     Ok(out)
@@ -320,7 +302,149 @@ fn get_bytes<'m>(meta: &'m [(String, String)], key: &[u8]) -> Option<&'m str> {
 }
 
 fn get<'m>(meta: &'m [(String, String)], key: &str) -> Option<&'m str> {
-    meta.iter()
-        .find(|(other, _)| other == key)
-        .map(|(_, value)| value.as_str())
+    get_bytes(meta, key.as_bytes())
+}
+
+/// A stretch of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Piece<'t> {
+    /// As it stands; `%%` has become `%`.
+    Plain(&'t [u8]),
+    /// A letter, and what stood in parentheses before it.
+    Mark {
+        letter: u8,
+        argument: Option<Cow<'t, [u8]>>,
+        /// Offset of the letter, in bytes from the start.
+        at: usize,
+    },
+    /// The text ends inside a mark, which begins here.
+    Cut(usize),
+}
+
+/// The pieces of a text, in order.
+pub(crate) struct Pieces<'t> {
+    text: &'t [u8],
+    at: usize,
+}
+
+impl<'t> Pieces<'t> {
+    pub(crate) const fn new(text: &'t [u8]) -> Self {
+        Self { text, at: 0 }
+    }
+
+    fn mark(&self) -> Option<(Piece<'t>, usize)> {
+        let inside = self.text.get(self.at + 1..)?;
+        match inside {
+            [] => None,
+            [b'%', ..] => Some((Piece::Plain(&inside[..1]), 2)),
+            [b'(', rest @ ..] => {
+                let end = closing(rest)?;
+                let letter = *rest.get(end + 1)?;
+                let argument = Some(without_escapes(&rest[..end]));
+                let at = self.at + end + 3;
+                let mark = Piece::Mark {
+                    letter,
+                    argument,
+                    at,
+                };
+                Some((mark, end + 4))
+            }
+            &[letter, ..] => {
+                let (argument, at) = (None, self.at + 1);
+                let mark = Piece::Mark {
+                    letter,
+                    argument,
+                    at,
+                };
+                Some((mark, 2))
+            }
+        }
+    }
+}
+
+impl<'t> Iterator for Pieces<'t> {
+    type Item = Piece<'t>;
+
+    fn next(&mut self) -> Option<Piece<'t>> {
+        let rest = self.text.get(self.at..).filter(|rest| !rest.is_empty())?;
+        let plain = memchr::memchr(b'%', rest).unwrap_or(rest.len());
+        if plain > 0 {
+            self.at += plain;
+            return Some(Piece::Plain(&rest[..plain]));
+        }
+        match self.mark() {
+            Some((piece, bytes)) => {
+                self.at += bytes;
+                Some(piece)
+            }
+            None => {
+                let cut = Piece::Cut(self.at);
+                self.at = self.text.len();
+                Some(cut)
+            }
+        }
+    }
+}
+
+/// Finds the closing parenthesis; a backslash takes the meaning from the byte behind it.
+fn closing(text: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at += memchr::memchr2(b')', b'\\', text.get(at..)?)?;
+        if text[at] == b')' {
+            return Some(at);
+        }
+        at += 2;
+    }
+}
+
+fn without_escapes(text: &[u8]) -> Cow<'_, [u8]> {
+    if memchr::memchr(b'\\', text).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = false;
+    let keep = |&byte: &u8| {
+        escaped = byte == b'\\' && !escaped;
+        !escaped
+    };
+    Cow::Owned(text.iter().copied().filter(keep).collect())
+}
+
+/// Why text with marks cannot be rendered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MarkError {
+    /// A letter that means nothing here.
+    #[error("byte {at}: %{} means nothing", char::from(*.letter))]
+    Unknown {
+        /// Letter behind the percent sign.
+        letter: u8,
+        /// Offset of the letter, in bytes.
+        at: usize,
+    },
+    /// `%s` without a name.
+    #[error("byte {at}: %s wants a name, as in %(name)s")]
+    NoName {
+        /// Offset of the letter, in bytes.
+        at: usize,
+    },
+    /// `%(name)s` with a name that has no value.
+    #[error("byte {at}: nothing is known by the name '{name}'")]
+    NoValue {
+        /// Name between the parentheses, as written.
+        name: String,
+        /// Offset of the letter, in bytes.
+        at: usize,
+    },
+    /// `%I` where there is no id.
+    #[error("byte {at}: there is no id to put here")]
+    NoId {
+        /// Offset of the letter, in bytes.
+        at: usize,
+    },
+    /// The text ends inside a mark.
+    #[error("byte {at}: this % begins something that does not end; write %% for a percent sign")]
+    Cut {
+        /// Offset of the percent sign, in bytes.
+        at: usize,
+    },
 }

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use crate::value::{DocFault, Fields, Value};
+use crate::value::{DocumentError, Fields, Value};
 
 /// A field as a head's parser hands it out: the name as written, the value without white
 /// space around it.
@@ -32,20 +32,20 @@ impl Header {
         }
     }
 
-    /// Whether this field has that name, in any case.
+    /// Tells whether this field has that name, in any case.
     #[must_use]
     pub fn is(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name)
     }
 }
 
-/// Whether a field belongs to GRIP: its name begins with `Grip-`, in any case.
+/// Tells whether a field belongs to GRIP: its name begins with `Grip-`, in any case.
 #[must_use]
 pub fn is_grip(name: &str) -> bool {
     has_prefix(name, "Grip-")
 }
 
-/// Whether `name` begins with `prefix`, in any case of ASCII.
+/// Tells whether `name` begins with `prefix`, in any case of ASCII.
 #[must_use]
 pub fn has_prefix(name: &str, prefix: &str) -> bool {
     name.as_bytes()
@@ -53,14 +53,14 @@ pub fn has_prefix(name: &str, prefix: &str) -> bool {
         .is_some_and(|head| head.eq_ignore_ascii_case(prefix.as_bytes()))
 }
 
-/// Whether a backend that reads `_` as `-` takes one name for the other. CGI, WSGI and what grew
-/// out of them do, so a client's `Grip_Sig` would be a `Grip-Sig` to them.
+/// Tells whether a backend that reads `_` as `-` takes one name for the other. CGI, WSGI and what
+/// grew out of them do, so a client's `Grip_Sig` would be a `Grip-Sig` to them.
 #[must_use]
 pub fn is_like(name: &str, other: &str) -> bool {
     name.len() == other.len() && begins_like(name, other)
 }
 
-/// Whether `name` begins with something like `prefix`; see [`is_like`].
+/// Tells whether `name` begins with something like `prefix`; see [`is_like`].
 #[must_use]
 pub fn begins_like(name: &str, prefix: &str) -> bool {
     let fold = |byte: &u8| match byte {
@@ -133,7 +133,7 @@ impl<'h> Element<'h> {
         self.value
     }
 
-    /// Whether anything follows the value.
+    /// Tells whether anything follows the value.
     #[must_use]
     pub const fn is_bare(&self) -> bool {
         self.tail.is_empty()
@@ -231,7 +231,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What stands before and behind the first `byte`.
+/// Splits at the first `byte`; all of it is in front if there is none.
 fn cut(text: &[u8], byte: u8) -> (&[u8], &[u8]) {
     match memchr::memchr(byte, text) {
         Some(at) => (&text[..at], &text[at + 1..]),
@@ -263,7 +263,7 @@ fn split<'h>(text: &'h [u8], out: &mut Vec<&'h [u8]>) {
     }
 }
 
-/// Where the first comma outside quotes is, or the end.
+/// Offset of the first comma outside quotes, or the end.
 fn comma(text: &[u8]) -> usize {
     let mut quoted = false;
     let mut bytes = text.iter().enumerate();
@@ -281,22 +281,17 @@ fn comma(text: &[u8]) -> usize {
 }
 
 /// `headers`: an object, or a list of pairs. None if absent.
-pub(crate) fn headers_of(fields: &mut Fields) -> Result<Vec<Header>, DocFault> {
-    let wrong = |fields: &Fields| fields.wrong_type("headers");
-    match fields.take("headers") {
-        None => Ok(Vec::new()),
+pub(crate) fn headers_of(fields: &mut Fields) -> Result<Vec<Header>, DocumentError> {
+    let headers = match fields.take("headers") {
+        None => Some(Vec::new()),
         Some(Value::Object(entries)) => entries
             .into_iter()
             .map(|(name, value)| Some(Header::new(name, value.into_text()?)))
-            .collect::<Option<_>>()
-            .ok_or_else(|| wrong(fields)),
-        Some(Value::List(pairs)) => pairs
-            .into_iter()
-            .map(pair)
-            .collect::<Option<_>>()
-            .ok_or_else(|| wrong(fields)),
-        Some(_) => Err(wrong(fields)),
-    }
+            .collect(),
+        Some(Value::List(pairs)) => pairs.into_iter().map(pair).collect(),
+        Some(_) => None,
+    };
+    headers.ok_or_else(|| fields.wrong_type("headers"))
 }
 
 fn pair(value: Value) -> Option<Header> {

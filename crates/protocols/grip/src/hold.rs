@@ -5,14 +5,13 @@
 
 use throng_types::Millis;
 
-use crate::instruct::{KeepAlive, KeepAliveMode};
+use crate::instruct::KeepAlive;
 
-/// How far a keep-alive may come early, in milliseconds: clients that came together do not
-/// fire together.
+/// Spread of keep-alives in milliseconds, so that clients that came together do not fire together.
 pub const KEEP_ALIVE_SPREAD_MS: u64 = 1000;
-/// How often a next link is tried again.
+/// Retries of a next link before the stream ends.
 pub const LINK_RETRIES_MAX: u32 = 5;
-/// How many items wait while a link is fetched (Pushpin drops the next one; close instead).
+/// Items that wait while a link is fetched (Pushpin drops the next one; close instead).
 pub const LINK_QUEUE_MAX: usize = 100;
 
 /// When the keep-alive after `from` is due. `random` is any number, new for each period.
@@ -23,12 +22,6 @@ pub fn keep_alive_at(keep_alive: &KeepAlive, from: Millis, random: u64) -> Milli
     from + period_ms
         .saturating_sub(random % KEEP_ALIVE_SPREAD_MS)
         .max(1)
-}
-
-/// Whether sending something moves the keep-alive. It always moves after a keep-alive.
-#[must_use]
-pub fn restarts_keep_alive(mode: KeepAliveMode) -> bool {
-    mode == KeepAliveMode::Idle
 }
 
 /// When a failed fetch of a link is tried again: 1 s, doubled each time, and up to a second
@@ -73,7 +66,7 @@ pub fn resolve_link(request_path: &str, link: &str) -> Option<LinkTarget> {
     Some(LinkTarget::Path(format!("{}{query}", without_dots(path))))
 }
 
-/// Where a link leads.
+/// Target of a resolved link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkTarget {
     /// A whole http or https URI.
@@ -108,6 +101,7 @@ fn without_dots(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::instruct::KeepAliveMode;
 
     #[test]
     fn keep_alives() {
@@ -122,10 +116,6 @@ mod tests {
             Millis(54_006)
         );
         assert_eq!(keep_alive_at(&keep_alive(1), Millis(5), 999), Millis(6));
-        assert!(
-            restarts_keep_alive(KeepAliveMode::Idle)
-                && !restarts_keep_alive(KeepAliveMode::Interval)
-        );
         let retries: Vec<_> = (0..6).map(|n| link_retry_at(Millis(0), n, 1001)).collect();
         let expect = [1001, 2001, 4001, 8001, 16_001].map(|ms| Some(Millis(ms)));
         assert_eq!(retries[..5], expect);

@@ -7,7 +7,6 @@
 //! Never: sockets, clocks, signing, or knowing of connections and shards.
 
 pub mod command;
-mod directive;
 pub mod exchange;
 pub mod filters;
 pub mod headers;
@@ -27,7 +26,7 @@ mod value;
 pub mod ws_events;
 pub mod zmtp;
 
-pub use value::{Coding, DocFault, Value, decode_base64};
+pub use value::{Coding, DocumentError, Value, decode_base64};
 
 /// Appends a number in lower-case hexadecimal, as chunk heads and events carry lengths.
 fn hex(number: usize, out: &mut Vec<u8>) {

@@ -1,13 +1,13 @@
-//! What backends and routes say as bytes, for a process that takes over.
+//! Instructions and routes as bytes, for the hand-over to another process.
 
-use throng_types::{Save, Saved, save_choice, save_fields, save_option};
+use throng_types::{Save, Saved, save_choice, save_fields};
 
 use crate::filters::Filters;
 use crate::headers::Header;
-use crate::instruct::{KeepAlive, KeepAliveMode, NextLink, Reply, ReplyBody};
+use crate::instruct::{HeldReply, KeepAlive, KeepAliveMode, NextLink, ReplyBody};
 use crate::item::WsKind;
 use crate::routes::{Domain, Protocol, Route, Target, TargetAddress};
-use crate::stats::Mode;
+use crate::stats::SubscriptionMode;
 use crate::ws_events::WsKeepAlive;
 
 save_fields!(Header { name, value });
@@ -21,7 +21,7 @@ save_fields!(KeepAlive {
     mode
 });
 save_fields!(NextLink { uri, timeout_s });
-save_fields!(Reply {
+save_fields!(HeldReply {
     code,
     reason,
     headers,
@@ -40,7 +40,7 @@ save_fields!(WsKeepAlive {
     is_interval
 });
 save_choice!(Protocol { 0: Http, 1: Ws });
-save_choice!(Mode {
+save_choice!(SubscriptionMode {
     0: Response,
     1: Stream,
     2: WebSocket
@@ -79,61 +79,19 @@ save_fields!(Route {
     targets
 });
 
-impl Save for ReplyBody {
-    fn save(&self, out: &mut Vec<u8>) {
-        let replaced = match self {
-            Self::AsReceived => None,
-            Self::Replaced(body) => Some(body),
-        };
-        save_option(replaced, out);
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        Some(match Option::<Vec<u8>>::load(from)? {
-            None => Self::AsReceived,
-            Some(body) => Self::Replaced(body),
-        })
-    }
-}
-
-impl Save for Domain {
-    fn save(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Exact(domain) => (0_u8, domain.clone()).save(out),
-            Self::Any => out.push(1),
-            Self::None => out.push(2),
-        }
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        match u8::load(from)? {
-            0 => String::load(from).map(Self::Exact),
-            1 => Some(Self::Any),
-            2 => Some(Self::None),
-            _ => None,
-        }
-    }
-}
-
-impl Save for TargetAddress {
-    fn save(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Origin { host, port } => (0_u8, (host.clone(), *port)).save(out),
-            Self::Test => out.push(1),
-        }
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        match u8::load(from)? {
-            0 => {
-                let (host, port) = Save::load(from)?;
-                Some(Self::Origin { host, port })
-            }
-            1 => Some(Self::Test),
-            _ => None,
-        }
-    }
-}
+save_choice!(ReplyBody {
+    0: AsReceived,
+    1: Replaced(body)
+});
+save_choice!(Domain {
+    0: Exact(domain),
+    1: Any,
+    2: None
+});
+save_choice!(TargetAddress {
+    0: Origin { host, port },
+    1: Test
+});
 
 /// By their names, as backends give them.
 impl Save for Filters {
@@ -153,7 +111,8 @@ impl Save for Filters {
 mod tests {
     use super::*;
 
-    /// What is saved is loaded again; nothing shorter is, and no other bytes do harm.
+    /// Checks that a value is loaded as it was saved, that nothing shorter is, and that no bytes do
+    /// harm.
     #[track_caller]
     fn check<T: Save + PartialEq + std::fmt::Debug>(value: &T) {
         let bytes = value.saved();
@@ -187,7 +146,7 @@ mod tests {
             domain: Domain::None,
             ..route
         });
-        check(&Reply {
+        check(&HeldReply {
             code: 200,
             reason: None,
             headers: Vec::new(),
@@ -209,6 +168,10 @@ mod tests {
         };
         let uri = "/".to_owned();
         check(&(keep_alive, NextLink { uri, timeout_s: 3 }));
-        check(&vec![Mode::Response, Mode::Stream, Mode::WebSocket]);
+        check(&vec![
+            SubscriptionMode::Response,
+            SubscriptionMode::Stream,
+            SubscriptionMode::WebSocket,
+        ]);
     }
 }

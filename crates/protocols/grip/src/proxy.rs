@@ -3,9 +3,6 @@
 //! Owns: which fields go, come and change. Never: sends anything; `Grip-Sig` is signed
 //! elsewhere and passed in.
 
-#[cfg(test)]
-mod tests;
-
 use crate::filters::Filter;
 use crate::headers::{
     Header, HeaderRef, begins_like, elements, first, has_prefix, is_grip, is_like,
@@ -14,10 +11,10 @@ use crate::headers::{
 /// Marks a repeated field of the original request (`orig_headers`).
 const ORIG_PREFIX: &str = "eb9bf0f5-";
 
-/// What of `X-Forwarded-For` is kept, and whether the client's address is appended.
+/// Rule for `X-Forwarded-For`: values to keep, and whether to append the client's address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XffRule {
-    /// How many values are kept, from the end; None keeps all.
+    /// Number of values kept, from the end; None keeps all.
     pub truncate: Option<usize>,
     /// Append the client's address.
     pub append: bool,
@@ -43,7 +40,7 @@ impl XffRule {
     }
 }
 
-/// What a request to an origin is made of beside the client's own fields.
+/// Input of a request to an origin beside the client's own fields.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestRules<'r> {
     /// The client has shown a valid `Grip-Sig` of ours: its `Grip-*` fields stay, none are added.
@@ -60,9 +57,9 @@ pub struct RequestRules<'r> {
     pub forwarded_proto: Option<&'r str>,
     /// `Pushpin-Route` is for us, so it goes no further.
     pub strip_route: bool,
-    /// For `X-Forwarded-For`.
+    /// Rule for the client's `X-Forwarded-For`.
     pub xff: XffRule,
-    /// The client's address.
+    /// Address to append to `X-Forwarded-For`.
     pub peer_address: &'r str,
     /// The host that the origin sees, if not the client's.
     pub host: Option<&'r str>,
@@ -72,10 +69,10 @@ pub struct RequestRules<'r> {
     pub cdn_loop: &'r str,
 }
 
-/// How many names in `Connection` are looked at.
+/// Names in `Connection` that are looked at; more are ignored.
 const NAMED_MAX: usize = 64;
 
-/// Whether a client's field ends at this hop: those that never go further, and those that
+/// Tells whether a client's field ends at this hop: those that never go further, and those that
 /// `Connection` names (RFC 9110 section 7.6.1). What proxies and GRIP say of the client is kept
 /// even if named: a client does not choose what backends know of it.
 fn is_request_hop(name: &str, named: &[&[u8]]) -> bool {
@@ -166,13 +163,13 @@ pub fn request_headers(client: &[HeaderRef<'_>], rules: &RequestRules<'_>) -> Ve
     out
 }
 
-/// `Grip-Last: channel; last-id=ID`.
+/// Field that tells a backend the last id of a channel.
 #[must_use]
 pub fn grip_last(channel: &str, id: &str) -> Header {
     Header::new("Grip-Last", format!("{channel}; last-id={id}"))
 }
 
-/// What `Grip-Feature` tells backends. Sessions are left out, because there are none here.
+/// Value of `Grip-Feature`. Sessions are left out, because there are none here.
 #[must_use]
 pub fn features() -> String {
     let mut out = "status, link:next, link:gone".to_owned();
@@ -222,7 +219,7 @@ pub fn drop_named(response: &mut Vec<Header>) {
     });
 }
 
-/// Whether a field of an origin's response stays with the hop between origin and proxy. Of a
+/// Tells whether a field of an origin's response stays with the hop between origin and proxy. Of a
 /// held stream `Content-Length` goes too, because the body has no end yet.
 #[must_use]
 pub fn is_response_hop(name: &str, is_stream: bool) -> bool {
@@ -241,43 +238,30 @@ pub fn is_response_hop(name: &str, is_stream: bool) -> bool {
 /// Fills in the CORS fields that a response lacks (`auto_cross_origin`, `aco`); none that are
 /// there are touched, and nothing is answered on its own.
 pub fn apply_cors(request: &[HeaderRef<'_>], response: &mut Vec<Header>) {
-    let lacks = |response: &[Header], name: &str| !response.iter().any(|header| header.is(name));
     let asked = |name| first(request, name).filter(|value| !value.is_empty());
-    let mut put = |name: &str, value: Option<Vec<u8>>| {
-        if let Some(value) = value.filter(|value| !value.is_empty())
-            && lacks(response, name)
-        {
-            response.push(Header::new(name, value));
-        }
-    };
     let methods = asked("Access-Control-Request-Method");
-    put(
-        "Access-Control-Allow-Methods",
-        Some(
-            methods
-                .unwrap_or(b"OPTIONS, HEAD, GET, POST, PUT, DELETE")
-                .to_vec(),
-        ),
-    );
     let mut headers = elements(request, "Access-Control-Request-Headers");
     headers.retain(|header| !header.is_empty());
-    put(
-        "Access-Control-Allow-Headers",
-        Some(headers.join(&b", "[..])),
-    );
+    let headers = headers.join(&b", "[..]);
     let exposed = exposed(response);
-    let mut put = |name: &str, value: &[u8]| {
-        if !value.is_empty() && lacks(response, name) {
+    for (name, value) in [
+        (
+            "Access-Control-Allow-Methods",
+            methods.unwrap_or(b"OPTIONS, HEAD, GET, POST, PUT, DELETE"),
+        ),
+        ("Access-Control-Allow-Headers", &headers),
+        ("Access-Control-Expose-Headers", exposed.as_bytes()),
+        ("Access-Control-Allow-Credentials", b"true"),
+        (
+            "Access-Control-Allow-Origin",
+            asked("Origin").unwrap_or(b"*"),
+        ),
+        ("Access-Control-Max-Age", b"3600"),
+    ] {
+        if !value.is_empty() && !response.iter().any(|header| header.is(name)) {
             response.push(Header::new(name, value));
         }
-    };
-    put("Access-Control-Expose-Headers", exposed.as_bytes());
-    put("Access-Control-Allow-Credentials", b"true");
-    put(
-        "Access-Control-Allow-Origin",
-        asked("Origin").unwrap_or(b"*"),
-    );
-    put("Access-Control-Max-Age", b"3600");
+    }
 }
 
 /// The names of a response's fields that scripts see only if told, each once.
@@ -303,4 +287,226 @@ fn exposed(response: &[Header]) -> String {
         }
     }
     names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULES: RequestRules<'_> = RequestRules {
+        is_trusted: false,
+        grip: true,
+        orig_headers: false,
+        sig: Some("token"),
+        last_ids: &[("a", "1")],
+        forwarded_proto: None,
+        strip_route: true,
+        xff: XffRule {
+            truncate: None,
+            append: false,
+        },
+        peer_address: "9.9.9.9",
+        host: None,
+        headers: &[],
+        cdn_loop: "",
+    };
+    const FEATURE: &str = "Grip-Feature: status, link:next, link:gone, filter:skip-self, \
+                       filter:skip-users, filter:require-sub, filter:build-id, filter:var-subst";
+
+    #[track_caller]
+    fn check(rules: &RequestRules<'_>, client: &[(&str, &str)], expect: &[&str]) {
+        let client: Vec<HeaderRef<'_>> = client.iter().map(|&(n, v)| (n, v.as_bytes())).collect();
+        assert_eq!(show(&request_headers(&client, rules)), expect);
+    }
+
+    fn show(headers: &[Header]) -> Vec<String> {
+        headers
+            .iter()
+            .map(|header| {
+                format!(
+                    "{}: {}",
+                    header.name,
+                    String::from_utf8_lossy(&header.value)
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn requests() {
+        let client = &[
+            ("Host", "h"),
+            ("Connection", "close"),
+            ("accept-encoding", "gzip"),
+            ("Grip-Sig", "forged"),
+            ("X-Forwarded-Proto", "forged"),
+            ("X-Forwarded-For", "1.1.1.1, 2.2.2.2"),
+            ("eb9bf0f5-x", "1"),
+        ];
+        check(
+            &RULES,
+            client,
+            &[
+                "Host: h",
+                "Grip-Sig: token",
+                FEATURE,
+                "Grip-Last: a; last-id=1",
+                "X-Forwarded-For: 1.1.1.1, 2.2.2.2",
+            ],
+        );
+        let rules = RequestRules {
+            is_trusted: true,
+            forwarded_proto: Some("https"),
+            xff: XffRule::parse("truncate:1,append").unwrap(),
+            host: Some("o"),
+            cdn_loop: "me",
+            ..RULES
+        };
+        check(
+            &rules,
+            client,
+            &[
+                "Host: o",
+                "Grip-Sig: forged",
+                "CDN-Loop: me",
+                "X-Forwarded-Proto: https",
+                "X-Forwarded-For: 2.2.2.2, 9.9.9.9",
+            ],
+        );
+        let own = [Header::new("X-New", "1"), Header::new("host", "")];
+        let rules = RequestRules {
+            grip: false,
+            orig_headers: true,
+            headers: &own,
+            xff: XffRule::parse("truncate:0").unwrap(),
+            ..RULES
+        };
+        check(&rules, &client[..1], &["eb9bf0f5-Host: h", "X-New: 1"]);
+        assert_eq!(XffRule::parse("append, truncate:x"), None);
+        assert!(
+            is_response_hop("content-length", true) && !is_response_hop("Content-Length", false)
+        );
+    }
+
+    #[test]
+    fn what_a_backend_says_to_this_hop_stays_here() {
+        let mut response: Vec<Header> = [
+            ("Connection", "close, X-Hop"),
+            ("x-hop", "1"),
+            ("X-End", "2"),
+            ("connection", "Grip-Hold, Content-Type"),
+            ("Grip-Hold", "stream"),
+            ("Content-Type", "a/b"),
+        ]
+        .map(|(name, value)| Header::new(name, value))
+        .into();
+        drop_named(&mut response);
+        let left: Vec<&str> = response.iter().map(|header| header.name.as_str()).collect();
+        assert_eq!(
+            left,
+            [
+                "Connection",
+                "X-End",
+                "connection",
+                "Grip-Hold",
+                "Content-Type"
+            ]
+        );
+        assert!(is_response_hop("upgrade", false));
+    }
+
+    #[test]
+    fn nothing_that_a_backend_trusts_comes_from_a_client() {
+        let forged = [
+            ("Grip_Sig", "x"),
+            ("grip-sig", "x"),
+            ("GRIP_Last", "x"),
+            ("X_Forwarded_For", "6.6.6.6"),
+            ("x-forwarded_proto", "https"),
+            ("X-Forwarded-Protocol", "https"),
+            ("Pushpin_Route", "x"),
+            ("eb9bf0f5_x", "1"),
+            ("X_Removed", "x"),
+        ];
+        let own = [Header::new("X-Removed", "")];
+        let rules = RequestRules {
+            headers: &own,
+            ..RULES
+        };
+        let ours = ["Grip-Sig: token", FEATURE, "Grip-Last: a; last-id=1"];
+        check(&rules, &forged, &ours);
+        // A proxy that is trusted says what it has to under the right names.
+        let trusted = RequestRules {
+            is_trusted: true,
+            ..rules
+        };
+        check(&trusted, &forged, &["grip-sig: x"]);
+    }
+
+    #[test]
+    fn what_belongs_to_a_hop_ends_there() {
+        let client = [
+            ("Connection", "Upgrade, HTTP2-Settings, X-Own"),
+            ("Upgrade", "h2c"),
+            ("HTTP2-Settings", "AAM"),
+            ("X-Own", "1"),
+            ("X-Other", "2"),
+            ("Connection", "close , Forwarded, x-forwarded-for,Host"),
+            ("TE", "trailers"),
+            ("Keep_Alive", "5"),
+            // Whoever is in front may have said these, and a client cannot take them away.
+            ("Host", "h"),
+            ("Forwarded", "for=1.1.1.1"),
+            ("X-Forwarded-For", "1.1.1.1"),
+        ];
+        let rules = RequestRules {
+            grip: false,
+            ..RULES
+        };
+        let left = [
+            "X-Other: 2",
+            "Host: h",
+            "Forwarded: for=1.1.1.1",
+            "X-Forwarded-For: 1.1.1.1",
+        ];
+        check(&rules, &client, &left);
+    }
+
+    #[test]
+    fn cors() {
+        let mut response = vec![
+            Header::new("Content-Type", "x"),
+            Header::new("X-A", "1"),
+            Header::new("x-a", "2"),
+            Header::new("Grip-X", ""),
+        ];
+        apply_cors(&[], &mut response);
+        assert_eq!(
+            show(&response[4..]),
+            [
+                "Access-Control-Allow-Methods: OPTIONS, HEAD, GET, POST, PUT, DELETE",
+                "Access-Control-Expose-Headers: X-A",
+                "Access-Control-Allow-Credentials: true",
+                "Access-Control-Allow-Origin: *",
+                "Access-Control-Max-Age: 3600",
+            ]
+        );
+        let mut response = vec![Header::new("access-control-max-age", "1")];
+        let request: &[HeaderRef<'_>] = &[
+            ("Origin", b"http://a"),
+            ("Access-Control-Request-Method", b"PATCH"),
+            ("Access-Control-Request-Headers", b"x,,y"),
+        ];
+        apply_cors(request, &mut response);
+        assert_eq!(
+            show(&response),
+            [
+                "access-control-max-age: 1",
+                "Access-Control-Allow-Methods: PATCH",
+                "Access-Control-Allow-Headers: x, y",
+                "Access-Control-Allow-Credentials: true",
+                "Access-Control-Allow-Origin: http://a",
+            ]
+        );
+    }
 }

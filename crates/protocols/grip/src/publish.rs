@@ -1,7 +1,9 @@
-//! The publish port (5561): what each request is, and the bytes of each answer's body.
+//! Requests to the publish port (5561) and the bodies of its answers.
 //!
 //! Owns: paths, methods, the choice of the answer's type, bodies. Never: HTTP itself, or
 //! publishing: a publish that was read is answered only after the caller could take it.
+
+use throng_types::coded_enum;
 
 use crate::headers::{Element, HeaderRef, elements};
 use crate::item::{Item, items_of_json};
@@ -9,25 +11,20 @@ use crate::item::{Item, items_of_json};
 /// The largest head of a request, in bytes (`push_in_http_max_headers_size`).
 pub const HEAD_BYTES_MAX: usize = 10_000;
 
-/// The type of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AnswerType {
-    /// `text/plain`.
-    Text,
-    /// `application/json`.
-    Json,
+coded_enum! {
+    /// The type of an answer.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum AnswerType {
+        /// Name of the media type.
+        fn media_type;
+        /// `text/plain`, which is the default.
+        Text = "text/plain";
+        /// `application/json`, if `Accept` prefers it.
+        Json = "application/json";
+    }
 }
 
 impl AnswerType {
-    /// The media type.
-    #[must_use]
-    pub const fn media_type(self) -> &'static str {
-        match self {
-            Self::Text => "text/plain",
-            Self::Json => "application/json",
-        }
-    }
-
     /// From `Accept`, where the last type that is offered wins and weights are not looked at,
     /// as in Pushpin. None if none of them is offered.
     fn negotiate(headers: &[HeaderRef<'_>]) -> Option<Self> {
@@ -50,25 +47,26 @@ impl AnswerType {
 
 /// An answer; `Allow: POST` goes with status 405.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// The status.
+pub struct PublishAnswer {
+    /// Status code: 200, 400, 404, 405, 406 or 503.
     pub code: u16,
     /// The type of the body.
     pub answer_type: AnswerType,
-    /// The body.
+    /// Body with its line end.
     pub body: String,
 }
 
-impl Answer {
+impl PublishAnswer {
     fn text(code: u16, body: impl Into<String>) -> Self {
+        let (answer_type, body) = (AnswerType::Text, body.into());
         Self {
             code,
-            answer_type: AnswerType::Text,
-            body: body.into(),
+            answer_type,
+            body,
         }
     }
 
-    /// What was asked is done: `Published` or `Updated`.
+    /// Success: the message is `Published` or `Updated`.
     #[must_use]
     pub fn done(answer_type: AnswerType, message: &str) -> Self {
         let body = match answer_type {
@@ -86,8 +84,9 @@ impl Answer {
     /// Pushpin has no such answer: it is for those who ask for it.
     #[must_use]
     pub fn published_to(answer_type: AnswerType, receivers: Option<u64>) -> Self {
+        let done = Self::done(answer_type, "Published");
         let body = match (answer_type, receivers) {
-            (AnswerType::Text, None) => return Self::done(answer_type, "Published"),
+            (AnswerType::Text, None) => return done,
             (AnswerType::Text, Some(receivers)) => format!("Published, receivers: {receivers}\n"),
             (AnswerType::Json, receivers) => {
                 let receivers =
@@ -95,11 +94,7 @@ impl Answer {
                 format!("{{\"message\":\"Published\",\"receivers\":{receivers}}}\n")
             }
         };
-        Self {
-            code: 200,
-            answer_type,
-            body,
-        }
+        Self { body, ..done }
     }
 
     /// The items cannot be taken now, so that nothing is lost in silence.
@@ -107,37 +102,25 @@ impl Answer {
     pub fn overloaded() -> Self {
         Self::text(503, "The server is overloaded; nothing was published.\n")
     }
-
-    /// A body larger than [`crate::item::ITEMS_BODY_BYTES_MAX`].
-    #[must_use]
-    pub fn body_too_large() -> Self {
-        Self::text(400, "the body has more than 1000000 bytes\n")
-    }
-
-    /// A head larger than [`HEAD_BYTES_MAX`].
-    #[must_use]
-    pub fn head_too_large() -> Self {
-        Self::text(400, "the head of the request has more than 10000 bytes\n")
-    }
 }
 
-/// What a request asks for.
+/// Request to the publish port, read.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PublishRequest {
-    /// Publish, then answer [`Answer::done`] with `Published`.
+    /// Publish, then answer [`PublishAnswer::done`] with `Published`.
     Publish {
         /// All of them were read.
         items: Vec<Item>,
-        /// For the answer.
+        /// Media type for the answer.
         answer_type: AnswerType,
     },
     /// Reliable streams and responses ask their backends; answer `Updated`.
     Recover {
-        /// For the answer.
+        /// Media type for the answer.
         answer_type: AnswerType,
     },
     /// Nothing but this answer.
-    Answer(Answer),
+    Answer(PublishAnswer),
 }
 
 impl PublishRequest {
@@ -145,7 +128,7 @@ impl PublishRequest {
     #[must_use]
     pub fn read(method: &str, path: &str, headers: &[HeaderRef<'_>], body: &[u8]) -> Self {
         let Some(answer_type) = AnswerType::negotiate(headers) else {
-            return Self::Answer(Answer::text(
+            return Self::Answer(PublishAnswer::text(
                 406,
                 "an answer is text/plain or application/json; Accept names neither\n",
             ));
@@ -155,20 +138,20 @@ impl PublishRequest {
             _ => path,
         };
         match (path, method) {
-            ("/", _) => Self::Answer(Answer::text(
+            ("/", _) => Self::Answer(PublishAnswer::text(
                 200,
                 "Throng takes publications here: POST /publish/\n",
             )),
             ("/publish", "POST") => match items_of_json(body) {
                 Ok(items) => Self::Publish { items, answer_type },
-                Err(fault) => Self::Answer(Answer::text(400, format!("{fault}\n"))),
+                Err(fault) => Self::Answer(PublishAnswer::text(400, format!("{fault}\n"))),
             },
             ("/recover", "POST") => Self::Recover { answer_type },
-            ("/publish" | "/recover", _) => Self::Answer(Answer::text(
+            ("/publish" | "/recover", _) => Self::Answer(PublishAnswer::text(
                 405,
                 format!("this path takes POST, not {method}\n"),
             )),
-            _ => Self::Answer(Answer::text(
+            _ => Self::Answer(PublishAnswer::text(
                 404,
                 "there is nothing at this path; publish to /publish/\n",
             )),
@@ -191,9 +174,9 @@ mod tests {
         let answer = match PublishRequest::read(method, path, &headers, body) {
             PublishRequest::Publish { items, answer_type } => {
                 assert_eq!(items.len(), 1);
-                Answer::done(answer_type, "Published")
+                PublishAnswer::done(answer_type, "Published")
             }
-            PublishRequest::Recover { answer_type } => Answer::done(answer_type, "Updated"),
+            PublishRequest::Recover { answer_type } => PublishAnswer::done(answer_type, "Updated"),
             PublishRequest::Answer(answer) => answer,
         };
         assert_eq!((answer.code, answer.body.as_str()), (code, expect));

@@ -2,110 +2,128 @@
 //!
 //! Owns: reading the INI text. Never: reads files, so `include` is listed, not followed.
 
-#[cfg(test)]
-mod tests;
-
 use crate::proxy::XffRule;
 
-/// What a file says. None: the file does not say.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PushpinConf {
+/// Declares the options that mean something here: the name in the file, the field, and the function
+/// that reads its value.
+macro_rules! options {
+    ($($(#[$doc:meta])* $($option:literal)|+ => $field:ident: $Type:ty = $read:ident;)+) => {
+        /// Options of a file; None where the file does not say.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct PushpinConf {
+            $($(#[$doc])* pub $field: $Type,)+
+            /// Everything that has no effect, in the file's order.
+            pub notes: Vec<ConfNote>,
+        }
+
+        impl PushpinConf {
+            fn take(&mut self, option: &str, value: &str) -> Taken {
+                match option {
+                    $($($option)|+ => $read(value, &mut self.$field),)+
+                    "runner.https_ports" => refused_if(!value.is_empty(), HTTPS),
+                    "runner.local_ports" => refused_if(!value.is_empty(), LOCAL),
+                    "runner.allow_compression" => compression(value),
+                    "handler.push_in_sub_connect" => sub_connect(value),
+                    _ => without_effect(option),
+                }
+            }
+        }
+    };
+}
+
+options! {
     /// `[runner] http_port`: where plain HTTP is listened to, as written, each with its address.
-    pub http_ports: Vec<String>,
+    "runner.http_port" => http_ports: Vec<String> = list;
     /// `[runner] log_level`: 0 for errors, 1 for warnings, 2 for what is worth knowing, 3 and more
     /// for what helps to find a fault. The highest, if each service has its own.
-    pub log_level: Option<u8>,
-    /// `[runner] client_maxconn`.
-    pub connections_max: Option<u64>,
+    "runner.log_level" => log_level: Option<u8> = log_level;
+    /// `[runner] client_maxconn`: bound on open connections.
+    "runner.client_maxconn" => connections_max: Option<u64> = number;
     /// `[global] port_offset`: added to the ports of the publish sockets.
-    pub port_offset: Option<u16>,
+    "global.port_offset" => port_offset: Option<u16> = number;
     /// `[proxy] routesfile`, relative to the file.
-    pub routes_file: Option<String>,
-    /// `[proxy] debug`.
-    pub debug: Option<bool>,
-    /// `[proxy] auto_cross_origin`.
-    pub auto_cross_origin: Option<bool>,
-    /// `[proxy] accept_x_forwarded_protocol`.
-    pub accept_forwarded_proto: Option<bool>,
+    "proxy.routesfile" => routes_file: Option<String> = text;
+    /// `[proxy] debug`: errors tell clients what happened.
+    "proxy.debug" => debug: Option<bool> = flag;
+    /// `[proxy] auto_cross_origin`: CORS headers are added.
+    "proxy.auto_cross_origin" => auto_cross_origin: Option<bool> = flag;
+    /// `[proxy] accept_x_forwarded_protocol`: a client's scheme is believed.
+    "proxy.accept_x_forwarded_protocol" => accept_forwarded_proto: Option<bool> = flag;
     /// `[proxy] set_x_forwarded_protocol`: `true` and `proto-only` are the same here.
-    pub set_forwarded_proto: Option<bool>,
-    /// `[proxy] x_forwarded_for`.
-    pub xff: Option<XffRule>,
-    /// `[proxy] x_forwarded_for_trusted`.
-    pub xff_trusted: Option<XffRule>,
-    /// `[proxy] accept_pushpin_route`.
-    pub accept_pushpin_route: Option<bool>,
+    "proxy.set_x_forwarded_protocol" => set_forwarded_proto: Option<bool> = proto;
+    /// `[proxy] x_forwarded_for`: rule for ordinary clients.
+    "proxy.x_forwarded_for" => xff: Option<XffRule> = xff;
+    /// `[proxy] x_forwarded_for_trusted`: rule for trusted clients.
+    "proxy.x_forwarded_for_trusted" => xff_trusted: Option<XffRule> = xff;
+    /// `[proxy] accept_pushpin_route`: clients may name their route.
+    "proxy.accept_pushpin_route" => accept_pushpin_route: Option<bool> = flag;
     /// `[proxy] max_open_requests`; negative for no limit.
-    pub requests_max: Option<i64>,
-    /// `[proxy] cdn_loop`.
-    pub cdn_loop: Option<String>,
-    /// `[proxy] sig_iss`.
-    pub sig_iss: Option<String>,
+    "proxy.max_open_requests" => requests_max: Option<i64> = number;
+    /// `[proxy] cdn_loop`: our name in `CDN-Loop`.
+    "proxy.cdn_loop" => cdn_loop: Option<String> = text;
+    /// `[proxy] sig_iss`: issuer of `Grip-Sig`.
+    "proxy.sig_iss" => sig_iss: Option<String> = text;
     /// `[proxy] sig_key`: see [`crate::sig::KeyText`].
-    pub sig_key: Option<String>,
-    /// `[proxy] upstream_key`.
-    pub upstream_key: Option<String>,
-    /// `[handler] push_in_spec`.
-    pub zmq_pull: Option<String>,
+    "proxy.sig_key" => sig_key: Option<String> = text;
+    /// `[proxy] upstream_key`: key that makes clients trusted.
+    "proxy.upstream_key" => upstream_key: Option<String> = text;
+    /// `[handler] push_in_spec`: address of the PULL socket.
+    "handler.push_in_spec" => zmq_pull: Option<String> = text;
     /// `[handler] push_in_sub_specs`, or the older `push_in_sub_spec`.
-    pub zmq_sub: Vec<String>,
-    /// `[handler] push_in_http_addr`.
-    pub publish_address: Option<String>,
-    /// `[handler] push_in_http_port`.
-    pub publish_port: Option<u16>,
+    "handler.push_in_sub_specs" | "handler.push_in_sub_spec" => zmq_sub: Vec<String> = list;
+    /// `[handler] push_in_http_addr`: address of the publish port.
+    "handler.push_in_http_addr" => publish_address: Option<String> = text;
+    /// `[handler] push_in_http_port`: number of the publish port.
+    "handler.push_in_http_port" => publish_port: Option<u16> = number;
     /// `[handler] push_in_http_max_headers_size`, in bytes.
-    pub publish_head_bytes_max: Option<u64>,
+    "handler.push_in_http_max_headers_size" => publish_head_bytes_max: Option<u64> = number;
     /// `[handler] push_in_http_max_body_size`, in bytes.
-    pub publish_body_bytes_max: Option<u64>,
-    /// `[handler] command_spec`.
-    pub zmq_command: Option<String>,
-    /// `[handler] stats_spec`.
-    pub stats_spec: Option<String>,
+    "handler.push_in_http_max_body_size" => publish_body_bytes_max: Option<u64> = number;
+    /// `[handler] command_spec`: address of the command socket.
+    "handler.command_spec" => zmq_command: Option<String> = text;
+    /// `[handler] stats_spec`: address of the PUB socket.
+    "handler.stats_spec" => stats_spec: Option<String> = text;
     /// `[handler] stats_format`: whether it is JSON.
-    pub stats_json: Option<bool>,
+    "handler.stats_format" => stats_json: Option<bool> = is_json;
     /// `[handler] stats_report_interval`, in seconds.
-    pub stats_report_interval_s: Option<u64>,
-    /// `[global] stats_connection_send`.
-    pub stats_connections: Option<bool>,
+    "handler.stats_report_interval" => stats_report_interval_s: Option<u64> = number;
+    /// `[global] stats_connection_send`: single connections are reported.
+    "global.stats_connection_send" => stats_connections: Option<bool> = flag;
     /// `[global] stats_connection_ttl`, in seconds.
-    pub stats_connection_ttl_s: Option<u64>,
+    "global.stats_connection_ttl" => stats_connection_ttl_s: Option<u64> = number;
     /// `[handler] stats_subscription_ttl`, in seconds.
-    pub stats_subscription_ttl_s: Option<u64>,
+    "handler.stats_subscription_ttl" => stats_subscription_ttl_s: Option<u64> = number;
     /// `[handler] subscription_linger`, in seconds.
-    pub subscription_linger_s: Option<u64>,
+    "handler.subscription_linger" => subscription_linger_s: Option<u64> = number;
     /// `[handler] message_wait`, in milliseconds.
-    pub message_wait_ms: Option<u64>,
+    "handler.message_wait" => message_wait_ms: Option<u64> = number;
     /// `[handler] id_cache_ttl`, in seconds.
-    pub id_cache_ttl_s: Option<u64>,
-    /// `[handler] connection_subscription_max`.
-    pub subscriptions_max: Option<u64>,
-    /// `[handler] update_on_first_subscription`.
-    pub update_on_first_subscription: Option<bool>,
-    /// `[handler] prometheus_port`.
-    pub prometheus_port: Option<String>,
-    /// `[handler] prometheus_prefix`.
-    pub prometheus_prefix: Option<String>,
-    /// Everything that has no effect, in the file's order.
-    pub notes: Vec<ConfNote>,
+    "handler.id_cache_ttl" => id_cache_ttl_s: Option<u64> = number;
+    /// `[handler] connection_subscription_max`: channels of one connection.
+    "handler.connection_subscription_max" => subscriptions_max: Option<u64> = number;
+    /// `[handler] update_on_first_subscription`: the backend hears of it.
+    "handler.update_on_first_subscription" => update_on_first_subscription: Option<bool> = flag;
+    /// `[handler] prometheus_port`: address of the metrics.
+    "handler.prometheus_port" => prometheus_port: Option<String> = text;
+    /// `[handler] prometheus_prefix`: begins each metric's name.
+    "handler.prometheus_prefix" => prometheus_prefix: Option<String> = text;
 }
 
 /// A line that has no effect, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfNote {
-    /// From 1.
+    /// Number of the line, from 1.
     pub line: usize,
     /// `section.option`, or the line itself.
     pub option: String,
     /// A fragment that follows "has no effect:", or "is not supported:".
     pub reason: &'static str,
-    /// Whether it is an error of the file, and not merely an option that is not needed here.
+    /// True if it is an error of the file, and not merely an option that is not needed here.
     pub is_fault: bool,
-    /// Whether clients or publishers would stand in front of a closed door, so that nobody should
-    /// start with it.
+    /// True if clients or publishers would find a closed port, so that the server should not start.
     pub is_refused: bool,
 }
 
-/// What became of one option.
 enum Taken {
     Yes,
     BadValue,
@@ -159,158 +177,10 @@ impl PushpinConf {
         }
         out
     }
-
-    fn take(&mut self, option: &str, value: &str) -> Taken {
-        match option.split_once('.') {
-            Some(("global", "port_offset")) => number(value, &mut self.port_offset),
-            Some(("global", "stats_connection_ttl")) => {
-                number(value, &mut self.stats_connection_ttl_s)
-            }
-            Some(("global", "stats_connection_send")) => flag(value, &mut self.stats_connections),
-            Some(("runner", key)) => self.runner(key, value),
-            Some(("proxy", key)) => self.proxy(key, value),
-            Some(("handler", key)) => self.handler(key, value),
-            _ => without_effect(option),
-        }
-    }
-
-    fn runner(&mut self, key: &str, value: &str) -> Taken {
-        match key {
-            "http_port" => list(value, &mut self.http_ports),
-            "https_ports" => refused_if(!value.is_empty(), HTTPS),
-            "local_ports" => refused_if(!value.is_empty(), LOCAL),
-            "allow_compression" => match flag(value, &mut None) {
-                Taken::Yes => Taken::NoEffect("WebSockets of GRIP's routes are not compressed"),
-                other => other,
-            },
-            "log_level" => match log_level(value) {
-                Some(level) => {
-                    self.log_level = Some(level);
-                    Taken::Yes
-                }
-                None => Taken::BadValue,
-            },
-            "client_maxconn" => number(value, &mut self.connections_max),
-            _ => without_effect(&format!("runner.{key}")),
-        }
-    }
-
-    fn proxy(&mut self, key: &str, value: &str) -> Taken {
-        match key {
-            "routesfile" => text(value, &mut self.routes_file),
-            "debug" => flag(value, &mut self.debug),
-            "auto_cross_origin" => flag(value, &mut self.auto_cross_origin),
-            "accept_x_forwarded_protocol" => flag(value, &mut self.accept_forwarded_proto),
-            "set_x_forwarded_protocol" if value == "proto-only" => {
-                flag("true", &mut self.set_forwarded_proto)
-            }
-            "set_x_forwarded_protocol" => flag(value, &mut self.set_forwarded_proto),
-            "x_forwarded_for" => xff(value, &mut self.xff),
-            "x_forwarded_for_trusted" => xff(value, &mut self.xff_trusted),
-            "accept_pushpin_route" => flag(value, &mut self.accept_pushpin_route),
-            "max_open_requests" => number(value, &mut self.requests_max),
-            "cdn_loop" => text(value, &mut self.cdn_loop),
-            "sig_iss" => text(value, &mut self.sig_iss),
-            "sig_key" => text(value, &mut self.sig_key),
-            "upstream_key" => text(value, &mut self.upstream_key),
-            _ => without_effect(&format!("proxy.{key}")),
-        }
-    }
-
-    fn handler(&mut self, key: &str, value: &str) -> Taken {
-        match key {
-            "push_in_spec" => text(value, &mut self.zmq_pull),
-            "push_in_sub_specs" | "push_in_sub_spec" => list(value, &mut self.zmq_sub),
-            "push_in_sub_connect" => {
-                let mut connects = None;
-                match flag(value, &mut connects) {
-                    Taken::Yes => refused_if(connects == Some(true), CONNECT),
-                    other => other,
-                }
-            }
-            "push_in_http_addr" => text(value, &mut self.publish_address),
-            "push_in_http_port" => number(value, &mut self.publish_port),
-            "push_in_http_max_headers_size" => number(value, &mut self.publish_head_bytes_max),
-            "push_in_http_max_body_size" => number(value, &mut self.publish_body_bytes_max),
-            "command_spec" => text(value, &mut self.zmq_command),
-            "stats_spec" => text(value, &mut self.stats_spec),
-            "stats_format" => match value {
-                "json" | "tnetstring" | "" => {
-                    self.stats_json = Some(value == "json");
-                    Taken::Yes
-                }
-                _ => Taken::BadValue,
-            },
-            "stats_report_interval" => number(value, &mut self.stats_report_interval_s),
-            "stats_subscription_ttl" => number(value, &mut self.stats_subscription_ttl_s),
-            "subscription_linger" => number(value, &mut self.subscription_linger_s),
-            "message_wait" => number(value, &mut self.message_wait_ms),
-            "id_cache_ttl" => number(value, &mut self.id_cache_ttl_s),
-            "connection_subscription_max" => number(value, &mut self.subscriptions_max),
-            "update_on_first_subscription" => flag(value, &mut self.update_on_first_subscription),
-            "prometheus_port" => text(value, &mut self.prometheus_port),
-            "prometheus_prefix" => text(value, &mut self.prometheus_prefix),
-            _ => without_effect(&format!("handler.{key}")),
-        }
-    }
 }
 
-/// Options of Pushpin that have no counterpart, each with the reason.
-const WITHOUT_EFFECT: &[(&str, &str)] = &[
-    ("global.include", "only this one file is read"),
-    ("global.rundir", "there are no runtime files"),
-    (
-        "global.ipc_prefix",
-        "there is one process, without ipc sockets",
-    ),
-    ("runner.services", "there is one process"),
-    ("runner.logdir", "logs go to standard error"),
-    (
-        "runner.client_buffer_size",
-        "a connection has no buffer of its own",
-    ),
-    ("runner.condure_bin", "there is one process"),
-    ("runner.mongrel2_bin", "there is one process"),
-    ("runner.m2sh_bin", "there is one process"),
-    ("runner.zurl_bin", "there is one process"),
-    (
-        "proxy.orig_headers_need_mark",
-        "all fields are repeated where a route says orig_headers",
-    ),
-    ("proxy.log_from", "requests are not logged one by one"),
-    ("proxy.log_user_agent", "requests are not logged one by one"),
-    ("proxy.sockjs_url", "SockJS is not offered"),
-    (
-        "proxy.workers",
-        "the number of shards is set by our own option",
-    ),
-    ("proxy.prometheus_port", "metrics are on the API port"),
-    ("proxy.prometheus_prefix", "metrics are on the API port"),
-    (
-        "proxy.stats_report_interval",
-        "there is one process, whose reports the handler's option sets",
-    ),
-    ("proxy.updates_check", "nothing is reported to anybody"),
-    ("proxy.organization_name", "nothing is reported to anybody"),
-    (
-        "handler.ipc_file_mode",
-        "there is one process, without ipc sockets",
-    ),
-    (
-        "handler.state_spec",
-        "there is no state service to keep sessions",
-    ),
-    (
-        "handler.share_all",
-        "requests for a link are shared by our own rule",
-    ),
-    ("handler.message_rate", "deliveries are not held back"),
-    (
-        "handler.message_hwm",
-        "no delivery is dropped in silence: queues are bounded by connection",
-    ),
-    ("handler.message_block_size", "blocks are not counted"),
-];
+/// Options of Pushpin that have no counterpart: `option: reason`, one a line.
+const WITHOUT_EFFECT: &str = include_str!("pushpin_conf/without_effect.txt");
 
 const HTTPS: &str =
     "name the ports in `listen.client`, as `tls://…`, and the certificate in `[tls]`";
@@ -325,20 +195,61 @@ const fn refused_if(is_wanted: bool, reason: &'static str) -> Taken {
     }
 }
 
-/// `2`, or `proxy:3,handler:2`.
-fn log_level(value: &str) -> Option<u8> {
+/// Reads `2`, or `proxy:3,handler:2`.
+fn log_level(value: &str, out: &mut Option<u8>) -> Taken {
     let levels = value.split(',').map(|word| {
         let level = word.rsplit(':').next().unwrap_or_default();
         level.trim().parse::<u8>().ok()
     });
-    levels.collect::<Option<Vec<_>>>()?.into_iter().max()
+    let levels = levels.collect::<Option<Vec<_>>>();
+    parsed(levels.and_then(|levels| levels.into_iter().max()), out)
 }
 
 fn without_effect(option: &str) -> Taken {
-    WITHOUT_EFFECT
-        .iter()
-        .find(|(other, _)| *other == option)
+    let mut rows = WITHOUT_EFFECT
+        .lines()
+        .filter_map(|row| row.split_once(": "));
+    rows.find(|(other, _)| *other == option)
         .map_or(Taken::Unknown, |(_, reason)| Taken::NoEffect(reason))
+}
+
+fn compression(value: &str) -> Taken {
+    match flag(value, &mut None) {
+        Taken::Yes => Taken::NoEffect("WebSockets of GRIP's routes are not compressed"),
+        other => other,
+    }
+}
+
+fn sub_connect(value: &str) -> Taken {
+    let mut connects = None;
+    match flag(value, &mut connects) {
+        Taken::Yes => refused_if(connects == Some(true), CONNECT),
+        other => other,
+    }
+}
+
+fn proto(value: &str, out: &mut Option<bool>) -> Taken {
+    flag(if value == "proto-only" { "true" } else { value }, out)
+}
+
+fn is_json(value: &str, out: &mut Option<bool>) -> Taken {
+    let is_known = matches!(value, "json" | "tnetstring" | "");
+    parsed(is_known.then_some(value == "json"), out)
+}
+
+fn xff(value: &str, out: &mut Option<XffRule>) -> Taken {
+    parsed(XffRule::parse(value), out)
+}
+
+/// Takes a value that could be read.
+fn parsed<T>(value: Option<T>, out: &mut Option<T>) -> Taken {
+    match value {
+        Some(value) => {
+            *out = Some(value);
+            Taken::Yes
+        }
+        None => Taken::BadValue,
+    }
 }
 
 fn text(value: &str, out: &mut Option<String>) -> Taken {
@@ -357,31 +268,16 @@ fn list(value: &str, out: &mut Vec<String>) -> Taken {
 }
 
 fn number<T: std::str::FromStr>(value: &str, out: &mut Option<T>) -> Taken {
-    match value.parse() {
-        Ok(number) => {
-            *out = Some(number);
-            Taken::Yes
-        }
-        Err(_) => Taken::BadValue,
-    }
+    parsed(value.parse().ok(), out)
 }
 
 fn flag(value: &str, out: &mut Option<bool>) -> Taken {
-    *out = Some(match value.to_ascii_lowercase().as_str() {
-        "true" | "1" => true,
-        "false" | "0" | "" => false,
-        _ => return Taken::BadValue,
-    });
-    Taken::Yes
-}
-
-fn xff(value: &str, out: &mut Option<XffRule>) -> Taken {
-    *out = XffRule::parse(value);
-    if out.is_some() {
-        Taken::Yes
-    } else {
-        Taken::BadValue
-    }
+    let flag = match value.to_ascii_lowercase().as_str() {
+        "true" | "1" => Some(true),
+        "false" | "0" | "" => Some(false),
+        _ => None,
+    };
+    parsed(flag, out)
 }
 
 fn unquote(value: &str) -> &str {
@@ -389,4 +285,85 @@ fn unquote(value: &str) -> &str {
         .strip_prefix('"')
         .and_then(|value| value.strip_suffix('"'))
         .unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_the_shipped_file() {
+        let conf = PushpinConf::parse(
+            "[global]\ninclude={libdir}/internal.conf\nport_offset=0\n\n[runner]\nservices=condure,\
+         pushpin-proxy\n\
+         http_port=8000, 127.0.0.1:8001\n#https_ports=443\nclient_maxconn=1001000\n\
+         [proxy]\nroutesfile=routes\ndebug=false\nset_x_forwarded_protocol=proto-only\n\
+         x_forwarded_for=\"truncate:0,append\"\nsig_key=changeme\nupstream_key=\n\
+         [handler]\npush_in_spec=tcp://127.0.0.1:5560\npush_in_sub_specs=tcp://127.0.0.1:5562\n\
+         push_in_http_port=5561\nmessage_hwm=25000\nconnection_subscription_max=20\n",
+        );
+        assert_eq!(conf.http_ports, ["8000", "127.0.0.1:8001"]);
+        assert_eq!(conf.connections_max, Some(1_001_000));
+        assert_eq!((conf.port_offset, conf.publish_port), (Some(0), Some(5561)));
+        assert_eq!(
+            (conf.debug, conf.set_forwarded_proto),
+            (Some(false), Some(true))
+        );
+        assert_eq!(
+            conf.xff,
+            Some(XffRule {
+                truncate: Some(0),
+                append: true
+            })
+        );
+        assert_eq!(
+            (conf.sig_key.as_deref(), conf.upstream_key),
+            (Some("changeme"), None)
+        );
+        assert_eq!(conf.zmq_sub, ["tcp://127.0.0.1:5562"]);
+        assert_eq!(conf.subscriptions_max, Some(20));
+        let notes: Vec<_> = conf
+            .notes
+            .iter()
+            .map(|note| (note.line, note.option.as_str(), note.is_fault))
+            .collect();
+        assert_eq!(
+            notes,
+            [
+                (2, "global.include", false),
+                (6, "runner.services", false),
+                (21, "handler.message_hwm", false)
+            ]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_noted() {
+        let conf = PushpinConf::parse(
+            "[proxy]\ndebug=maybe\nx_forwarded_for=all\nnew_thing=1\nnonsense\n[handler]\n\
+         push_in_http_port=70000\n[x]\ny=1\n",
+        );
+        let notes: Vec<_> = conf
+            .notes
+            .iter()
+            .map(|note| (note.line, note.option.as_str(), note.is_fault))
+            .collect();
+        assert_eq!(
+            notes,
+            [
+                (2, "proxy.debug", true),
+                (3, "proxy.x_forwarded_for", true),
+                (4, "proxy.new_thing", false),
+                (5, "nonsense", true),
+                (7, "handler.push_in_http_port", true),
+                (9, "x.y", false),
+            ]
+        );
+        let none = PushpinConf {
+            notes: Vec::new(),
+            debug: conf.debug,
+            ..PushpinConf::parse("")
+        };
+        assert_eq!(none, PushpinConf::default());
+    }
 }

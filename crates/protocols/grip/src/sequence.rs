@@ -10,25 +10,21 @@
 //! - No waiting item follows the last id.
 //! - `seen` and `seen_order` hold the same ids, at most `ids_max`, oldest first.
 
-mod moving;
-#[cfg(test)]
-mod tests;
-
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use throng_types::Millis;
+use throng_types::{Millis, Save, Saved, save_count};
 
 /// Bounds of a [`Sequence`]. The defaults are Pushpin's, but for `ids_max`, which it lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SequenceLimits {
-    /// How long an item waits for the one before it (`message_wait`).
+    /// Time that an item waits for the one before it (`message_wait`).
     pub wait_ms: u64,
-    /// How many items wait; when one more would, the oldest goes out first.
+    /// Items that wait; when one more would, the oldest goes out first.
     pub waiting_max: usize,
-    /// How long an id is remembered (`id_cache_ttl`); 0 remembers none.
+    /// Time that an id is remembered (`id_cache_ttl`); 0 remembers none.
     pub id_ttl_ms: u64,
-    /// How many ids are remembered; when one more would be, the oldest is forgotten.
+    /// Ids that are remembered; when one more would be, the oldest is forgotten.
     pub ids_max: usize,
 }
 
@@ -43,15 +39,15 @@ impl Default for SequenceLimits {
     }
 }
 
-/// What became of an item that was offered.
+/// Outcome for an item that was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Verdict {
-    /// It is in `out`, maybe with others that had waited for it.
+pub enum OfferOutcome {
+    /// Appended to `out`, maybe with others that had waited for it.
     Delivered,
-    /// Its id was seen; it is gone.
+    /// Dropped, since its id was seen.
     Duplicate,
-    /// It waits until the item before it comes, or until its time is over.
+    /// Kept until the item before it comes, or until its time is over.
     Waiting,
 }
 
@@ -63,7 +59,7 @@ pub struct Sequence<T> {
     /// In the order of arrival. Bound: [`SequenceLimits::waiting_max`].
     waiting: VecDeque<Waiting<T>>,
     seen: BTreeSet<Arc<str>>,
-    /// Bound: [`SequenceLimits::ids_max`].
+    /// Ids with the time of their end, oldest first. Bound: [`SequenceLimits::ids_max`].
     seen_order: VecDeque<(Millis, Arc<str>)>,
 }
 
@@ -78,9 +74,9 @@ struct Waiting<T> {
 /// The ids of an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ItemIds<'i> {
-    /// Its own.
+    /// Id of the item itself.
     pub id: Option<&'i str>,
-    /// That of the item before it.
+    /// Id of the item before it.
     pub prev_id: Option<&'i str>,
 }
 
@@ -114,16 +110,16 @@ impl<T> Sequence<T> {
         in_order: bool,
         item: T,
         out: &mut Vec<T>,
-    ) -> Verdict {
+    ) -> OfferOutcome {
         self.forget_old_ids(now);
         if let Some(id) = ids.id
             && !self.remember(now, id)
         {
-            return Verdict::Duplicate;
+            return OfferOutcome::Duplicate;
         }
         if !in_order {
             out.push(item);
-            return Verdict::Delivered;
+            return OfferOutcome::Delivered;
         }
         let id = ids.id.map(Arc::from);
         match (self.last_id.as_deref(), ids.prev_id) {
@@ -138,12 +134,12 @@ impl<T> Sequence<T> {
                     self.release_oldest(out);
                 }
                 self.check_invariants();
-                Verdict::Waiting
+                OfferOutcome::Waiting
             }
             _ => {
                 self.deliver(id, item, out);
                 self.check_invariants();
-                Verdict::Delivered
+                OfferOutcome::Delivered
             }
         }
     }
@@ -180,13 +176,7 @@ impl<T> Sequence<T> {
         waited
     }
 
-    /// Forgets the last id, so that the next item goes out whatever it follows. For a reliable
-    /// stream that saw a gap.
-    pub fn forget_last_id(&mut self) {
-        self.last_id = None;
-    }
-
-    /// Whether nothing at all is known: the channel's entry can go.
+    /// Tells whether nothing at all is known: the channel's entry can go.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.last_id.is_none() && self.waiting.is_empty() && self.seen_order.is_empty()
@@ -262,22 +252,293 @@ impl<T> Sequence<T> {
     }
 }
 
-/// What a held client does with an item of a channel whose last id it knows.
+/// Choice for an item of a channel whose last id the held client knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Follow {
     /// Deliver, and note the item's id as the client's last one.
     Deliver,
     /// The item does not follow: ask the backend (response), fetch the next link (stream)
-    /// with the client's last ids, drop what is queued, and forget the channel's last id
-    /// ([`Sequence::forget_last_id`]).
+    /// with the client's last ids, drop what is queued.
     Recover,
 }
 
-/// Whether an item follows what a held client has. A client without a last id takes all.
+/// Tells whether an item follows what a held client has. A client without a last id takes all.
 pub fn follow(client_last_id: Option<&str>, item_prev_id: Option<&str>) -> Follow {
     match client_last_id {
         Some(last) if item_prev_id != Some(last) => Follow::Recover,
         _ => Follow::Deliver,
+    }
+}
+
+/// An item that waits: until when, its id, and the id before it.
+type Saying = (Millis, (Option<Arc<str>>, Arc<str>));
+
+impl<T> Sequence<T> {
+    /// Appends it, with each item that waits by `save_item`.
+    pub fn save(&self, out: &mut Vec<u8>, save_item: impl Fn(&T, &mut Vec<u8>)) {
+        self.last_id.save(out);
+        self.seen_order.save(out);
+        save_count(self.waiting.len(), out);
+        for waiting in &self.waiting {
+            waiting.until.save(out);
+            (waiting.id.clone(), waiting.prev_id.clone()).save(out);
+            save_item(&waiting.item, out);
+        }
+    }
+
+    /// Reads it back. What is more than the limits of now allow is left out: ids at once, and items
+    /// as soon as another one comes.
+    pub fn load(
+        limits: SequenceLimits,
+        from: &mut Saved<'_>,
+        load_item: impl Fn(&mut Saved<'_>) -> Option<T>,
+    ) -> Option<Self> {
+        let mut this = Self::new(limits);
+        this.last_id = Save::load(from)?;
+        let seen = Vec::<(Millis, Arc<str>)>::load(from)?;
+        let too_many = seen.len().saturating_sub(limits.ids_max);
+        for (until, id) in seen.into_iter().skip(too_many) {
+            if limits.id_ttl_ms > 0 && this.seen.insert(id.clone()) {
+                this.seen_order.push_back((until, id));
+            }
+        }
+        for _ in 0..from.count()? {
+            let (until, (id, prev_id)) = Saying::load(from)?;
+            let item = load_item(from)?;
+            // One that follows on the last id would not have waited.
+            let waits = this.last_id.as_ref() != Some(&prev_id);
+            if waits && this.waiting.len() < limits.waiting_max {
+                this.waiting.push_back(Waiting {
+                    until,
+                    id,
+                    prev_id,
+                    item,
+                });
+            }
+        }
+        Some(this)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LIMITS: SequenceLimits = SequenceLimits {
+        wait_ms: 50,
+        waiting_max: 3,
+        id_ttl_ms: 100,
+        ids_max: 4,
+    };
+
+    fn ids<'i>(prev_id: &'i str, id: &'i str) -> ItemIds<'i> {
+        ItemIds {
+            id: Some(id).filter(|id| !id.is_empty()),
+            prev_id: Some(prev_id).filter(|id| !id.is_empty()),
+        }
+    }
+
+    /// Each step: time, prev-id, id ("" is none), and what comes out, by id.
+    #[track_caller]
+    fn check(steps: &[(u64, &'static str, &'static str, OfferOutcome, &[&str])]) {
+        let mut sequence = Sequence::new(LIMITS);
+        for &(now, prev_id, id, verdict, expect) in steps {
+            let mut out = Vec::new();
+            sequence.expire(Millis(now), &mut out);
+            let found = sequence.offer(Millis(now), ids(prev_id, id), true, id, &mut out);
+            assert_eq!(
+                (found, &*out),
+                (verdict, expect),
+                "at {now}: {prev_id} -> {id}"
+            );
+        }
+    }
+
+    #[test]
+    fn order() {
+        use OfferOutcome::{Delivered, Duplicate, Waiting};
+        check(&[
+            // The first goes out whatever it follows; then the chain must hold.
+            (0, "7", "8", Delivered, &["8"]),
+            (0, "9", "10", Waiting, &[]),
+            (0, "10", "11", Waiting, &[]),
+            (0, "8", "9", Delivered, &["9", "10", "11"]),
+            (1, "8", "9", Duplicate, &[]),
+        ]);
+        check(&[
+            (0, "", "1", Delivered, &["1"]),
+            (0, "2", "3", Waiting, &[]),
+            (49, "4", "5", Waiting, &[]),
+            // Its time is over; what follows it comes with it.
+            (50, "3", "4", Delivered, &["3", "4", "5"]),
+        ]);
+        check(&[
+            (0, "", "1", Delivered, &["1"]),
+            (0, "a", "b", Waiting, &[]),
+            (0, "c", "d", Waiting, &[]),
+            (0, "e", "f", Waiting, &[]),
+            // One too many: the oldest goes out.
+            (0, "g", "h", Waiting, &["b"]),
+        ]);
+        check(&[
+            (0, "", "1", Delivered, &["1"]),
+            (1, "", "2", Delivered, &["2"]),
+            // Without an id the last one is unknown, so the next goes out.
+            (2, "", "", Delivered, &[""]),
+            (3, "x", "y", Delivered, &["y"]),
+            // The id is forgotten when its time is over.
+            (100, "y", "1", Delivered, &["1"]),
+        ]);
+        check(&[
+            (0, "", "1", Delivered, &["1"]),
+            (0, "", "2", Delivered, &["2"]),
+            (0, "", "3", Delivered, &["3"]),
+            (0, "", "4", Delivered, &["4"]),
+            // A fifth id pushes out the first.
+            (0, "", "5", Delivered, &["5"]),
+            (0, "", "1", Delivered, &["1"]),
+            (0, "", "5", Duplicate, &[]),
+        ]);
+    }
+
+    #[test]
+    fn leaving_forgets_the_order_but_not_the_ids() {
+        let mut sequence = Sequence::new(LIMITS);
+        let mut out = Vec::new();
+        assert_eq!(
+            sequence.offer(Millis(0), ids("", "1"), true, 1, &mut out),
+            OfferOutcome::Delivered
+        );
+        assert_eq!(
+            sequence.offer(Millis(0), ids("5", "6"), true, 6, &mut out),
+            OfferOutcome::Waiting
+        );
+        assert_eq!(
+            sequence.offer(Millis(0), ids("8", "9"), false, 9, &mut out),
+            OfferOutcome::Delivered
+        );
+        assert_eq!(
+            (sequence.last_id(), sequence.next_timeout()),
+            (Some("1"), Some(Millis(50)))
+        );
+        assert_eq!(sequence.forget_order(), 1);
+        assert_eq!((sequence.last_id(), sequence.next_timeout()), (None, None));
+        assert_eq!(
+            sequence.offer(Millis(1), ids("", "1"), true, 1, &mut out),
+            OfferOutcome::Duplicate
+        );
+        assert_eq!(out, [1, 9]);
+        assert!(!sequence.is_idle());
+        assert_eq!(
+            sequence.offer(Millis(500), ids("", ""), true, 2, &mut out),
+            OfferOutcome::Delivered
+        );
+        assert!(sequence.is_idle());
+    }
+
+    #[test]
+    fn what_a_client_follows() {
+        assert_eq!(follow(None, None), Follow::Deliver);
+        assert_eq!(follow(None, Some("1")), Follow::Deliver);
+        assert_eq!(follow(Some("1"), Some("1")), Follow::Deliver);
+        assert_eq!(follow(Some("1"), Some("2")), Follow::Recover);
+        assert_eq!(follow(Some("1"), None), Follow::Recover);
+    }
+
+    /// Model without any structure: everything that ever came is in one list, and each question is
+    /// answered by searching it. Time, prev-id, id, item, and whether it waits.
+    type Arrived = (u64, Option<u8>, Option<u8>, usize, bool);
+
+    #[derive(Default)]
+    struct Model {
+        arrived: Vec<Arrived>,
+        accepted_ids: Vec<(u64, u8)>,
+        last: Option<u8>,
+    }
+
+    impl Model {
+        fn release(&mut self, index: usize, out: &mut Vec<usize>) {
+            let mut next = Some(index);
+            while let Some(at) = next {
+                let (_, _, id, item, waiting) = &mut self.arrived[at];
+                *waiting = false;
+                out.push(*item);
+                self.last = *id;
+                next = self.last.and_then(|last| {
+                    (0..self.arrived.len())
+                        .find(|&at| self.arrived[at].4 && self.arrived[at].1 == Some(last))
+                });
+            }
+        }
+
+        fn oldest(&self) -> Option<usize> {
+            self.arrived.iter().position(|arrived| arrived.4)
+        }
+
+        fn step(
+            &mut self,
+            now: u64,
+            prev: Option<u8>,
+            id: Option<u8>,
+            item: usize,
+            out: &mut Vec<usize>,
+        ) {
+            while let Some(at) = self.oldest().filter(|&at| self.arrived[at].0 + 50 <= now) {
+                self.release(at, out);
+            }
+            if let Some(id) = id {
+                let known = self.accepted_ids.iter().rev().take(4);
+                if known
+                    .clone()
+                    .any(|&(at, other)| other == id && at + 100 > now)
+                {
+                    return;
+                }
+                self.accepted_ids.push((now, id));
+            }
+            let waits = self.last.is_some() && prev.is_some() && self.last != prev;
+            self.arrived.push((now, prev, id, item, waits));
+            if !waits {
+                self.release(self.arrived.len() - 1, out);
+            } else if self.arrived.iter().filter(|arrived| arrived.4).count() > 3 {
+                let oldest = self.oldest().unwrap();
+                self.release(oldest, out);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_does_what_the_model_does(
+            steps in proptest::collection::vec(
+                (0_u64..30, proptest::option::of(0_u8..8), proptest::option::of(0_u8..8)),
+                0..60,
+            )
+        ) {
+            let names: Vec<String> = (0..8).map(|n| n.to_string()).collect();
+            let name = |id: Option<u8>| id.map(|id| names[usize::from(id)].as_str());
+            let (mut model, mut sequence) = (Model::default(), Sequence::new(LIMITS));
+            let mut now = 0;
+            let (mut offered, mut duplicates, mut came) = (0, 0, 0);
+            for (item, (later, prev, id)) in steps.into_iter().enumerate() {
+                now += later;
+                let (mut expect, mut out) = (Vec::new(), Vec::new());
+                model.step(now, prev, id, item, &mut expect);
+                sequence.expire(Millis(now), &mut out);
+                let ids = ItemIds { id: name(id), prev_id: name(prev) };
+                let verdict = sequence.offer(Millis(now), ids, true, item, &mut out);
+                prop_assert_eq!(&out, &expect, "at {}", now);
+                offered += 1;
+                duplicates += usize::from(verdict == OfferOutcome::Duplicate);
+                came += out.len();
+            }
+            // Nothing is lost: what has not come out waits, and comes in the end.
+            let mut rest = Vec::new();
+            sequence.expire(Millis(now + 50), &mut rest);
+            prop_assert_eq!(came + rest.len() + duplicates, offered);
+        }
     }
 }

@@ -1,13 +1,13 @@
-//! What a `Grip-Sig` says and how its key is written. Signing is done elsewhere.
+//! Claims of a `Grip-Sig`, and the forms of its key. Signing is done elsewhere.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use throng_types::Now;
+use throng_types::{Now, hex_byte};
 
 use crate::value::decode_base64;
 
-/// How long a signature is good, in seconds.
+/// Lifetime of a signature, in seconds.
 pub const SIG_TTL_S: u64 = 3600;
 
 /// The claims of the token in `Grip-Sig`, in the order in which they are written.
@@ -15,7 +15,7 @@ pub const SIG_TTL_S: u64 = 3600;
 pub struct SigClaims<'c> {
     /// Unix time in seconds at which the signature ends.
     pub exp: u64,
-    /// Who signed: `sig_iss`, by default `pushpin`.
+    /// Issuer: `sig_iss`, by default `pushpin`.
     #[serde(borrow, default)]
     pub iss: Cow<'c, str>,
 }
@@ -30,7 +30,7 @@ impl<'c> SigClaims<'c> {
         }
     }
 
-    /// Whether a token with these claims makes its bearer trusted (`upstream_key`). The
+    /// Tells whether a token with these claims makes its bearer trusted (`upstream_key`). The
     /// signature must have been checked; the issuer is not looked at, as in Pushpin.
     #[must_use]
     pub fn is_valid(&self, now: Now) -> bool {
@@ -49,7 +49,7 @@ pub enum KeyText {
 
 /// A key text that cannot be one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum KeyFault {
+pub enum SigKeyError {
     /// `base64:` with something else behind it.
     #[error("the key is not base64")]
     NotBase64,
@@ -57,7 +57,7 @@ pub enum KeyFault {
 
 impl KeyText {
     /// Reads `literal`, `base64:...` or `file:path`. None if empty: nothing is signed.
-    pub fn parse(text: &str) -> Result<Option<Self>, KeyFault> {
+    pub fn parse(text: &str) -> Result<Option<Self>, SigKeyError> {
         if text.is_empty() {
             return Ok(None);
         }
@@ -65,7 +65,7 @@ impl KeyText {
             return Ok(Some(Self::File(path.to_owned())));
         }
         let bytes = match text.strip_prefix("base64:") {
-            Some(base64) => decode_base64(base64).ok_or(KeyFault::NotBase64)?,
+            Some(base64) => decode_base64(base64).ok_or(SigKeyError::NotBase64)?,
             None => text.as_bytes().to_vec(),
         };
         Ok(Some(Self::Bytes(bytes)))
@@ -79,22 +79,16 @@ impl KeyText {
         if is_pem(content) {
             return content.to_vec();
         }
-        let digits: Option<Vec<u8>> = content
-            .iter()
-            // A digit of base 16 fits.
-            .map(|&byte| char::from(byte).to_digit(16).map(|digit| digit as u8))
-            .collect();
-        match digits {
-            Some(digits) if digits.len() % 2 == 0 => digits
-                .chunks(2)
-                .map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit))
-                .collect(),
+        let (pairs, rest) = content.as_chunks::<2>();
+        let bytes = pairs.iter().map(|&[high, low]| hex_byte(high, low));
+        match bytes.collect::<Option<Vec<u8>>>() {
+            Some(bytes) if rest.is_empty() => bytes,
             _ => content.to_vec(),
         }
     }
 }
 
-/// Whether a key is a PEM text, and so asymmetric.
+/// Tells whether a key is a PEM text, and so asymmetric.
 #[must_use]
 pub fn is_pem(key: &[u8]) -> bool {
     key.starts_with(b"-----BEGIN ")
@@ -138,7 +132,7 @@ mod tests {
             KeyText::parse("base64:aGk="),
             Ok(Some(KeyText::Bytes(b"hi".to_vec())))
         );
-        assert_eq!(KeyText::parse("base64:%"), Err(KeyFault::NotBase64));
+        assert_eq!(KeyText::parse("base64:%"), Err(SigKeyError::NotBase64));
         assert_eq!(
             KeyText::parse("file:k.pem"),
             Ok(Some(KeyText::File("k.pem".to_owned())))

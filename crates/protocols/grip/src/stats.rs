@@ -7,52 +7,35 @@
 
 use std::net::IpAddr;
 
+use throng_types::coded_enum;
+
 use crate::tnet;
 use crate::value::Value;
 
-/// How packets are written.
+/// Coding of the packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StatsFormat {
     /// `T` and a tnetstring.
     #[default]
     Tnetstring,
-    /// `J` and JSON.
+    /// `J` and a JSON object.
     Json,
 }
 
-/// How a connection is subscribed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mode {
-    /// A long poll.
-    Response,
-    /// A stream.
-    Stream,
-    /// A WebSocket.
-    WebSocket,
-}
-
-impl Mode {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Response, Self::Stream, Self::WebSocket];
-
-    /// As `sub` packets say it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Response => "response",
-            Self::Stream => "stream",
-            Self::WebSocket => "ws",
-        }
-    }
-
-    /// The form of items for it, as `message` packets say it.
-    #[must_use]
-    pub const fn transport(self) -> &'static str {
-        match self {
-            Self::Response => "http-response",
-            Self::Stream => "http-stream",
-            Self::WebSocket => "ws-message",
-        }
+coded_enum! {
+    /// Transport of a subscription.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum SubscriptionMode {
+        /// Form of items for it, as `message` packets name it.
+        fn transport -> &'static str;
+        /// Name in `sub` packets.
+        fn name;
+        /// Long poll, answered by one item.
+        Response = "http-response", "response";
+        /// HTTP stream without an end.
+        Stream = "http-stream", "stream";
+        /// WebSocket, proxied or over HTTP.
+        WebSocket = "ws-message", "ws";
     }
 }
 
@@ -62,68 +45,68 @@ impl Mode {
 pub enum StatsPacket<'a> {
     /// Requests and signs of life on a route since the last such packet.
     Activity {
-        /// How many.
+        /// Requests and signs of life.
         count: u64,
     },
     /// Requests on all routes since the last such packet.
     Counts {
-        /// How many.
+        /// Requests on all routes.
         requests: u64,
     },
     /// A connection is there, for the first time or still.
     Connected {
-        /// Its name.
+        /// Id of the connection.
         id: &'a str,
-        /// Whether it is a WebSocket.
+        /// True if it is a WebSocket.
         is_websocket: bool,
-        /// Its client's address.
+        /// Address of its client.
         peer: IpAddr,
-        /// Whether its client came by TLS.
+        /// True if its client came by TLS.
         is_tls: bool,
         /// Until it is to be forgotten.
         ttl_s: u64,
     },
     /// A connection has gone.
     Disconnected {
-        /// Its name.
+        /// Id of the connection.
         id: &'a str,
     },
     /// A channel has subscribers, for the first time or still.
     Subscribed {
-        /// How they are subscribed.
-        mode: Mode,
-        /// The channel.
+        /// Transport of the subscribers.
+        mode: SubscriptionMode,
+        /// Channel with its prefix.
         channel: &'a str,
         /// Until they are to be forgotten.
         ttl_s: u64,
-        /// How many there are.
+        /// Number of its subscribers.
         subscribers: u64,
     },
     /// A channel has no subscriber any more.
     Unsubscribed {
-        /// How they were subscribed.
-        mode: Mode,
-        /// The channel.
+        /// Transport of the subscribers.
+        mode: SubscriptionMode,
+        /// Channel with its prefix.
         channel: &'a str,
     },
     /// An item went to subscribers.
     Message {
-        /// Its channel.
+        /// Channel of the item.
         channel: &'a str,
-        /// Its id.
+        /// Id of the item, if any.
         item_id: Option<&'a str>,
-        /// To how many.
+        /// Number of its receivers.
         count: u64,
-        /// Which of its forms.
-        mode: Mode,
+        /// Transport whose form was sent.
+        mode: SubscriptionMode,
     },
-    /// What happened on a route since the last report.
-    Report(Report),
+    /// Sums of a route since the last report.
+    Report(RouteStats),
 }
 
-/// What happened on a route in a while.
+/// Sums of a route over a while.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct RouteStats {
     /// The most connections at once.
     pub connections: u64,
     /// Minutes of connections that began.
@@ -134,17 +117,11 @@ pub struct Report {
     pub sent: u64,
     /// Those of `sent` that answered long polls.
     pub responses_sent: u64,
-    /// How long the while was.
+    /// Length of the while.
     pub duration_ms: u64,
 }
 
-enum Field<'a> {
-    Text(&'a str),
-    Number(u64),
-    True,
-}
-
-type Fields<'a> = Vec<(&'static str, Field<'a>)>;
+type Fields = Vec<(&'static str, Value)>;
 
 impl StatsPacket<'_> {
     const fn kind(&self) -> &'static str {
@@ -158,69 +135,68 @@ impl StatsPacket<'_> {
         }
     }
 
-    /// The message, of a server with a name; the route is empty for all that have no id.
+    /// Encodes the packet of a server with a name; the route is empty for all that have no id.
     #[must_use]
     pub fn encode(&self, from: &str, route: &str, format: StatsFormat) -> Vec<u8> {
-        let peer = match self {
-            Self::Connected { peer, .. } => peer.to_string(),
-            _ => String::new(),
-        };
-        let mut fields: Fields<'_> = vec![("from", Field::Text(from))];
+        let mut fields: Fields = vec![("from", text(from))];
         if !route.is_empty() {
-            fields.push(("route", Field::Text(route)));
+            fields.push(("route", text(route)));
         }
-        self.fields(&peer, &mut fields);
+        self.fields(&mut fields);
+        let fields = fields
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value));
+        let object = Value::Object(fields.collect());
         let mut out = self.kind().as_bytes().to_vec();
-        out.push(b' ');
         match format {
             StatsFormat::Tnetstring => {
-                out.push(b'T');
-                tnetstring(fields, &mut out);
+                out.extend_from_slice(b" T");
+                tnet::encode(&object, &mut out);
             }
             StatsFormat::Json => {
-                out.push(b'J');
-                json(fields, &mut out);
+                out.extend_from_slice(b" J");
+                out.extend_from_slice(object.into_json().to_string().as_bytes());
             }
         }
         out
     }
 
-    fn fields<'a>(&'a self, peer: &'a str, out: &mut Fields<'a>) {
-        use Field::{Number, Text, True};
+    fn fields(&self, out: &mut Fields) {
+        let done = || Value::Bool(true);
         match self {
-            Self::Activity { count } => out.push(("count", Number(*count))),
-            Self::Counts { requests } => out.push(("requests-received", Number(*requests))),
+            Self::Activity { count } => out.push(("count", number(*count))),
+            Self::Counts { requests } => out.push(("requests-received", number(*requests))),
             Self::Connected {
                 id,
                 is_websocket,
                 is_tls,
                 ttl_s,
-                ..
+                peer,
             } => {
                 let kind = if *is_websocket { "ws" } else { "http" };
-                out.extend([("id", Text(id)), ("type", Text(kind))]);
-                out.push(("peer-address", Text(peer)));
+                out.extend([("id", text(id)), ("type", text(kind))]);
+                out.push(("peer-address", text(&peer.to_string())));
                 if *is_tls {
-                    out.push(("ssl", True));
+                    out.push(("ssl", done()));
                 }
-                out.push(("ttl", Number(*ttl_s)));
+                out.push(("ttl", number(*ttl_s)));
             }
-            Self::Disconnected { id } => out.extend([("id", Text(id)), ("unavailable", True)]),
+            Self::Disconnected { id } => out.extend([("id", text(id)), ("unavailable", done())]),
             Self::Subscribed {
                 mode,
                 channel,
                 ttl_s,
                 subscribers,
             } => out.extend([
-                ("mode", Text(mode.name())),
-                ("channel", Text(channel)),
-                ("ttl", Number(*ttl_s)),
-                ("subscribers", Number(*subscribers)),
+                ("mode", text(mode.name())),
+                ("channel", text(channel)),
+                ("ttl", number(*ttl_s)),
+                ("subscribers", number(*subscribers)),
             ]),
             Self::Unsubscribed { mode, channel } => out.extend([
-                ("mode", Text(mode.name())),
-                ("channel", Text(channel)),
-                ("unavailable", True),
+                ("mode", text(mode.name())),
+                ("channel", text(channel)),
+                ("unavailable", done()),
             ]),
             Self::Message {
                 channel,
@@ -228,47 +204,30 @@ impl StatsPacket<'_> {
                 count,
                 mode,
             } => {
-                out.push(("channel", Text(channel)));
-                out.extend(item_id.map(|id| ("item-id", Text(id))));
-                out.push(("count", Number(*count)));
-                out.push(("transport", Text(mode.transport())));
+                out.push(("channel", text(channel)));
+                out.extend(item_id.map(|id| ("item-id", text(id))));
+                out.push(("count", number(*count)));
+                out.push(("transport", text(mode.transport())));
             }
             Self::Report(report) => out.extend([
-                ("connections", Number(report.connections)),
-                ("minutes", Number(report.minutes)),
-                ("received", Number(report.received)),
-                ("sent", Number(report.sent)),
-                ("http-response-sent", Number(report.responses_sent)),
-                ("duration", Number(report.duration_ms)),
+                ("connections", number(report.connections)),
+                ("minutes", number(report.minutes)),
+                ("received", number(report.received)),
+                ("sent", number(report.sent)),
+                ("http-response-sent", number(report.responses_sent)),
+                ("duration", number(report.duration_ms)),
             ]),
         }
     }
 }
 
-fn tnetstring(fields: Fields<'_>, out: &mut Vec<u8>) {
-    let fields = fields.into_iter().map(|(name, field)| {
-        let value = match field {
-            Field::Text(text) => Value::Text(text.to_owned()),
-            Field::Number(number) => Value::Int(i64::try_from(number).unwrap_or(i64::MAX)),
-            Field::True => Value::Bool(true),
-        };
-        (name.to_owned(), value)
-    });
-    tnet::encode(&Value::Object(fields.collect()), out);
+fn text(text: &str) -> Value {
+    Value::Text(text.to_owned())
 }
 
-fn json(fields: Fields<'_>, out: &mut Vec<u8>) {
-    let fields = fields.into_iter().map(|(name, field)| {
-        let value: serde_json::Value = match field {
-            Field::Text(text) => text.into(),
-            Field::Number(number) => number.into(),
-            Field::True => true.into(),
-        };
-        (name.to_owned(), value)
-    });
-    let object: serde_json::Map<_, _> = fields.collect();
-    // Texts and numbers can always be written.
-    out.extend_from_slice(serde_json::Value::Object(object).to_string().as_bytes());
+/// Numbers beyond what both codings hold stay at the bound.
+fn number(number: u64) -> Value {
+    Value::Int(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]
@@ -343,7 +302,7 @@ mod tests {
         );
         check(
             &StatsPacket::Subscribed {
-                mode: Mode::Stream,
+                mode: SubscriptionMode::Stream,
                 channel: "c",
                 ttl_s: 60,
                 subscribers: 7,
@@ -353,7 +312,7 @@ mod tests {
         );
         check(
             &StatsPacket::Unsubscribed {
-                mode: Mode::WebSocket,
+                mode: SubscriptionMode::WebSocket,
                 channel: "c",
             },
             "",
@@ -364,14 +323,14 @@ mod tests {
                 channel: "c",
                 item_id: Some("9"),
                 count: 4,
-                mode: Mode::Response,
+                mode: SubscriptionMode::Response,
             },
             "",
             "message T81:4:from,2:me,7:channel,1:c,7:item-id,1:9,5:count,1:4#9:transport,\
              13:http-response,}",
         );
         check(
-            &StatsPacket::Report(Report {
+            &StatsPacket::Report(RouteStats {
                 connections: 1,
                 minutes: 2,
                 received: 3,

@@ -1,4 +1,4 @@
-//! Tnetstrings: what publishers send over ZeroMQ, and what the command socket speaks.
+//! Tnetstrings: the coding of publishers over ZeroMQ, and of the command socket.
 //!
 //! `SIZE:DATA` and a type: `,` bytes, `#` whole number, `^` float, `!` bool, `~` null,
 //! `]` list, `}` object with bytes as keys. Owns: the coding. Never: knows what it carries.
@@ -7,13 +7,13 @@ use crate::value::Value;
 
 /// The deepest nesting that is read; an item needs five levels.
 pub const DEPTH_MAX: usize = 32;
-/// The same for what this server wrote itself: an item may have come as JSON, which may nest 128
+/// Nesting that is read of the server's own items: one may have come as JSON, which may nest 128
 /// levels deep, and is wrapped once more.
 pub(crate) const OWN_DEPTH_MAX: usize = 160;
 
 /// Why bytes are not a tnetstring. All of them are the sender's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TnetFault {
+pub enum TnetError {
     /// No decimal size with a colon stands at the start of an element.
     #[error("tnetstring has no size")]
     NoSize,
@@ -36,12 +36,12 @@ pub enum TnetFault {
 
 /// Reads the first tnetstring of a whole message and says how many bytes it has.
 /// Bytes behind it are the caller's affair.
-pub fn decode(input: &[u8]) -> Result<(Value, usize), TnetFault> {
+pub fn decode(input: &[u8]) -> Result<(Value, usize), TnetError> {
     decode_nested(input, DEPTH_MAX)
 }
 
-/// The same with a bound of one's own on the nesting.
-pub(crate) fn decode_nested(input: &[u8], depth_max: usize) -> Result<(Value, usize), TnetFault> {
+/// Reads with a bound of the caller's own on the nesting.
+pub(crate) fn decode_nested(input: &[u8], depth_max: usize) -> Result<(Value, usize), TnetError> {
     let (value, rest) = element(input, depth_max)?;
     Ok((value, input.len() - rest.len()))
 }
@@ -82,27 +82,27 @@ fn sized(data: &[u8], kind: u8, out: &mut Vec<u8>) {
 }
 
 /// Splits off one element: its data, its type and what follows.
-fn frame(input: &[u8]) -> Result<(&[u8], u8, &[u8]), TnetFault> {
+fn frame(input: &[u8]) -> Result<(&[u8], u8, &[u8]), TnetError> {
     let colon = input
         .iter()
         .position(|byte| !byte.is_ascii_digit())
         .filter(|&at| at > 0 && input.get(at) == Some(&b':'))
-        .ok_or(TnetFault::NoSize)?;
+        .ok_or(TnetError::NoSize)?;
     // More digits than any message has bytes is a lie, and would overflow.
     let size = str::from_utf8(&input[..colon])
         .ok()
         .and_then(|digits| digits.parse::<u32>().ok())
-        .ok_or(TnetFault::TooLong)? as usize;
+        .ok_or(TnetError::TooLong)? as usize;
     let body = &input[colon + 1..];
     let (Some(data), Some(&kind)) = (body.get(..size), body.get(size)) else {
-        return Err(TnetFault::TooLong);
+        return Err(TnetError::TooLong);
     };
     Ok((data, kind, &body[size + 1..]))
 }
 
 /// One element with at most so many levels inside it.
-fn element(input: &[u8], depth_max: usize) -> Result<(Value, &[u8]), TnetFault> {
-    let inside = || depth_max.checked_sub(1).ok_or(TnetFault::TooDeep);
+fn element(input: &[u8], depth_max: usize) -> Result<(Value, &[u8]), TnetError> {
+    let inside = || depth_max.checked_sub(1).ok_or(TnetError::TooDeep);
     let (data, kind, rest) = frame(input)?;
     let value = match kind {
         b',' => Value::Bytes(data.to_vec()),
@@ -111,7 +111,7 @@ fn element(input: &[u8], depth_max: usize) -> Result<(Value, &[u8]), TnetFault> 
         b'!' => match data {
             b"true" => Value::Bool(true),
             b"false" => Value::Bool(false),
-            _ => return Err(TnetFault::BadData),
+            _ => return Err(TnetError::BadData),
         },
         b'~' => Value::Null,
         b']' => {
@@ -129,7 +129,7 @@ fn element(input: &[u8], depth_max: usize) -> Result<(Value, &[u8]), TnetFault> 
             let mut inner = data;
             while !inner.is_empty() {
                 let (key, b',', after) = frame(inner)? else {
-                    return Err(TnetFault::BadKey);
+                    return Err(TnetError::BadKey);
                 };
                 let (value, after) = element(after, inside()?)?;
                 entries.push((crate::headers::text(key), value));
@@ -137,26 +137,27 @@ fn element(input: &[u8], depth_max: usize) -> Result<(Value, &[u8]), TnetFault> 
             }
             Value::Object(entries)
         }
-        _ => return Err(TnetFault::UnknownType),
+        _ => return Err(TnetError::UnknownType),
     };
     Ok((value, rest))
 }
 
-fn number<T: std::str::FromStr>(data: &[u8]) -> Result<T, TnetFault> {
+fn number<T: std::str::FromStr>(data: &[u8]) -> Result<T, TnetError> {
     str::from_utf8(data)
         .ok()
         .and_then(|text| text.parse().ok())
-        .ok_or(TnetFault::BadData)
+        .ok_or(TnetError::BadData)
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::value::any_value;
 
     #[track_caller]
-    fn check(wire: &[u8], expect: Result<Value, TnetFault>) {
+    fn check(wire: &[u8], expect: Result<Value, TnetError>) {
         let found = decode(wire).map(|(value, used)| {
             assert_eq!(used, wire.len());
             value
@@ -203,18 +204,18 @@ pub(crate) mod tests {
     #[test]
     fn faults() {
         for (wire, fault) in [
-            (&b""[..], TnetFault::NoSize),
-            (b":,", TnetFault::NoSize),
-            (b"x:,", TnetFault::NoSize),
-            (b"-1:,", TnetFault::NoSize),
-            (b"5:abc,", TnetFault::TooLong),
-            (b"99999999999999999999:a,", TnetFault::TooLong),
-            (b"4294967295:a,", TnetFault::TooLong),
-            (b"1:a?", TnetFault::UnknownType),
-            (b"1:a#", TnetFault::BadData),
-            (b"2:no!", TnetFault::BadData),
-            (b"8:1:1#1:1#}", TnetFault::BadKey),
-            (b"4:9:a,]", TnetFault::TooLong),
+            (&b""[..], TnetError::NoSize),
+            (b":,", TnetError::NoSize),
+            (b"x:,", TnetError::NoSize),
+            (b"-1:,", TnetError::NoSize),
+            (b"5:abc,", TnetError::TooLong),
+            (b"99999999999999999999:a,", TnetError::TooLong),
+            (b"4294967295:a,", TnetError::TooLong),
+            (b"1:a?", TnetError::UnknownType),
+            (b"1:a#", TnetError::BadData),
+            (b"2:no!", TnetError::BadData),
+            (b"8:1:1#1:1#}", TnetError::BadKey),
+            (b"4:9:a,]", TnetError::TooLong),
         ] {
             assert_eq!(
                 decode(wire).map(|_| ()),
@@ -227,23 +228,7 @@ pub(crate) mod tests {
         for _ in 0..=DEPTH_MAX {
             deep = format!("{}:{}]", deep.len(), str::from_utf8(&deep).unwrap()).into_bytes();
         }
-        assert_eq!(decode(&deep), Err(TnetFault::TooDeep));
-    }
-
-    pub(crate) fn any_value() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![
-            Just(Value::Null),
-            any::<bool>().prop_map(Value::Bool),
-            any::<i64>().prop_map(Value::Int),
-            (-1e9..1e9_f64).prop_map(Value::Float),
-            proptest::collection::vec(any::<u8>(), 0..12).prop_map(Value::Bytes),
-        ];
-        leaf.prop_recursive(4, 24, 6, |inner| {
-            prop_oneof![
-                proptest::collection::vec(inner.clone(), 0..6).prop_map(Value::List),
-                proptest::collection::vec((".{0,6}", inner), 0..6).prop_map(Value::Object),
-            ]
-        })
+        assert_eq!(decode(&deep), Err(TnetError::TooDeep));
     }
 
     proptest! {

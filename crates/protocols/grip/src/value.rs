@@ -1,4 +1,4 @@
-//! One tree for what publishers send as JSON and as tnetstrings.
+//! Tree for items of publishers, whether JSON or tnetstrings.
 //!
 //! Owns: the tree, reading it from JSON, and taking fields out of objects with errors that
 //! name them. Never: knows what a field is for.
@@ -19,44 +19,44 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 pub enum Value {
     /// `null`, or tnetstring type `~`.
     Null,
-    /// `true` or `false`.
+    /// `true` or `false`, in either coding.
     Bool(bool),
-    /// A whole number.
+    /// Whole number of 64 bits.
     Int(i64),
-    /// Any other number.
+    /// Number with a fraction or an exponent.
     Float(f64),
-    /// Text, from JSON.
+    /// Text, from JSON only.
     Text(String),
-    /// Bytes, from tnetstrings.
+    /// Bytes, from tnetstrings only.
     Bytes(Vec<u8>),
-    /// An array.
+    /// Array, in its order.
     List(Vec<Self>),
     /// An object, in its order. A name that comes twice counts with its last value.
     Object(Vec<(String, Self)>),
 }
 
-/// How a document was written: it decides how bytes are carried.
+/// Coding of a document, which decides how bytes are carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coding {
     /// Bytes are base64 text.
     Json,
-    /// Bytes are bytes.
+    /// Bytes stand as they are.
     Tnetstring,
 }
 
-/// What is wrong with a document that was well-formed. The texts reach publishers and backends.
+/// Fault of a document that was well-formed. The texts reach publishers and backends.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DocFault {
+pub enum DocumentError {
     /// Something that must be an object is not.
     #[error("{place}: an object was expected")]
     NotAnObject {
-        /// What was read.
+        /// Part of the document.
         place: &'static str,
     },
     /// A field that must be there is not.
     #[error("{place}: {field} is missing")]
     Missing {
-        /// What was read.
+        /// Part of the document.
         place: &'static str,
         /// The field, or the choices.
         field: &'static str,
@@ -64,25 +64,25 @@ pub enum DocFault {
     /// A field has a value of another type than it must.
     #[error("{place}: {field} has a value of the wrong kind")]
     WrongType {
-        /// What was read.
+        /// Part of the document.
         place: &'static str,
-        /// The field.
+        /// Name of the field.
         field: String,
     },
     /// A field's value is of the right type but cannot be.
     #[error("{place}: {field} cannot have this value")]
     Invalid {
-        /// What was read.
+        /// Part of the document.
         place: &'static str,
-        /// The field.
+        /// Name of the field.
         field: &'static str,
     },
     /// A field that carries bytes is not base64.
     #[error("{place}: {field} is not base64")]
     NotBase64 {
-        /// What was read.
+        /// Part of the document.
         place: &'static str,
-        /// The field.
+        /// Name of the field.
         field: &'static str,
     },
     /// An item without anything to deliver.
@@ -100,18 +100,22 @@ pub(crate) struct Fields {
 
 impl Fields {
     /// Takes an object apart; `place` names it in errors.
-    pub(crate) fn new(value: Value, coding: Coding, place: &'static str) -> Result<Self, DocFault> {
+    pub(crate) fn new(
+        value: Value,
+        coding: Coding,
+        place: &'static str,
+    ) -> Result<Self, DocumentError> {
         match value {
             Value::Object(entries) => Ok(Self {
                 place,
                 coding,
                 entries,
             }),
-            _ => Err(DocFault::NotAnObject { place }),
+            _ => Err(DocumentError::NotAnObject { place }),
         }
     }
 
-    /// Whether there is no field, or none any more.
+    /// Tells whether there is no field, or none any more.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -124,7 +128,7 @@ impl Fields {
     }
 
     /// A text, or none if absent or null.
-    pub(crate) fn text(&mut self, field: &'static str) -> Result<Option<String>, DocFault> {
+    pub(crate) fn text(&mut self, field: &'static str) -> Result<Option<String>, DocumentError> {
         match self.take(field) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => match value.into_text() {
@@ -135,7 +139,7 @@ impl Fields {
     }
 
     /// A text that must be there.
-    pub(crate) fn required_text(&mut self, field: &'static str) -> Result<String, DocFault> {
+    pub(crate) fn required_text(&mut self, field: &'static str) -> Result<String, DocumentError> {
         match self.take(field) {
             None => Err(self.missing(field)),
             Some(value) => value.into_text().ok_or_else(|| self.wrong_type(field)),
@@ -148,7 +152,7 @@ impl Fields {
         field: &'static str,
         min: i64,
         max: i64,
-    ) -> Result<Option<i64>, DocFault> {
+    ) -> Result<Option<i64>, DocumentError> {
         let Some(value) = self.take(field) else {
             return Ok(None);
         };
@@ -163,7 +167,10 @@ impl Fields {
     }
 
     /// A list of texts. None if absent.
-    pub(crate) fn texts(&mut self, field: &'static str) -> Result<Option<Vec<String>>, DocFault> {
+    pub(crate) fn texts(
+        &mut self,
+        field: &'static str,
+    ) -> Result<Option<Vec<String>>, DocumentError> {
         match self.take(field) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::List(list)) => list
@@ -181,7 +188,7 @@ impl Fields {
         &mut self,
         field: &'static str,
         place: &'static str,
-    ) -> Result<Option<Self>, DocFault> {
+    ) -> Result<Option<Self>, DocumentError> {
         match self.take(field) {
             None | Some(Value::Null) => Ok(None),
             Some(value @ Value::Object(_)) => Self::new(value, self.coding, place).map(Some),
@@ -190,7 +197,7 @@ impl Fields {
     }
 
     /// `meta`: an object whose values are all texts. Empty if absent or null.
-    pub(crate) fn meta(&mut self) -> Result<Vec<(String, String)>, DocFault> {
+    pub(crate) fn meta(&mut self) -> Result<Vec<(String, String)>, DocumentError> {
         let Some(inner) = self.object("meta", "meta")? else {
             return Ok(Vec::new());
         };
@@ -200,7 +207,7 @@ impl Fields {
         let mut places: BTreeMap<String, usize> = BTreeMap::new();
         for (key, value) in inner.entries {
             let Some(value) = value.into_text() else {
-                return Err(DocFault::WrongType {
+                return Err(DocumentError::WrongType {
                     place: "meta",
                     field: key,
                 });
@@ -223,11 +230,11 @@ impl Fields {
         &mut self,
         text: &'static str,
         binary: &'static str,
-    ) -> Result<Option<(Vec<u8>, bool)>, DocFault> {
+    ) -> Result<Option<(Vec<u8>, bool)>, DocumentError> {
         if let Some(value) = self.take(binary) {
             let bytes = match (self.coding, value) {
                 (Coding::Json, Value::Text(text)) => {
-                    decode_base64(&text).ok_or(DocFault::NotBase64 {
+                    decode_base64(&text).ok_or(DocumentError::NotBase64 {
                         place: self.place,
                         field: binary,
                     })?
@@ -245,22 +252,22 @@ impl Fields {
         }
     }
 
-    pub(crate) fn missing(&self, field: &'static str) -> DocFault {
-        DocFault::Missing {
+    pub(crate) fn missing(&self, field: &'static str) -> DocumentError {
+        DocumentError::Missing {
             place: self.place,
             field,
         }
     }
 
-    pub(crate) fn wrong_type(&self, field: &str) -> DocFault {
-        DocFault::WrongType {
+    pub(crate) fn wrong_type(&self, field: &str) -> DocumentError {
+        DocumentError::WrongType {
             place: self.place,
             field: field.to_owned(),
         }
     }
 
-    pub(crate) fn invalid(&self, field: &'static str) -> DocFault {
-        DocFault::Invalid {
+    pub(crate) fn invalid(&self, field: &'static str) -> DocumentError {
+        DocumentError::Invalid {
             place: self.place,
             field,
         }
@@ -299,7 +306,7 @@ impl Value {
         }
     }
 
-    /// The same as a JSON tree; bytes become text.
+    /// Converts to a JSON tree; bytes become text.
     #[must_use]
     pub fn into_json(self) -> serde_json::Value {
         match self {
@@ -325,6 +332,14 @@ impl<'de> Deserialize<'de> for Value {
 
 struct ValueVisitor;
 
+macro_rules! plain {
+    ($($visit:ident($Type:ty): $Variant:ident),+) => {$(
+        fn $visit<E>(self, value: $Type) -> Result<Value, E> {
+            Ok(Value::$Variant(value))
+        }
+    )+};
+}
+
 impl<'de> Visitor<'de> for ValueVisitor {
     type Value = Value;
 
@@ -336,29 +351,16 @@ impl<'de> Visitor<'de> for ValueVisitor {
         Ok(Value::Null)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::Int(value))
-    }
-
     fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
         Ok(i64::try_from(value).map_or(Value::Float(value as f64), Value::Int))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(Value::Float(value))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
         Ok(Value::Text(value.to_owned()))
     }
 
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(Value::Text(value))
-    }
+    plain! { visit_bool(bool): Bool, visit_i64(i64): Int, visit_f64(f64): Float }
+    plain! { visit_string(String): Text }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
@@ -395,4 +397,24 @@ pub fn decode_base64(text: &str) -> Option<Vec<u8>> {
         return ENGINE.decode(text).ok();
     }
     ENGINE.decode(text).ok()
+}
+
+/// Any tree that a tnetstring can carry.
+#[cfg(test)]
+pub(crate) fn any_value() -> impl proptest::strategy::Strategy<Value = Value> {
+    use proptest::prelude::*;
+
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::Bool),
+        any::<i64>().prop_map(Value::Int),
+        (-1e9..1e9_f64).prop_map(Value::Float),
+        proptest::collection::vec(any::<u8>(), 0..12).prop_map(Value::Bytes),
+    ];
+    leaf.prop_recursive(4, 24, 6, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..6).prop_map(Value::List),
+            proptest::collection::vec((".{0,6}", inner), 0..6).prop_map(Value::Object),
+        ]
+    })
 }

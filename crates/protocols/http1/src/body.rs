@@ -7,11 +7,13 @@
 //!   depend on how the input was cut.
 //! - The data handed out, and the size of the chunk that is open, never exceed the limit.
 
-mod moving;
+#[cfg(test)]
+mod tests;
 
-use crate::headers::is_token;
-use crate::query::hex_value;
-use crate::{BadBody, Body, Limits, ResponseBody};
+use throng_types::{Save, Saved, hex_value};
+
+use crate::head::is_token;
+use crate::{BadBody, Body, HttpLimits, ResponseBody};
 
 /// Bytes of chunk extensions and trailers that a whole body may have. They are
 /// read past and mean nothing, so a body that consists of them is an attack.
@@ -20,14 +22,14 @@ pub const FRAMING_BYTES_MAX: u16 = 16 * 1024;
 /// Digits of a chunk's size, leading zeros included: enough for a `u64`.
 const SIZE_DIGITS_MAX: u8 = 16;
 
-/// What one call of [`BodyDecoder::feed`] found.
+/// Result of one call of [`BodyDecoder::feed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyStep<'i> {
     /// The next data of the body; may be empty.
     pub data: &'i [u8],
-    /// How many bytes of the input are dealt with, the data included.
+    /// Bytes of the input that are dealt with, the data included.
     pub consumed: usize,
-    /// Whether the body has ended: what follows `consumed` belongs to the next message.
+    /// True if the body has ended: what follows `consumed` belongs to the next message.
     pub done: bool,
 }
 
@@ -74,7 +76,7 @@ enum State {
 impl BodyDecoder {
     /// A decoder for a request's body.
     #[must_use]
-    pub fn new(body: Body, limits: &Limits) -> Self {
+    pub fn new(body: Body, limits: &HttpLimits) -> Self {
         let (state, open_bytes) = match body {
             Body::None | Body::Length(0) => (State::Done, 0),
             Body::Length(length) => (State::Length, length),
@@ -85,7 +87,7 @@ impl BodyDecoder {
 
     /// A decoder for a response's body.
     #[must_use]
-    pub fn for_response(body: ResponseBody, limits: &Limits) -> Self {
+    pub fn for_response(body: ResponseBody, limits: &HttpLimits) -> Self {
         let body = match body {
             ResponseBody::UntilClose => return Self::in_state(State::UntilClose, 0, limits),
             ResponseBody::None => Body::None,
@@ -95,7 +97,7 @@ impl BodyDecoder {
         Self::new(body, limits)
     }
 
-    fn in_state(state: State, open_bytes: u64, limits: &Limits) -> Self {
+    fn in_state(state: State, open_bytes: u64, limits: &HttpLimits) -> Self {
         let mut decoder = Self {
             open_bytes,
             budget_bytes: limits.body_bytes_max,
@@ -109,13 +111,13 @@ impl BodyDecoder {
         decoder
     }
 
-    /// Whether the body has ended.
+    /// Tells whether the body has ended.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }
 
-    /// Whether the body is whole if the connection ends now.
+    /// Tells whether the body is whole if the connection ends now.
     #[must_use]
     pub fn may_end_here(&self) -> bool {
         matches!(self.state, State::Done | State::UntilClose)
@@ -255,5 +257,118 @@ fn is_field_byte(byte: u8) -> bool {
     matches!(byte, b'\t' | 0x20..=0x7e | 0x80..)
 }
 
+/// The states, by their numbers.
+const STATES: [State; 15] = [
+    State::Length,
+    State::UntilClose,
+    State::Size,
+    State::SizeSpace,
+    State::Extension,
+    State::SizeLf,
+    State::Chunk,
+    State::ChunkCr,
+    State::ChunkLf,
+    State::TrailerStart,
+    State::TrailerName,
+    State::TrailerValue,
+    State::TrailerLf,
+    State::LastLf,
+    State::Done,
+];
+
+impl Save for State {
+    fn save(&self, out: &mut Vec<u8>) {
+        // Whoever saw a fault has acted on it: nothing is read after it.
+        let at = STATES.iter().position(|state| state == self);
+        out.push(at.unwrap_or(STATES.len() - 1) as u8);
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        STATES.get(usize::from(u8::load(from)?)).copied()
+    }
+}
+
+impl Save for BodyDecoder {
+    fn save(&self, out: &mut Vec<u8>) {
+        let Self {
+            open_bytes,
+            budget_bytes,
+            framing_bytes_left,
+            size_digits,
+            state,
+        } = self;
+        (*open_bytes, *budget_bytes).save(out);
+        (*framing_bytes_left, *size_digits).save(out);
+        state.save(out);
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        let (open_bytes, budget_bytes) = Save::load(from)?;
+        let (framing_bytes_left, size_digits) = Save::load(from)?;
+        let state = State::load(from)?;
+        // A size has been checked against the budget as far as it was read.
+        let is_size = matches!(
+            state,
+            State::Size | State::SizeSpace | State::Extension | State::SizeLf
+        );
+        let is_size_sound = !is_size || open_bytes <= budget_bytes;
+        // Data of which nothing is outstanding has ended.
+        let is_data = matches!(state, State::Length | State::Chunk);
+        let is_data_sound = !is_data || open_bytes > 0;
+        let is_sound = size_digits <= SIZE_DIGITS_MAX && is_size_sound && is_data_sound;
+        is_sound.then_some(Self {
+            open_bytes,
+            budget_bytes,
+            framing_bytes_left,
+            size_digits,
+            state,
+        })
+    }
+}
+
 #[cfg(test)]
-mod tests;
+mod moving_tests {
+    use super::*;
+    use crate::{Body, HttpLimits};
+
+    fn feed(decoder: &mut BodyDecoder, mut input: &[u8], data: &mut Vec<u8>) -> bool {
+        while !input.is_empty() {
+            match decoder.feed(input) {
+                Ok(step) => {
+                    data.extend_from_slice(step.data);
+                    input = &input[step.consumed..];
+                    if step.done {
+                        return true;
+                    }
+                    assert!(step.consumed > 0, "progress");
+                }
+                Err(_) => return false,
+            }
+        }
+        false
+    }
+
+    #[test]
+    fn a_body_goes_on_in_another_process_after_any_byte() {
+        let wire = b"4;x=y\r\ndata\r\na\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\n";
+        for cut in 0..wire.len() {
+            let mut data = Vec::new();
+            let mut before = BodyDecoder::new(Body::Chunked, &HttpLimits::default());
+            feed(&mut before, &wire[..cut], &mut data);
+            let bytes = before.saved();
+            let mut after = BodyDecoder::load_whole(&bytes).expect("what was saved");
+            assert!(feed(&mut after, &wire[cut..], &mut data), "cut at {cut}");
+            assert_eq!(data, b"data0123456789");
+            for at in 0..bytes.len() {
+                assert!(BodyDecoder::load_whole(&bytes[..at]).is_none());
+                for wrong in [0, 1, 14, 15, 0xff] {
+                    let mut bytes = bytes.clone();
+                    bytes[at] = wrong;
+                    if let Some(mut decoder) = BodyDecoder::load_whole(&bytes) {
+                        feed(&mut decoder, &wire[cut..], &mut Vec::new());
+                    }
+                }
+            }
+        }
+    }
+}

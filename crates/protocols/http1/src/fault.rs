@@ -1,210 +1,117 @@
-//! What was wrong with a message. Every fault here is the peer's: it broke a rule
-//! of HTTP or went past a limit of ours.
+//! Faults of messages. Every one is the peer's: it broke a rule of HTTP or went past a limit of
+//! ours.
 
-use std::fmt;
+use throng_types::{coded_enum, error_text};
 
-/// Why a request was refused. The connection cannot be used again after any of them,
-/// since nobody knows where the next request would begin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BadRequest {
-    /// The method is empty or not a token (RFC 9110 section 9.1).
-    Method,
-    /// A handshake of TLS in place of a request (RFC 8446 section 5.1).
-    Tls,
-    /// The method is longer than any that exists.
-    MethodTooLong,
-    /// The target is neither a path, nor an http URI, nor `*` for OPTIONS, or has forbidden bytes.
-    Target,
-    /// The request line alone is longer than a head may be.
-    TargetTooLong,
-    /// The request line does not end in ` HTTP/x.y` and CRLF.
-    RequestLine,
-    /// A version other than 1.0 and 1.1.
-    Version,
-    /// A CR without LF or an LF without CR in the head.
-    LineEnd,
-    /// The head is longer than it may be.
-    HeadTooLarge,
-    /// There are more field lines than there may be.
-    TooManyHeaders,
-    /// A field line is malformed: its name is no token, white space stands before the colon,
-    /// it continues the line before, or its value has control characters.
-    Header,
-    /// HTTP/1.1 without Host.
-    HostMissing,
-    /// More than one Host.
-    HostRepeated,
-    /// Host is not a host and an optional port.
-    HostInvalid,
-    /// Content-Length is not one number of decimal digits in one field line.
-    ContentLength,
-    /// Transfer-Encoding is not exactly one `chunked` in one field line, or the request is
-    /// HTTP/1.0.
-    TransferEncoding,
-    /// Transfer-Encoding names another coding than `chunked` (RFC 9112 section 6.1).
-    UnknownCoding,
-    /// Both Content-Length and Transfer-Encoding.
-    FramingConflict,
-    /// The body is declared longer than it may be.
-    BodyTooLarge,
-}
-
-impl BadRequest {
-    /// The status code of the answer.
-    #[must_use]
-    pub fn status(self) -> u16 {
-        self.describe().0
-    }
-
-    /// One sentence for the answer's body and the log.
-    #[must_use]
-    pub fn reason(self) -> &'static str {
-        self.describe().1
-    }
-
-    fn describe(self) -> (u16, &'static str) {
-        match self {
-            Self::Method => (400, "The method is not a token."),
-            Self::Tls => (
-                400,
-                "This is TLS, and the port speaks plain HTTP: use http:// or ws://.",
-            ),
-            Self::MethodTooLong => (501, "The method is not known."),
-            Self::Target => (400, "The request target is not a path or an http URI."),
-            Self::TargetTooLong => (414, "The request target is too long."),
-            Self::RequestLine => (400, "The request line is malformed."),
-            Self::Version => (505, "Only HTTP/1.0 and HTTP/1.1 are spoken here."),
-            Self::LineEnd => (400, "A line of the head does not end in CRLF."),
-            Self::HeadTooLarge => (431, "The head of the request is too large."),
-            Self::TooManyHeaders => (431, "The request has too many header fields."),
-            Self::Header => (400, "A header field is malformed."),
-            Self::HostMissing => (400, "The Host header is missing."),
-            Self::HostRepeated => (400, "There is more than one Host header."),
-            Self::HostInvalid => (400, "The Host header is not a host and a port."),
-            Self::ContentLength => (400, "Content-Length is not one decimal number."),
-            Self::TransferEncoding => (400, "Transfer-Encoding is not exactly one `chunked`."),
-            Self::UnknownCoding => (501, "Of transfer codings only `chunked` is known."),
-            Self::FramingConflict => (
-                400,
-                "Content-Length and Transfer-Encoding exclude each other.",
-            ),
-            Self::BodyTooLarge => (413, "The body of the request is too large."),
-        }
+coded_enum! {
+    /// Reason for refusing a request. The connection cannot be used again after any of them,
+    /// since nobody knows where the next request would begin.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum BadRequest {
+        /// Status code of the answer.
+        fn status -> u16;
+        /// Sentence for the answer's body and the log.
+        fn reason;
+        /// The method is empty or not a token (RFC 9110 section 9.1).
+        Method = 400, "The method is not a token.";
+        /// A handshake of TLS in place of a request (RFC 8446 section 5.1).
+        Tls = 400, "This is TLS, and the port speaks plain HTTP: use http:// or ws://.";
+        /// The method is longer than any that exists.
+        MethodTooLong = 501, "The method is not known.";
+        /// The target is neither a path, nor an http URI, nor `*` for OPTIONS, or has
+        /// forbidden bytes.
+        Target = 400, "The request target is not a path or an http URI.";
+        /// The request line alone is longer than a head may be.
+        TargetTooLong = 414, "The request target is too long.";
+        /// The request line does not end in ` HTTP/x.y` and CRLF.
+        RequestLine = 400, "The request line is malformed.";
+        /// A version other than 1.0 and 1.1.
+        Version = 505, "Only HTTP/1.0 and HTTP/1.1 are spoken here.";
+        /// A CR without LF or an LF without CR in the head.
+        LineEnd = 400, "A line of the head does not end in CRLF.";
+        /// The head is longer than it may be.
+        HeadTooLarge = 431, "The head of the request is too large.";
+        /// There are more field lines than there may be.
+        TooManyHeaders = 431, "The request has too many header fields.";
+        /// A field line is malformed: its name is no token, white space stands before
+        /// the colon, it continues the line before, or its value has control
+        /// characters.
+        Header = 400, "A header field is malformed.";
+        /// HTTP/1.1 asks for a Host.
+        HostMissing = 400, "The Host header is missing.";
+        /// More than one Host.
+        HostRepeated = 400, "There is more than one Host header.";
+        /// Host is not a host and an optional port.
+        HostInvalid = 400, "The Host header is not a host and a port.";
+        /// Content-Length is not one number of decimal digits in one field line.
+        ContentLength = 400, "Content-Length is not one decimal number.";
+        /// Transfer-Encoding is not exactly one `chunked` in one field line, or the
+        /// request is HTTP/1.0.
+        TransferEncoding = 400, "Transfer-Encoding is not exactly one `chunked`.";
+        /// Transfer-Encoding names another coding than `chunked` (RFC 9112 section
+        /// 6.1).
+        UnknownCoding = 501, "Of transfer codings only `chunked` is known.";
+        /// Both Content-Length and Transfer-Encoding.
+        FramingConflict = 400, "Content-Length and Transfer-Encoding exclude each other.";
+        /// The body is declared longer than it may be.
+        BodyTooLarge = 413, "The body of the request is too large.";
     }
 }
 
-impl fmt::Display for BadRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.reason())
+coded_enum! {
+    /// Reason for refusing a response, in the client's role. The connection cannot be used again.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum BadResponse {
+        /// Sentence for the log or the terminal.
+        fn reason;
+        /// The first line is not `HTTP/1.x`, a code of three digits from 100 up, and a
+        /// text.
+        StatusLine = "The answer does not begin with an HTTP/1 status line.";
+        /// A CR without LF or an LF without CR in the head.
+        LineEnd = "A line of the answer's head does not end in CRLF.";
+        /// The head is longer than it may be.
+        HeadTooLarge = "The head of the answer is too large.";
+        /// There are more field lines than there may be.
+        TooManyHeaders = "The answer has too many header fields.";
+        /// A field line is malformed.
+        Header = "A header field of the answer is malformed.";
+        /// Content-Length is not one number of decimal digits in one field line.
+        ContentLength = "The answer's Content-Length is not one decimal number.";
+        /// Transfer-Encoding is not exactly one `chunked` in one field line, or the
+        /// response is HTTP/1.0.
+        TransferEncoding = "The answer's Transfer-Encoding is not exactly one `chunked`.";
+        /// Both Content-Length and Transfer-Encoding.
+        FramingConflict = "The answer has both a Content-Length and a Transfer-Encoding.";
+        /// The body is declared longer than it may be.
+        BodyTooLarge = "The body of the answer is too large.";
     }
 }
 
-impl std::error::Error for BadRequest {}
-
-/// Why a response was refused, in the client's role. The connection cannot be used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BadResponse {
-    /// The first line is not `HTTP/1.x`, a code of three digits from 100 up, and a text.
-    StatusLine,
-    /// A CR without LF or an LF without CR in the head.
-    LineEnd,
-    /// The head is longer than it may be.
-    HeadTooLarge,
-    /// There are more field lines than there may be.
-    TooManyHeaders,
-    /// A field line is malformed.
-    Header,
-    /// Content-Length is not one number of decimal digits in one field line.
-    ContentLength,
-    /// Transfer-Encoding is not exactly one `chunked` in one field line, or the response is
-    /// HTTP/1.0.
-    TransferEncoding,
-    /// Both Content-Length and Transfer-Encoding.
-    FramingConflict,
-    /// The body is declared longer than it may be.
-    BodyTooLarge,
-}
-
-impl BadResponse {
-    /// One sentence for the log or the terminal.
-    #[must_use]
-    pub fn reason(self) -> &'static str {
-        match self {
-            Self::StatusLine => "The answer does not begin with an HTTP/1 status line.",
-            Self::LineEnd => "A line of the answer's head does not end in CRLF.",
-            Self::HeadTooLarge => "The head of the answer is too large.",
-            Self::TooManyHeaders => "The answer has too many header fields.",
-            Self::Header => "A header field of the answer is malformed.",
-            Self::ContentLength => "The answer's Content-Length is not one decimal number.",
-            Self::TransferEncoding => {
-                "The answer's Transfer-Encoding is not exactly one `chunked`."
-            }
-            Self::FramingConflict => {
-                "The answer has both a Content-Length and a Transfer-Encoding."
-            }
-            Self::BodyTooLarge => "The body of the answer is too large.",
-        }
+coded_enum! {
+    /// Reason for refusing a body, in either role. The connection cannot be used again.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum BadBody {
+        /// Status code of the answer, in the server's role.
+        fn status -> u16;
+        /// Sentence for the answer's body and the log.
+        fn reason;
+        /// A chunk's size is not 1 to 16 hexadecimal digits, or something else than an
+        /// extension follows.
+        ChunkSize = 400, "The size of a chunk is not a hexadecimal number.";
+        /// A chunk's data do not end in CRLF.
+        ChunkEnd = 400, "The data of a chunk do not end in CRLF.";
+        /// A line of the framing has control characters or does not end in CRLF.
+        LineEnd = 400, "A line between chunks does not end in CRLF.";
+        /// A trailer field has no name that is a token.
+        Trailer = 400, "A trailer field is malformed.";
+        /// Chunk extensions and trailers are longer than they may be.
+        FramingTooLarge = 413, "Chunk extensions and trailers are too large.";
+        /// The data are longer than a body may be.
+        TooLarge = 413, "The body is too large.";
     }
 }
 
-impl fmt::Display for BadResponse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.reason())
-    }
-}
-
-impl std::error::Error for BadResponse {}
-
-/// Why a body was refused, in either role. The connection cannot be used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BadBody {
-    /// A chunk's size is not 1 to 16 hexadecimal digits, or something else than an extension
-    /// follows.
-    ChunkSize,
-    /// A chunk's data do not end in CRLF.
-    ChunkEnd,
-    /// A line of the framing has control characters or does not end in CRLF.
-    LineEnd,
-    /// A trailer field has no name that is a token.
-    Trailer,
-    /// Chunk extensions and trailers are longer than they may be.
-    FramingTooLarge,
-    /// The data are longer than a body may be.
-    TooLarge,
-}
-
-impl BadBody {
-    /// The status code of the answer, in the server's role.
-    #[must_use]
-    pub fn status(self) -> u16 {
-        self.describe().0
-    }
-
-    /// One sentence for the answer's body and the log.
-    #[must_use]
-    pub fn reason(self) -> &'static str {
-        self.describe().1
-    }
-
-    fn describe(self) -> (u16, &'static str) {
-        match self {
-            Self::ChunkSize => (400, "The size of a chunk is not a hexadecimal number."),
-            Self::ChunkEnd => (400, "The data of a chunk do not end in CRLF."),
-            Self::LineEnd => (400, "A line between chunks does not end in CRLF."),
-            Self::Trailer => (400, "A trailer field is malformed."),
-            Self::FramingTooLarge => (413, "Chunk extensions and trailers are too large."),
-            Self::TooLarge => (413, "The body is too large."),
-        }
-    }
-}
-
-impl fmt::Display for BadBody {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.reason())
-    }
-}
-
-impl std::error::Error for BadBody {}
+error_text!(BadRequest.reason, BadResponse.reason, BadBody.reason);
 
 #[cfg(test)]
 mod tests {

@@ -11,9 +11,9 @@ use std::str;
 
 use memchr::memchr;
 
-use crate::framing::{Body, decimal};
+use crate::head::{Body, decimal};
 use crate::request::is_target;
-use crate::{Headers, Limits, Request};
+use crate::{Headers, HttpLimits, Request};
 
 /// A head that was accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl KnownHead {
 
     /// Reads a head at the start of `input`, if it is like this one. Answers it and its length.
     #[must_use]
-    pub fn read<'b>(&self, input: &'b [u8], limits: &Limits) -> Option<(Request<'b>, usize)> {
+    pub fn read<'b>(&self, input: &'b [u8], limits: &HttpLimits) -> Option<(Request<'b>, usize)> {
         let rest = input.strip_prefix(&*self.start)?;
         let query_bytes = match rest.first()? {
             b'?' => memchr(b' ', rest)?,
@@ -111,7 +111,7 @@ mod tests {
     use crate::parse_request;
 
     fn known(head: &str) -> Option<KnownHead> {
-        let limits = Limits::default();
+        let limits = HttpLimits::default();
         let (request, length) = parse_request(head.as_bytes(), &limits).unwrap().unwrap();
         KnownHead::of(&head.as_bytes()[..length], &request)
     }
@@ -122,7 +122,7 @@ mod tests {
     #[track_caller]
     fn check(head: &str, is_read: bool) {
         let known = known(HEAD).expect("a head to compare with");
-        let limits = Limits::default();
+        let limits = HttpLimits::default();
         let wire = format!("{head}12345678");
         let read = known.read(wire.as_bytes(), &limits);
         assert_eq!(read.is_some(), is_read, "{head:?}");
@@ -169,9 +169,9 @@ mod tests {
         ] {
             check(&HEAD.replace(from, to), false);
         }
-        let limits = Limits {
+        let limits = HttpLimits {
             head_bytes_max: HEAD.len() - 1,
-            ..Limits::default()
+            ..HttpLimits::default()
         };
         assert_eq!(known(HEAD).unwrap().read(HEAD.as_bytes(), &limits), None);
     }

@@ -16,26 +16,20 @@
 mod body;
 mod encode;
 mod fault;
-mod framing;
 mod head;
-mod headers;
 mod known;
-mod limits;
 pub mod query;
 mod request;
 mod response;
-mod status;
 
 pub use body::{BodyDecoder, BodyStep, FRAMING_BYTES_MAX};
 pub use encode::{
     CHUNK_END, LAST_CHUNK, encode_chunk, encode_chunk_head, encode_request, encode_response,
     encode_response_end, encode_response_head, encode_response_start, encode_stream_head,
+    reason_phrase,
 };
 pub use fault::{BadBody, BadRequest, BadResponse};
-pub use framing::{Body, ResponseBody};
-pub use headers::Headers;
+pub use head::{Body, HEADERS_CAP, Headers, HttpLimits, ResponseBody};
 pub use known::KnownHead;
-pub use limits::{HEADERS_CAP, Limits};
 pub use request::{METHOD_BYTES_MAX, Request, parse_request, parse_request_resumed};
 pub use response::{Response, parse_response};
-pub use status::reason_phrase;

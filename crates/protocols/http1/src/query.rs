@@ -6,7 +6,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use memchr::{memchr, memchr2};
+use memchr::memchr2;
+use throng_types::form_decoded;
 
 /// The names and values of a query string, decoded, in their order. A part without `=`
 /// has an empty value; empty parts are skipped.
@@ -44,7 +45,7 @@ fn decode_utf8(text: &str) -> Result<Cow<'_, str>, NotUtf8> {
     if memchr2(b'%', b'+', text.as_bytes()).is_none() {
         return Ok(Cow::Borrowed(text));
     }
-    let bytes = decode_bytes(text.as_bytes(), true);
+    let bytes = form_decoded(text);
     String::from_utf8(bytes)
         .map(Cow::Owned)
         .map_err(|_| NotUtf8)
@@ -56,16 +57,7 @@ pub fn decode(text: &str) -> Cow<'_, str> {
     if memchr2(b'%', b'+', text.as_bytes()).is_none() {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(lossy(decode_bytes(text.as_bytes(), true)))
-}
-
-/// Decodes a part of a path, where `+` stands for itself.
-#[must_use]
-pub fn percent_decode(text: &str) -> Cow<'_, str> {
-    if memchr(b'%', text.as_bytes()).is_none() {
-        return Cow::Borrowed(text);
-    }
-    Cow::Owned(lossy(decode_bytes(text.as_bytes(), false)))
+    Cow::Owned(lossy(form_decoded(text)))
 }
 
 /// Appends `text` so that it can stand as one name, value or path segment: everything but
@@ -89,35 +81,9 @@ fn lossy(bytes: Vec<u8>) -> String {
     }
 }
 
-fn decode_bytes(mut text: &[u8], plus_is_space: bool) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(text.len());
-    while let [first, rest @ ..] = text {
-        text = rest;
-        match (first, rest) {
-            (b'%', [high, low, rest @ ..]) => match (hex_value(*high), hex_value(*low)) {
-                (Some(high), Some(low)) => {
-                    bytes.push(high << 4 | low);
-                    text = rest;
-                }
-                _ => bytes.push(b'%'),
-            },
-            (b'+', _) if plus_is_space => bytes.push(b' '),
-            (&byte, _) => bytes.push(byte),
-        }
-    }
-    bytes
-}
-
 /// The upper-case hexadecimal digit of a number below 16.
 pub(crate) fn hex_digit(nibble: u8) -> char {
     char::from(b"0123456789ABCDEF"[usize::from(nibble & 15)])
-}
-
-/// The value of a hexadecimal digit in either case.
-pub(crate) fn hex_value(digit: u8) -> Option<u8> {
-    char::from(digit)
-        .to_digit(16)
-        .and_then(|value| u8::try_from(value).ok())
 }
 
 #[cfg(test)]
@@ -179,9 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plus_in_a_path_is_a_plus() {
-        assert_eq!(percent_decode("/a+b%2Fc"), "/a+b/c");
-        assert!(matches!(percent_decode("/a+b"), Cow::Borrowed("/a+b")));
+    fn what_needs_no_decoding_is_borrowed() {
         assert!(matches!(decode("ab"), Cow::Borrowed("ab")));
     }
 
@@ -190,7 +154,7 @@ mod tests {
         fn what_is_encoded_is_decoded(name: String, value: String) {
             let mut query = String::new();
             encode(&name, &mut query);
-            prop_assert!(percent_decode(&query) == name.as_str());
+            prop_assert!(decode(&query) == name.as_str());
             query.push('=');
             encode(&value, &mut query);
             prop_assert!(query.bytes().all(|byte| byte.is_ascii_graphic()));

@@ -4,15 +4,16 @@
 //! found. The request line is judged byte by byte as it arrives, then line ends, then,
 //! once the head is whole, everything else.
 
+#[cfg(test)]
+mod tests;
+
 use std::net::Ipv6Addr;
 use std::str;
 
 use memchr::memchr;
 
-use crate::framing::{self, Body};
-use crate::head;
-use crate::headers::{ByteSet, is_token};
-use crate::{BadRequest, Headers, Limits};
+use crate::head::{self, Body, ByteSet, is_token};
+use crate::{BadRequest, Headers, HttpLimits};
 
 /// The longest method that is taken, in bytes. The longest registered one has 17.
 pub const METHOD_BYTES_MAX: usize = 32;
@@ -27,13 +28,13 @@ pub struct Request<'b> {
     pub target: &'b str,
     /// 0 for HTTP/1.0 and 1 for HTTP/1.1.
     pub minor_version: u8,
-    /// How the body that follows is delimited.
+    /// Delimiter of the body that follows.
     pub body: Body,
     pub(crate) authority: Option<&'b str>,
     pub(crate) path: &'b str,
     pub(crate) query: &'b str,
     pub(crate) headers: Headers<'b>,
-    /// See [`Request::close_after`].
+    /// Set by [`Request::close_after`] alone.
     pub(crate) closes: bool,
 }
 
@@ -44,14 +45,14 @@ impl<'b> Request<'b> {
         self.path
     }
 
-    /// What follows the first `?` of the target, not decoded; empty if there is none.
+    /// Query behind the first `?` of the target, not decoded; empty if there is none.
     #[must_use]
     pub fn query(&self) -> &'b str {
         self.query
     }
 
-    /// Whom the request is for: the authority of a target that is a URI, otherwise Host
-    /// (RFC 9112 section 3.2.2). Empty if HTTP/1.0 says nothing.
+    /// Host that the request is for: the authority of a target that is a URI, otherwise Host (RFC
+    /// 9112 section 3.2.2). Empty if HTTP/1.0 says nothing.
     #[must_use]
     pub fn host(&self) -> &'b str {
         self.authority
@@ -72,7 +73,8 @@ impl<'b> Request<'b> {
         self.headers
     }
 
-    /// Whether the connection may serve another request after this one (RFC 9112 section 9.3).
+    /// Tells whether the connection may serve another request after this one (RFC 9112 section
+    /// 9.3).
     ///
     /// HTTP/1.0 never may, even if it asks: it would have to be told, and leaving the answers
     /// alike for both versions is worth more than its second request.
@@ -86,7 +88,7 @@ impl<'b> Request<'b> {
         self.closes = true;
     }
 
-    /// Whether a client of HTTP/1.0 asks for a connection that stays, and waits to be told so
+    /// Tells whether a client of HTTP/1.0 asks for a connection that stays, and waits to be told so
     /// (RFC 9112 appendix C.2.2). For answers whose head can say it.
     #[must_use]
     pub fn asks_keep_alive(&self) -> bool {
@@ -96,7 +98,7 @@ impl<'b> Request<'b> {
             && !self.headers.has_token("connection", "close")
     }
 
-    /// Whether the client waits for `100 Continue` before it sends the body
+    /// Tells whether the client waits for `100 Continue` before it sends the body
     /// (RFC 9110 section 10.1.1).
     #[must_use]
     pub fn expects_continue(&self) -> bool {
@@ -105,7 +107,7 @@ impl<'b> Request<'b> {
             && self.headers.has_token("expect", "100-continue")
     }
 
-    /// Whether the client offers to switch to `protocol` (RFC 9110 section 7.8), which is
+    /// Tells whether the client offers to switch to `protocol` (RFC 9110 section 7.8), which is
     /// compared in any case, and with its version if it has one.
     #[must_use]
     pub fn wants_upgrade(&self, protocol: &str) -> bool {
@@ -126,7 +128,7 @@ impl<'b> Request<'b> {
 /// faults in field lines wait for the end of the head.
 pub fn parse_request<'b>(
     input: &'b [u8],
-    limits: &Limits,
+    limits: &HttpLimits,
 ) -> Result<Option<(Request<'b>, usize)>, BadRequest> {
     parse_request_resumed(input, 0, limits)
 }
@@ -140,7 +142,7 @@ pub fn parse_request<'b>(
 pub fn parse_request_resumed<'b>(
     input: &'b [u8],
     searched: usize,
-    limits: &Limits,
+    limits: &HttpLimits,
 ) -> Result<Option<(Request<'b>, usize)>, BadRequest> {
     // Nothing past the limit is looked at, or the fault found would depend on how much came.
     let window = &input[..input.len().min(limits.head_bytes_max)];
@@ -164,7 +166,7 @@ fn not_yet<T>(full: bool, fault: BadRequest) -> Result<Option<T>, BadRequest> {
     if full { Err(fault) } else { Ok(None) }
 }
 
-/// Where the first byte of the request line is, once it is there.
+/// Offset of the request line, once its first byte is there.
 fn skip_empty_lines(window: &[u8]) -> Option<usize> {
     let mut at = 0;
     while window[at..].starts_with(b"\r\n") {
@@ -181,7 +183,7 @@ struct RequestLine {
     method_end: usize,
     target_end: usize,
     minor_version: u8,
-    /// With its CRLF.
+    /// Length with the CRLF.
     length: usize,
 }
 
@@ -209,14 +211,14 @@ impl RequestLine {
     }
 
     /// Judges a whole head, which this line begins.
-    fn finish<'b>(&self, head: &'b [u8], limits: &Limits) -> Result<Request<'b>, BadRequest> {
+    fn finish<'b>(&self, head: &'b [u8], limits: &HttpLimits) -> Result<Request<'b>, BadRequest> {
         let text = |from, to| str::from_utf8(&head[from..to]).map_err(|_| BadRequest::Target);
         let method = text(0, self.method_end)?;
         let target = text(self.method_end + 1, self.target_end)?;
         let (authority, path, query) = split_target(method, target).ok_or(BadRequest::Target)?;
         let headers = head::check_request(head, self.length, limits.headers_max)?;
         check_host(headers, self.minor_version)?;
-        let body = framing::declared(headers, self.minor_version)?;
+        let body = head::declared(headers, self.minor_version)?;
         if matches!(body, Body::Length(length) if limits.body_bytes_max < length) {
             return Err(BadRequest::BodyTooLarge);
         }
@@ -270,7 +272,7 @@ fn scan_target(bytes: &[u8]) -> Result<Option<usize>, BadRequest> {
     Ok(None)
 }
 
-/// Whether these bytes can be a target.
+/// Tells whether these bytes can be a target.
 pub(crate) fn is_target(bytes: &[u8]) -> bool {
     // Without a branch for each byte.
     let count = |count, &byte: &u8| count + usize::from(matches!(byte, 0..=b' ' | b'#' | 0x7f));
@@ -338,7 +340,7 @@ fn check_host(headers: Headers<'_>, minor_version: u8) -> Result<(), BadRequest>
     }
 }
 
-/// Whether this is a host, and behind a colon a port (RFC 3986 section 3.2); may be empty.
+/// Tells whether this is a host, and behind a colon a port (RFC 3986 section 3.2); may be empty.
 fn is_authority(text: &[u8]) -> bool {
     static NAME: ByteSet = ByteSet::of_alphanumeric_and(b"-._~%!$&'()*+;=");
     let (host, port) = match text {
@@ -362,13 +364,10 @@ fn is_authority(text: &[u8]) -> bool {
     host.iter().all(|&byte| NAME.has(byte)) && !(host.is_empty() && has_port)
 }
 
-/// Whether this may stand between the brackets of a host: an address of IPv6, or of a version to
-/// come.
+/// Tells whether this may stand between the brackets of a host: an address of IPv6, or of a version
+/// to come.
 fn is_literal(text: &[u8]) -> bool {
     static FUTURE: ByteSet = ByteSet::of_alphanumeric_and(b"-._~!$&'()*+,;=:");
     let is_v6 = str::from_utf8(text).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok());
     is_v6 || matches!(text, [b'v' | b'V', rest @ ..] if rest.iter().all(|&byte| FUTURE.has(byte)))
 }
-
-#[cfg(test)]
-mod tests;

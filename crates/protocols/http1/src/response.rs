@@ -1,8 +1,7 @@
 //! Response heads, in the client's role (RFC 9112 section 4).
 
-use crate::framing::{self, Body, ResponseBody};
-use crate::head;
-use crate::{BadResponse, Headers, Limits};
+use crate::head::{self, Body, ResponseBody};
+use crate::{BadResponse, Headers, HttpLimits};
 
 /// The head of a response. It borrows the bytes it was parsed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +10,7 @@ pub struct Response<'b> {
     pub status: u16,
     /// 0 for HTTP/1.0 and 1 for HTTP/1.1.
     pub minor_version: u8,
-    /// How the body that follows is delimited.
+    /// Delimiter of the body that follows.
     pub body: ResponseBody,
     headers: Headers<'b>,
 }
@@ -30,7 +29,8 @@ impl<'b> Response<'b> {
         self.headers
     }
 
-    /// Whether the server will take another request on this connection (RFC 9112 section 9.3).
+    /// Tells whether the server will take another request on this connection (RFC 9112 section
+    /// 9.3).
     #[must_use]
     pub fn keep_alive(&self) -> bool {
         if self.body == ResponseBody::UntilClose || self.headers.has_token("connection", "close") {
@@ -47,7 +47,7 @@ impl<'b> Response<'b> {
 /// A [`BadResponse`]; faults in field lines wait for the end of the head.
 pub fn parse_response<'b>(
     input: &'b [u8],
-    limits: &Limits,
+    limits: &HttpLimits,
     request_was_head: bool,
 ) -> Result<Option<(Response<'b>, usize)>, BadResponse> {
     let window = &input[..input.len().min(limits.head_bytes_max)];
@@ -67,7 +67,7 @@ pub fn parse_response<'b>(
         return not_yet;
     };
     let (status, headers) = head::check_response(&window[..end], lines_at, limits.headers_max)?;
-    let declared = framing::declared(headers, minor_version)?;
+    let declared = head::declared(headers, minor_version)?;
     let body = match declared {
         _ if request_was_head || matches!(status, 100..=199 | 204 | 304) => ResponseBody::None,
         Body::Length(length) if limits.body_bytes_max < length => {
@@ -112,4 +112,245 @@ fn first_line_end(window: &[u8]) -> Result<Option<usize>, BadResponse> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Parsed<'b> = Result<Option<(Response<'b>, usize)>, BadResponse>;
+
+    /// Parses `wire` whole, cut at every place and with more behind it, and answers
+    /// what all of them agree on.
+    #[track_caller]
+    fn parse_all_ways<'b>(wire: &'b [u8], limits: &HttpLimits, was_head: bool) -> Parsed<'b> {
+        let whole = parse_response(wire, limits, was_head);
+        let mut decided = false;
+        for cut in 0..=wire.len() {
+            let prefix = parse_response(&wire[..cut], limits, was_head);
+            assert!(!decided || prefix == whole, "undecided again at {cut}");
+            decided |= prefix != Ok(None);
+            assert!(!decided || prefix == whole, "decided at {cut}");
+        }
+        if decided {
+            for more in ["\r", "\n", "\r\n\r\n", " ", "\0"] {
+                let longer = [wire, more.as_bytes()].concat();
+                assert_eq!(
+                    parse_response(&longer, limits, was_head),
+                    whole,
+                    "with more"
+                );
+            }
+        }
+        whole
+    }
+
+    #[track_caller]
+    fn refused(wire: &str, fault: BadResponse) {
+        let parsed = parse_all_ways(wire.as_bytes(), &HttpLimits::default(), false);
+        assert_eq!(parsed, Err(fault), "{wire:?}");
+    }
+
+    #[track_caller]
+    fn accepted(wire: &str, was_head: bool) -> Response<'_> {
+        let parsed = parse_all_ways(wire.as_bytes(), &HttpLimits::default(), was_head);
+        let (response, length) = parsed.unwrap().unwrap();
+        assert_eq!(length, wire.len());
+        response
+    }
+
+    #[test]
+    fn a_response_is_taken_apart() {
+        let response = accepted(
+            "HTTP/1.1 200 All right\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\n",
+            false,
+        );
+        assert_eq!((response.status, response.minor_version), (200, 1));
+        assert_eq!(response.header("content-type"), Some("text/plain"));
+        assert_eq!(response.headers().count(), 2);
+        assert_eq!(response.body, ResponseBody::Length(5));
+        assert!(response.keep_alive());
+    }
+
+    #[test]
+    fn a_line_that_ends_wrongly_is_refused_at_its_end() {
+        refused("HTTP/1.1 200 OK\n", BadResponse::LineEnd);
+        refused("HTTP/1.1 200 OK\rX", BadResponse::LineEnd);
+    }
+
+    #[test]
+    fn bodies_are_delimited() {
+        use ResponseBody as Body;
+        for (status, version, lines, was_head, body, keep_alive) in [
+            (
+                200,
+                1,
+                "Content-Length: 5\r\n",
+                false,
+                Body::Length(5),
+                true,
+            ),
+            (200, 1, "Content-Length: 5\r\n", true, Body::None, true),
+            (
+                200,
+                1,
+                "Transfer-Encoding: chunked\r\n",
+                false,
+                Body::Chunked,
+                true,
+            ),
+            (200, 1, "", false, Body::UntilClose, false),
+            (200, 1, "", true, Body::None, true),
+            (
+                200,
+                0,
+                "Content-Length: 5\r\n",
+                false,
+                Body::Length(5),
+                false,
+            ),
+            (
+                200,
+                0,
+                "Connection: Keep-Alive\r\nContent-Length: 5\r\n",
+                false,
+                Body::Length(5),
+                true,
+            ),
+            (
+                200,
+                1,
+                "Connection: close\r\nContent-Length: 5\r\n",
+                false,
+                Body::Length(5),
+                false,
+            ),
+            (100, 1, "", false, Body::None, true),
+            (101, 1, "Upgrade: websocket\r\n", false, Body::None, true),
+            (204, 1, "", false, Body::None, true),
+            (
+                304,
+                1,
+                "Content-Length: 99999999\r\n",
+                false,
+                Body::None,
+                true,
+            ),
+            (
+                200,
+                1,
+                "Content-Length: 99999999\r\n",
+                true,
+                Body::None,
+                true,
+            ),
+        ] {
+            let wire = format!("HTTP/1.{version} {status} X\r\n{lines}\r\n");
+            let response = accepted(&wire, was_head);
+            assert_eq!(
+                (response.body, response.keep_alive()),
+                (body, keep_alive),
+                "{wire}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_unfinished_head_is_no_error() {
+        for wire in [
+            "",
+            "H",
+            "HTTP/1.1",
+            "HTTP/1.1 200",
+            "HTTP/1.1 200 OK\r",
+            "HTTP/1.1 200 OK\r\n",
+            "HTTP/1.1 200 OK\r\n\r",
+        ] {
+            let parsed = parse_all_ways(wire.as_bytes(), &HttpLimits::default(), false);
+            assert_eq!(parsed, Ok(None), "{wire:?}");
+        }
+        assert_eq!(accepted("HTTP/1.1 404\r\n\r\n", false).status, 404);
+        assert_eq!(accepted("HTTP/1.1 404 \r\n\r\n", false).status, 404);
+    }
+
+    #[test]
+    fn malformed_heads_are_refused() {
+        use BadResponse as Bad;
+        for (wire, fault) in [
+            ("SSH-2.0-x\r\n", Bad::StatusLine),
+            ("\r\nHTTP/1.1 200 OK\r\n\r\n", Bad::StatusLine),
+            ("HTTP/2.0 200 OK\r\n\r\n", Bad::StatusLine),
+            ("HTTP/1.1  200 OK\r\n\r\n", Bad::StatusLine),
+            ("HTTP/1.1 20 OK\r\n\r\n", Bad::StatusLine),
+            ("HTTP/1.1 099 OK\r\n\r\n", Bad::StatusLine),
+            ("HTTP/1.1 2000 OK\r\n\r\n", Bad::StatusLine),
+            ("HTTP/1.1 200 O\u{0}K\r\n\r\n", Bad::StatusLine),
+            ("HTTP/1.1 200 OK\n\n", Bad::LineEnd),
+            ("HTTP/1.1 200 OK\rX\r\n\r\n", Bad::LineEnd),
+            ("HTTP/1.1 200 OK\r\nX: 1\n\r\n", Bad::LineEnd),
+            ("HTTP/1.1 200 OK\r\nX : 1\r\n\r\n", Bad::Header),
+            ("HTTP/1.1 200 OK\r\nX: 1\r\n 2\r\n\r\n", Bad::Header),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: +1\r\n\r\n",
+                Bad::ContentLength,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n",
+                Bad::ContentLength,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
+                Bad::TransferEncoding,
+            ),
+            (
+                "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+                Bad::TransferEncoding,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n",
+                Bad::FramingConflict,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 1048577\r\n\r\n",
+                Bad::BodyTooLarge,
+            ),
+        ] {
+            refused(wire, fault);
+        }
+    }
+
+    #[test]
+    fn limits_hold_to_the_byte() {
+        let wire = b"HTTP/1.1 200 OK\r\nX: 1\r\nY: 2\r\n\r\n";
+        let check = |head_bytes_max, headers_max, expect: Result<(), BadResponse>| {
+            let limits = HttpLimits {
+                head_bytes_max,
+                headers_max,
+                ..HttpLimits::default()
+            };
+            let parsed = parse_all_ways(wire, &limits, false);
+            assert_eq!(parsed.map(|parsed| assert!(parsed.is_some())), expect);
+        };
+        check(wire.len(), 2, Ok(()));
+        check(wire.len() - 1, 2, Err(BadResponse::HeadTooLarge));
+        check(4, 2, Err(BadResponse::HeadTooLarge));
+        check(wire.len(), 1, Err(BadResponse::TooManyHeaders));
+    }
+
+    proptest! {
+        #[test]
+        fn cuts_change_nothing(
+            parts in prop::collection::vec(prop::sample::select(vec![
+                "HTTP/1.1 200", " ", "OK", "\r\n", "\r", "\n", "X: 1", ":", "Content-Length: 3",
+                "Transfer-Encoding: chunked", "\t", "\0", "\u{e9}",
+            ]), 0..12),
+            head_bytes_max in 0_usize..60,
+        ) {
+            for start in ["", "HTTP/1.1 200 OK\r\n"] {
+                let wire = format!("{start}{}", parts.concat());
+                let limits = HttpLimits { head_bytes_max, ..HttpLimits::default() };
+                let _ = parse_all_ways(wire.as_bytes(), &limits, false);
+                let _ = parse_all_ways(wire.as_bytes(), &HttpLimits::default(), true);
+            }
+        }
+    }
+}

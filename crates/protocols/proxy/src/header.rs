@@ -8,8 +8,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str;
 
 use memchr::memmem;
+use throng_types::coded_enum;
 
-use crate::block::number;
+use crate::forwarded::number;
 
 /// The longest header that is taken, in bytes: extensions that we do not read may follow the
 /// addresses of version 2.
@@ -21,50 +22,39 @@ const BINARY_START: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Signature, version and command, family, length.
 const BINARY_FIXED_BYTES: usize = 16;
 
-/// A header, read.
+/// Header of the PROXY protocol, read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Announced {
-    /// Whose connection it is; none if the proxy speaks for itself or does not know.
+pub struct ProxyHeader {
+    /// Address of the client; none if the proxy speaks for itself or does not know.
     pub client: Option<SocketAddr>,
     /// Bytes of the header. What follows is the client's.
     pub length: usize,
 }
 
-/// Why a connection does not begin as it must: the proxy's fault, or that of whoever came past it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BadHeader {
-    /// It begins otherwise.
-    NoHeader,
-    /// A version that there is not.
-    Version,
-    /// Longer than [`HEADER_BYTES_MAX`], or than version 1 allows.
-    TooLong,
-    /// The text of version 1 breaks its grammar.
-    Text,
-    /// Too short for the addresses that it promises, or an unknown command or family.
-    Binary,
-}
-
-impl BadHeader {
-    /// A sentence for the log.
-    #[must_use]
-    pub const fn reason(self) -> &'static str {
-        match self {
-            Self::NoHeader => "the connection does not begin with a PROXY header",
-            Self::Version => "the PROXY header has an unknown version",
-            Self::TooLong => "the PROXY header is too long",
-            Self::Text => "the PROXY header breaks the grammar of version 1",
-            Self::Binary => "the PROXY header breaks the layout of version 2",
-        }
+coded_enum! {
+    /// Fault of a header: the proxy's, or that of a peer that came past it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum ProxyHeaderError {
+        /// Sentence for the log.
+        fn reason;
+        /// The connection begins with something else.
+        NoHeader = "the connection does not begin with a PROXY header";
+        /// A version that there is not.
+        Version = "the PROXY header has an unknown version";
+        /// Longer than [`HEADER_BYTES_MAX`], or than version 1 allows.
+        TooLong = "the PROXY header is too long";
+        /// The text of version 1 breaks its grammar.
+        Text = "the PROXY header breaks the grammar of version 1";
+        /// Too short for the addresses that it promises, or an unknown command or family.
+        Binary = "the PROXY header breaks the layout of version 2";
     }
 }
 
 /// Reads the header at the start of a connection's bytes; `None` while it is not whole.
 ///
-/// # Errors
-/// A [`BadHeader`], as soon as no further bytes could make it a good one, except that faults in a
-/// header of version 1 wait for its end.
-pub fn parse(input: &[u8]) -> Result<Option<Announced>, BadHeader> {
+/// # Errors A [`ProxyHeaderError`], as soon as no further bytes could make it a good one, except
+/// that faults in a header of version 1 wait for its end.
+pub fn parse(input: &[u8]) -> Result<Option<ProxyHeader>, ProxyHeaderError> {
     let begins = |start: &[u8]| {
         let common = input.len().min(start.len());
         input.get(..common) == start.get(..common)
@@ -74,75 +64,75 @@ pub fn parse(input: &[u8]) -> Result<Option<Announced>, BadHeader> {
     } else if begins(BINARY_START) {
         binary(input)
     } else {
-        Err(BadHeader::NoHeader)
+        Err(ProxyHeaderError::NoHeader)
     }
 }
 
-fn text(input: &[u8]) -> Result<Option<Announced>, BadHeader> {
+fn text(input: &[u8]) -> Result<Option<ProxyHeader>, ProxyHeaderError> {
     let window = &input[..input.len().min(TEXT_BYTES_MAX)];
     let Some(end) = memmem::find(window, b"\r\n") else {
         return match window.len() < TEXT_BYTES_MAX {
             true => Ok(None),
-            false => Err(BadHeader::TooLong),
+            false => Err(ProxyHeaderError::TooLong),
         };
     };
     let line = window.get(TEXT_START.len()..end).unwrap_or_default();
-    let line = str::from_utf8(line).map_err(|_| BadHeader::Text)?;
+    let line = str::from_utf8(line).map_err(|_| ProxyHeaderError::Text)?;
     let (family, addresses) = line.split_once(' ').unwrap_or((line, ""));
     let client = match family {
         "UNKNOWN" => None,
         "TCP4" => Some(text_client::<Ipv4Addr>(addresses)?),
         "TCP6" => Some(text_client::<Ipv6Addr>(addresses)?),
-        _ => return Err(BadHeader::Text),
+        _ => return Err(ProxyHeaderError::Text),
     };
     let length = end + 2;
-    Ok(Some(Announced { client, length }))
+    Ok(Some(ProxyHeader { client, length }))
 }
 
 /// `SOURCE DESTINATION PORT PORT`, both of one family.
-fn text_client<A: str::FromStr + Into<IpAddr>>(line: &str) -> Result<SocketAddr, BadHeader> {
+fn text_client<A: str::FromStr + Into<IpAddr>>(line: &str) -> Result<SocketAddr, ProxyHeaderError> {
     let mut words = line.split(' ');
-    let mut word = || words.next().ok_or(BadHeader::Text);
+    let mut word = || words.next().ok_or(ProxyHeaderError::Text);
     let (source, destination, port, to) = (word()?, word()?, word()?, word()?);
-    let address = |text: &str| text.parse::<A>().map_err(|_| BadHeader::Text);
-    let port_of = |text: &str| number::<u16>(text).ok_or(BadHeader::Text);
+    let address = |text: &str| text.parse::<A>().map_err(|_| ProxyHeaderError::Text);
+    let port_of = |text: &str| number::<u16>(text).ok_or(ProxyHeaderError::Text);
     let client = SocketAddr::new(address(source)?.into(), port_of(port)?);
     address(destination)?;
     port_of(to)?;
     match words.next() {
         None => Ok(client),
-        Some(_) => Err(BadHeader::Text),
+        Some(_) => Err(ProxyHeaderError::Text),
     }
 }
 
-fn binary(input: &[u8]) -> Result<Option<Announced>, BadHeader> {
+fn binary(input: &[u8]) -> Result<Option<ProxyHeader>, ProxyHeaderError> {
     let Some(&version_command) = input.get(BINARY_START.len()) else {
         return Ok(None);
     };
     if version_command >> 4 != 2 {
-        return Err(BadHeader::Version);
+        return Err(ProxyHeaderError::Version);
     }
     let is_local = match version_command & 15 {
         0 => true,
         1 => false,
-        _ => return Err(BadHeader::Binary),
+        _ => return Err(ProxyHeaderError::Binary),
     };
     let Some(&[_, family, high, low]) = input.get(BINARY_START.len()..BINARY_FIXED_BYTES) else {
         return Ok(None);
     };
     let length = BINARY_FIXED_BYTES + usize::from(u16::from_be_bytes([high, low]));
     if length > HEADER_BYTES_MAX {
-        return Err(BadHeader::TooLong);
+        return Err(ProxyHeaderError::TooLong);
     }
     let address_bytes = match family >> 4 {
         0 => 0,
         1 => 12,
         2 => 36,
         3 => 216,
-        _ => return Err(BadHeader::Binary),
+        _ => return Err(ProxyHeaderError::Binary),
     };
     if family & 15 > 2 || !is_local && length < BINARY_FIXED_BYTES + address_bytes {
-        return Err(BadHeader::Binary);
+        return Err(ProxyHeaderError::Binary);
     }
     let Some(body) = input.get(BINARY_FIXED_BYTES..length) else {
         return Ok(None);
@@ -164,8 +154,165 @@ fn binary(input: &[u8]) -> Result<Option<Announced>, BadHeader> {
         _ => 0,
     };
     let client = client.map(|address: IpAddr| SocketAddr::new(address, port));
-    Ok(Some(Announced { client, length }))
+    Ok(Some(ProxyHeader { client, length }))
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Bytes that HAProxy sends with `send-proxy` and `send-proxy-v2`, and that its document shows.
+    const V4: &[u8] =
+        b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x0c\xc0\x00\x02\x07\x0a\x00\x00\x01\xdd\xd5\x1f\x40";
+    const V6: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x21\x21\x00\x24\
+    \x20\x01\x0d\xb8\0\0\0\0\0\0\0\0\0\0\0\x07\
+    \x20\x01\x0d\xb8\0\0\0\0\0\0\0\0\0\0\0\x01\xdd\xd5\x1f\x40";
+    /// A health check of the proxy's own.
+    const LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00";
+    /// With a type-length-value behind the addresses (PP2_TYPE_NOOP).
+    const WITH_TLV: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x10\
+    \xc0\x00\x02\x07\x0a\x00\x00\x01\xdd\xd5\x1f\x40\x04\x00\x01\x00";
+
+    fn good() -> Vec<(Vec<u8>, Option<&'static str>)> {
+        let unix = [&b"\r\n\r\n\0\r\nQUIT\n\x21\x31\x00\xd8"[..], &[0x2f; 216]].concat();
+        vec![
+            (
+                b"PROXY TCP4 192.0.2.7 10.0.0.1 56789 8000\r\n".to_vec(),
+                Some("192.0.2.7:56789"),
+            ),
+            (
+                b"PROXY TCP6 2001:db8::7 2001:db8::1 56789 8000\r\n".to_vec(),
+                Some("[2001:db8::7]:56789"),
+            ),
+            (b"PROXY UNKNOWN\r\n".to_vec(), None),
+            (b"PROXY UNKNOWN ffff::1 whatever 1 2 3\r\n".to_vec(), None),
+            (V4.to_vec(), Some("192.0.2.7:56789")),
+            (V6.to_vec(), Some("[2001:db8::7]:56789")),
+            (LOCAL.to_vec(), None),
+            (WITH_TLV.to_vec(), Some("192.0.2.7:56789")),
+            (unix, None),
+        ]
+    }
+
+    #[test]
+    fn headers_tell_the_client_however_they_are_cut() {
+        for (header, client) in good() {
+            let client = client.map(|text| text.parse().unwrap());
+            let length = header.len();
+            for rest in [&b""[..], b"GET / HTTP/1.1\r\n\r\n", b"\0", b"PROXY "] {
+                let wire = [&header[..], rest].concat();
+                for cut in 0..=wire.len() {
+                    let expected = (cut >= length).then_some(ProxyHeader { client, length });
+                    assert_eq!(parse(&wire[..cut]), Ok(expected), "{wire:?} to {cut}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_header_is_refused_at_once_or_at_its_end() {
+        let long = [b"PROXY UNKNOWN ", &[b'x'; 200][..], b"\r\n"].concat();
+        let v2 = |rest: &[u8]| [BINARY_START, rest].concat();
+        for (wire, fault) in [
+            (
+                b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+                ProxyHeaderError::NoHeader,
+            ),
+            (b"PROXI".to_vec(), ProxyHeaderError::NoHeader),
+            (b"\r\n\r\n\0\r\nQUIT\r".to_vec(), ProxyHeaderError::NoHeader),
+            (
+                b"proxy TCP4 1.2.3.4 1.2.3.4 1 1\r\n".to_vec(),
+                ProxyHeaderError::NoHeader,
+            ),
+            (long, ProxyHeaderError::TooLong),
+            (
+                b"PROXY TCP5 1.2.3.4 1.2.3.4 1 1\r\n".to_vec(),
+                ProxyHeaderError::Text,
+            ),
+            (b"PROXY \r\n".to_vec(), ProxyHeaderError::Text),
+            (b"PROXY TCP4\r\n".to_vec(), ProxyHeaderError::Text),
+            (
+                b"PROXY TCP4 1.2.3.4 1.2.3.4 1\r\n".to_vec(),
+                ProxyHeaderError::Text,
+            ),
+            (
+                b"PROXY TCP4 1.2.3.4 1.2.3.4 1 1 1\r\n".to_vec(),
+                ProxyHeaderError::Text,
+            ),
+            (
+                b"PROXY TCP4  1.2.3.4 1.2.3.4 1 1\r\n".to_vec(),
+                ProxyHeaderError::Text,
+            ),
+            (
+                b"PROXY TCP4 1.2.3.04 1.2.3.4 1 1\r\n".to_vec(),
+                ProxyHeaderError::Text,
+            ),
+            (
+                b"PROXY TCP4 ::1 ::1 1 1\r\n".to_vec(),
+                ProxyHeaderError::Text,
+            ),
+            (
+                b"PROXY TCP6 1.2.3.4 1.2.3.4 1 1\r\n".to_vec(),
+                ProxyHeaderError::Text,
+            ),
+            (
+                b"PROXY TCP4 1.2.3.4 1.2.3.4 65536 1\r\n".to_vec(),
+                ProxyHeaderError::Text,
+            ),
+            (
+                b"PROXY TCP4 1.2.3.4 1.2.3.4 +1 1\r\n".to_vec(),
+                ProxyHeaderError::Text,
+            ),
+            (
+                b"PROXY TCP4 1.2.3.4 1.2.3.4 01 1\r\n".to_vec(),
+                ProxyHeaderError::Text,
+            ),
+            (
+                b"PROXY TCP4 \xff 1.2.3.4 1 1\r\n".to_vec(),
+                ProxyHeaderError::Text,
+            ),
+            (v2(b"\x11"), ProxyHeaderError::Version),
+            (v2(b"\x31"), ProxyHeaderError::Version),
+            (v2(b"\x22"), ProxyHeaderError::Binary),
+            (v2(b"\x21\x11\x00\x0b"), ProxyHeaderError::Binary),
+            (v2(b"\x21\x21\x00\x23"), ProxyHeaderError::Binary),
+            (v2(b"\x21\x31\x00\xd7"), ProxyHeaderError::Binary),
+            (v2(b"\x21\x41\x00\x0c"), ProxyHeaderError::Binary),
+            (v2(b"\x21\x13\x00\x0c"), ProxyHeaderError::Binary),
+            // Refused on declaration, before its bytes come.
+            (v2(b"\x21\x11\xff\xff"), ProxyHeaderError::TooLong),
+        ] {
+            assert_eq!(parse(&wire), Err(fault), "{}", wire.escape_ascii());
+            for cut in 0..wire.len() {
+                let answer = parse(&wire[..cut]);
+                assert!(
+                    answer == Ok(None) || answer == Err(fault),
+                    "{} to {cut}: {answer:?}",
+                    wire.escape_ascii()
+                );
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics_and_no_cut_matters(
+            start in prop_oneof![Just(TEXT_START), Just(BINARY_START), Just(V4), Just(&b""[..])],
+            rest in proptest::collection::vec(any::<u8>(), 0..300),
+        ) {
+            let wire = [start, &rest].concat();
+            let whole = parse(&wire);
+            for cut in 0..wire.len() {
+                match parse(&wire[..cut]) {
+                    Ok(None) => {}
+                    early => prop_assert_eq!(early, whole),
+                }
+            }
+            if let Ok(Some(announced)) = whole {
+                prop_assert!(announced.length <= wire.len().min(HEADER_BYTES_MAX));
+            }
+        }
+    }
+}

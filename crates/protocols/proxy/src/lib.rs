@@ -1,4 +1,4 @@
-//! What proxies say of the clients behind them, and which proxies are believed.
+//! Clients behind proxies, as far as proxies that are trusted tell.
 //!
 //! The PROXY protocol, versions 1 and 2, in front of a connection's bytes; `X-Forwarded-For` in its
 //! requests; blocks of addresses. Owns nothing. Never: decides what an address may do.
@@ -7,10 +7,8 @@
 //! - What a header says does not depend on how its bytes were cut.
 //! - Nobody is believed who is not in a block of trusted addresses.
 
-mod block;
 mod forwarded;
 mod header;
 
-pub use block::Block;
-pub use forwarded::{client_of, last_address};
-pub use header::{Announced, BadHeader, HEADER_BYTES_MAX, parse};
+pub use forwarded::{Block, client_of, last_address};
+pub use header::{HEADER_BYTES_MAX, ProxyHeader, ProxyHeaderError, parse};

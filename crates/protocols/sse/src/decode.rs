@@ -9,9 +9,9 @@
 //! - Events and faults do not depend on how the stream was cut.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use memchr::{memchr, memchr2};
+use throng_types::{coded_enum, error_text};
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
@@ -21,14 +21,14 @@ const KEEP_BYTES_MAX: usize = 4 * 1024;
 
 /// Bounds of what a decoder keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DecoderLimits {
+pub struct SseLimits {
     /// Bytes of one line without its end.
     pub line_bytes_max: usize,
     /// Bytes of one event's data, each line counted with its end.
     pub event_bytes_max: usize,
 }
 
-impl Default for DecoderLimits {
+impl Default for SseLimits {
     fn default() -> Self {
         Self {
             line_bytes_max: 1024 * 1024,
@@ -37,25 +37,20 @@ impl Default for DecoderLimits {
     }
 }
 
-/// Why a stream was given up. The server is at fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BadStream {
-    /// A line is longer than it may be.
-    LineTooLong,
-    /// The data of an event are longer than they may be.
-    EventTooLarge,
-}
-
-impl fmt::Display for BadStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::LineTooLong => "a line of the event stream is too long",
-            Self::EventTooLarge => "the data of an event are too large",
-        })
+coded_enum! {
+    /// Reason for giving a stream up. The server is at fault.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum StreamError {
+        /// Sentence for the log.
+        fn reason;
+        /// A line is longer than it may be.
+        LineTooLong = "a line of the event stream is too long";
+        /// The data of an event are longer than they may be.
+        EventTooLarge = "the data of an event are too large";
     }
 }
 
-impl std::error::Error for BadStream {}
+error_text!(StreamError.reason);
 
 /// One event, borrowed from the decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,8 +75,8 @@ impl DecodedEvent<'_> {
 
 /// Finds the events in a stream.
 #[derive(Clone, Debug, Default)]
-pub struct Decoder {
-    limits: DecoderLimits,
+pub struct SseDecoder {
+    limits: SseLimits,
     /// The line that has not ended yet; empty while lines come whole.
     line: Vec<u8>,
     /// The data so far, each line with an LF.
@@ -93,13 +88,13 @@ pub struct Decoder {
     retry_ms: Option<u64>,
     after_cr: bool,
     past_first_line: bool,
-    fault: Option<BadStream>,
+    fault: Option<StreamError>,
 }
 
-impl Decoder {
+impl SseDecoder {
     /// A decoder for a stream from its beginning.
     #[must_use]
-    pub fn new(limits: DecoderLimits) -> Self {
+    pub fn new(limits: SseLimits) -> Self {
         Self {
             limits,
             ..Self::default()
@@ -107,9 +102,9 @@ impl Decoder {
     }
 
     /// A decoder for the stream that follows a reconnect, which goes on with the id of the one
-    /// before (see [`Decoder::last_event_id`]).
+    /// before (see [`SseDecoder::last_event_id`]).
     #[must_use]
-    pub fn resumed(limits: DecoderLimits, last_event_id: &str) -> Self {
+    pub fn resumed(limits: SseLimits, last_event_id: &str) -> Self {
         Self {
             next_id: last_event_id.to_owned(),
             last_id: last_event_id.to_owned(),
@@ -117,13 +112,13 @@ impl Decoder {
         }
     }
 
-    /// What `Last-Event-ID` has to say after a reconnect; empty if there is nothing to say.
+    /// Value for `Last-Event-ID` after a reconnect; empty if there is none.
     #[must_use]
     pub fn last_event_id(&self) -> &str {
         &self.last_id
     }
 
-    /// How long the stream has asked to wait before a reconnect, in milliseconds.
+    /// Pause that the stream has asked for before a reconnect, in milliseconds.
     #[must_use]
     pub fn retry_ms(&self) -> Option<u64> {
         self.retry_ms
@@ -132,13 +127,13 @@ impl Decoder {
     /// Takes the next bytes of the stream and reports each event that they complete.
     ///
     /// # Errors
-    /// A [`BadStream`]; every later call answers the same. Events before the fault
+    /// A [`StreamError`]; every later call answers the same. Events before the fault
     /// have been reported.
     pub fn feed(
         &mut self,
         input: &[u8],
         mut on_event: impl FnMut(DecodedEvent<'_>),
-    ) -> Result<(), BadStream> {
+    ) -> Result<(), StreamError> {
         if let Some(fault) = self.fault {
             return Err(fault);
         }
@@ -151,7 +146,7 @@ impl Decoder {
         &mut self,
         mut input: &[u8],
         on_event: &mut impl FnMut(DecodedEvent<'_>),
-    ) -> Result<(), BadStream> {
+    ) -> Result<(), StreamError> {
         loop {
             if self.after_cr && !input.is_empty() {
                 self.after_cr = false;
@@ -160,7 +155,7 @@ impl Decoder {
             let end = memchr2(b'\r', b'\n', input);
             let part = &input[..end.unwrap_or(input.len())];
             if self.limits.line_bytes_max - self.line.len() < part.len() {
-                return Err(BadStream::LineTooLong);
+                return Err(StreamError::LineTooLong);
             }
             let Some(end) = end else {
                 self.line.extend_from_slice(part);
@@ -186,7 +181,7 @@ impl Decoder {
         &mut self,
         mut line: &[u8],
         on_event: &mut impl FnMut(DecodedEvent<'_>),
-    ) -> Result<(), BadStream> {
+    ) -> Result<(), StreamError> {
         if !self.past_first_line {
             self.past_first_line = true;
             line = line.strip_prefix(BOM).unwrap_or(line);
@@ -201,11 +196,11 @@ impl Decoder {
     }
 
     /// A comment has an empty name, and is ignored like every other unknown field.
-    fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), BadStream> {
+    fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), StreamError> {
         match name {
             b"data" => {
                 if self.limits.event_bytes_max - self.data.len() <= value.len() {
-                    return Err(BadStream::EventTooLarge);
+                    return Err(StreamError::EventTooLarge);
                 }
                 self.data.extend_from_slice(value);
                 self.data.push(b'\n');
@@ -256,4 +251,320 @@ fn milliseconds(value: &[u8]) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{EVENT_END, SseEvent, encode_comment, encode_data, encode_event, encode_id};
+
+    /// Result of a stream: its events as (id, name, data), then what the decoder knows.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    struct Outcome {
+        events: Vec<(String, String, String)>,
+        last_event_id: String,
+        retry_ms: Option<u64>,
+        fault: Option<StreamError>,
+    }
+
+    fn decode<'w>(mut decoder: SseDecoder, pieces: impl IntoIterator<Item = &'w [u8]>) -> Outcome {
+        let mut events = Vec::new();
+        let mut fault = None;
+        for piece in pieces {
+            let result = decoder.feed(piece, |event| {
+                events.push((
+                    event.id.to_owned(),
+                    event.event.to_owned(),
+                    event.text().into_owned(),
+                ));
+            });
+            assert!(fault.is_none() || result.err() == fault, "faults last");
+            fault = result.err();
+            assert!(decoder.line.len() <= decoder.limits.line_bytes_max);
+            assert!(decoder.data.len() <= decoder.limits.event_bytes_max);
+        }
+        Outcome {
+            events,
+            last_event_id: decoder.last_event_id().to_owned(),
+            retry_ms: decoder.retry_ms(),
+            fault,
+        }
+    }
+
+    /// Decodes `wire` whole, cut in two at every place and byte by byte, and answers what
+    /// all of them agree on.
+    #[track_caller]
+    fn decode_all_ways(decoder: &SseDecoder, wire: &[u8]) -> Outcome {
+        let whole = decode(decoder.clone(), [wire]);
+        for cut in 0..=wire.len() {
+            let (first, second) = wire.split_at(cut);
+            let parts = decode(decoder.clone(), [first, second]);
+            assert_eq!(parts, whole, "cut at {cut}");
+        }
+        let bytes = decode(decoder.clone(), wire.chunks(1));
+        assert_eq!(bytes, whole, "byte by byte");
+        whole
+    }
+
+    /// Checks the events of a stream with each of the three line ends. The stream is
+    /// written with LF.
+    #[track_caller]
+    fn check(wire: &str, expect: &[(&str, &str, &str)]) {
+        for end in ["\n", "\r\n", "\r"] {
+            let wire = wire.replace('\n', end);
+            let outcome = decode_all_ways(&SseDecoder::default(), wire.as_bytes());
+            let events: Vec<_> = outcome
+                .events
+                .iter()
+                .map(|(id, event, data)| (id.as_str(), event.as_str(), data.as_str()))
+                .collect();
+            assert_eq!(events, expect, "{wire:?}");
+            assert_eq!(outcome.fault, None);
+        }
+    }
+
+    #[test]
+    fn events_end_with_an_empty_line() {
+        check("", &[]);
+        check("data: a", &[]);
+        check("data: a\n", &[]);
+        check("data: a\n\n", &[("", "message", "a")]);
+        check("\n\ndata: a\n\n\n", &[("", "message", "a")]);
+        check(
+            "data: a\n\ndata: b\n\ndata: c",
+            &[("", "message", "a"), ("", "message", "b")],
+        );
+    }
+
+    #[test]
+    fn data_lines_are_joined() {
+        check("data: a\ndata: b\n\n", &[("", "message", "a\nb")]);
+        check("data: a\ndata\ndata: \n\n", &[("", "message", "a\n\n")]);
+        check("data\n\n", &[("", "message", "")]);
+        check("data:\n\n", &[("", "message", "")]);
+        check("data:a\ndata:  b \n\n", &[("", "message", "a\n b ")]);
+        check("data: a: b\n\n", &[("", "message", "a: b")]);
+    }
+
+    #[test]
+    fn names_last_for_one_event() {
+        check(
+            "event: x\ndata: a\n\ndata: b\n\n",
+            &[("", "x", "a"), ("", "message", "b")],
+        );
+        check("event: x\nevent: y\ndata: a\n\n", &[("", "y", "a")]);
+        check("event: x\nevent\ndata: a\n\n", &[("", "message", "a")]);
+        check("event: x\n\ndata: a\n\n", &[("", "message", "a")]);
+    }
+
+    #[test]
+    fn ids_last_until_the_next_one() {
+        check(
+            "id: 1\ndata: a\n\ndata: b\n\nid: 2\ndata: c\n\n",
+            &[
+                ("1", "message", "a"),
+                ("1", "message", "b"),
+                ("2", "message", "c"),
+            ],
+        );
+        check(
+            "id: 1\ndata: a\n\nid\ndata: b\n\n",
+            &[("1", "message", "a"), ("", "message", "b")],
+        );
+        check("id: 1\nid: 2\0\ndata: a\n\n", &[("1", "message", "a")]);
+        check("id: 1\n\ndata: a\n\n", &[("1", "message", "a")]);
+    }
+
+    #[test]
+    fn an_id_counts_once_its_event_is_dispatched() {
+        let last_id =
+            |wire: &str| decode_all_ways(&SseDecoder::default(), wire.as_bytes()).last_event_id;
+        assert_eq!(last_id("id: 1\ndata: a\n"), "");
+        assert_eq!(last_id("id: 1\n\n"), "1");
+        assert_eq!(last_id("id: 1\ndata: a\n\nid: 2\ndata: b\n"), "1");
+        let resumed = SseDecoder::resumed(SseLimits::default(), "7");
+        let outcome = decode_all_ways(&resumed, b"data: a\n\n");
+        assert_eq!(outcome.events[0].0, "7");
+        assert_eq!(outcome.last_event_id, "7");
+    }
+
+    #[test]
+    fn retry_is_digits_alone() {
+        for (value, expect) in [
+            ("retry: 1500", Some(1500)),
+            ("retry:0", Some(0)),
+            ("retry: 10\nretry: x", Some(10)),
+            ("retry: 10\nretry: 20", Some(20)),
+            ("retry", None),
+            ("retry:", None),
+            ("retry:  1", None),
+            ("retry: +1", None),
+            ("retry: -1", None),
+            ("retry: 1.5", None),
+            ("retry: 99999999999999999999", None),
+        ] {
+            let wire = format!("{value}\n");
+            let outcome = decode_all_ways(&SseDecoder::default(), wire.as_bytes());
+            assert_eq!(outcome.retry_ms, expect, "{value}");
+        }
+    }
+
+    #[test]
+    fn comments_and_unknown_fields_mean_nothing() {
+        check(
+            ": hi\n:\ndata: a\n:data: b\n\n:\n\n",
+            &[("", "message", "a")],
+        );
+        check(
+            "Data: x\n data: x\ndata : x\nfoo: x\nfoo\ndata: a\n\n",
+            &[("", "message", "a")],
+        );
+    }
+
+    #[test]
+    fn one_byte_order_mark_is_skipped() {
+        check("\u{feff}data: a\n\n", &[("", "message", "a")]);
+        check("\u{feff}\ndata: a\n\n", &[("", "message", "a")]);
+        check("\u{feff}\u{feff}data: a\n\n", &[]);
+        check("\n\u{feff}data: a\n\n", &[]);
+        check("data: \u{feff}a\n\n", &[("", "message", "\u{feff}a")]);
+    }
+
+    #[test]
+    fn what_is_not_utf8_is_replaced() {
+        let outcome = decode_all_ways(
+            &SseDecoder::default(),
+            b"id: \xff\nevent: \xc3\ndata: \xe4\xbd\ndata: \xa0\n\n",
+        );
+        let expect = (
+            "\u{fffd}".into(),
+            "\u{fffd}".into(),
+            "\u{fffd}\n\u{fffd}".into(),
+        );
+        assert_eq!(outcome.events, [expect]);
+    }
+
+    #[test]
+    fn line_ends_may_be_mixed() {
+        let outcome = decode_all_ways(&SseDecoder::default(), b"data: a\r\ndata: b\rdata: c\n\r");
+        assert_eq!(outcome.events[0].2, "a\nb\nc");
+        let outcome = decode_all_ways(&SseDecoder::default(), b"data: a\r\r\ndata: b\n\n");
+        assert_eq!(outcome.events.len(), 2);
+    }
+
+    #[test]
+    fn limits_hold_to_the_byte() {
+        let check = |line_bytes_max, event_bytes_max, wire: &str, expect: Option<StreamError>| {
+            let decoder = SseDecoder::new(SseLimits {
+                line_bytes_max,
+                event_bytes_max,
+            });
+            let outcome = decode_all_ways(&decoder, wire.as_bytes());
+            assert_eq!(outcome.fault, expect, "{wire:?}");
+            outcome.events.len()
+        };
+        use StreamError as Bad;
+        assert_eq!(check(8, 99, "data: ab\n\n", None), 1);
+        check(7, 99, "data: ab\n\n", Some(Bad::LineTooLong));
+        check(7, 99, "data: ab", Some(Bad::LineTooLong));
+        check(7, 99, ": comment", Some(Bad::LineTooLong));
+        assert_eq!(check(99, 5, "data: ab\ndata: c\n\n", None), 1);
+        check(99, 4, "data: ab\ndata: c\n\n", Some(Bad::EventTooLarge));
+        check(99, 0, "data\n", Some(Bad::EventTooLarge));
+        assert_eq!(check(8, 3, "data: ab\n\ndata: cd\n\n", None), 2);
+        // What came before the fault was reported.
+        assert_eq!(
+            check(8, 3, "data: ab\n\ndata: cde\n", Some(Bad::LineTooLong)),
+            1
+        );
+    }
+
+    #[test]
+    fn large_buffers_are_given_back() {
+        let mut decoder = SseDecoder::default();
+        let big = "x".repeat(10 * KEEP_BYTES_MAX);
+        let wire = format!("event: {big}\ndata: {big}\n\n");
+        for piece in wire.as_bytes().chunks(1000) {
+            decoder.feed(piece, |_| {}).unwrap();
+        }
+        let kept = decoder.data.capacity() + decoder.line.capacity() + decoder.event.capacity();
+        assert!(kept <= 3 * KEEP_BYTES_MAX, "{kept}");
+    }
+
+    /// Line ends of data as the standard makes them.
+    fn normalised(data: &str) -> String {
+        data.replace("\r\n", "\n").replace('\r', "\n")
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_is_decoded(
+            events in prop::collection::vec((
+                prop::option::of("[^\\r\\n\\x00]{0,8}"),
+                prop::option::of("[^\\r\\n]{0,8}"),
+                "([a: ]|\\r|\\n|\\PC){0,12}",
+                prop::option::of(any::<u64>()),
+            ), 0..5),
+            comment in "([a: ]|\\r|\\n|\\PC){0,8}",
+        ) {
+            let mut wire = Vec::new();
+            let mut expect = Vec::new();
+            let mut last_id = String::new();
+            let mut last_retry = None;
+            for (id, name, data, retry_ms) in &events {
+                encode_comment(&comment, &mut wire);
+                let event = SseEvent {
+                    id: id.as_deref(),
+                    event: name.as_deref(),
+                    data: data.as_bytes(),
+                    retry_ms: *retry_ms,
+                };
+                encode_event(&event, &mut wire).unwrap();
+                last_id = id.clone().unwrap_or(last_id);
+                last_retry = retry_ms.or(last_retry);
+                let name = name.clone().filter(|name| !name.is_empty());
+                let name = name.unwrap_or_else(|| "message".into());
+                expect.push((last_id.clone(), name, normalised(data)));
+            }
+            let outcome = decode_all_ways(&SseDecoder::default(), &wire);
+            let expect = Outcome {
+                events: expect,
+                last_event_id: last_id,
+                retry_ms: last_retry,
+                fault: None,
+            };
+            prop_assert_eq!(outcome, expect);
+        }
+
+        #[test]
+        fn a_shared_half_fits_behind_any_id(
+            data in "([a: ]|\\r|\\n|\\PC){0,12}",
+            id in "[ -~]{0,8}",
+        ) {
+            let mut shared = Vec::new();
+            encode_data(data.as_bytes(), &mut shared);
+            shared.extend_from_slice(EVENT_END);
+            let mut spliced = Vec::new();
+            encode_id(&id, &mut spliced).unwrap();
+            spliced.extend_from_slice(&shared);
+            let event = SseEvent { id: Some(&id), data: data.as_bytes(), ..SseEvent::default() };
+            let mut whole = Vec::new();
+            encode_event(&event, &mut whole).unwrap();
+            prop_assert_eq!(spliced, whole);
+        }
+
+        #[test]
+        fn cuts_change_nothing(
+            parts in prop::collection::vec(prop::sample::select(vec![
+                "data", "id", "event", "retry", ":", " ", "1", "a", "\n", "\r", "\r\n", "\0",
+                "\u{feff}", "\u{e9}",
+            ]), 0..24),
+            line_bytes_max in 0_usize..20,
+            event_bytes_max in 0_usize..10,
+        ) {
+            let wire = parts.concat();
+            decode_all_ways(&SseDecoder::default(), wire.as_bytes());
+            let decoder = SseDecoder::new(SseLimits { line_bytes_max, event_bytes_max });
+            decode_all_ways(&decoder, wire.as_bytes());
+        }
+    }
+}

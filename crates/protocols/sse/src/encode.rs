@@ -1,55 +1,49 @@
 //! Events, written into the caller's buffer.
 
-use std::fmt;
-
 use memchr::memchr2;
+use throng_types::{coded_enum, error_text};
 
 /// The empty line that dispatches an event, behind [`encode_data`].
 pub const EVENT_END: &[u8] = b"\n";
 
 /// One event, as the server gives it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Event<'a> {
-    /// What the client sends back as `Last-Event-ID` when it reconnects. An empty one
-    /// makes it forget the one before.
+pub struct SseEvent<'a> {
+    /// Id that the client sends back as `Last-Event-ID` when it reconnects. An empty one makes it
+    /// forget the one before.
     pub id: Option<&'a str>,
     /// The name under which the client dispatches it; `message` without one.
     pub event: Option<&'a str>,
     /// UTF-8 text. CR LF, CR and LF all separate lines, and arrive as LF.
     pub data: &'a [u8],
-    /// How long the client is to wait before it reconnects, in milliseconds.
+    /// Pause of the client before it reconnects, in milliseconds.
     pub retry_ms: Option<u64>,
 }
 
-/// Why an event cannot be written. The caller is at fault, nobody on the network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BadField {
-    /// The id has a CR, LF or NUL; clients ignore ids with NUL.
-    Id,
-    /// The event name has a CR or LF.
-    EventName,
-}
-
-impl fmt::Display for BadField {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Id => "an event id has a line end or NUL",
-            Self::EventName => "an event name has a line end",
-        })
+coded_enum! {
+    /// Reason for which an event cannot be written. The caller is at fault, nobody on the network.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum FieldError {
+        /// Sentence for the log.
+        fn reason;
+        /// The id has a CR, LF or NUL; clients ignore ids with NUL.
+        Id = "an event id has a line end or NUL";
+        /// The event name has a CR or LF.
+        EventName = "an event name has a line end";
     }
 }
 
-impl std::error::Error for BadField {}
+error_text!(FieldError.reason);
 
 /// A whole event, with the empty line that dispatches it.
 ///
 /// # Errors
-/// [`BadField`] if the id or the name cannot be written as it is. An altered id would
+/// [`FieldError`] if the id or the name cannot be written as it is. An altered id would
 /// resume somewhere else, so nothing is altered, and nothing was written.
-pub fn encode_event(event: &Event<'_>, out: &mut Vec<u8>) -> Result<(), BadField> {
+pub fn encode_event(event: &SseEvent<'_>, out: &mut Vec<u8>) -> Result<(), FieldError> {
     let name = event.event.unwrap_or_default();
     if memchr2(b'\r', b'\n', name.as_bytes()).is_some() {
-        return Err(BadField::EventName);
+        return Err(FieldError::EventName);
     }
     if let Some(id) = event.id {
         encode_id(id, out)?;
@@ -72,10 +66,10 @@ pub fn encode_event(event: &Event<'_>, out: &mut Vec<u8>) -> Result<(), BadField
 /// The `id:` line alone.
 ///
 /// # Errors
-/// [`BadField::Id`] if the id cannot be written as it is; nothing was written.
-pub fn encode_id(id: &str, out: &mut Vec<u8>) -> Result<(), BadField> {
+/// [`FieldError::Id`] if the id cannot be written as it is; nothing was written.
+pub fn encode_id(id: &str, out: &mut Vec<u8>) -> Result<(), FieldError> {
     if id.bytes().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
-        return Err(BadField::Id);
+        return Err(FieldError::Id);
     }
     out.extend_from_slice(b"id: ");
     out.extend_from_slice(id.as_bytes());
@@ -116,7 +110,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(event: Event<'_>, expect: Result<&str, BadField>) {
+    fn check(event: SseEvent<'_>, expect: Result<&str, FieldError>) {
         let mut out = b"before\n".to_vec();
         let result = encode_event(&event, &mut out);
         let written = std::str::from_utf8(&out["before\n".len()..]).unwrap();
@@ -126,14 +120,14 @@ mod tests {
 
     #[test]
     fn events_have_their_fields_and_an_empty_line() {
-        let event = Event {
+        let event = SseEvent {
             data: b"a",
-            ..Event::default()
+            ..SseEvent::default()
         };
         check(event, Ok("data: a\n\n"));
-        check(Event { data: b"", ..event }, Ok("data: \n\n"));
+        check(SseEvent { data: b"", ..event }, Ok("data: \n\n"));
         check(
-            Event {
+            SseEvent {
                 id: Some("1:2"),
                 event: Some("x y"),
                 data: b"{}",
@@ -141,7 +135,7 @@ mod tests {
             },
             Ok("id: 1:2\nevent: x y\nretry: 100\ndata: {}\n\n"),
         );
-        let forget = Event {
+        let forget = SseEvent {
             id: Some(""),
             event: Some(""),
             ..event
@@ -186,19 +180,19 @@ mod tests {
     #[test]
     fn ids_and_names_are_never_altered() {
         for id in ["a\nb", "a\r", "\n", "a\0"] {
-            let event = Event {
+            let event = SseEvent {
                 id: Some(id),
-                ..Event::default()
+                ..SseEvent::default()
             };
-            check(event, Err(BadField::Id));
+            check(event, Err(FieldError::Id));
         }
         for name in ["a\nb", "\r"] {
-            let event = Event {
+            let event = SseEvent {
                 id: Some("1"),
                 event: Some(name),
-                ..Event::default()
+                ..SseEvent::default()
             };
-            check(event, Err(BadField::EventName));
+            check(event, Err(FieldError::EventName));
         }
     }
 }

@@ -11,7 +11,7 @@
 mod decode;
 mod encode;
 
-pub use decode::{BadStream, DecodedEvent, Decoder, DecoderLimits};
+pub use decode::{DecodedEvent, SseDecoder, SseLimits, StreamError};
 pub use encode::{
-    BadField, EVENT_END, Event, encode_comment, encode_data, encode_event, encode_id,
+    EVENT_END, FieldError, SseEvent, encode_comment, encode_data, encode_event, encode_id,
 };

@@ -17,8 +17,8 @@ use std::thread;
 
 use throng_ws::handshake::{accept, encode_response};
 use throng_ws::{
-    Decoder, Event, Limits, Masking, Role, encode_close, encode_close_answer, encode_deflated,
-    encode_message, encode_pong,
+    Masking, WsDecoder, WsEvent, WsLimits, WsRole, encode_close, encode_close_answer,
+    encode_deflated, encode_message, encode_pong,
 };
 
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
@@ -54,12 +54,12 @@ fn serve(mut stream: TcpStream, may_deflate: bool) -> io::Result<()> {
     let accepted = accepted.map_err(|refusal| io::Error::other(refusal.reason()))?;
     let offer = accepted.deflate.filter(|_| may_deflate);
     encode_response(&accepted, None, offer, &mut out);
-    let limits = Limits {
+    let limits = WsLimits {
         message_bytes_max: MESSAGE_BYTES_MAX,
         deflates: offer.is_some(),
     };
     let deflates = offer.is_some_and(|offer| offer.takes_ours());
-    let mut decoder = Decoder::new(Role::Server);
+    let mut decoder = WsDecoder::new(WsRole::Server);
     loop {
         stream.write_all(&out)?;
         out.clear();
@@ -69,7 +69,7 @@ fn serve(mut stream: TcpStream, may_deflate: bool) -> io::Result<()> {
         }
         let mut ends = false;
         let fed = decoder.feed(&mut input[..count], &limits, |event| {
-            ends |= matches!(event, Event::Close(_));
+            ends |= matches!(event, WsEvent::Close(_));
             answer(event, deflates, &mut out);
             ControlFlow::Continue(())
         });
@@ -84,13 +84,13 @@ fn serve(mut stream: TcpStream, may_deflate: bool) -> io::Result<()> {
     }
 }
 
-fn answer(event: Event<'_>, deflates: bool, out: &mut Vec<u8>) {
+fn answer(event: WsEvent<'_>, deflates: bool, out: &mut Vec<u8>) {
     match event {
-        Event::Message { opcode, data } if deflates => encode_deflated(opcode, data, out),
-        Event::Message { opcode, data } => encode_message(Masking::Server, opcode, data, out),
-        Event::Ping(payload) => encode_pong(Masking::Server, payload, out),
-        Event::Pong(_) => {}
-        Event::Close(came) => encode_close_answer(Masking::Server, came.as_ref(), out),
+        WsEvent::Message { opcode, data } if deflates => encode_deflated(opcode, data, out),
+        WsEvent::Message { opcode, data } => encode_message(Masking::Server, opcode, data, out),
+        WsEvent::Ping(payload) => encode_pong(Masking::Server, payload, out),
+        WsEvent::Pong(_) => {}
+        WsEvent::Close(came) => encode_close_answer(Masking::Server, came.as_ref(), out),
     }
 }
 

@@ -13,28 +13,29 @@
 //! - A compressed message is inflated once it is whole, up to the bound on messages.
 //! - After a close frame or a fault nothing is parsed and nothing is held.
 
-mod moving;
-mod progress;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::ops::ControlFlow;
 
-use crate::deflate::inflate;
-use crate::frame::{Context, Control, Header, Kind};
-use crate::{CloseFrame, Fault, HEADER_BYTES_MAX, Opcode, Role};
-use progress::{PartialFrame, Progress};
+use throng_types::{Save, Saved, save_choice, save_fields};
 
-/// What a peer may cost us.
+use crate::deflate::inflate;
+use crate::frame::{Context, Control, Header, Kind, Mask};
+use crate::{CloseFrame, HEADER_BYTES_MAX, Opcode, WsError, WsRole};
+
+/// Bounds on the memory that a peer may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct WsLimits {
     /// The longest message, in bytes summed over its fragments. A longer one is refused
     /// when a header declares it, before its payload arrives. Queue: `partial message`.
     pub message_bytes_max: usize,
-    /// Whether messages may be compressed: permessage-deflate was agreed on.
+    /// True if messages may be compressed: permessage-deflate was agreed on.
     pub deflates: bool,
 }
 
-impl Limits {
+impl WsLimits {
     /// For messages up to so many bytes, none of them compressed.
     #[must_use]
     pub const fn new(message_bytes_max: usize) -> Self {
@@ -45,12 +46,12 @@ impl Limits {
     }
 }
 
-/// What the peer said. The bytes are unmasked and live until the callback returns.
+/// Event on the connection. The bytes are unmasked and live until the callback returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event<'a> {
-    /// A whole message.
+pub enum WsEvent<'a> {
+    /// Message that is whole, inflated if need be.
     Message {
-        /// What it holds.
+        /// Kind of the message.
         opcode: Opcode,
         /// The payload; valid UTF-8 if `opcode` is [`Opcode::Text`].
         data: &'a [u8],
@@ -65,7 +66,7 @@ pub enum Event<'a> {
 }
 
 /// One direction of one connection: feed it what was read.
-pub struct Decoder {
+pub struct WsDecoder {
     progress: Option<Box<Progress>>,
     head: [u8; HEADER_BYTES_MAX],
     head_bytes: u8,
@@ -78,20 +79,20 @@ enum Phase {
     OpenServer,
     OpenClient,
     Closed,
-    Failed(Fault),
+    Failed(WsError),
 }
 
-impl Decoder {
+impl WsDecoder {
     /// A decoder for a connection on which we play `role`, after the handshake.
     #[must_use]
-    pub const fn new(role: Role) -> Self {
+    pub const fn new(role: WsRole) -> Self {
         Self {
             progress: None,
             head: [0; HEADER_BYTES_MAX],
             head_bytes: 0,
             phase: match role {
-                Role::Server => Phase::OpenServer,
-                Role::Client => Phase::OpenClient,
+                WsRole::Server => Phase::OpenServer,
+                WsRole::Client => Phase::OpenClient,
             },
         }
     }
@@ -106,19 +107,19 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// A [`Fault`] if the peer broke a rule. What came before was reported; from then on
+    /// A [`WsError`] if the peer broke a rule. What came before was reported; from then on
     /// every call returns the same fault.
     pub fn feed(
         &mut self,
         input: &mut [u8],
-        limits: &Limits,
-        mut on_event: impl FnMut(Event<'_>) -> ControlFlow<()>,
-    ) -> Result<usize, Fault> {
+        limits: &WsLimits,
+        mut on_event: impl FnMut(WsEvent<'_>) -> ControlFlow<()>,
+    ) -> Result<usize, WsError> {
         let mut taken = 0;
         while taken < input.len() {
             let role = match self.phase {
-                Phase::OpenServer => Role::Server,
-                Phase::OpenClient => Role::Client,
+                Phase::OpenServer => WsRole::Server,
+                Phase::OpenClient => WsRole::Client,
                 Phase::Closed => return Ok(input.len()),
                 Phase::Failed(fault) => return Err(fault),
             };
@@ -144,11 +145,11 @@ impl Decoder {
     /// Takes one frame, or what there is of it.
     fn step(
         &mut self,
-        role: Role,
+        role: WsRole,
         input: &mut [u8],
-        limits: &Limits,
-        on_event: &mut impl FnMut(Event<'_>) -> ControlFlow<()>,
-    ) -> Result<(usize, ControlFlow<()>), Fault> {
+        limits: &WsLimits,
+        on_event: &mut impl FnMut(WsEvent<'_>) -> ControlFlow<()>,
+    ) -> Result<(usize, ControlFlow<()>), WsError> {
         if let Some(progress) = self.progress.take() {
             match progress.frame {
                 Some(frame) => return self.step_payload(progress, frame, input, limits, on_event),
@@ -191,10 +192,10 @@ impl Decoder {
     /// whole, or has a payload of which nothing is there: then all of `input` was kept.
     fn take_header(
         &mut self,
-        role: Role,
+        role: WsRole,
         input: &[u8],
-        limits: &Limits,
-    ) -> Result<Option<(Header, usize)>, Fault> {
+        limits: &WsLimits,
+    ) -> Result<Option<(Header, usize)>, WsError> {
         let message_bytes = self.progress.as_ref().map_or(0, |held| held.bytes.len());
         let context = Context {
             role,
@@ -234,9 +235,9 @@ impl Decoder {
         mut progress: Box<Progress>,
         mut frame: PartialFrame,
         input: &[u8],
-        limits: &Limits,
-        on_event: &mut impl FnMut(Event<'_>) -> ControlFlow<()>,
-    ) -> Result<(usize, ControlFlow<()>), Fault> {
+        limits: &WsLimits,
+        on_event: &mut impl FnMut(WsEvent<'_>) -> ControlFlow<()>,
+    ) -> Result<(usize, ControlFlow<()>), WsError> {
         let chunk = &input[..frame.bytes_left.min(input.len())];
         progress.append(chunk, &mut frame, limits.message_bytes_max);
         if !frame.is_control() {
@@ -261,7 +262,7 @@ impl Decoder {
                 let message = inflate(&progress.bytes, limits.message_bytes_max)?;
                 on_event(whole_message(opcode, &message)?)
             }
-            (_, Some(opcode)) if frame.fin => on_event(Event::Message {
+            (_, Some(opcode)) if frame.fin => on_event(WsEvent::Message {
                 opcode,
                 data: &progress.bytes,
             }),
@@ -273,14 +274,14 @@ impl Decoder {
         Ok((chunk.len(), flow))
     }
 
-    /// What a whole control frame says. A close frame ends the connection's input.
-    fn control<'a>(&mut self, control: Control, payload: &'a [u8]) -> Result<Event<'a>, Fault> {
+    /// Reads a whole control frame. A close frame ends the connection's input.
+    fn control<'a>(&mut self, control: Control, payload: &'a [u8]) -> Result<WsEvent<'a>, WsError> {
         Ok(match control {
-            Control::Ping => Event::Ping(payload),
-            Control::Pong => Event::Pong(payload),
+            Control::Ping => WsEvent::Ping(payload),
+            Control::Pong => WsEvent::Pong(payload),
             Control::Close => {
                 let frame = CloseFrame::parse(payload)?;
-                self.end(Phase::Closed, Event::Close(frame))
+                self.end(Phase::Closed, WsEvent::Close(frame))
             }
         })
     }
@@ -294,10 +295,10 @@ impl Decoder {
     }
 }
 
-impl fmt::Debug for Decoder {
+impl fmt::Debug for WsDecoder {
     /// Says nothing of the bytes: they are the users'.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Decoder")
+        f.debug_struct("WsDecoder")
             .field("phase", &self.phase)
             .field("head_bytes", &self.head_bytes)
             .field("held_bytes", &self.held_bytes())
@@ -306,12 +307,250 @@ impl fmt::Debug for Decoder {
 }
 
 /// A message that is all there.
-fn whole_message(opcode: Opcode, data: &[u8]) -> Result<Event<'_>, Fault> {
+fn whole_message(opcode: Opcode, data: &[u8]) -> Result<WsEvent<'_>, WsError> {
     match opcode {
-        Opcode::Text if simdutf8::basic::from_utf8(data).is_err() => Err(Fault::TextNotUtf8),
-        _ => Ok(Event::Message { opcode, data }),
+        Opcode::Text if simdutf8::basic::from_utf8(data).is_err() => Err(WsError::TextNotUtf8),
+        _ => Ok(WsEvent::Message { opcode, data }),
     }
 }
 
+/// State while something has arrived in part.
+#[derive(Default)]
+struct Progress {
+    /// The open message so far, then the control frame that stands within it so far.
+    bytes: Vec<u8>,
+    /// Kind of the open message; none if only a control frame is in progress.
+    message: Option<Opcode>,
+    /// True if the open message is compressed.
+    deflated: bool,
+    /// The length of the part of `bytes` that is whole, valid characters of a text.
+    text_bytes: usize,
+    /// The frame whose payload is arriving; none between the fragments of a message.
+    frame: Option<PartialFrame>,
+}
+
+/// A frame of whose payload more is to come.
+#[derive(Clone, Copy)]
+struct PartialFrame {
+    kind: Kind,
+    fin: bool,
+    /// The mask, turned to the next byte.
+    mask: Mask,
+    /// Offset of the payload in [`Progress::bytes`].
+    start: usize,
+    /// Bytes of the payload that have not arrived.
+    bytes_left: usize,
+}
+
+impl PartialFrame {
+    const fn is_control(&self) -> bool {
+        matches!(self.kind, Kind::Control(_))
+    }
+}
+
+impl Progress {
+    /// Opens a frame, and the message if it is the first one.
+    fn begin(&mut self, header: &Header) -> PartialFrame {
+        if let Kind::Start(opcode) = header.kind {
+            self.message = Some(opcode);
+            self.deflated = header.deflated;
+        }
+        PartialFrame {
+            kind: header.kind,
+            fin: header.fin,
+            mask: header.mask,
+            start: self.bytes.len(),
+            bytes_left: header.payload_bytes,
+        }
+    }
+
+    /// Adds `chunk`, unmasked, to what has arrived of `frame`.
+    fn append(&mut self, chunk: &[u8], frame: &mut PartialFrame, message_bytes_max: usize) {
+        frame.bytes_left -= chunk.len();
+        let end = self.bytes.len() + chunk.len();
+        // No larger than the frame can make it, if nothing can follow the frame.
+        let end_max = if frame.fin {
+            end.saturating_add(frame.bytes_left)
+        } else {
+            message_bytes_max
+        };
+        self.grow(end, end_max);
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(chunk);
+        frame.mask.apply(&mut self.bytes[start..]);
+    }
+
+    /// Makes room for `end` bytes, and by doubling for as many again, but for no more than
+    /// `end_max` without need: memory follows the bytes that came, not those declared.
+    fn grow(&mut self, end: usize, end_max: usize) {
+        if end > self.bytes.capacity() {
+            let target = (2 * self.bytes.capacity()).max(GROWTH_BYTES_MIN);
+            let target = target.min(end_max).max(end);
+            self.bytes.reserve_exact(target - self.bytes.len());
+        }
+    }
+
+    /// Fails on the first byte that cannot belong to a text, however the text was cut
+    /// (RFC 6455 section 8.1), and on a character that `message_ends` cuts short.
+    fn check_text(&mut self, message_ends: bool) -> Result<(), WsError> {
+        if self.message != Some(Opcode::Text) || self.deflated {
+            return Ok(());
+        }
+        let unchecked = &self.bytes[self.text_bytes..];
+        match simdutf8::compat::from_utf8(unchecked) {
+            Ok(_) => self.text_bytes = self.bytes.len(),
+            // The end of the bytes, not a wrong one among them: the rest may still come.
+            Err(error) if error.error_len().is_none() && !message_ends => {
+                self.text_bytes += error.valid_up_to();
+            }
+            Err(_) => return Err(WsError::TextNotUtf8),
+        }
+        Ok(())
+    }
+}
+
+/// The least room that is made at once.
+const GROWTH_BYTES_MIN: usize = 64;
+
+save_choice!(Opcode { 1: Text, 2: Binary });
+save_choice!(Control {
+    8: Close,
+    9: Ping,
+    10: Pong
+});
+
+save_fields!(Mask(key));
+save_choice!(Kind {
+    0: Start(opcode),
+    1: Continuation,
+    2: Control(control)
+});
+save_fields!(PartialFrame {
+    kind,
+    fin,
+    mask,
+    start,
+    bytes_left
+});
+save_fields!(Progress {
+    bytes,
+    message,
+    deflated,
+    text_bytes,
+    frame
+});
+
+impl Save for WsDecoder {
+    fn save(&self, out: &mut Vec<u8>) {
+        out.push(match self.phase {
+            Phase::OpenServer => 0,
+            Phase::OpenClient => 1,
+            // Either way nothing more is parsed; whoever saw the fault has acted on it.
+            Phase::Closed | Phase::Failed(_) => 2,
+        });
+        self.head[..usize::from(self.head_bytes)].to_vec().save(out);
+        self.progress.save(out);
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        let phase = match u8::load(from)? {
+            0 => Phase::OpenServer,
+            1 => Phase::OpenClient,
+            2 => Phase::Closed,
+            _ => return None,
+        };
+        let kept = Vec::<u8>::load(from)?;
+        let progress = Option::<Box<Progress>>::load(from)?;
+        let is_sound = progress.as_ref().is_none_or(|progress| {
+            let bytes = progress.bytes.len();
+            let starts = progress.frame.is_none_or(|frame| frame.start <= bytes);
+            // What a control frame adds goes again when it is whole.
+            let control = progress.frame.filter(PartialFrame::is_control);
+            let stays = control.map_or(bytes, |frame| frame.start);
+            progress.text_bytes <= stays && starts
+        });
+        if header_bytes(&kept) < kept.len() || !is_sound {
+            return None;
+        }
+        let mut head = [0; HEADER_BYTES_MAX];
+        head.get_mut(..kept.len())?.copy_from_slice(&kept);
+        Some(Self {
+            progress,
+            head,
+            head_bytes: kept.len() as u8,
+            phase,
+        })
+    }
+}
+
+/// Length of the header that begins so (RFC 6455 section 5.2), as far as that can be told.
+fn header_bytes(begin: &[u8]) -> usize {
+    let Some(second) = begin.get(1) else {
+        return HEADER_BYTES_MAX;
+    };
+    let length = match second & 0x7f {
+        126 => 2,
+        127 => 8,
+        _ => 0,
+    };
+    2 + length + if second & 0x80 == 0 { 0 } else { 4 }
+}
+
 #[cfg(test)]
-mod tests;
+mod moving_tests {
+    use std::ops::ControlFlow;
+
+    use super::*;
+    use crate::{WsEvent, WsLimits, WsRole};
+
+    /// Describes the events of the bytes.
+    fn feed(decoder: &mut WsDecoder, bytes: &[u8]) -> Vec<String> {
+        let (mut told, mut bytes) = (Vec::new(), bytes.to_vec());
+        let fed = decoder.feed(&mut bytes, &WsLimits::new(1000), |event| {
+            told.push(match event {
+                WsEvent::Message { opcode, data } => format!("{opcode:?} {data:?}"),
+                WsEvent::Ping(data) => format!("ping {data:?}"),
+                WsEvent::Pong(data) => format!("pong {data:?}"),
+                WsEvent::Close(frame) => format!("close {}", frame.is_some()),
+            });
+            ControlFlow::Continue(())
+        });
+        if let Err(fault) = fed {
+            told.push(format!("{fault:?}"));
+        }
+        told
+    }
+
+    #[test]
+    fn a_decoder_goes_on_in_another_process_after_any_byte() {
+        // A text in two fragments with a ping between them, a binary message with a long header,
+        // and a text with a character that is cut.
+        let mut wire = vec![0x01, 0x83, 1, 2, 3, 4, b'a' ^ 1, b'b' ^ 2, b'c' ^ 3];
+        wire.extend([0x89, 0x82, 9, 8, 7, 6, 1, 2]);
+        wire.extend([0x80, 0x81, 5, 5, 5, 5, b'd' ^ 5]);
+        wire.extend([0x82, 0xfe, 0, 200, 0, 0, 0, 0]);
+        wire.extend([7; 200]);
+        wire.extend([0x81, 0x82, 0, 0, 0, 0, 0xc3, 0xa4, 0x88, 0x80, 1, 1, 1, 1]);
+        let whole = feed(&mut WsDecoder::new(WsRole::Server), &wire);
+        assert_eq!(whole.len(), 5, "{whole:?}");
+        for cut in 0..=wire.len() {
+            let mut before = WsDecoder::new(WsRole::Server);
+            let mut told = feed(&mut before, &wire[..cut]);
+            let bytes = before.saved();
+            let mut after = WsDecoder::load_whole(&bytes).expect("what was saved");
+            assert_eq!(after.saved(), bytes);
+            told.extend(feed(&mut after, &wire[cut..]));
+            assert_eq!(told, whole, "cut at {cut}");
+            for at in 0..bytes.len() {
+                assert!(WsDecoder::load_whole(&bytes[..at]).is_none());
+                for wrong in [0, 1, 2, 0x7f, 0x80, 0xff] {
+                    let mut bytes = bytes.clone();
+                    bytes[at] = wrong;
+                    if let Some(mut decoder) = WsDecoder::load_whole(&bytes) {
+                        feed(&mut decoder, &wire[cut..]);
+                    }
+                }
+            }
+        }
+    }
+}

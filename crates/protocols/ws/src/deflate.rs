@@ -11,9 +11,9 @@ use std::cell::RefCell;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
 use crate::encode::{encode_message, encode_message_deflated};
-use crate::{Fault, Masking, Opcode};
+use crate::{Masking, Opcode, WsError};
 
-/// What ends each message and does not travel (section 7.2.1): an empty stored block, after which
+/// End of each message, which does not travel (section 7.2.1): an empty stored block, after which
 /// the next one begins at a whole byte.
 pub const TAIL: [u8; 4] = [0x00, 0x00, 0xff, 0xff];
 
@@ -68,8 +68,8 @@ impl DeflateOffer {
         })
     }
 
-    /// Whether the client has room for what we compress. If not, it gets everything as it is, and
-    /// may compress what it sends.
+    /// Tells whether the client has room for what we compress. If not, it gets everything as it is,
+    /// and may compress what it sends.
     #[must_use]
     pub fn takes_ours(self) -> bool {
         self.server_max_window_bits
@@ -152,9 +152,9 @@ pub fn deflate(data: &[u8], out: &mut Vec<u8>) {
 ///
 /// # Errors
 ///
-/// [`Fault::NotDeflate`], or [`Fault::MessageTooBig`] as soon as there would be more than
+/// [`WsError::NotDeflate`], or [`WsError::MessageTooBig`] as soon as there would be more than
 /// `bytes_max` bytes.
-pub(crate) fn inflate(data: &[u8], bytes_max: usize) -> Result<Vec<u8>, Fault> {
+pub(crate) fn inflate(data: &[u8], bytes_max: usize) -> Result<Vec<u8>, WsError> {
     INFLATE.with_borrow_mut(|state| {
         let state = state.get_or_insert_with(|| Decompress::new(false));
         state.reset(false);
@@ -165,16 +165,16 @@ pub(crate) fn inflate(data: &[u8], bytes_max: usize) -> Result<Vec<u8>, Fault> {
                 let (taken, made) = (state.total_in(), message.len());
                 let status = state
                     .decompress_vec(rest, &mut message, FlushDecompress::Sync)
-                    .map_err(|_| Fault::NotDeflate)?;
+                    .map_err(|_| WsError::NotDeflate)?;
                 if message.len() > bytes_max {
-                    return Err(Fault::MessageTooBig);
+                    return Err(WsError::MessageTooBig);
                 }
                 let taken = (state.total_in() - taken) as usize;
                 rest = &rest[taken..];
                 match status {
                     // A block that calls itself the last one (section 7.2.3.5): others may follow.
                     Status::StreamEnd => state.reset(false),
-                    _ if taken == 0 && message.len() == made => return Err(Fault::NotDeflate),
+                    _ if taken == 0 && message.len() == made => return Err(WsError::NotDeflate),
                     _ => {}
                 }
             }
@@ -196,4 +196,247 @@ fn reserve(message: &mut Vec<u8>, input_bytes: usize, bytes_max: usize) {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::ops::ControlFlow;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{WsDecoder, WsEvent, WsLimits, WsRole, encode_header};
+
+    const MAX: usize = 4096;
+
+    fn deflated(data: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        deflate(data, &mut out);
+        out
+    }
+
+    /// A client's frame, whose mask of zeros leaves the payload as it is.
+    fn frame(first_byte: u8, payload: &[u8]) -> Vec<u8> {
+        let mut frame = Vec::new();
+        encode_header(
+            Masking::Client([0; 4]),
+            Opcode::Text,
+            payload.len(),
+            &mut frame,
+        );
+        frame[0] = first_byte;
+        frame.extend_from_slice(payload);
+        frame
+    }
+
+    fn read(bytes: &[u8], cut: usize, deflates: bool) -> Result<Vec<(Opcode, Vec<u8>)>, WsError> {
+        let limits = WsLimits {
+            message_bytes_max: MAX,
+            deflates,
+        };
+        let mut decoder = WsDecoder::new(WsRole::Server);
+        let mut messages = Vec::new();
+        for piece in bytes.to_vec().chunks_mut(cut) {
+            decoder.feed(piece, &limits, |event| {
+                if let WsEvent::Message { opcode, data } = event {
+                    messages.push((opcode, data.to_vec()));
+                }
+                ControlFlow::Continue(())
+            })?;
+        }
+        assert_eq!(decoder.held_bytes(), 0);
+        Ok(messages)
+    }
+
+    #[test]
+    fn the_example_of_the_standard_is_read() {
+        // RFC 7692 sections 7.2.3.1, 7.2.3.3, 7.2.3.4 and 7.2.3.5.
+        let hello = [
+            &[0xf2, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00][..],
+            &[
+                0x00, 0x05, 0x00, 0xfa, 0xff, 0x48, 0x65, 0x6c, 0x6c, 0x6f, 0x00,
+            ],
+            &[0xf3, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00, 0x00],
+            &[
+                0xf2, 0x48, 0x05, 0x00, 0x00, 0x00, 0xff, 0xff, 0xca, 0xc9, 0xc9, 0x07, 0x00,
+            ],
+        ];
+        for bytes in hello {
+            assert_eq!(
+                inflate(bytes, MAX).as_deref(),
+                Ok(&b"Hello"[..]),
+                "{bytes:x?}"
+            );
+            let whole = read(&frame(0xc1, bytes), 1024, true);
+            assert_eq!(whole, Ok(vec![(Opcode::Text, b"Hello".to_vec())]));
+        }
+    }
+
+    #[test]
+    fn what_a_few_bytes_become_is_bounded() {
+        let bomb = deflated(&vec![b'a'; 10_000_000]);
+        assert!(bomb.len() < 20_000);
+        assert_eq!(inflate(&bomb, MAX), Err(WsError::MessageTooBig));
+        assert_eq!(
+            inflate(&deflated(&[b'a'; MAX + 1]), MAX),
+            Err(WsError::MessageTooBig)
+        );
+        assert_eq!(inflate(&deflated(&[b'a'; MAX]), MAX), Ok(vec![b'a'; MAX]));
+        assert_eq!(inflate(&deflated(b""), 0), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn a_fault_leaves_nothing_behind() {
+        assert_eq!(inflate(b"\xff\xff\xff", MAX), Err(WsError::NotDeflate));
+        assert_eq!(inflate(&deflated(b"next"), MAX), Ok(b"next".to_vec()));
+        let not_text = frame(0xc1, &deflated(b"\xff\xfe"));
+        assert_eq!(read(&not_text, 3, true), Err(WsError::TextNotUtf8));
+        assert_eq!(
+            read(&frame(0xc2, b"\xff\xff\xff"), 9, true),
+            Err(WsError::NotDeflate)
+        );
+    }
+
+    #[test]
+    fn the_bit_needs_an_agreement_and_the_first_frame() {
+        let hello = deflated(b"Hello");
+        assert_eq!(
+            read(&frame(0xc1, &hello), 99, false),
+            Err(WsError::ReservedBits)
+        );
+        for other in [0x20, 0x10] {
+            assert_eq!(
+                read(&frame(0xc1 | other, &hello), 99, true),
+                Err(WsError::ReservedBits)
+            );
+        }
+        assert_eq!(
+            read(&frame(0xc9, b""), 99, true),
+            Err(WsError::ReservedBits)
+        );
+        let mut second = frame(0x41, &hello[..2]);
+        second.extend(frame(0xc0, &hello[2..]));
+        assert_eq!(read(&second, 99, true), Err(WsError::ReservedBits));
+        // What is not compressed may still come.
+        let plain = read(&frame(0x81, b"plain"), 2, true);
+        assert_eq!(plain, Ok(vec![(Opcode::Text, b"plain".to_vec())]));
+    }
+
+    #[test]
+    fn what_does_not_shrink_is_sent_as_it_is() {
+        let mut short = Vec::new();
+        encode_deflated(Opcode::Text, &[b'a'; DEFLATED_BYTES_MIN - 1], &mut short);
+        assert_eq!(short[0], 0x81);
+        let mut repeated = Vec::new();
+        encode_deflated(Opcode::Text, &[b'a'; DEFLATED_BYTES_MIN], &mut repeated);
+        assert_eq!(repeated[0], 0xc1);
+        assert!(repeated.len() < 16);
+        let noise: Vec<u8> = (0..200_u32)
+            .map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8)
+            .collect();
+        let mut noisy = Vec::new();
+        encode_deflated(Opcode::Binary, &noise, &mut noisy);
+        assert_eq!(noisy[0], 0x82);
+    }
+
+    /// Keeps bytes that do not shrink: compressed, they would cost the client its time.
+    #[test]
+    fn what_only_stays_as_long_is_sent_as_it_is() {
+        let mut state = 1_u32;
+        let random = std::iter::from_fn(|| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            Some((state >> 24) as u8)
+        });
+        let mut data: Vec<u8> = random.take(200).collect();
+        let mut is_as_long = false;
+        // With each zero it shrinks better.
+        for zeros in 0..40 {
+            let bytes = deflated(&data).len();
+            is_as_long |= bytes == data.len();
+            let mut out = Vec::new();
+            encode_deflated(Opcode::Binary, &data, &mut out);
+            let is_compressed = out[0] & 0x40 != 0;
+            assert_eq!(is_compressed, bytes < data.len(), "{zeros} zeros");
+            data.push(0);
+        }
+        assert!(is_as_long);
+    }
+
+    #[test]
+    fn the_first_offer_that_can_be_kept_is_answered() {
+        const ANSWER: &str =
+            "permessage-deflate; server_no_context_takeover; client_no_context_takeover";
+        let cases = [
+            ("permessage-deflate", Some((true, ""))),
+            (
+                "Permessage-Deflate; client_max_window_bits",
+                Some((true, "")),
+            ),
+            (
+                "permessage-deflate; client_max_window_bits=\"9\"",
+                Some((true, "")),
+            ),
+            (
+                "permessage-deflate; server_max_window_bits=15",
+                Some((true, "; server_max_window_bits=15")),
+            ),
+            (
+                "permessage-deflate;server_max_window_bits = 9",
+                Some((false, "; server_max_window_bits=9")),
+            ),
+            (
+                "x-webkit-deflate-frame, permessage-deflate; server_no_context_takeover",
+                Some((true, "")),
+            ),
+            (
+                "permessage-deflate; mystery, permessage-deflate",
+                Some((true, "")),
+            ),
+            ("permessage-deflate; server_max_window_bits", None),
+            ("permessage-deflate; server_max_window_bits=7", None),
+            ("permessage-deflate; server_max_window_bits=09", None),
+            ("permessage-deflate; client_max_window_bits=16", None),
+            ("permessage-deflate; client_no_context_takeover=1", None),
+            (
+                "permessage-deflate; client_no_context_takeover; client_no_context_takeover",
+                None,
+            ),
+            ("", None),
+        ];
+        for (offers, expected) in cases {
+            let offer = DeflateOffer::first_of(offers);
+            let answered = offer.map(|offer| {
+                let mut answer = Vec::new();
+                offer.encode_answer(&mut answer);
+                (offer.takes_ours(), String::from_utf8(answer).unwrap())
+            });
+            let expected = expected.map(|(takes, more)| (takes, format!("{ANSWER}{more}")));
+            assert_eq!(answered, expected, "{offers}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_compressed_is_read_however_it_was_cut(
+            text in "[a-c]{0,600}|\\PC{0,200}",
+            cut in 1_usize..50,
+            fragment in 1_usize..700,
+        ) {
+            let data = deflated(text.as_bytes());
+            prop_assert_eq!(inflate(&data, MAX), Ok(text.as_bytes().to_vec()));
+            let pieces: Vec<&[u8]> = data.chunks(fragment).collect();
+            let mut frames = Vec::new();
+            for (at, piece) in pieces.iter().enumerate() {
+                let first = if at == 0 { 0x41 } else { 0 };
+                let fin = if at + 1 == pieces.len() { 0x80 } else { 0 };
+                frames.extend(frame(fin | first, piece));
+            }
+            let read = read(&frames, cut, true);
+            prop_assert_eq!(read, Ok(vec![(Opcode::Text, text.into_bytes())]));
+        }
+
+        #[test]
+        fn any_bytes_end_and_stay_bounded(data in proptest::collection::vec(any::<u8>(), 0..300)) {
+            if let Ok(message) = inflate(&data, MAX) {
+                prop_assert!(message.len() <= MAX);
+            }
+        }
+    }
+}

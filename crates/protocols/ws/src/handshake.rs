@@ -10,6 +10,7 @@
 use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use throng_types::{coded_enum, error_text};
 
 use crate::DeflateOffer;
 
@@ -26,11 +27,11 @@ pub struct Accept<'a> {
     pub key: [u8; ACCEPT_BYTES],
     /// The subprotocols that the client offers, the one that it prefers first.
     pub protocols: Protocols<'a>,
-    /// What the client offers for compression, if it is something that we can do.
+    /// Compression that the client offers, if it is something that we can do.
     pub deflate: Option<DeflateOffer>,
 }
 
-/// What `Sec-WebSocket-Protocol` offers.
+/// Subprotocols that `Sec-WebSocket-Protocol` offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Protocols<'a>(Vec<&'a str>);
 
@@ -40,72 +41,48 @@ impl<'a> Protocols<'a> {
         self.0.iter().copied()
     }
 
-    /// Whether the client offers `name`; names are compared byte by byte.
+    /// Tells whether the client offers `name`; names are compared byte by byte.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.0.contains(&name)
     }
 }
 
-/// Why a request does not become a WebSocket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Refusal {
-    /// The method is not `GET`.
-    Method,
-    /// There is no `Host`.
-    HostMissing,
-    /// `Upgrade` does not name `websocket`: an ordinary request.
-    UpgradeMissing,
-    /// `Connection` does not name `Upgrade`; a proxy may have dropped it.
-    ConnectionMissing,
-    /// `Sec-WebSocket-Version` is not 13.
-    Version,
-    /// There is no `Sec-WebSocket-Key`.
-    KeyMissing,
-    /// `Sec-WebSocket-Key` is not 16 bytes in base64.
-    KeyMalformed,
-    /// `Sec-WebSocket-Key` or `Sec-WebSocket-Version` is there more than once (sections 11.3.1
-    /// and 11.3.5).
-    Repeated,
+coded_enum! {
+    /// Reason for which a request does not become a WebSocket.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum HandshakeError {
+        /// HTTP status of the answer: 400, 405 or 426.
+        fn status -> u16;
+        /// Sentence for the answer's body.
+        fn reason;
+        /// The method is not `GET`.
+        Method = 405, "A WebSocket handshake is a GET request.";
+        /// There is no `Host`.
+        HostMissing = 400, "The request has no Host header.";
+        /// `Upgrade` does not name `websocket`: an ordinary request.
+        UpgradeMissing = 426,
+            "This is a WebSocket endpoint: the request needs the header \"Upgrade: websocket\".";
+        /// `Connection` does not name `Upgrade`; a proxy may have dropped it.
+        ConnectionMissing = 400,
+            "The header \"Connection: Upgrade\" is missing; a proxy on the way may have \
+             removed it.";
+        /// `Sec-WebSocket-Version` is not 13.
+        Version = 426, "The header \"Sec-WebSocket-Version\" has to be 13.";
+        /// There is no `Sec-WebSocket-Key`.
+        KeyMissing = 400, "The header \"Sec-WebSocket-Key\" is missing.";
+        /// `Sec-WebSocket-Key` is not 16 bytes in base64.
+        KeyMalformed = 400, "The header \"Sec-WebSocket-Key\" is not 16 bytes in base64.";
+        /// `Sec-WebSocket-Key` or `Sec-WebSocket-Version` is there more than once
+        /// (sections 11.3.1 and 11.3.5).
+        Repeated = 400,
+            "\"Sec-WebSocket-Key\" or \"Sec-WebSocket-Version\" is there more than once.";
+    }
 }
 
-impl Refusal {
-    /// The HTTP status of the answer: 400, 405 or 426.
-    #[must_use]
-    pub const fn status(self) -> u16 {
-        match self {
-            Self::Method => 405,
-            Self::UpgradeMissing | Self::Version => 426,
-            Self::HostMissing
-            | Self::ConnectionMissing
-            | Self::KeyMissing
-            | Self::KeyMalformed
-            | Self::Repeated => 400,
-        }
-    }
+error_text!(HandshakeError.reason);
 
-    /// A sentence for the answer's body.
-    #[must_use]
-    pub const fn reason(self) -> &'static str {
-        match self {
-            Self::Method => "A WebSocket handshake is a GET request.",
-            Self::HostMissing => "The request has no Host header.",
-            Self::UpgradeMissing => {
-                "This is a WebSocket endpoint: the request needs the header \"Upgrade: websocket\"."
-            }
-            Self::ConnectionMissing => {
-                "The header \"Connection: Upgrade\" is missing; a proxy on the way may have \
-                 removed it."
-            }
-            Self::Version => "The header \"Sec-WebSocket-Version\" has to be 13.",
-            Self::KeyMissing => "The header \"Sec-WebSocket-Key\" is missing.",
-            Self::KeyMalformed => "The header \"Sec-WebSocket-Key\" is not 16 bytes in base64.",
-            Self::Repeated => {
-                "\"Sec-WebSocket-Key\" or \"Sec-WebSocket-Version\" is there more than once."
-            }
-        }
-    }
-
+impl HandshakeError {
     /// Fields that the answer must have (RFC 9110 sections 15.5.6 and 15.5.22, RFC 6455
     /// section 4.4); with `Upgrade` goes `Connection: Upgrade`.
     #[must_use]
@@ -118,25 +95,17 @@ impl Refusal {
     }
 }
 
-impl std::fmt::Display for Refusal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.reason())
-    }
-}
-
-impl std::error::Error for Refusal {}
-
 /// Checks a client's request (section 4.2.1). That it is HTTP/1.1 is the caller's to check.
 ///
 /// # Errors
 ///
-/// A [`Refusal`], which says how to answer.
+/// A [`HandshakeError`], which says how to answer.
 pub fn accept<'a>(
     method: &str,
     fields: impl IntoIterator<Item = (&'a str, &'a [u8])>,
-) -> Result<Accept<'a>, Refusal> {
+) -> Result<Accept<'a>, HandshakeError> {
     if method != "GET" {
-        return Err(Refusal::Method);
+        return Err(HandshakeError::Method);
     }
     let (mut host, mut upgrade, mut connection) = (false, false, false);
     let (mut versions, mut keys) = (Vec::new(), Vec::new());
@@ -163,18 +132,18 @@ pub fn accept<'a>(
         }
     }
     match (&versions[..], &keys[..]) {
-        _ if !host => Err(Refusal::HostMissing),
-        _ if !upgrade => Err(Refusal::UpgradeMissing),
-        _ if !connection => Err(Refusal::ConnectionMissing),
-        ([_, _, ..], _) | (_, [_, _, ..]) => Err(Refusal::Repeated),
-        (versions, _) if *versions != ["13"] => Err(Refusal::Version),
-        (_, []) => Err(Refusal::KeyMissing),
+        _ if !host => Err(HandshakeError::HostMissing),
+        _ if !upgrade => Err(HandshakeError::UpgradeMissing),
+        _ if !connection => Err(HandshakeError::ConnectionMissing),
+        ([_, _, ..], _) | (_, [_, _, ..]) => Err(HandshakeError::Repeated),
+        (versions, _) if *versions != ["13"] => Err(HandshakeError::Version),
+        (_, []) => Err(HandshakeError::KeyMissing),
         (_, [key]) if is_key(key) => Ok(Accept {
             key: accept_key(key.as_bytes()),
             protocols: Protocols(protocols),
             deflate,
         }),
-        (_, [_]) => Err(Refusal::KeyMalformed),
+        (_, [_]) => Err(HandshakeError::KeyMalformed),
     }
 }
 
@@ -242,7 +211,7 @@ pub fn encode_request(
 
 /// Why a server's answer does not open a WebSocket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum ResponseFault {
+pub enum ResponseError {
     /// Not a fault of the protocol: the server said no, or where else to ask.
     #[error("the server answered {0}, not 101")]
     Status(u16),
@@ -267,27 +236,27 @@ pub enum ResponseFault {
 ///
 /// # Errors
 ///
-/// A [`ResponseFault`] if this connection is not a WebSocket.
+/// A [`ResponseError`] if this connection is not a WebSocket.
 pub fn check_response<'a>(
     status: u16,
     header: impl Fn(&str) -> Option<&'a str>,
     key: [u8; 16],
-) -> Result<(), ResponseFault> {
+) -> Result<(), ResponseError> {
     if status != 101 {
-        return Err(ResponseFault::Status(status));
+        return Err(ResponseError::Status(status));
     }
     if !header("upgrade").is_some_and(|value| list_names(value, "websocket")) {
-        return Err(ResponseFault::Upgrade);
+        return Err(ResponseError::Upgrade);
     }
     if !header("connection").is_some_and(|value| list_names(value, "upgrade")) {
-        return Err(ResponseFault::Connection);
+        return Err(ResponseError::Connection);
     }
     let expected = accept_key(&encode_key(key));
     if header("sec-websocket-accept").map(|value| trim(value).as_bytes()) != Some(&expected) {
-        return Err(ResponseFault::Accept);
+        return Err(ResponseError::Accept);
     }
     match header("sec-websocket-extensions") {
-        Some(value) if list(value).next().is_some() => Err(ResponseFault::Extension),
+        Some(value) if list(value).next().is_some() => Err(ResponseError::Extension),
         _ => Ok(()),
     }
 }
@@ -312,7 +281,7 @@ fn to_base64<const N: usize>(bytes: &[u8]) -> [u8; N] {
     text
 }
 
-/// Whether `key` is the base64 text of 16 bytes. The four bits that the text has too many
+/// Tells whether `key` is the base64 text of 16 bytes. The four bits that the text has too many
 /// may have any value: nothing hangs on them, and careless clients set them.
 fn is_key(key: &str) -> bool {
     key.strip_suffix("==").is_some_and(|digits| {
@@ -321,7 +290,7 @@ fn is_key(key: &str) -> bool {
     })
 }
 
-/// Whether a comma-separated field names `name`, without regard to case.
+/// Tells whether a comma-separated field names `name`, without regard to case.
 fn list_names(value: &str, name: &str) -> bool {
     list(value).any(|item| item.eq_ignore_ascii_case(name))
 }

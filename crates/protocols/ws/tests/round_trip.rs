@@ -5,11 +5,11 @@ use std::ops::ControlFlow;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use throng_ws::{
-    CloseFrame, Decoder, Event, Fault, Limits, Masking, Opcode, Role, encode_close, encode_header,
-    encode_message, encode_ping, encode_pong,
+    CloseFrame, Masking, Opcode, WsDecoder, WsError, WsEvent, WsLimits, WsRole, encode_close,
+    encode_header, encode_message, encode_ping, encode_pong,
 };
 
-const LIMITS: Limits = Limits::new(1 << 20);
+const LIMITS: WsLimits = WsLimits::new(1 << 20);
 
 #[derive(Clone, Debug, PartialEq)]
 enum Said {
@@ -20,20 +20,20 @@ enum Said {
     Close(Option<(u16, String)>),
 }
 
-impl From<Event<'_>> for Said {
-    fn from(event: Event<'_>) -> Self {
+impl From<WsEvent<'_>> for Said {
+    fn from(event: WsEvent<'_>) -> Self {
         match event {
-            Event::Message {
+            WsEvent::Message {
                 opcode: Opcode::Text,
                 data,
             } => Self::Text(String::from_utf8(data.to_vec()).expect("text is UTF-8")),
-            Event::Message {
+            WsEvent::Message {
                 opcode: Opcode::Binary,
                 data,
             } => Self::Binary(data.to_vec()),
-            Event::Ping(data) => Self::Ping(data.to_vec()),
-            Event::Pong(data) => Self::Pong(data.to_vec()),
-            Event::Close(frame) => {
+            WsEvent::Ping(data) => Self::Ping(data.to_vec()),
+            WsEvent::Pong(data) => Self::Pong(data.to_vec()),
+            WsEvent::Close(frame) => {
                 Self::Close(frame.map(|frame| (frame.code, frame.reason.to_owned())))
             }
         }
@@ -139,16 +139,16 @@ fn close() -> impl Strategy<Value = Said> {
     ]
 }
 
-fn roles() -> impl Strategy<Value = (Role, Masking)> {
+fn roles() -> impl Strategy<Value = (WsRole, Masking)> {
     prop_oneof![
-        any::<[u8; 4]>().prop_map(|key| (Role::Server, Masking::Client(key))),
-        Just((Role::Client, Masking::Server)),
+        any::<[u8; 4]>().prop_map(|key| (WsRole::Server, Masking::Client(key))),
+        Just((WsRole::Client, Masking::Server)),
     ]
 }
 
 /// Feeds `wire` in chunks whose lengths are those in `chunk_bytes`, over and over.
-fn decode(role: Role, wire: &[u8], chunk_bytes: &[usize]) -> (Vec<Said>, Option<Fault>, usize) {
-    let mut decoder = Decoder::new(role);
+fn decode(role: WsRole, wire: &[u8], chunk_bytes: &[usize]) -> (Vec<Said>, Option<WsError>, usize) {
+    let mut decoder = WsDecoder::new(role);
     let mut said = Vec::new();
     let mut rest = wire;
     for &bytes in chunk_bytes.iter().cycle() {
@@ -221,7 +221,7 @@ proptest! {
         wire[0] ^= 0x3;
         let expected = match valid {
             Ok(text) => (vec![Said::Text(text)], None, 0),
-            Err(_) => (Vec::new(), Some(Fault::TextNotUtf8), 0),
+            Err(_) => (Vec::new(), Some(WsError::TextNotUtf8), 0),
         };
         prop_assert_eq!(decode(role, &wire, &chunk_bytes), expected);
     }

@@ -6,7 +6,7 @@
 use throng_client::HeadReader;
 use throng_client::centrifugo::Position;
 use throng_http1::BodyDecoder;
-use throng_ws::Decoder;
+use throng_ws::WsDecoder;
 
 use throng_bench_measure::Tracks;
 
@@ -42,7 +42,7 @@ pub(crate) enum Wire {
     /// A response head, as far as it has come.
     Head(HeadReader),
     /// WebSocket frames.
-    Frames(Decoder),
+    Frames(WsDecoder),
     /// A response body, and its last bytes if they may begin a message.
     Body(BodyDecoder, Carry),
     /// Bytes as they are.
@@ -81,7 +81,7 @@ pub(crate) struct Subscriber {
 #[derive(Clone, Default)]
 pub(crate) struct Resume {
     /// The event stream's decoder, for its last id.
-    pub(crate) events: throng_sse::Decoder,
+    pub(crate) events: throng_sse::SseDecoder,
     /// Centrifugo's positions, by channel.
     pub(crate) positions: Vec<(String, Position)>,
     /// The first message after the return has not come.
@@ -145,7 +145,7 @@ impl Subscriber {
     /// A new stream goes on with the last id of the one before.
     fn begin_stream(resume: &mut Resume) {
         let last = resume.events.last_event_id().to_owned();
-        resume.events = throng_sse::Decoder::resumed(throng_sse::DecoderLimits::default(), &last);
+        resume.events = throng_sse::SseDecoder::resumed(throng_sse::SseLimits::default(), &last);
     }
 
     /// Whether it is neither usable nor counted as anything else.

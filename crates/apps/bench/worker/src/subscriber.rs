@@ -19,7 +19,7 @@ use std::ops::ControlFlow;
 use throng_client::centrifugo;
 use throng_engine::{Effects, End};
 use throng_types::ConnId;
-use throng_ws::{Event, Opcode};
+use throng_ws::{Opcode, WsEvent};
 
 use crate::core::{Core, moment};
 use crate::session::{Resume, Stage, Subscriber, Wire};
@@ -27,7 +27,7 @@ use throng_bench_measure::ConnectFailure;
 use throng_bench_plan::{Dialect, Kind, Transport};
 
 /// A message of a server may be large.
-const WS_LIMITS: throng_ws::Limits = throng_ws::Limits::new(64 << 20);
+const WS_LIMITS: throng_ws::WsLimits = throng_ws::WsLimits::new(64 << 20);
 
 impl Core<'_> {
     /// TCP stands: the request goes out.
@@ -56,7 +56,7 @@ impl Core<'_> {
                     ("Cache-Control", "no-cache"),
                 ];
                 if let Some(id) = id.as_deref().filter(|id| !id.is_empty()) {
-                    fixed.push(("Last-Event-ID", id));
+                    fixed.push(("Last-WsEvent-ID", id));
                 }
                 self.http_request(subscriber, &fixed, fx.out);
             }
@@ -270,17 +270,17 @@ impl Core<'_> {
         &mut self,
         id: ConnId,
         subscriber: &mut Subscriber,
-        event: Event<'_>,
+        event: WsEvent<'_>,
         fx: &mut Effects<'_>,
     ) {
         match event {
-            Event::Message { data, .. } => self.message(id, subscriber, data, fx),
-            Event::Ping(payload) => {
+            WsEvent::Message { data, .. } => self.message(id, subscriber, data, fx),
+            WsEvent::Ping(payload) => {
                 self.tally.counters.pings += 1;
                 throng_ws::encode_pong(self.mask(), payload, fx.out);
             }
-            Event::Pong(_) => {}
-            Event::Close(close) => {
+            WsEvent::Pong(_) => {}
+            WsEvent::Close(close) => {
                 if let Some(close) = close {
                     self.tally.remark(format!(
                         "closed by the server with {} {}",

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use throng_grip::zmtp::{Peer, PeerLimits, Role, encode_message};
+use throng_grip::zmtp::{PeerLimits, SocketRole, ZmtpPeer, encode_message};
 
 use crate::console;
 use crate::exit::Exit;
@@ -211,7 +211,7 @@ fn push(address: &str, item: &Value) -> Result<()> {
         .set_read_timeout(Some(ZEROMQ_TIMEOUT))
         .map_err(lost)?;
     let mut out = Vec::new();
-    let mut peer = Peer::new(Role::Push, PeerLimits::default(), &mut out);
+    let mut peer = ZmtpPeer::new(SocketRole::Push, PeerLimits::default(), &mut out);
     let mut piece = [0; 1024];
     while !peer.is_ready() {
         stream.write_all(&out).map_err(lost)?;

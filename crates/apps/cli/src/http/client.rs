@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use rustix::net::sockopt;
 use throng_client::{BadAnswer, ResponseEvent, ResponseReader};
-use throng_http1::{Limits, encode_request};
-use throng_ws::handshake::ResponseFault;
+use throng_http1::{HttpLimits, encode_request};
+use throng_ws::handshake::ResponseError;
 
 use super::stream::Stream;
 use super::{Endpoint, TrustArgs};
@@ -23,7 +23,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_BYTES: usize = 16 * 1024;
 
 /// Events have no end, and no limit of ours.
-const LIMITS: Limits = Limits {
+const LIMITS: HttpLimits = HttpLimits {
     head_bytes_max: 64 * 1024,
     headers_max: 128,
     body_bytes_max: u64::MAX,
@@ -52,7 +52,7 @@ pub(crate) enum Fault {
     /// The answer is not HTTP as we know it, or it ended in the middle.
     Answer(BadAnswer),
     /// It does not open the WebSocket that was asked for.
-    Upgrade(ResponseFault),
+    Upgrade(ResponseError),
 }
 
 impl fmt::Display for Fault {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use throng_appwrite::FeedMessage;
 use throng_appwrite_api::{AppwriteOptions, AppwritePeer, Call, Feed, Offers, Reply};
 use throng_engine::MailboxSender;
-use throng_gateway_appwrite::{Found, Inbox, Lookup, News, Outside, PresenceCall, Refused};
+use throng_gateway_appwrite::{Inbox, Lookup, LookupReply, News, Outside, PresenceCall, QueueFull};
 use throng_outward::Host;
 use throng_session::counted_as;
 use throng_types::{ConnId, Now};
@@ -58,8 +58,8 @@ pub trait Lookups: Send + Sync {
     /// Takes a question; [`AppwriteFeed::answer`] follows for certain unless it is refused.
     ///
     /// # Errors
-    /// [`Refused`] if too many wait.
-    fn ask(&self, lookup: Lookup) -> Result<(), Refused>;
+    /// [`QueueFull`] if too many wait.
+    fn ask(&self, lookup: Lookup) -> Result<(), QueueFull>;
 }
 
 /// Appwrite's events in one order, where no peer hears them.
@@ -89,7 +89,7 @@ impl AppwriteFeed {
     }
 
     /// Answers a look-up. The answer must be newer than every change that was published before.
-    pub fn answer(&self, conn: ConnId, token: u32, found: Found) {
+    pub fn answer(&self, conn: ConnId, token: u32, found: LookupReply) {
         self.tell(conn.shard().index(), News::Found { conn, token, found });
     }
 
@@ -153,9 +153,9 @@ impl World {
         Ok(())
     }
 
-    fn call(&self, call: Call) -> Result<(), Refused> {
-        let peer = self.peer.get().ok_or(Refused)?;
-        peer.calls().send(call).then_some(()).ok_or(Refused)
+    fn call(&self, call: Call) -> Result<(), QueueFull> {
+        let peer = self.peer.get().ok_or(QueueFull)?;
+        peer.calls().send(call).then_some(()).ok_or(QueueFull)
     }
 }
 
@@ -187,18 +187,18 @@ impl Outside for World {
         self.openings.admit(address, now)
     }
 
-    fn identify(&self, lookup: Lookup) -> Result<(), Refused> {
+    fn identify(&self, lookup: Lookup) -> Result<(), QueueFull> {
         match self.lookups.get() {
             Some(lookups) => lookups.ask(lookup),
             None => self.call(Call::LookUp(lookup)),
         }
     }
 
-    fn presence(&self, call: PresenceCall) -> Result<(), Refused> {
+    fn presence(&self, call: PresenceCall) -> Result<(), QueueFull> {
         self.call(Call::Presence(call))
     }
 
-    fn publish(&self, event: FeedMessage) -> Result<(), Refused> {
+    fn publish(&self, event: FeedMessage) -> Result<(), QueueFull> {
         self.offers.add()?;
         self.call(Call::Offer(event))
     }

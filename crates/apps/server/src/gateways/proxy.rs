@@ -7,7 +7,7 @@ use throng_broker::BackendId;
 use throng_centrifuge::proxy::{ProxyKind, ProxyRefusal};
 use throng_config::{Config, Proxy as Section, ProxyStatus, Secret};
 use throng_engine::MailboxSender;
-use throng_grip::exchange::{OriginRequest, Rest};
+use throng_grip::exchange::{OriginRequest, RequestRest};
 use throng_grip::headers::Header;
 use throng_grip::routes::Route;
 use throng_origin::{Address, AskLimits, Client, Origin, OriginOptions, WholeAnswer};
@@ -263,7 +263,7 @@ impl<M: Send + 'static, W: Fn(BackendMail) -> M + Copy + Send + 'static> Backend
             path: backend.path.clone(),
             headers,
             body: question.body,
-            rest: Rest::Nothing,
+            rest: RequestRest::Nothing,
         };
         let limits = AskLimits {
             bytes_max: ANSWER_BYTES_MAX,

@@ -20,7 +20,7 @@ mod writing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use throng_types::{ChannelName, Millis, Now, Position, Publication, ShardId, Told};
+use throng_types::{ChannelName, Millis, Now, Position, Publication, PublicationKind, ShardId};
 
 use super::ancestry::Ancestry;
 use super::budget::{Budget, Share};
@@ -371,7 +371,7 @@ impl Home {
 fn publication(draft: Draft, position: Option<Position>, now: Now) -> Arc<Publication> {
     Publication {
         channel: draft.channel,
-        told: Told::Data,
+        told: PublicationKind::Data,
         position,
         payload: draft.payload,
         publisher: draft.publisher,

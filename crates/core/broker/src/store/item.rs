@@ -185,7 +185,7 @@ pub(crate) fn write_key(
 mod tests {
     use std::sync::Arc;
 
-    use throng_types::{Epoch, PayloadKind, Position, Told};
+    use throng_types::{Epoch, PayloadKind, Position, PublicationKind};
 
     use super::*;
 
@@ -198,7 +198,7 @@ mod tests {
         };
         let publication = Publication {
             channel: channel.clone(),
-            told: Told::Data,
+            told: PublicationKind::Data,
             position: Some(Position {
                 epoch: Epoch(9),
                 offset: 3,

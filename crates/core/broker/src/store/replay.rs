@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use throng_types::{ChannelName, Publication, ShardId, Told};
+use throng_types::{ChannelName, Publication, PublicationKind, ShardId};
 
 use super::item::Item;
 use super::segment::{ANCESTORS_MAX, Begins, Head, Lineage};
@@ -181,7 +181,7 @@ impl Replay {
             } => {
                 let publication = Publication {
                     channel,
-                    told: Told::Data,
+                    told: PublicationKind::Data,
                     position: None,
                     payload,
                     publisher,

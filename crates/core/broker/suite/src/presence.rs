@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use throng_broker::{Presence, Present, Refusal, Reply, Request};
-use throng_types::{Publisher, ShardId, Told};
+use throng_types::{PublicationKind, Publisher, ShardId};
 
 use crate::cluster::MEMBERS_MAX;
 use crate::tester::{Tester, name};
@@ -105,9 +105,13 @@ pub fn members_are_those_who_came_and_have_not_left(tester: &mut Tester) {
         let who = publication.publisher.as_ref().expect("somebody");
         assert_eq!(publication.position, None);
         match publication.told {
-            Told::Joined => assert!(heard.insert(who.client.to_string()), "{who:?} came twice"),
-            Told::Left => assert!(heard.remove(&*who.client), "{who:?} left without coming"),
-            Told::Data => panic!("nobody has published"),
+            PublicationKind::Joined => {
+                assert!(heard.insert(who.client.to_string()), "{who:?} came twice")
+            }
+            PublicationKind::Left => {
+                assert!(heard.remove(&*who.client), "{who:?} left without coming")
+            }
+            PublicationKind::Data => panic!("nobody has published"),
         }
     }
     assert_eq!(heard, expected);

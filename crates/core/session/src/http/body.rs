@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use throng_http1::{BadBody, Body, BodyDecoder, Limits, Request};
+use throng_http1::{BadBody, Body, BodyDecoder, HttpLimits, Request};
 use throng_types::{Millis, Now};
 
 use crate::port::Port;
@@ -24,7 +24,7 @@ throng_types::save_fields!(Coming {
 
 impl Coming {
     /// A body whose head has just come.
-    pub(super) fn new(body: Body, limits: &Limits, now: Now) -> Self {
+    pub(super) fn new(body: Body, limits: &HttpLimits, now: Now) -> Self {
         Self {
             decoder: BodyDecoder::new(body, limits),
             body: Vec::new(),
@@ -62,7 +62,7 @@ pub(super) type WholeBody<'b> = (Cow<'b, [u8]>, usize);
 pub(super) fn whole_body<'b>(
     request: &Request<'_>,
     rest: &'b [u8],
-    limits: &Limits,
+    limits: &HttpLimits,
 ) -> Result<Option<WholeBody<'b>>, BadBody> {
     match request.body {
         Body::None => return Ok(Some((Cow::Borrowed(&[]), 0))),
@@ -88,7 +88,11 @@ pub(super) fn whole_body<'b>(
 }
 
 /// The limits of a request by a port, with the claim to it if there is one.
-pub(super) fn limits<S, O>(port: Port, claim: Option<&Claim>, cx: &Context<'_, S, O>) -> Limits {
+pub(super) fn limits<S, O>(
+    port: Port,
+    claim: Option<&Claim>,
+    cx: &Context<'_, S, O>,
+) -> HttpLimits {
     let limits = &cx.shared.limits;
     let own = match port {
         Port::Client => limits.message_bytes_max,
@@ -96,13 +100,13 @@ pub(super) fn limits<S, O>(port: Port, claim: Option<&Claim>, cx: &Context<'_, S
     };
     let claimed = claim.and_then(|claim| claim.body_bytes_max);
     let streams = claim.is_some_and(|claim| claim.streams_body);
-    Limits {
+    HttpLimits {
         head_bytes_max: limits.head_bytes_max,
         body_bytes_max: match streams {
             // What is read as a signed number elsewhere is none.
             true => i64::MAX as u64,
             false => claimed.unwrap_or(own) as u64,
         },
-        ..Limits::default()
+        ..HttpLimits::default()
     }
 }

@@ -87,8 +87,8 @@ impl From<Overspent> for Reject {
     }
 }
 
-impl From<handshake::Refusal> for Reject {
-    fn from(refusal: handshake::Refusal) -> Self {
+impl From<handshake::HandshakeError> for Reject {
+    fn from(refusal: handshake::HandshakeError) -> Self {
         Self {
             headers: refusal.headers().to_vec(),
             ..Self::new(refusal.status(), refusal.reason())

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result, bail};
 use throng_client::WebSocket;
-use throng_ws::{Event, Limits, Masking, Opcode, encode_message};
+use throng_ws::{Masking, Opcode, WsEvent, WsLimits, encode_message};
 
 /// Any 16 bytes do.
 const KEY: [u8; 16] = *b"throng-compare-2";
@@ -23,7 +23,7 @@ pub(super) struct Acks {
 impl Acks {
     /// Appends the handshake's request.
     pub(super) fn open(address: SocketAddr, out: &mut Vec<u8>) -> Self {
-        let limits = Limits::new(4096);
+        let limits = WsLimits::new(4096);
         let host = address.to_string();
         let protocol = ("Sec-WebSocket-Protocol", "throng-publish");
         Self {
@@ -56,12 +56,14 @@ impl Acks {
             || MASK,
             &mut answers,
             |event| match event {
-                Event::Message { data, .. } => match acknowledged(data) {
+                WsEvent::Message { data, .. } => match acknowledged(data) {
                     Ok(number) => self.acknowledged = number,
                     Err(error) => heard = Err(error),
                 },
-                Event::Close(_) => heard = Err(anyhow::anyhow!("the server closed the WebSocket")),
-                Event::Ping(_) | Event::Pong(_) => {}
+                WsEvent::Close(_) => {
+                    heard = Err(anyhow::anyhow!("the server closed the WebSocket"))
+                }
+                WsEvent::Ping(_) | WsEvent::Pong(_) => {}
             },
         )?;
         heard

@@ -5,7 +5,7 @@
 
 use anyhow::{Result, ensure};
 use throng_client::Lines;
-use throng_http1::{BodyDecoder, Limits, ResponseBody};
+use throng_http1::{BodyDecoder, HttpLimits, ResponseBody};
 
 use super::payload::PAYLOAD_BYTES;
 
@@ -23,9 +23,9 @@ pub(super) struct Events {
 
 impl Events {
     pub(super) fn new(body: ResponseBody) -> Self {
-        let endless = Limits {
+        let endless = HttpLimits {
             body_bytes_max: u64::MAX,
-            ..Limits::default()
+            ..HttpLimits::default()
         };
         Self {
             body: BodyDecoder::for_response(body, &endless),

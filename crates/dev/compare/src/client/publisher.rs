@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use throng_client::{ResponseEvent, ResponseReader};
-use throng_http1::Limits;
+use throng_http1::HttpLimits;
 
 use super::acks::Acks;
 use super::dialect::Dialect;
@@ -238,7 +238,7 @@ struct Answer {
 impl Default for Answer {
     fn default() -> Self {
         Self {
-            reader: ResponseReader::new(Limits::default()),
+            reader: ResponseReader::new(HttpLimits::default()),
             whole: 0,
             keeps_connection: false,
         }

@@ -12,7 +12,7 @@ use mio::{Interest, Registry, Token};
 use throng_client::{HeadReader, WebSocket};
 use throng_http1::encode_request;
 use throng_tls::Link;
-use throng_ws::{Event, Limits};
+use throng_ws::{WsEvent, WsLimits};
 
 use super::dialect::Dialect;
 use super::events::Events;
@@ -24,7 +24,7 @@ use crate::tls::CLIENT;
 const KEY: [u8; 16] = *b"throng-compare-1";
 
 /// Room for what a server says about itself beside our payloads.
-const LIMITS: Limits = Limits::new(64 * PAYLOAD_BYTES);
+const LIMITS: WsLimits = WsLimits::new(64 * PAYLOAD_BYTES);
 
 /// One connection.
 #[derive(Debug)]
@@ -195,7 +195,7 @@ impl Reader {
             Self::Socket(socket) => take_frames(socket, input, tally, now_ns),
             Self::Events(events) => events.feed(input, |data| tally.on_message(data, now_ns)),
             Self::Head(head) => {
-                let limits = throng_http1::Limits::default();
+                let limits = throng_http1::HttpLimits::default();
                 let found = head.feed(input, &limits, |head| (head.status, head.body))?;
                 let Some(((status, body), mut rest)) = found else {
                     return Ok(());
@@ -244,9 +244,9 @@ fn take_frames(
         || [0; 4],
         &mut answers,
         |event| match event {
-            Event::Message { data, .. } => tally.on_message(data, now_ns),
-            Event::Close(frame) => closed = Some(frame.map(|frame| frame.code)),
-            Event::Ping(_) | Event::Pong(_) => {}
+            WsEvent::Message { data, .. } => tally.on_message(data, now_ns),
+            WsEvent::Close(frame) => closed = Some(frame.map(|frame| frame.code)),
+            WsEvent::Ping(_) | WsEvent::Pong(_) => {}
         },
     )?;
     match closed {

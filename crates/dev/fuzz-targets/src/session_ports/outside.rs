@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 
 use throng_appwrite::FeedMessage;
-use throng_gateway_appwrite::{Inbox, Lookup, News, Outside, PresenceCall, Refused};
+use throng_gateway_appwrite::{Inbox, Lookup, News, Outside, PresenceCall, QueueFull};
 use throng_gateway_grip::{Backends, Ticket};
-use throng_grip::exchange::{OriginFailure, OriginFault, OriginRequest};
+use throng_grip::exchange::{ExchangeError, OriginFailure, OriginRequest};
 use throng_types::{ConnId, Now};
 
 /// A world that admits everybody and hears nothing.
@@ -16,16 +16,16 @@ impl Outside for Nobody {
         true
     }
 
-    fn identify(&self, _: Lookup) -> Result<(), Refused> {
+    fn identify(&self, _: Lookup) -> Result<(), QueueFull> {
         Ok(())
     }
 
-    fn presence(&self, _: PresenceCall) -> Result<(), Refused> {
+    fn presence(&self, _: PresenceCall) -> Result<(), QueueFull> {
         Ok(())
     }
 
-    fn publish(&self, _: FeedMessage) -> Result<(), Refused> {
-        Err(Refused)
+    fn publish(&self, _: FeedMessage) -> Result<(), QueueFull> {
+        Err(QueueFull)
     }
 }
 
@@ -49,7 +49,7 @@ impl Backends for NoBackends {
         _: OriginRequest,
     ) -> Result<Box<dyn Ticket>, OriginFailure> {
         Err(OriginFailure {
-            fault: OriginFault::Busy,
+            fault: ExchangeError::Busy,
             detail: String::new(),
         })
     }

@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use throng_ws::{CloseFrame, Decoder, Event, Limits, Masking, Opcode, Role};
+use throng_ws::{CloseFrame, Masking, Opcode, WsDecoder, WsEvent, WsLimits, WsRole};
 
 use crate::setup::{CHANNELS, GRIP};
 
@@ -15,14 +15,14 @@ pub(super) fn subscribe() -> String {
 
 /// The backend's end of a WebSocket that it speaks itself.
 pub(crate) struct Talk {
-    decoder: Decoder,
+    decoder: WsDecoder,
     next: u64,
 }
 
 impl Default for Talk {
     fn default() -> Self {
         Self {
-            decoder: Decoder::new(Role::Server),
+            decoder: WsDecoder::new(WsRole::Server),
             next: 0,
         }
     }
@@ -37,18 +37,18 @@ impl Talk {
     }
 
     pub(super) fn hear(&mut self, mut bytes: Vec<u8>) -> Vec<u8> {
-        const LIMITS: Limits = Limits::new(1 << 20);
+        const LIMITS: WsLimits = WsLimits::new(1 << 20);
         let Self { decoder, next } = self;
         let mut out = Vec::new();
         let fed = decoder.feed(&mut bytes, &LIMITS, |event| {
             match event {
-                Event::Message { data, .. } => {
+                WsEvent::Message { data, .. } => {
                     let said = format!("say {next}");
                     assert_eq!(data, said.as_bytes(), "in order and once");
                     say(&format!("m:heard {next}"), &mut out);
                     *next += 1;
                 }
-                Event::Close(_) => {
+                WsEvent::Close(_) => {
                     let frame = CloseFrame {
                         code: 1000,
                         reason: "",
@@ -56,7 +56,7 @@ impl Talk {
                     throng_ws::encode_close(Masking::Server, Some(frame), &mut out);
                     return ControlFlow::Break(());
                 }
-                Event::Ping(_) | Event::Pong(_) => {}
+                WsEvent::Ping(_) | WsEvent::Pong(_) => {}
             }
             ControlFlow::Continue(())
         });

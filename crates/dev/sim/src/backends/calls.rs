@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use throng_backend::{AskLimits, Call, Reply, TicketId, WholeAnswer};
-use throng_grip::exchange::{OriginEvent, OriginFault, OriginRequest, Rest};
+use throng_grip::exchange::{ExchangeError, OriginEvent, OriginRequest, RequestRest};
 use throng_grip::headers::Header;
 use throng_grip::routes::{Route, Target};
 use throng_outward::CallSender;
@@ -65,7 +65,7 @@ enum Kind {
 /// A call, and what was heard of it.
 pub(super) struct Caller {
     kind: Kind,
-    rest: Rest,
+    rest: RequestRest,
     response_timeout_ms: u64,
     before: Troubles,
     held: Arc<()>,
@@ -143,19 +143,19 @@ impl Calls {
         };
         let length = net.pick(&[0, 10, 3_000, 100_000]);
         let (method, rest, at_once) = match net.below(8) {
-            0..3 => (net.pick(&["GET", "GET", "HEAD"]), Rest::Nothing, 0),
-            3 => ("POST", Rest::Nothing, length),
-            4 if kind == Kind::Submit => ("GET", Rest::Upgrade, 0),
+            0..3 => (net.pick(&["GET", "GET", "HEAD"]), RequestRest::Nothing, 0),
+            3 => ("POST", RequestRest::Nothing, length),
+            4 if kind == Kind::Submit => ("GET", RequestRest::Upgrade, 0),
             5 | 6 if kind == Kind::Submit => (
                 "POST",
-                Rest::Body(Some(length as u64)),
+                RequestRest::Body(Some(length as u64)),
                 net.below(length + 1),
             ),
-            7 if kind == Kind::Submit => ("PUT", Rest::Body(None), net.pick(&[0, 100])),
-            _ => ("DELETE", Rest::Nothing, 0),
+            7 if kind == Kind::Submit => ("PUT", RequestRest::Body(None), net.pick(&[0, 100])),
+            _ => ("DELETE", RequestRest::Nothing, 0),
         };
         let mut headers = vec![Header::new("Host", "sim")];
-        if rest == Rest::Upgrade {
+        if rest == RequestRest::Upgrade {
             headers.push(Header::new("Upgrade", "echo"));
         }
         let response_timeout_ms = net.pick(&[0, 2_000]);
@@ -211,7 +211,7 @@ impl Calls {
             asked: at_once,
             asked_at_once: at_once,
             taken: 0,
-            is_finished: rest == Rest::Nothing,
+            is_finished: rest == RequestRest::Nothing,
             is_cancelled: false,
             code: 0,
             got: 0,
@@ -262,7 +262,7 @@ impl Calls {
     fn follow(&mut self, n: usize, is_ending: bool, net: &Net) -> bool {
         let call = &mut self.calls[n];
         let left = match call.rest {
-            Rest::Body(Some(length)) => length as usize - call.asked,
+            RequestRest::Body(Some(length)) => length as usize - call.asked,
             // As long as it likes.
             _ if is_ending => 0,
             _ => 20_000,
@@ -271,10 +271,10 @@ impl Calls {
         if call.is_finished || waits > UPLINK {
             return false;
         }
-        if left == 0 || call.rest == Rest::Body(None) && net.percent(20) {
+        if left == 0 || call.rest == RequestRest::Body(None) && net.percent(20) {
             // An upgrade ends with its caller, and nothing else of it does.
             call.is_finished = true;
-            if call.rest != Rest::Upgrade {
+            if call.rest != RequestRest::Upgrade {
                 self.call(Call::Follow(ticket(n), None));
             }
             return true;
@@ -301,7 +301,7 @@ impl Calls {
     /// A request's body is whole at a server.
     pub(super) fn has_come(&self, n: usize, bytes: usize) {
         let call = &self.calls[n];
-        let has_end = call.is_finished || call.rest != Rest::Body(None);
+        let has_end = call.is_finished || call.rest != RequestRest::Body(None);
         assert!(has_end, "{n}: its body has no end yet");
         assert_eq!(bytes, call.asked, "{n}: its body is whole");
     }
@@ -415,7 +415,7 @@ impl Calls {
                 net.note(format_args!("call {n} has failed: {failure:?}"));
                 let last = self.attempts[n].last();
                 let is_long = last.is_some_and(|attempt| attempt.body_bytes > bytes_max);
-                if !is_long || failure.fault != OriginFault::Garbage {
+                if !is_long || failure.fault != ExchangeError::Garbage {
                     self.may_fail(n, failure.fault, now, tally);
                 }
             }
@@ -430,26 +430,26 @@ impl Calls {
     }
 
     /// A call may fail only if something has happened that explains it.
-    fn may_fail(&self, n: usize, fault: OriginFault, now: Troubles, tally: &mut Tally) {
+    fn may_fail(&self, n: usize, fault: ExchangeError, now: Troubles, tally: &mut Tally) {
         let call = &self.calls[n];
         let before = &call.before;
         // Pieces behind a request are kept as far as they fit, to be sent once more.
         let is_spent = call.asked - call.asked_at_once > UPLINK;
         let is_explained = match fault {
-            OriginFault::Unreachable => now.unreachable > before.unreachable,
-            OriginFault::Timeout => now.stalls > before.stalls,
-            OriginFault::Cut | OriginFault::Unsent => {
+            ExchangeError::Unreachable => now.unreachable > before.unreachable,
+            ExchangeError::Timeout => now.stalls > before.stalls,
+            ExchangeError::Cut | ExchangeError::Unsent => {
                 now.cuts > before.cuts || is_spent && now.quiet_cuts > before.quiet_cuts
             }
-            OriginFault::Garbage => now.garbage > before.garbage,
-            OriginFault::Busy => false,
+            ExchangeError::Garbage => now.garbage > before.garbage,
+            ExchangeError::Busy => false,
         };
         assert!(is_explained, "{n}: {fault:?} without a reason");
         tally.count(match fault {
-            OriginFault::Unreachable => "a call fails: unreachable",
-            OriginFault::Timeout => "a call fails: too late",
-            OriginFault::Cut => "a call fails: cut",
-            OriginFault::Unsent => "a call fails: unsent",
+            ExchangeError::Unreachable => "a call fails: unreachable",
+            ExchangeError::Timeout => "a call fails: too late",
+            ExchangeError::Cut => "a call fails: cut",
+            ExchangeError::Unsent => "a call fails: unsent",
             _ => "a call fails: garbage",
         });
     }

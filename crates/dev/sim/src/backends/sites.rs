@@ -3,7 +3,7 @@
 //!
 //! A request counts as carried out from the moment when its head is whole.
 
-use throng_http1::{BodyDecoder, Limits, parse_request};
+use throng_http1::{BodyDecoder, HttpLimits, parse_request};
 
 use super::answers::{Answer, Attempt};
 use super::calls::{Calls, asked_byte};
@@ -199,9 +199,9 @@ impl Site {
 
     /// Begins with a request, if its head is whole, and draws how it is answered.
     fn begin(&mut self, around: &mut Around<'_>) -> bool {
-        let limits = Limits {
+        let limits = HttpLimits {
             body_bytes_max: u64::MAX,
-            ..Limits::default()
+            ..HttpLimits::default()
         };
         let parsed = parse_request(&self.input, &limits).expect("requests are good");
         let Some((request, bytes)) = parsed else {

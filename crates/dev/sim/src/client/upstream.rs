@@ -5,7 +5,7 @@
 //! answered. If a request fails, nobody knows whether it was carried out, and the client leaves.
 
 use serde_json::json;
-use throng_http1::{Limits, encode_request, parse_response};
+use throng_http1::{HttpLimits, encode_request, parse_response};
 
 use super::state::{Around, Client, Upstream};
 use crate::setup::PORT_CLIENT;
@@ -44,7 +44,7 @@ impl Client {
                 Some(bytes) => {
                     busy |= !bytes.is_empty();
                     request.input.extend(&bytes);
-                    let head = parse_response(&request.input, &Limits::default(), false);
+                    let head = parse_response(&request.input, &HttpLimits::default(), false);
                     let head = head.expect("a good response");
                     head.map(|(response, _)| response.status)
                 }

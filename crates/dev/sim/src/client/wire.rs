@@ -2,11 +2,11 @@
 
 use std::ops::ControlFlow;
 
-use throng_http1::{BodyDecoder, Limits, parse_response};
-use throng_sse::DecoderLimits;
-use throng_ws::{Decoder, Event, Opcode, Role, handshake};
+use throng_http1::{BodyDecoder, HttpLimits, parse_response};
+use throng_sse::SseLimits;
+use throng_ws::{Opcode, WsDecoder, WsEvent, WsRole, handshake};
 
-const WS_LIMITS: throng_ws::Limits = throng_ws::Limits::new(1 << 20);
+const WS_LIMITS: throng_ws::WsLimits = throng_ws::WsLimits::new(1 << 20);
 
 /// How what follows the head of an answer is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,8 +62,8 @@ impl Message {
 /// How far the bytes have been understood.
 pub(crate) enum Wire {
     Head { bytes: Vec<u8>, key: [u8; 16] },
-    Ws(Decoder),
-    Sse(Box<throng_sse::Decoder>),
+    Ws(WsDecoder),
+    Sse(Box<throng_sse::SseDecoder>),
     Lines { body: BodyDecoder, line: Vec<u8> },
     Over,
 }
@@ -108,9 +108,9 @@ impl Wire {
         let Self::Head { bytes, key } = self else {
             return None;
         };
-        let limits = Limits {
+        let limits = HttpLimits {
             body_bytes_max: u64::MAX,
-            ..Limits::default()
+            ..HttpLimits::default()
         };
         let parsed = parse_response(bytes, &limits, false).expect("a good response");
         let (response, head_bytes) = parsed?;
@@ -121,9 +121,9 @@ impl Wire {
         } else if ws {
             handshake::check_response(101, |name| response.header(name), *key)
                 .expect("a good handshake");
-            Ok(Self::Ws(Decoder::new(Role::Client)))
+            Ok(Self::Ws(WsDecoder::new(WsRole::Client)))
         } else if shape == Shape::Events {
-            let decoder = throng_sse::Decoder::resumed(DecoderLimits::default(), last_event_id);
+            let decoder = throng_sse::SseDecoder::resumed(SseLimits::default(), last_event_id);
             Ok(Self::Sse(Box::new(decoder)))
         } else {
             Ok(Self::Lines {
@@ -155,18 +155,18 @@ impl Wire {
     }
 }
 
-fn feed_ws(decoder: &mut Decoder, input: &mut [u8], messages: &mut Vec<Message>) {
+fn feed_ws(decoder: &mut WsDecoder, input: &mut [u8], messages: &mut Vec<Message>) {
     let total = input.len();
     let taken = decoder.feed(input, &WS_LIMITS, |event| {
         let (message, flow) = match event {
-            Event::Message { opcode, data } => {
+            WsEvent::Message { opcode, data } => {
                 let text = opcode == Opcode::Text;
                 let data = data.to_vec();
                 (Message::Data { text, data }, ControlFlow::Continue(()))
             }
-            Event::Ping(payload) => (Message::Ping(payload.to_vec()), ControlFlow::Continue(())),
-            Event::Pong(_) => return ControlFlow::Continue(()),
-            Event::Close(frame) => {
+            WsEvent::Ping(payload) => (Message::Ping(payload.to_vec()), ControlFlow::Continue(())),
+            WsEvent::Pong(_) => return ControlFlow::Continue(()),
+            WsEvent::Close(frame) => {
                 let code = frame.map(|frame| frame.code);
                 (Message::Close(code), ControlFlow::Break(()))
             }

@@ -1,6 +1,6 @@
 //! What GRIP's backend and those who talk to it do in a run.
 
-use throng_grip::exchange::{OriginEvent, OriginFault};
+use throng_grip::exchange::{ExchangeError, OriginEvent};
 use throng_server::Assembly;
 
 use super::Play;
@@ -29,12 +29,12 @@ impl Play {
 
     /// The backend answers a little of what it was asked, or fails.
     pub(super) fn backend_acts(&self) {
-        const FAULTS: [OriginFault; 5] = [
-            OriginFault::Unreachable,
-            OriginFault::Unsent,
-            OriginFault::Timeout,
-            OriginFault::Cut,
-            OriginFault::Garbage,
+        const FAULTS: [ExchangeError; 5] = [
+            ExchangeError::Unreachable,
+            ExchangeError::Unsent,
+            ExchangeError::Timeout,
+            ExchangeError::Cut,
+            ExchangeError::Garbage,
         ];
         let fault = self.net.percent(8).then(|| self.net.pick(&FAULTS));
         let chance = self.net.next() as usize;

@@ -1,6 +1,6 @@
 //! Those who follow a log: by long polls, or on a stream.
 
-use throng_http1::{BodyDecoder, Limits, parse_response};
+use throng_http1::{BodyDecoder, HttpLimits, parse_response};
 
 use super::came::Came;
 use crate::client::{Around, Message, Shape, Wire};
@@ -32,7 +32,7 @@ impl Polls {
         around: &mut Around<'_>,
     ) -> Came {
         self.input.extend_from_slice(bytes);
-        let limits = Limits::default();
+        let limits = HttpLimits::default();
         let head = parse_response(&self.input, &limits, false).expect("a good response");
         let Some((response, head_bytes)) = head else {
             return Came::More;

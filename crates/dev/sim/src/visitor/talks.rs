@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use throng_http1::{Limits, parse_response};
+use throng_http1::{HttpLimits, parse_response};
 use throng_ws::{Masking, Opcode, handshake};
 
 use super::came::Came;
@@ -141,7 +141,7 @@ impl Echo {
             return Came::More;
         };
         head.extend_from_slice(bytes);
-        let parsed = parse_response(head, &Limits::default(), false).expect("a good response");
+        let parsed = parse_response(head, &HttpLimits::default(), false).expect("a good response");
         let Some((response, head_bytes)) = parsed else {
             return Came::More;
         };

@@ -71,7 +71,7 @@ fn after_a_close_nothing_is_said() {
         shard.now.mono = Millis(1_000_000);
         shard.run(0, |solo| solo.event(Event::Timeout));
         shard.act(0, |session, cx| {
-            session.refuse(&Fault::Server, Phase::Open, cx)
+            session.refuse(&RealtimeError::Server, ConnectionPhase::Open, cx)
         });
         shard.answer(&lookup, user_of("ann", &[]));
         let deadline = shard.hall.sessions[&0].actions.deadline;
@@ -161,23 +161,49 @@ fn a_client_may_say_so_much_in_a_window() {
 fn every_refusal_is_counted_by_why() {
     let text = || "why".to_owned();
     for (fault, counter) in [
-        (Fault::UnknownProject, Counter::AppwriteRefusedProject),
-        (Fault::ApiDisabled, Counter::AppwriteRefusedApiDisabled),
-        (Fault::TooManyRequests, Counter::AppwriteRefusedOpenings),
-        (Fault::TooManyMessages, Counter::AppwriteRefusedMessages),
-        (Fault::OriginEmpty, Counter::AppwriteRefusedOrigin),
-        (Fault::MissingChannels, Counter::AppwriteRefusedChannels),
-        (Fault::UrlQuery(text()), Counter::AppwriteRefusedQuery),
-        (Fault::Format, Counter::AppwriteRefusedFormat),
-        (Fault::Jwt(text()), Counter::AppwriteRefusedSession),
-        (Fault::Unauthorized, Counter::AppwriteRefusedUnauthorized),
-        (Fault::Server, Counter::AppwriteRefusedServer),
-        (Fault::Internal(text()), Counter::AppwriteRefusedServer),
+        (
+            RealtimeError::UnknownProject,
+            Counter::AppwriteRefusedProject,
+        ),
+        (
+            RealtimeError::ApiDisabled,
+            Counter::AppwriteRefusedApiDisabled,
+        ),
+        (
+            RealtimeError::TooManyRequests,
+            Counter::AppwriteRefusedOpenings,
+        ),
+        (
+            RealtimeError::TooManyMessages,
+            Counter::AppwriteRefusedMessages,
+        ),
+        (RealtimeError::OriginEmpty, Counter::AppwriteRefusedOrigin),
+        (
+            RealtimeError::MissingChannels,
+            Counter::AppwriteRefusedChannels,
+        ),
+        (
+            RealtimeError::UrlQuery(text()),
+            Counter::AppwriteRefusedQuery,
+        ),
+        (RealtimeError::Format, Counter::AppwriteRefusedFormat),
+        (RealtimeError::Jwt(text()), Counter::AppwriteRefusedSession),
+        (
+            RealtimeError::Unauthorized,
+            Counter::AppwriteRefusedUnauthorized,
+        ),
+        (RealtimeError::Server, Counter::AppwriteRefusedServer),
+        (
+            RealtimeError::Internal(text()),
+            Counter::AppwriteRefusedServer,
+        ),
     ] {
         let mut shard = Shard::new();
         opened(&mut shard);
         for _ in 0..2 {
-            shard.act(0, |session, cx| session.refuse(&fault, Phase::Open, cx));
+            shard.act(0, |session, cx| {
+                session.refuse(&fault, ConnectionPhase::Open, cx)
+            });
         }
         let count = shard.shared.counters.counter(counter);
         assert_eq!(count, 1, "{fault:?}: once, since it ends with it");

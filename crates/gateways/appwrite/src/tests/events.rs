@@ -76,7 +76,7 @@ impl Connections for Crowd {
         false
     }
 
-    fn refuse(&mut self, _: ConnId, fault: &Fault, _: Phase) {
+    fn refuse(&mut self, _: ConnId, fault: &RealtimeError, _: ConnectionPhase) {
         panic!("{fault}");
     }
 
@@ -112,7 +112,7 @@ fn room_for_a_crowd_is_given_back() {
                 subscriptions: vec![Wanted {
                     id: "s".to_owned(),
                     channels: vec!["files".to_owned()],
-                    filter: throng_appwrite::Filter::ALL,
+                    filter: throng_appwrite::QueryFilter::ALL,
                 }],
                 positions: false,
             };

@@ -3,7 +3,7 @@
 use throng_appwrite::IdentityChange;
 
 use super::*;
-use crate::Part;
+use crate::LookupPart;
 
 /// As stock publishes it when a membership changes; `roles` for who is in the team.
 pub(super) fn membership(id: &str, user: &str, team: &str, roles: Option<&[&str]>) -> Value {
@@ -73,19 +73,22 @@ fn a_change_that_says_all_takes_effect_at_once() {
     );
     // One request makes sure.
     let lookup = shard.lookup();
-    let part = Part::Membership {
+    let part = LookupPart::Membership {
         user_id: "ann".into(),
         team: "T".into(),
         id: "m".into(),
     };
-    assert_eq!((&lookup.part, lookup.haste), (&part, Haste::Change));
+    assert_eq!(
+        (&lookup.part, lookup.haste),
+        (&part, LookupPriority::Change)
+    );
     // It was overtaken by another change, so it is asked once more and says nothing.
     shard.event(6, &membership("m", "ann", "T", Some(&["dev"])));
     shard.nothing_asked();
     shard.event(7, &event("E", "team:T/dev"));
     assert_eq!(shard.heard(0), ["m", "E"]);
     let found = |roles| {
-        Found::Changed(IdentityChange {
+        LookupReply::Changed(IdentityChange {
             user_id: "ann".to_owned(),
             what: Change::Membership {
                 team: "T".to_owned(),
@@ -124,7 +127,7 @@ fn an_account_that_changes_is_asked_for_at_most_once() {
     shard.event(9, &event("no", "users/verified"));
     assert_eq!(shard.heard(0), ["label:vip", "users/unverified", "team:T"]);
     let lookup = shard.lookup();
-    assert_eq!(lookup.part, Part::Account);
+    assert_eq!(lookup.part, LookupPart::Account);
     shard.nothing_asked();
     let mut blocked = now;
     blocked["status"] = json!(false);
@@ -165,7 +168,7 @@ fn a_user_hears_the_event_that_ends_its_rights_and_nothing_after() {
         if let Ok(lookup) = shard.asked.try_recv() {
             // Which session it was only Appwrite knows.
             assert_eq!(shard.heard(1), [id], "{what}");
-            shard.answer(&lookup, Found::Nobody);
+            shard.answer(&lookup, LookupReply::Nobody);
             assert_eq!(shard.heard(1), ["public"], "{what}");
         } else {
             assert_eq!(shard.heard(1), [id, "public"], "{what}");
@@ -187,7 +190,7 @@ fn the_end_of_rights_is_told_to_those_who_wait_for_an_answer() {
         shard.event(2, &event("secret", "user:ann"));
         shard.event(3, &account("ann", "sessions.B.delete", json!({"$id": "B"})));
         shard.event(4, &account("ann", "update.name", json!({"$id": "ann"})));
-        shard.answer(&lookup, Found::Nobody);
+        shard.answer(&lookup, LookupReply::Nobody);
         shard.event(5, &event("public", "guests"));
         assert_eq!(shard.heard(0), ["A", "B", "public"]);
     }
@@ -202,8 +205,8 @@ fn events_wait_for_roles_that_nobody_says() {
     shard.frames(1);
     shard.event(1, &change("A", "ann", "team:T"));
     let lookup = shard.lookup();
-    assert!(lookup.haste == Haste::Change && lookup.conn == conn(0));
-    assert_eq!(lookup.part, Part::Everything);
+    assert!(lookup.haste == LookupPriority::Change && lookup.conn == conn(0));
+    assert_eq!(lookup.part, LookupPart::Everything);
     shard.event(2, &event("B", "team:T"));
     shard.event(3, &event("C", "any"));
     shard.event(4, &event("D", "team:S"));
@@ -302,7 +305,7 @@ fn known_roles_stay_for_a_while_without_an_answer() {
     while shard.hall.ended.is_empty() {
         while let Ok(lookup) = shard.asked.try_recv() {
             asked += 1;
-            shard.answer(&lookup, Found::Failed);
+            shard.answer(&lookup, LookupReply::Failed);
         }
         if shard.hall.ended.is_empty() {
             shard.event(2, &event("no", "team:T"));
@@ -327,7 +330,7 @@ fn an_answer_in_the_end_is_enough() {
     shard.frames(0);
     shard.event(1, &change("A", "ann", "user:ann"));
     let lookup = shard.lookup();
-    shard.answer(&lookup, Found::Failed);
+    shard.answer(&lookup, LookupReply::Failed);
     shard.event(2, &event("B", "user:ann"));
     assert!(shard.frames(0).is_empty(), "nobody says that it still may");
     shard.nothing_asked();
@@ -380,7 +383,10 @@ fn a_token_that_runs_out_meanwhile_is_no_loss() {
     shard.open_with_token(0);
     shard.event(1, &membership("M", "ann", "T", None));
     let lookup = shard.lookup();
-    shard.answer(&lookup, Found::Expired("Invalid token: Expired".into()));
+    shard.answer(
+        &lookup,
+        LookupReply::Expired("Invalid token: Expired".into()),
+    );
     shard.event(2, &event("A", "user:ann"));
     assert_eq!(shard.heard(0), ["A"]);
 }
@@ -394,7 +400,7 @@ fn tokens_and_sessions_that_are_no_good() {
         shard.answer(&lookup, found);
         shard.frames(index)
     };
-    let expired = Found::Expired("Invalid token: Expired".into());
+    let expired = LookupReply::Expired("Invalid token: Expired".into());
     let frames = open(&mut shard, 0, expired);
     let message = "Failed to verify JWT. Invalid token: Expired";
     assert_eq!(
@@ -402,11 +408,11 @@ fn tokens_and_sessions_that_are_no_good() {
         [json!({"type": "error", "data": {"code": 401, "message": message}})]
     );
     // The token is good, and the session behind it has ended: as in stock, a guest.
-    let frames = open(&mut shard, 1, Found::Nobody);
+    let frames = open(&mut shard, 1, LookupReply::Nobody);
     assert_eq!(frames[0]["data"]["user"], Value::Null);
     shard.open(2, FILES, "Cookie: a_session_bench=ann\r\n");
     let lookup = shard.lookup();
-    shard.answer(&lookup, Found::Nobody);
+    shard.answer(&lookup, LookupReply::Nobody);
     assert_eq!(shard.frames(2)[0]["data"]["user"], Value::Null);
 }
 
@@ -421,7 +427,11 @@ fn after_a_gap_every_user_is_looked_up_a_few_at_a_time() {
     shard.lose();
     let mut lookups: Vec<Lookup> = shard.asked.try_iter().collect();
     assert_eq!(lookups.len(), 32);
-    assert!(lookups.iter().all(|one| one.haste == Haste::Recheck));
+    assert!(
+        lookups
+            .iter()
+            .all(|one| one.haste == LookupPriority::Recheck)
+    );
     // Those who leave make room, too.
     shard.hall.sessions.remove(&0);
     shard.hub.leave(0);
@@ -465,7 +475,7 @@ fn signing_in_goes_before_questions_about_who_was_there() {
     let old = shard.lookup();
     shard.say(0, r#"{"type":"authentication","data":{"session":"bob"}}"#);
     let lookup = shard.lookup();
-    assert_eq!(lookup.haste, Haste::Open);
+    assert_eq!(lookup.haste, LookupPriority::Open);
     shard.answer(&old, user_of("ann", &[]));
     shard.event(2, &event("B", "user:ann"));
     shard.answer(&lookup, user_of("bob", &[]));
@@ -480,13 +490,13 @@ fn signing_in_goes_before_questions_about_who_was_there() {
     shard.lookup();
     shard.say(0, r#"{"type":"authentication","data":{"session":"eve"}}"#);
     let lookup = shard.lookup();
-    shard.answer(&lookup, Found::Nobody);
+    shard.answer(&lookup, LookupReply::Nobody);
     assert_eq!(
         shard.frames(0)[0]["data"]["message"],
         "Session is not valid."
     );
     let again = shard.lookup();
-    assert_eq!(again.haste, Haste::Change);
+    assert_eq!(again.haste, LookupPriority::Change);
     shard.answer(&again, user_of("bob", &[]));
     assert_eq!(shard.heard(0), ["D"]);
 }

@@ -5,7 +5,7 @@ use throng_appwrite::IdentityChange;
 
 use super::identity::{account, membership};
 use super::*;
-use crate::Part;
+use crate::LookupPart;
 
 /// Fails every question about a connection's user; the pauses until its end, in milliseconds.
 fn pauses(index: u32, grace_ms: u64) -> Vec<u64> {
@@ -16,7 +16,7 @@ fn pauses(index: u32, grace_ms: u64) -> Vec<u64> {
     let mut pauses = Vec::new();
     loop {
         let lookup = shard.lookup();
-        shard.answer(&lookup, Found::Failed);
+        shard.answer(&lookup, LookupReply::Failed);
         if !shard.hall.ended.is_empty() {
             assert_eq!(shard.frames(index)[1], json!({ "close": 1011 }));
             return pauses;
@@ -95,7 +95,7 @@ fn an_answer_about_somebody_else_is_not_believed() {
     let mut shard = Shard::new();
     shard.open_member(0, "ann", &["T"]);
     let found = |user: &str, blocked| {
-        Found::Changed(IdentityChange {
+        LookupReply::Changed(IdentityChange {
             user_id: user.to_owned(),
             what: Change::Account {
                 verified: true,
@@ -108,13 +108,13 @@ fn an_answer_about_somebody_else_is_not_believed() {
         let now = json!({"$id": "ann", "status": true, "emailVerification": true, "labels": []});
         shard.event(1, &account("ann", "update.labels", now));
         let lookup = shard.lookup();
-        assert_eq!(lookup.part, Part::Account);
+        assert_eq!(lookup.part, LookupPart::Account);
         lookup
     };
     let lookup = asked(&mut shard);
     shard.answer(&lookup, found("bob", false));
     let all = shard.lookup();
-    assert_eq!(all.part, Part::Everything);
+    assert_eq!(all.part, LookupPart::Everything);
     shard.event(2, &event("no", "label:vip"));
     shard.answer(&all, user_of("ann", &["T"]));
     assert_eq!(shard.heard(0), [""; 0]);
@@ -139,7 +139,10 @@ fn a_token_that_runs_out_before_roles_are_known_ends_the_connection() {
     shard.open_with_token(0);
     shard.event(1, &change("A", "ann", "user:ann"));
     let lookup = shard.lookup();
-    shard.answer(&lookup, Found::Expired("Invalid token: Expired".into()));
+    shard.answer(
+        &lookup,
+        LookupReply::Expired("Invalid token: Expired".into()),
+    );
     let told = shard.frames(0);
     assert_eq!((told.len(), &told[0]["data"]["code"]), (1, &json!(401)));
     assert_eq!(shard.hall.ended, [0]);
@@ -167,7 +170,7 @@ fn messages_that_wait_are_not_answered_after_the_end() {
     shard.open(0, FILES, "Cookie: a_session_bench=ann\r\n");
     let lookup = shard.lookup();
     shard.say(0, r#"{"type":"ping"}"#);
-    shard.answer(&lookup, Found::Failed);
+    shard.answer(&lookup, LookupReply::Failed);
     let told = shard.frames(0);
     assert_eq!(told[0]["data"]["code"], 500);
     assert_eq!(told[1..], [json!({ "close": 1011 })]);
@@ -189,7 +192,10 @@ fn after_a_gap_tokens_that_are_over_hold_nobody_up() {
     shard.lose();
     assert_eq!(shard.hall.ended.len(), 40);
     let lookup = shard.lookup();
-    assert_eq!((lookup.conn, lookup.haste), (conn(40), Haste::Recheck));
+    assert_eq!(
+        (lookup.conn, lookup.haste),
+        (conn(40), LookupPriority::Recheck)
+    );
 }
 
 /// Nobody can be asked, so a session that is shown is none.
@@ -212,5 +218,5 @@ fn what_is_not_served_is_refused_by_why() {
     let mut shard = Shard::new();
     shard.open_member(0, "ann", &[]);
     shard.say(0, authentication);
-    assert_eq!(shard.lookup().haste, Haste::Open);
+    assert_eq!(shard.lookup().haste, LookupPriority::Open);
 }

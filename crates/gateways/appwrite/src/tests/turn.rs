@@ -219,7 +219,7 @@ impl Server {
         self.floor.hall.asked.try_recv().expect("a question")
     }
 
-    fn answer(&mut self, lookup: &Lookup, found: Found) {
+    fn answer(&mut self, lookup: &Lookup, found: LookupReply) {
         let (conn, token) = (lookup.conn, lookup.token);
         self.news(News::Found { conn, token, found });
         self.turn();
@@ -395,7 +395,10 @@ fn changes_of_users_reach_their_sessions() {
     server.event(1, &change("A", "ann", "user:ann"));
     server.turn();
     let lookup = server.asked();
-    assert_eq!((lookup.conn, lookup.haste), (conn(0), Haste::Change));
+    assert_eq!(
+        (lookup.conn, lookup.haste),
+        (conn(0), LookupPriority::Change)
+    );
     assert!(server.frames(0).is_empty());
     server.answer(&lookup, user_of("ann", &[]));
     assert_eq!(server.heard(0), ["A"]);
@@ -414,7 +417,7 @@ fn changes_of_users_reach_their_sessions() {
     let second = server.asked();
     assert_eq!(
         (first.haste, second.haste),
-        (Haste::Recheck, Haste::Recheck)
+        (LookupPriority::Recheck, LookupPriority::Recheck)
     );
     server.answer(&second, user_of("ann", &[]));
     // More than is held back without an answer.

@@ -119,7 +119,7 @@ fn a_blocked_user_is_a_guest() {
     let lookup = shard.lookup();
     let body = json!({"$id": "ann", "status": false, "emailVerification": true}).to_string();
     let identity = Identity::from_account(body.as_bytes(), &[]).expect("an account");
-    shard.answer(&lookup, Found::User(Arc::new(identity)));
+    shard.answer(&lookup, LookupReply::User(Arc::new(identity)));
     let connected = shard.frames(0).remove(0);
     assert_eq!(connected["data"]["user"], Value::Null, "{connected}");
     shard.event(1, &event("A", "user:ann"));

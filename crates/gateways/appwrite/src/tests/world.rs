@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::Sender;
 
 use super::*;
-use crate::{Outside, PresenceCall, Refused};
+use crate::{Outside, PresenceCall, QueueFull};
 
 /// Hands questions to the test.
 pub(super) struct World {
@@ -40,10 +40,10 @@ impl World {
     }
 
     /// Refuses if there is no room.
-    fn room(&self) -> Result<(), Refused> {
+    fn room(&self) -> Result<(), QueueFull> {
         let mut is_full = false;
         self.change(|doings| is_full = doings.is_full);
-        if is_full { Err(Refused) } else { Ok(()) }
+        if is_full { Err(QueueFull) } else { Ok(()) }
     }
 }
 
@@ -57,18 +57,18 @@ impl Outside for World {
         admits
     }
 
-    fn identify(&self, lookup: Lookup) -> Result<(), Refused> {
+    fn identify(&self, lookup: Lookup) -> Result<(), QueueFull> {
         self.room()?;
-        self.asked.send(lookup).map_err(|_| Refused)
+        self.asked.send(lookup).map_err(|_| QueueFull)
     }
 
-    fn presence(&self, call: PresenceCall) -> Result<(), Refused> {
+    fn presence(&self, call: PresenceCall) -> Result<(), QueueFull> {
         self.room()?;
         self.change(|doings| doings.presences.push_back(call));
         Ok(())
     }
 
-    fn publish(&self, event: FeedMessage) -> Result<(), Refused> {
+    fn publish(&self, event: FeedMessage) -> Result<(), QueueFull> {
         self.room()?;
         self.change(|doings| doings.published.push(event));
         Ok(())

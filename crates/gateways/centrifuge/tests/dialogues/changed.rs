@@ -110,7 +110,11 @@ fn protobuf_has_the_bytes_as_they_are() {
     let has = |frame: &[u8], part: &[u8]| frame.windows(part.len()).any(|window| window == part);
     assert!(has(&first[0].1, LONG.as_bytes()));
     let second = scene.publish(&channel, NEXT);
-    let delta = throng_fossil::encode(LONG.as_bytes(), NEXT.as_bytes(), throng_fossil::Unit::Char);
+    let delta = throng_fossil::encode(
+        LONG.as_bytes(),
+        NEXT.as_bytes(),
+        throng_fossil::DeltaUnit::Char,
+    );
     assert!(has(&second[0].1, &delta.expect("a delta")));
     assert!(second[0].1.ends_with(&[8 << 3, 1]), "field 8 says so");
 }

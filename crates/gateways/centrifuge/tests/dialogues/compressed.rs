@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use serde_json::json;
-use throng_ws::{Decoder, Event, Limits, Opcode, Role};
+use throng_ws::{Opcode, WsDecoder, WsEvent, WsLimits, WsRole};
 
 use crate::protobuf::{command, connected};
 use crate::scene::{Scene, sign};
@@ -12,15 +12,15 @@ const OFFER: &str = "Sec-WebSocket-Extensions: permessage-deflate\r\n";
 
 /// The one message in what a client was sent, and whether that was compressed.
 fn message(wire: &[u8]) -> (bool, Opcode, Vec<u8>) {
-    let limits = Limits {
+    let limits = WsLimits {
         message_bytes_max: 1 << 20,
         deflates: true,
     };
     let mut messages = Vec::new();
     let mut bytes = wire.to_vec();
-    let fed = Decoder::new(Role::Client).feed(&mut bytes, &limits, |event| {
+    let fed = WsDecoder::new(WsRole::Client).feed(&mut bytes, &limits, |event| {
         match event {
-            Event::Message { opcode, data } => messages.push((opcode, data.to_vec())),
+            WsEvent::Message { opcode, data } => messages.push((opcode, data.to_vec())),
             other => panic!("{other:?}"),
         }
         ControlFlow::Continue(())

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use throng_auth::SubscriptionOptions;
 use throng_gateway_centrifuge::Centrifuge;
 use throng_session::{Event, Gateway as _, Port, Wish};
-use throng_types::{ChannelName, Payload, PayloadKind, Position, Publication, Told};
+use throng_types::{ChannelName, Payload, PayloadKind, Position, Publication, PublicationKind};
 
 use crate::scene::{BEGIN_S, Scene, channel_on, sign};
 
@@ -183,7 +183,7 @@ fn a_filter_keeps_publications_from_a_client() {
     let mut gets = |channel: &str, tags: Option<&str>| {
         let publication = Arc::new(Publication {
             channel: name(channel),
-            told: Told::Data,
+            told: PublicationKind::Data,
             position: None,
             payload: Payload {
                 bytes: b"1".as_slice().into(),

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use throng_grip::stats::Mode;
+use throng_grip::stats::SubscriptionMode;
 use throng_session::ClientId;
 use throng_types::{ChannelName, ConnId, Millis, Save, Saved, save_count, save_option};
 
@@ -38,7 +38,7 @@ struct Known {
     counted_at: Millis,
     /// When it was last told to be alive.
     active_at: Millis,
-    channels: BTreeMap<ChannelName, Mode>,
+    channels: BTreeMap<ChannelName, SubscriptionMode>,
 }
 
 impl Known {
@@ -153,7 +153,12 @@ impl Book {
     }
 
     /// It gets what is published in a channel from now on.
-    pub(crate) fn subscribed(&mut self, conn: ConnId, channel: &ChannelName, mode: Mode) {
+    pub(crate) fn subscribed(
+        &mut self,
+        conn: ConnId,
+        channel: &ChannelName,
+        mode: SubscriptionMode,
+    ) {
         let Some(known) = self.known.get_mut(&conn) else {
             return;
         };

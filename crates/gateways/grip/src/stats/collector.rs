@@ -12,7 +12,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use throng_grip::stats::{Mode, StatsPacket};
+use throng_grip::stats::{StatsPacket, SubscriptionMode};
 use throng_types::{ChannelName, Millis};
 
 use super::lap::{Lap, STEP_MS};
@@ -26,7 +26,7 @@ const LINGERING_MAX: usize = 65_536;
 /// Between two looks for channels whose number of subscribers has changed, in milliseconds.
 const CHANGED_MS: u64 = 1000;
 
-type Key = (ChannelName, Mode);
+type Key = (ChannelName, SubscriptionMode);
 
 /// What all shards tell.
 pub(crate) struct Collector {
@@ -147,7 +147,7 @@ impl Collector {
         known.remove(&subscriber.route);
         if known.count() > 0 {
             self.changed.insert(key);
-        } else if key.1 == Mode::Response {
+        } else if key.1 == SubscriptionMode::Response {
             let until = now + self.options.linger_ms;
             known.lingers_until = Some(until);
             self.changed.remove(&key);
@@ -201,7 +201,7 @@ impl Collector {
         now: Millis,
     ) {
         self.route(&RouteId::default(), now).received();
-        for mode in Mode::ALL {
+        for mode in SubscriptionMode::ALL {
             if transports & bit(mode) == 0 {
                 continue;
             }
@@ -213,7 +213,7 @@ impl Collector {
                 continue;
             }
             for (route, count) in known.routes().to_vec() {
-                let is_response = mode == Mode::Response;
+                let is_response = mode == SubscriptionMode::Response;
                 self.route(&route, now).sent(count, is_response);
             }
             let packet = StatsPacket::Message {

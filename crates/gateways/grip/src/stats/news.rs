@@ -4,14 +4,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use throng_grip::item::Item;
-use throng_grip::stats::Mode;
+use throng_grip::stats::SubscriptionMode;
 use throng_session::ClientId;
 use throng_types::ChannelName;
 
 /// A route's id; empty for all routes that have none.
 pub(crate) type RouteId = Arc<str>;
 
-/// Which forms an item has, as bits by [`Mode`].
+/// Which forms an item has, as bits by [`SubscriptionMode`].
 pub(crate) type Transports = u8;
 
 /// One thing that happened on a shard.
@@ -66,12 +66,12 @@ pub struct Connected {
 #[derive(Clone, Debug)]
 pub struct Subscriber {
     pub(crate) channel: ChannelName,
-    pub(crate) mode: Mode,
+    pub(crate) mode: SubscriptionMode,
     pub(crate) route: RouteId,
 }
 
 /// The bit of one form.
-pub(crate) const fn bit(mode: Mode) -> Transports {
+pub(crate) const fn bit(mode: SubscriptionMode) -> Transports {
     1 << mode as u8
 }
 
@@ -79,13 +79,13 @@ pub(crate) const fn bit(mode: Mode) -> Transports {
 pub(crate) const fn transports(item: &Item) -> Transports {
     let mut out = 0;
     if item.http_response.is_some() {
-        out |= bit(Mode::Response);
+        out |= bit(SubscriptionMode::Response);
     }
     if item.http_stream.is_some() {
-        out |= bit(Mode::Stream);
+        out |= bit(SubscriptionMode::Stream);
     }
     if item.ws_message.is_some() {
-        out |= bit(Mode::WebSocket);
+        out |= bit(SubscriptionMode::WebSocket);
     }
     out
 }

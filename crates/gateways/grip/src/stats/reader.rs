@@ -3,7 +3,7 @@
 //! Rule for "full": a packet that does not fit into what may wait for one reader is dropped for
 //! that reader and counted, as ZeroMQ's PUB sockets do.
 
-use throng_grip::zmtp::{Peer, PeerLimits, Role, encode_message};
+use throng_grip::zmtp::{PeerLimits, SocketRole, ZmtpPeer, encode_message};
 use throng_metrics::Counter;
 use throng_types::End;
 
@@ -21,7 +21,7 @@ const SAID_BYTES_MAX: usize = 1024;
 #[derive(Default)]
 pub struct StatsReader {
     /// Made with the first bytes.
-    peer: Option<Peer>,
+    peer: Option<ZmtpPeer>,
     is_ready: bool,
     /// Beginnings of the packets that it wants. Bound: [`TOPICS_MAX`].
     topics: Vec<Vec<u8>>,
@@ -36,7 +36,7 @@ impl StatsReader {
         let out = &mut *cx.out;
         let peer = self
             .peer
-            .get_or_insert_with(|| Peer::new(Role::Pub, limits, out));
+            .get_or_insert_with(|| ZmtpPeer::new(SocketRole::Pub, limits, out));
         let mut messages = Vec::new();
         let fed = peer.feed(input, cx.out, &mut messages);
         if peer.is_ready() && !self.is_ready {
@@ -45,7 +45,7 @@ impl StatsReader {
             cx.order(Order::ReadStats { conn: cx.id });
         }
         for message in &messages {
-            match Peer::subscription_of(message) {
+            match ZmtpPeer::subscription_of(message) {
                 Some((true, topic)) if self.topics.len() < TOPICS_MAX => {
                     self.topics.push(topic.to_vec());
                 }

@@ -1,6 +1,6 @@
 //! Numbers that the collector adds up: a channel's subscribers, a route's connections.
 
-use throng_grip::stats::Report;
+use throng_grip::stats::RouteStats;
 use throng_types::Millis;
 
 use super::news::RouteId;
@@ -42,7 +42,7 @@ impl Subscribers {
 pub(crate) struct Since {
     /// Those that are there now.
     connections: u64,
-    report: Report,
+    report: RouteStats,
     at: Millis,
 }
 
@@ -50,7 +50,7 @@ impl Since {
     pub(crate) fn new(now: Millis) -> Self {
         Self {
             connections: 0,
-            report: Report::default(),
+            report: RouteStats::default(),
             at: now,
         }
     }
@@ -81,7 +81,7 @@ impl Since {
 
     /// The report, and whether the route is worth another one. As in Pushpin the last of those that
     /// had connections says that there are none.
-    pub(crate) fn report(&mut self, now: Millis) -> (Report, bool) {
+    pub(crate) fn report(&mut self, now: Millis) -> (RouteStats, bool) {
         let mut report = std::mem::take(&mut self.report);
         report.duration_ms = now.0.saturating_sub(self.at.0);
         self.at = now;

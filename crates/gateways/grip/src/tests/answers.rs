@@ -66,7 +66,7 @@ fn an_answer_is_passed_on_as_it_comes() {
 fn what_fails_is_said_if_nothing_was_said_before() {
     let failed = || {
         OriginEvent::Failed(OriginFailure {
-            fault: OriginFault::Timeout,
+            fault: ExchangeError::Timeout,
             detail: "inside".to_owned(),
         })
     };

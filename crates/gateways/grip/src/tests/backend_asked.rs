@@ -1,7 +1,7 @@
 //! Exchanges with backends: how fast they are read, how they end, and what a backend hears of a
 //! client that has gone.
 
-use throng_grip::exchange::Rest;
+use throng_grip::exchange::RequestRest;
 use throng_metrics::Counter;
 use throng_session::Gateway;
 
@@ -108,7 +108,7 @@ fn a_body_in_pieces_is_passed_on() {
         "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nab",
     );
     let asked = world.asked();
-    assert!(!matches!(asked[0].2.rest, Rest::Nothing));
+    assert!(!matches!(asked[0].2.rest, RequestRest::Nothing));
     world.say(conn, "cd");
     assert_eq!(world.played.0.borrow().finished, 0);
     world.say(conn, "ef");
@@ -157,7 +157,7 @@ fn a_backend_hears_in_the_end_that_its_client_has_gone() {
     };
     let first = token(&mut world);
     let failure = OriginFailure {
-        fault: OriginFault::Unreachable,
+        fault: ExchangeError::Unreachable,
         detail: String::new(),
     };
     world.backend(conn, first, OriginEvent::Failed(failure));

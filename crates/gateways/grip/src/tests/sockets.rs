@@ -1,6 +1,6 @@
 //! WebSockets: those that pass through to a backend, and those whose backend speaks HTTP.
 
-use throng_grip::exchange::Rest;
+use throng_grip::exchange::RequestRest;
 use throng_session::Gateway;
 use throng_ws::{Masking, Opcode, encode_header};
 
@@ -58,7 +58,7 @@ impl Client {
 fn bytes_pass_through_when_the_backend_has_accepted() {
     let mut client = upgrades("/a");
     let asked = client.asked();
-    assert_eq!((asked.rest, &*asked.path), (Rest::Upgrade, "/a"));
+    assert_eq!((asked.rest, &*asked.path), (RequestRest::Upgrade, "/a"));
     client.feeds(b"early");
     assert!(client.sent().is_empty());
     client.head(1, 101, &[ACCEPT, ("X-A", "1")]);

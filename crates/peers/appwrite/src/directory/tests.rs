@@ -1,7 +1,7 @@
 //! A directory before an API that answers when the test lets it.
 
 use throng_appwrite::{Credential, Identity};
-use throng_grip::exchange::{OriginFailure, OriginFault};
+use throng_grip::exchange::{ExchangeError, OriginFailure};
 use throng_types::ShardId;
 
 use super::*;
@@ -52,17 +52,17 @@ impl Stage {
         }
     }
 
-    fn ask(&mut self, token: u32, session: &str, haste: Haste) -> Result<(), Refused> {
-        self.ask_part(token, session, haste, Part::Everything)
+    fn ask(&mut self, token: u32, session: &str, haste: LookupPriority) -> Result<(), QueueFull> {
+        self.ask_part(token, session, haste, LookupPart::Everything)
     }
 
     fn ask_part(
         &mut self,
         token: u32,
         session: &str,
-        haste: Haste,
-        part: Part,
-    ) -> Result<(), Refused> {
+        haste: LookupPriority,
+        part: LookupPart,
+    ) -> Result<(), QueueFull> {
         let asked = self.directory.ask(Lookup {
             conn: ConnId::new(ShardId(0), token, 1),
             token,
@@ -100,16 +100,16 @@ impl Stage {
         }
     }
 
-    fn tell(&mut self, found: &Found, askers: &Askers) {
+    fn tell(&mut self, found: &LookupReply, askers: &Askers) {
         let whose = match found {
-            Found::User(user) => {
+            LookupReply::User(user) => {
                 self.identity = Some((**user).clone());
                 user.user_id.clone()
             }
-            Found::Changed(change) => format!("{change:?}"),
-            Found::Nobody => String::new(),
-            Found::Expired(why) => panic!("{why}"),
-            Found::Failed => "failed".to_owned(),
+            LookupReply::Changed(change) => format!("{change:?}"),
+            LookupReply::Nobody => String::new(),
+            LookupReply::Expired(why) => panic!("{why}"),
+            LookupReply::Failed => "failed".to_owned(),
         };
         self.told
             .extend(askers.iter().map(|(_, token)| (*token, whose.clone())));
@@ -159,18 +159,18 @@ fn failed(token: u32) -> (u32, String) {
 #[test]
 fn equal_questions_are_asked_once_and_answers_kept() {
     let mut stage = Stage::new(options(1));
-    stage.ask(1, "a", Haste::Open).unwrap();
-    stage.ask(2, "a", Haste::Open).unwrap();
+    stage.ask(1, "a", LookupPriority::Open).unwrap();
+    stage.ask(2, "a", LookupPriority::Open).unwrap();
     stage.answer(200, ANN);
     assert_eq!([stage.found(), stage.found()], [ann(1), ann(2)]);
-    stage.ask(3, "a", Haste::Open).unwrap();
+    stage.ask(3, "a", LookupPriority::Open).unwrap();
     assert_eq!(stage.found(), ann(3));
     // After a change there is no old answer, and a new one is left.
     stage.known.changed("p", "ann");
-    stage.ask(4, "a", Haste::Change).unwrap();
+    stage.ask(4, "a", LookupPriority::Change).unwrap();
     stage.answer(401, NOBODY);
     assert_eq!(stage.found(), nobody(4));
-    stage.ask(5, "a", Haste::Open).unwrap();
+    stage.ask(5, "a", LookupPriority::Open).unwrap();
     assert_eq!(stage.found(), nobody(5));
     assert!(stage.requests.is_empty() && stage.directory.waiting.is_empty());
     let (fresh, cached) = ((false, false), (true, false));
@@ -180,19 +180,19 @@ fn equal_questions_are_asked_once_and_answers_kept() {
 #[test]
 fn an_answer_from_before_a_change_is_asked_for_again() {
     let mut stage = Stage::new(options(1));
-    stage.ask(1, "a", Haste::Open).unwrap();
+    stage.ask(1, "a", LookupPriority::Open).unwrap();
     stage.known.changed("p", "ann");
     stage.answer(200, ANN);
     stage.answer(401, NOBODY);
     assert_eq!(stage.found(), nobody(1));
     // Somebody else's change is no reason.
-    stage.ask(2, "b", Haste::Open).unwrap();
+    stage.ask(2, "b", LookupPriority::Open).unwrap();
     stage.known.changed("p", "bob");
     stage.known.changed("q", "ann");
     stage.answer(200, ANN);
     assert_eq!(stage.found(), ann(2));
     // And it is not asked for ever.
-    stage.ask(3, "c", Haste::Open).unwrap();
+    stage.ask(3, "c", LookupPriority::Open).unwrap();
     for _ in 0..TRIES {
         assert!(stage.told.is_empty());
         stage.known.changed("p", "ann");
@@ -205,17 +205,17 @@ fn an_answer_from_before_a_change_is_asked_for_again() {
 #[test]
 fn an_answer_from_before_a_gap_is_asked_for_again() {
     let mut stage = Stage::new(options(1));
-    stage.ask(1, "a", Haste::Open).unwrap();
+    stage.ask(1, "a", LookupPriority::Open).unwrap();
     stage.known.all_changed();
     stage.answer(200, ANN);
     stage.answer(401, NOBODY);
     assert_eq!(stage.found(), nobody(1));
     // And so is one that was remembered.
-    stage.ask(2, "b", Haste::Open).unwrap();
+    stage.ask(2, "b", LookupPriority::Open).unwrap();
     stage.answer(200, ANN);
     assert_eq!(stage.found(), ann(2));
     stage.known.all_changed();
-    stage.ask(3, "b", Haste::Recheck).unwrap();
+    stage.ask(3, "b", LookupPriority::Recheck).unwrap();
     stage.answer(401, NOBODY);
     assert_eq!(stage.found(), nobody(3));
 }
@@ -223,16 +223,16 @@ fn an_answer_from_before_a_gap_is_asked_for_again() {
 #[test]
 fn changes_go_first_and_those_who_come_in_wait_for_each_other_alone() {
     let mut stage = Stage::new(options(1));
-    stage.ask(0, "a", Haste::Open).unwrap();
+    stage.ask(0, "a", LookupPriority::Open).unwrap();
     // One is being asked, two wait to come in.
-    stage.ask(1, "b", Haste::Open).unwrap();
-    stage.ask(2, "c", Haste::Open).unwrap();
-    assert_eq!(stage.ask(3, "d", Haste::Open), Err(Refused));
-    stage.ask(4, "b", Haste::Open).unwrap();
-    stage.ask(5, "e", Haste::Recheck).unwrap();
-    stage.ask(6, "f", Haste::Change).unwrap();
+    stage.ask(1, "b", LookupPriority::Open).unwrap();
+    stage.ask(2, "c", LookupPriority::Open).unwrap();
+    assert_eq!(stage.ask(3, "d", LookupPriority::Open), Err(QueueFull));
+    stage.ask(4, "b", LookupPriority::Open).unwrap();
+    stage.ask(5, "e", LookupPriority::Recheck).unwrap();
+    stage.ask(6, "f", LookupPriority::Change).unwrap();
     // Two tabs with one session are one question, until it is answered.
-    stage.ask(7, "f", Haste::Change).unwrap();
+    stage.ask(7, "f", LookupPriority::Change).unwrap();
     stage.answer(500, "{}");
     assert_eq!(stage.found(), failed(0));
     let mut next = || {
@@ -248,12 +248,12 @@ fn changes_go_first_and_those_who_come_in_wait_for_each_other_alone() {
 fn those_who_come_in_leave_two_places_free() {
     let mut stage = Stage::new(options(4));
     for (token, session) in (0..).zip(["a", "b", "c", "d"]) {
-        stage.ask(token, session, Haste::Open).unwrap();
+        stage.ask(token, session, LookupPriority::Open).unwrap();
     }
     assert_eq!(stage.requests.len(), 2);
-    stage.ask(4, "e", Haste::Recheck).unwrap();
-    stage.ask(5, "f", Haste::Change).unwrap();
-    stage.ask(6, "g", Haste::Change).unwrap();
+    stage.ask(4, "e", LookupPriority::Recheck).unwrap();
+    stage.ask(5, "f", LookupPriority::Change).unwrap();
+    stage.ask(6, "g", LookupPriority::Change).unwrap();
     assert_eq!(stage.requests.len(), 4);
     // The place of one who came in is for any; that of the change waits for no opening.
     stage.answer(200, ANN);
@@ -267,16 +267,16 @@ fn those_who_come_in_leave_two_places_free() {
 #[test]
 fn who_comes_in_while_appwrite_is_away_is_who_it_was() {
     let mut stage = Stage::new(options(1));
-    stage.ask(1, "a", Haste::Open).unwrap();
+    stage.ask(1, "a", LookupPriority::Open).unwrap();
     stage.answer(200, ANN);
     assert_eq!(stage.found(), ann(1));
     stage.now = stage.now + USER_MS;
-    stage.ask(2, "a", Haste::Open).unwrap();
+    stage.ask(2, "a", LookupPriority::Open).unwrap();
     stage.answer(503, "{}");
     assert_eq!(stage.found(), ann(2));
     // Not if something has changed.
     stage.known.changed("p", "ann");
-    stage.ask(3, "a", Haste::Open).unwrap();
+    stage.ask(3, "a", LookupPriority::Open).unwrap();
     stage.answer(503, "{}");
     assert_eq!(stage.found(), failed(3));
 }
@@ -285,19 +285,19 @@ fn who_comes_in_while_appwrite_is_away_is_who_it_was() {
 #[test]
 fn what_is_remembered_is_not_renewed_by_its_use() {
     let mut stage = Stage::new(options(1));
-    stage.ask(1, "a", Haste::Open).unwrap();
+    stage.ask(1, "a", LookupPriority::Open).unwrap();
     stage.answer(200, ANN);
     stage.now = stage.now + (USER_MS - 1);
-    stage.ask(2, "a", Haste::Open).unwrap();
+    stage.ask(2, "a", LookupPriority::Open).unwrap();
     assert_eq!([stage.found(), stage.found()], [ann(1), ann(2)]);
     for away_ms in [1, 119_999] {
         stage.now = stage.now + away_ms;
-        stage.ask(3, "a", Haste::Open).unwrap();
+        stage.ask(3, "a", LookupPriority::Open).unwrap();
         stage.answer(503, "{}");
         assert_eq!(stage.found(), ann(3));
     }
     stage.now = stage.now + 1;
-    stage.ask(4, "a", Haste::Open).unwrap();
+    stage.ask(4, "a", LookupPriority::Open).unwrap();
     stage.answer(503, "{}");
     assert_eq!(stage.found(), failed(4));
 }
@@ -305,7 +305,7 @@ fn what_is_remembered_is_not_renewed_by_its_use() {
 #[test]
 fn a_user_is_put_together_from_all_pages_and_teams() {
     let mut stage = Stage::new(options(1));
-    stage.ask(1, "a", Haste::Open).unwrap();
+    stage.ask(1, "a", LookupPriority::Open).unwrap();
     let answer = |stage: &mut Stage, status: u16, body: String| -> String {
         stage.answer_one(Ok((status, body.into())))
     };
@@ -362,7 +362,7 @@ fn a_user_is_put_together_from_all_pages_and_teams() {
 #[test]
 fn only_so_many_teams_are_looked_at() {
     let mut stage = Stage::new(options(1));
-    stage.ask(1, "a", Haste::Open).unwrap();
+    stage.ask(1, "a", LookupPriority::Open).unwrap();
     stage.answer_one(Ok((200, ANN.into())));
     stage.answer_one(Ok((400, "{}".into())));
     let teams = vec![serde_json::json!({"$id": "t"}); 1001];
@@ -380,7 +380,7 @@ fn only_so_many_teams_are_looked_at() {
 fn a_service_that_is_off_gives_no_roles_and_is_noted_once() {
     let mut stage = Stage::new(options(1));
     let off = r#"{"message":"off","code":403,"type":"general_service_disabled"}"#;
-    stage.ask(1, "a", Haste::Open).unwrap();
+    stage.ask(1, "a", LookupPriority::Open).unwrap();
     stage.answer_one(Ok((200, ANN.into())));
     stage.answer_one(Ok((403, off.into())));
     assert_eq!(stage.found(), ann(1));
@@ -391,21 +391,25 @@ fn a_service_that_is_off_gives_no_roles_and_is_noted_once() {
 fn a_part_is_asked_for_in_one_request() {
     let mut stage = Stage::new(options(1));
     stage
-        .ask_part(1, "a", Haste::Change, Part::Account)
+        .ask_part(1, "a", LookupPriority::Change, LookupPart::Account)
         .unwrap();
     stage.answer_one(Ok((200, ANN.into())));
-    let team = Part::Membership {
+    let team = LookupPart::Membership {
         user_id: "ann".into(),
         team: "t".into(),
         id: "m".into(),
     };
-    stage.ask_part(2, "a", Haste::Change, team.clone()).unwrap();
+    stage
+        .ask_part(2, "a", LookupPriority::Change, team.clone())
+        .unwrap();
     let gone = r#"{"message":"no","code":404,"type":"team_not_found"}"#;
     let path = stage.answer_one(Ok((404, gone.into())));
     assert!(path.starts_with("/v1/teams/t/memberships?"), "{path}");
-    stage.ask_part(3, "a", Haste::Change, team).unwrap();
+    stage
+        .ask_part(3, "a", LookupPriority::Change, team)
+        .unwrap();
     let failure = OriginFailure {
-        fault: OriginFault::Timeout,
+        fault: ExchangeError::Timeout,
         detail: "late".to_owned(),
     };
     stage.answer_one(Err(failure));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use throng_appwrite::{Credential, Haste, Lookup, Part, Refused};
+use throng_appwrite::{Credential, Lookup, LookupPart, LookupPriority, QueueFull};
 use throng_backend::Address;
 use throng_metrics::Gauge;
 use throng_peer::{Play, Want};
@@ -122,8 +122,8 @@ impl Fixture {
             token,
             project: "p".into(),
             credential: Credential::Session(session.into()),
-            part: Part::Everything,
-            haste: Haste::Open,
+            part: LookupPart::Everything,
+            haste: LookupPriority::Open,
         }));
     }
 
@@ -143,7 +143,7 @@ impl Fixture {
         self.answer(link, status, body);
     }
 
-    fn offer(&mut self, event: &str) -> Result<(), Refused> {
+    fn offer(&mut self, event: &str) -> Result<(), QueueFull> {
         self.offers.add()?;
         let event = FeedMessage::parse(event.as_bytes(), 1 << 20).unwrap();
         self.call(Call::Offer(event));
@@ -159,7 +159,7 @@ impl Fixture {
                 Some(format!("{} {}", position.offset, event.payload()))
             }
             Reply::News(0, News::Found { token, found, .. }) => Some(match found {
-                Found::User(user) => format!("{token} is {}", user.user_id),
+                LookupReply::User(user) => format!("{token} is {}", user.user_id),
                 found => format!("{token} is {found:?}"),
             }),
             Reply::News(shard, news) => panic!("{shard}: {news:?}"),

@@ -12,7 +12,7 @@ use serde_json::{Number, Value};
 /// Deeper values than this never compare as less, so that nesting cannot exhaust the stack.
 const DEPTH_MAX: usize = 64;
 
-/// `a === b`.
+/// Compares as PHP's `a === b`.
 pub(super) fn identical(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => match (num(a), num(b)) {
@@ -39,12 +39,12 @@ pub(super) fn identical(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// `a < b`.
+/// Compares as PHP's `a < b`.
 pub(super) fn less(a: &Value, b: &Value) -> bool {
     spaceship(a, b, DEPTH_MAX) == Ordering::Less
 }
 
-/// `a <= b`.
+/// Compares as PHP's `a <= b`.
 pub(super) fn less_equal(a: &Value, b: &Value) -> bool {
     spaceship(a, b, DEPTH_MAX) != Ordering::Greater
 }

@@ -1,4 +1,4 @@
-//! Subscription queries: which events of a channel a subscription wants.
+//! Subscription queries: the choice of a channel's events that a subscription wants.
 //!
 //! Owns: the texts' grammar and limits, and the verdict on a payload with PHP's notion of equal
 //! and less. Never: knows channels, roles or connections.
@@ -8,25 +8,20 @@
 //! queries means everything.
 
 mod compare;
-mod condition;
-mod key;
 mod parse;
 
 use std::fmt;
 use std::sync::Arc;
 
+use parse::{Condition, Operator, all};
 use serde_json::{Map, Value};
 use throng_types::{Save, Saved, save_bytes};
 
-use condition::{Condition, all};
-
-use crate::{Fault, Limits};
-
-pub(crate) use key::payload_keys;
+use crate::{MessageLimits, RealtimeError};
 
 /// The queries of one subscription, ready to evaluate. Cloning counts a reference.
 #[derive(Clone, Default)]
-pub struct Filter(Option<Arc<Inner>>);
+pub struct QueryFilter(Option<Arc<Inner>>);
 
 struct Inner {
     /// Every query in Appwrite's own text form, in a JSON array: equal texts, equal filters.
@@ -35,7 +30,7 @@ struct Inner {
 }
 
 /// As its text, which is read again: the same grammar decides what it means.
-impl Save for Filter {
+impl Save for QueryFilter {
     fn save(&self, out: &mut Vec<u8>) {
         save_bytes(self.text().as_bytes(), out);
     }
@@ -43,33 +38,33 @@ impl Save for Filter {
     fn load(from: &mut Saved<'_>) -> Option<Self> {
         let queries: Vec<String> = serde_json::from_slice(from.bytes()?).ok()?;
         // It was within the limits when it came. Depth is a matter of the stack.
-        let limits = Limits {
+        let limits = MessageLimits {
             queries_max: usize::MAX,
             query_values_max: usize::MAX,
-            ..Limits::default()
+            ..MessageLimits::default()
         };
-        Self::parse(&queries, &limits, Fault::MessageQuery).ok()
+        Self::parse(&queries, &limits, RealtimeError::MessageQuery).ok()
     }
 }
 
-impl Filter {
-    /// Wants every event.
+impl QueryFilter {
+    /// Filter that wants every event.
     pub const ALL: Self = Self(None);
 
     /// Reads the query texts of one subscription.
     ///
-    /// # Errors
-    /// What stock would answer, with `fault` wrapping the text as the place of the queries asks
-    /// ([`Fault::UrlQuery`] or [`Fault::MessageQuery`]); [`Fault::Internal`] where PHP would
-    /// stumble; the same wrapped fault for our own limits.
+    /// # Errors What stock would answer, with `fault` wrapping the text as the place of the queries
+    /// asks ([`RealtimeError::UrlQuery`] or [`RealtimeError::MessageQuery`]);
+    /// [`RealtimeError::Internal`] where PHP would stumble; the same wrapped fault for our own
+    /// limits.
     pub fn parse<S: AsRef<str>>(
         queries: &[S],
-        limits: &Limits,
-        fault: fn(String) -> Fault,
-    ) -> Result<Self, Fault> {
+        limits: &MessageLimits,
+        fault: fn(String) -> RealtimeError,
+    ) -> Result<Self, RealtimeError> {
         let parsed = parse::parse(queries, limits).map_err(|error| match error {
             parse::QueryError::Query(text) => fault(text),
-            parse::QueryError::Php(text) => Fault::Internal(text),
+            parse::QueryError::Php(text) => RealtimeError::Internal(text),
         })?;
         Ok(match parsed {
             None => Self::ALL,
@@ -77,7 +72,7 @@ impl Filter {
         })
     }
 
-    /// Whether it wants every event.
+    /// Tells whether it wants every event.
     #[must_use]
     pub fn is_all(&self) -> bool {
         self.0.is_none()
@@ -90,7 +85,7 @@ impl Filter {
         self.0.as_ref().map_or("[]", |inner| &inner.text)
     }
 
-    /// Whether an event with this payload is wanted.
+    /// Tells whether an event with this payload is wanted.
     #[must_use]
     pub fn wants(&self, payload: &Map<String, Value>) -> bool {
         self.0
@@ -98,7 +93,7 @@ impl Filter {
             .is_none_or(|inner| all(&inner.conditions, payload))
     }
 
-    /// What the filter keeps on the heap, shared among its clones, in bytes.
+    /// Bytes that the filter keeps on the heap, shared among its clones.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.0.as_ref().map_or(0, |inner| {
@@ -109,19 +104,318 @@ impl Filter {
     }
 }
 
-impl PartialEq for Filter {
+impl PartialEq for QueryFilter {
     fn eq(&self, other: &Self) -> bool {
         self.text() == other.text()
     }
 }
 
-impl Eq for Filter {}
+impl Eq for QueryFilter {}
 
-impl fmt::Debug for Filter {
+impl fmt::Debug for QueryFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Filter({})", self.text())
+        write!(f, "QueryFilter({})", self.text())
     }
 }
 
+/// More values than this are tried rather than found.
+const VALUES_MAX: usize = 16;
+/// Longer attributes and values are tried rather than found, so that keys stay small.
+const TEXT_BYTES_MAX: usize = 256;
+
+impl QueryFilter {
+    /// Calls `each` with every key of the filter, one of which a wanted payload has: an outermost
+    /// `equal` on plain values holds for no other. False if it has none and must be tried.
+    pub(crate) fn keys(&self, channel: &str, mut each: impl FnMut(&str)) -> bool {
+        let conditions = self.0.as_ref().map_or(&[][..], |inner| &inner.conditions);
+        let Some((attribute, values)) = conditions.iter().find_map(keyed) else {
+            return false;
+        };
+        let mut key = String::new();
+        for value in values {
+            if write_key(channel, attribute, value, &mut key) {
+                each(&key);
+            }
+        }
+        true
+    }
+}
+
+/// Calls `each` with every key under which a payload may be wanted on a channel.
+pub(crate) fn payload_keys(
+    channel: &str,
+    payload: &Map<String, Value>,
+    key: &mut String,
+    mut each: impl FnMut(&str),
+) {
+    for (attribute, value) in payload {
+        if attribute.len() <= TEXT_BYTES_MAX && write_key(channel, attribute, value, key) {
+            each(key);
+        }
+    }
+}
+
+fn keyed(condition: &Condition) -> Option<(&str, &[Value])> {
+    let Condition::Compare {
+        attribute,
+        operator: Operator::Equal,
+        values,
+    } = condition
+    else {
+        return None;
+    };
+    let short = attribute.len() <= TEXT_BYTES_MAX && values.len() <= VALUES_MAX;
+    let plain = |value: &Value| match value {
+        Value::String(text) => text.len() <= TEXT_BYTES_MAX,
+        value => !value.is_array() && !value.is_object(),
+    };
+    (short && values.iter().all(plain)).then_some((attribute, values))
+}
+
+/// Writes a key over what `key` held; false if the value has none. Values that PHP calls identical
+/// have the same key. Two keys may be one text only if a name has a control character in it, which
+/// costs a trial and loses nothing.
+fn write_key(channel: &str, attribute: &str, value: &Value, key: &mut String) -> bool {
+    let number;
+    let (kind, text) = match value {
+        Value::Null => ("n", ""),
+        Value::Bool(true) => ("t", ""),
+        Value::Bool(false) => ("f", ""),
+        Value::String(text) if text.len() <= TEXT_BYTES_MAX => ("s", text.as_str()),
+        Value::Number(value) => {
+            number = match (value.as_i64(), value.as_f64()) {
+                (Some(int), _) => format!("i{int}"),
+                // The sum makes one of the two zeros, which are identical.
+                (None, Some(float)) => format!("d{:x}", (float + 0.0).to_bits()),
+                (None, None) => return false,
+            };
+            ("", number.as_str())
+        }
+        _ => return false,
+    };
+    key.clear();
+    for part in [channel, "\u{1}", attribute, "\u{1}", kind, text] {
+        key.push_str(part);
+    }
+    true
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn parse(queries: &[&str]) -> Result<QueryFilter, RealtimeError> {
+        QueryFilter::parse(queries, &MessageLimits::default(), RealtimeError::UrlQuery)
+    }
+
+    #[track_caller]
+    fn check(queries: &[&str], payload: Value, wants: bool) {
+        let filter = parse(queries).unwrap();
+        let Value::Object(payload) = payload else {
+            panic!("a payload is an object");
+        };
+        assert_eq!(filter.wants(&payload), wants, "{queries:?} on {payload:?}");
+    }
+
+    fn query(method: &str, attribute: &str, values: &Value) -> String {
+        json!({"method": method, "attribute": attribute, "values": values}).to_string()
+    }
+
+    #[test]
+    fn leaves() {
+        let one = |method: &str, values: Value, payload: Value, wants| {
+            check(&[&query(method, "a", &values)], payload, wants);
+        };
+        one("equal", json!(["x"]), json!({"a": "x"}), true);
+        one("equal", json!(["y", "x"]), json!({"a": "x"}), true);
+        one("equal", json!([1]), json!({"a": "1"}), false);
+        one("equal", json!([1]), json!({"a": 1.0}), false);
+        one("equal", json!([true]), json!({"a": true}), true);
+        one("equal", json!([null]), json!({"a": null}), true);
+        one("equal", json!([["p", "q"]]), json!({"a": ["p", "q"]}), true);
+        one("equal", json!(["p"]), json!({"a": ["p", "q"]}), false);
+        one("equal", json!([]), json!({"a": "x"}), false);
+        one("equal", json!(["x"]), json!({"b": "x"}), false);
+        one("notEqual", json!(["x"]), json!({"a": "y"}), true);
+        one("notEqual", json!(["x", "y"]), json!({"a": "y"}), false);
+        one("notEqual", json!([]), json!({"a": "y"}), true);
+        // A missing attribute fails even the negation.
+        one("notEqual", json!(["x"]), json!({}), false);
+        one("lessThan", json!([5]), json!({"a": 4}), true);
+        one("lessThan", json!([5]), json!({"a": "4"}), true);
+        one("lessThan", json!([5]), json!({"a": null}), true);
+        one("lessThan", json!([5, 1]), json!({"a": 3}), true);
+        one("lessThanEqual", json!([5]), json!({"a": 5.0}), true);
+        one("greaterThan", json!([5]), json!({"a": [1]}), true);
+        one(
+            "greaterThan",
+            json!(["2026-01-01"]),
+            json!({"a": "2026-08-21"}),
+            true,
+        );
+        one("greaterThanEqual", json!([5]), json!({"a": "abc"}), true);
+        one("greaterThanEqual", json!([5]), json!({"a": 4}), false);
+        one("isNull", json!([]), json!({"a": null}), true);
+        one("isNull", json!([]), json!({"a": 0}), false);
+        one("isNull", json!([]), json!({}), false);
+        one("isNotNull", json!([]), json!({"a": 0}), true);
+        one("isNotNull", json!([]), json!({"a": null}), false);
+        one("isNotNull", json!([]), json!({}), false);
+        // Only the top level is looked at, and a dot is part of a name.
+        check(
+            &[&query("equal", "a.b", &json!([1]))],
+            json!({"a": {"b": 1}}),
+            false,
+        );
+        check(
+            &[&query("equal", "a.b", &json!([1]))],
+            json!({"a.b": 1}),
+            true,
+        );
+    }
+
+    #[test]
+    fn conjunctions() {
+        let a = json!({"method": "equal", "attribute": "a", "values": [1]});
+        let b = json!({"method": "equal", "attribute": "b", "values": [2]});
+        let and = json!({"method": "and", "values": [a, b]}).to_string();
+        let or = json!({"method": "or", "values": [a, b]}).to_string();
+        check(&[&and], json!({"a": 1, "b": 2}), true);
+        check(&[&and], json!({"a": 1}), false);
+        check(&[&or], json!({"a": 1}), true);
+        check(&[&or], json!({"b": 2}), true);
+        check(&[&or], json!({"a": 2, "b": 1}), false);
+        check(
+            &[&a.to_string(), &b.to_string()],
+            json!({"a": 1, "b": 2}),
+            true,
+        );
+        check(
+            &[&a.to_string(), &b.to_string()],
+            json!({"a": 1, "b": 3}),
+            false,
+        );
+        check(&[&or, &a.to_string()], json!({"b": 2}), false);
+        check(&[r#"{"method":"and"}"#], json!({}), true);
+        check(&[r#"{"method":"or","values":[]}"#], json!({}), false);
+    }
+
+    #[test]
+    fn select_everything() {
+        assert!(parse(&[]).unwrap().is_all());
+        let star = r#"{"method":"select","values":["*"]}"#;
+        assert!(parse(&[star]).unwrap().is_all());
+        // Beside a failing query it still means everything.
+        check(&[&query("equal", "a", &json!([1])), star], json!({}), true);
+        // Inside a conjunction it means nothing.
+        let inside = format!(r#"{{"method":"and","values":[{star}]}}"#);
+        check(&[&inside], json!({"a": 1}), false);
+        let beside = format!(
+            r#"{{"method":"or","values":[{star},{}]}}"#,
+            query("isNull", "a", &json!([]))
+        );
+        check(&[&beside], json!({"a": null}), true);
+    }
+
+    #[test]
+    fn refusals() {
+        let refused = |query: &str| match parse(&[query]) {
+            Err(RealtimeError::UrlQuery(text)) => text,
+            other => panic!("{query}: {other:?}"),
+        };
+        assert_eq!(refused("{"), "Invalid query: Syntax error");
+        assert_eq!(refused("7"), "Invalid query. Must be an array, got integer");
+        assert_eq!(refused("[]"), "Invalid query method: ");
+        assert_eq!(
+            refused(r#"{"method":"nope"}"#),
+            "Invalid query method: nope"
+        );
+        assert_eq!(
+            refused(r#"{"method":7}"#),
+            "Invalid query method. Must be a string, got integer"
+        );
+        assert_eq!(
+            refused(r#"{"method":"equal","attribute":[]}"#),
+            "Invalid query attribute. Must be a string, got array"
+        );
+        assert_eq!(
+            refused(r#"{"method":"equal","attribute":"a","values":"x"}"#),
+            "Invalid query values. Must be an array, got string"
+        );
+        let unsupported = refused(r#"{"method":"contains","attribute":"a","values":["x"]}"#);
+        assert_eq!(
+            unsupported,
+            "Query method 'contains' is not supported in Realtime queries. Allowed: equal, \
+             notEqual, lessThan, lessThanEqual, greaterThan, greaterThanEqual, isNull, \
+             isNotNull, and, or, select"
+        );
+        for php in [
+            r#"{"method":"select","values":["a"]}"#,
+            r#"{"method":"and","values":["x"]}"#,
+            r#"{"method":"equal","attribute":"a","values":{"x":1}}"#,
+        ] {
+            assert!(
+                matches!(parse(&[php]), Err(RealtimeError::Internal(_))),
+                "{php}"
+            );
+        }
+    }
+
+    #[test]
+    fn limits_hold() {
+        let limits = MessageLimits {
+            queries_max: 3,
+            query_depth_max: 1,
+            query_values_max: 2,
+            ..MessageLimits::default()
+        };
+        let with =
+            |queries: &[&str]| QueryFilter::parse(queries, &limits, RealtimeError::MessageQuery);
+        let leaf = r#"{"method":"isNull","attribute":"a"}"#;
+        assert!(with(&[leaf, leaf, leaf]).is_ok());
+        assert!(matches!(
+            with(&[leaf; 4]),
+            Err(RealtimeError::MessageQuery(_))
+        ));
+        let nested = format!(r#"{{"method":"and","values":[{leaf}]}}"#);
+        assert!(with(&[&nested]).is_ok());
+        let deeper = format!(r#"{{"method":"and","values":[{nested}]}}"#);
+        assert!(with(&[&deeper]).is_err());
+        assert!(with(&[&query("equal", "a", &json!([1, 2, 3]))]).is_err());
+        let deep_json = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+        assert!(with(&[&deep_json]).is_err());
+    }
+
+    #[test]
+    fn the_text_is_what_appwrite_answers() {
+        let filter = parse(&[
+            r#"{ "values" : ["x", 1], "attribute":"a", "method":"equal" }"#,
+            r#"{"method":"or","values":[{"method":"isNull","attribute":"b"}]}"#,
+        ])
+        .unwrap();
+        let texts: Vec<String> = serde_json::from_str(filter.text()).unwrap();
+        assert_eq!(
+            texts,
+            [
+                r#"{"method":"equal","attribute":"a","values":["x",1]}"#,
+                r#"{"method":"or","values":[{"method":"isNull","attribute":"b","values":[]}]}"#,
+            ]
+        );
+        // Reading the text again gives the same filter.
+        assert_eq!(
+            parse(&texts.iter().map(String::as_str).collect::<Vec<_>>()).unwrap(),
+            filter
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics(text in ".{0,80}", piece in "[{}\\[\\]\":,a-z0-9]{0,40}") {
+            let _ = parse(&[&text]);
+            let _ = parse(&[&piece]);
+        }
+    }
+}

@@ -1,30 +1,34 @@
-//! Query texts: `{"method":"equal","attribute":"status","values":["x"]}`.
+//! Query texts such as `{"method":"equal","attribute":"status","values":["x"]}`, and their
+//! conditions.
 //!
 //! Messages are the facts that a client of Appwrite may show to its user, so they name the same
 //! cause in the same order of checks.
 
 use serde_json::{Map, Value};
 
-use super::condition::{Condition, Operator};
-use crate::{Limits, json};
+use crate::filter::compare::{identical, less, less_equal};
+use crate::{MessageLimits, json};
 
 /// Why queries are refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum QueryError {
     /// Appwrite's query exception, whose text the client gets.
     Query(String),
-    /// What PHP answers with an exception of its own, which the client sees as code 0.
+    /// Fault for which PHP has an exception of its own, which the client sees as code 0.
     Php(String),
 }
 
-/// What Appwrite names in its refusal, in its order.
+/// Methods that Appwrite names in its refusal, in its order.
 const ALLOWED: &str = "equal, notEqual, lessThan, lessThanEqual, greaterThan, greaterThanEqual, \
                        isNull, isNotNull, and, or, select";
 
 /// The canonical text with the conditions, or nothing if everything is wanted.
 type Parsed = Option<(Box<str>, Vec<Condition>)>;
 
-pub(super) fn parse<S: AsRef<str>>(queries: &[S], limits: &Limits) -> Result<Parsed, QueryError> {
+pub(super) fn parse<S: AsRef<str>>(
+    queries: &[S],
+    limits: &MessageLimits,
+) -> Result<Parsed, QueryError> {
     let mut parser = Parser {
         limits,
         queries: 0,
@@ -56,7 +60,7 @@ pub(super) fn parse<S: AsRef<str>>(queries: &[S], limits: &Limits) -> Result<Par
 }
 
 struct Parser<'l> {
-    limits: &'l Limits,
+    limits: &'l MessageLimits,
     queries: usize,
     text: Vec<u8>,
 }
@@ -94,7 +98,7 @@ impl Parser<'_> {
         depth: usize,
     ) -> Result<Condition, QueryError> {
         let method = text_field(fields, "method")?;
-        if !KNOWN_METHODS.contains(&method) {
+        if !KNOWN_METHODS.split(' ').any(|known| known == method) {
             return Err(QueryError::Query(format!("Invalid query method: {method}")));
         }
         let attribute = text_field(fields, "attribute")?;
@@ -194,14 +198,10 @@ impl Parser<'_> {
     }
 
     fn values(&mut self, values: &[Value]) {
-        self.text.extend_from_slice(b",\"values\":[");
-        for (n, value) in values.iter().enumerate() {
-            if n > 0 {
-                self.text.push(b',');
-            }
-            self.text.extend_from_slice(value.to_string().as_bytes());
-        }
-        self.text.push(b']');
+        self.text.extend_from_slice(b",\"values\":");
+        json::push_list(&mut self.text, values, |out, value| {
+            out.extend_from_slice(value.to_string().as_bytes());
+        });
     }
 }
 
@@ -220,7 +220,7 @@ fn syntax() -> QueryError {
     QueryError::Query("Invalid query: Syntax error".to_owned())
 }
 
-/// What PHP's `gettype` calls it.
+/// Name that PHP's `gettype` has for it.
 fn php_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "NULL",
@@ -232,56 +232,93 @@ fn php_type(value: &Value) -> &'static str {
     }
 }
 
+#[derive(Debug, PartialEq)]
+pub(super) enum Condition {
+    And(Vec<Self>),
+    Or(Vec<Self>),
+    /// `select` below the outermost level, which Appwrite evaluates to false.
+    Never,
+    IsNull(Box<str>),
+    IsNotNull(Box<str>),
+    Compare {
+        attribute: Box<str>,
+        operator: Operator,
+        values: Vec<Value>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operator {
+    Equal,
+    NotEqual,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+}
+
+impl Condition {
+    pub(super) fn holds(&self, payload: &Map<String, Value>) -> bool {
+        match self {
+            Self::And(conditions) => all(conditions, payload),
+            Self::Or(conditions) => conditions.iter().any(|inner| inner.holds(payload)),
+            Self::Never => false,
+            Self::IsNull(attribute) => payload.get(&**attribute).is_some_and(Value::is_null),
+            Self::IsNotNull(attribute) => payload
+                .get(&**attribute)
+                .is_some_and(|value| !value.is_null()),
+            Self::Compare {
+                attribute,
+                operator,
+                values,
+            } => payload
+                .get(&**attribute)
+                .is_some_and(|actual| operator.holds(actual, values)),
+        }
+    }
+
+    /// Bytes that it keeps on the heap, itself included.
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + match self {
+                Self::And(inner) | Self::Or(inner) => inner.iter().map(Self::bytes).sum(),
+                Self::Never => 0,
+                Self::IsNull(attribute) | Self::IsNotNull(attribute) => attribute.len(),
+                Self::Compare {
+                    attribute, values, ..
+                } => attribute.len() + values.len() * size_of::<Value>(),
+            }
+    }
+}
+
+impl Operator {
+    /// Any value suffices, except for `notEqual`, where any equal value spoils it.
+    pub(super) fn holds(self, actual: &Value, values: &[Value]) -> bool {
+        match self {
+            Self::Equal => values.iter().any(|value| identical(actual, value)),
+            Self::NotEqual => !values.iter().any(|value| identical(actual, value)),
+            Self::Less => values.iter().any(|value| less(actual, value)),
+            Self::LessEqual => values.iter().any(|value| less_equal(actual, value)),
+            // PHP turns `a > b` into `b < a`, which matters for what cannot be compared.
+            Self::Greater => values.iter().any(|value| less(value, actual)),
+            Self::GreaterEqual => values.iter().any(|value| less_equal(value, actual)),
+        }
+    }
+}
+
+/// Tells whether a payload meets all of them.
+pub(super) fn all(conditions: &[Condition], payload: &Map<String, Value>) -> bool {
+    conditions.iter().all(|inner| inner.holds(payload))
+}
+
 /// Methods that Appwrite's databases know. Realtime refuses most of them, with another text than
 /// for a method that nobody knows.
-const KNOWN_METHODS: &[&str] = &[
-    "equal",
-    "notEqual",
-    "lessThan",
-    "lessThanEqual",
-    "greaterThan",
-    "greaterThanEqual",
-    "isNull",
-    "isNotNull",
-    "and",
-    "or",
-    "select",
-    "contains",
-    "notContains",
-    "containsAny",
-    "containsAll",
-    "search",
-    "notSearch",
-    "between",
-    "notBetween",
-    "startsWith",
-    "notStartsWith",
-    "endsWith",
-    "notEndsWith",
-    "regex",
-    "exists",
-    "notExists",
-    "elemMatch",
-    "crosses",
-    "notCrosses",
-    "distanceEqual",
-    "distanceNotEqual",
-    "distanceGreaterThan",
-    "distanceLessThan",
-    "intersects",
-    "notIntersects",
-    "overlaps",
-    "notOverlaps",
-    "touches",
-    "notTouches",
-    "vectorDot",
-    "vectorCosine",
-    "vectorEuclidean",
-    "orderDesc",
-    "orderAsc",
-    "orderRandom",
-    "limit",
-    "offset",
-    "cursorAfter",
-    "cursorBefore",
-];
+const KNOWN_METHODS: &str = "equal notEqual lessThan lessThanEqual greaterThan \
+                             greaterThanEqual isNull isNotNull and or select contains \
+                             notContains containsAny containsAll search notSearch between \
+                             notBetween startsWith notStartsWith endsWith notEndsWith regex \
+                             exists notExists elemMatch crosses notCrosses distanceEqual \
+                             distanceNotEqual distanceGreaterThan distanceLessThan \
+                             intersects notIntersects overlaps notOverlaps touches \
+                             notTouches vectorDot vectorCosine vectorEuclidean orderDesc \
+                             orderAsc orderRandom limit offset cursorAfter cursorBefore";

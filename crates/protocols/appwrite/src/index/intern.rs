@@ -1,13 +1,15 @@
-//! Names and filters, each kept once.
+//! Names and filters, each kept once, by seeded hashes, since clients choose the names.
 
+use std::hash::Hasher;
+
+use foldhash::SharedSeed;
+use foldhash::fast::FoldHasher;
 use hashbrown::HashTable;
 
-use super::Hashing;
-use super::posting::Posting;
-use super::slab::Slab;
-use crate::Filter;
+use crate::QueryFilter;
+use crate::index::storage::{Posting, Slab};
 
-/// The number of [`Filter::ALL`], which is not kept.
+/// The number of [`QueryFilter::ALL`], which is not kept.
 pub(super) const FILTER_ALL: u32 = u32::MAX;
 
 /// A channel, a key or a role of a project.
@@ -114,9 +116,9 @@ impl Names {
 
 #[derive(Debug)]
 struct Held {
-    filter: Filter,
+    filter: QueryFilter,
     holders: u32,
-    /// Whether the event at hand passes, once known.
+    /// Verdict on the event at hand, once known.
     verdict: Option<bool>,
 }
 
@@ -130,7 +132,7 @@ pub(super) struct Filters {
 }
 
 impl Filters {
-    pub(super) fn acquire(&mut self, hashing: &Hashing, filter: &Filter) -> u32 {
+    pub(super) fn acquire(&mut self, hashing: &Hashing, filter: &QueryFilter) -> u32 {
         if filter.is_all() {
             return FILTER_ALL;
         }
@@ -155,9 +157,9 @@ impl Filters {
     }
 
     /// A filter that somebody holds.
-    pub(super) fn get(&self, id: u32) -> &Filter {
+    pub(super) fn get(&self, id: u32) -> &QueryFilter {
         if id == FILTER_ALL {
-            &Filter::ALL
+            &QueryFilter::ALL
         } else {
             &self.filters[id].filter
         }
@@ -186,8 +188,8 @@ impl Filters {
         self.filters.remove(id);
     }
 
-    /// Whether the event at hand passes, asking `judge` at most once for each filter.
-    pub(super) fn passes(&mut self, id: u32, judge: impl FnOnce(&Filter) -> bool) -> bool {
+    /// Tells whether the event at hand passes, asking `judge` at most once for each filter.
+    pub(super) fn passes(&mut self, id: u32, judge: impl FnOnce(&QueryFilter) -> bool) -> bool {
         if id == FILTER_ALL {
             return true;
         }
@@ -215,5 +217,35 @@ impl Filters {
                 .sum::<usize>()
             + self.by_text.capacity() * (size_of::<u32>() + 1)
             + self.judged.capacity() * size_of::<u32>()
+    }
+}
+
+/// The hash of everything in an index.
+#[derive(Debug)]
+pub(super) struct Hashing {
+    seed: u64,
+    shared: SharedSeed,
+}
+
+impl Hashing {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            shared: SharedSeed::from_u64(seed),
+        }
+    }
+
+    pub(super) fn text(&self, text: &str) -> u64 {
+        let mut hasher = FoldHasher::with_seed(self.seed, &self.shared);
+        hasher.write(text.as_bytes());
+        hasher.finish()
+    }
+
+    pub(super) fn numbers(&self, numbers: impl IntoIterator<Item = u32>) -> u64 {
+        let mut hasher = FoldHasher::with_seed(self.seed, &self.shared);
+        for number in numbers {
+            hasher.write_u32(number);
+        }
+        hasher.finish()
     }
 }

@@ -7,13 +7,12 @@
 //! An event visits a shape at most once and notes there what it found, and judges a filter at most
 //! once; both notes are taken back at the end, so no walk over the index is ever needed.
 
-use super::Index;
-use super::hashing::Hashing;
-use super::intern::{Filters, Names};
-use super::project::{Project, UNSEEN};
-use super::scratch::Scratch;
 use crate::FeedMessage;
 use crate::filter::payload_keys;
+use crate::index::Index;
+use crate::index::intern::{Filters, Hashing, Names};
+use crate::index::project::{Project, UNSEEN};
+use crate::index::storage::Scratch;
 
 /// A shape without a matching subscription.
 const NOTHING: u32 = u32::MAX - 1;
@@ -21,9 +20,9 @@ const NOTHING: u32 = u32::MAX - 1;
 /// One receiver of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Match {
-    /// The connection's key.
+    /// Key of the receiving connection.
     pub connection: u32,
-    /// Which of its subscriptions match, for [`Matches::ordinals`]. Receivers with the same
+    /// Set of its subscriptions that match, for [`Matches::ordinals`]. Receivers with the same
     /// number match in the same way, though their ids differ.
     pub set: u32,
 }
@@ -33,7 +32,7 @@ pub struct Match {
 pub struct Matches {
     /// Each receiver once, in no order.
     pub receivers: Vec<Match>,
-    /// How many shapes and profiles were looked at to find them: the cost of the event.
+    /// Number of shapes and profiles looked at to find them: the cost of the event.
     pub visits: usize,
     sets: Vec<(u32, u32)>,
     ordinals: Vec<u16>,

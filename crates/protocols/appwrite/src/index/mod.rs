@@ -1,4 +1,4 @@
-//! Who receives an event: the subscriptions of one shard, found through an index.
+//! Receivers of an event: the subscriptions of one shard, found through an index.
 //!
 //! Owns: each connection's project, roles, subscriptions and their ids. Never: sends, or knows
 //! what a connection is beyond its key.
@@ -26,33 +26,25 @@
 //! - A name, role set, shape or profile lives as long as something below it in the picture does.
 //! - The `profiles` count of a channel, key or role is the number of profiles that it leads to.
 
-mod entries;
-mod hashing;
 mod ids;
 mod intern;
 mod matching;
-mod moving;
-mod posting;
 mod project;
-mod release;
-mod scratch;
-mod slab;
-mod table;
-mod types;
+mod storage;
+#[cfg(test)]
+mod tests;
 
 use hashbrown::HashTable;
-
-use entries::{rebound, sort_latest};
-use hashing::Hashing;
 use ids::Ids;
-use intern::Filters;
+use intern::{Filters, Hashing};
 use project::{Entry, Project};
-use scratch::Scratch;
-use slab::Slab;
-use table::{Row, Table};
+use storage::{Row, Scratch, Slab, Table};
+use throng_types::{Save, Saved};
+
+use crate::{QueryFilter, RealtimeError, channel};
 
 pub use matching::{Match, Matches};
-pub use types::{IndexError, IndexStats, Rebind, Subscription};
+pub use project::IndexStats;
 
 /// Subscriptions of one connection; ordinals take 16 bits.
 const SUBSCRIPTIONS_MAX: usize = 4096;
@@ -140,7 +132,7 @@ impl Index {
         self.subscribe_all(connection, subscriptions)
     }
 
-    /// The same, whatever the number of names.
+    /// Subscribes without a bound on the number of names.
     fn subscribe_all(
         &mut self,
         connection: u32,
@@ -246,13 +238,13 @@ impl Index {
         true
     }
 
-    /// Whether a connection is in the index.
+    /// Tells whether a connection is in the index.
     #[must_use]
     pub fn contains(&self, connection: u32) -> bool {
         self.connections.get(connection).is_some()
     }
 
-    /// How many subscriptions a connection has.
+    /// Number of a connection's subscriptions.
     #[must_use]
     pub fn subscriptions(&self, connection: u32) -> usize {
         self.connections
@@ -277,13 +269,6 @@ impl Index {
                 let project = &self.projects[row.project];
                 project.roles_of(row.profile).map(str::to_owned).collect()
             })
-    }
-
-    /// The name of a connection's project.
-    #[must_use]
-    pub fn project_of(&self, connection: u32) -> Option<&str> {
-        let row = self.connections.get(connection)?;
-        Some(self.projects[row.project].name())
     }
 
     /// No key of a connection is as high.
@@ -383,5 +368,157 @@ impl Index {
     }
 }
 
-#[cfg(test)]
-mod tests;
+/// Why the index refuses a change. The caller's fault, except for `TooMany`, which is a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IndexError {
+    /// The key is taken.
+    #[error("the connection is already in the index")]
+    Known,
+    /// There is no such key.
+    #[error("the connection is not in the index")]
+    Unknown,
+    /// An id is longer than the index keeps (254 bytes).
+    #[error("the subscription id is too long")]
+    IdTooLong,
+    /// The connection would have more than 4096 subscriptions, or more than 16,384 channels in
+    /// them.
+    #[error("the connection has too many subscriptions")]
+    TooMany,
+}
+
+impl From<IndexError> for RealtimeError {
+    /// Converts to the client's error. Only the limits are its own doing.
+    fn from(error: IndexError) -> Self {
+        match error {
+            IndexError::TooMany => Self::Field("items", "Too many subscriptions.".into()),
+            IndexError::IdTooLong => {
+                Self::Field("items", "subscriptionId is not a valid id.".into())
+            }
+            IndexError::Known | IndexError::Unknown => Self::Server,
+        }
+    }
+}
+
+/// A subscription to make or to change.
+#[derive(Clone, Copy, Debug)]
+pub struct Subscription<'s> {
+    /// Id on this connection.
+    pub id: &'s str,
+    /// Channels under the connection's identity.
+    pub channels: &'s [String],
+    /// Queries of the subscription.
+    pub filter: &'s QueryFilter,
+}
+
+/// Change of the user whose account channels a connection has.
+#[derive(Clone, Copy, Debug)]
+pub struct Rebind<'r> {
+    /// The user until now, empty for a guest.
+    pub from: &'r str,
+    /// The user from now on.
+    pub to: &'r str,
+}
+
+/// The entries of a profile with the account channels of another user. A channel that is there
+/// already keeps its filter.
+fn rebound(
+    project: &mut Project,
+    hashing: &Hashing,
+    profile: u32,
+    rebind: Rebind<'_>,
+) -> Vec<Entry> {
+    let mut kept = Vec::new();
+    let mut renamed = Vec::new();
+    for entry in project.entries_of(profile) {
+        let name = project.channel_name(entry.channel);
+        match channel::rebind(name, rebind.from, rebind.to) {
+            None => kept.push(*entry),
+            Some(name) => renamed.push((name, *entry)),
+        }
+    }
+    let mut entries: Vec<Entry> = renamed
+        .into_iter()
+        .map(|(name, entry)| Entry {
+            channel: project.channel(hashing, &name),
+            ..entry
+        })
+        .collect();
+    entries.extend(kept);
+    sort_latest(&mut entries);
+    entries
+}
+
+/// Sorts entries and keeps the latest of those with the same channel and subscription.
+fn sort_latest(entries: &mut Vec<Entry>) {
+    let place = |entry: &Entry| (entry.channel, entry.ordinal);
+    entries.sort_by_key(place);
+    entries.dedup_by(|later, kept| {
+        let same = place(later) == place(kept);
+        if same {
+            *kept = *later;
+        }
+        same
+    });
+}
+
+/// The channels of one subscription that have the same queries.
+type Part = (String, (Vec<String>, QueryFilter));
+
+impl Index {
+    /// Appends a connection; nothing and false if there is no such one. Names, role sets and shapes
+    /// that connections share are found or made again as they come. One subscription may have
+    /// channels with different queries; each such part is saved with its id.
+    pub fn save(&self, connection: u32, out: &mut Vec<u8>) -> bool {
+        let Some(row) = self.connections.get(connection) else {
+            return false;
+        };
+        let project = &self.projects[row.project];
+        project.name().to_owned().save(out);
+        self.roles(connection).save(out);
+        let names = row.ids.to_names();
+        let mut entries = project.entries_of(row.profile).to_vec();
+        entries.sort_by_key(|entry| (entry.ordinal, entry.filter, entry.channel));
+        let mut parts: Vec<Part> = Vec::new();
+        let same =
+            |one: &Entry, other: &Entry| (one.ordinal, one.filter) == (other.ordinal, other.filter);
+        for entries in entries.chunk_by(same) {
+            let [first, ..] = entries else { continue };
+            let channels = entries
+                .iter()
+                .map(|entry| project.channel_name(entry.channel).to_owned());
+            let filter = self.filters.get(first.filter).clone();
+            let id = names.get(usize::from(first.ordinal));
+            let id = id.cloned().unwrap_or_default();
+            parts.push((id, (channels.collect(), filter)));
+        }
+        parts.save(out);
+        true
+    }
+
+    /// Takes a connection in that was saved; `None`, and it is not there, if the bytes are none of
+    /// [`Index::save`], or it is here already. Gives its project.
+    pub fn load(&mut self, connection: u32, from: &mut Saved<'_>) -> Option<Box<str>> {
+        let project = Box::<str>::load(from)?;
+        let roles = Vec::<String>::load(from)?;
+        let parts = Vec::<Part>::load(from)?;
+        let fits = |(id, _): &Part| id.len() <= ids::ID_BYTES_MAX;
+        if parts.len() > ENTRIES_MAX || !parts.iter().all(fits) {
+            return None;
+        }
+        self.insert(connection, &project, &roles).ok()?;
+        let parts: Vec<Subscription<'_>> = parts
+            .iter()
+            .map(|(id, (channels, filter))| Subscription {
+                id,
+                channels,
+                filter,
+            })
+            .collect();
+        let subscribed = self.subscribe_all(connection, &parts);
+        if subscribed.is_err() || self.subscriptions(connection) > SUBSCRIPTIONS_MAX {
+            self.remove(connection);
+            return None;
+        }
+        Some(project)
+    }
+}

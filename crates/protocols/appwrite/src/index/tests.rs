@@ -1,4 +1,4 @@
-//! Who receives what, what it costs, and the index against a walk over everything.
+//! Checks receivers and costs, and the index against a walk over everything.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use throng_types::{Save as _, Saved};
 
 use super::*;
-use crate::{Fault, FeedMessage, Filter, Limits, channel};
+use crate::{FeedMessage, MessageLimits, QueryFilter, RealtimeError, channel};
 
 fn event(
     project: &str,
@@ -40,7 +40,7 @@ fn receivers(index: &mut Index, event: &FeedMessage) -> BTreeMap<u32, Vec<String
     found
 }
 
-/// Whoever is asked about alone gets the same answer.
+/// Checks that a connection asked about alone gets the same answer.
 fn agrees_one_by_one(index: &mut Index, event: &FeedMessage, found: &BTreeMap<u32, Vec<String>>) {
     let mut matches = Matches::default();
     for connection in 0..64 {
@@ -64,7 +64,7 @@ fn subscribe(index: &mut Index, connection: u32, id: &str, channels: &[&str]) {
     let subscription = Subscription {
         id,
         channels: &channels,
-        filter: &Filter::ALL,
+        filter: &QueryFilter::ALL,
     };
     index.subscribe(connection, &[subscription]).unwrap();
 }
@@ -162,11 +162,11 @@ fn ids_of_all_matching_subscriptions_come_in_one_match() {
 
 #[test]
 fn a_known_id_changes_the_channels_it_names() {
-    let limits = Limits::default();
-    let one = Filter::parse(
+    let limits = MessageLimits::default();
+    let one = QueryFilter::parse(
         &[r#"{"method":"equal","attribute":"a","values":[1]}"#],
         &limits,
-        Fault::MessageQuery,
+        RealtimeError::MessageQuery,
     )
     .unwrap();
     let mut index = Index::new(3);
@@ -234,7 +234,7 @@ fn refusals_change_nothing() {
     let with = |id| Subscription {
         id,
         channels: &channels,
-        filter: &Filter::ALL,
+        filter: &QueryFilter::ALL,
     };
     assert_eq!(index.subscribe(1, &[with("s")]), Err(IndexError::Unknown));
     let long = "x".repeat(255);
@@ -291,7 +291,7 @@ fn everything_returns_when_everybody_has_left() {
 /// The cost of an event follows its receivers, from whichever side they are few.
 #[test]
 fn events_visit_few() {
-    let limits = Limits::default();
+    let limits = MessageLimits::default();
     let mut index = Index::new(8);
     for user in 0..2000_u32 {
         let roles = [
@@ -303,7 +303,8 @@ fn events_visit_few() {
         subscribe(&mut index, user, "all", &["files"]);
         subscribe(&mut index, user, "own", &[&format!("doc.{}", user / 10)]);
         let query = json!({"method": "equal", "attribute": "room", "values": [user / 10]});
-        let filter = Filter::parse(&[query.to_string()], &limits, Fault::MessageQuery).unwrap();
+        let filter =
+            QueryFilter::parse(&[query.to_string()], &limits, RealtimeError::MessageQuery).unwrap();
         let channels = ["messages".to_owned()];
         let by_query = Subscription {
             id: "room",
@@ -377,7 +378,7 @@ struct Connection {
     project: String,
     roles: Vec<String>,
     /// Ids in order, each with its channels and their filters.
-    subscriptions: Vec<(String, BTreeMap<String, Filter>)>,
+    subscriptions: Vec<(String, BTreeMap<String, QueryFilter>)>,
 }
 
 impl Model {
@@ -491,9 +492,14 @@ fn id_name(id: u8) -> String {
     }
 }
 
-fn filter_of(query: Option<usize>) -> Filter {
+fn filter_of(query: Option<usize>) -> QueryFilter {
     let queries: Vec<&str> = query.iter().map(|&n| QUERIES[n]).collect();
-    Filter::parse(&queries, &Limits::default(), Fault::MessageQuery).unwrap()
+    QueryFilter::parse(
+        &queries,
+        &MessageLimits::default(),
+        RealtimeError::MessageQuery,
+    )
+    .unwrap()
 }
 
 fn run(index: &mut Index, model: &mut Model, step: &Step) {
@@ -579,7 +585,10 @@ fn moves(index: &mut Index, key: u32, is_there: bool) {
         return assert!(bytes.is_empty());
     }
     assert_eq!(index.load(key, &mut Saved::new(&bytes)), None, "it is here");
-    let project = index.project_of(key).map(Box::from);
+    let project = index
+        .connections
+        .get(key)
+        .map(|row| Box::from(index.projects[row.project].name()));
     index.remove(key);
     for cut in 0..bytes.len() {
         assert_eq!(index.load(key, &mut Saved::new(&bytes[..cut])), None);
@@ -595,7 +604,7 @@ fn subscribe_both(
     key: u32,
     items: &[(u8, Vec<usize>, Option<usize>)],
 ) {
-    let owned: Vec<(String, Vec<String>, Filter)> = items
+    let owned: Vec<(String, Vec<String>, QueryFilter)> = items
         .iter()
         .map(|(id, channels, query)| {
             let channels = pick(&CHANNELS, channels)
@@ -645,7 +654,7 @@ fn rebind_model(connection: &mut Connection, rebind: Rebind<'_>) {
         let moves = old
             .into_iter()
             .filter_map(|name| Some((channel::rebind(&name, rebind.from, rebind.to)?, name)));
-        let moved: Vec<(String, Filter)> = moves
+        let moved: Vec<(String, QueryFilter)> = moves
             .filter_map(|(to, name)| Some((to, channels.remove(&name)?)))
             .collect();
         for (name, filter) in moved {

@@ -9,25 +9,20 @@
 //!   fails);
 //! - otherwise 200 with `{"result":{..}}` or `{"error":{..}}`, unless the backend asked for
 //!   `X-Centrifugo-Error-Mode: transport`: then an error has the status of
-//!   [`ApiError::http_status`] and its bare body `{"code":..,"message":..}` from
+//!   [`ServerApiError::http_status`] and its bare body `{"code":..,"message":..}` from
 //!   [`encode_bare_error`]. Batches and the older endpoint always answer 200.
 
-mod error;
-mod method;
-mod params;
 mod pattern;
 mod request;
 mod response;
 
-pub use error::ApiError;
-pub use method::{ApiRequest, Method};
-pub use params::{
-    BroadcastRequest, ChannelRequest, ChannelsRequest, ConnectionsRequest, CustomDisconnect,
-    DisconnectRequest, HistoryRequest, PublishRequest, RefreshRequest, RpcRequest,
-    SubscribeRequest, UnsubscribeRequest,
+pub use pattern::NamePattern;
+pub use request::{
+    ApiRequest, BatchRequest, BroadcastRequest, ChannelRequest, ChannelsRequest,
+    ConnectionsRequest, CustomDisconnect, DisconnectRequest, HistoryRequest, LegacyRequest,
+    MalformedBody, Method, PublishRequest, RefreshRequest, RpcRequest, ServerApiError,
+    SubscribeRequest, UnsubscribeRequest, parse, parse_batch, parse_legacy,
 };
-pub use pattern::ChannelPattern;
-pub use request::{BatchRequest, LegacyRequest, MalformedBody, parse, parse_batch, parse_legacy};
 pub use response::{
     ApiResult, ConnectionInfo, Connections, NodeInfo, PublishResult, encode_bare_error,
     encode_batch_reply, encode_legacy, encode_response,

@@ -7,7 +7,7 @@
 /// Centrifugo's patterns also know character classes; here those are plain characters, and so are
 /// the braces of a pattern that has more than `GROUPS_MAX` groups or `EXPANDED_MAX` meanings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChannelPattern(Vec<Expanded>);
+pub struct NamePattern(Vec<Expanded>);
 
 /// One of the meanings of a pattern with alternatives.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ enum Piece {
     Exactly(char),
 }
 
-impl ChannelPattern {
+impl NamePattern {
     /// Reads a pattern; every text is one.
     #[must_use]
     pub fn new(pattern: &str) -> Self {
@@ -80,8 +80,8 @@ impl ChannelPattern {
         Self(all)
     }
 
-    /// Whether the pattern covers the whole name. Costs at most the product of both lengths, for
-    /// each of its meanings.
+    /// Tells whether the pattern covers the whole name. Costs at most the product of both lengths,
+    /// for each of its meanings.
     #[must_use]
     pub fn matches(&self, channel: &str) -> bool {
         self.0.iter().any(|expanded| expanded.matches(channel))
@@ -173,7 +173,7 @@ mod tests {
             ("a\\", &["a\\"], &["a"]),
             ("**a**", &["a", "bab"], &["b"]),
         ] {
-            let compiled = ChannelPattern::new(pattern);
+            let compiled = NamePattern::new(pattern);
             for name in covered {
                 assert!(compiled.matches(name), "{pattern} should cover {name}");
             }
@@ -187,19 +187,19 @@ mod tests {
     #[test]
     fn many_alternatives_do_not_explode() {
         let two = "{a,b}";
-        assert!(ChannelPattern::new(&two.repeat(6)).matches("ababab"));
+        assert!(NamePattern::new(&two.repeat(6)).matches("ababab"));
         for times in [7, 16, 17, 100_000] {
             let pattern = two.repeat(times);
-            assert_eq!(ChannelPattern::new(&pattern).0.len(), 1, "{times}");
+            assert_eq!(NamePattern::new(&pattern).0.len(), 1, "{times}");
         }
         let deep = format!("{}{}", "{".repeat(100_000), "}".repeat(100_000));
-        assert!(!ChannelPattern::new(&deep).matches("a"));
-        assert!(ChannelPattern::new(&"{".repeat(16)).matches(&"{".repeat(16)));
+        assert!(!NamePattern::new(&deep).matches("a"));
+        assert!(NamePattern::new(&"{".repeat(16)).matches(&"{".repeat(16)));
     }
 
     #[test]
     fn many_runs_do_not_explode() {
-        let pattern = ChannelPattern::new(&"*a".repeat(60));
+        let pattern = NamePattern::new(&"*a".repeat(60));
         assert!(!pattern.matches(&format!("{}b", "a".repeat(250))));
     }
 }

@@ -1,18 +1,23 @@
-//! Calls of the server API, borrowed from the request body, and how several share one.
+//! Calls of the server API, borrowed from the request body, their parameters, and the errors that
+//! answer them.
+//!
+//! Unknown fields are ignored, `null` means the default. Strings are as they came; an empty channel
+//! or user is for the server to refuse with [`ServerApiError::BadRequest`].
+
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
+use std::fmt;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use throng_types::{Payload, PayloadKind, coded_enum};
 
-use super::error::ApiError;
-use super::method::{ApiRequest, Method};
-use super::params::{
-    BroadcastRequest, ChannelRequest, ChannelsRequest, ConnectionsRequest, DisconnectRequest,
-    HistoryRequest, PublishRequest, RefreshRequest, RpcRequest, SubscribeRequest,
-    UnsubscribeRequest,
-};
-use crate::json::{or_default, text};
+use crate::json::{or_default, payload_of, present, tags, text, texts};
+use crate::request::Since;
 use crate::strict::{self, Checked, Nothing};
 
 /// A body that is not the JSON that its method asks for: HTTP status 400.
@@ -43,8 +48,8 @@ impl From<serde_json::Error> for MalformedBody {
 #[derive(Debug)]
 pub struct BatchRequest<'a> {
     /// The calls; a command without a known call stands as the error for its place.
-    pub commands: Vec<Result<ApiRequest<'a>, ApiError>>,
-    /// Whether the backend does not care in which order the calls are made.
+    pub commands: Vec<Result<ApiRequest<'a>, ServerApiError>>,
+    /// True if the backend does not care in which order the calls are made.
     pub parallel: bool,
 }
 
@@ -54,30 +59,7 @@ pub struct LegacyRequest<'a> {
     /// Comes back in the reply; 0 for none.
     pub id: u32,
     /// The call, or the error that is its answer.
-    pub request: Result<ApiRequest<'a>, ApiError>,
-}
-
-/// Reads the body of `POST /api/METHOD`.
-pub fn parse(method: Method, body: &[u8]) -> Result<ApiRequest<'_>, MalformedBody> {
-    Ok(match method {
-        Method::Publish => ApiRequest::Publish(strict::from_slice(body)?),
-        Method::Broadcast => ApiRequest::Broadcast(strict::from_slice(body)?),
-        Method::Subscribe => ApiRequest::Subscribe(strict::from_slice(body)?),
-        Method::Unsubscribe => ApiRequest::Unsubscribe(strict::from_slice(body)?),
-        Method::Disconnect => ApiRequest::Disconnect(strict::from_slice(body)?),
-        Method::Refresh => ApiRequest::Refresh(strict::from_slice(body)?),
-        Method::Presence => ApiRequest::Presence(strict::from_slice(body)?),
-        Method::PresenceStats => ApiRequest::PresenceStats(strict::from_slice(body)?),
-        Method::History => ApiRequest::History(strict::from_slice(body)?),
-        Method::HistoryRemove => ApiRequest::HistoryRemove(strict::from_slice(body)?),
-        Method::Channels => ApiRequest::Channels(strict::from_slice(body)?),
-        Method::Connections => ApiRequest::Connections(strict::from_slice(body)?),
-        Method::Info => {
-            strict::from_slice::<Nothing>(body)?;
-            ApiRequest::Info
-        }
-        Method::Rpc => ApiRequest::Rpc(strict::from_slice(body)?),
-    })
+    pub request: Result<ApiRequest<'a>, ServerApiError>,
 }
 
 /// Reads the body of `POST /api/batch`.
@@ -114,11 +96,11 @@ pub fn parse_legacy(body: &[u8]) -> Result<Vec<LegacyRequest<'_>>, MalformedBody
 
 /// Method names were once written in any case; wrong parameters are an error of their command
 /// alone.
-fn legacy_request<'a>(command: &LegacyCommand<'a>) -> Result<ApiRequest<'a>, ApiError> {
+fn legacy_request<'a>(command: &LegacyCommand<'a>) -> Result<ApiRequest<'a>, ServerApiError> {
     let name = command.method.to_ascii_lowercase();
-    let method = Method::from_name(&name).ok_or(ApiError::NotFound)?;
+    let method = Method::from_name(&name).ok_or(ServerApiError::NotFound)?;
     let params = command.params.map_or("{}", RawValue::get);
-    parse(method, params.as_bytes()).map_err(|_| ApiError::BadRequest)
+    parse(method, params.as_bytes()).map_err(|_| ServerApiError::BadRequest)
 }
 
 #[derive(Default, Deserialize)]
@@ -128,60 +110,6 @@ struct Batch<'a> {
     commands: Vec<BatchCommand<'a>>,
     #[serde(deserialize_with = "or_default")]
     parallel: bool,
-}
-
-/// One command of a batch: a field for each method, of which the first that is set counts.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct BatchCommand<'a> {
-    #[serde(borrow)]
-    publish: Option<PublishRequest<'a>>,
-    #[serde(borrow)]
-    broadcast: Option<BroadcastRequest<'a>>,
-    #[serde(borrow)]
-    subscribe: Option<SubscribeRequest<'a>>,
-    #[serde(borrow)]
-    unsubscribe: Option<UnsubscribeRequest<'a>>,
-    #[serde(borrow)]
-    disconnect: Option<DisconnectRequest<'a>>,
-    #[serde(borrow)]
-    refresh: Option<RefreshRequest<'a>>,
-    #[serde(borrow)]
-    presence: Option<ChannelRequest<'a>>,
-    #[serde(borrow)]
-    presence_stats: Option<ChannelRequest<'a>>,
-    #[serde(borrow)]
-    history: Option<HistoryRequest<'a>>,
-    #[serde(borrow)]
-    history_remove: Option<ChannelRequest<'a>>,
-    #[serde(borrow)]
-    channels: Option<ChannelsRequest<'a>>,
-    #[serde(borrow)]
-    connections: Option<ConnectionsRequest<'a>>,
-    info: Option<Nothing>,
-    #[serde(borrow)]
-    rpc: Option<RpcRequest<'a>>,
-}
-
-impl<'a> BatchCommand<'a> {
-    fn into_request(self) -> Result<ApiRequest<'a>, ApiError> {
-        let request = self.publish.map(ApiRequest::Publish);
-        request
-            .or_else(|| self.broadcast.map(ApiRequest::Broadcast))
-            .or_else(|| self.subscribe.map(ApiRequest::Subscribe))
-            .or_else(|| self.unsubscribe.map(ApiRequest::Unsubscribe))
-            .or_else(|| self.disconnect.map(ApiRequest::Disconnect))
-            .or_else(|| self.refresh.map(ApiRequest::Refresh))
-            .or_else(|| self.presence.map(ApiRequest::Presence))
-            .or_else(|| self.presence_stats.map(ApiRequest::PresenceStats))
-            .or_else(|| self.history.map(ApiRequest::History))
-            .or_else(|| self.history_remove.map(ApiRequest::HistoryRemove))
-            .or_else(|| self.channels.map(ApiRequest::Channels))
-            .or_else(|| self.connections.map(ApiRequest::Connections))
-            .or_else(|| self.info.map(|_| ApiRequest::Info))
-            .or_else(|| self.rpc.map(ApiRequest::Rpc))
-            .ok_or(ApiError::NotFound)
-    }
 }
 
 #[derive(Default, Deserialize)]
@@ -195,5 +123,429 @@ struct LegacyCommand<'a> {
     params: Option<&'a RawValue>,
 }
 
-#[cfg(test)]
-mod tests;
+/// Declares the methods of the server API, the call of each, and how both are read.
+macro_rules! methods {
+    ($($(#[$doc:meta])* $Variant:ident $name:ident $(($Params:ty))? $([$Empty:ty])?;)+) => {
+        /// Method that is known; some are only refused.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Method { $($(#[$doc])* $Variant),+ }
+
+        impl Method {
+            /// Every method, in the order of the table.
+            pub const ALL: [Self; [$(stringify!($Variant)),+].len()] = [$(Self::$Variant),+];
+
+            /// Last part of the method's path, and its key in a batch.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$Variant => stringify!($name)),+ }
+            }
+        }
+
+        /// Call of a method with its parameters.
+        #[derive(Debug)]
+        pub enum ApiRequest<'a> { $($(#[$doc])* $Variant $(($Params))?),+ }
+
+        impl ApiRequest<'_> {
+            /// The method that was called.
+            #[must_use]
+            pub const fn method(&self) -> Method {
+                match self { $(Self::$Variant { .. } => Method::$Variant),+ }
+            }
+        }
+
+        /// Reads the body of `POST /api/METHOD`.
+        pub fn parse<'a>(method: Method, body: &'a [u8]) -> Result<ApiRequest<'a>, MalformedBody> {
+            Ok(match method {
+                $(Method::$Variant => {
+                    let params: $($Params)? $($Empty)? = strict::from_slice(body)?;
+                    methods!(@make $Variant params $(($Params))?)
+                })+
+            })
+        }
+
+        /// One command of a batch: a field for each method, of which the first that is set counts.
+        #[derive(Default, Deserialize)]
+        #[serde(default, bound(deserialize = "'de: 'a"))]
+        struct BatchCommand<'a> { $($name: Option<$($Params)? $($Empty)?>),+ }
+
+        impl<'a> BatchCommand<'a> {
+            fn into_request(self) -> Result<ApiRequest<'a>, ServerApiError> {
+                $(if let Some(params) = self.$name {
+                    return Ok(methods!(@make $Variant params $(($Params))?));
+                })+
+                Err(ServerApiError::NotFound)
+            }
+        }
+    };
+    (@make $Variant:ident $params:ident ($Params:ty)) => { ApiRequest::$Variant($params) };
+    (@make $Variant:ident $params:ident) => {{
+        let Nothing {} = $params;
+        ApiRequest::$Variant
+    }};
+}
+
+methods! {
+    /// Publishes into a channel.
+    Publish publish(PublishRequest<'a>);
+    /// Publishes the same data into many channels.
+    Broadcast broadcast(BroadcastRequest<'a>);
+    /// Subscribes a user's connections.
+    Subscribe subscribe(SubscribeRequest<'a>);
+    /// Ends subscriptions of a user.
+    Unsubscribe unsubscribe(UnsubscribeRequest<'a>);
+    /// Ends connections of a user.
+    Disconnect disconnect(DisconnectRequest<'a>);
+    /// Sets when a user's connections expire.
+    Refresh refresh(RefreshRequest<'a>);
+    /// Lists the clients in a channel.
+    Presence presence(ChannelRequest<'a>);
+    /// Counts the clients in a channel.
+    PresenceStats presence_stats(ChannelRequest<'a>);
+    /// Asks for past publications.
+    History history(HistoryRequest<'a>);
+    /// Forgets a channel's past publications.
+    HistoryRemove history_remove(ChannelRequest<'a>);
+    /// Lists channels with subscribers.
+    Channels channels(ChannelsRequest<'a>);
+    /// Lists connections of clients; not in Centrifugo.
+    Connections connections(ConnectionsRequest<'a>);
+    /// Asks about the nodes.
+    Info info[Nothing];
+    /// Calls a procedure of the server's.
+    Rpc rpc(RpcRequest<'a>);
+}
+
+impl Method {
+    /// The inverse of [`Method::name`].
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|method| method.name() == name)
+    }
+}
+
+coded_enum! {
+    /// Reason for which a call failed (Centrifugo, pages "Server API" and "Codes").
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum ServerApiError {
+        /// Number on the wire.
+        fn code -> u32;
+        /// Text on the wire.
+        fn message;
+        /// A fault of ours.
+        Internal = 100, "internal server error";
+        /// The broker is away; nothing happened. The number is that of `Internal`,
+        /// since Centrifugo has no other.
+        Unavailable = 100, "broker unavailable: nothing was done, try again";
+        /// The broker did not answer: it may have happened.
+        Unknown = 100,
+            "broker did not answer: it may have published, repeat with the same idempotency_key";
+        /// Not every node has answered, so the call may have been carried out on some.
+        Unanswered = 100,
+            "not every node has answered: what was called for may have been done, try again";
+        /// History cannot be written to disk; nothing happened.
+        NotWritten = 100, "history cannot be written to disk: nothing was done, try again later";
+        /// Published, but refused by the disk.
+        NotOnDisk = 100, "published, but the disk refused it: repeat with the same idempotency_key";
+        /// No such channel, or no such namespace.
+        UnknownChannel = 102, "unknown channel";
+        /// The method does not exist.
+        NotFound = 104, "not found";
+        /// The call makes no sense.
+        BadRequest = 107, "bad request";
+        /// The server or the channel does not offer that.
+        NotAvailable = 108, "not available";
+        /// The stream no longer holds what was asked for, or has begun anew.
+        UnrecoverablePosition = 112, "unrecoverable position";
+        /// Something else happened in between.
+        Conflict = 113, "conflict";
+    }
+}
+
+impl ServerApiError {
+    /// The HTTP status in transport error mode; in the ordinary mode it is always 200.
+    #[must_use]
+    pub const fn http_status(self) -> u16 {
+        match self {
+            Self::Internal => 500,
+            Self::Unavailable
+            | Self::Unknown
+            | Self::Unanswered
+            | Self::NotWritten
+            | Self::NotOnDisk => 503,
+            Self::UnknownChannel | Self::NotFound => 404,
+            Self::BadRequest | Self::NotAvailable => 400,
+            Self::UnrecoverablePosition => 416,
+            Self::Conflict => 409,
+        }
+    }
+}
+
+impl fmt::Display for ServerApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code(), self.message())
+    }
+}
+
+impl std::error::Error for ServerApiError {}
+
+/// Declares the parameters of a method that publishes; the field of its channels comes first.
+macro_rules! publishing {
+    ($(#[$meta:meta])* $Name:ident { $($channels:tt)+ }) => {
+        $(#[$meta])*
+        #[derive(Debug, Default, Deserialize)]
+        #[serde(default)]
+        pub struct $Name<'a> {
+            $($channels)+
+            /// One JSON value; nothing if the field is missing.
+            #[serde(borrow, deserialize_with = "present")]
+            pub data: Option<&'a RawValue>,
+            /// Any bytes in base64 (RFC 4648 section 4, padded); goes before `data` unless empty.
+            #[serde(borrow, deserialize_with = "text")]
+            pub b64data: Cow<'a, str>,
+            /// Deliver, but do not keep.
+            #[serde(deserialize_with = "or_default")]
+            pub skip_history: bool,
+            /// A JSON object of strings, as it was written; nothing if it is empty.
+            #[serde(borrow, deserialize_with = "tags")]
+            pub tags: Option<&'a str>,
+            /// A second publication into the same channel with the same key is dropped; empty for
+            /// none.
+            #[serde(borrow, deserialize_with = "text")]
+            pub idempotency_key: Cow<'a, str>,
+            /// Deliver the difference to the previous publication where subscribers can read it.
+            #[serde(deserialize_with = "or_default")]
+            pub delta: bool,
+            /// Ignore the publication unless this is greater than the channel's last version; 0 for
+            /// none.
+            #[serde(deserialize_with = "or_default")]
+            pub version: u64,
+            /// Versions of different epochs are not compared.
+            #[serde(borrow, deserialize_with = "text")]
+            pub version_epoch: Cow<'a, str>,
+        }
+
+        impl $Name<'_> {
+            /// The data to publish.
+            pub fn payload(&self) -> Result<Payload, ServerApiError> {
+                payload(self.data, &self.b64data)
+            }
+        }
+    };
+}
+
+publishing! {
+    /// Parameters of the method `publish`.
+    PublishRequest {
+        /// Name of the channel.
+        #[serde(borrow, deserialize_with = "text")]
+        pub channel: Cow<'a, str>,
+    }
+}
+
+publishing! {
+    /// Parameters of `broadcast`: one publication for many channels.
+    BroadcastRequest {
+        /// The channels; none at all is [`ServerApiError::BadRequest`], and so is an empty name,
+        /// for itself alone.
+        #[serde(borrow, deserialize_with = "texts")]
+        pub channels: Vec<Cow<'a, str>>,
+    }
+}
+
+/// Ends a user's subscriptions to one channel.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct UnsubscribeRequest<'a> {
+    /// The channel; empty for all of the user's.
+    #[serde(borrow, deserialize_with = "text")]
+    pub channel: Cow<'a, str>,
+    /// User whose subscriptions end.
+    #[serde(borrow, deserialize_with = "text")]
+    pub user: Cow<'a, str>,
+    /// Only this connection of the user, by its public id; empty for all.
+    #[serde(borrow, deserialize_with = "text")]
+    pub client: Cow<'a, str>,
+    /// Only the connection with this session; empty for all.
+    #[serde(borrow, deserialize_with = "text")]
+    pub session: Cow<'a, str>,
+}
+
+/// Ends a user's connections.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct DisconnectRequest<'a> {
+    /// User whose connections end.
+    #[serde(borrow, deserialize_with = "text")]
+    pub user: Cow<'a, str>,
+    /// Only this connection of the user, by its public id; empty for all.
+    #[serde(borrow, deserialize_with = "text")]
+    pub client: Cow<'a, str>,
+    /// Only the connection with this session; empty for all.
+    #[serde(borrow, deserialize_with = "text")]
+    pub session: Cow<'a, str>,
+    /// Connections to spare, by their public ids.
+    #[serde(borrow, deserialize_with = "texts")]
+    pub whitelist: Vec<Cow<'a, str>>,
+    /// Code and reason of the backend's own choice.
+    #[serde(borrow)]
+    pub disconnect: Option<CustomDisconnect<'a>>,
+}
+
+/// Why a backend ends a connection. 3000 to 3499 and 4000 to 4499 mean "come back", 3500 to 3999
+/// and 4500 to 4999 "stay away".
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct CustomDisconnect<'a> {
+    /// The code; what is no WebSocket close code is for the server to refuse.
+    #[serde(deserialize_with = "or_default")]
+    pub code: u32,
+    /// The text; a close frame has room for 123 bytes of it (RFC 6455 section 5.5).
+    #[serde(borrow, deserialize_with = "text")]
+    pub reason: Cow<'a, str>,
+}
+
+/// Asks for past publications.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct HistoryRequest<'a> {
+    /// Name of the channel.
+    #[serde(borrow, deserialize_with = "text")]
+    pub channel: Cow<'a, str>,
+    /// At most so many publications; 0 asks for the stream's position only, a negative one for all.
+    #[serde(deserialize_with = "or_default")]
+    pub limit: i32,
+    /// Only what comes after (with `reverse`: before) this position.
+    #[serde(borrow)]
+    pub since: Option<Since<'a>>,
+    /// Order with the latest first.
+    #[serde(deserialize_with = "or_default")]
+    pub reverse: bool,
+}
+
+/// Asks which channels have subscribers.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ChannelsRequest<'a> {
+    /// See [`super::NamePattern`]; empty for all.
+    #[serde(borrow, deserialize_with = "text")]
+    pub pattern: Cow<'a, str>,
+    /// Only so many, those with the most subscribers; 0 for all. Throng's own.
+    #[serde(deserialize_with = "or_default")]
+    pub limit: u32,
+}
+
+/// Conditions on connections of clients. Empty ones fit all.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ConnectionsRequest<'a> {
+    /// A part of the user's name.
+    #[serde(borrow, deserialize_with = "text")]
+    pub user: Cow<'a, str>,
+    /// A part of the client's address.
+    #[serde(borrow, deserialize_with = "text")]
+    pub address: Cow<'a, str>,
+    /// `websocket`, `sse` or `stream`.
+    #[serde(borrow, deserialize_with = "text")]
+    pub transport: Cow<'a, str>,
+    /// A channel that they subscribe to.
+    #[serde(borrow, deserialize_with = "text")]
+    pub channel: Cow<'a, str>,
+    /// Only those for which bytes wait.
+    #[serde(deserialize_with = "or_default")]
+    pub slow: bool,
+    /// Bound on the rows; 0 for the usual number.
+    #[serde(deserialize_with = "or_default")]
+    pub limit: u32,
+}
+
+/// Subscribes a user's connections to a channel.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct SubscribeRequest<'a> {
+    /// Name of the channel.
+    #[serde(borrow, deserialize_with = "text")]
+    pub channel: Cow<'a, str>,
+    /// User whose connections subscribe.
+    #[serde(borrow, deserialize_with = "text")]
+    pub user: Cow<'a, str>,
+    /// Only this connection of the user, by its public id; empty for all.
+    #[serde(borrow, deserialize_with = "text")]
+    pub client: Cow<'a, str>,
+    /// Only the connection with this session; empty for all.
+    #[serde(borrow, deserialize_with = "text")]
+    pub session: Cow<'a, str>,
+    /// JSON that others in the channel may see.
+    #[serde(borrow, deserialize_with = "present")]
+    pub info: Option<&'a RawValue>,
+    /// JSON for the subscriber, told with the subscription.
+    #[serde(borrow, deserialize_with = "present")]
+    pub data: Option<&'a RawValue>,
+    /// When the subscription ends, in Unix seconds; 0 for never.
+    #[serde(deserialize_with = "or_default")]
+    pub expire_at: i64,
+    /// Position from which on publications are delivered first.
+    #[serde(borrow)]
+    pub recover_since: Option<Since<'a>>,
+    /// `info` in base64, which counts first.
+    #[serde(borrow, deserialize_with = "text")]
+    pub b64info: Cow<'a, str>,
+    /// `data` in base64, which counts first.
+    #[serde(borrow, deserialize_with = "text")]
+    pub b64data: Cow<'a, str>,
+    /// Options of the channel that are set aside for this subscription, as the claim `override`.
+    #[serde(borrow, rename = "override")]
+    pub overrides: Option<&'a RawValue>,
+}
+
+/// Sets when a user's connections expire.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct RefreshRequest<'a> {
+    /// User whose connections expire.
+    #[serde(borrow, deserialize_with = "text")]
+    pub user: Cow<'a, str>,
+    /// Only this connection of the user, by its public id; empty for all.
+    #[serde(borrow, deserialize_with = "text")]
+    pub client: Cow<'a, str>,
+    /// Only the connection with this session; empty for all.
+    #[serde(borrow, deserialize_with = "text")]
+    pub session: Cow<'a, str>,
+    /// The connections have expired: they end now.
+    #[serde(deserialize_with = "or_default")]
+    pub expired: bool,
+    /// When they expire, in Unix seconds; 0 for never.
+    #[serde(deserialize_with = "or_default")]
+    pub expire_at: i64,
+}
+
+/// Names a channel and nothing else.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ChannelRequest<'a> {
+    /// Name of the channel.
+    #[serde(borrow, deserialize_with = "text")]
+    pub channel: Cow<'a, str>,
+}
+
+/// Calls a procedure of the server's.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct RpcRequest<'a> {
+    /// Name of the procedure.
+    #[serde(borrow, deserialize_with = "text")]
+    pub method: Cow<'a, str>,
+}
+
+fn payload(data: Option<&RawValue>, b64data: &str) -> Result<Payload, ServerApiError> {
+    if !b64data.is_empty() {
+        let bytes = STANDARD
+            .decode(b64data)
+            .map_err(|_| ServerApiError::BadRequest)?;
+        return Ok(payload_of(&bytes));
+    }
+    let data = data.ok_or(ServerApiError::BadRequest)?;
+    Ok(Payload {
+        bytes: data.get().as_bytes().into(),
+        kind: PayloadKind::Json,
+    })
+}

@@ -2,12 +2,12 @@
 
 use throng_types::Position;
 
-use super::{ApiError, Method};
-use crate::json::{Object, append_text};
+use crate::api::{Method, ServerApiError};
+use crate::json::{Object, append_list, append_text};
 use crate::reply::{append_history, append_presence, append_presence_stats};
 use crate::{ClientInfo, HistoryResult};
 
-/// What a publication came to.
+/// Result of one publication.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PublishResult {
     /// The publication's place; none in channels that keep no history.
@@ -19,15 +19,15 @@ pub struct PublishResult {
 pub struct NodeInfo<'a> {
     /// Unique while the node lives.
     pub uid: &'a str,
-    /// For people.
+    /// Name for people, from the configuration.
     pub name: &'a str,
-    /// The server's version.
+    /// Version of the server.
     pub version: &'a str,
-    /// Connections of clients.
+    /// Number of clients' connections.
     pub num_clients: u32,
-    /// Different users.
+    /// Number of different users.
     pub num_users: u32,
-    /// Channels with subscribers.
+    /// Number of channels with subscribers.
     pub num_channels: u32,
     /// Subscriptions of all clients together.
     pub num_subs: u32,
@@ -38,11 +38,11 @@ pub struct NodeInfo<'a> {
 /// One connection of a client.
 #[derive(Clone, Debug)]
 pub struct ConnectionInfo<'a> {
-    /// Its public id.
+    /// Public id of the connection.
     pub client: &'a str,
-    /// Its user.
+    /// User of the connection.
     pub user: &'a str,
-    /// Its address.
+    /// Address of the client.
     pub address: &'a str,
     /// `websocket`, `sse` or `stream`.
     pub transport: &'static str,
@@ -50,18 +50,18 @@ pub struct ConnectionInfo<'a> {
     pub node: &'a str,
     /// Bytes that wait for it.
     pub queued_bytes: u64,
-    /// How many channels it subscribes to.
+    /// Number of its subscriptions.
     pub num_subs: u32,
     /// The first of them.
     pub channels: Vec<&'a str>,
 }
 
-/// What was found of connections.
+/// Connections that fit a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Connections<'a> {
     /// At most as many as were asked for.
     pub rows: &'a [ConnectionInfo<'a>],
-    /// How many fit.
+    /// Number of connections that fit.
     pub num_found: u32,
     /// Some were not looked at.
     pub is_cut: bool,
@@ -70,30 +70,30 @@ pub struct Connections<'a> {
 /// The result of one call.
 #[derive(Clone, Copy, Debug)]
 pub enum ApiResult<'a> {
-    /// Of [`Method::Publish`].
+    /// Result of [`Method::Publish`], which may have a position.
     Publish(PublishResult),
-    /// Of [`Method::Broadcast`]: one answer a channel, in the order of the channels.
-    Broadcast(&'a [Result<PublishResult, ApiError>]),
-    /// Of a method that has nothing to tell but that it is done.
+    /// Results of [`Method::Broadcast`]: one answer a channel, in the order of the channels.
+    Broadcast(&'a [Result<PublishResult, ServerApiError>]),
+    /// Success of a method that has no result.
     Done(Method),
-    /// Of [`Method::History`].
+    /// Result of [`Method::History`] with its position.
     History(HistoryResult<'a>),
-    /// Of [`Method::Presence`]: everybody who is present.
+    /// Result of [`Method::Presence`]: every client that is present.
     Presence(&'a [ClientInfo<'a>]),
-    /// Of [`Method::PresenceStats`].
+    /// Result of [`Method::PresenceStats`] as two numbers.
     PresenceStats {
-        /// How many connections.
+        /// Number of connections in the channel.
         clients: u32,
-        /// Different users.
+        /// Number of different users.
         users: u32,
     },
-    /// Of [`Method::Channels`]: names and numbers of subscribed connections.
+    /// Result of [`Method::Channels`]: names and numbers of subscribed connections.
     Channels(&'a [(&'a str, u32)]),
-    /// The same, if not all were wanted, and how many there are.
+    /// Result of [`Method::Channels`] if not all were wanted, and the number of all.
     SomeChannels(&'a [(&'a str, u32)], u32),
-    /// Of [`Method::Connections`].
+    /// Result of [`Method::Connections`] with its count.
     Connections(Connections<'a>),
-    /// Of [`Method::Info`].
+    /// Result of [`Method::Info`], a row a node.
     Info(&'a [NodeInfo<'a>]),
 }
 
@@ -120,7 +120,7 @@ impl ApiResult<'_> {
             Self::Broadcast(responses) => append_broadcast(responses, out),
             Self::Done(_) => out.extend_from_slice(b"{}"),
             Self::History(result) => append_history(result, out),
-            Self::Presence(present) => append_presence(present.iter().copied(), out),
+            Self::Presence(present) => append_presence(present, out),
             Self::PresenceStats { clients, users } => append_presence_stats(*clients, *users, out),
             Self::Channels(channels) => append_channels(channels, None, out),
             Self::SomeChannels(channels, found) => append_channels(channels, Some(*found), out),
@@ -131,14 +131,14 @@ impl ApiResult<'_> {
 }
 
 /// Answers `POST /api/METHOD`: `{"result":{..}}` or `{"error":{..}}`.
-pub fn encode_response(answer: Result<&ApiResult<'_>, ApiError>, out: &mut Vec<u8>) {
+pub fn encode_response(answer: Result<&ApiResult<'_>, ServerApiError>, out: &mut Vec<u8>) {
     let mut response = Object::open(out);
     append_answer(&mut response, answer);
     response.close();
 }
 
 /// The body of an error in transport error mode: `{"code":..,"message":..}`.
-pub fn encode_bare_error(error: ApiError, out: &mut Vec<u8>) {
+pub fn encode_bare_error(error: ServerApiError, out: &mut Vec<u8>) {
     let mut object = Object::open(out);
     object.number("code", error.code().into());
     object.text("message", error.message());
@@ -147,7 +147,7 @@ pub fn encode_bare_error(error: ApiError, out: &mut Vec<u8>) {
 
 /// Answers one command of `POST /api/batch`: `{"publish":{..}}` or `{"error":{..}}`. The caller
 /// joins all with `,` in `{"replies":[..]}`.
-pub fn encode_batch_reply(answer: Result<&ApiResult<'_>, ApiError>, out: &mut Vec<u8>) {
+pub fn encode_batch_reply(answer: Result<&ApiResult<'_>, ServerApiError>, out: &mut Vec<u8>) {
     let mut reply = Object::open(out);
     match answer {
         Ok(result) => result.append(reply.value(result.method().name())),
@@ -157,14 +157,14 @@ pub fn encode_batch_reply(answer: Result<&ApiResult<'_>, ApiError>, out: &mut Ve
 }
 
 /// Answers one command of `POST /api`; the caller joins several with `\n`.
-pub fn encode_legacy(id: u32, answer: Result<&ApiResult<'_>, ApiError>, out: &mut Vec<u8>) {
+pub fn encode_legacy(id: u32, answer: Result<&ApiResult<'_>, ServerApiError>, out: &mut Vec<u8>) {
     let mut reply = Object::open(out);
     reply.number_if_any("id", id.into());
     append_answer(&mut reply, answer);
     reply.close();
 }
 
-fn append_answer(response: &mut Object<'_>, answer: Result<&ApiResult<'_>, ApiError>) {
+fn append_answer(response: &mut Object<'_>, answer: Result<&ApiResult<'_>, ServerApiError>) {
     match answer {
         Ok(result) => result.append(response.value("result")),
         Err(error) => encode_bare_error(error, response.value("error")),
@@ -177,7 +177,7 @@ fn append_publish(result: PublishResult, out: &mut Vec<u8>) {
     object.close();
 }
 
-fn append_broadcast(responses: &[Result<PublishResult, ApiError>], out: &mut Vec<u8>) {
+fn append_broadcast(responses: &[Result<PublishResult, ServerApiError>], out: &mut Vec<u8>) {
     let mut broadcast = Object::open(out);
     append_list(responses, broadcast.value("responses"), |response, out| {
         encode_response(
@@ -256,20 +256,176 @@ fn append_nodes(nodes: &[NodeInfo<'_>], out: &mut Vec<u8>) {
     result.close();
 }
 
-fn append_list<T>(
-    items: impl IntoIterator<Item = T>,
-    out: &mut Vec<u8>,
-    append: impl Fn(T, &mut Vec<u8>),
-) {
-    out.push(b'[');
-    for (index, item) in items.into_iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        append(item, out);
-    }
-    out.push(b']');
-}
-
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::sync::Arc;
+
+    use throng_types::{ChannelName, Epoch, Payload, PayloadKind, Publication, PublicationKind};
+
+    use super::*;
+
+    fn published(offset: u64) -> PublishResult {
+        PublishResult {
+            position: Some(Position {
+                epoch: Epoch(0x2f),
+                offset,
+            }),
+        }
+    }
+
+    #[track_caller]
+    fn check(encode: impl FnOnce(&mut Vec<u8>), expected: &str) {
+        let mut out = Vec::new();
+        encode(&mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+        assert!(serde_json::from_str::<serde_json::Value>(expected).is_ok());
+    }
+
+    #[track_caller]
+    fn check_result(result: ApiResult<'_>, expected: &str) {
+        check(
+            |out| encode_response(Ok(&result), out),
+            &format!(r#"{{"result":{expected}}}"#),
+        );
+    }
+
+    #[test]
+    fn results() {
+        check_result(ApiResult::Publish(PublishResult::default()), "{}");
+        check_result(
+            ApiResult::Publish(published(7)),
+            r#"{"epoch":"2f","offset":7}"#,
+        );
+        check_result(ApiResult::Done(Method::Unsubscribe), "{}");
+        check_result(ApiResult::Channels(&[]), r#"{"channels":{}}"#);
+        check_result(
+            ApiResult::SomeChannels(&[("a", 2)], 7),
+            r#"{"channels":{"a":{"num_clients":2}},"num_found":7}"#,
+        );
+        check_result(
+            ApiResult::Channels(&[("a\"", 1), ("b", 20)]),
+            r#"{"channels":{"a\"":{"num_clients":1},"b":{"num_clients":20}}}"#,
+        );
+        check_result(
+            ApiResult::Broadcast(&[
+                Ok(published(1)),
+                Err(ServerApiError::UnknownChannel),
+                Ok(PublishResult::default()),
+            ]),
+            concat!(
+                r#"{"responses":[{"result":{"epoch":"2f","offset":1}},"#,
+                r#"{"error":{"code":102,"message":"unknown channel"}},{"result":{}}]}"#,
+            ),
+        );
+        let row = ConnectionInfo {
+            client: "id",
+            user: "a\"",
+            address: "::1",
+            transport: "sse",
+            node: "n",
+            queued_bytes: 5,
+            num_subs: 2,
+            channels: vec!["c"],
+        };
+        let found = Connections {
+            rows: &[row],
+            num_found: 3,
+            is_cut: false,
+        };
+        check_result(
+            ApiResult::Connections(found),
+            concat!(
+                r#"{"connections":[{"client":"id","user":"a\"","address":"::1","transport":"sse","#,
+                r#""node":"n","queued_bytes":5,"num_subs":2,"channels":["c"]}],"#,
+                r#""num_found":3,"cut":false}"#,
+            ),
+        );
+        let node = NodeInfo {
+            uid: "u",
+            name: "host_8000",
+            num_clients: 3,
+            uptime_s: 9,
+            ..NodeInfo::default()
+        };
+        check_result(
+            ApiResult::Info(&[node]),
+            concat!(
+                r#"{"nodes":[{"uid":"u","name":"host_8000","version":"","num_clients":3,"#,
+                r#""num_users":0,"#,
+                r#""num_channels":0,"num_subs":0,"uptime":9}]}"#,
+            ),
+        );
+    }
+
+    #[test]
+    fn history_is_the_clients_history() {
+        let publication = Arc::new(Publication {
+            channel: ChannelName::new("c").unwrap(),
+            told: PublicationKind::Data,
+            position: published(2).position,
+            payload: Payload {
+                bytes: b"{\n}".as_slice().into(),
+                kind: PayloadKind::Json,
+            },
+            publisher: None,
+            tags: None,
+            time_unix_ms: 1,
+        });
+        let history = HistoryResult {
+            publications: &[publication],
+            position: published(4).position.unwrap(),
+        };
+        check_result(
+            ApiResult::History(history),
+            r#"{"publications":[{"data":{},"offset":2}],"epoch":"2f","offset":4}"#,
+        );
+    }
+
+    #[test]
+    fn errors_have_three_frames_and_a_status() {
+        for (error, code, status) in [
+            (ServerApiError::Internal, 100, 500),
+            (ServerApiError::UnknownChannel, 102, 404),
+            (ServerApiError::NotFound, 104, 404),
+            (ServerApiError::BadRequest, 107, 400),
+            (ServerApiError::NotAvailable, 108, 400),
+            (ServerApiError::UnrecoverablePosition, 112, 416),
+            (ServerApiError::Conflict, 113, 409),
+        ] {
+            let bare = format!(r#"{{"code":{code},"message":"{}"}}"#, error.message());
+            assert_eq!(error.http_status(), status);
+            check(|out| encode_bare_error(error, out), &bare);
+            check(
+                |out| encode_response(Err(error), out),
+                &format!(r#"{{"error":{bare}}}"#),
+            );
+            check(
+                |out| encode_legacy(3, Err(error), out),
+                &format!(r#"{{"id":3,"error":{bare}}}"#),
+            );
+        }
+    }
+
+    #[test]
+    fn batches_and_the_older_endpoint() {
+        for (answer, expected) in [
+            (
+                Ok(ApiResult::Publish(PublishResult::default())),
+                r#"{"publish":{}}"#,
+            ),
+            (
+                Err(ServerApiError::UnknownChannel),
+                r#"{"error":{"code":102,"message":"unknown channel"}}"#,
+            ),
+            (
+                Ok(ApiResult::Done(Method::Disconnect)),
+                r#"{"disconnect":{}}"#,
+            ),
+        ] {
+            let answer = answer.as_ref().map_err(|error| *error);
+            check(|out| encode_batch_reply(answer, out), expected);
+        }
+        let done = ApiResult::Done(Method::Unsubscribe);
+        check(|out| encode_legacy(0, Ok(&done), out), r#"{"result":{}}"#);
+    }
+}

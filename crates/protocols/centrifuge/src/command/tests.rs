@@ -3,8 +3,13 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::{Codec, Commands};
 
-/// What a frame holds, in short: `id` and the request's debug form, or the fault.
+fn commands(frame: &[u8]) -> Commands<'_> {
+    Codec::Json.commands(frame)
+}
+
+/// Describes the commands of a frame: `id` and the request's debug form, or the fault.
 fn read(frame: &[u8]) -> Vec<String> {
     commands(frame)
         .map(|command| match command {
@@ -32,7 +37,7 @@ fn fault(frame: impl AsRef<[u8]>, expected: Malformed) {
 fn centrifuge_js_connects() {
     // The first frame, with no options and with all of them.
     let command = one(r#"{"connect":{"name":"js"},"id":1}"#);
-    let Request::Connect(connect) = command.request else {
+    let ClientRequest::Connect(connect) = command.request else {
         panic!()
     };
     assert_eq!((command.id, &*connect.name, &*connect.token), (1, "js", ""));
@@ -42,7 +47,7 @@ fn centrifuge_js_connects() {
         r#""headers":{"x":"y"},"flag":1,"subs":{"$42":{"recover":true,"offset":7,"#,
         r#""epoch":"ab"},"news":{"recover":true}}},"id":1}"#,
     ));
-    let Request::Connect(connect) = command.request else {
+    let ClientRequest::Connect(connect) = command.request else {
         panic!()
     };
     assert_eq!(
@@ -66,7 +71,7 @@ fn centrifuge_js_subscribes() {
         r#""recover":true,"offset":9,"epoch":"2f","delta":"fossil","tf":{"key":"a","#,
         r#""cmp":"eq","val":"b"}},"id":2}"#,
     ));
-    let Request::Subscribe(subscribe) = command.request else {
+    let ClientRequest::Subscribe(subscribe) = command.request else {
         panic!()
     };
     assert_eq!(
@@ -105,15 +110,15 @@ fn a_session_of_centrifuge_js() {
     let kinds = frames.map(|frame| {
         let command = one(frame);
         let kind = match command.request {
-            Request::Connect(_) => "connect",
-            Request::Subscribe(_) => "subscribe",
-            Request::History(_) => "history",
-            Request::Presence { .. } => "presence",
-            Request::PresenceStats { .. } => "presence_stats",
-            Request::Publish { .. } => "publish",
-            Request::Rpc { .. } => "rpc",
-            Request::Send { .. } => "send",
-            Request::Pong => "pong",
+            ClientRequest::Connect(_) => "connect",
+            ClientRequest::Subscribe(_) => "subscribe",
+            ClientRequest::History(_) => "history",
+            ClientRequest::Presence { .. } => "presence",
+            ClientRequest::PresenceStats { .. } => "presence_stats",
+            ClientRequest::Publish { .. } => "publish",
+            ClientRequest::Rpc { .. } => "rpc",
+            ClientRequest::Send { .. } => "send",
+            ClientRequest::Pong => "pong",
             other => panic!("{other:?}"),
         };
         (command.id, kind)
@@ -195,7 +200,7 @@ fn every_command_is_read() {
 #[test]
 fn data_is_left_as_it_stands() {
     let command = one(r#"{"publish":{"channel":"c","data": {"a" : [1,"\u00e9"]} },"id":5}"#);
-    let Request::Publish { channel, data } = command.request else {
+    let ClientRequest::Publish { channel, data } = command.request else {
         panic!()
     };
     assert_eq!(
@@ -204,7 +209,7 @@ fn data_is_left_as_it_stands() {
     );
 
     let command = one(r#"{"rpc":{"method":"sum","data":null},"id":6}"#);
-    let Request::Rpc { method, data } = command.request else {
+    let ClientRequest::Rpc { method, data } = command.request else {
         panic!()
     };
     assert_eq!((&*method, data.bytes()), ("sum", &b"null"[..]));
@@ -213,12 +218,12 @@ fn data_is_left_as_it_stands() {
         r#"{"send":{"data":"x"}}"#,
         r#"{"send":{"data":"x"},"id":9}"#,
     ] {
-        let Request::Send { data } = one(frame).request else {
+        let ClientRequest::Send { data } = one(frame).request else {
             panic!()
         };
         assert_eq!(data.bytes(), br#""x""#);
     }
-    let Request::Send { data } = one(r#"{"send":{}}"#).request else {
+    let ClientRequest::Send { data } = one(r#"{"send":{}}"#).request else {
         panic!()
     };
     assert_eq!(data.bytes(), b"null");
@@ -296,7 +301,7 @@ fn unknown_fields_and_null_are_ignored() {
         r#""offset":null,"recover":null,"data":null,"tf":null,"cursor":"x","#,
         r#""new":{"deep":[[]]}}}"#,
     ));
-    let Request::Subscribe(subscribe) = command.request else {
+    let ClientRequest::Subscribe(subscribe) = command.request else {
         panic!()
     };
     // An escaped name cannot be borrowed.
@@ -327,7 +332,7 @@ fn what_is_not_offered_is_refused_and_not_a_fault() {
             ErrorCode::BadRequest,
         ),
     ] {
-        let Request::Refused(refused) = one(frame).request else {
+        let ClientRequest::Refused(refused) = one(frame).request else {
             panic!("{frame}")
         };
         assert_eq!(refused, code, "{frame}");
@@ -389,7 +394,7 @@ proptest! {
         let frame = format!(r#"{{"id":{id},"publish":{{"data":{data},"channel":{data}}}}}"#);
         let command = one(&frame);
         prop_assert_eq!(command.id, id);
-        let Request::Publish { channel, data: read } = command.request else { panic!() };
+        let ClientRequest::Publish { channel, data: read } = command.request else { panic!() };
         prop_assert_eq!(read.bytes(), data.as_bytes());
         prop_assert_eq!(&*channel, text.as_str());
     }

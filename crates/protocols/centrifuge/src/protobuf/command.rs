@@ -1,64 +1,22 @@
-//! What a client sends, out of its frames.
+//! Commands out of a frame's Protobuf messages.
 
 use std::borrow::Cow;
 
-use super::read::{Fields, Value, delimited};
+use crate::code::Malformed;
 use crate::command::{
-    Command, Envelope, Field, Fresh, OfChannel, Publish, Request, publish, sub_refresh, subscribe,
+    ClientRequest, Command, Envelope, Field, Fresh, OfChannel, Publish, publish, sub_refresh,
+    subscribe,
 };
-use crate::data::Data;
 use crate::filter::{DEPTH_MAX, FilterNode};
-use crate::malformed::Malformed;
+use crate::json::ClientData;
+use crate::protobuf::wire::{Fields, Value, delimited};
 use crate::request::HEADERS_MAX;
 use crate::{Connect, Emulation, History, Since, Subscribe};
 
-/// Reads the commands of one frame in Protobuf. The first [`Malformed`] is the last item.
-pub(crate) const fn commands(frame: &[u8]) -> Commands<'_> {
-    Commands {
-        rest: Some(frame),
-        any: false,
-    }
+/// Reads one command of a frame in Protobuf, each behind its length.
+pub(crate) fn next<'a>(frame: &mut &'a [u8]) -> Result<Command<'a>, Malformed> {
+    read::<Envelope<'_>>(delimited(frame)?)?.into_command()
 }
-
-/// The commands of a frame in Protobuf, each behind its length.
-#[derive(Clone, Debug)]
-pub(crate) struct Commands<'a> {
-    /// What has not been read; nothing once the frame has failed.
-    rest: Option<&'a [u8]>,
-    /// Whether a command was found.
-    any: bool,
-}
-
-impl<'a> Commands<'a> {
-    /// What has not been read.
-    pub(crate) const fn rest(&self) -> &'a [u8] {
-        match self.rest {
-            Some(rest) => rest,
-            None => &[],
-        }
-    }
-}
-
-impl<'a> Iterator for Commands<'a> {
-    type Item = Result<Command<'a>, Malformed>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let rest = self.rest.as_mut()?;
-        if rest.is_empty() {
-            let is_first = !self.any;
-            self.rest = None;
-            return is_first.then_some(Err(Malformed::Empty));
-        }
-        self.any = true;
-        let command = delimited(rest).and_then(command);
-        if command.is_err() {
-            self.rest = None;
-        }
-        Some(command)
-    }
-}
-
-impl std::iter::FusedIterator for Commands<'_> {}
 
 /// A message that is read field by field; what it does not know it passes over.
 trait Message<'a>: Default {
@@ -74,8 +32,19 @@ fn read<'a, M: Message<'a>>(bytes: &'a [u8]) -> Result<M, Malformed> {
     Ok(message)
 }
 
-fn command(bytes: &[u8]) -> Result<Command<'_>, Malformed> {
-    read::<Envelope<'_>>(bytes)?.into_command()
+/// Declares the fields of a message: the number, the field, and the method of [`Value`] that reads.
+macro_rules! message {
+    ($Type:ident $(<$a:lifetime>)? { $($number:literal: $field:ident = $read:ident),* $(,)? }) => {
+        impl<'a> Message<'a> for $Type $(<$a>)? {
+            fn field(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
+                match number {
+                    $($number => self.$field = value.$read()?,)*
+                    _ => {}
+                }
+                Ok(())
+            }
+        }
+    };
 }
 
 impl<'a> Message<'a> for Envelope<'a> {
@@ -87,37 +56,46 @@ impl<'a> Message<'a> for Envelope<'a> {
                 self.id = value.number()? as u32;
                 return Ok(());
             }
-            4 => (Field::Connect, Request::Connect(read(value.bytes()?)?)),
+            4 => (
+                Field::Connect,
+                ClientRequest::Connect(read(value.bytes()?)?),
+            ),
             5 => (Field::Subscribe, subscribe(read(value.bytes()?)?)),
             6 => {
                 let channel = channel()?;
-                (Field::Unsubscribe, Request::Unsubscribe { channel })
+                (Field::Unsubscribe, ClientRequest::Unsubscribe { channel })
             }
             7 => (Field::Publish, publish(read(value.bytes()?)?)),
             8 => {
                 let channel = channel()?;
-                (Field::Presence, Request::Presence { channel })
+                (Field::Presence, ClientRequest::Presence { channel })
             }
             9 => {
                 let channel = channel()?;
-                (Field::PresenceStats, Request::PresenceStats { channel })
+                (
+                    Field::PresenceStats,
+                    ClientRequest::PresenceStats { channel },
+                )
             }
-            10 => (Field::History, Request::History(read(value.bytes()?)?)),
+            10 => (
+                Field::History,
+                ClientRequest::History(read(value.bytes()?)?),
+            ),
             11 => {
                 read::<Nothing>(value.bytes()?)?;
-                (Field::Ping, Request::Ping)
+                (Field::Ping, ClientRequest::Ping)
             }
             12 => {
                 let Sent { data } = read(value.bytes()?)?;
-                (Field::Send, Request::Send { data })
+                (Field::Send, ClientRequest::Send { data })
             }
             13 => {
-                let Called { method, data } = read(value.bytes()?)?;
-                (Field::Rpc, Request::Rpc { method, data })
+                let Call { method, data } = read(value.bytes()?)?;
+                (Field::Rpc, ClientRequest::Rpc { method, data })
             }
             14 => {
                 let Token { token } = read(value.bytes()?)?;
-                (Field::Refresh, Request::Refresh { token })
+                (Field::Refresh, ClientRequest::Refresh { token })
             }
             15 => (Field::SubRefresh, sub_refresh(read(value.bytes()?)?)),
             _ => return Ok(()),
@@ -127,17 +105,39 @@ impl<'a> Message<'a> for Envelope<'a> {
     }
 }
 
-/// Data, unless it is empty: in this form the two are the same.
-fn data<'a>(value: Value<'a>) -> Result<Option<Data<'a>>, Malformed> {
-    let bytes = value.bytes()?;
-    Ok((!bytes.is_empty()).then_some(Data::Bytes(bytes)))
+impl<'a> Value<'a> {
+    /// Data, unless it is empty: in this form the two are alike.
+    fn data_if_any(self) -> Result<Option<ClientData<'a>>, Malformed> {
+        let bytes = self.bytes()?;
+        Ok((!bytes.is_empty()).then_some(ClientData::Bytes(bytes)))
+    }
+
+    fn data(self) -> Result<ClientData<'a>, Malformed> {
+        self.bytes().map(ClientData::Bytes)
+    }
+
+    fn borrowed(self) -> Result<Cow<'a, [u8]>, Malformed> {
+        self.bytes().map(Cow::Borrowed)
+    }
+
+    fn since(self) -> Result<Option<Since<'a>>, Malformed> {
+        read(self.bytes()?).map(Some)
+    }
+
+    fn subscribe(self) -> Result<Subscribe<'a>, Malformed> {
+        read(self.bytes()?)
+    }
+
+    fn filter(self) -> Result<Option<FilterNode<'a>>, Malformed> {
+        filter_node(self.bytes()?, DEPTH_MAX).map(Some)
+    }
 }
 
 impl<'a> Message<'a> for Connect<'a> {
     fn field(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
         match number {
             1 => self.token = value.text()?,
-            2 => self.data = data(value)?,
+            2 => self.data = value.data_if_any()?,
             3 => {
                 let Entry { channel, subscribe } = read(value.bytes()?)?;
                 self.subs.push(Subscribe {
@@ -151,7 +151,7 @@ impl<'a> Message<'a> for Connect<'a> {
                 let Header { name, value } = read(value.bytes()?)?;
                 self.headers.push((name, value));
             }
-            7 => self.flag = value.number()? as i64,
+            7 => self.flag = value.int64()?,
             _ => {}
         }
         Ok(())
@@ -165,16 +165,7 @@ struct Header<'a> {
     value: Cow<'a, str>,
 }
 
-impl<'a> Message<'a> for Header<'a> {
-    fn field(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
-        match number {
-            1 => self.name = value.text()?,
-            2 => self.value = value.text()?,
-            _ => {}
-        }
-        Ok(())
-    }
-}
+message!(Header<'a> { 1: name = text, 2: value = text });
 
 /// An entry of the map from channel to request.
 #[derive(Default)]
@@ -183,38 +174,23 @@ struct Entry<'a> {
     subscribe: Subscribe<'a>,
 }
 
-impl<'a> Message<'a> for Entry<'a> {
-    fn field(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
-        match number {
-            1 => self.channel = value.text()?,
-            2 => self.subscribe = read(value.bytes()?)?,
-            _ => {}
-        }
-        Ok(())
-    }
-}
+message!(Entry<'a> { 1: channel = text, 2: subscribe = subscribe });
 
-impl<'a> Message<'a> for Subscribe<'a> {
-    fn field(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
-        match number {
-            1 => self.channel = value.text()?,
-            2 => self.token = value.text()?,
-            3 => self.recover = value.flag()?,
-            6 => self.epoch = value.text()?,
-            7 => self.offset = value.number()?,
-            8 => self.data = data(value)?,
-            9 => self.positioned = value.flag()?,
-            10 => self.recoverable = value.flag()?,
-            11 => self.join_leave = value.flag()?,
-            12 => self.delta = value.text()?,
-            13 => self.filter = Some(filter_node(value.bytes()?, DEPTH_MAX)?),
-            14 => self.flag = value.number()? as i64,
-            15 => self.kind = value.int32()?,
-            _ => {}
-        }
-        Ok(())
-    }
-}
+message!(Subscribe<'a> {
+    1: channel = text,
+    2: token = text,
+    3: recover = flag,
+    6: epoch = text,
+    7: offset = number,
+    8: data = data_if_any,
+    9: positioned = flag,
+    10: recoverable = flag,
+    11: join_leave = flag,
+    12: delta = text,
+    13: filter = filter,
+    14: flag = int64,
+    15: kind = int32,
+});
 
 /// A node of a filter. Nodes stand in each other, so how deep is bounded here: the stack is.
 fn filter_node(bytes: &[u8], depth: usize) -> Result<FilterNode<'_>, Malformed> {
@@ -235,141 +211,42 @@ fn filter_node(bytes: &[u8], depth: usize) -> Result<FilterNode<'_>, Malformed> 
     Ok(node)
 }
 
-impl<'a> Message<'a> for OfChannel<'a> {
-    fn field(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
-        if number == 1 {
-            self.channel = value.text()?;
-        }
-        Ok(())
-    }
-}
+message!(OfChannel<'a> { 1: channel = text });
 
-impl<'a> Message<'a> for Publish<'a> {
-    fn field(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
-        match number {
-            1 => self.channel = value.text()?,
-            2 => self.data = data(value)?,
-            3 => self.kind = value.int32()?,
-            _ => {}
-        }
-        Ok(())
-    }
-}
+message!(Publish<'a> { 1: channel = text, 2: data = data_if_any, 3: kind = int32 });
 
-impl<'a> Message<'a> for History<'a> {
-    fn field(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
-        match number {
-            1 => self.channel = value.text()?,
-            7 => self.limit = value.int32()?,
-            8 => self.since = Some(read(value.bytes()?)?),
-            9 => self.reverse = value.flag()?,
-            _ => {}
-        }
-        Ok(())
-    }
-}
+message!(History<'a> { 1: channel = text, 7: limit = int32, 8: since = since, 9: reverse = flag });
 
-impl<'a> Message<'a> for Since<'a> {
-    fn field(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
-        match number {
-            1 => self.offset = value.number()?,
-            2 => self.epoch = value.text()?,
-            _ => {}
-        }
-        Ok(())
-    }
-}
+message!(Since<'a> { 1: offset = number, 2: epoch = text });
 
-impl<'a> Message<'a> for Fresh<'a> {
-    fn field(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
-        match number {
-            1 => self.channel = value.text()?,
-            2 => self.token = value.text()?,
-            3 => self.kind = value.int32()?,
-            _ => {}
-        }
-        Ok(())
-    }
-}
+message!(Fresh<'a> { 1: channel = text, 2: token = text, 3: kind = int32 });
 
 #[derive(Default)]
 struct Token<'a> {
     token: Cow<'a, str>,
 }
+message!(Token<'a> { 1: token = text });
 
-impl<'a> Message<'a> for Token<'a> {
-    fn field(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
-        if number == 1 {
-            self.token = value.text()?;
-        }
-        Ok(())
-    }
-}
-
+#[derive(Default)]
 struct Sent<'a> {
-    data: Data<'a>,
+    data: ClientData<'a>,
 }
+message!(Sent<'a> { 1: data = data });
 
-impl Default for Sent<'_> {
-    fn default() -> Self {
-        Self {
-            data: Data::Bytes(b""),
-        }
-    }
-}
-
-impl<'a> Message<'a> for Sent<'a> {
-    fn field(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
-        if number == 1 {
-            self.data = Data::Bytes(value.bytes()?);
-        }
-        Ok(())
-    }
-}
-
-struct Called<'a> {
+#[derive(Default)]
+struct Call<'a> {
     method: Cow<'a, str>,
-    data: Data<'a>,
+    data: ClientData<'a>,
 }
-
-impl Default for Called<'_> {
-    fn default() -> Self {
-        Self {
-            method: Cow::default(),
-            data: Data::Bytes(b""),
-        }
-    }
-}
-
-impl<'a> Message<'a> for Called<'a> {
-    fn field(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
-        match number {
-            1 => self.data = Data::Bytes(value.bytes()?),
-            2 => self.method = value.text()?,
-            _ => {}
-        }
-        Ok(())
-    }
-}
+message!(Call<'a> { 1: data = data, 2: method = text });
 
 /// Reads the body of `POST /emulation`.
 pub(crate) fn emulation(body: &[u8]) -> Result<Emulation<'_>, Malformed> {
     read(body)
 }
 
-impl<'a> Message<'a> for Emulation<'a> {
-    fn field(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
-        match number {
-            1 => self.node = value.text()?,
-            2 => self.session = value.text()?,
-            3 => self.data = Cow::Borrowed(value.bytes()?),
-            _ => {}
-        }
-        Ok(())
-    }
-}
+message!(Emulation<'a> { 1: node = text, 2: session = text, 3: data = borrowed });
 
-/// A message without fields.
 #[derive(Default)]
 struct Nothing;
 

@@ -13,17 +13,13 @@
 //! - Fields that hold their default are left out; fields that are not known are passed over.
 
 mod command;
-mod push;
-mod read;
 mod reply;
-mod write;
+#[cfg(test)]
+mod tests;
+mod wire;
 
-pub(crate) use command::{Commands, commands, emulation};
-pub(crate) use push::append_push;
-pub(crate) use reply::append_reply;
+pub(crate) use command::{emulation, next};
+pub(crate) use reply::{append_push, append_reply};
 
 /// The server's ping, and the client's answer to it.
 pub(crate) const PING: &[u8] = &[0];
-
-#[cfg(test)]
-mod tests;

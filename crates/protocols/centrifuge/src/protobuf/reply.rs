@@ -1,15 +1,15 @@
-//! What the server answers, and the publications inside.
+//! Replies, pushes and the publications inside.
 
-use serde::de::{Deserializer as _, MapAccess, Visitor};
 use throng_types::{Position, Publication};
 
-use super::write::{bytes, delimited, flag, message, number};
-use crate::words::Reply;
+use crate::json::each_tag;
+use crate::protobuf::wire::{append_delimited, bytes, flag, message, number};
+use crate::reply::{Push, Reply};
 use crate::{ClientInfo, ConnectResult, HistoryResult, SubscribeResult};
 
 /// Appends the reply to command `id`, behind its length.
 pub(crate) fn append_reply(id: u32, reply: &Reply<'_>, out: &mut Vec<u8>) {
-    delimited(out, |out| {
+    append_delimited(out, |out| {
         number(1, id.into(), out);
         match reply {
             Reply::Error(code) => {
@@ -135,29 +135,12 @@ pub(super) fn append_info(info: &ClientInfo<'_>, out: &mut Vec<u8>) {
 
 /// Tags are kept as the JSON object that they came as.
 fn append_tags(tags: &str, out: &mut Vec<u8>) {
-    struct Tags<'a>(&'a mut Vec<u8>);
-
-    impl<'de> Visitor<'de> for Tags<'_> {
-        type Value = ();
-
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("an object of strings")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-            use crate::json::Text;
-            while let Some((Text(name), Text(value))) = map.next_entry()? {
-                message(7, self.0, |out| {
-                    bytes(1, name.as_bytes(), out);
-                    bytes(2, value.as_bytes(), out);
-                });
-            }
-            Ok(())
-        }
-    }
-
-    let read = serde_json::Deserializer::from_str(tags).deserialize_map(Tags(out));
-    debug_assert!(read.is_ok(), "tags are checked when they are published");
+    each_tag(tags, |name, value| {
+        message(7, out, |out| {
+            bytes(1, name.as_bytes(), out);
+            bytes(2, value.as_bytes(), out);
+        });
+    });
 }
 
 pub(super) fn append_epoch(field: u32, position: Option<Position>, out: &mut Vec<u8>) {
@@ -172,4 +155,60 @@ pub(super) fn offset(position: Option<Position>) -> u64 {
 
 fn json(json: Option<&str>) -> &[u8] {
     json.unwrap_or_default().as_bytes()
+}
+
+/// Appends a push in a reply, behind its length.
+pub(crate) fn append_push(push: &Push<'_>, out: &mut Vec<u8>) {
+    append_delimited(out, |out| message(4, out, |out| append(push, out)));
+}
+
+fn append(push: &Push<'_>, out: &mut Vec<u8>) {
+    match *push {
+        Push::Publication(publication) => {
+            bytes(2, publication.channel.as_str().as_bytes(), out);
+            message(4, out, |out| append_publication(publication, None, out));
+        }
+        Push::Delta { publication, patch } => {
+            bytes(2, publication.channel.as_str().as_bytes(), out);
+            message(4, out, |out| append_publication(publication, patch, out));
+        }
+        Push::Join { channel, ref info } => {
+            bytes(2, channel.as_bytes(), out);
+            message(5, out, |out| message(1, out, |out| append_info(info, out)));
+        }
+        Push::Leave { channel, ref info } => {
+            bytes(2, channel.as_bytes(), out);
+            message(6, out, |out| message(1, out, |out| append_info(info, out)));
+        }
+        Push::Unsubscribe {
+            channel,
+            code,
+            reason,
+        } => {
+            bytes(2, channel.as_bytes(), out);
+            message(7, out, |out| {
+                number(2, code.into(), out);
+                bytes(3, reason.as_bytes(), out);
+            });
+        }
+        Push::Message(data) => message(8, out, |out| bytes(1, &data.bytes, out)),
+        Push::Disconnect { code, reason } => message(11, out, |out| {
+            number(1, code.into(), out);
+            bytes(2, reason.as_bytes(), out);
+        }),
+        Push::Subscribe { channel, subscribe } => {
+            bytes(2, channel.as_bytes(), out);
+            message(9, out, |out| {
+                flag(1, subscribe.recoverable, out);
+                append_epoch(4, subscribe.position, out);
+                number(5, offset(subscribe.position), out);
+                flag(6, subscribe.positioned, out);
+                bytes(7, subscribe.data.unwrap_or_default().as_bytes(), out);
+            });
+        }
+        Push::Refresh { ttl_s } => message(12, out, |out| {
+            flag(1, ttl_s.is_some(), out);
+            number(2, ttl_s.unwrap_or_default().into(), out);
+        }),
+    }
 }

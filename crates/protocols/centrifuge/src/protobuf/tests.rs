@@ -1,22 +1,23 @@
-//! What `prost` reads and writes by the same schema, in both directions.
+//! Compares both directions with `prost` and the same schema.
 
 mod schema;
 
 use proptest::prelude::*;
 use prost::Message as _;
 use throng_types::{
-    ChannelName, Epoch, Payload, PayloadKind, Position, Publication, Publisher, Told, Unsubscribe,
+    ChannelName, Epoch, Payload, PayloadKind, Position, Publication, PublicationKind, Publisher,
+    Unsubscribe,
 };
 
 use self::schema as pb;
 use crate::json::payload_of;
-use crate::words::{Push, Reply, SubscribePush};
+use crate::reply::{Push, Reply, SubscribePush};
 use crate::{
     ClientInfo, Codec, ConnectResult, ErrorCode, HistoryResult, RefreshResult, SubRefreshResult,
     SubscribeResult,
 };
 
-/// What a frame holds, in short.
+/// Describes the commands of a frame.
 fn read(codec: Codec, frame: &[u8]) -> Vec<String> {
     let told = codec.commands(frame).map(|command| match command {
         Ok(command) => format!("{} {:?}", command.id, command.request),
@@ -309,7 +310,7 @@ fn position(offset: u64) -> Position {
 fn publication(offset: u64, data: &[u8], kind: PayloadKind) -> std::sync::Arc<Publication> {
     Publication {
         channel: ChannelName::new("chat:42").unwrap(),
-        told: Told::Data,
+        told: PublicationKind::Data,
         position: (offset > 0).then(|| position(offset)),
         payload: Payload {
             bytes: data.into(),
@@ -708,7 +709,7 @@ proptest! {
         let frame = command.encode_length_delimited_to_vec();
         let command = Codec::Protobuf.commands(&frame).next().unwrap().unwrap();
         prop_assert_eq!(command.id, id);
-        let crate::Request::Publish { channel: read, data: bytes } = command.request else {
+        let crate::ClientRequest::Publish { channel: read, data: bytes } = command.request else {
             panic!()
         };
         prop_assert_eq!(&*read, channel);

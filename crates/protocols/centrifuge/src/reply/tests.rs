@@ -1,16 +1,15 @@
 //! Replies as bytes, and as the parser of an SDK would see them.
 
-use throng_types::{ChannelName, Epoch, Payload, PayloadKind, Told};
+use throng_types::{ChannelName, Epoch, Payload, PayloadKind, PublicationKind};
 
 use super::*;
-use crate::Request;
-use crate::command::commands;
 use crate::json::payload_of;
+use crate::{ClientRequest, Codec};
 
 fn publication(offset: u64, data: &str) -> Arc<Publication> {
     Publication {
         channel: ChannelName::new("chat:42").unwrap(),
-        told: Told::Data,
+        told: PublicationKind::Data,
         position: Some(position(offset)),
         payload: Payload {
             bytes: data.as_bytes().into(),
@@ -45,15 +44,15 @@ fn check(encode: impl FnOnce(&mut Vec<u8>), expected: &str) {
 fn empty_results_and_pings() {
     check(encode_ping, "{}");
     check(
-        |out| encode_unsubscribe_result(3, out),
+        |out| encode_reply(3, &Reply::Unsubscribe, out),
         r#"{"id":3,"unsubscribe":{}}"#,
     );
     check(
-        |out| encode_publish_result(4, out),
+        |out| encode_reply(4, &Reply::Publish, out),
         r#"{"id":4,"publish":{}}"#,
     );
     check(
-        |out| encode_ping_result(u32::MAX, out),
+        |out| encode_reply(u32::MAX, &Reply::Ping, out),
         r#"{"id":4294967295,"ping":{}}"#,
     );
 }
@@ -61,11 +60,11 @@ fn empty_results_and_pings() {
 #[test]
 fn errors() {
     check(
-        |out| encode_error(3, ErrorCode::PermissionDenied, out),
+        |out| encode_reply(3, &Reply::Error(ErrorCode::PermissionDenied), out),
         r#"{"id":3,"error":{"code":103,"message":"permission denied"}}"#,
     );
     check(
-        |out| encode_error(4, ErrorCode::TooManyRequests, out),
+        |out| encode_reply(4, &Reply::Error(ErrorCode::TooManyRequests), out),
         r#"{"id":4,"error":{"code":111,"message":"too many requests","temporary":true}}"#,
     );
 }
@@ -77,7 +76,7 @@ fn connect_results() {
         ..ConnectResult::default()
     };
     check(
-        |out| encode_connect_result(1, &least, out),
+        |out| encode_reply(1, &Reply::Connect(&least), out),
         r#"{"id":1,"connect":{"client":"c1"}}"#,
     );
     let subs = [
@@ -106,7 +105,7 @@ fn connect_results() {
         ..least
     };
     check(
-        |out| encode_connect_result(1, &most, out),
+        |out| encode_reply(1, &Reply::Connect(&most), out),
         concat!(
             r#"{"id":1,"connect":{"client":"c1","version":"0.1.0","expires":true,"#,
             r#""ttl":60,"data":{"a":1},"#,
@@ -120,7 +119,7 @@ fn connect_results() {
 #[test]
 fn subscribe_results() {
     check(
-        |out| encode_subscribe_result(2, &SubscribeResult::default(), out),
+        |out| encode_reply(2, &Reply::Subscribe(&SubscribeResult::default()), out),
         r#"{"id":2,"subscribe":{}}"#,
     );
     let publications = [publication(8, r#"{"n":8}"#), publication(9, "9")];
@@ -137,7 +136,7 @@ fn subscribe_results() {
         delta: false,
     };
     check(
-        |out| encode_subscribe_result(2, &recovered, out),
+        |out| encode_reply(2, &Reply::Subscribe(&recovered), out),
         concat!(
             r#"{"id":2,"subscribe":{"expires":true,"ttl":30,"recoverable":true,"#,
             r#""epoch":"2f","offset":9,"#,
@@ -152,7 +151,7 @@ fn subscribe_results() {
         ..SubscribeResult::default()
     };
     check(
-        |out| encode_subscribe_result(2, &lost, out),
+        |out| encode_reply(2, &Reply::Subscribe(&lost), out),
         r#"{"id":2,"subscribe":{"recoverable":true,"epoch":"2f","was_recovering":true}}"#,
     );
 }
@@ -164,7 +163,7 @@ fn histories() {
         position: position(0),
     };
     check(
-        |out| encode_history_result(5, &empty, out),
+        |out| encode_reply(5, &Reply::History(&empty), out),
         r#"{"id":5,"history":{"publications":[],"epoch":"2f","offset":0}}"#,
     );
     let mut told = (*publication(1, r#""x""#)).clone();
@@ -182,7 +181,7 @@ fn histories() {
         position: position(1),
     };
     check(
-        |out| encode_history_result(5, &one, out),
+        |out| encode_reply(5, &Reply::History(&one), out),
         concat!(
             r#"{"id":5,"history":{"publications":[{"data":"x","#,
             r#""info":{"user":"","client":"c1","conn_info":{"name":"Ada"}},"#,
@@ -206,22 +205,31 @@ fn presences_and_the_rest() {
         },
     ];
     check(
-        |out| encode_presence_result(6, present, out),
+        |out| encode_reply(6, &Reply::Presence(&present), out),
         concat!(
             r#"{"id":6,"presence":{"presence":{"c1":{"user":"42","client":"c1","chan_info":{}},"#,
             r#""c2":{"user":"","client":"c2"}}}}"#,
         ),
     );
     check(
-        |out| encode_presence_result(6, [], out),
+        |out| encode_reply(6, &Reply::Presence(&[]), out),
         r#"{"id":6,"presence":{"presence":{}}}"#,
     );
     check(
-        |out| encode_presence_stats_result(7, 0, 2, out),
+        |out| {
+            encode_reply(
+                7,
+                &Reply::PresenceStats {
+                    clients: 0,
+                    users: 2,
+                },
+                out,
+            )
+        },
         r#"{"id":7,"presence_stats":{"num_clients":0,"num_users":2}}"#,
     );
     check(
-        |out| encode_rpc_result(8, Some(&payload_of(b"{\"a\":\r\n1}")), out),
+        |out| encode_reply(8, &Reply::Rpc(Some(&payload_of(b"{\"a\":\r\n1}"))), out),
         r#"{"id":8,"rpc":{"data":{"a":1}}}"#,
     );
     let refresh = RefreshResult {
@@ -231,11 +239,11 @@ fn presences_and_the_rest() {
         ttl_s: 9,
     };
     check(
-        |out| encode_refresh_result(9, &refresh, out),
+        |out| encode_reply(9, &Reply::Refresh(&refresh), out),
         r#"{"id":9,"refresh":{"client":"c1","version":"1","expires":true,"ttl":9}}"#,
     );
     check(
-        |out| encode_sub_refresh_result(9, &SubRefreshResult::default(), out),
+        |out| encode_reply(9, &Reply::SubRefresh(&SubRefreshResult::default()), out),
         r#"{"id":9,"sub_refresh":{}}"#,
     );
 }
@@ -248,21 +256,21 @@ fn a_dialogue() {
                   \"epoch\":\"2f\"},\"id\":2}\n\
                   {\"rpc\":{\"method\":\"x\",\"data\":{}},\"id\":3}";
     let mut said = Vec::new();
-    for command in commands(heard).map(Result::unwrap) {
+    for command in Codec::Json.commands(heard).map(Result::unwrap) {
         if !said.is_empty() {
             said.push(b'\n');
         }
         match command.request {
-            Request::Connect(_) => {
+            ClientRequest::Connect(_) => {
                 let result = ConnectResult {
                     client: "c1",
                     ping_s: 25,
                     pong: true,
                     ..ConnectResult::default()
                 };
-                encode_connect_result(command.id, &result, &mut said);
+                encode_reply(command.id, &Reply::Connect(&result), &mut said);
             }
-            Request::Subscribe(subscribe) => {
+            ClientRequest::Subscribe(subscribe) => {
                 assert_eq!(Epoch::parse(&subscribe.epoch), Some(Epoch(0x2f)));
                 let result = SubscribeResult {
                     recoverable: true,
@@ -272,9 +280,13 @@ fn a_dialogue() {
                     was_recovering: true,
                     ..SubscribeResult::default()
                 };
-                encode_subscribe_result(command.id, &result, &mut said);
+                encode_reply(command.id, &Reply::Subscribe(&result), &mut said);
             }
-            _ => encode_error(command.id, ErrorCode::NotAvailable, &mut said),
+            _ => encode_reply(
+                command.id,
+                &Reply::Error(ErrorCode::NotAvailable),
+                &mut said,
+            ),
         }
     }
     let expected = concat!(

@@ -2,7 +2,7 @@ use super::*;
 use crate::filters::Filters;
 use crate::headers::Header;
 
-fn read(headers: &[(&str, &str)], body: &str) -> Result<Instruct, InstructFault> {
+fn read(headers: &[(&str, &str)], body: &str) -> Result<Instruct, InstructError> {
     let fields: Vec<HeaderRef<'_>> = headers.iter().map(|&(n, v)| (n, v.as_bytes())).collect();
     let head = ResponseHead {
         code: 200,
@@ -345,7 +345,7 @@ fn refused_documents() {
     };
     assert_eq!(
         Instruct::from_response(head, b"{}", 20),
-        Err(InstructFault::DocumentStatus)
+        Err(InstructError::DocumentStatus)
     );
 }
 

@@ -13,32 +13,22 @@ use serde_json::Value;
 
 /// The deepest nesting of a document, as many levels as are read from JSON.
 const DEPTH_MAX: usize = 128;
-/// What all `copy` of one patch may add, in bytes of JSON: ten times the largest body that is held.
+/// Bytes of JSON that all `copy` of one patch may add: ten times the largest body that is held.
 const COPIED_BYTES_MAX: usize = 1_000_000;
 
-/// Why a patch does not fit a document.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PatchFault {
-    /// An operation is not an object, or lacks a text field.
-    #[error("operation {0} is incomplete")]
+/// Reason for which a patch does not fit a document, with the index of the operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum PatchError {
+    /// The operation is no object, or lacks a text field.
     Incomplete(usize),
-    /// An operation that nobody knows.
-    #[error("operation {0} is unknown")]
     Unknown(usize),
-    /// A path leads nowhere.
-    #[error("operation {0} has a path that leads nowhere")]
     NoSuchPlace(usize),
-    /// `test` found something else.
-    #[error("operation {0} found another value")]
     TestFailed(usize),
-    /// `move` into what is moved.
-    #[error("operation {0} moves a place into itself")]
+    /// The operation moves a place into itself.
     IntoItself(usize),
-    /// The document would nest deeper than JSON is read.
-    #[error("operation {0} nests deeper than {DEPTH_MAX} levels")]
+    /// The document would nest deeper than [`DEPTH_MAX`].
     TooDeep(usize),
-    /// `copy` has added more than a megabyte of JSON.
-    #[error("operation {0} copies more than {COPIED_BYTES_MAX} bytes with those before it")]
+    /// Copies have added more than [`COPIED_BYTES_MAX`].
     TooLarge(usize),
 }
 
@@ -63,7 +53,7 @@ pub fn patch_body(held: &[u8], operations: &[Value]) -> Vec<u8> {
 
 /// Applies operations in their order. On an error `document` holds what the operations
 /// before it made.
-pub fn apply_patch(document: &mut Value, operations: &[Value]) -> Result<(), PatchFault> {
+pub(super) fn apply_patch(document: &mut Value, operations: &[Value]) -> Result<(), PatchError> {
     let mut copied_bytes = 0;
     for (index, operation) in operations.iter().enumerate() {
         apply(document, operation, index, &mut copied_bytes)?;
@@ -76,9 +66,9 @@ fn apply(
     operation: &Value,
     index: usize,
     copied_bytes: &mut usize,
-) -> Result<(), PatchFault> {
-    let incomplete = PatchFault::Incomplete(index);
-    let nowhere = PatchFault::NoSuchPlace(index);
+) -> Result<(), PatchError> {
+    let incomplete = PatchError::Incomplete(index);
+    let nowhere = PatchError::NoSuchPlace(index);
     let text = |field| operation.get(field).and_then(Value::as_str);
     let value = || operation.get("value").cloned();
     let (Some(kind), Some(path)) = (text("op"), text("path")) else {
@@ -87,7 +77,7 @@ fn apply(
     let bears = |value: &Value| {
         let levels = path.matches('/').count() + depth(value);
         let fits = levels <= DEPTH_MAX;
-        fits.then_some(()).ok_or(PatchFault::TooDeep(index))
+        fits.then_some(()).ok_or(PatchError::TooDeep(index))
     };
     match kind {
         "add" => {
@@ -108,7 +98,7 @@ fn apply(
             bears(found)?;
             *copied_bytes += weight(found);
             if *copied_bytes > COPIED_BYTES_MAX {
-                return Err(PatchFault::TooLarge(index));
+                return Err(PatchError::TooLarge(index));
             }
             let value = found.clone();
             put(document, path, value).ok_or(nowhere)
@@ -119,7 +109,7 @@ fn apply(
                 .strip_prefix(from)
                 .is_some_and(|rest| rest.starts_with('/'))
             {
-                return Err(PatchFault::IntoItself(index));
+                return Err(PatchError::IntoItself(index));
             }
             let value = take(document, from).ok_or_else(|| nowhere.clone())?;
             bears(&value)?;
@@ -128,13 +118,12 @@ fn apply(
         "test" => {
             let value = value().ok_or(incomplete)?;
             let found = find(document, path).is_some_and(|found| *found == value);
-            found.then_some(()).ok_or(PatchFault::TestFailed(index))
+            found.then_some(()).ok_or(PatchError::TestFailed(index))
         }
-        _ => Err(PatchFault::Unknown(index)),
+        _ => Err(PatchError::Unknown(index)),
     }
 }
 
-/// How many levels a value has.
 fn depth(value: &Value) -> usize {
     match value {
         Value::Array(list) => 1 + list.iter().map(depth).max().unwrap_or(0),

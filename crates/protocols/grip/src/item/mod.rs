@@ -1,52 +1,51 @@
-//! Items: what publishers send, over HTTP and over ZeroMQ, as one struct.
+//! Items of publishers, over HTTP and over ZeroMQ, as one struct.
 //!
 //! Owns: reading items in every coding, with errors good enough for the publisher, and the
 //! bytes of a stream's chunk. Never: orders, filters or delivers.
 
+mod codec;
 mod json_patch;
-mod read;
 #[cfg(test)]
 mod tests;
-mod write;
 
-use throng_types::ChannelName;
-
-pub use json_patch::{PatchFault, apply_patch, patch_body};
-pub use read::{
-    CHANNEL_BYTES_MAX, ITEMS_BODY_BYTES_MAX, ItemFault, PublishFault, items_of_json,
-    items_of_value, zmq_pull_item, zmq_sub_item,
-};
+use throng_types::{ChannelName, coded_enum};
 
 use crate::headers::{Header, is_grip};
-use crate::instruct::Reply;
+use crate::instruct::HeldReply;
+
+pub use codec::{
+    CHANNEL_BYTES_MAX, ITEMS_BODY_BYTES_MAX, ItemError, PublishError, items_of_json,
+    items_of_value, zmq_pull_item, zmq_sub_item,
+};
+pub use json_patch::patch_body;
 
 /// One publication with a form for each transport that is to carry it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
     /// The whole name of the channel, with the prefix of a route if it has one.
     pub channel: ChannelName,
-    /// Its own id: for order, de-duplication and recovery.
+    /// Id for order, de-duplication and recovery.
     pub id: Option<String>,
     /// The id of the item before it in the channel.
     pub prev_id: Option<String>,
-    /// Whether it goes out at once, whatever its `prev_id`.
+    /// True if it goes out at once, whatever its `prev_id`.
     pub no_seq: bool,
     /// The size that statistics count, if it is not that of the content, in bytes.
     pub size: Option<u32>,
     /// For filters: `sender`, `skip_users`, `require_sub`. Keys are unique.
     pub meta: Vec<(String, String)>,
-    /// For held responses.
+    /// Form for held responses, if any.
     pub http_response: Option<HttpResponseItem>,
-    /// For streams.
+    /// Form for streams, if any.
     pub http_stream: Option<HttpStreamItem>,
-    /// For WebSockets.
+    /// Form for WebSockets, if any.
     pub ws_message: Option<WsMessageItem>,
 }
 
-/// What a held response gets.
+/// Form of an item for held responses.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HttpResponseItem {
-    /// This answer.
+    /// Answers with this response.
     Send(Box<ResponseItem>),
     /// Nothing, but the backend is asked again.
     Hint,
@@ -57,58 +56,58 @@ pub enum HttpResponseItem {
 /// An answer for held responses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResponseItem {
-    /// 0 to 999.
+    /// Status code, from 0 to 999.
     pub code: u16,
     /// None: the usual one for the code.
     pub reason: Option<String>,
     /// Laid over the headers of the held response.
     pub headers: Vec<Header>,
     /// The body, or how to make one from the held response's.
-    pub body: ResponseBody,
+    pub body: ItemBody,
     /// The content filters that a subscription must have, if the item says.
     pub content_filters: Option<Vec<String>>,
 }
 
 /// The body of a [`ResponseItem`].
 #[derive(Clone, Debug, PartialEq)]
-pub enum ResponseBody {
-    /// These bytes.
+pub enum ItemBody {
+    /// These bytes replace the body.
     Whole(Vec<u8>),
-    /// The held response's body, read as JSON, with these operations (see [`apply_patch`]).
+    /// The held response's body, read as JSON, with these operations (see [`patch_body`]).
     Patch(Vec<serde_json::Value>),
 }
 
-/// What a stream gets.
+/// Form of an item for streams.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HttpStreamItem {
-    /// More bytes.
+    /// Appends bytes to the stream.
     Send {
-        /// The bytes.
+        /// Bytes of one chunk.
         content: Vec<u8>,
         /// The content filters that a subscription must have, if the item says.
         content_filters: Option<Vec<String>>,
     },
     /// Nothing, but the next link is fetched.
     Hint,
-    /// Its end.
+    /// Ends the stream after what is queued.
     Close,
     /// An action without a meaning for streams: nothing happens.
     Nothing,
 }
 
-/// What a WebSocket gets.
+/// Form of an item for WebSockets.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WsMessageItem {
-    /// A message.
+    /// Sends a message or control frame.
     Send {
-        /// Which opcode.
+        /// Kind of the frame.
         kind: WsKind,
         /// The payload; UTF-8 if `kind` is text.
         content: Vec<u8>,
         /// The content filters that a subscription must have, if the item says.
         content_filters: Option<Vec<String>>,
     },
-    /// Its end.
+    /// Ends the connection with a close frame.
     Close {
         /// The close code; None sends a close without one.
         code: Option<u16>,
@@ -121,36 +120,35 @@ pub enum WsMessageItem {
     Nothing,
 }
 
-/// The kinds of frames that carry a payload of a publisher or a backend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WsKind {
-    /// UTF-8.
-    Text,
-    /// Any bytes.
-    Binary,
-    /// At most 125 bytes.
-    Ping,
-    /// At most 125 bytes.
-    Pong,
+coded_enum! {
+    /// The kinds of frames that carry a payload of a publisher or a backend.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum WsKind {
+        /// Name in documents.
+        fn name;
+        /// Text in UTF-8, checked.
+        Text = "text";
+        /// Binary message of any bytes.
+        Binary = "binary";
+        /// At most 125 bytes.
+        Ping = "ping";
+        /// At most 125 bytes.
+        Pong = "pong";
+    }
 }
 
 impl WsKind {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Binary => "binary",
-            Self::Ping => "ping",
-            Self::Pong => "pong",
-        }
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    pub(crate) fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "text" => Some(Self::Text),
-            "binary" => Some(Self::Binary),
-            "ping" => Some(Self::Ping),
-            "pong" => Some(Self::Pong),
-            _ => None,
+    /// Tells whether a frame may carry this: a text frame with anything but UTF-8 would break the
+    /// client's connection (RFC 6455 section 8.1), and a longer control frame too (section 5.5).
+    pub(crate) fn fits(self, content: &[u8]) -> bool {
+        match self {
+            Self::Text => str::from_utf8(content).is_ok(),
+            Self::Ping | Self::Pong => content.len() <= 125,
+            Self::Binary => true,
         }
     }
 }
@@ -182,7 +180,7 @@ pub fn encode_chunk(content: &[u8], out: &mut Vec<u8>) -> bool {
 /// The head and body that a held response becomes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComposedResponse {
-    /// 0 to 999.
+    /// Status code, from 0 to 999.
     pub code: u16,
     /// None: the usual one for the code.
     pub reason: Option<String>,
@@ -199,7 +197,7 @@ impl ResponseItem {
     /// `Grip-Expose-Headers` are removed from the result: Pushpin does so, although the
     /// same header keeps names in a backend's response.
     #[must_use]
-    pub fn compose(&self, held: &Reply, held_body: &[u8]) -> ComposedResponse {
+    pub fn compose(&self, held: &HeldReply, held_body: &[u8]) -> ComposedResponse {
         let expose: Vec<&[u8]> = self
             .headers
             .iter()
@@ -228,8 +226,8 @@ impl ResponseItem {
             reason: self.reason.clone(),
             headers,
             body: match &self.body {
-                ResponseBody::Whole(body) => body.clone(),
-                ResponseBody::Patch(operations) => patch_body(held_body, operations),
+                ItemBody::Whole(body) => body.clone(),
+                ItemBody::Patch(operations) => patch_body(held_body, operations),
             },
         }
     }

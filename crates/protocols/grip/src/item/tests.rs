@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::json_patch::{PatchError, apply_patch};
 use super::*;
 use crate::instruct::{Instruct, ResponseHead};
 use crate::tnet;
@@ -84,7 +85,7 @@ fn what_clients_send_by_http() {
             code: 201,
             reason: Some("Made".to_owned()),
             headers: vec![Header::new("A", "1")],
-            body: ResponseBody::Whole(b"b".to_vec()),
+            body: ItemBody::Whole(b"b".to_vec()),
             content_filters: None,
         })))
     );
@@ -270,22 +271,22 @@ fn zeromq_forms() {
     );
     assert_eq!(
         zmq_pull_item(&[b"a", b"b"]),
-        Err(ItemFault::Parts {
+        Err(ItemError::Parts {
             found: 2,
             expected: 1
         })
     );
     assert_eq!(
         zmq_sub_item(&[b"a"]),
-        Err(ItemFault::Parts {
+        Err(ItemError::Parts {
             found: 1,
             expected: 2
         })
     );
-    assert_eq!(zmq_pull_item(&[b"J"]), Err(ItemFault::Json));
+    assert_eq!(zmq_pull_item(&[b"J"]), Err(ItemError::Json));
     assert!(matches!(
         zmq_pull_item(&[b""]),
-        Err(ItemFault::Tnetstring(_))
+        Err(ItemError::Tnetstring(_))
     ));
     for cut in 0..json.len() {
         assert!(zmq_pull_item(&[&json[..cut]]).is_err());
@@ -406,7 +407,7 @@ proptest! {
 
     #[test]
     fn nothing_panics(
-        value in tnet::tests::any_value(),
+        value in crate::value::any_value(),
         field in "(channel|formats|http-stream|ws-message|http-response|meta)",
     ) {
         let channel = ("channel".into(), Value::Text("a".into()));
@@ -428,12 +429,12 @@ fn patches_do_not_grow_without_bound() {
     }
     let mut document = json!([1]);
     let fault = apply_patch(&mut document, &vec![copy("/-"); 100]);
-    assert!(matches!(fault, Err(PatchFault::TooLarge(_))), "{fault:?}");
+    assert!(matches!(fault, Err(PatchError::TooLarge(_))), "{fault:?}");
     let fault = apply_patch(&mut json!([1]), &vec![copy("/0"); 200]);
-    assert_eq!(fault, Err(PatchFault::TooDeep(127)));
+    assert_eq!(fault, Err(PatchError::TooDeep(127)));
     // Long paths instead of copies.
     let add = |levels: usize| json!({"op": "add", "path": "/0".repeat(levels), "value": [0]});
     let operations: Vec<_> = (1..=200).map(add).collect();
     let fault = apply_patch(&mut json!([1]), &operations);
-    assert_eq!(fault, Err(PatchFault::TooDeep(127)));
+    assert_eq!(fault, Err(PatchError::TooDeep(127)));
 }

@@ -3,20 +3,20 @@
 
 use std::net::Ipv6Addr;
 
-use super::line::{LineFault, Section, sections};
-use super::route::{BadTarget, Domain, Protocol, Route, Target, TargetAddress};
-use super::table::{DuplicateRoute, Routes};
 use crate::headers::Header;
+use crate::routes::{
+    Domain, DuplicateRoute, Protocol, Route, RouteTargetError, Routes, Target, TargetAddress,
+};
 
 /// The most targets of a route.
 pub(super) const TARGETS_MAX: usize = 100;
 
-/// What is wrong with a line.
+/// Fault of a line, by its cause.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RouteFaultKind {
-    /// It cannot be cut into words.
+pub enum RouteErrorKind {
+    /// The line cannot be cut into words.
     #[error("{0}")]
-    Line(#[from] LineFault),
+    Line(#[from] LineError),
     /// A condition without a target.
     #[error("a condition needs at least one target")]
     NoTarget,
@@ -42,7 +42,7 @@ pub enum RouteFaultKind {
     BadValue(&'static str, &'static str),
     /// A target that is none.
     #[error("{0}")]
-    Target(#[from] BadTarget),
+    Target(#[from] RouteTargetError),
     /// A target by ZeroMQ.
     #[error("targets by ZeroMQ are not supported: '{0}'")]
     TargetZhttp(String),
@@ -51,9 +51,10 @@ pub enum RouteFaultKind {
     Duplicate(#[from] DuplicateRoute),
 }
 
-impl RouteFaultKind {
-    /// Whether Pushpin passes over such a line too, so that whoever comes from it loses nothing by
-    /// going on without. Of any other line Pushpin makes a route that we cannot serve as it is.
+impl RouteErrorKind {
+    /// Tells whether Pushpin passes over such a line too, so that whoever comes from it loses
+    /// nothing by going on without. Of any other line Pushpin makes a route that we cannot serve as
+    /// it is.
     #[must_use]
     pub fn is_skipped(&self) -> bool {
         match self {
@@ -73,24 +74,24 @@ impl RouteFaultKind {
     }
 }
 
-/// What is wrong with a file, and where.
+/// Fault of a line, with its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {kind}")]
-pub struct RouteFault {
-    /// From 1.
+pub struct RouteError {
+    /// Number of the line, from 1.
     pub line: usize,
-    /// What is wrong.
-    pub kind: RouteFaultKind,
+    /// Cause of the fault.
+    pub kind: RouteErrorKind,
 }
 
-/// What a file holds: the routes that can be used, and the lines that cannot.
+/// Content of a file: the routes that can be used, and the lines that cannot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoutesFile {
-    /// Usable routes.
+    /// Routes that can be used.
     pub routes: Routes,
     /// Why the other lines are not. Whoever starts a server may go on without those that
-    /// [`RouteFaultKind::is_skipped`] names, and says so; whoever reloads keeps the old routes.
-    pub faults: Vec<RouteFault>,
+    /// [`RouteErrorKind::is_skipped`] names, and says so; whoever reloads keeps the old routes.
+    pub faults: Vec<RouteError>,
 }
 
 /// Reads a whole file.
@@ -104,34 +105,34 @@ pub fn parse_routes(text: &str) -> RoutesFile {
         });
         if let Err(kind) = added {
             let line = index + 1;
-            out.faults.push(RouteFault { line, kind });
+            out.faults.push(RouteError { line, kind });
         }
     }
     out
 }
 
 /// Reads one line, as `--route` gives it too. None if it is empty or a comment.
-pub fn parse_route_line(line: &str) -> Result<Option<Route>, RouteFaultKind> {
+pub fn parse_route_line(line: &str) -> Result<Option<Route>, RouteErrorKind> {
     let sections = sections(line)?;
     let Some((condition, targets)) = sections.split_first() else {
         return Ok(None);
     };
     if targets.is_empty() {
-        return Err(RouteFaultKind::NoTarget);
+        return Err(RouteErrorKind::NoTarget);
     }
     if targets.len() > TARGETS_MAX {
-        return Err(RouteFaultKind::TooManyTargets);
+        return Err(RouteErrorKind::TooManyTargets);
     }
     let mut route = self::condition(condition)?;
     route.targets = targets.iter().map(target).collect::<Result<_, _>>()?;
     if route.domain == Domain::None && route.id.is_none() {
-        return Err(RouteFaultKind::NoDomainOrId);
+        return Err(RouteErrorKind::NoDomainOrId);
     }
     Ok(Some(route))
 }
 
-/// Whether [`Routes::find`] could ever see this as a host: a colon is of an IPv6 address, or of a
-/// port.
+/// Tells whether [`Routes::find`] could ever see this as a host: a colon is of an IPv6 address, or
+/// of a port.
 fn is_host(domain: &str) -> bool {
     let is_address = domain.parse::<Ipv6Addr>().is_ok();
     is_address || !domain.contains([':', '[', ']'])
@@ -140,13 +141,13 @@ fn is_host(domain: &str) -> bool {
 const JSONP: &str = "JSON-P is not offered";
 const SOCKJS: &str = "SockJS is not offered";
 
-fn condition(section: &Section) -> Result<Route, RouteFaultKind> {
-    use RouteFaultKind::{BadValue, Unknown, Unsupported};
+fn condition(section: &Section) -> Result<Route, RouteErrorKind> {
+    use RouteErrorKind::{BadValue, Unknown, Unsupported};
     let mut route = Route {
         domain: match section.value.as_str() {
             "" => Domain::None,
             "*" => Domain::Any,
-            domain if !is_host(domain) => return Err(RouteFaultKind::Domain(domain.to_owned())),
+            domain if !is_host(domain) => return Err(RouteErrorKind::Domain(domain.to_owned())),
             domain => Domain::Exact(domain.to_ascii_lowercase()),
         },
         ..Route::default()
@@ -214,17 +215,17 @@ fn condition(section: &Section) -> Result<Route, RouteFaultKind> {
     Ok(route)
 }
 
-fn header(text: &str) -> Result<Header, RouteFaultKind> {
+fn header(text: &str) -> Result<Header, RouteErrorKind> {
     match text.split_once(':') {
         Some((name, value)) if !name.is_empty() => {
             Ok(Header::new(name, value.trim_start_matches(' ')))
         }
-        _ => Err(RouteFaultKind::BadValue("header", "name:value")),
+        _ => Err(RouteErrorKind::BadValue("header", "name:value")),
     }
 }
 
-fn target(section: &Section) -> Result<Target, RouteFaultKind> {
-    use RouteFaultKind::{TargetZhttp, Unknown, Unsupported};
+fn target(section: &Section) -> Result<Target, RouteErrorKind> {
+    use RouteErrorKind::{TargetZhttp, Unknown, Unsupported};
     let address = match section.value.as_str() {
         "test" => TargetAddress::Test,
         zhttp if zhttp.starts_with("zhttp/") || zhttp.starts_with("zhttpreq/") => {
@@ -262,4 +263,82 @@ fn target(section: &Section) -> Result<Target, RouteFaultKind> {
         }
     }
     Ok(target)
+}
+
+/// Why a line cannot be cut into words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LineError {
+    /// A quote that does not end.
+    #[error("a quoted section does not end")]
+    OpenQuote,
+    /// A backslash in quotes before something else than a backslash or a quote.
+    #[error("an escape other than \\\\ and \\\"")]
+    BadEscape,
+    /// A comma without an option behind it, or an option without a name.
+    #[error("an option without a name")]
+    EmptyOption,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Section {
+    /// Text before the first comma; empty if that is an option already.
+    pub(super) value: String,
+    /// Names and values, in their order; an option without `=` has an empty value.
+    pub(super) options: Vec<(String, String)>,
+}
+
+/// Cuts a line into words separated by spaces; `"..."` may stand anywhere in a word, `#` begins a
+/// comment. An empty line or a comment has no words.
+pub(super) fn sections(line: &str) -> Result<Vec<Section>, LineError> {
+    let mut out: Vec<Section> = Vec::new();
+    let mut rest = line;
+    loop {
+        // Pushpin takes spaces alone; a tab or a carriage return inside a word is never meant.
+        rest = rest.trim_start_matches([' ', '\t', '\r']);
+        if rest.is_empty() || rest.starts_with('#') {
+            return Ok(out);
+        }
+        let mut section = Section::default();
+        let mut is_first = true;
+        loop {
+            let (part, after) = part(rest)?;
+            rest = after;
+            match part.split_once('=') {
+                None if is_first => section.value = part,
+                None if part.is_empty() => return Err(LineError::EmptyOption),
+                Some(("", _)) => return Err(LineError::EmptyOption),
+                None => section.options.push((part, String::new())),
+                Some((name, value)) => section.options.push((name.to_owned(), value.to_owned())),
+            }
+            is_first = false;
+            match rest.strip_prefix(',') {
+                Some(after) => rest = after,
+                None => break,
+            }
+        }
+        out.push(section);
+    }
+}
+
+/// One part of a word, with quotes undone, and what follows it.
+fn part(text: &str) -> Result<(String, &str), LineError> {
+    let mut out = String::new();
+    let mut quoted = false;
+    let mut chars = text.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '"' => quoted = !quoted,
+            '\\' if quoted => match chars.next() {
+                Some((_, c @ ('\\' | '"'))) => out.push(c),
+                Some(_) => return Err(LineError::BadEscape),
+                None => return Err(LineError::OpenQuote),
+            },
+            ' ' | '\t' | '\r' | '#' | ',' if !quoted => return Ok((out, &text[at..])),
+            c => out.push(c),
+        }
+    }
+    if quoted {
+        return Err(LineError::OpenQuote);
+    }
+    Ok((out, ""))
 }

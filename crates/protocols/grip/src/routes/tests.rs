@@ -207,18 +207,12 @@ fn paths_for_origins() {
 }
 
 #[test]
-fn our_own_routes() {
-    let own: OwnRoute = toml::from_str(
-        "path = \"/ws\"\norigin = \"http://127.0.0.1:9102\"\norigins = \
-         [\"https://[::1]\"]\nover_http = true\nprotocol = \"ws\"\nhost = \"A.b\"\n",
-    )
-    .unwrap();
-    let route = own.to_route().unwrap();
-    assert_eq!(route.domain, Domain::Exact("a.b".to_owned()));
-    assert_eq!(route.targets[0].address, origin("127.0.0.1", 9102).address);
-    assert_eq!(route.targets[1].address, origin("::1", 443).address);
-    assert!(route.targets[1].tls && route.targets[1].over_http);
-    assert!(toml::from_str::<OwnRoute>("pth = \"/\"").is_err());
+fn urls_of_targets() {
+    let target = Target::from_url("http://127.0.0.1:9102").unwrap();
+    assert_eq!(target.address, origin("127.0.0.1", 9102).address);
+    let target = Target::from_url("https://[::1]").unwrap();
+    assert_eq!(target.address, origin("::1", 443).address);
+    assert!(target.tls);
     for bad in [
         "",
         "ftp://x",
@@ -227,7 +221,7 @@ fn our_own_routes() {
         "http://a/b",
         "http://u@a",
     ] {
-        assert_eq!(Target::from_url(bad), Err(BadOrigin), "{bad}");
+        assert_eq!(Target::from_url(bad), Err(OriginUrlError), "{bad}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a backend tells the proxy inside text messages: `c:` and a JSON object.
+//! Orders of a backend to the proxy inside text messages: `c:` and a JSON object.
 //!
 //! Only a backend that answered `Sec-WebSocket-Extensions: grip` is heard; then text and
 //! binary messages with the prefix go to the client without it, and others vanish.
@@ -7,23 +7,23 @@ use throng_types::save_fields;
 
 use crate::filters::Filters;
 use crate::item::WsKind;
-use crate::value::{Coding, DocFault, Fields, Value};
+use crate::value::{Coding, DocumentError, Fields, Value};
 
 /// The prefix of messages for the client, if the backend names no other.
 pub const MESSAGE_PREFIX: &str = "m:";
-/// How long a keep-alive waits if nothing is said, in seconds.
+/// Period of keep-alives if none is given, in seconds.
 const KEEP_ALIVE_DEFAULT_S: u32 = 55;
-/// How long a delayed message waits if nothing is said, in seconds.
+/// Delay of a message if none is given, in seconds.
 const SEND_DELAYED_DEFAULT_S: u32 = 1;
 
-/// A control message.
+/// Order of the backend about its connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ControlMessage {
     /// The connection listens to a channel. The route's prefix goes in front of the name.
     Subscribe {
         /// As the backend wrote it.
         channel: String,
-        /// What is done to each item.
+        /// Filters that each item passes.
         filters: Filters,
     },
     /// The connection no longer listens to a channel.
@@ -35,49 +35,49 @@ pub enum ControlMessage {
     Detach,
     /// Names a session of Pushpin's state service, or none; without one nothing follows.
     Session {
-        /// Its id.
+        /// Id of the session, if any.
         id: Option<String>,
     },
     /// Sets the connection's meta, for filters.
     SetMeta {
         /// The key, not empty.
         name: String,
-        /// None removes it.
+        /// Value of the key; None removes it.
         value: Option<String>,
     },
-    /// What is sent to a client of which nothing else is heard. None switches it off.
+    /// Sets the keep-alive of a silent connection. None switches it off.
     KeepAlive(Option<WsKeepAlive>),
     /// A message that goes out later, unless another one replaces or flushes it.
     SendDelayed {
-        /// Which opcode.
+        /// Kind of the frame.
         kind: WsKind,
-        /// The payload.
+        /// Payload of the message.
         content: Vec<u8>,
-        /// When, in seconds.
+        /// Delay before it goes out, in seconds.
         timeout_s: u32,
     },
     /// The delayed message goes out now.
     FlushDelayed,
 }
 
-/// A WebSocket's keep-alive.
+/// Keep-alive of a WebSocket, one frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WsKeepAlive {
-    /// Which opcode.
+    /// Kind of the frame.
     pub kind: WsKind,
-    /// The payload.
+    /// Payload of the frame.
     pub content: Vec<u8>,
     /// Seconds, at least 1.
     pub timeout_s: u32,
-    /// Whether the time counts from the keep-alive before, and not from whatever was sent last.
+    /// True if the time counts from the keep-alive before, and not from whatever was sent last.
     pub is_interval: bool,
 }
 
 /// Why a control message means nothing. It is logged and ignored, as in Pushpin, but for
 /// too many filters, which close the connection with 1011.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ControlFault {
-    /// Not JSON.
+pub enum ControlError {
+    /// The text is not JSON.
     #[error("control message: not JSON")]
     NotJson,
     /// A type that nobody knows.
@@ -88,13 +88,13 @@ pub enum ControlFault {
     TooManyFilters(String),
     /// A field is wrong.
     #[error("{0}")]
-    Document(#[from] DocFault),
+    Document(#[from] DocumentError),
 }
 
 impl ControlMessage {
     /// Reads the JSON behind `c:`.
-    pub fn parse(json: &[u8]) -> Result<Self, ControlFault> {
-        let value = Value::from_json(json).map_err(|_| ControlFault::NotJson)?;
+    pub fn parse(json: &[u8]) -> Result<Self, ControlError> {
+        let value = Value::from_json(json).map_err(|_| ControlError::NotJson)?;
         let mut message = Fields::new(value, Coding::Json, "control message")?;
         let kind = message.required_text("type")?;
         match kind.as_str() {
@@ -103,7 +103,7 @@ impl ControlMessage {
                 let names = message.texts("filters")?.unwrap_or_default();
                 match Filters::from_names(names.iter().map(String::as_str)) {
                     Ok(filters) => Ok(Self::Subscribe { channel, filters }),
-                    Err(_) => Err(ControlFault::TooManyFilters(channel)),
+                    Err(_) => Err(ControlError::TooManyFilters(channel)),
                 }
             }
             "unsubscribe" => Ok(Self::Unsubscribe {
@@ -127,12 +127,12 @@ impl ControlMessage {
                 })
             }
             "flush-delayed" => Ok(Self::FlushDelayed),
-            _ => Err(ControlFault::UnknownType(kind)),
+            _ => Err(ControlError::UnknownType(kind)),
         }
     }
 }
 
-fn keep_alive(mut message: Fields) -> Result<ControlMessage, ControlFault> {
+fn keep_alive(mut message: Fields) -> Result<ControlMessage, ControlError> {
     let (kind, content, timeout_s) = timed(&mut message)?;
     let mode = message.text("mode")?;
     Ok(ControlMessage::KeepAlive(content.map(|content| {
@@ -146,7 +146,7 @@ fn keep_alive(mut message: Fields) -> Result<ControlMessage, ControlFault> {
 }
 
 /// A text that must be there and not be empty.
-fn named(message: &mut Fields, field: &'static str) -> Result<String, DocFault> {
+fn named(message: &mut Fields, field: &'static str) -> Result<String, DocumentError> {
     let text = message.required_text(field)?;
     if text.is_empty() {
         return Err(message.invalid(field));
@@ -158,7 +158,7 @@ type Timed = (WsKind, Option<Vec<u8>>, Option<u32>);
 
 /// `message-type`, `content` or `content-bin`, and `timeout`, where 0 is the default too.
 /// Without `message-type` it is text, for `content-bin` as well.
-fn timed(message: &mut Fields) -> Result<Timed, DocFault> {
+fn timed(message: &mut Fields) -> Result<Timed, DocumentError> {
     let kind = match message.text("message-type")? {
         None => WsKind::Text,
         Some(name) => WsKind::from_name(&name).ok_or_else(|| message.invalid("message-type"))?,
@@ -166,16 +166,8 @@ fn timed(message: &mut Fields) -> Result<Timed, DocFault> {
     let content = message
         .bytes("content", "content-bin")?
         .map(|(content, _)| content);
-    if let Some(content) = &content {
-        // What would break the client's connection is refused here (RFC 6455 sections 5.5, 8.1).
-        let fits = match kind {
-            WsKind::Text => str::from_utf8(content).is_ok(),
-            WsKind::Ping | WsKind::Pong => content.len() <= 125,
-            WsKind::Binary => true,
-        };
-        if !fits {
-            return Err(message.invalid("content"));
-        }
+    if content.as_ref().is_some_and(|content| !kind.fits(content)) {
+        return Err(message.invalid("content"));
     }
     let timeout_s = match content {
         Some(_) => message.integer("timeout", 0, i64::from(i32::MAX))?,
@@ -213,13 +205,13 @@ pub struct GripFilter {
 
 save_fields!(GripFilter { prefix });
 
-/// What a backend's message is.
+/// Destination of a backend's message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GripMessage<'m> {
     /// For the client, without the prefix.
     Client(&'m [u8]),
-    /// For the proxy.
-    Control(Result<ControlMessage, ControlFault>),
+    /// Order for the proxy itself.
+    Control(Result<ControlMessage, ControlError>),
     /// For nobody: it has no prefix.
     Nobody,
 }

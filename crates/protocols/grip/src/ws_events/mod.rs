@@ -4,17 +4,17 @@
 //! and `client` is the conversation itself.
 
 mod client;
-mod command;
 mod control;
 mod event;
-mod reply;
 #[cfg(test)]
 mod tests;
 
 pub use client::Conversation;
-pub use command::{Command, ConversationLimits, Failure, Full, Handshake, Phase, claims_events};
 pub use control::{
-    ControlFault, ControlMessage, GripFilter, GripMessage, MESSAGE_PREFIX, WsKeepAlive, grip_prefix,
+    ControlError, ControlMessage, GripFilter, GripMessage, MESSAGE_PREFIX, WsKeepAlive, grip_prefix,
 };
-pub use event::{EVENTS_TYPE, Event, EventFault, EventKind, decode_events, encode_event};
-pub use reply::{EventsReply, FirstReply, ReplyFault};
+pub use event::{
+    ConversationCommand, ConversationLimits, ConversationPhase, EVENTS_TYPE, EventError, EventKind,
+    EventsReply, EventsReplyError, Full, RequestFailure, WsHttpEvent, claims_events, decode_events,
+    encode_event, handshake_headers,
+};

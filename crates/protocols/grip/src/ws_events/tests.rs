@@ -51,13 +51,13 @@ fn events_of_client_libraries() {
 #[test]
 fn broken_events() {
     for (body, fault) in [
-        (&b"OPEN"[..], EventFault::NoLineEnd),
-        (b"TEXT \r\n", EventFault::BadLength),
-        (b"TEXT +1\r\na\r\n", EventFault::BadLength),
-        (b"TEXT 5g\r\n", EventFault::BadLength),
-        (b"TEXT fffffffff\r\n", EventFault::BadLength),
-        (b"TEXT 5\r\nabc", EventFault::BadContent),
-        (b"TEXT 1\r\nabc\r\n", EventFault::BadContent),
+        (&b"OPEN"[..], EventError::NoLineEnd),
+        (b"TEXT \r\n", EventError::BadLength),
+        (b"TEXT +1\r\na\r\n", EventError::BadLength),
+        (b"TEXT 5g\r\n", EventError::BadLength),
+        (b"TEXT fffffffff\r\n", EventError::BadLength),
+        (b"TEXT 5\r\nabc", EventError::BadContent),
+        (b"TEXT 1\r\nabc\r\n", EventError::BadContent),
     ] {
         assert_eq!(decode_events(body), Err(fault), "{}", body.escape_ascii());
     }
@@ -179,7 +179,7 @@ fn prefixes() {
 struct Play {
     conversation: Conversation,
     now: Millis,
-    out: Vec<Command>,
+    out: Vec<ConversationCommand>,
 }
 
 impl Play {
@@ -232,9 +232,9 @@ impl Play {
     }
 }
 
-fn describe(command: Command) -> String {
+fn describe(command: ConversationCommand) -> String {
     match command {
-        Command::Request { headers, body } => {
+        ConversationCommand::Request { headers, body } => {
             let mut text = format!(
                 "POST {}",
                 String::from_utf8_lossy(&body)
@@ -249,20 +249,20 @@ fn describe(command: Command) -> String {
             }
             text
         }
-        Command::Accept { .. } => "accept".into(),
-        Command::Reject { code, body, .. } => format!(
+        ConversationCommand::Accept { .. } => "accept".into(),
+        ConversationCommand::Reject { code, body, .. } => format!(
             "reject {code} {}",
             String::from_utf8_lossy(&body).trim_end()
         ),
-        Command::Send { kind, content } => {
+        ConversationCommand::Send { kind, content } => {
             format!("{kind:?} {}", String::from_utf8_lossy(&content))
         }
-        Command::Control(control) => format!("control {control:?}"),
-        Command::ControlFault(fault) => format!("ignored {fault}"),
-        Command::Close { code, reason } => {
+        ConversationCommand::Control(control) => format!("control {control:?}"),
+        ConversationCommand::ControlError(fault) => format!("ignored {fault}"),
+        ConversationCommand::Close { code, reason } => {
             format!("close {code:?} {}", String::from_utf8_lossy(&reason))
         }
-        Command::Abort(fault) => format!("abort {fault:?}"),
+        ConversationCommand::Abort(fault) => format!("abort {fault:?}"),
     }
 }
 
@@ -300,7 +300,7 @@ fn closing_from_either_side() {
     play.expect(&["POST CLOSE 3|\u{3}\u{fffd}x"]);
     play.answer(&[], "CLOSE 2\r\n\u{3}\u{0}\r\n");
     play.expect(&["close Some(768) "]);
-    assert_eq!(play.conversation.phase(), Phase::Done);
+    assert_eq!(play.conversation.phase(), ConversationPhase::Done);
 
     // The backend says nothing to the close.
     let mut play = Play::opened();
@@ -319,7 +319,7 @@ fn closing_from_either_side() {
     play.expect(&["POST CLOSE"]);
     play.answer(&[], "");
     play.expect(&[]);
-    assert_eq!(play.conversation.phase(), Phase::Done);
+    assert_eq!(play.conversation.phase(), ConversationPhase::Done);
 }
 
 #[test]
@@ -333,7 +333,7 @@ fn a_lost_client_is_told_once() {
     play.expect(&["POST DISCONNECT"]);
     play.answer(&[], "");
     play.expect(&[]);
-    assert_eq!(play.conversation.phase(), Phase::Done);
+    assert_eq!(play.conversation.phase(), ConversationPhase::Done);
 
     let mut play = Play::opened();
     play.text("a");
@@ -371,7 +371,7 @@ fn retries() {
     let mut now = 0;
     for pause_ms in [1000, 2000, 4000, 8000, 16_000] {
         play.conversation
-            .on_failure(Millis(now), Failure::Unsent, 7, &mut play.out);
+            .on_failure(Millis(now), RequestFailure::Unsent, 7, &mut play.out);
         play.text("b");
         play.expect(&[]);
         now += pause_ms + 7;
@@ -380,18 +380,18 @@ fn retries() {
         play.expect(&["POST TEXT 1|a"]);
     }
     play.conversation
-        .on_failure(Millis(now), Failure::Unreachable, 0, &mut play.out);
+        .on_failure(Millis(now), RequestFailure::Unreachable, 0, &mut play.out);
     play.expect(&["abort None"]);
 
     let mut play = Play::opened();
     play.text("a");
     play.conversation
-        .on_failure(Millis(0), Failure::Sent, 0, &mut play.out);
+        .on_failure(Millis(0), RequestFailure::Sent, 0, &mut play.out);
     play.expect(&["POST TEXT 1|a", "abort None"]);
 
     let mut play = Play::new(ConversationLimits::default());
     play.conversation
-        .on_failure(Millis(0), Failure::Unreachable, 0, &mut play.out);
+        .on_failure(Millis(0), RequestFailure::Unreachable, 0, &mut play.out);
     play.expect(&["reject 502 The backend did not accept this connection."]);
 }
 
@@ -481,12 +481,12 @@ fn detaching_keeps_the_client() {
         "TEXT 13\r\nc:{\"type\":\"detach\"}\r\nTEXT 3\r\nm:x\r\n",
     );
     play.expect(&["POST TEXT 1|a", "control Detach", "Text x", "POST CLOSE"]);
-    assert_eq!(play.conversation.phase(), Phase::Detached);
+    assert_eq!(play.conversation.phase(), ConversationPhase::Detached);
     play.answer(&[], "CLOSE\r\n");
     play.text("into the void");
     play.conversation.on_lost(&mut play.out);
     play.expect(&[]);
-    assert_eq!(play.conversation.phase(), Phase::Done);
+    assert_eq!(play.conversation.phase(), ConversationPhase::Done);
 }
 
 #[test]
@@ -528,7 +528,7 @@ fn bad_answers() {
 
 #[test]
 fn handshake_fields() {
-    let found = Handshake::headers(&[
+    let found = handshake_headers(&[
         ("Host", b"h"),
         ("upgrade", b"websocket"),
         ("Connection-Id", b"forged"),
@@ -581,7 +581,7 @@ proptest! {
         const KINDS: [EventKind; 7] = [Open, Text, Binary, Ping, Pong, Close, Disconnect];
         let events: Vec<_> = contents
             .iter()
-            .map(|(kind, content)| Event { kind: KINDS[*kind], content: content.as_deref() })
+            .map(|(kind, content)| WsHttpEvent { kind: KINDS[*kind], content: content.as_deref() })
             .collect();
         let mut wire = Vec::new();
         for event in &events {
@@ -620,7 +620,8 @@ proptest! {
                     play.answer(&[("Content-Bytes-Accepted", &accept.to_string())], "");
                 }
                 _ if in_flight.is_some() => {
-                    play.conversation.on_failure(play.now, Failure::Unsent, 0, &mut play.out);
+                    let failure = RequestFailure::Unsent;
+                    play.conversation.on_failure(play.now, failure, 0, &mut play.out);
                     play.now = play.conversation.next_timeout().unwrap_or(play.now);
                     play.conversation.on_timeout(play.now, &mut play.out);
                     in_flight = None;
@@ -628,7 +629,7 @@ proptest! {
                 _ => {}
             }
             for command in play.out.drain(..) {
-                if let Command::Request { body, .. } = command {
+                if let ConversationCommand::Request { body, .. } = command {
                     prop_assert!(in_flight.replace(body).is_none());
                 }
             }

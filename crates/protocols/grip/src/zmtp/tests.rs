@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What libzmq 4.3.4 sends first.
+/// Greeting of libzmq 4.3.4.
 fn greeting(minor: u8) -> Vec<u8> {
     let mut out = b"\xff\0\0\0\0\0\0\0\x01\x7f\x03".to_vec();
     out.push(minor);
@@ -30,10 +30,15 @@ fn ready(role: &str) -> Vec<u8> {
 
 /// Feeds bytes in two pieces at every cut and one by one; all must say the same.
 #[track_caller]
-fn check(role: Role, wire: &[u8], expect: Result<&[Message], ZmtpFault>, expect_out: &[u8]) {
+fn check(
+    role: SocketRole,
+    wire: &[u8],
+    expect: Result<&[ZmtpMessage], ZmtpError>,
+    expect_out: &[u8],
+) {
     let feed = |pieces: &mut dyn Iterator<Item = &[u8]>| {
         let (mut out, mut messages) = (Vec::new(), Vec::new());
-        let mut peer = Peer::new(
+        let mut peer = ZmtpPeer::new(
             role,
             PeerLimits {
                 message_bytes_max: 1000,
@@ -50,7 +55,7 @@ fn check(role: Role, wire: &[u8], expect: Result<&[Message], ZmtpFault>, expect_
         }
         (result.map(|()| messages), out)
     };
-    let expect = (expect.map(<[Message]>::to_vec), expect_out.to_vec());
+    let expect = (expect.map(<[ZmtpMessage]>::to_vec), expect_out.to_vec());
     for cut in 0..=wire.len() {
         assert_eq!(
             feed(&mut [&wire[..cut], &wire[cut..]].into_iter()),
@@ -65,23 +70,23 @@ fn check(role: Role, wire: &[u8], expect: Result<&[Message], ZmtpFault>, expect_
 fn sockets_of_libzmq() {
     let push = [&greeting(1), PUSH].concat();
     check(
-        Role::Pull,
+        SocketRole::Pull,
         &push,
         Ok(&[vec![b"hi".to_vec()]]),
         &ready("PULL"),
     );
     let xpub = [&greeting(1), XPUB, &[b'x'; 300]].concat();
     let message = vec![b"test".to_vec(), vec![b'x'; 300]];
-    check(Role::Sub, &xpub, Ok(&[message]), &ready("SUB"));
+    check(SocketRole::Sub, &xpub, Ok(&[message]), &ready("SUB"));
     let req = [&greeting(1), REQ].concat();
     let message = vec![vec![], b"25:6:method,12:get-zmq-uris,}".to_vec()];
     check(
-        Role::Rep,
+        SocketRole::Rep,
         &req,
         Ok(std::slice::from_ref(&message)),
         &ready("REP"),
     );
-    let (envelope, body) = Peer::split_request(message).unwrap();
+    let (envelope, body) = ZmtpPeer::split_request(message).unwrap();
     assert_eq!(
         (envelope, body),
         (
@@ -89,7 +94,7 @@ fn sockets_of_libzmq() {
             vec![b"25:6:method,12:get-zmq-uris,}".to_vec()]
         )
     );
-    assert_eq!(Peer::split_request(vec![b"x".to_vec()]), None);
+    assert_eq!(ZmtpPeer::split_request(vec![b"x".to_vec()]), None);
     let mut reply = Vec::new();
     encode_message(&[&b""[..], b"ok"], &mut reply);
     assert_eq!(reply, b"\x01\0\0\x02ok");
@@ -102,7 +107,7 @@ fn subscriptions_by_version() {
         (1, b"\x04\x0e\x09SUBSCRIBEtest\x04\x0b\x06CANCELtest"),
     ] {
         let (mut out, mut messages) = (Vec::new(), Vec::new());
-        let mut peer = Peer::new(Role::Sub, PeerLimits::default(), &mut out);
+        let mut peer = ZmtpPeer::new(SocketRole::Sub, PeerLimits::default(), &mut out);
         out.clear();
         peer.subscribe(b"too early", &mut out);
         assert!(out.is_empty() && !peer.is_ready());
@@ -130,16 +135,16 @@ fn subscriptions_of_a_peer() {
     ] {
         let wire = [&greeting(1)[..], &ready("SUB"), said].concat();
         let messages = [vec![wanted.clone()], vec![not.clone()]];
-        check(Role::Pub, &wire, Ok(&messages), &ready("PUB"));
+        check(SocketRole::Pub, &wire, Ok(&messages), &ready("PUB"));
     }
     let read = |part: &[u8]| {
         let message = vec![part.to_vec()];
-        Peer::subscription_of(&message).map(|(is_wanted, topic)| (is_wanted, topic.to_vec()))
+        ZmtpPeer::subscription_of(&message).map(|(is_wanted, topic)| (is_wanted, topic.to_vec()))
     };
     assert_eq!(read(b"\x01a"), Some((true, b"a".to_vec())));
     assert_eq!(read(b"\x00"), Some((false, Vec::new())));
     assert_eq!((read(b""), read(b"\x02a")), (None, None));
-    assert_eq!(Peer::subscription_of(&vec![vec![1], vec![]]), None);
+    assert_eq!(ZmtpPeer::subscription_of(&vec![vec![1], vec![]]), None);
 }
 
 #[test]
@@ -152,7 +157,7 @@ fn commands_in_between() {
     .concat();
     let out = [&ready("PULL")[..], b"\x04\x07\x04PONGct"].concat();
     check(
-        Role::Pull,
+        SocketRole::Pull,
         &wire,
         Ok(&[vec![b"a".to_vec(), b"b".to_vec()]]),
         &out,
@@ -161,32 +166,33 @@ fn commands_in_between() {
 
 #[test]
 fn faults() {
-    let pull = |wire: &[u8], fault: ZmtpFault, out: &[u8]| check(Role::Pull, wire, Err(fault), out);
-    pull(b"GET / HTTP/1.1\r\n", ZmtpFault::NotZmtp, b"");
-    pull(b"\xff\0\0\0\0\0\0\0\x01\0", ZmtpFault::NotZmtp, b"");
+    let pull =
+        |wire: &[u8], fault: ZmtpError, out: &[u8]| check(SocketRole::Pull, wire, Err(fault), out);
+    pull(b"GET / HTTP/1.1\r\n", ZmtpError::NotZmtp, b"");
+    pull(b"\xff\0\0\0\0\0\0\0\x01\0", ZmtpError::NotZmtp, b"");
     pull(
         b"\xff\0\0\0\0\0\0\0\x01\x7f\x01",
-        ZmtpFault::OldVersion(2),
+        ZmtpError::OldVersion(2),
         b"",
     );
     let mut curve = greeting(0);
     curve[12..17].copy_from_slice(b"CURVE");
-    pull(&curve, ZmtpFault::Mechanism("CURVE".into()), b"");
+    pull(&curve, ZmtpError::Mechanism("CURVE".into()), b"");
     let shake = |rest: &[u8]| [&greeting(1), rest].concat();
-    pull(&shake(b"\0\x01a"), ZmtpFault::Handshake, &ready("PULL"));
+    pull(&shake(b"\0\x01a"), ZmtpError::Handshake, &ready("PULL"));
     pull(
         &shake(b"\x04\x02\x01X"),
-        ZmtpFault::Handshake,
+        ZmtpError::Handshake,
         &ready("PULL"),
     );
     pull(
         &shake(b"\x04\x09\x05READY\x09ab"),
-        ZmtpFault::Handshake,
+        ZmtpError::Handshake,
         &ready("PULL"),
     );
     pull(
         &shake(b"\x04\x09\x05ERROR\x02no"),
-        ZmtpFault::Refused("no".into()),
+        ZmtpError::Refused("no".into()),
         &ready("PULL"),
     );
     let refusal = [
@@ -196,32 +202,32 @@ fn faults() {
     .concat();
     pull(
         &shake(&ready("DEALER")),
-        ZmtpFault::SocketType("DEALER".into()),
+        ZmtpError::SocketType("DEALER".into()),
         &refusal,
     );
     let open = |rest: &[u8]| [&greeting(1)[..], &ready("PUSH"), rest].concat();
-    pull(&open(b"\x08\0"), ZmtpFault::BadFlags, &ready("PULL"));
-    pull(&open(b"\x05\0"), ZmtpFault::BadFlags, &ready("PULL"));
+    pull(&open(b"\x08\0"), ZmtpError::BadFlags, &ready("PULL"));
+    pull(&open(b"\x05\0"), ZmtpError::BadFlags, &ready("PULL"));
     // Refused on the declaration, with none of the body there.
     pull(
         &open(b"\x02\xff\xff\xff\xff\xff\xff\xff\xff"),
-        ZmtpFault::TooLarge,
+        ZmtpError::TooLarge,
         &ready("PULL"),
     );
     pull(
         &open(b"\x02\0\0\0\0\0\0\x03\xe9"),
-        ZmtpFault::TooLarge,
+        ZmtpError::TooLarge,
         &ready("PULL"),
     );
     // The limit is on the message, not on the part.
     let parts = [b"\x01\xff", &[0; 255][..], b"\x02\0\0\0\0\0\0\x02\xea"].concat();
-    pull(&open(&parts), ZmtpFault::TooLarge, &ready("PULL"));
+    pull(&open(&parts), ZmtpError::TooLarge, &ready("PULL"));
     pull(
         &open(b"\x01\0\x01\0\x01\0\0\0"),
-        ZmtpFault::TooManyParts,
+        ZmtpError::TooManyParts,
         &ready("PULL"),
     );
-    pull(&open(b"\x04\x02\x05a"), ZmtpFault::Command, &ready("PULL"));
+    pull(&open(b"\x04\x02\x05a"), ZmtpError::Command, &ready("PULL"));
 }
 
 proptest! {
@@ -235,7 +241,7 @@ proptest! {
             encode_message(message, &mut wire);
         }
         let (mut out, mut messages) = (Vec::new(), Vec::new());
-        let mut peer = Peer::new(Role::Pull, PeerLimits::default(), &mut out);
+        let mut peer = ZmtpPeer::new(SocketRole::Pull, PeerLimits::default(), &mut out);
         let (mut rest, mut cuts) = (&wire[..], cuts.into_iter().cycle());
         while !rest.is_empty() {
             let (piece, after) = rest.split_at(cuts.next().unwrap().min(rest.len()));
@@ -248,7 +254,7 @@ proptest! {
     #[test]
     fn nothing_panics(bytes in vec(any::<u8>(), 0..60), is_ready in any::<bool>()) {
         let (mut out, mut messages) = (Vec::new(), Vec::new());
-        let mut peer = Peer::new(Role::Pull, PeerLimits::default(), &mut out);
+        let mut peer = ZmtpPeer::new(SocketRole::Pull, PeerLimits::default(), &mut out);
         let begin = if is_ready { ready("PUSH") } else { Vec::new() };
         let _ = peer.feed(&[greeting(1), begin, bytes].concat(), &mut out, &mut messages);
     }

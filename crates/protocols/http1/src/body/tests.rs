@@ -57,10 +57,10 @@ fn decode_all_ways(decoder: &BodyDecoder, wire: &[u8]) -> Outcome {
     whole
 }
 
-fn limits(body_bytes_max: u64) -> Limits {
-    Limits {
+fn limits(body_bytes_max: u64) -> HttpLimits {
+    HttpLimits {
         body_bytes_max,
-        ..Limits::default()
+        ..HttpLimits::default()
     }
 }
 

@@ -8,7 +8,7 @@ type Parsed<'b> = Result<Option<(Request<'b>, usize)>, BadRequest>;
 /// Parses `wire` whole, cut at every place, byte by byte and with more behind it, and
 /// answers what all of them agree on.
 #[track_caller]
-fn parse_all_ways<'b>(wire: &'b [u8], limits: &Limits) -> Parsed<'b> {
+fn parse_all_ways<'b>(wire: &'b [u8], limits: &HttpLimits) -> Parsed<'b> {
     let whole = parse_request(wire, limits);
     let mut decided = None;
     let mut searched = 0;
@@ -37,13 +37,13 @@ fn parse_all_ways<'b>(wire: &'b [u8], limits: &Limits) -> Parsed<'b> {
 
 #[track_caller]
 fn refused(wire: &str, fault: BadRequest) {
-    let parsed = parse_all_ways(wire.as_bytes(), &Limits::default());
+    let parsed = parse_all_ways(wire.as_bytes(), &HttpLimits::default());
     assert_eq!(parsed, Err(fault), "{wire:?}");
 }
 
 #[track_caller]
 fn accepted(wire: &str) -> Request<'_> {
-    let parsed = parse_all_ways(wire.as_bytes(), &Limits::default());
+    let parsed = parse_all_ways(wire.as_bytes(), &HttpLimits::default());
     let (request, length) = parsed.unwrap().unwrap();
     assert_eq!(length, wire.len());
     request
@@ -100,7 +100,7 @@ fn who_asks_for_a_connection_that_stays() {
 fn only_the_first_of_two_requests_is_taken() {
     let first = "GET /1 HTTP/1.1\r\nHost: a\r\n\r\n";
     let both = format!("{first}GET /2 HTTP/1.1\r\nHost: b\r\n\r\n");
-    let (request, length) = parse_all_ways(both.as_bytes(), &Limits::default())
+    let (request, length) = parse_all_ways(both.as_bytes(), &HttpLimits::default())
         .unwrap()
         .unwrap();
     assert_eq!((request.path(), length), ("/1", first.len()));
@@ -123,7 +123,7 @@ fn an_unfinished_head_is_no_error() {
         "GET / HTTP/1.1\r\nHost: a",
         "GET / HTTP/1.1\r\nHost: a\r\n\r",
     ] {
-        let parsed = parse_all_ways(wire.as_bytes(), &Limits::default());
+        let parsed = parse_all_ways(wire.as_bytes(), &HttpLimits::default());
         assert_eq!(parsed, Ok(None), "{wire:?}");
     }
 }
@@ -195,7 +195,7 @@ fn faults_of_first_lines_do_not_wait_for_the_head() {
     ] {
         refused(wire, fault);
         let before = &wire.as_bytes()[..wire.len() - 1];
-        assert_eq!(parse_request(before, &Limits::default()), Ok(None));
+        assert_eq!(parse_request(before, &HttpLimits::default()), Ok(None));
     }
 }
 
@@ -227,7 +227,7 @@ fn targets_have_a_path_a_query_and_a_host() {
 #[test]
 fn targets_have_to_be_utf8() {
     let wire = b"GET /\xff HTTP/1.1\r\nHost: a\r\n\r\n";
-    let parsed = parse_all_ways(wire, &Limits::default());
+    let parsed = parse_all_ways(wire, &HttpLimits::default());
     assert_eq!(parsed, Err(BadRequest::Target));
 }
 
@@ -313,7 +313,9 @@ fn field_lines_are_strict() {
 #[test]
 fn values_that_are_not_utf8_are_kept_but_not_text() {
     let wire = b"GET / HTTP/1.1\r\nHost: a\r\nX: \xff\r\n\r\n";
-    let (request, _) = parse_all_ways(wire, &Limits::default()).unwrap().unwrap();
+    let (request, _) = parse_all_ways(wire, &HttpLimits::default())
+        .unwrap()
+        .unwrap();
     assert_eq!(request.header("x"), None);
     assert_eq!(request.headers().last(), Some(("X", b"\xff".as_slice())));
 }
@@ -461,7 +463,7 @@ fn limits_hold_to_the_byte() {
     let wire = b"GET /abc HTTP/1.1\r\nHost: a\r\nX: 1\r\n\r\nmore";
     let head = wire.len() - 4;
     let check = |head_bytes_max, headers_max, expect: Result<(), BadRequest>| {
-        let limits = Limits {
+        let limits = HttpLimits {
             head_bytes_max,
             headers_max,
             body_bytes_max: 0,
@@ -502,9 +504,9 @@ fn every_fault_has_a_status_and_a_sentence() {
 fn a_wrong_word_about_what_was_searched_is_not_believed() {
     // The end of the first head is skipped over; what was found behind it must not count.
     let wire = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nX: 1\r\n\r\n";
-    let whole = parse_request(wire, &Limits::default());
+    let whole = parse_request(wire, &HttpLimits::default());
     for searched in 0..wire.len() + 2 {
-        let parsed = parse_request_resumed(wire, searched, &Limits::default());
+        let parsed = parse_request_resumed(wire, searched, &HttpLimits::default());
         assert!(parsed == whole || parsed == Ok(None), "{searched}");
     }
 }
@@ -541,9 +543,9 @@ fn almost_requests() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn cuts_change_nothing(wire in almost_requests(), head_bytes_max in 0_usize..80) {
-        let limits = Limits { head_bytes_max, ..Limits::default() };
+        let limits = HttpLimits { head_bytes_max, ..HttpLimits::default() };
         let _ = parse_all_ways(&wire, &limits);
-        let _ = parse_all_ways(&wire, &Limits::default());
+        let _ = parse_all_ways(&wire, &HttpLimits::default());
     }
 
     #[test]
@@ -563,7 +565,7 @@ proptest! {
             .collect();
         let mut wire = Vec::new();
         encode_request(&method, &target, &host, &headers, body.as_deref(), &mut wire);
-        let (request, length) = parse_request(&wire, &Limits::default()).unwrap().unwrap();
+        let (request, length) = parse_request(&wire, &HttpLimits::default()).unwrap().unwrap();
         prop_assert_eq!(request.method, method);
         prop_assert_eq!(request.target, target);
         prop_assert_eq!(request.host(), host);

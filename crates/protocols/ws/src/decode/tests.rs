@@ -1,7 +1,6 @@
-use super::progress::GROWTH_BYTES_MIN;
-use super::*;
+use crate::decode::{GROWTH_BYTES_MIN, *};
 
-const LIMITS: Limits = Limits::new(100_000);
+const LIMITS: WsLimits = WsLimits::new(100_000);
 const KEY: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
 #[derive(Debug, Clone, PartialEq)]
@@ -13,20 +12,20 @@ enum Seen {
     Close(Option<(u16, String)>),
 }
 
-impl From<Event<'_>> for Seen {
-    fn from(event: Event<'_>) -> Self {
+impl From<WsEvent<'_>> for Seen {
+    fn from(event: WsEvent<'_>) -> Self {
         match event {
-            Event::Message {
+            WsEvent::Message {
                 opcode: Opcode::Text,
                 data,
             } => Self::Text(String::from_utf8(data.to_vec()).expect("text is UTF-8")),
-            Event::Message {
+            WsEvent::Message {
                 opcode: Opcode::Binary,
                 data,
             } => Self::Binary(data.to_vec()),
-            Event::Ping(data) => Self::Ping(data.to_vec()),
-            Event::Pong(data) => Self::Pong(data.to_vec()),
-            Event::Close(frame) => {
+            WsEvent::Ping(data) => Self::Ping(data.to_vec()),
+            WsEvent::Pong(data) => Self::Pong(data.to_vec()),
+            WsEvent::Close(frame) => {
                 Self::Close(frame.map(|frame| (frame.code, frame.reason.to_owned())))
             }
         }
@@ -42,8 +41,8 @@ fn close(code: u16, reason: &str) -> Seen {
 }
 
 /// A frame as a peer of `role` sends it; shares no code with the encoder.
-fn frame(role: Role, first: u8, payload: &[u8]) -> Vec<u8> {
-    let masked = role == Role::Server;
+fn frame(role: WsRole, first: u8, payload: &[u8]) -> Vec<u8> {
+    let masked = role == WsRole::Server;
     let mask_bit = if masked { 0x80 } else { 0 };
     let length = payload.len();
     let mut wire = vec![first];
@@ -65,7 +64,7 @@ fn frame(role: Role, first: u8, payload: &[u8]) -> Vec<u8> {
     wire
 }
 
-fn frames(role: Role, list: &[(u8, &[u8])]) -> Vec<u8> {
+fn frames(role: WsRole, list: &[(u8, &[u8])]) -> Vec<u8> {
     list.iter()
         .flat_map(|(first, payload)| frame(role, *first, payload))
         .collect()
@@ -73,11 +72,11 @@ fn frames(role: Role, list: &[(u8, &[u8])]) -> Vec<u8> {
 
 /// Feeds `parts` and gives what was reported; holds the bound on memory after each part.
 fn feed_parts<'w>(
-    role: Role,
-    limits: &Limits,
+    role: WsRole,
+    limits: &WsLimits,
     parts: impl IntoIterator<Item = &'w [u8]>,
-) -> (Vec<Seen>, Option<Fault>) {
-    let mut decoder = Decoder::new(role);
+) -> (Vec<Seen>, Option<WsError>) {
+    let mut decoder = WsDecoder::new(role);
     let mut seen = Vec::new();
     let mut fed_bytes = 0;
     for part in parts {
@@ -109,8 +108,8 @@ fn feed_parts<'w>(
 }
 
 /// Feeds `wire` once and feeds the rest again after each event.
-fn feed_breaking(role: Role, limits: &Limits, wire: &[u8]) -> (Vec<Seen>, Option<Fault>) {
-    let mut decoder = Decoder::new(role);
+fn feed_breaking(role: WsRole, limits: &WsLimits, wire: &[u8]) -> (Vec<Seen>, Option<WsError>) {
+    let mut decoder = WsDecoder::new(role);
     let mut seen = Vec::new();
     let mut input = wire.to_vec();
     let mut taken = 0;
@@ -136,7 +135,13 @@ fn feed_breaking(role: Role, limits: &Limits, wire: &[u8]) -> (Vec<Seen>, Option
 
 /// `wire` gives `events`, then perhaps a fault, however it is cut.
 #[track_caller]
-fn check_wire(role: Role, limits: &Limits, wire: &[u8], events: &[Seen], fault: Option<Fault>) {
+fn check_wire(
+    role: WsRole,
+    limits: &WsLimits,
+    wire: &[u8],
+    events: &[Seen],
+    fault: Option<WsError>,
+) {
     let expected = (events.to_vec(), fault);
     assert_eq!(
         feed_parts(role, limits, wire.chunks(1)),
@@ -155,17 +160,17 @@ fn check_wire(role: Role, limits: &Limits, wire: &[u8], events: &[Seen], fault: 
     }
 }
 
-/// The same frames to a server and to a client.
+/// Feeds the frames to a server and to a client.
 #[track_caller]
-fn check(list: &[(u8, &[u8])], events: &[Seen], fault: Option<Fault>) {
-    for role in [Role::Server, Role::Client] {
+fn check(list: &[(u8, &[u8])], events: &[Seen], fault: Option<WsError>) {
+    for role in [WsRole::Server, WsRole::Client] {
         check_wire(role, &LIMITS, &frames(role, list), events, fault);
     }
 }
 
 #[test]
 fn a_decoder_is_small() {
-    assert_eq!(size_of::<Decoder>(), 24);
+    assert_eq!(size_of::<WsDecoder>(), 24);
 }
 
 #[test]
@@ -173,14 +178,14 @@ fn the_examples_of_the_rfc() {
     // Section 5.7.
     let hello = [text("Hello")];
     let one = b"\x81\x05Hello";
-    check_wire(Role::Client, &LIMITS, one, &hello, None);
+    check_wire(WsRole::Client, &LIMITS, one, &hello, None);
     let masked = b"\x81\x85\x37\xfa\x21\x3d\x7f\x9f\x4d\x51\x58";
-    check_wire(Role::Server, &LIMITS, masked, &hello, None);
+    check_wire(WsRole::Server, &LIMITS, masked, &hello, None);
     let fragments = b"\x01\x03Hel\x80\x02lo";
-    check_wire(Role::Client, &LIMITS, fragments, &hello, None);
+    check_wire(WsRole::Client, &LIMITS, fragments, &hello, None);
     let ping = b"\x89\x05Hello";
     check_wire(
-        Role::Client,
+        WsRole::Client,
         &LIMITS,
         ping,
         &[Seen::Ping(b"Hello".into())],
@@ -188,7 +193,7 @@ fn the_examples_of_the_rfc() {
     );
     let pong = b"\x8a\x85\x37\xfa\x21\x3d\x7f\x9f\x4d\x51\x58";
     check_wire(
-        Role::Server,
+        WsRole::Server,
         &LIMITS,
         pong,
         &[Seen::Pong(b"Hello".into())],
@@ -272,20 +277,20 @@ fn a_close_is_the_end() {
 
 #[test]
 fn faults_in_close_frames() {
-    check(&[(0x88, b"\x03")], &[], Some(Fault::CloseCodeTruncated));
+    check(&[(0x88, b"\x03")], &[], Some(WsError::CloseCodeTruncated));
     for code in [
         0_u16, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65_535,
     ] {
         check(
             &[(0x88, &code.to_be_bytes())],
             &[],
-            Some(Fault::CloseCodeInvalid),
+            Some(WsError::CloseCodeInvalid),
         );
     }
     check(
         &[(0x88, b"\x03\xe8\xce\xba\xe1\xbd")],
         &[],
-        Some(Fault::CloseReasonNotUtf8),
+        Some(WsError::CloseReasonNotUtf8),
     );
 }
 
@@ -294,15 +299,15 @@ fn faults_in_the_order_of_frames() {
     check(
         &[(0x89, b"fine"), (0x80, b"")],
         &[Seen::Ping(b"fine".into())],
-        Some(Fault::ContinuationUnexpected),
+        Some(WsError::ContinuationUnexpected),
     );
     check(
         &[(0x81, b"fine"), (0x00, b"")],
         &[text("fine")],
-        Some(Fault::ContinuationUnexpected),
+        Some(WsError::ContinuationUnexpected),
     );
     for start in [0x01, 0x81, 0x02, 0x82] {
-        let fault = Some(Fault::ContinuationExpected);
+        let fault = Some(WsError::ContinuationExpected);
         check(&[(0x01, b"open"), (start, b"")], &[], fault);
         check(&[(0x02, b""), (start, b"more")], &[], fault);
     }
@@ -315,32 +320,32 @@ fn faults_in_the_first_byte() {
             check(
                 &[(0x80 | reserved | opcode, b"")],
                 &[],
-                Some(Fault::ReservedBits),
+                Some(WsError::ReservedBits),
             );
         }
     }
     for opcode in [0x3, 0x4, 0x5, 0x6, 0x7, 0xb, 0xc, 0xd, 0xe, 0xf] {
-        check(&[(0x80 | opcode, b"")], &[], Some(Fault::UnknownOpcode));
-        check(&[(opcode, b"data")], &[], Some(Fault::UnknownOpcode));
+        check(&[(0x80 | opcode, b"")], &[], Some(WsError::UnknownOpcode));
+        check(&[(opcode, b"data")], &[], Some(WsError::UnknownOpcode));
     }
     for control in [0x8, 0x9, 0xa] {
-        check(&[(control, b"")], &[], Some(Fault::ControlFragmented));
+        check(&[(control, b"")], &[], Some(WsError::ControlFragmented));
         let within: [(u8, &[u8]); 2] = [(0x01, b"open"), (control, b"")];
-        check(&within, &[], Some(Fault::ControlFragmented));
+        check(&within, &[], Some(WsError::ControlFragmented));
     }
 }
 
 #[test]
 fn faults_in_masks_and_lengths() {
     let check = |role, wire: &[u8], fault| check_wire(role, &LIMITS, wire, &[], Some(fault));
-    check(Role::Server, b"\x81\x05Hello", Fault::MaskMissing);
-    check(Role::Server, b"\x89\x00", Fault::MaskMissing);
-    check(Role::Client, b"\x81\x80\0\0\0\0", Fault::MaskForbidden);
-    for (role, mask) in [(Role::Server, 0x80_u8), (Role::Client, 0)] {
+    check(WsRole::Server, b"\x81\x05Hello", WsError::MaskMissing);
+    check(WsRole::Server, b"\x89\x00", WsError::MaskMissing);
+    check(WsRole::Client, b"\x81\x80\0\0\0\0", WsError::MaskForbidden);
+    for (role, mask) in [(WsRole::Server, 0x80_u8), (WsRole::Client, 0)] {
         for control in [0x88, 0x89, 0x8a] {
             let long = frame(role, control, &[b'x'; 126]);
-            check(role, &long, Fault::ControlTooLong);
-            check(role, &[control, mask | 127], Fault::ControlTooLong);
+            check(role, &long, WsError::ControlTooLong);
+            check(role, &[control, mask | 127], WsError::ControlTooLong);
         }
         for (short, length) in [
             (126, &0_u16.to_be_bytes()[..]),
@@ -350,30 +355,30 @@ fn faults_in_masks_and_lengths() {
             (127, &0xffff_u64.to_be_bytes()),
         ] {
             let wire = [&[0x82, mask | short], length].concat();
-            check(role, &wire, Fault::LengthNotMinimal);
+            check(role, &wire, WsError::LengthNotMinimal);
         }
         for length in [1_u64 << 63, u64::MAX] {
             let wire = [&[0x82, mask | 127], &length.to_be_bytes()[..]].concat();
-            check(role, &wire, Fault::LengthTopBit);
+            check(role, &wire, WsError::LengthTopBit);
         }
         for length in [100_001_u64, (1 << 63) - 1] {
             let wire = [&[0x82, mask | 127], &length.to_be_bytes()[..]].concat();
-            check(role, &wire, Fault::MessageTooBig);
+            check(role, &wire, WsError::MessageTooBig);
         }
     }
 }
 
 #[test]
 fn the_limit_is_on_the_message() {
-    let limits = Limits::new(10);
-    for role in [Role::Server, Role::Client] {
+    let limits = WsLimits::new(10);
+    for role in [WsRole::Server, WsRole::Client] {
         let check = |list: &[(u8, &[u8])], events: &[Seen], fault| {
             check_wire(role, &limits, &frames(role, list), events, fault);
         };
         let ten = [text("0123456789")];
         check(&[(0x81, b"0123456789")], &ten, None);
         check(&[(0x01, b"01234"), (0x80, b"56789")], &ten, None);
-        let too_big = Some(Fault::MessageTooBig);
+        let too_big = Some(WsError::MessageTooBig);
         check(&[(0x81, b"0123456789a")], &[], too_big);
         check(&[(0x01, b"01234"), (0x80, b"56789a")], &[], too_big);
         let ping = [Seen::Ping(vec![b'p'; 100])];
@@ -393,22 +398,26 @@ fn the_limit_is_on_the_message() {
 fn check_fails_fast(payload: &[u8], wrong: usize) {
     for before in ["", "κόσμε: "] {
         let data = [before.as_bytes(), payload, b"trailer"].concat();
-        for role in [Role::Server, Role::Client] {
+        for role in [WsRole::Server, WsRole::Client] {
             let wire = frame(role, 0x81, &data);
-            let mut decoder = Decoder::new(role);
+            let mut decoder = WsDecoder::new(role);
             let failed_at = wire.chunks(1).position(|byte| {
                 let fed = decoder.feed(&mut byte.to_vec(), &LIMITS, |_| ControlFlow::Break(()));
-                fed == Err(Fault::TextNotUtf8)
+                fed == Err(WsError::TextNotUtf8)
             });
             let data_start = wire.len() - data.len();
             let expected = data_start + before.len() + wrong;
             assert_eq!(failed_at, Some(expected), "{payload:02x?}");
         }
     }
-    check(&[(0x81, payload)], &[], Some(Fault::TextNotUtf8));
+    check(&[(0x81, payload)], &[], Some(WsError::TextNotUtf8));
     for cut in 0..=payload.len() {
         let (head, tail) = payload.split_at(cut);
-        check(&[(0x01, head), (0x80, tail)], &[], Some(Fault::TextNotUtf8));
+        check(
+            &[(0x01, head), (0x80, tail)],
+            &[],
+            Some(WsError::TextNotUtf8),
+        );
     }
 }
 
@@ -433,19 +442,19 @@ fn text_fails_on_the_first_wrong_byte() {
 #[test]
 fn text_must_not_end_within_a_character() {
     for unfinished in [&b"\xc3"[..], b"\xe2\x82", b"\xf0\x9f\x98", b"fine \xf0"] {
-        let fault = Some(Fault::TextNotUtf8);
+        let fault = Some(WsError::TextNotUtf8);
         check(&[(0x81, unfinished)], &[], fault);
         check(&[(0x01, unfinished), (0x80, b"")], &[], fault);
         check(&[(0x01, b""), (0x80, unfinished)], &[], fault);
     }
 }
 
-/// Whether what `feed` reports about `input` lies in `input`.
-fn reported_in_place(decoder: &mut Decoder, input: &mut [u8]) -> bool {
+/// Tells whether what `feed` reports about `input` lies in `input`.
+fn reported_in_place(decoder: &mut WsDecoder, input: &mut [u8]) -> bool {
     let range = input.as_ptr_range();
     let mut in_place = None;
     let fed = decoder.feed(input, &LIMITS, |event| {
-        if let Event::Message { data, .. } = event {
+        if let WsEvent::Message { data, .. } = event {
             in_place = Some(range.contains(&data.as_ptr()));
         }
         ControlFlow::Continue(())
@@ -456,9 +465,9 @@ fn reported_in_place(decoder: &mut Decoder, input: &mut [u8]) -> bool {
 
 #[test]
 fn a_whole_message_is_not_copied() {
-    for role in [Role::Server, Role::Client] {
+    for role in [WsRole::Server, WsRole::Client] {
         let wire = frame(role, 0x81, b"hello");
-        let mut decoder = Decoder::new(role);
+        let mut decoder = WsDecoder::new(role);
         assert!(reported_in_place(&mut decoder, &mut wire.clone()));
 
         // Nor is one whose header came before it, and the header took no memory.
@@ -481,14 +490,14 @@ fn a_whole_message_is_not_copied() {
 
 #[test]
 fn memory_follows_what_arrived() {
-    let limits = Limits::new(usize::MAX);
+    let limits = WsLimits::new(usize::MAX);
     let bound = |arrived: usize| size_of::<Progress>() + GROWTH_BYTES_MIN.max(2 * arrived);
     for first in [0x82, 0x02] {
         // A header of ten bytes that promises eight exabytes, and its first kilobytes.
         let declared = (1_u64 << 62).to_be_bytes();
         let mut header = [&[first, 127], &declared[..]].concat();
-        let mut decoder = Decoder::new(Role::Client);
-        let silent = |_: Event<'_>| unreachable!("it never ends");
+        let mut decoder = WsDecoder::new(WsRole::Client);
+        let silent = |_: WsEvent<'_>| unreachable!("it never ends");
         assert_eq!(decoder.feed(&mut header, &limits, silent), Ok(10));
         assert_eq!(decoder.held_bytes(), 0);
         for arrived in (100..10_000).step_by(100) {
@@ -500,9 +509,9 @@ fn memory_follows_what_arrived() {
 
 #[test]
 fn a_buffer_is_no_larger_than_its_message() {
-    let mut wire = frame(Role::Client, 0x82, &[7; 1000]);
+    let mut wire = frame(WsRole::Client, 0x82, &[7; 1000]);
     wire.truncate(4 + 999);
-    let mut decoder = Decoder::new(Role::Client);
+    let mut decoder = WsDecoder::new(WsRole::Client);
     for byte in &mut wire {
         let fed = decoder.feed(std::slice::from_mut(byte), &LIMITS, |_| {
             unreachable!("the last byte is not there")
@@ -515,10 +524,10 @@ fn a_buffer_is_no_larger_than_its_message() {
 #[test]
 fn many_small_pieces_cost_no_more_than_one() {
     // Fragments of one byte: the buffer moves when it doubles, not with each fragment.
-    let mut decoder = Decoder::new(Role::Client);
+    let mut decoder = WsDecoder::new(WsRole::Client);
     let mut sizes = Vec::new();
     for number in 0..10_000 {
-        let mut fragment = frame(Role::Client, if number == 0 { 0x02 } else { 0x00 }, b"x");
+        let mut fragment = frame(WsRole::Client, if number == 0 { 0x02 } else { 0x00 }, b"x");
         let fed = decoder.feed(&mut fragment, &LIMITS, |_| unreachable!("it never ends"));
         assert_eq!(fed, Ok(fragment.len()));
         sizes.push(decoder.held_bytes());
@@ -527,8 +536,8 @@ fn many_small_pieces_cost_no_more_than_one() {
     assert!(sizes.len() <= 9, "{sizes:?}");
 
     // Reads that end within a character: what was found valid is not looked at again.
-    let wire = frame(Role::Client, 0x81, "a😀b".repeat(500).as_bytes());
-    let mut decoder = Decoder::new(Role::Client);
+    let wire = frame(WsRole::Client, 0x81, "a😀b".repeat(500).as_bytes());
+    let mut decoder = WsDecoder::new(WsRole::Client);
     for read in wire[..wire.len() - 1].chunks(6) {
         let fed = decoder.feed(&mut read.to_vec(), &LIMITS, |_| unreachable!("in part"));
         assert_eq!(fed, Ok(read.len()));
@@ -540,14 +549,14 @@ fn many_small_pieces_cost_no_more_than_one() {
 
 #[test]
 fn an_empty_read_changes_nothing() {
-    let mut decoder = Decoder::new(Role::Server);
+    let mut decoder = WsDecoder::new(WsRole::Server);
     let fed = decoder.feed(&mut [], &LIMITS, |_| unreachable!("nothing was said"));
     assert_eq!((fed, decoder.held_bytes()), (Ok(0), 0));
 }
 
 #[test]
 fn debug_output_holds_no_payload() {
-    let mut decoder = Decoder::new(Role::Client);
+    let mut decoder = WsDecoder::new(WsRole::Client);
     let fed = decoder.feed(&mut *b"\x81\x20secret".to_owned().as_mut(), &LIMITS, |_| {
         ControlFlow::Continue(())
     });

@@ -48,7 +48,9 @@ fn lookup<'a>(
     }
 }
 
-fn accept_with<'a>(changes: &'a [(&'a str, Option<&'a str>)]) -> Result<Accept<'a>, Refusal> {
+fn accept_with<'a>(
+    changes: &'a [(&'a str, Option<&'a str>)],
+) -> Result<Accept<'a>, HandshakeError> {
     accept("GET", fields(changes, &[]))
 }
 
@@ -121,62 +123,77 @@ fn protocols_that_are_not_tokens_are_not_offered() {
 #[test]
 fn refusals() {
     for (name, value, expected, status) in [
-        ("host", None, Refusal::HostMissing, 400),
-        ("upgrade", None, Refusal::UpgradeMissing, 426),
-        ("upgrade", Some("h2c"), Refusal::UpgradeMissing, 426),
-        ("upgrade", Some("websockets"), Refusal::UpgradeMissing, 426),
-        ("connection", None, Refusal::ConnectionMissing, 400),
+        ("host", None, HandshakeError::HostMissing, 400),
+        ("upgrade", None, HandshakeError::UpgradeMissing, 426),
+        ("upgrade", Some("h2c"), HandshakeError::UpgradeMissing, 426),
+        (
+            "upgrade",
+            Some("websockets"),
+            HandshakeError::UpgradeMissing,
+            426,
+        ),
+        ("connection", None, HandshakeError::ConnectionMissing, 400),
         (
             "connection",
             Some("keep-alive"),
-            Refusal::ConnectionMissing,
+            HandshakeError::ConnectionMissing,
             400,
         ),
-        ("sec-websocket-version", None, Refusal::Version, 426),
-        ("sec-websocket-version", Some("8"), Refusal::Version, 426),
+        ("sec-websocket-version", None, HandshakeError::Version, 426),
+        (
+            "sec-websocket-version",
+            Some("8"),
+            HandshakeError::Version,
+            426,
+        ),
         (
             "sec-websocket-version",
             Some("13, 8"),
-            Refusal::Version,
+            HandshakeError::Version,
             426,
         ),
-        ("sec-websocket-key", None, Refusal::KeyMissing, 400),
-        ("sec-websocket-key", Some(""), Refusal::KeyMalformed, 400),
+        ("sec-websocket-key", None, HandshakeError::KeyMissing, 400),
+        (
+            "sec-websocket-key",
+            Some(""),
+            HandshakeError::KeyMalformed,
+            400,
+        ),
         // 10, 15 and 17 bytes, no padding, not base64, not ASCII.
         (
             "sec-websocket-key",
             Some("dGhlIHNhbXBsZQ=="),
-            Refusal::KeyMalformed,
+            HandshakeError::KeyMalformed,
             400,
         ),
         (
             "sec-websocket-key",
             Some("dGhlIHNhbXBsZSBub25j"),
-            Refusal::KeyMalformed,
+            HandshakeError::KeyMalformed,
             400,
         ),
         (
             "sec-websocket-key",
             Some("dGhlIHNhbXBsZSBub25jZSE="),
-            Refusal::KeyMalformed,
+            HandshakeError::KeyMalformed,
             400,
         ),
         (
             "sec-websocket-key",
             Some("dGhlIHNhbXBsZSBub25jZQ"),
-            Refusal::KeyMalformed,
+            HandshakeError::KeyMalformed,
             400,
         ),
         (
             "sec-websocket-key",
             Some("dGhlIHNhbXBsZSBub25j-_=="),
-            Refusal::KeyMalformed,
+            HandshakeError::KeyMalformed,
             400,
         ),
         (
             "sec-websocket-key",
             Some("dGhlIHNhbXBsZSBub25j\u{e9}=="),
-            Refusal::KeyMalformed,
+            HandshakeError::KeyMalformed,
             400,
         ),
     ] {
@@ -190,7 +207,7 @@ fn refusals() {
     }
     for method in ["POST", "get", "CONNECT", ""] {
         let refused = accept(method, fields(&[], &[]));
-        assert_eq!(refused, Err(Refusal::Method));
+        assert_eq!(refused, Err(HandshakeError::Method));
     }
 }
 
@@ -227,7 +244,7 @@ fn lists_go_over_several_lines() {
         ("sec-websocket-version", "8"),
     ] {
         let repeated = accepted(&[], &[(name, value)]);
-        assert_eq!(repeated, Err(Refusal::Repeated), "{name}: {value}");
+        assert_eq!(repeated, Err(HandshakeError::Repeated), "{name}: {value}");
     }
     let bytes = [("connection", &b"\xff"[..]), ("CONNECTION", b"upgrade")];
     let rest = fields(&[("connection", None)], &[]);
@@ -236,18 +253,18 @@ fn lists_go_over_several_lines() {
 
 #[test]
 fn refusals_say_what_their_status_obliges_them_to() {
-    let names = |refusal: Refusal| {
+    let names = |refusal: HandshakeError| {
         refusal
             .headers()
             .iter()
             .map(|(name, _)| *name)
             .collect::<Vec<_>>()
     };
-    assert_eq!(names(Refusal::Method), ["Allow"]);
+    assert_eq!(names(HandshakeError::Method), ["Allow"]);
     let upgrade = ["Upgrade", "Sec-WebSocket-Version"];
-    assert_eq!(names(Refusal::Version), upgrade);
-    assert_eq!(names(Refusal::UpgradeMissing), upgrade);
-    assert!(names(Refusal::KeyMissing).is_empty());
+    assert_eq!(names(HandshakeError::Version), upgrade);
+    assert_eq!(names(HandshakeError::UpgradeMissing), upgrade);
+    assert!(names(HandshakeError::KeyMissing).is_empty());
 }
 
 #[test]
@@ -285,28 +302,28 @@ fn answers_are_checked() {
     check(&[], Ok(()));
     check(&[("upgrade", Some("WEBSOCKET"))], Ok(()));
     check(&[("sec-websocket-extensions", Some(""))], Ok(()));
-    check(&[("upgrade", None)], Err(ResponseFault::Upgrade));
-    check(&[("upgrade", Some("h2c"))], Err(ResponseFault::Upgrade));
-    check(&[("connection", None)], Err(ResponseFault::Connection));
+    check(&[("upgrade", None)], Err(ResponseError::Upgrade));
+    check(&[("upgrade", Some("h2c"))], Err(ResponseError::Upgrade));
+    check(&[("connection", None)], Err(ResponseError::Connection));
     check(
         &[("connection", Some("close"))],
-        Err(ResponseFault::Connection),
+        Err(ResponseError::Connection),
     );
     check(
         &[("sec-websocket-accept", None)],
-        Err(ResponseFault::Accept),
+        Err(ResponseError::Accept),
     );
     let lower = ACCEPT.to_ascii_lowercase();
     check(
         &[("sec-websocket-accept", Some(&lower))],
-        Err(ResponseFault::Accept),
+        Err(ResponseError::Accept),
     );
     check(
         &[("sec-websocket-extensions", Some("permessage-deflate"))],
-        Err(ResponseFault::Extension),
+        Err(ResponseError::Extension),
     );
     for status in [200, 302, 401, 503] {
         let checked = check_response(status, lookup(&answer, &[]), NONCE);
-        assert_eq!(checked, Err(ResponseFault::Status(status)));
+        assert_eq!(checked, Err(ResponseError::Status(status)));
     }
 }

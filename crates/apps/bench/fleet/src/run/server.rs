@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use throng_client::{ResponseEvent, ResponseReader};
-use throng_http1::Limits;
+use throng_http1::HttpLimits;
 
 use throng_bench_measure::ServerSample;
 use throng_bench_plan::Target;
@@ -35,7 +35,7 @@ const CONNECTION_METRICS: [&str; 4] = [
     "connections",
 ];
 const METRICS_WITHIN: Duration = Duration::from_millis(500);
-const METRICS_LIMITS: Limits = Limits {
+const METRICS_LIMITS: HttpLimits = HttpLimits {
     head_bytes_max: 32 << 10,
     headers_max: 100,
     body_bytes_max: 4 << 20,

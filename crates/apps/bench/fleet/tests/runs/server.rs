@@ -7,8 +7,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
-use throng_http1::{Body, Limits, parse_request, query};
-use throng_ws::{Decoder, Event, Masking, Opcode, Role, handshake};
+use throng_http1::{Body, HttpLimits, parse_request, query};
+use throng_ws::{Masking, Opcode, WsDecoder, WsEvent, WsRole, handshake};
 
 /// Answers on one publishing connection after which the server ends it, saying so.
 const ANSWERS_PER_CONNECTION: usize = 7;
@@ -180,7 +180,7 @@ fn read_request(stream: &mut TcpStream, kept: &mut Vec<u8>) -> std::io::Result<R
 }
 
 fn parse(bytes: &[u8]) -> Option<(Request, usize)> {
-    let (head, length) = parse_request(bytes, &Limits::default()).unwrap()?;
+    let (head, length) = parse_request(bytes, &HttpLimits::default()).unwrap()?;
     let body_bytes = match head.body {
         Body::Length(bytes) => bytes as usize,
         _ => 0,
@@ -279,8 +279,8 @@ fn websocket(mut stream: TcpStream, hub: &Mutex<Hub>, request: &Request) -> std:
 
 /// Answers pings, and messages if it echoes, until the client leaves.
 fn converse(mut reading: TcpStream, mut sending: TcpStream, echoes: bool) -> std::io::Result<()> {
-    let mut decoder = Decoder::new(Role::Server);
-    let limits = throng_ws::Limits::new(1 << 20);
+    let mut decoder = WsDecoder::new(WsRole::Server);
+    let limits = throng_ws::WsLimits::new(1 << 20);
     let mut buffer = [0; 16 << 10];
     loop {
         let read = reading.read(&mut buffer)?;
@@ -292,13 +292,13 @@ fn converse(mut reading: TcpStream, mut sending: TcpStream, echoes: bool) -> std
         decoder
             .feed(&mut buffer[..read], &limits, |event| {
                 match event {
-                    Event::Message { opcode, data } if echoes => {
+                    WsEvent::Message { opcode, data } if echoes => {
                         throng_ws::encode_message(Masking::Server, opcode, data, &mut out);
                     }
-                    Event::Ping(payload) => {
+                    WsEvent::Ping(payload) => {
                         throng_ws::encode_pong(Masking::Server, payload, &mut out)
                     }
-                    Event::Close(_) => over = true,
+                    WsEvent::Close(_) => over = true,
                     _ => {}
                 }
                 ControlFlow::Continue(())

@@ -4,9 +4,9 @@ use std::ops::ControlFlow;
 
 use throng_client::{ResponseEvent, ResponseReader, WebSocket};
 use throng_engine::{Closed, Effects, End};
-use throng_http1::Limits;
+use throng_http1::HttpLimits;
 use throng_types::ConnId;
-use throng_ws::{Event, Opcode};
+use throng_ws::{Opcode, WsEvent};
 
 use super::{Link, LinkState, Publishers, REOPEN_AFTER_US, Reader};
 use crate::core::Core;
@@ -16,12 +16,12 @@ use throng_types::Rng;
 
 /// What is kept of the body of a refusal, for the remark. Bound of `Link::said`.
 const SAID_BYTES_MAX: usize = 160;
-const HTTP_LIMITS: Limits = Limits {
+const HTTP_LIMITS: HttpLimits = HttpLimits {
     head_bytes_max: 32 * 1024,
     headers_max: 100,
     body_bytes_max: 16 << 20,
 };
-const WS_LIMITS: throng_ws::Limits = throng_ws::Limits::new(16 << 20);
+const WS_LIMITS: throng_ws::WsLimits = throng_ws::WsLimits::new(16 << 20);
 impl Publishers<'_> {
     /// A link's TCP stands.
     pub(crate) fn connected(
@@ -97,7 +97,7 @@ impl Publishers<'_> {
                 let mut closed = false;
                 let mask = || core.mask_key();
                 let fed = socket.feed(input, mask, fx.out, |event| {
-                    closed |= matches!(event, Event::Close(_));
+                    closed |= matches!(event, WsEvent::Close(_));
                 });
                 if closed {
                     fx.end(End::Now);

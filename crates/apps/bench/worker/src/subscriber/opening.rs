@@ -3,9 +3,9 @@
 //! Owns: what is asked for, and under which reason an answer is refused.
 
 use throng_engine::Effects;
-use throng_http1::{BodyDecoder, Limits, Response, ResponseBody};
+use throng_http1::{BodyDecoder, HttpLimits, Response, ResponseBody};
 use throng_types::ConnId;
-use throng_ws::{Decoder, Role, handshake};
+use throng_ws::{WsDecoder, WsRole, handshake};
 
 use crate::core::Core;
 use crate::session::{Subscriber, Wire};
@@ -15,7 +15,7 @@ use throng_bench_plan::template::{Template, Values};
 use throng_types::Rng;
 
 /// Streams have no end.
-const HTTP_LIMITS: Limits = Limits {
+const HTTP_LIMITS: HttpLimits = HttpLimits {
     head_bytes_max: 32 * 1024,
     headers_max: 100,
     body_bytes_max: u64::MAX,
@@ -186,8 +186,8 @@ impl Core<'_> {
             Transport::WebSocket { .. } => {
                 let key = self.key_of(subscriber);
                 match handshake::check_response(status, |name| response.header(name), key) {
-                    Ok(()) => Ok(Wire::Frames(Decoder::new(Role::Client))),
-                    Err(handshake::ResponseFault::Status(_)) => Err(self.refused_with(status)),
+                    Ok(()) => Ok(Wire::Frames(WsDecoder::new(WsRole::Client))),
+                    Err(handshake::ResponseError::Status(_)) => Err(self.refused_with(status)),
                     Err(fault) => {
                         self.tally.remark(fault.to_string());
                         Err(ConnectFailure::Accept)

@@ -8,7 +8,7 @@ use std::thread;
 
 use throng_client::{BadAnswer, Notice, Subscription, SubscriptionEvent, Transport};
 use throng_types::ChannelName;
-use throng_ws::handshake::{self, ResponseFault};
+use throng_ws::handshake::{self, ResponseError};
 
 use super::args::Args;
 use super::backoff::Backoff;
@@ -336,7 +336,7 @@ fn upgraded(
     handshake::encode_request(&server.authority(), target, key, headers, &mut wire);
     let exchange = Exchange::send(server, trust, &wire)?;
     match handshake::check_response(exchange.status, |name| exchange.header(name), key) {
-        Ok(()) | Err(ResponseFault::Status(_)) => Ok(exchange),
+        Ok(()) | Err(ResponseError::Status(_)) => Ok(exchange),
         Err(fault) => Err(Fault::Upgrade(fault)),
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use throng_config::{Grip as Section, GripRoute};
 use throng_gateway_grip::{GripOptions, RouteBook};
-use throng_grip::routes::{BadOrigin, Domain, Route, Target, parse_routes};
+use throng_grip::routes::{Domain, OriginUrlError, Route, Target, parse_routes};
 use throng_grip::sig::KeyText;
 
 /// What was read, and what is wrong; a sentence each.
@@ -102,7 +102,7 @@ fn route(wanted: &GripRoute) -> Result<Route, String> {
     let targets = wanted.origin.iter().map(|url| {
         let mut target = Target::from_url(url)?;
         target.over_http = wanted.over_http;
-        Ok::<_, BadOrigin>(target)
+        Ok::<_, OriginUrlError>(target)
     });
     let targets: Result<Vec<_>, _> = targets.collect();
     Ok(Route {

@@ -109,7 +109,7 @@ fn clients_hear_everything_once_and_in_order() {
     let lookup = new.asked();
     assert_eq!(
         lookup.haste,
-        Haste::Recheck,
+        LookupPriority::Recheck,
         "whoever is signed in is looked up again"
     );
     // The feed of the new process had begun before the old one took the second.
@@ -171,7 +171,7 @@ fn whoever_waits_for_an_answer_stays() {
         "its roles are asked for, and an event waits"
     );
     let lookup = old.asked();
-    old.answer(&lookup, Found::Failed);
+    old.answer(&lookup, LookupReply::Failed);
     assert!(old.saved(4).is_none(), "the event still waits");
     assert!(old.saved(3).is_some());
 }

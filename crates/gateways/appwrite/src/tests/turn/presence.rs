@@ -1,6 +1,6 @@
 //! A user's presence: who may set it, what Appwrite is asked, and when it is deleted again.
 
-use crate::{Credential, PresenceAnswer, PresenceCall};
+use crate::{Credential, PresenceCall, PresenceReply};
 
 use super::*;
 
@@ -35,7 +35,7 @@ impl Server {
         (call.id.into(), call.credential)
     }
 
-    fn tell(&mut self, call: &PresenceCall, answer: PresenceAnswer) {
+    fn tell(&mut self, call: &PresenceCall, answer: PresenceReply) {
         self.news(News::Presence {
             conn: call.conn,
             token: call.token,
@@ -47,12 +47,12 @@ impl Server {
     fn write(&mut self, call: &PresenceCall, id: &str) {
         let document = json!({"$id": id}).to_string().into();
         let id = id.into();
-        self.tell(call, PresenceAnswer::Written { id, document });
+        self.tell(call, PresenceReply::Written { id, document });
     }
 
     fn refuse(&mut self, call: &PresenceCall) {
         let (code, message) = (401, "no".into());
-        self.tell(call, PresenceAnswer::Refused { code, message });
+        self.tell(call, PresenceReply::Refused { code, message });
     }
 }
 
@@ -99,7 +99,7 @@ fn refusals_are_told() {
     assert_eq!(server.frames(0), [error(401, "no")]);
     server.set(0, "p", "online");
     let call = server.put();
-    server.tell(&call, PresenceAnswer::Failed);
+    server.tell(&call, PresenceReply::Failed);
     assert_eq!(server.frames(0), [error(500, "Error: Server Error")]);
     let full = |server: &Server, is_full| {
         let world = &server.floor.hall.world;
@@ -139,7 +139,7 @@ fn what_was_refused_is_not_deleted() {
         let call = server.put();
         match answer {
             None => {}
-            Some(false) => server.tell(&call, PresenceAnswer::Failed),
+            Some(false) => server.tell(&call, PresenceReply::Failed),
             Some(true) => {
                 server.write(&call, "p");
                 server.set(0, "p", "away");

@@ -54,7 +54,7 @@ impl Stage {
         conn
     }
 
-    fn subscribe(&mut self, conn: ConnId, mode: Mode) {
+    fn subscribe(&mut self, conn: ConnId, mode: SubscriptionMode) {
         let channel = hub_channel("", "a").expect("a name");
         self.books[conn.shard().index()].subscribed(conn, &channel, mode);
     }
@@ -99,15 +99,15 @@ impl Stage {
 fn subscribers_of_all_shards_are_one_number() {
     let mut stage = Stage::new();
     let (one, two) = (stage.open(0, 1, "r"), stage.open(1, 1, "s"));
-    stage.subscribe(one, Mode::Stream);
+    stage.subscribe(one, SubscriptionMode::Stream);
     // Saying it twice changes nothing.
-    stage.subscribe(one, Mode::Stream);
+    stage.subscribe(one, SubscriptionMode::Stream);
     let told = |count: u64| {
         format!(r#"sub {{"channel":"a","mode":"stream","subscribers":{count},"ttl":60}}"#)
     };
     assert_eq!(stage.run(1000, &["sub"]), [told(1)]);
     // Another number is told within a second.
-    stage.subscribe(two, Mode::Stream);
+    stage.subscribe(two, SubscriptionMode::Stream);
     assert_eq!(stage.run(1000, &["sub"]), [told(2)]);
     // And again before readers forget it.
     assert!(stage.run(30_000, &["sub"]).contains(&told(2)));
@@ -135,13 +135,13 @@ fn reports_may_be_left_out() {
 fn a_channel_of_long_polls_lingers() {
     let mut stage = Stage::new();
     let poll = stage.open(0, 1, "");
-    stage.subscribe(poll, Mode::Response);
+    stage.subscribe(poll, SubscriptionMode::Response);
     assert_eq!(stage.run(100, &["sub"]).len(), 1);
     stage.close(poll);
     assert_eq!(stage.run(59_000, &["sub"]), [] as [&str; 0]);
     // It asks again in time: a new number, and no end.
     let poll = stage.open(0, 1, "");
-    stage.subscribe(poll, Mode::Response);
+    stage.subscribe(poll, SubscriptionMode::Response);
     assert_eq!(stage.run(100, &["sub"]).len(), 1);
     assert!(stage.collector.lingering.is_empty());
     stage.close(poll);
@@ -157,7 +157,7 @@ fn channels_that_linger_are_bounded() {
         let channel = hub_channel("", &number.to_string()).expect("a name");
         let subscriber = Subscriber {
             channel,
-            mode: Mode::Response,
+            mode: SubscriptionMode::Response,
             route: RouteId::default(),
         };
         stage.collector.subscribed(subscriber.clone());
@@ -173,12 +173,16 @@ fn channels_that_linger_are_bounded() {
 #[test]
 fn a_message_is_told_in_its_own_forms() {
     let mut stage = Stage::new();
-    for (slot, mode) in [(1, Mode::Stream), (2, Mode::Response), (3, Mode::WebSocket)] {
+    for (slot, mode) in [
+        (1, SubscriptionMode::Stream),
+        (2, SubscriptionMode::Response),
+        (3, SubscriptionMode::WebSocket),
+    ] {
         let conn = stage.open(0, slot, "r");
         stage.subscribe(conn, mode);
     }
     stage.run(STEP_MS, &[]);
-    stage.publish(bit(Mode::Response));
+    stage.publish(bit(SubscriptionMode::Response));
     let told = r#"message {"channel":"a","count":1,"item-id":"7","transport":"http-response"}"#;
     assert_eq!(stage.run(STEP_MS, &["message"]), [told]);
 }
@@ -189,10 +193,10 @@ fn items_count_for_the_routes_of_those_who_get_them() {
     for (shard, route) in [(0, "r"), (0, "r"), (1, "s")] {
         let slot = stage.now.0 as u32;
         let conn = stage.open(shard, slot, route);
-        stage.subscribe(conn, Mode::Stream);
+        stage.subscribe(conn, SubscriptionMode::Stream);
         stage.run(STEP_MS, &[]);
     }
-    stage.publish(bit(Mode::Stream) | bit(Mode::WebSocket));
+    stage.publish(bit(SubscriptionMode::Stream) | bit(SubscriptionMode::WebSocket));
     let told = r#"message {"channel":"a","count":3,"item-id":"7","transport":"http-stream"}"#;
     assert_eq!(stage.run(STEP_MS, &["message"]), [told]);
     let reports = stage.run(10_000, &["report"]);
@@ -282,7 +286,7 @@ fn without_readers_nothing_is_made() {
     let mut stage = Stage::new();
     stage.collector.is_read = false;
     let conn = stage.open(0, 1, "r");
-    stage.subscribe(conn, Mode::Stream);
+    stage.subscribe(conn, SubscriptionMode::Stream);
     let kinds = ["conn", "sub", "activity", "counts", "report"];
     assert_eq!(stage.run(20_000, &kinds), [] as [&str; 0]);
     // Who comes later hears of what is there.

@@ -5,7 +5,7 @@ use throng_types::PayloadKind;
 
 use super::*;
 use crate::Since;
-use crate::api::{ApiError, PublishRequest};
+use crate::api::{PublishRequest, ServerApiError};
 
 #[track_caller]
 fn publish(body: &str) -> PublishRequest<'_> {
@@ -16,7 +16,7 @@ fn publish(body: &str) -> PublishRequest<'_> {
 }
 
 #[track_caller]
-fn check_payload(body: &str, expected: Result<(&[u8], PayloadKind), ApiError>) {
+fn check_payload(body: &str, expected: Result<(&[u8], PayloadKind), ServerApiError>) {
     let payload = publish(body).payload();
     let found = payload
         .as_ref()
@@ -88,7 +88,7 @@ fn data_comes_as_json_or_base64() {
     );
     check_payload(r#"{"b64data":"","data":1}"#, Ok((b"1", PayloadKind::Json)));
     for body in ["{}", r#"{"b64data":"?"}"#, r#"{"b64data":"AP8"}"#] {
-        check_payload(body, Err(ApiError::BadRequest));
+        check_payload(body, Err(ServerApiError::BadRequest));
     }
 }
 
@@ -191,7 +191,7 @@ fn batches_are_read_in_order() {
                 .map_err(|error| *error)
         })
         .collect();
-    let unknown = Err(ApiError::NotFound);
+    let unknown = Err(ServerApiError::NotFound);
     assert_eq!(
         methods,
         [Ok(Method::Publish), unknown, Ok(Method::Info), unknown]
@@ -224,8 +224,8 @@ fn the_older_endpoint_takes_one_command_or_several() {
         [
             (0, Ok(Method::Publish)),
             (2, Ok(Method::History)),
-            (0, Err(ApiError::NotFound)),
-            (4, Err(ApiError::BadRequest)),
+            (0, Err(ServerApiError::NotFound)),
+            (4, Err(ServerApiError::BadRequest)),
             (0, Ok(Method::Info)),
         ]
     );

@@ -1,22 +1,22 @@
-//! What an answer of the backend does to a conversation.
+//! Effects of a backend's answer on a conversation.
 
-use super::{ClientEnd, Conversation, Line, Offer, Stage};
 use crate::headers::Header;
 use crate::instruct::ResponseHead;
 use crate::item::WsKind;
-use crate::ws_events::command::Command;
+use crate::ws_events::client::{ClientEnd, Conversation, Line, Offer, Stage};
 use crate::ws_events::control::{ControlMessage, GripFilter, GripMessage, grip_prefix};
-use crate::ws_events::event::{Event, EventKind};
-use crate::ws_events::reply::{EventsReply, FirstReply, ReplyFault};
+use crate::ws_events::event::{
+    ConversationCommand, EventKind, EventsReply, EventsReplyError, WsHttpEvent, accepted_headers,
+};
 
-/// How far the events of an answer brought the conversation.
+/// Progress of the conversation by the events of an answer.
 #[derive(Default)]
 struct Heard {
     /// The backend closes in order.
     close: bool,
-    /// It hangs up.
+    /// The backend hangs up.
     hang_up: bool,
-    /// It lets go of the client, who stays.
+    /// The backend lets go of the client, who stays.
     detach: bool,
 }
 
@@ -26,10 +26,10 @@ impl Conversation {
         offer: &Offer,
         head: ResponseHead<'_>,
         body: &[u8],
-        out: &mut Vec<Command>,
-    ) -> Result<(), ReplyFault> {
+        out: &mut Vec<ConversationCommand>,
+    ) -> Result<(), EventsReplyError> {
         if body.len() > self.limits.reply_bytes_max {
-            return Err(ReplyFault::TooLarge);
+            return Err(EventsReplyError::TooLarge);
         }
         let reply = EventsReply::parse(head, body)?;
         self.keep_alive_s = reply.keep_alive_interval_s.unwrap_or(self.keep_alive_s);
@@ -42,7 +42,7 @@ impl Conversation {
             }
         }
         let mut events = reply.events.as_slice();
-        if self.stage == Stage::Opening && FirstReply::opens(&reply)? {
+        if self.stage == Stage::Opening && reply.opens()? {
             events = events.get(1..).unwrap_or_default();
             self.open(head, out);
         }
@@ -56,24 +56,24 @@ impl Conversation {
     }
 
     /// Takes off the front what the backend took.
-    fn settle(&mut self, offer: &Offer, accepted: Option<usize>) -> Result<(), ReplyFault> {
+    fn settle(&mut self, offer: &Offer, accepted: Option<usize>) -> Result<(), EventsReplyError> {
         let shown = offer.shown.bytes + offer.close_bytes.unwrap_or(0);
         let accepted = accepted.unwrap_or(shown);
         if accepted > shown {
-            return Err(ReplyFault::Accepted);
+            return Err(EventsReplyError::Accepted);
         }
         let content = accepted.min(offer.shown.bytes);
         let moved = self.uplink.take(offer.shown, content);
         // The queue was too long for one request, so standing still would be for ever.
         if !offer.shows_all && !moved {
-            return Err(ReplyFault::Accepted);
+            return Err(EventsReplyError::Accepted);
         }
         if offer.close_bytes.is_none() || content < offer.shown.bytes {
             return Ok(());
         }
         // A close cannot be put off: nothing comes after it.
         if accepted < shown {
-            return Err(ReplyFault::Accepted);
+            return Err(EventsReplyError::Accepted);
         }
         self.uplink.clear();
         if let ClientEnd::Closed { told, .. } = &mut self.client {
@@ -82,7 +82,7 @@ impl Conversation {
         Ok(())
     }
 
-    fn open(&mut self, head: ResponseHead<'_>, out: &mut Vec<Command>) {
+    fn open(&mut self, head: ResponseHead<'_>, out: &mut Vec<ConversationCommand>) {
         self.stage = Stage::Talking;
         const NAME: &str = "Sec-WebSocket-Extensions";
         let extensions = head.headers.iter();
@@ -90,16 +90,20 @@ impl Conversation {
         let prefix = grip_prefix(extensions.map(|&(_, value)| value));
         self.grip = prefix.map(|prefix| GripFilter::new(&prefix));
         if !self.is_lost() {
-            let headers = FirstReply(head).accepted_headers();
-            out.push(Command::Accept { headers });
+            let headers = accepted_headers(head);
+            out.push(ConversationCommand::Accept { headers });
         }
     }
 
-    fn hear(&mut self, events: &[Event<'_>], out: &mut Vec<Command>) -> Result<Heard, ReplyFault> {
+    fn hear(
+        &mut self,
+        events: &[WsHttpEvent<'_>],
+        out: &mut Vec<ConversationCommand>,
+    ) -> Result<Heard, EventsReplyError> {
         let mut heard = Heard::default();
         for event in events {
             match event.kind {
-                EventKind::Open => return Err(ReplyFault::OpenTwice),
+                EventKind::Open => return Err(EventsReplyError::OpenTwice),
                 EventKind::Disconnect => {
                     heard.hang_up = true;
                     return Ok(heard);
@@ -118,7 +122,7 @@ impl Conversation {
         Ok(heard)
     }
 
-    fn conclude(&mut self, offer: &Offer, heard: &Heard, out: &mut Vec<Command>) {
+    fn conclude(&mut self, offer: &Offer, heard: &Heard, out: &mut Vec<ConversationCommand>) {
         let client_closed = offer.close_bytes.is_some() && self.uplink.bytes() == 0;
         let knows_close =
             client_closed || matches!(self.client, ClientEnd::Closed { told: true, .. });
@@ -138,7 +142,7 @@ impl Conversation {
     }
 
     /// The backend lets go: it is told of a close, and what it answers does not matter.
-    fn detach(&mut self, out: &mut Vec<Command>) {
+    fn detach(&mut self, out: &mut Vec<ConversationCommand>) {
         self.stage = Stage::Detached;
         self.line = Line::Free { ask_at: None };
         self.uplink.clear();
@@ -146,7 +150,7 @@ impl Conversation {
         self.request(&offer, out);
     }
 
-    fn pass_close(&mut self, event: &Event<'_>, out: &mut Vec<Command>) {
+    fn pass_close(&mut self, event: &WsHttpEvent<'_>, out: &mut Vec<ConversationCommand>) {
         if self.backend_closed || self.is_lost() {
             return;
         }
@@ -155,11 +159,11 @@ impl Conversation {
             Some((code, reason)) => (Some(code), reason.to_owned()),
             None => (None, Vec::new()),
         };
-        out.push(Command::Close { code, reason });
+        out.push(ConversationCommand::Close { code, reason });
     }
 
     /// Hands on data; true if it was the order to detach.
-    fn pass(&self, kind: WsKind, content: &[u8], out: &mut Vec<Command>) -> bool {
+    fn pass(&self, kind: WsKind, content: &[u8], out: &mut Vec<ConversationCommand>) -> bool {
         let Some(grip) = &self.grip else {
             self.send(kind, content, out);
             return false;
@@ -167,25 +171,30 @@ impl Conversation {
         match grip.sort(kind == WsKind::Text, content) {
             GripMessage::Client(content) => self.send(kind, content, out),
             GripMessage::Nobody => {}
-            GripMessage::Control(Err(fault)) => out.push(Command::ControlFault(fault)),
+            GripMessage::Control(Err(fault)) => out.push(ConversationCommand::ControlError(fault)),
             GripMessage::Control(Ok(control)) => {
                 let is_detach = control == ControlMessage::Detach;
-                out.push(Command::Control(control));
+                out.push(ConversationCommand::Control(control));
                 return is_detach;
             }
         }
         false
     }
 
-    fn send(&self, kind: WsKind, content: &[u8], out: &mut Vec<Command>) {
+    fn send(&self, kind: WsKind, content: &[u8], out: &mut Vec<ConversationCommand>) {
         if !self.is_lost() {
             let content = content.to_owned();
-            out.push(Command::Send { kind, content });
+            out.push(ConversationCommand::Send { kind, content });
         }
     }
 
     /// The handshake was answered with something that is no conversation: the client gets that.
-    pub(super) fn reject(&mut self, head: ResponseHead<'_>, body: &[u8], out: &mut Vec<Command>) {
+    pub(super) fn reject(
+        &mut self,
+        head: ResponseHead<'_>,
+        body: &[u8],
+        out: &mut Vec<ConversationCommand>,
+    ) {
         self.stage = Stage::Over;
         if self.is_lost() {
             return;
@@ -193,7 +202,7 @@ impl Conversation {
         let fields = head.headers.iter();
         let fields = fields.filter(|(name, _)| !name.eq_ignore_ascii_case("Content-Length"));
         let body_bytes = body.len().min(self.limits.reject_bytes_max);
-        out.push(Command::Reject {
+        out.push(ConversationCommand::Reject {
             code: head.code,
             headers: fields
                 .map(|&(name, value)| Header::new(name, value))
