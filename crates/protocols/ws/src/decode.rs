@@ -306,6 +306,7 @@ impl fmt::Debug for Decoder {
 }
 
 /// A message that is all there.
+#[inline]
 fn whole_message(opcode: Opcode, data: &[u8]) -> Result<Event<'_>, Fault> {
     match opcode {
         Opcode::Text if simdutf8::basic::from_utf8(data).is_err() => Err(Fault::TextNotUtf8),
