@@ -106,8 +106,10 @@ impl Local {
                 fanout.took_load(count);
             }
             fanout.next_round();
-            self.admit_joining(fanout, left, sink);
-            if fanout.round_is_over() {
+            if !fanout.joining.is_empty() {
+                self.admit_joining(fanout, left, sink);
+            }
+            if fanout.round_is_over() || fanout.all_have_all() {
                 return;
             }
         }

@@ -213,25 +213,27 @@ impl Fanout {
         self.bytes
     }
 
-    /// Appends a publication. Where the channel conflates it takes the place of the one before it;
-    /// gives how many deliveries that saves. What nobody gets any more goes to `carried` if it has
-    /// tags.
-    pub(crate) fn push(
-        &mut self,
-        publication: Arc<Publication>,
-        carried: &mut Vec<Arc<Publication>>,
-    ) -> u64 {
+    /// Whether a publication takes the place of those before it.
+    pub(crate) fn conflates(&self, publication: &Publication) -> bool {
+        self.rules.conflates() && publication.told == Told::Data
+    }
+
+    /// Forgets publications that a newer one takes the place of; gives how many deliveries that
+    /// saves. What nobody gets any more goes to `carried` if it has tags.
+    pub(crate) fn forget_older(&mut self, carried: &mut Vec<Arc<Publication>>) -> u64 {
         let mut saved = 0;
-        if self.rules.conflates() && publication.told == Told::Data {
-            let is_data = |known: &Arc<Publication>| known.told == Told::Data;
-            while self.publications.front().is_some_and(is_data) {
-                saved += self.lack(self.first);
-                self.forget_below(self.first + 1, carried);
-            }
+        let is_data = |known: &Arc<Publication>| known.told == Told::Data;
+        while self.publications.front().is_some_and(is_data) {
+            saved += self.lack(self.first);
+            self.forget_below(self.first + 1, carried);
         }
+        saved
+    }
+
+    /// Appends a publication.
+    pub(crate) fn push(&mut self, publication: Arc<Publication>) {
         self.bytes += publication.cost_bytes();
         self.publications.push_back(publication);
-        saved
     }
 
     /// Members, joining ones too, that lack the publication with a number.
@@ -359,6 +361,12 @@ impl Fanout {
             self.visited += count;
             extend(&mut self.behind, count, self.load.span.end);
         }
+    }
+
+    /// Whether no member lacks anything, as far as that is seen at once. Only between rounds.
+    pub(crate) fn all_have_all(&self) -> bool {
+        let top = self.next_number();
+        self.ahead.len() == 1 && self.ahead.iter().all(|run| run.mark >= top)
     }
 
     /// Ends a round: who was visited is to be visited again.
