@@ -24,9 +24,9 @@ const READ_BYTES: usize = 64 << 10;
 /// turn that took much longer, because of what was read, the next one reads for half as long.
 const READING_US_MAX: u64 = 10_000;
 const READING_US_MIN: u64 = 1_000;
-/// The clock is looked at again after so many bytes: a look costs more than many a read.
+/// Bytes that are read between two looks at the clock.
 const LOOK_BYTES: usize = 4 << 10;
-/// Least bytes that a read counts for.
+/// Bytes that a shorter read counts for: after four of them the clock is looked at.
 const LOOK_BYTES_PER_READ: usize = LOOK_BYTES / 4;
 /// Mail that one turn takes from each mailbox.
 const MAIL_PER_TURN: usize = 1024;
