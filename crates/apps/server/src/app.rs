@@ -243,14 +243,14 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
         let drain = self.drain.as_ref().map(Drain::deadline);
         // Gateways have yet to hear of connections that ended after the last turn's work.
         let ended = (!self.ended.is_empty()).then_some(self.now.mono);
-        let deadlines = [
-            Some(self.housekeeping_at),
+        let others = [
             drain,
             ended,
             self.list.deadline(),
             self.parts.hub.deadline(),
         ];
-        deadlines.into_iter().flatten().min()
+        let earlier = |next: Millis, other: Option<Millis>| other.map_or(next, |at| at.min(next));
+        Some(others.into_iter().fold(self.housekeeping_at, earlier))
     }
 
     fn finished(&self, _conns: &Conns<L::Session, K>) -> bool {

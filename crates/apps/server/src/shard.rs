@@ -231,7 +231,9 @@ impl<L: GatewayList> ShardApp<L> {
             resumed: &mut self.resumed,
         };
         let result = call(&mut self.list, &mut host);
-        self.resume(conns);
+        if !self.resumed.is_empty() {
+            self.resume(conns);
+        }
         result
     }
 

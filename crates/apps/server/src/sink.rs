@@ -28,6 +28,7 @@ pub(crate) struct Outlet<'a, L: GatewayList, K: Kernel> {
 }
 
 impl<L: GatewayList, K: Kernel> Sink for Outlet<'_, L, K> {
+    #[inline]
     fn answer(&mut self, reply_to: ReplyTo, answer: Answer) {
         if self.rounds.answer(reply_to, &answer) {
             return;
@@ -66,6 +67,7 @@ impl<L: GatewayList, K: Kernel> Sink for Outlet<'_, L, K> {
         self.list.encode_delta(number, publication, patch, out);
     }
 
+    #[inline]
     fn deliver(&mut self, index: u32, batch: &Batch<'_>) {
         match (batch.format.kind(), batch.encoded) {
             // Nothing but comings and goings, of which this subscription does not hear.

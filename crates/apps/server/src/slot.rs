@@ -138,7 +138,14 @@ impl<G: Gateway> Slot<G> {
         }
     }
 
+    #[inline]
     fn pass_on<L: Holds<G>>(&mut self, orders: &mut Vec<Order<L::Order>>) {
+        if !self.orders.is_empty() {
+            self.pass_each_on::<L>(orders);
+        }
+    }
+
+    fn pass_each_on<L: Holds<G>>(&mut self, orders: &mut Vec<Order<L::Order>>) {
         orders.extend(self.orders.drain(..).map(|order| match order {
             Order::Hub(command) => Order::Hub(command),
             Order::Survey { reply_to, survey } => Order::Survey { reply_to, survey },

@@ -134,21 +134,49 @@ impl MemoryBroker {
     fn publish_for(
         &mut self,
         from: ShardId,
-        (ticket, draft): (Ticket, Draft),
+        asked: (Ticket, Draft),
         now: Now,
         hub: &mut impl Receiver,
     ) -> Option<(Ticket, Result<Published, Refusal>)> {
-        let level = self.home.acknowledge(&draft);
-        if level == Acknowledge::Memory {
-            let result = self.publish(draft, now, hub);
-            return Some((ticket, result.map_err(|(refusal, _)| refusal)));
+        // A guard looks at the draft in its place: it is large, and moved once.
+        match asked {
+            (ticket, draft) if self.home.acknowledge(&draft) == Acknowledge::Memory => {
+                Some((ticket, self.publish_now(draft, now, hub)))
+            }
+            (ticket, draft) => {
+                let result = self.publish_held((from, ticket), draft, now, hub)?;
+                Some((ticket, result))
+            }
         }
+    }
+
+    #[inline]
+    fn publish_now(
+        &mut self,
+        draft: Draft,
+        now: Now,
+        hub: &mut impl Receiver,
+    ) -> Result<Published, Refusal> {
+        let result = self.publish(draft, now, hub);
+        result.map_err(|(refusal, _)| refusal)
+    }
+
+    /// Publishes what is answered when the store has it; the answer, if that is known at once.
+    #[inline(never)]
+    fn publish_held(
+        &mut self,
+        (from, ticket): (ShardId, Ticket),
+        draft: Draft,
+        now: Now,
+        hub: &mut impl Receiver,
+    ) -> Option<Result<Published, Refusal>> {
+        let level = self.home.acknowledge(&draft);
         if self.held.len() >= HELD_MAX || !self.home.has_place_for(&draft) {
-            return Some((ticket, Err(Refusal::Busy)));
+            return Some(Err(Refusal::Busy));
         }
         let channel = draft.channel.clone();
         match self.publish(draft, now, hub) {
-            Err((refusal, _)) => Some((ticket, Err(refusal))),
+            Err((refusal, _)) => Some(Err(refusal)),
             Ok(published) => {
                 let (record, inside) = self.home.written_by(&channel, level);
                 self.held.push_back(Held {
@@ -235,8 +263,14 @@ impl MemoryBroker {
                 ticket,
                 result: self.home.present(&channel, with_members),
             },
+            Request::Publish { ticket, draft }
+                if self.home.acknowledge(&draft) == Acknowledge::Memory =>
+            {
+                let result = self.publish_now(draft, now, hub);
+                Reply::Published { ticket, result }
+            }
             Request::Publish { ticket, draft } => {
-                let (ticket, result) = self.publish_for(from, (ticket, draft), now, hub)?;
+                let result = self.publish_held((from, ticket), draft, now, hub)?;
                 Reply::Published { ticket, result }
             }
             Request::Forget { ticket, channel } => Reply::History {
@@ -357,7 +391,7 @@ impl Broker for MemoryBroker {
     fn mail(&mut self, from: ShardId, mail: Mail, now: Now, hub: &mut impl Receiver) {
         match mail {
             Mail::Publications(drafts) => {
-                let publish = |draft| self.publish_for(from, draft, now, hub);
+                let publish = |asked| self.publish_for(from, asked, now, hub);
                 let results: Vec<_> = drafts.into_iter().filter_map(publish).collect();
                 if !results.is_empty() {
                     self.outboxes[from.index()].push(Mail::Published(results));

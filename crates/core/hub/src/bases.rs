@@ -6,13 +6,14 @@
 //!   fan-out here or with the reply to its subscribe. All such members have the same one.
 //! - It stands in the channel's fan-out, or, while there is none, in [`Local::bases`].
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use throng_broker::{Recovery, Subscribed};
 use throng_types::Publication;
 
 use crate::Format;
-use crate::channel::{Member, NO_FANOUT};
+use crate::channel::NO_FANOUT;
 use crate::fanout::Fanout;
 use crate::local::Local;
 
@@ -35,14 +36,15 @@ impl Local {
         }
     }
 
-    /// Marks a member that got what the fan-out carries.
-    pub(crate) fn note_base(&mut self, fanout: &Fanout, at: u32, member: Member) {
-        let after = fanout.after_load(member);
-        if after != member
+    /// Marks members that got what the fan-out carries.
+    pub(crate) fn note_bases(&mut self, fanout: &Fanout, places: Range<usize>) {
+        if fanout.rules.delta
             && let Some(channel) = self.channels.at_mut(fanout.channel)
-            && let Some(place) = channel.members.as_mut_slice().get_mut(at as usize)
+            && let Some(members) = channel.members.as_mut_slice().get_mut(places)
         {
-            *place = after;
+            for member in members {
+                *member = fanout.after_load(*member);
+            }
         }
     }
 

@@ -90,6 +90,10 @@ impl Deferred {
         }
     }
 
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// The next command that waits no more. Refuses those that were taken back.
     pub(crate) fn next_ready(&mut self, sink: &mut impl Sink) -> Option<Command> {
         loop {

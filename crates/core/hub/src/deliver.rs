@@ -1,5 +1,7 @@
 //! Fan-outs go over their members, a bounded number of visits a turn.
 
+use std::iter;
+
 use throng_types::Millis;
 
 use crate::channel::{Member, NO_FANOUT};
@@ -21,6 +23,9 @@ impl Local {
 
     /// Lets fan-outs go on that have rested.
     fn end_rests(&mut self, now: Millis) {
+        if { self.resting.first() }.is_none_or(|(until, _)| *until > now) {
+            return;
+        }
         let over = self.resting.extract_if(..=(now, u32::MAX), |_| true);
         let over: Vec<(Millis, u32)> = over.collect();
         over.into_iter().for_each(|(_, key)| self.end_rest(key));
@@ -82,24 +87,29 @@ impl Local {
         // Twice through the end of a round finds everybody, whatever was left of the first. In a
         // channel with a delay the second time comes after a rest.
         for _ in 0..2 {
-            while let Some((at, mark)) = fanout.next_visit() {
+            while let Some(visits) = fanout.next_visits() {
                 if *left == 0 {
                     return;
                 }
-                *left -= 1;
+                let count = visits.count.min(u32::try_from(*left).unwrap_or(u32::MAX));
+                *left -= count as usize;
+                let places = visits.at as usize..(visits.at + count) as usize;
                 let channel = self.channels.at(fanout.channel);
-                let member =
-                    channel.and_then(|(_, channel)| channel.members.as_slice().get(at as usize));
-                if let Some(&member) = member {
+                let members = channel.map_or(&[][..], |(_, channel)| channel.members.as_slice());
+                let members = members.get(places.clone()).unwrap_or_default().iter();
+                let members = members.map(|&member| {
                     let gather = several && self.subscriptions.of_index(member.index()).len() > 1;
-                    deliver(fanout, member, mark, gather, sink);
-                    self.note_base(fanout, at, member);
-                }
-                fanout.took_load();
+                    (member, gather)
+                });
+                deliver(fanout, members, visits.mark, sink);
+                self.note_bases(fanout, places);
+                fanout.took_load(count);
             }
             fanout.next_round();
-            self.admit_joining(fanout, left, sink);
-            if fanout.round_is_over() {
+            if !fanout.joining.is_empty() {
+                self.admit_joining(fanout, left, sink);
+            }
+            if fanout.round_is_over() || fanout.all_have_all() {
                 return;
             }
         }
@@ -113,7 +123,7 @@ impl Local {
                 mut mark,
             } = joining;
             while mark < fanout.next_number() {
-                mark = deliver(fanout, member, mark, true, sink);
+                mark = deliver(fanout, iter::once((member, true)), mark, sink);
                 member = fanout.after_load(member);
                 *left = left.saturating_sub(1);
             }
@@ -129,12 +139,12 @@ impl Local {
     }
 }
 
-/// Hands a member what it lacks; gives its mark after that.
+/// Hands members with one mark what they lack, each with whether more may follow for it in this
+/// turn; gives their mark after that.
 fn deliver(
     fanout: &mut Fanout,
-    member: Member,
+    members: impl Iterator<Item = (Member, bool)>,
     mark: u64,
-    gather: bool,
     sink: &mut impl Sink,
 ) -> u64 {
     let (channel_key, overflow) = (fanout.channel, fanout.rules.overflow);
@@ -143,15 +153,24 @@ fn deliver(
         !load.publications.is_empty(),
         "only who lacks something is visited"
     );
-    let form = load.encoded(member.format(), sink);
-    let batch = Batch {
-        channel_key,
-        overflow,
-        publications: &load.publications,
-        format: member.format(),
-        encoded: load.form(form),
-        gather,
-    };
-    sink.deliver(member.index(), &batch);
+    let mut known = None;
+    for (member, gather) in members {
+        let format = member.format();
+        // Most have the form of the one before.
+        let form = match known {
+            Some((known, form)) if known == format => form,
+            _ => load.encoded(format, sink),
+        };
+        known = Some((format, form));
+        let batch = Batch {
+            channel_key,
+            overflow,
+            publications: &load.publications,
+            format,
+            encoded: load.form(form),
+            gather,
+        };
+        sink.deliver(member.index(), &batch);
+    }
     load.span.end
 }

@@ -59,6 +59,15 @@ struct Run {
     mark: u64,
 }
 
+/// Neighbours that are visited next, and their mark.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Visits {
+    /// The place of the first.
+    pub(crate) at: u32,
+    pub(crate) count: u32,
+    pub(crate) mark: u64,
+}
+
 /// Appends members with a mark.
 fn extend(runs: &mut VecDeque<Run>, count: u32, mark: u64) {
     match runs.back_mut() {
@@ -204,25 +213,27 @@ impl Fanout {
         self.bytes
     }
 
-    /// Appends a publication. Where the channel conflates it takes the place of the one before it;
-    /// gives how many deliveries that saves. What nobody gets any more goes to `carried` if it has
-    /// tags.
-    pub(crate) fn push(
-        &mut self,
-        publication: Arc<Publication>,
-        carried: &mut Vec<Arc<Publication>>,
-    ) -> u64 {
+    /// Whether a publication takes the place of those before it.
+    pub(crate) fn conflates(&self, publication: &Publication) -> bool {
+        self.rules.conflates() && publication.told == PublicationKind::Data
+    }
+
+    /// Forgets publications that a newer one takes the place of; gives how many deliveries that
+    /// saves. What nobody gets any more goes to `carried` if it has tags.
+    pub(crate) fn forget_older(&mut self, carried: &mut Vec<Arc<Publication>>) -> u64 {
         let mut saved = 0;
-        if self.rules.conflates() && publication.told == PublicationKind::Data {
-            let is_data = |known: &Arc<Publication>| known.told == PublicationKind::Data;
-            while self.publications.front().is_some_and(is_data) {
-                saved += self.lack(self.first);
-                self.forget_below(self.first + 1, carried);
-            }
+        let is_data = |known: &Arc<Publication>| known.told == PublicationKind::Data;
+        while self.publications.front().is_some_and(is_data) {
+            saved += self.lack(self.first);
+            self.forget_below(self.first + 1, carried);
         }
+        saved
+    }
+
+    /// Appends a publication.
+    pub(crate) fn push(&mut self, publication: Arc<Publication>) {
         self.bytes += publication.cost_bytes();
         self.publications.push_back(publication);
-        saved
     }
 
     /// Members, joining ones too, that lack the publication with a number.
@@ -252,14 +263,18 @@ impl Fanout {
         self.first + self.publications.len() as u64
     }
 
-    /// The place of the member to visit next, and its mark; `None` at the end of a round.
+    /// The members to visit next, all with one mark; `None` at the end of a round.
     ///
     /// Members that lack nothing are passed over, however many they are.
-    pub(crate) fn next_visit(&mut self) -> Option<(u32, u64)> {
+    pub(crate) fn next_visits(&mut self) -> Option<Visits> {
         let top = self.next_number();
         while let Some(run) = self.ahead.front().copied() {
             if run.mark < top {
-                return Some((self.visited, run.mark));
+                return Some(Visits {
+                    at: self.visited,
+                    count: run.count,
+                    mark: run.mark,
+                });
             }
             self.ahead.pop_front();
             self.visited += run.count;
@@ -336,16 +351,22 @@ impl Fanout {
         self.last_data(self.publications.len())
     }
 
-    /// Notes that the member visited last took the load.
-    pub(crate) fn took_load(&mut self) {
+    /// Notes that so many of [`Fanout::next_visits`] took the load.
+    pub(crate) fn took_load(&mut self, count: u32) {
         if let Some(run) = self.ahead.front_mut() {
-            run.count -= 1;
+            run.count -= count;
             if run.count == 0 {
                 self.ahead.pop_front();
             }
-            self.visited += 1;
-            extend(&mut self.behind, 1, self.load.span.end);
+            self.visited += count;
+            extend(&mut self.behind, count, self.load.span.end);
         }
+    }
+
+    /// Whether no member lacks anything, as far as that is seen at once. Only between rounds.
+    pub(crate) fn all_have_all(&self) -> bool {
+        let top = self.next_number();
+        self.ahead.len() == 1 && self.ahead.iter().all(|run| run.mark >= top)
     }
 
     /// Ends a round: who was visited is to be visited again.

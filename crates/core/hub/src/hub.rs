@@ -100,17 +100,27 @@ impl<B: Broker> Hub<B> {
 
     /// Carries out what a connection wants. What it wanted of a channel before comes first.
     pub fn handle(&mut self, command: Command, now: Now, sink: &mut impl Sink) {
-        if let Some(command) = self.local.defer(command, sink) {
-            self.act(command, now, sink);
-            self.act_on_ready(now, sink);
+        if let Some((conn, key)) = self.local.waits_for(&command) {
+            return self.local.deferred.push(conn, key, command, sink);
         }
+        self.act(command, now, sink);
+        self.act_on_ready(now, sink);
     }
 
     /// Carries out what waited for a subscribe that has been answered.
+    #[inline]
     fn act_on_ready(&mut self, now: Now, sink: &mut impl Sink) {
+        if self.local.deferred.has_ready() {
+            self.act_on_each_ready(now, sink);
+        }
+    }
+
+    #[inline(never)]
+    fn act_on_each_ready(&mut self, now: Now, sink: &mut impl Sink) {
         while let Some(command) = self.local.deferred.next_ready(sink) {
-            if let Some(command) = self.local.defer(command, sink) {
-                self.act(command, now, sink);
+            match self.local.waits_for(&command) {
+                Some((conn, key)) => self.local.deferred.push(conn, key, command, sink),
+                None => self.act(command, now, sink),
             }
         }
     }
@@ -330,7 +340,15 @@ impl<B: Broker> Hub<B> {
     }
 
     /// Tells the broker who has left, and of channels that nobody here subscribes to any more.
+    #[inline]
     pub(crate) fn leave_unused(&mut self, now: Now) {
+        if !self.local.farewells.is_empty() {
+            self.say_farewells(now);
+        }
+    }
+
+    #[inline(never)]
+    fn say_farewells(&mut self, now: Now) {
         while let Some(farewell) = self.local.farewells.pop() {
             let local = &mut self.local;
             self.broker

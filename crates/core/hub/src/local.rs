@@ -170,11 +170,16 @@ impl Local {
             self.turn_order.push_back(channel.fanout);
         }
         if let Some(fanout) = self.fanouts.get_mut(channel.fanout) {
-            self.publications -= fanout.waiting();
-            self.bytes -= fanout.bytes();
-            self.conflated += fanout.push(publication, &mut self.carried);
-            self.publications += fanout.waiting();
-            self.bytes += fanout.bytes();
+            if fanout.conflates(&publication) {
+                self.publications -= fanout.waiting();
+                self.bytes -= fanout.bytes();
+                self.conflated += fanout.forget_older(&mut self.carried);
+                self.publications += fanout.waiting();
+                self.bytes += fanout.bytes();
+            }
+            self.publications += 1;
+            self.bytes += publication.cost_bytes();
+            fanout.push(publication);
             if fanout.rests_until().is_some() && fanout.is_full() {
                 let key = channel.fanout;
                 self.end_rest(key);

@@ -20,10 +20,12 @@ pub(crate) struct NewSubscription {
 }
 
 impl Local {
-    /// Gives the command back if it can be carried out now: nothing that the connection wanted of
-    /// its channel before waits for the broker.
-    pub(crate) fn defer(&mut self, command: Command, sink: &mut impl Sink) -> Option<Command> {
-        let (conn, channel) = match &command {
+    /// The connection and the channel whose earlier commands a command has to wait for: something
+    /// that the connection wanted of the channel before waits for the broker. `None` if it can be
+    /// carried out now.
+    #[inline]
+    pub(crate) fn waits_for(&self, command: &Command) -> Option<(ConnId, u32)> {
+        let (conn, channel) = match command {
             Command::Subscribe {
                 reply_to, channel, ..
             } => (reply_to.conn, channel),
@@ -32,17 +34,11 @@ impl Local {
                 channel,
                 token: Some(_),
             } => (*conn, channel),
-            _ => return Some(command),
+            _ => return None,
         };
-        let Some(key) = self.channels.key(channel) else {
-            return Some(command);
-        };
+        let key = self.channels.key(channel)?;
         let is_asked = matches!(self.subscriptions.find(conn, key), Some(Place::Asked(_)));
-        if !is_asked && !self.deferred.has(conn, key) {
-            return Some(command);
-        }
-        self.deferred.push(conn, key, command, sink);
-        None
+        (is_asked || self.deferred.has(conn, key)).then_some((conn, key))
     }
 
     /// Subscribes a connection, at once where this shard knows where the stream stands. Otherwise

@@ -22,10 +22,12 @@ pub fn sse_data(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
 
 /// Appends one chunk whose bytes are written by `write`.
 pub fn chunk(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
-    let mut data = Vec::new();
-    write(&mut data);
-    encode_chunk_head(data.len() as u64, out);
-    out.extend_from_slice(&data);
+    let start = out.len();
+    write(out);
+    let data_bytes = out.len() - start;
+    // Its length is known now, and stands before it.
+    encode_chunk_head(data_bytes as u64, out);
+    out[start..].rotate_left(data_bytes);
     out.extend_from_slice(CHUNK_END);
 }
 

@@ -150,9 +150,9 @@ pub fn own_channels(claims: &Claims, shared: &Shared) -> Result<Vec<Wanted>, Ent
 ///
 /// # Errors
 /// The first thing that is wrong; the connection then does not begin.
-pub fn all_channels(
+pub fn all_channels<'a>(
     claims: Option<&Claims>,
-    named: &[Named<'_>],
+    named: impl Iterator<Item = Named<'a>> + Clone,
     holder: &Holder<'_>,
     shared: &Shared,
     now: Now,
@@ -160,14 +160,14 @@ pub fn all_channels(
     let channels_max = shared.limits.channels_max;
     // Before anything is looked up: below, each channel is compared with all before it. One may be
     // there twice, by its name and by its token.
-    let names = named.iter().filter(|named| named.channel.is_some());
+    let names = { named.clone() }.filter(|named| named.channel.is_some());
     let names = names.count();
-    if names.max(named.len() - names) > channels_max {
+    if names.max(named.clone().count() - names) > channels_max {
         return Err(EntryFault::TooMany(channels_max));
     }
     let own = claims.map(|claims| own_channels(claims, shared));
     let mut channels = own.transpose()?.unwrap_or_default();
-    for &Named {
+    for Named {
         channel,
         token,
         since,

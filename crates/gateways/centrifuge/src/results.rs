@@ -43,8 +43,7 @@ pub(crate) fn uni_channels(
         token: &sub.token,
         since: position(sub),
     });
-    let named: Vec<_> = named.collect();
-    all_channels(claims, &named, &holder, cx.shared, cx.now)
+    all_channels(claims, named, &holder, cx.shared, cx.now)
 }
 
 /// Why a connection ends that may not begin with what it wants.

@@ -53,6 +53,7 @@ fn is_upgrade(incoming: &Incoming<'_, '_>) -> bool {
     incoming.request.method == "GET" && incoming.request.wants_upgrade("websocket")
 }
 
+#[inline]
 pub(crate) fn open(
     claim: &Claim,
     incoming: &Incoming<'_, '_>,
@@ -110,7 +111,10 @@ fn subscriber(
     };
     match entry {
         Some(entry) if entry.channels.iter().all(|wanted| wanted.ask.is_none()) => {
-            let origin = incoming.request.header("origin");
+            let origin = match way {
+                Way::Socket(_) => None,
+                Way::Stream { .. } => incoming.request.header("origin"),
+            };
             Ok(enter(
                 &way,
                 origin,

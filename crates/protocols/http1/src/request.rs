@@ -343,25 +343,21 @@ fn check_host(headers: Headers<'_>, minor_version: u8) -> Result<(), BadRequest>
 /// Tells whether this is a host, and behind a colon a port (RFC 3986 section 3.2); may be empty.
 fn is_authority(text: &[u8]) -> bool {
     static NAME: ByteSet = ByteSet::of_alphanumeric_and(b"-._~%!$&'()*+;=");
-    let (host, port) = match text {
+    let host_end = match text {
         [b'[', inside @ ..] => {
-            let Some(end) = memchr(b']', inside) else {
+            let end = memchr(b']', inside).filter(|end| is_literal(&inside[..*end]));
+            let Some(end) = end else {
                 return false;
             };
-            let (address, rest) = inside.split_at(end);
-            if !is_literal(address) {
-                return false;
-            }
-            (&b"a"[..], &rest[1..])
+            end + 2
         }
-        _ => text.split_at(memchr(b':', text).unwrap_or(text.len())),
+        _ => { text.iter().position(|&byte| !NAME.has(byte)) }.unwrap_or(text.len()),
     };
-    let has_port = match port {
-        [] => false,
-        [b':', digits @ ..] if digits.iter().all(u8::is_ascii_digit) => true,
-        _ => return false,
-    };
-    host.iter().all(|&byte| NAME.has(byte)) && !(host.is_empty() && has_port)
+    match &text[host_end..] {
+        [] => true,
+        [b':', digits @ ..] => host_end > 0 && digits.iter().all(u8::is_ascii_digit),
+        _ => false,
+    }
 }
 
 /// Tells whether this may stand between the brackets of a host: an address of IPv6, or of a version

@@ -307,6 +307,7 @@ impl fmt::Debug for WsDecoder {
 }
 
 /// A message that is all there.
+#[inline]
 fn whole_message(opcode: Opcode, data: &[u8]) -> Result<WsEvent<'_>, WsError> {
     match opcode {
         Opcode::Text if simdutf8::basic::from_utf8(data).is_err() => Err(WsError::TextNotUtf8),

@@ -28,7 +28,7 @@ mod write;
 
 use std::io;
 
-use throng_types::{Actions, ConnId, Frame, Frames, Millis, Now, ShardId, Slots};
+use throng_types::{ConnId, Frame, Frames, Millis, Now, ShardId, Slots};
 
 pub(crate) use links::Intake;
 pub use links::{TlsEvent, TlsNews};
@@ -99,20 +99,13 @@ impl<S, F> Slot<S, F> {
         self.flags & flag != 0
     }
 
-    /// Runs the app on it, which appends bytes to `out`: what it wants done.
+    /// What the app is given to act on it. Bytes are appended to `out`.
     #[inline]
-    fn run(
-        &mut self,
-        id: ConnId,
-        now: Now,
-        out: &mut Vec<u8>,
-        act: impl FnOnce(ConnId, &mut S, &mut Effects<'_>),
-    ) -> Actions {
+    const fn effects<'a>(&self, now: Now, out: &'a mut Vec<u8>) -> Effects<'a> {
         let mut fx = Effects::new(out, now);
         fx.tag = self.tag;
         fx.is_tls = self.has(flag::SECURE);
-        act(id, &mut self.session, &mut fx);
-        fx.actions
+        fx
     }
 
     /// Whether it is on its way out and may take longer if the kernel takes bytes.

@@ -24,6 +24,10 @@ const READ_BYTES: usize = 64 << 10;
 /// turn that took much longer, because of what was read, the next one reads for half as long.
 const READING_US_MAX: u64 = 10_000;
 const READING_US_MIN: u64 = 1_000;
+/// Bytes that are read between two looks at the clock.
+const LOOK_BYTES: usize = 4 << 10;
+/// Bytes that a shorter read counts for: after four of them the clock is looked at.
+const LOOK_BYTES_PER_READ: usize = LOOK_BYTES / 4;
 /// Mail that one turn takes from each mailbox.
 const MAIL_PER_TURN: usize = 1024;
 
@@ -101,6 +105,8 @@ pub struct Running<A: App<K>, K: Kernel = Linux> {
     reading_us: u64,
     /// When this turn has read enough.
     reads_until_us: u64,
+    /// Read since the last look at the clock.
+    unlooked_bytes: usize,
     /// The last turn left work for the next.
     more: bool,
     /// Others were told that this shard sleeps.
@@ -141,6 +147,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
             again: Vec::new(),
             reading_us: READING_US_MAX,
             reads_until_us: 0,
+            unlooked_bytes: 0,
             more: true,
             asleep: false,
             mail_waits: false,
@@ -190,12 +197,14 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         if self.mail_waits {
             return Some(Duration::from_millis(1));
         }
-        let deadlines = [
-            self.conns.next_deadline(),
-            self.app.deadline(),
-            self.accept_again_at,
-        ];
-        let next = deadlines.into_iter().flatten().min()?;
+        let deadlines = [self.app.deadline(), self.accept_again_at];
+        let earlier = |next: Option<Millis>, other: Option<Millis>| match (next, other) {
+            (Some(next), Some(other)) => Some(next.min(other)),
+            (next, other) => next.or(other),
+        };
+        let next = deadlines
+            .into_iter()
+            .fold(self.conns.next_deadline(), earlier)?;
         // A fresh look at the clock: the turn that set the deadline may have been long.
         let now_us = self.conns.kernel.mono_us();
         // Rounded up to the next millisecond, so that a wake-up finds the deadline passed.
@@ -220,6 +229,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
             unix_ms: self.conns.kernel.unix_ms(),
         };
         self.reads_until_us = begun_us + self.reading_us;
+        self.unlooked_bytes = 0;
         self.more = self.work(&ready, now);
         self.ready = ready;
         self.stats.last_turn_us = self.conns.kernel.mono_us().saturating_sub(begun_us);
@@ -279,10 +289,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         more |= self.app.deliver(&mut self.conns, now);
         self.stop_listening(now);
         more |= self.tell_slow();
-        let also = self.conns.flush();
-        flushed.drained.extend(also.drained);
-        flushed.unread.extend(also.unread);
-        flushed.broken.extend(also.broken);
+        self.conns.flush(&mut flushed);
         while let Some((index, error)) = flushed.broken.pop() {
             self.read_last(index);
             self.conns.fail(index, &error);
@@ -297,7 +304,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
             });
             more = true;
         }
-        self.unread.extend(flushed.unread);
+        self.unread.append(&mut flushed.unread);
         more |= self.tell_slow();
         // Why a connection broke comes before its end.
         self.tell_tls();
@@ -312,15 +319,22 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
     }
 
     /// Lets the app say its last word on connections whose queue was full; true if there was one.
+    #[inline]
     fn tell_slow(&mut self) -> bool {
-        let mut told = false;
+        let are_there = self.conns.has_slow();
+        if are_there {
+            self.tell_each_slow();
+        }
+        are_there
+    }
+
+    #[cold]
+    fn tell_each_slow(&mut self) {
         while let Some(index) = self.conns.take_slow() {
             let app = &mut self.app;
             self.conns
                 .act_slow(index, |id, session, fx| app.slow(id, session, fx));
-            told = true;
         }
-        told
     }
 
     fn take_mail(&mut self, now: Now) -> bool {

@@ -99,19 +99,18 @@ impl<'a> Params<'a> {
 
     /// The channels that it names. Those of tokens come first, so that a channel that is named
     /// beside its token is open by then.
-    fn named(&self) -> Vec<Named<'_>> {
-        let since = None;
+    fn named(&self) -> impl Iterator<Item = Named<'_>> + Clone {
         let by_tokens = self.sub_tokens.iter().map(|token| Named {
             channel: None,
             token,
-            since,
+            since: None,
         });
         let by_names = self.channels.iter().map(|channel| Named {
             channel: Some(channel),
             token: "",
-            since,
+            since: None,
         });
-        by_tokens.chain(by_names).collect()
+        by_tokens.chain(by_names)
     }
 }
 
@@ -168,7 +167,7 @@ impl Entry {
             conn: cx.id,
         };
         let named = params.named();
-        let channels = all_channels(claims, &named, &holder, cx.shared, cx.now)?;
+        let channels = all_channels(claims, named, &holder, cx.shared, cx.now)?;
         note_ends(&mut identity, &channels);
         Self { identity, channels }.named()
     }

@@ -139,13 +139,15 @@ impl<S, K: Kernel> Conns<S, K> {
         };
         let id = ConnId::new(self.shard, index, slot.generation);
         let mut out = std::mem::take(&mut self.scratch);
+        let mut fx = slot.effects(self.now, &mut out);
+        act(id, &mut slot.session, &mut fx);
         let Actions {
             deadline,
             end,
             hold,
             forget_held,
             pause,
-        } = slot.run(id, self.now, &mut out, act);
+        } = fx.actions;
         match pause {
             Some(true) => slot.flags |= flag::PAUSED,
             Some(false) if slot.has(flag::PAUSED) => {

@@ -40,6 +40,11 @@ impl<S, K: Kernel> Conns<S, K> {
         }
     }
 
+    #[inline]
+    pub(crate) const fn has_slow(&self) -> bool {
+        !self.slow.is_empty()
+    }
+
     /// The next connection whose queue was full and of which the app has not heard.
     pub(crate) fn take_slow(&mut self) -> Option<u32> {
         self.slow.pop()
@@ -56,7 +61,8 @@ impl<S, K: Kernel> Conns<S, K> {
         };
         let id = ConnId::new(self.shard, index, slot.generation);
         let mut out = std::mem::take(&mut self.scratch);
-        slot.run(id, self.now, &mut out, act);
+        let mut fx = slot.effects(self.now, &mut out);
+        act(id, &mut slot.session, &mut fx);
         slot.flags |= flag::ENDING;
         if !slot.has(flag::CLOSED) {
             if !out.is_empty() {

@@ -84,7 +84,7 @@ fn ten_thousand_connections_leave_nothing_behind() {
     }
     assert_eq!((conns.len(), conns.queues.len()), (10_000, 10_000));
     // A write to what is no socket fails, and that ends each of them.
-    for (index, error) in conns.flush().broken {
+    for (index, error) in flush(&mut conns).broken {
         conns.fail(index, &error);
     }
     assert_eq!(gone(&mut conns).len(), 10_000);
@@ -116,7 +116,7 @@ fn an_ending_connection_has_time_as_long_as_it_makes_progress() {
     // Virtual seconds pass between the steps of a peer that reads.
     while 0 < conns.queued_bytes(id) {
         let before = conns.stats().sent_bytes;
-        conns.flush();
+        flush(&mut conns);
         let mut flushed = Flushed::default();
         while conns.stats().sent_bytes == before && 0 < conns.queued_bytes(id) {
             read += peer.read(&mut buffer).unwrap();
@@ -161,7 +161,7 @@ fn a_slow_connection_ends_in_time_whatever_it_reads() {
         conns.write(quick.index(), &mut flushed);
         got += reads.read(&mut all[got..]).unwrap();
     }
-    conns.flush();
+    flush(&mut conns);
     assert_eq!(read(&mut reads, 4), "slow");
     assert_eq!(reads.read(&mut [0]).unwrap(), 0);
     // The other one takes some, which gives it no time.
@@ -193,7 +193,7 @@ fn an_ending_connection_without_progress_goes() {
     }
     conns.act(stuck.index(), |_, _, fx| fx.end(End::Flush));
     conns.read_ended(ended.index());
-    conns.flush();
+    flush(&mut conns);
     assert_eq!(gone(&mut conns), []);
     // What the app wants after the end is too late.
     conns.act(stuck.index(), |_, _, fx| fx.set_deadline(None));
@@ -228,7 +228,7 @@ fn a_slot_used_again_inherits_nothing() {
     conns.act(new.index(), |_, _, fx| fx.out.extend(b"hello"));
     let stale_and_new = conns.dirty.clone();
     assert_eq!(stale_and_new, [new.index(); 2]);
-    conns.flush();
+    flush(&mut conns);
     assert_eq!(conns.stats().writes, 1);
     let mut seen = [0; 5];
     peer.read_exact(&mut seen).unwrap();
@@ -261,13 +261,13 @@ fn a_blocked_connection_costs_no_calls_while_more_is_queued() {
     let mut all = 0;
     while conns.queued_bytes(id) == 0 {
         deliver(&mut conns, id, &[b'x'; 64 << 10]);
-        conns.flush();
+        flush(&mut conns);
         all += 64 << 10;
     }
     let before = conns.stats().writes;
     for _ in 0..1000 {
         deliver(&mut conns, id, b"more");
-        conns.flush();
+        flush(&mut conns);
         all += b"more".len();
     }
     assert_eq!(conns.stats().writes, before);
@@ -278,6 +278,12 @@ fn a_blocked_connection_costs_no_calls_while_more_is_queued() {
         conns.write(id.index(), &mut flushed);
     }
     assert_eq!(conns.queued_bytes(id), 0);
+}
+
+fn flush(conns: &mut Conns<u32>) -> Flushed {
+    let mut flushed = Flushed::default();
+    conns.flush(&mut flushed);
+    flushed
 }
 
 fn read(peer: &mut TcpStream, bytes: usize) -> String {
@@ -296,18 +302,18 @@ fn held_deliveries_wait_for_the_first_words_and_for_nothing_else() {
         fx.hold(true);
     });
     // All of it leaves, and the hold goes on.
-    conns.flush();
+    flush(&mut conns);
     deliver(&mut conns, id, b"first ");
-    conns.flush();
+    flush(&mut conns);
     conns.act(id.index(), |_, _, fx| fx.out.extend(b"words "));
-    conns.flush();
+    flush(&mut conns);
     assert_eq!(read(&mut peer, 11), "head words ");
     assert_eq!(conns.queued_bytes(id), 6);
     conns.act(id.index(), |_, _, fx| {
         fx.out.extend(b"stand ");
         fx.hold(false);
     });
-    conns.flush();
+    flush(&mut conns);
     assert_eq!(read(&mut peer, 12), "stand first ");
     assert!(conns.queues.is_empty());
 }
@@ -321,7 +327,7 @@ fn own_bytes_leave_a_held_queue_that_was_blocked() {
     conns.act(id.index(), |_, _, fx| fx.hold(true));
     deliver(&mut conns, id, b"held");
     conns.act(id.index(), |_, _, fx| fx.out.resize(large, b'x'));
-    conns.flush();
+    flush(&mut conns);
     let mut read_bytes = 0;
     let mut buffer = vec![0; 4 << 20];
     let mut flushed = Flushed::default();
@@ -330,10 +336,10 @@ fn own_bytes_leave_a_held_queue_that_was_blocked() {
         conns.write(id.index(), &mut flushed);
     }
     conns.act(id.index(), |_, _, fx| fx.out.extend(b"own"));
-    conns.flush();
+    flush(&mut conns);
     assert_eq!(read(&mut peer, 3), "own");
     conns.act(id.index(), |_, _, fx| fx.hold(false));
-    let flushed = conns.flush();
+    let flushed = flush(&mut conns);
     assert_eq!(read(&mut peer, 4), "held");
     assert_eq!(flushed.drained, [(id.index(), 0)]);
 }
@@ -352,7 +358,7 @@ fn a_held_connection_can_end_and_leaves_no_hold_behind() {
         } else {
             conns.act(id.index(), |_, _, fx| fx.end(End::Flush));
         }
-        conns.flush();
+        flush(&mut conns);
         if !by_peer {
             conns.read_ended(id.index());
         }
@@ -376,7 +382,7 @@ fn a_held_connection_can_end_and_leaves_no_hold_behind() {
     let (mut peer, id) = connection(&mut conns, &listener);
     conns.act(id.index(), |_, _, fx| fx.out.extend(b"own "));
     deliver(&mut conns, id, b"frame");
-    conns.flush();
+    flush(&mut conns);
     assert_eq!(read(&mut peer, 9), "own frame");
 }
 
@@ -394,13 +400,13 @@ fn held_deliveries_can_be_forgotten_and_the_connection_goes_on() {
         fx.hold(true);
     });
     deliver(&mut conns, id, b"second ");
-    conns.flush();
+    flush(&mut conns);
     assert_eq!(conns.queued_bytes(id), 7);
     conns.act(id.index(), |_, _, fx| fx.actions.forget_held = true);
-    conns.flush();
+    flush(&mut conns);
     // Nothing waits, so whoever stopped reading for it reads on.
     assert!(conns.queues.is_empty());
     deliver(&mut conns, id, b"third");
-    conns.flush();
+    flush(&mut conns);
     assert_eq!(read(&mut peer, 9), "end third");
 }

@@ -17,10 +17,9 @@ pub(crate) struct Flushed {
 }
 
 impl<S, K: Kernel> Conns<S, K> {
-    /// Writes to every dirty connection once. Returns those whose queues became empty
-    /// after having been blocked, with the frames they lost, and those whose input waits.
-    pub(crate) fn flush(&mut self) -> Flushed {
-        let mut flushed = Flushed::default();
+    /// Writes to every dirty connection once. Adds those whose queues became empty after having
+    /// been blocked, with the frames they lost, and those whose input waits.
+    pub(crate) fn flush(&mut self, flushed: &mut Flushed) {
         let mut dirty = std::mem::take(&mut self.dirty);
         // Who has written everything may have a last word (TLS), which waits if there is no room.
         while !dirty.is_empty() {
@@ -29,7 +28,7 @@ impl<S, K: Kernel> Conns<S, K> {
                     && slot.has(flag::DIRTY)
                 {
                     slot.flags &= !flag::DIRTY;
-                    self.write(index, &mut flushed);
+                    self.write(index, flushed);
                 }
             }
             std::mem::swap(&mut dirty, &mut self.dirty);
@@ -49,7 +48,6 @@ impl<S, K: Kernel> Conns<S, K> {
                 flushed.unread.push(index);
             }
         }
-        flushed
     }
 
     /// Writes what waits for one connection, as far as the kernel takes it.

@@ -4,7 +4,7 @@
 
 use std::io;
 
-use super::{READ_BYTES, Running};
+use super::{LOOK_BYTES, LOOK_BYTES_PER_READ, READ_BYTES, Running};
 use crate::conns::{Flushed, Intake};
 use crate::{App, Closed, Kernel, Ready};
 
@@ -47,17 +47,29 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
     /// Tells the app what came of handshakes.
     #[inline]
     pub(super) fn tell_tls(&mut self) {
-        if !self.conns.has_tls_events() {
-            return;
+        if self.conns.has_tls_events() {
+            self.tell_each_tls();
         }
+    }
+
+    #[cold]
+    fn tell_each_tls(&mut self) {
         for event in self.conns.take_tls_events() {
             self.app.tls(&event);
         }
     }
 
     /// Whether this turn has read enough. Connections that are served first are read all the same.
-    fn has_read_enough(&self, index: u32) -> bool {
-        self.reads_until_us <= self.conns.kernel.mono_us() && !self.conns.is_preferred(index)
+    #[inline]
+    fn has_read_enough(&mut self, index: u32) -> bool {
+        if self.unlooked_bytes < LOOK_BYTES {
+            return false;
+        }
+        let is_late = self.reads_until_us <= self.conns.kernel.mono_us();
+        if !is_late {
+            self.unlooked_bytes = 0;
+        }
+        is_late && !self.conns.is_preferred(index)
     }
 
     /// Reads the last word of a peer to which nothing can be written any more, and for which there
@@ -90,6 +102,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
                 Err(error) => return self.conns.fail(index, &error),
             };
             self.stats.read_bytes += count as u64;
+            self.unlooked_bytes += count.max(LOOK_BYTES_PER_READ);
             has_read = true;
             match self.conns.intake(index) {
                 Intake::Plain => {

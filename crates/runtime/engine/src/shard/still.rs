@@ -61,11 +61,9 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         more |= self.app.deliver(&mut self.conns, now);
         more |= self.tell_slow();
         self.stop_listening(self.conns.now());
-        let also = self.conns.flush();
-        flushed.drained.extend(also.drained);
-        self.unread.extend(flushed.unread);
-        self.unread.extend(also.unread);
-        for (index, error) in flushed.broken.into_iter().chain(also.broken) {
+        self.conns.flush(&mut flushed);
+        self.unread.append(&mut flushed.unread);
+        for (index, error) in flushed.broken {
             self.conns.fail(index, &error);
         }
         for (index, dropped) in flushed.drained {

@@ -51,11 +51,17 @@ impl Home {
     }
 
     /// Storage that a publication must reach before it is answered.
+    #[inline]
     pub(in crate::memory) fn acknowledge(&self, draft: &Draft) -> Acknowledge {
-        let options = { self.journal.as_ref() }
-            .filter(|_| !draft.skip_history)
-            .and_then(|_| self.options.namespaces.find(&draft.channel))
-            .filter(|options| options.retention.keeps());
+        match self.journal {
+            Some(_) => self.acknowledge_written(draft),
+            None => Acknowledge::Memory,
+        }
+    }
+
+    fn acknowledge_written(&self, draft: &Draft) -> Acknowledge {
+        let options = { self.options.namespaces.find(&draft.channel) }
+            .filter(|options| options.retention.keeps() && !draft.skip_history);
         let level = options.map(|options| options.acknowledge.max(draft.acknowledge));
         level.unwrap_or_default()
     }
