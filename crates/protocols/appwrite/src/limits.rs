@@ -43,7 +43,8 @@ impl Default for MessageLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rates {
     /// Messages on one connection within [`Rates::window_ms`]. The next is answered with
-    /// [`RealtimeError::TooManyMessages`](crate::RealtimeError::TooManyMessages) and the connection stays.
+    /// [`RealtimeError::TooManyMessages`](crate::RealtimeError::TooManyMessages) and the connection
+    /// stays.
     pub messages_max: u32,
     /// Connections opened from one address within [`Rates::window_ms`]. The next is refused with
     /// [`RealtimeError::TooManyRequests`](crate::RealtimeError::TooManyRequests).

@@ -366,8 +366,8 @@ pub enum ResponseBody {
     UntilClose,
 }
 
-/// Reads the body's delimiter from the fields (RFC 9112 section 6). Stricter than the RFC, because a
-/// request that two implementations delimit differently smuggles a second one past the first:
+/// Reads the body's delimiter from the fields (RFC 9112 section 6). Stricter than the RFC, because
+/// a request that two implementations delimit differently smuggles a second one past the first:
 /// - Content-Length is one field line with decimal digits. Repeated lines and lists are refused
 ///   even if all their values are equal, which the RFC would allow to be repaired.
 /// - Transfer-Encoding is one field line with the one word `chunked`; other codings, lists and

@@ -1,3 +1,5 @@
+mod round_trip;
+
 use crate::decode::{GROWTH_BYTES_MIN, *};
 
 const LIMITS: WsLimits = WsLimits::new(100_000);

@@ -2,45 +2,17 @@
 
 use std::ops::ControlFlow;
 
+use super::Seen;
+use crate::{
+    CloseFrame, Masking, Opcode, WsDecoder, WsError, WsLimits, WsRole, encode_close, encode_header,
+    encode_message, encode_ping, encode_pong,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use throng_ws::{
-    CloseFrame, Masking, Opcode, WsDecoder, WsError, WsEvent, WsLimits, WsRole, encode_close,
-    encode_header, encode_message, encode_ping, encode_pong,
-};
 
 const LIMITS: WsLimits = WsLimits::new(1 << 20);
 
-#[derive(Clone, Debug, PartialEq)]
-enum Said {
-    Text(String),
-    Binary(Vec<u8>),
-    Ping(Vec<u8>),
-    Pong(Vec<u8>),
-    Close(Option<(u16, String)>),
-}
-
-impl From<WsEvent<'_>> for Said {
-    fn from(event: WsEvent<'_>) -> Self {
-        match event {
-            WsEvent::Message {
-                opcode: Opcode::Text,
-                data,
-            } => Self::Text(String::from_utf8(data.to_vec()).expect("text is UTF-8")),
-            WsEvent::Message {
-                opcode: Opcode::Binary,
-                data,
-            } => Self::Binary(data.to_vec()),
-            WsEvent::Ping(data) => Self::Ping(data.to_vec()),
-            WsEvent::Pong(data) => Self::Pong(data.to_vec()),
-            WsEvent::Close(frame) => {
-                Self::Close(frame.map(|frame| (frame.code, frame.reason.to_owned())))
-            }
-        }
-    }
-}
-
-impl Said {
+impl Seen {
     fn encode(&self, masking: Masking, out: &mut Vec<u8>) {
         match self {
             Self::Text(text) => encode_message(masking, Opcode::Text, text.as_bytes(), out),
@@ -61,17 +33,17 @@ impl Said {
 /// A message in fragments, with control frames after some of them.
 #[derive(Clone, Debug)]
 struct Fragmented {
-    message: Said,
+    message: Seen,
     cuts: Vec<prop::sample::Index>,
-    between: Vec<Option<Said>>,
+    between: Vec<Option<Seen>>,
 }
 
 impl Fragmented {
     /// Appends the frames, and to `said` what they say in the order of their ends.
-    fn encode(&self, masking: Masking, out: &mut Vec<u8>, said: &mut Vec<Said>) {
+    fn encode(&self, masking: Masking, out: &mut Vec<u8>, said: &mut Vec<Seen>) {
         let (opcode, data) = match &self.message {
-            Said::Text(text) => (Opcode::Text, text.as_bytes()),
-            Said::Binary(data) => (Opcode::Binary, &data[..]),
+            Seen::Text(text) => (Opcode::Text, text.as_bytes()),
+            Seen::Binary(data) => (Opcode::Binary, &data[..]),
             control => unreachable!("{control:?} is not a message"),
         };
         let mut cuts: Vec<usize> = self
@@ -103,19 +75,19 @@ impl Fragmented {
     }
 }
 
-fn control() -> impl Strategy<Value = Said> {
+fn control() -> impl Strategy<Value = Seen> {
     prop_oneof![
-        vec(any::<u8>(), 0..=125).prop_map(Said::Ping),
-        vec(any::<u8>(), 0..=125).prop_map(Said::Pong),
+        vec(any::<u8>(), 0..=125).prop_map(Seen::Ping),
+        vec(any::<u8>(), 0..=125).prop_map(Seen::Pong),
     ]
 }
 
-fn message() -> impl Strategy<Value = Said> {
+fn message() -> impl Strategy<Value = Seen> {
     prop_oneof![
-        "\\PC{0,200}".prop_map(Said::Text),
-        vec(any::<u8>(), 0..400).prop_map(Said::Binary),
+        "\\PC{0,200}".prop_map(Seen::Text),
+        vec(any::<u8>(), 0..400).prop_map(Seen::Binary),
         // Lengths around the borders of the encodings.
-        (65_500_usize..65_600, any::<u8>()).prop_map(|(n, byte)| Said::Binary(vec![byte; n])),
+        (65_500_usize..65_600, any::<u8>()).prop_map(|(n, byte)| Seen::Binary(vec![byte; n])),
     ]
 }
 
@@ -132,10 +104,10 @@ fn fragmented() -> impl Strategy<Value = Fragmented> {
         })
 }
 
-fn close() -> impl Strategy<Value = Said> {
+fn close() -> impl Strategy<Value = Seen> {
     prop_oneof![
-        Just(Said::Close(None)),
-        (3000_u16..5000, "\\PC{0,30}").prop_map(|(code, reason)| Said::Close(Some((code, reason)))),
+        Just(Seen::Close(None)),
+        (3000_u16..5000, "\\PC{0,30}").prop_map(|(code, reason)| Seen::Close(Some((code, reason)))),
     ]
 }
 
@@ -147,7 +119,7 @@ fn roles() -> impl Strategy<Value = (WsRole, Masking)> {
 }
 
 /// Feeds `wire` in chunks whose lengths are those in `chunk_bytes`, over and over.
-fn decode(role: WsRole, wire: &[u8], chunk_bytes: &[usize]) -> (Vec<Said>, Option<WsError>, usize) {
+fn decode(role: WsRole, wire: &[u8], chunk_bytes: &[usize]) -> (Vec<Seen>, Option<WsError>, usize) {
     let mut decoder = WsDecoder::new(role);
     let mut said = Vec::new();
     let mut rest = wire;
@@ -215,12 +187,12 @@ proptest! {
         let data = [&vec![b'x'; padding][..], &data].concat();
         let valid = String::from_utf8(data.clone());
         let mut wire = Vec::new();
-        let as_binary = Fragmented { message: Said::Binary(data), cuts, between: Vec::new() };
+        let as_binary = Fragmented { message: Seen::Binary(data), cuts, between: Vec::new() };
         as_binary.encode(masking, &mut wire, &mut Vec::new());
         // The first frame says binary (2): make it text (1).
         wire[0] ^= 0x3;
         let expected = match valid {
-            Ok(text) => (vec![Said::Text(text)], None, 0),
+            Ok(text) => (vec![Seen::Text(text)], None, 0),
             Err(_) => (Vec::new(), Some(WsError::TextNotUtf8), 0),
         };
         prop_assert_eq!(decode(role, &wire, &chunk_bytes), expected);
