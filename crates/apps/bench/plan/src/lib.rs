@@ -24,7 +24,7 @@ pub mod template;
 mod validate;
 
 pub use channels::Channels;
-pub use data::{DATA_BYTES_MAX, Data, DataError};
+pub use data::{DATA_BYTES_MAX, Data};
 pub use read::{ReadFile, read_toml, read_toml_with};
 pub use redact::{MASK, Redactor};
 pub use scenario::{

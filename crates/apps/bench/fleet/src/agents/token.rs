@@ -7,16 +7,16 @@ use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign, verify as verify_mac};
 
 use super::Nonce;
 
-/// Whose proof it is.
+/// Side that makes a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The controller's.
+    /// Controller, which connects to agents.
     Controller,
-    /// The agent's.
+    /// Agent, which makes the load.
     Agent,
 }
 
-/// What is signed.
+/// Concatenates the bytes to sign.
 fn message(role: Role, agent: Nonce, controller: Nonce) -> Vec<u8> {
     let role: &[u8] = match role {
         Role::Controller => b"throng-bench 1 controller",
@@ -29,16 +29,14 @@ fn key(token: &str) -> Key {
     Key::new(HMAC_SHA256, token.as_bytes())
 }
 
-/// The proof as hexadecimal digits.
-#[must_use]
+/// Makes the proof as hexadecimal digits.
 pub fn proof(token: &str, role: Role, agent: Nonce, controller: Nonce) -> String {
     let tag = sign(&key(token), &message(role, agent, controller));
     let digits = tag.as_ref().iter().map(|byte| format!("{byte:02x}"));
     digits.collect()
 }
 
-/// Whether a proof is right, in a time that does not tell how wrong it is.
-#[must_use]
+/// Checks a proof, in a time that does not depend on how wrong it is.
 pub fn verify(token: &str, role: Role, agent: Nonce, controller: Nonce, proof: &str) -> bool {
     let pairs = proof.as_bytes().chunks_exact(2);
     if !pairs.remainder().is_empty() {
@@ -54,7 +52,7 @@ pub fn verify(token: &str, role: Role, agent: Nonce, controller: Nonce, proof: &
         .is_some_and(|bytes| verify_mac(&key(token), &message, &bytes).is_ok())
 }
 
-/// A nonce as its hexadecimal digits.
+/// Writes a nonce as hexadecimal digits.
 pub(super) fn write_nonce(nonce: Nonce) -> String {
     format!("{nonce:032x}")
 }

@@ -107,7 +107,7 @@ fn an_agent_that_dies_is_counted_and_the_run_goes_on() {
     scenario.hold_us = 2_000_000;
     let victim = agents[1].stop.clone();
     let mut observer = |snapshot: &Snapshot<'_>| {
-        if snapshot.counters.alive() == 20 {
+        if snapshot.tally.counters.alive() == 20 {
             victim.store(true, Ordering::Relaxed);
         }
     };

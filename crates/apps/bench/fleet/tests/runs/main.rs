@@ -7,14 +7,14 @@ mod stages;
 
 use std::path::Path;
 
-use throng_bench_fleet::Watch;
+use throng_bench_fleet::WatchServer;
 use throng_bench_fleet::{Finished, RunOptions, run_scenario};
 use throng_bench_plan::{Dialect, Kind, Publish, Scenario, Target, Transport, Via};
 
 /// Runs of a test binary are not the server's processes.
 pub(crate) fn options() -> RunOptions {
     RunOptions {
-        watch: Watch::Off,
+        watch: WatchServer::Off,
         threads: Some(1),
         ..RunOptions::default()
     }

@@ -1,7 +1,7 @@
 //! Scenarios from TOML: what is understood, and what is refused with its line.
 
 use super::*;
-use crate::template::{Place, Template, Values};
+use crate::template::{HoleScope, Template, Values};
 
 const WHOLE: &str = r#"
 name = "groups"
@@ -267,9 +267,9 @@ fn data_from_a_file_fills_templates() {
     let subscribed = |n| channels.of_connection(n).collect::<Vec<_>>();
     assert_eq!((channels.len(), channels.subscribers(0)), (2, 2));
     assert_eq!(subscribed(0), subscribed(2));
-    let path = Template::compile_with(
+    let path = Template::compile(
         &scenario.targets[0].path,
-        Place::Connection,
+        HoleScope::Connection,
         scenario.data.as_ref(),
     );
     let values = Values {

@@ -10,6 +10,7 @@ use crate::{
 use throng_bench_measure::{
     ConnectFailure, Counters, DeliveryCounts, Latency, LogWriter, LostReason, Sample, ServerSample,
 };
+use throng_bench_plan::check::Outcome;
 use throng_bench_plan::{Choose, Dialect, Kind, Publish, Scenario, Target, Transport, Via};
 use throng_types::Rng;
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use throng_bench_fleet::{ControllerTls, RunOptions, Watch};
+use throng_bench_fleet::{ControllerTls, RunOptions, WatchServer};
 use throng_bench_plan::check::Check;
 use throng_bench_plan::{Target, TlsTrust};
 use throng_types::units;
@@ -129,9 +129,9 @@ impl Common {
             threads: self.threads,
             subscribers,
             watch: if self.server_pid.is_empty() {
-                Watch::Auto
+                WatchServer::Auto
             } else {
-                Watch::Processes(self.server_pid.clone())
+                WatchServer::Processes(self.server_pid.clone())
             },
             metrics: self.server_metrics.clone(),
             running: self.running_stats,

@@ -2,9 +2,9 @@
 //! die.
 
 use super::*;
-use crate::agents::{Action, AgentSide, PROTOCOL, Progress, ProtocolError, decode, encode, token};
+use crate::agents::{AgentSide, PROTOCOL, Progress, ProtocolError, decode, encode, token};
 use throng_bench_measure::Sums;
-use throng_bench_measure::{Latency, Sample};
+use throng_bench_measure::{Histograms, Sample};
 use throng_bench_plan::{Dialect, Kind, Target, Transport};
 
 fn scenario() -> Scenario {
@@ -20,15 +20,13 @@ fn progress(upgraded: u64) -> Box<Progress> {
     let mut counters = Counters::default();
     counters.attempted = upgraded;
     counters.upgraded = upgraded;
-    let mut delivery = Latency::new();
-    delivery.record_us(1234);
+    let mut interval = Histograms::default();
+    interval.delivery.record_us(1234);
     Box::new(Progress {
         sample: Sample::default(),
         counters,
         deliveries: DeliveryCounts::default(),
-        delivery,
-        connect: Latency::new(),
-        lag: Latency::new(),
+        interval,
         sums: Sums::default(),
     })
 }
@@ -39,7 +37,7 @@ struct World {
     agents: Vec<(AgentSide, i64)>,
     now_us: u64,
     events: Vec<Event>,
-    actions: Vec<(usize, Action)>,
+    actions: Vec<(usize, ToAgent)>,
 }
 
 impl World {
@@ -132,7 +130,7 @@ fn a_run_goes_from_the_token_to_the_end() {
     let mut world = World::new(&["secret", "secret"], &offsets);
     assert_eq!(world.actions.len(), 2);
     for (k, (agent, action)) in world.actions.clone().into_iter().enumerate() {
-        let Action::Prepare(assignment) = action else {
+        let ToAgent::Assign(assignment) = action else {
             panic!("not an assignment: {action:?}");
         };
         assert_eq!(
@@ -151,7 +149,7 @@ fn a_run_goes_from_the_token_to_the_end() {
         panic!("not started: {:?}", world.events);
     };
     for (agent, action) in world.actions.clone() {
-        let Action::Start { at_us: local, .. } = action else {
+        let ToAgent::Start { at_us: local, .. } = action else {
             panic!("not a start: {action:?}");
         };
         let exact = at_us.checked_add_signed(offsets[agent]).unwrap();
@@ -232,7 +230,7 @@ fn a_wrong_token_starts_nothing_on_either_side() {
         |event| matches!(event, Event::Lost { agent: 1, reason } if reason.contains("token"))
     ));
     // The other agent goes on with the whole load.
-    assert!(matches!(&world.actions[..], [(0, Action::Prepare(part))] if part.agents == 1));
+    assert!(matches!(&world.actions[..], [(0, ToAgent::Assign(part))] if part.agents == 1));
 
     // An agent that sends the controller's own proof back does not know the token.
     let mut controller = Controller::new("secret", scenario(), vec![("x".into(), 5)], 0);
@@ -270,9 +268,7 @@ fn messages_out_of_turn_are_refused_on_both_sides() {
     };
     assert_eq!(
         side.on_message(old, 0, &mut out),
-        Err(ProtocolError::Version {
-            theirs: PROTOCOL + 1
-        })
+        Err(ProtocolError::Version(PROTOCOL + 1))
     );
     assert!(matches!(&out[..], [ToController::Refused { .. }]));
 }
@@ -308,7 +304,12 @@ fn a_storm_and_a_stop_reach_those_who_run() {
         .collect();
     assert_eq!(
         kinds,
-        [Action::DropAll, Action::DropAll, Action::Stop, Action::Stop]
+        [
+            ToAgent::DropAll,
+            ToAgent::DropAll,
+            ToAgent::Stop,
+            ToAgent::Stop
+        ]
     );
     world.report(0, 3);
     world.finish(0);
@@ -355,7 +356,7 @@ fn a_step_is_done_when_all_who_are_left_have_done_it() {
         world
             .actions
             .iter()
-            .all(|(_, action)| *action == Action::Step(step))
+            .all(|(_, action)| *action == ToAgent::Step(step))
     );
     // Nobody asked for this one.
     world.bring(0, &ToController::StepDone);
@@ -364,7 +365,7 @@ fn a_step_is_done_when_all_who_are_left_have_done_it() {
     let mut out = Vec::new();
     world.controller.end_search(&mut out);
     world.deliver(out);
-    assert_eq!(world.actions, [(1, Action::SearchOver)]);
+    assert_eq!(world.actions, [(1, ToAgent::SearchOver)]);
 }
 
 #[test]

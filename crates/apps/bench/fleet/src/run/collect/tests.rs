@@ -34,7 +34,7 @@ fn rows_hold_what_happened_since_the_row_before() {
     let interval = |published: u64, us: u64| {
         let mut interval = Interval::default();
         interval.tally.counters.published = published;
-        interval.tally.delivery.record_us(us);
+        interval.tally.interval.delivery.record_us(us);
         interval.busy.push(0.5);
         interval
     };
@@ -47,5 +47,5 @@ fn rows_hold_what_happened_since_the_row_before() {
     let row = collector.row(1500, None, None);
     assert_eq!((row.published, row.length_ms), (3, 500));
     assert_eq!(row.latency_us.unwrap()[4], 50);
-    assert_eq!(collector.delivery.count(), 3);
+    assert_eq!(collector.total.delivery.count(), 3);
 }
