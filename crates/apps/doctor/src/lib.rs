@@ -1,11 +1,12 @@
-//! What this machine can hold, what binds first, and how to lift it.
+//! Diagnosis of a machine: connections that it can hold, the limit that binds first, lines to lift
+//! it.
 //!
 //! Owns: the list of limits that bound live connections, the arithmetic that turns each into a
 //! number of connections, and the lines that lift it. Never: opens a connection, measures by
 //! trying, or changes the machine without being asked.
 //!
 //! The path of a diagnosis: [`Machine::read`] gathers facts, [`assess`] judges them without
-//! touching anything, [`render_text`] and [`render_json`] tell, [`apply`] and [`persist`] act.
+//! touching anything, [`render_text`] and [`render_json`] write the report, [`apply`] and [`persist`] act.
 //! [`run`] is all of it, for the command line; [`summary_line`] is for a server's banner;
 //! [`explain_errno`] names the limit that ended a run.
 //!
@@ -14,14 +15,14 @@
 mod apply;
 mod assess;
 mod explain;
-#[cfg(test)]
-mod fixture;
 mod json;
 mod machine;
 mod persist;
 mod plan;
 mod report;
 mod run;
+#[cfg(test)]
+mod tests;
 mod text;
 
 pub use apply::{Applied, Effect, apply};

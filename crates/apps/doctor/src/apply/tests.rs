@@ -1,7 +1,7 @@
 //! Applying fixes to fixture roots.
 
 use super::*;
-use crate::fixture::{STOCK, get, put, tree};
+use crate::tests::{get, put, stock, tree};
 use crate::{Machine, Plan, Role, assess};
 
 fn report(root: &Path) -> Report {
@@ -13,7 +13,7 @@ fn report(root: &Path) -> Report {
 
 #[test]
 fn settings_are_written_then_nofile_is_raised() {
-    let root = tree(&[STOCK]);
+    let root = tree(&[stock()]);
     let before = report(root.path());
     let nr_open = || get(root.path(), "proc/sys/fs/nr_open");
     let mut seen = Vec::new();

@@ -1,6 +1,6 @@
-//! What the network stack counts: source ports and tracked connections.
+//! Checks of the network stack: source ports and tracked connections.
 
-use super::limit::{Context, Finding, Limit, round_up};
+use super::limit::{Context, round_up};
 use crate::machine::Conntrack;
 use crate::report::{Check, Fix, Kind, Scope, Status};
 use throng_types::units::grouped;
@@ -39,13 +39,11 @@ fn port_range(context: &Context<'_>) -> Check {
         status = Status::Warn;
         why.push_str(". Past half of the range each connect(2) searches the first half in vain");
     }
-    Limit {
+    Check {
         id: "ip_local_port_range",
         title: "source ports",
         kind: Kind::Holds,
         cost: "256 bytes per port in use, in the price of a connection",
-    }
-    .found(Finding {
         current: machine.port_range.zip(ports).map(|((first, last), ports)| {
             format!(
                 "{first}-{last}: {} ports x {} x {}",
@@ -56,10 +54,10 @@ fn port_range(context: &Context<'_>) -> Check {
         }),
         needed: Some(grouped(context.goal)),
         status,
-        allows: allowed,
+        allows_connections: allowed,
         why,
         fix: port_fixes(context, pairs),
-    })
+    }
 }
 
 fn counted(number: u64, one: &str, many: &str) -> String {
@@ -83,17 +81,15 @@ fn port_fixes(context: &Context<'_>, pairs: u64) -> Vec<Fix> {
         .port_range
         .map(|(first, last)| (u64::from(first), u64::from(last)));
     if range.is_none_or(|(from, to)| first < from || to < RANGE_LAST) {
-        fix.push(Fix::Sysctl {
-            key: "net.ipv4.ip_local_port_range",
-            value: format!("{first} {RANGE_LAST}"),
-            scope: Scope::Namespace,
-        });
-        fix.push(Fix::Advice {
-            text: String::from(
-                "list ports that servers listen on in net.ipv4.ip_local_reserved_ports, or a \
+        fix.push(Fix::sysctl(
+            "net.ipv4.ip_local_port_range",
+            format!("{first} {RANGE_LAST}"),
+            Scope::Namespace,
+        ));
+        fix.push(Fix::Advice(String::from(
+            "list ports that servers listen on in net.ipv4.ip_local_reserved_ports, or a \
                  connection may take one first",
-            ),
-        });
+        )));
     }
     // Pairs that keep each range at most half full.
     let wanted = context.goal.div_ceil((widest / 2).max(1));
@@ -110,7 +106,7 @@ fn port_fixes(context: &Context<'_>, pairs: u64) -> Vec<Fix> {
                  more machines"
             )
         };
-        fix.push(Fix::Advice { text });
+        fix.push(Fix::Advice(text));
     }
     fix
 }
@@ -124,31 +120,29 @@ fn tw_reuse(context: &Context<'_>) -> Check {
         Some(value) if enough(value) => Status::Ok,
         Some(_) => Status::Warn,
     };
-    Limit {
+    Check {
         id: "tcp_tw_reuse",
         title: "ports of connections just closed",
         kind: Kind::Rate,
         cost: "nothing; both ends must use TCP timestamps",
-    }
-    .found(Finding {
         current: value.map(|value| value.to_string()),
         needed: Some(String::from(if context.plan.role.accepts() {
             "1 or 2"
         } else {
             "1"
         })),
-        allows: None,
+        allows_connections: None,
         status,
         why: String::from(
             "a port stays taken for a minute after its connection was closed from here, so a run \
              soon after another finds none",
         ),
-        fix: vec![Fix::Sysctl {
-            key: "net.ipv4.tcp_tw_reuse",
-            value: String::from("1"),
-            scope: Scope::Namespace,
-        }],
-    })
+        fix: vec![Fix::sysctl(
+            "net.ipv4.tcp_tw_reuse",
+            String::from("1"),
+            Scope::Namespace,
+        )],
+    }
 }
 
 /// Over loopback a connection is one entry as well: both directions share it.
@@ -174,17 +168,15 @@ fn conntrack(context: &Context<'_>) -> Check {
     };
     let needed = context.goal.saturating_add(in_use);
     let target = round_up(needed);
-    Limit {
+    Check {
         id: "nf_conntrack_max",
         title: "connections that netfilter tracks",
         kind: Kind::Holds,
         cost: "about 320 bytes per tracked connection; not tracking is better",
-    }
-    .found(Finding {
         current,
         needed: Some(grouped(needed)),
         status,
-        allows: allowed,
+        allows_connections: allowed,
         why: String::from(match status {
             Status::Info => {
                 "the module is loaded and tracks nothing, so it binds nobody; a firewall rule that \
@@ -196,23 +188,15 @@ fn conntrack(context: &Context<'_>) -> Check {
             }
         }),
         fix: vec![
-            Fix::Sysctl {
-                key: "net.netfilter.nf_conntrack_max",
-                value: target.to_string(),
-                scope: Scope::Host,
-            },
-            Fix::Command {
-                line: format!(
-                    "echo {} > /sys/module/nf_conntrack/parameters/hashsize",
-                    target / 4
-                ),
-            },
-            Fix::Command {
-                line: String::from(
-                    "iptables -t raw -A PREROUTING -p tcp --dport PORT -j NOTRACK && iptables -t \
+            Fix::sysctl("net.netfilter.nf_conntrack_max", target, Scope::Host),
+            Fix::Command(format!(
+                "echo {} > /sys/module/nf_conntrack/parameters/hashsize",
+                target / 4
+            )),
+            Fix::Command(String::from(
+                "iptables -t raw -A PREROUTING -p tcp --dport PORT -j NOTRACK && iptables -t \
                      raw -A OUTPUT -p tcp --sport PORT -j NOTRACK   # instead: do not track",
-                ),
-            },
+            )),
         ],
-    })
+    }
 }

@@ -1,6 +1,6 @@
-//! What binds once connections move: buffers, orphans, hash chains.
+//! Checks of limits that bind once traffic flows: buffers, orphans, hash chains.
 
-use super::limit::{Context, Finding, Limit, MANY, round_up, short};
+use super::limit::{Context, MANY, round_up, short};
 use crate::report::{Check, Fix, Kind, Scope, Status};
 use crate::text::bytes;
 use throng_types::units::grouped;
@@ -31,32 +31,30 @@ pub(super) fn check(context: &Context<'_>, checks: &mut Vec<Check>) {
     checks.extend(machine.kernel_tls.map(kernel_tls));
 }
 
-/// Only who asks for it needs it, so its absence is nothing bad.
+/// Judges TLS in the kernel; its absence harms only a server that asks for it.
 fn kernel_tls(is_there: bool) -> Check {
     let (current, status) = match is_there {
         true => ("loaded", Status::Ok),
         false => ("not loaded", Status::Info),
     };
-    Limit {
+    Check {
         id: "kernel_tls",
         title: "TLS in the kernel",
         kind: Kind::Load,
         cost: "unswappable kernel memory for each connection that uses it",
-    }
-    .found(Finding {
         current: Some(current.to_owned()),
         needed: None,
-        allows: None,
+        allows_connections: None,
         status,
         why: String::from(
             "tls.records = \"kernel\" needs the kernel's module: `modprobe tls`, on the host; \
              \"rustls\" and \"lean\" do not",
         ),
         fix: Vec::new(),
-    })
+    }
 }
 
-/// A broadcast waits in the buffers of everyone who has not read it yet, so all connections count
+/// Judges all TCP buffers. A broadcast waits in those of every slow reader, so all connections count
 /// at once.
 fn tcp_mem(context: &Context<'_>) -> Check {
     let (machine, plan) = (context.machine, context.plan);
@@ -99,25 +97,21 @@ fn tcp_mem(context: &Context<'_>) -> Check {
                           before it runs out",
             );
             fix.clear();
-            fix.push(Fix::Advice {
-                text: String::from(
-                    "lower the last number of net.ipv4.tcp_mem below half of \
+            fix.push(Fix::Advice(String::from(
+                "lower the last number of net.ipv4.tcp_mem below half of \
                                     memory; it counts pages, not bytes",
-                ),
-            });
+            )));
         } else if low == max {
             status = Status::Warn;
             why.push_str(". Equal numbers leave no stage of pressure before the stall");
             fix = vec![tcp_mem_fix(max)];
         }
     }
-    Limit {
+    Check {
         id: "tcp_mem",
         title: "TCP buffers of the machine",
         kind: Kind::Load,
         cost: "up to that many pages of memory while traffic flows, none when idle",
-    }
-    .found(Finding {
         current: machine.tcp_mem.map(|[low, pressure, max]| {
             format!(
                 "{low} {pressure} {max} pages ({})",
@@ -129,23 +123,23 @@ fn tcp_mem(context: &Context<'_>) -> Check {
             grouped(needed),
             bytes(needed.saturating_mul(page))
         )),
-        allows: machine
+        allows_connections: machine
             .tcp_mem
             .map(|[.., max]| max.saturating_mul(page) / per_connection),
         status,
         why,
         fix,
-    })
+    }
 }
 
 /// At most `max` pages. Pressure begins at three quarters of them and ends at a half.
 fn tcp_mem_fix(max: u64) -> Fix {
     let max = max.max(4);
-    Fix::Sysctl {
-        key: "net.ipv4.tcp_mem",
-        value: format!("{} {} {max}", max / 2, max - max / 4),
-        scope: Scope::Host,
-    }
+    Fix::sysctl(
+        "net.ipv4.tcp_mem",
+        format!("{} {} {max}", max / 2, max - max / 4),
+        Scope::Host,
+    )
 }
 
 fn buffer(
@@ -162,7 +156,7 @@ fn buffer(
         short(asked && BUFFER_BYTES_MAX < max)
     });
     let [min, default, _] = value.unwrap_or([4_096, 16_384, 0]);
-    Limit {
+    Check {
         id,
         title: if id == "tcp_rmem" {
             "one receive buffer"
@@ -171,11 +165,9 @@ fn buffer(
         },
         kind: Kind::Load,
         cost: "a smaller maximum slows bulk transfers over long paths, for the whole machine",
-    }
-    .found(Finding {
         current: value.map(|[min, default, max]| format!("{min} {default} {max} bytes")),
         needed: None,
-        allows: None,
+        allows_connections: None,
         status,
         why: String::from(
             "min, default and max per socket, taken by use. No matter to idle connections; a large \
@@ -186,32 +178,30 @@ fn buffer(
             value: format!("{min} {} {BUFFER_BYTES_MAX}", default.min(BUFFER_BYTES_MAX)),
             scope: Scope::Namespace,
         }],
-    })
+    }
 }
 
 fn orphans(context: &Context<'_>) -> Check {
     let value = context.machine.orphans_max;
-    Limit {
+    Check {
         id: "tcp_max_orphans",
         title: "sockets that close without a process",
         kind: Kind::Load,
         cost: "kernel memory of a connection for each orphan, while it lasts",
-    }
-    .found(Finding {
         current: value.map(grouped),
         needed: Some(grouped(context.goal)),
-        allows: value,
+        allows_connections: value,
         status: value.map_or(Status::Unknown, |value| short(value < context.goal)),
         why: String::from(
             "when all connections close at once, those beyond it are reset and lose what was \
              unsent",
         ),
-        fix: vec![Fix::Sysctl {
-            key: "net.ipv4.tcp_max_orphans",
-            value: round_up(context.goal).to_string(),
-            scope: Scope::Host,
-        }],
-    })
+        fix: vec![Fix::sysctl(
+            "net.ipv4.tcp_max_orphans",
+            round_up(context.goal),
+            Scope::Host,
+        )],
+    }
 }
 
 fn ehash(context: &Context<'_>) -> Check {
@@ -223,34 +213,28 @@ fn ehash(context: &Context<'_>) -> Check {
         .div_ceil(CHAIN_MAX)
         .checked_next_power_of_two();
     let needed = needed.unwrap_or(u64::MAX);
-    Limit {
+    Check {
         id: "tcp_ehash_entries",
         title: "hash of established connections",
         kind: Kind::Load,
         cost: "8 bytes per bucket, taken at boot",
-    }
-    .found(Finding {
         current: entries.map(grouped),
         needed: Some(grouped(needed)),
-        allows: allowed,
+        allows_connections: allowed,
         status: allowed.map_or(Status::Unknown, |allowed| short(allowed < context.goal)),
         why: format!(
             "each packet walks the chain of its bucket; more than {CHAIN_MAX} connections per \
              bucket cost a cache miss each"
         ),
         fix: vec![
-            Fix::Command {
-                line: format!(
-                    "kernel command line: thash_entries={needed}   # at the \
+            Fix::Command(format!(
+                "kernel command line: thash_entries={needed}   # at the \
                                           next boot"
-                ),
-            },
-            Fix::Command {
-                line: format!(
-                    "sysctl -w net.ipv4.tcp_child_ehash_entries={needed}   # for network \
+            )),
+            Fix::Command(format!(
+                "sysctl -w net.ipv4.tcp_child_ehash_entries={needed}   # for network \
                      namespaces made afterwards"
-                ),
-            },
+            )),
         ],
-    })
+    }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::Role;
-use crate::fixture::{CONTAINER, STOCK, TUNED, get, put, tree};
+use crate::tests::{container, get, put, stock, tree, tuned};
 
 fn options(root: &Path, connections: u64) -> Options {
     Options {
@@ -30,14 +30,14 @@ const DROP_IN: &str = "etc/systemd/system/throng.service.d/60-throng.conf";
 
 #[test]
 fn a_diagnosis_changes_nothing_and_asks_nothing() {
-    let root = tree(&[STOCK]);
+    let root = tree(&[stock()]);
     let (outcome, text, asked) = go(&options(root.path(), 1_000_000), true);
     assert_eq!((outcome, asked.len()), (Outcome::Short, 0));
     assert!(
         text.contains("nf_conntrack_max binds first") && !text.contains("Changes"),
         "{text}"
     );
-    for (path, before) in STOCK {
+    for (path, before) in stock() {
         assert_eq!(get(root.path(), path).as_deref(), Some(*before), "{path}");
     }
     assert_eq!(go(&options(root.path(), 1_000), true).0, Outcome::Good);
@@ -45,7 +45,7 @@ fn a_diagnosis_changes_nothing_and_asks_nothing() {
 
 #[test]
 fn no_means_no() {
-    let root = tree(&[STOCK]);
+    let root = tree(&[stock()]);
     let options = Options {
         fix: true,
         persist: true,
@@ -58,7 +58,7 @@ fn no_means_no() {
         "{}",
         asked[0]
     );
-    for (path, before) in STOCK {
+    for (path, before) in stock() {
         assert_eq!(get(root.path(), path).as_deref(), Some(*before), "{path}");
     }
     assert_eq!(get(root.path(), SYSCTL_D), None);
@@ -67,7 +67,7 @@ fn no_means_no() {
 
 #[test]
 fn fix_and_persist_keep_what_was_lifted() {
-    let root = tree(&[STOCK]);
+    let root = tree(&[stock()]);
     let wanted = Options {
         fix: true,
         persist: true,
@@ -116,7 +116,7 @@ fn fix_and_persist_keep_what_was_lifted() {
 
 #[test]
 fn what_cannot_be_written_is_told() {
-    let root = tree(&[CONTAINER]);
+    let root = tree(&[container()]);
     // A file where a directory should be.
     put(root.path(), "etc", "");
     let wanted = Options {
@@ -228,10 +228,10 @@ fn check_schema(document: &Value) {
 #[test]
 fn json_keeps_its_layout() {
     for (layers, fix) in [
-        (&[STOCK][..], true),
-        (&[STOCK][..], false),
-        (&[STOCK, TUNED][..], false),
-        (&[CONTAINER][..], true),
+        (&[stock()][..], true),
+        (&[stock()][..], false),
+        (&[stock(), tuned()][..], false),
+        (&[container()][..], true),
         (&[][..], true),
     ] {
         let root = tree(layers);
