@@ -16,13 +16,13 @@ use crate::report::{Fix, Report, Scope};
 pub struct Applied {
     /// Line as [`Fix::line`] returns it, or the path of a file written.
     pub line: String,
-    /// Outcome of the line.
-    pub effect: Effect,
+    /// Diagnosis of the line.
+    pub effect: ChangeOutcome,
 }
 
-/// Outcome of one line.
+/// Diagnosis of one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum ChangeOutcome {
     /// In force from now on.
     Done,
     /// Refused by the machine; the text says why and who could.
@@ -31,7 +31,7 @@ pub enum Effect {
     ByHand(String),
 }
 
-impl Effect {
+impl ChangeOutcome {
     /// Word for it in text and JSON.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -58,7 +58,7 @@ impl Effect {
 pub fn apply(
     root: &Path,
     report: &Report,
-    set_nofile: &mut dyn FnMut(u64) -> Effect,
+    set_nofile: &mut dyn FnMut(u64) -> ChangeOutcome,
 ) -> Vec<Applied> {
     let fixes = || report.checks.iter().flat_map(|check| &check.fix);
     let settings = fixes().filter_map(|fix| match fix {
@@ -76,8 +76,8 @@ pub fn apply(
         let effect = match fix {
             Fix::Sysctl { .. } | Fix::Advice(_) => continue,
             Fix::Nofile(limit) => set_nofile(*limit),
-            Fix::Unit(_) => Effect::ByHand(String::from("written by --persist")),
-            Fix::Command(_) => Effect::ByHand(String::from("a command for you to judge")),
+            Fix::Unit(_) => ChangeOutcome::ByHand(String::from("written by --persist")),
+            Fix::Command(_) => ChangeOutcome::ByHand(String::from("a command for you to judge")),
         };
         applied.push(Applied {
             line: fix.line(),
@@ -87,11 +87,17 @@ pub fn apply(
     applied
 }
 
-fn write_setting(root: &Path, key: &str, value: &str, scope: Scope, container: bool) -> Effect {
+fn write_setting(
+    root: &Path,
+    key: &str,
+    value: &str,
+    scope: Scope,
+    container: bool,
+) -> ChangeOutcome {
     let path = root.join("proc/sys").join(key.replace('.', "/"));
     match write_and_read_back(&path, value) {
-        Ok(true) => Effect::Done,
-        Ok(false) => Effect::Refused(String::from("the kernel kept another value")),
+        Ok(true) => ChangeOutcome::Done,
+        Ok(false) => ChangeOutcome::Refused(String::from("the kernel kept another value")),
         Err(error) => {
             let hint = match (error.kind(), scope, container) {
                 (io::ErrorKind::NotFound, _, _) => "this kernel does not show it here",
@@ -99,7 +105,7 @@ fn write_setting(root: &Path, key: &str, value: &str, scope: Scope, container: b
                 (_, Scope::Namespace, true) => "start the container with --sysctl, or as root",
                 _ => "needs root",
             };
-            Effect::Refused(format!("{error}; {hint}"))
+            ChangeOutcome::Refused(format!("{error}; {hint}"))
         }
     }
 }

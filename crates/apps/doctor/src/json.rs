@@ -30,7 +30,7 @@ use serde::Serialize;
 
 use crate::apply::Applied;
 use crate::plan::Role;
-use crate::report::{Check, Report, Status};
+use crate::report::{LimitCheck, Report, Status};
 use crate::text::summary_line;
 
 /// Version of the layout that [`render_json`] writes.
@@ -79,7 +79,7 @@ struct Document<'a> {
     holds_connections: Option<u64>,
     binds_first: Option<&'a str>,
     summary: String,
-    checks: &'a [Check],
+    checks: &'a [LimitCheck],
     steps: Vec<Step<'a>>,
     applied: &'a [Applied],
 }

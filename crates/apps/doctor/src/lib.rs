@@ -25,13 +25,13 @@ mod run;
 mod tests;
 mod text;
 
-pub use apply::{Applied, Effect, apply};
+pub use apply::{Applied, ChangeOutcome, apply};
 pub use assess::assess;
 pub use explain::{Explanation, explain_errno};
 pub use json::{SCHEMA, render_json};
 pub use machine::{Conntrack, GroupMemory, Link, Machine};
 pub use persist::{PersistedFile, persist, write_persisted};
 pub use plan::{Plan, Role};
-pub use report::{Check, Fix, Kind, Report, Scope, Status};
-pub use run::{Options, Outcome, run};
+pub use report::{CheckKind, Fix, LimitCheck, Report, Scope, Status};
+pub use run::{Diagnosis, Options, run};
 pub use text::{render_text, summary_line};

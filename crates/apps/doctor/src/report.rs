@@ -42,7 +42,7 @@ impl Status {
 /// Quantity that a limit bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum CheckKind {
     /// Number of open connections. Only these decide `holds_connections`.
     Holds,
     /// Traffic of open connections.
@@ -118,13 +118,13 @@ impl Fix {
 
 /// Judgement of one limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Check {
+pub struct LimitCheck {
     /// Name in the kernel, such as `nofile`.
     pub id: &'static str,
     /// Description in a few words.
     pub title: &'static str,
     /// Quantity that it bounds.
-    pub kind: Kind,
+    pub kind: CheckKind,
     /// Value of the machine; `None` is unknown.
     #[serde(serialize_with = "amount")]
     pub current: Option<String>,
@@ -161,7 +161,7 @@ pub struct Report {
     /// Id of that lowest limit.
     pub binds_first: Option<&'static str>,
     /// Checks that bound open connections, lowest first; then load, then rate.
-    pub checks: Vec<Check>,
+    pub checks: Vec<LimitCheck>,
 }
 
 impl Report {
@@ -173,13 +173,13 @@ impl Report {
     }
 
     /// Check with this id, if there is one.
-    pub fn check(&self, id: &str) -> Option<&Check> {
+    pub fn check(&self, id: &str) -> Option<&LimitCheck> {
         self.checks.iter().find(|check| check.id == id)
     }
 
     /// First steps, at most three: the worst checks, each with its first line that is no advice.
-    pub fn steps(&self) -> Vec<(&Check, &Fix)> {
-        let mut short: Vec<&Check> = self.checks.iter().collect();
+    pub fn steps(&self) -> Vec<(&LimitCheck, &Fix)> {
+        let mut short: Vec<&LimitCheck> = self.checks.iter().collect();
         short.retain(|check| check.status >= Status::Warn);
         // The sort is stable: what binds first comes first.
         short.sort_by_key(|check| std::cmp::Reverse(check.status));
@@ -192,7 +192,7 @@ impl Report {
     }
 
     /// Check of the limit that binds first.
-    pub fn first(&self) -> Option<&Check> {
+    pub fn first(&self) -> Option<&LimitCheck> {
         self.check(self.binds_first?)
     }
 }

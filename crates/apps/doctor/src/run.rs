@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use crate::apply::{Applied, Effect, apply};
+use crate::apply::{Applied, ChangeOutcome, apply};
 use crate::assess::assess;
 use crate::json::render_json;
 use crate::machine::Machine;
@@ -50,9 +50,9 @@ impl Options {
     }
 }
 
-/// Outcome of a diagnosis.
+/// Diagnosis of a diagnosis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum Diagnosis {
     /// No check failed; there may be warnings.
     Good,
     /// At least one check fails for the number of connections asked for.
@@ -72,7 +72,7 @@ pub fn run(
     options: &Options,
     out: &mut dyn Write,
     ask: &mut dyn FnMut(&str) -> bool,
-) -> io::Result<Outcome> {
+) -> io::Result<Diagnosis> {
     let look = || {
         assess(
             &Machine::read_for(&options.root, options.pid),
@@ -104,9 +104,9 @@ pub fn run(
         write_applied(&applied, out)?;
     }
     Ok(match after.status() {
-        _ if refused => Outcome::Unfixed,
-        Status::Fail => Outcome::Short,
-        Status::Ok | Status::Info | Status::Unknown | Status::Warn => Outcome::Good,
+        _ if refused => Diagnosis::Unfixed,
+        Status::Fail => Diagnosis::Short,
+        Status::Ok | Status::Info | Status::Unknown | Status::Warn => Diagnosis::Good,
     })
 }
 
@@ -129,7 +129,7 @@ impl Changes<'_> {
         if lines.is_empty() || !self.agreed(&format!("Apply now:\n{}", lines.concat())) {
             return;
         }
-        let mut nofile = |_| Effect::ByHand(String::from(NOFILE_NOTE));
+        let mut nofile = |_| ChangeOutcome::ByHand(String::from(NOFILE_NOTE));
         let applied = apply(&self.options.root, report, &mut nofile);
         self.add(applied);
     }
@@ -141,13 +141,13 @@ impl Changes<'_> {
                 continue;
             }
             let effect = match write_persisted(&self.options.root, &file) {
-                Ok(()) => Effect::Done,
-                Err(error) => Effect::Refused(format!("{error}; needs root")),
+                Ok(()) => ChangeOutcome::Done,
+                Err(error) => ChangeOutcome::Refused(format!("{error}; needs root")),
             };
-            let done = effect == Effect::Done;
+            let done = effect == ChangeOutcome::Done;
             self.add(vec![Applied { line, effect }]);
             if done {
-                let effect = Effect::ByHand(String::from("makes the file count now"));
+                let effect = ChangeOutcome::ByHand(String::from("makes the file count now"));
                 let line = file.activate.to_owned();
                 self.add(vec![Applied { line, effect }]);
             }
@@ -161,7 +161,7 @@ impl Changes<'_> {
     }
 
     fn add(&mut self, applied: Vec<Applied>) {
-        let is_refused = |line: &Applied| matches!(line.effect, Effect::Refused(_));
+        let is_refused = |line: &Applied| matches!(line.effect, ChangeOutcome::Refused(_));
         self.refused |= applied.iter().any(is_refused);
         self.applied.extend(applied);
     }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 /// All counts of a worker, a machine or a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
-    /// Connects begun.
+    /// Connects that were begun.
     pub attempted: u64,
     /// TCP (and TLS) handshakes completed.
     pub tcp_connected: u64,
@@ -29,11 +29,11 @@ pub struct Counters {
     pub reconnected: u64,
     /// Reconnects that recovered everything they had missed.
     pub recovered: u64,
-    /// Publications begun.
+    /// Publications that were begun.
     pub published: u64,
     /// Publications that the server acknowledged.
     pub publish_acknowledged: u64,
-    /// Publications that failed.
+    /// Publications that did not succeed.
     pub publish_failed: u64,
     /// Events that were due and not begun when the phase ended.
     pub missed_events: u64,

@@ -218,7 +218,7 @@ impl<'de> Deserialize<'de> for Latency {
 /// Summary of one kind of latency.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LatencySummary {
-    /// Number of values.
+    /// Number of values recorded.
     pub count: u64,
     /// True minimum in µs.
     pub min_us: u64,

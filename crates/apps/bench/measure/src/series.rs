@@ -76,7 +76,10 @@ impl Sample {
 
     /// Converts a count of the interval to a rate per second, rounded down.
     pub fn per_s(&self, count: u64) -> u64 {
-        count.saturating_mul(1000).checked_div(self.length_ms).unwrap_or(0)
+        count
+            .saturating_mul(1000)
+            .checked_div(self.length_ms)
+            .unwrap_or(0)
     }
 
     /// Names of the CSV's columns, with commas between.

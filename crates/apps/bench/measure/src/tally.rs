@@ -16,7 +16,7 @@ const REMARKS_MAX: usize = 32;
 /// Figures of one worker, or of several: totals so far, and histograms of an interval.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Connections and publications.
+    /// Counts of connections and publications.
     pub counters: Counters,
     /// Deliveries to connections that read as fast as they can.
     pub deliveries: DeliveryCounts,

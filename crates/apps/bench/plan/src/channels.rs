@@ -202,12 +202,12 @@ mod tests {
     use proptest::prelude::{Just, prop_assert_eq, prop_oneof, proptest};
 
     use super::*;
-    use crate::{Dialect, Kind, Target, Transport};
+    use crate::{Dialect, Target, Transport, Workload};
 
     fn scenario(clients: u64, templates: &[&str]) -> Scenario {
         let target = Target::parse("ws://h:1/").unwrap();
         let mut scenario = Scenario::new(
-            Kind::Hold,
+            Workload::Hold,
             vec![target],
             Transport::websocket(Dialect::Plain),
         );

@@ -129,8 +129,8 @@ impl<'de> Deserialize<'de> for Check {
     }
 }
 
-/// Source of figures.
-pub trait Facts {
+/// Source of a run's figures.
+pub trait FigureSource {
     /// Figure of the run in its unit (µs, counts, shares, bytes, per second); `None` when nothing
     /// was measured.
     fn get(&self, metric: Metric) -> Option<f64>;
@@ -139,8 +139,8 @@ pub trait Facts {
 /// Outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
-pub enum Outcome {
-    /// The condition holds.
+pub enum CheckOutcome {
+    /// The condition is met.
     Passed {
         /// Figure that was measured.
         actual: f64,
@@ -154,7 +154,7 @@ pub enum Outcome {
     NoData,
 }
 
-impl Outcome {
+impl CheckOutcome {
     /// Returns true if the condition holds.
     pub const fn passed(&self) -> bool {
         matches!(self, Self::Passed { .. })
@@ -168,19 +168,21 @@ impl Check {
     }
 
     /// Judges a run by its figures.
-    pub fn judge(&self, facts: &impl Facts) -> Outcome {
+    pub fn judge(&self, facts: &impl FigureSource) -> CheckOutcome {
         match facts.get(self.metric) {
-            Some(actual) if !actual.is_finite() => Outcome::NoData,
-            Some(actual) if self.comparator.holds(actual, self.bound) => Outcome::Passed { actual },
-            Some(actual) => Outcome::Failed { actual },
-            None => Outcome::NoData,
+            Some(actual) if !actual.is_finite() => CheckOutcome::NoData,
+            Some(actual) if self.comparator.holds(actual, self.bound) => {
+                CheckOutcome::Passed { actual }
+            }
+            Some(actual) => CheckOutcome::Failed { actual },
+            None => CheckOutcome::NoData,
         }
     }
 }
 
 /// Exit code of the process. The numbers are part of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Exit {
+pub enum BenchExit {
     /// The run ended as asked for.
     Ok = 0,
     /// The run could not be carried out.
@@ -199,17 +201,17 @@ pub enum Exit {
     Interrupted = 130,
 }
 
-impl Exit {
+impl BenchExit {
     /// Chooses the code for a run that came to its end. A saturated generator outranks the checks, since
     /// its figures mean nothing; a failed check outranks one without data.
-    pub fn of_run(outcomes: &[Outcome], generator_valid: bool) -> Self {
+    pub fn of_run(outcomes: &[CheckOutcome], generator_valid: bool) -> Self {
         if !generator_valid {
             return Self::GeneratorSaturated;
         }
-        let failed = |outcome: &Outcome| matches!(outcome, Outcome::Failed { .. });
+        let failed = |outcome: &CheckOutcome| matches!(outcome, CheckOutcome::Failed { .. });
         if outcomes.iter().any(failed) {
             Self::CheckFailed
-        } else if outcomes.contains(&Outcome::NoData) {
+        } else if outcomes.contains(&CheckOutcome::NoData) {
             Self::CheckNoData
         } else {
             Self::Ok
@@ -231,9 +233,9 @@ pub enum Unit {
     Count,
     /// Share from 0 to 1; written `99.9%` or `0.999`.
     Share,
-    /// Size in bytes.
+    /// Size, in bytes or larger units.
     Bytes,
-    /// Number per second.
+    /// Number of events per second.
     Rate,
 }
 
@@ -269,17 +271,17 @@ figures! {
     Subscribed = "subscribed", Count;
     /// Usable connections at the end of the hold.
     Alive = "alive", Count;
-    /// Connects that failed.
+    /// Connects that did not succeed.
     Failed = "failed", Count;
     /// Connections that were lost.
     Lost = "lost", Count;
     /// Publications that were begun.
     Published = "published", Count;
-    /// Publications that failed.
+    /// Publications that did not succeed.
     PublishFailed = "publish_failed", Count;
     /// Deliveries that were due.
     Expected = "expected", Count;
-    /// Deliveries that came.
+    /// Deliveries that were received.
     Received = "received", Count;
     /// Deliveries that never came.
     Missing = "missing", Count;
@@ -303,21 +305,21 @@ figures! {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Metric {
     /// Percentile of one kind of latency.
-    Percentile(Kind, f64),
-    /// Least latency measured.
-    Min(Kind),
+    Percentile(LatencyKind, f64),
+    /// Least latency that was measured.
+    Min(LatencyKind),
     /// Mean of all latencies.
-    Mean(Kind),
-    /// Greatest latency measured.
-    Max(Kind),
+    Mean(LatencyKind),
+    /// Greatest latency that was measured.
+    Max(LatencyKind),
     /// Figure other than a latency.
     Figure(Figure),
 }
 
-/// Kind of latency.
+/// Kind of a measured latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum LatencyKind {
     /// Time from the intended publication to the delivery.
     Delivery,
     /// Time from the intended connect until usable.
@@ -326,7 +328,7 @@ pub enum Kind {
     Lag,
 }
 
-impl Kind {
+impl LatencyKind {
     const fn prefix(self) -> &'static str {
         match self {
             Self::Delivery => "",
@@ -368,10 +370,10 @@ impl Metric {
         if let Some(figure) = Figure::ALL.iter().find(|figure| figure.as_str() == name) {
             return Ok(Self::Figure(*figure));
         }
-        let (kind, rest) = [Kind::Connect, Kind::Lag]
+        let (kind, rest) = [LatencyKind::Connect, LatencyKind::Lag]
             .into_iter()
             .find_map(|kind| Some((kind, name.strip_prefix(kind.prefix())?)))
-            .unwrap_or((Kind::Delivery, name));
+            .unwrap_or((LatencyKind::Delivery, name));
         match rest {
             "min" => return Ok(Self::Min(kind)),
             "mean" => return Ok(Self::Mean(kind)),

@@ -131,7 +131,7 @@ impl Message {
 
 /// Match of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum ScanMatch {
     /// Measured message of Throng.
     Message {
         /// Fields that it carries.
@@ -141,14 +141,14 @@ pub enum Found {
         /// Declared length with padding.
         length: usize,
     },
-    /// Marker of TCPKali.
+    /// Marker of TCPKali, always whole.
     Tcpkali {
         /// Stamp in µs of the sender's wall clock.
         unix_us: u64,
     },
 }
 
-impl Found {
+impl ScanMatch {
     /// Returns true if the message lies entirely in the scanned `bytes`, with its padding
     /// untouched. Only for whole frames: a stream may not have brought the padding yet.
     pub fn is_whole_in(&self, bytes: &[u8]) -> bool {
@@ -178,7 +178,7 @@ impl Scanner {
     }
 
     /// Reports every message in a whole frame.
-    pub fn scan_frame(&self, frame: &[u8], mut on: impl FnMut(Found)) {
+    pub fn scan_frame(&self, frame: &[u8], mut on: impl FnMut(ScanMatch)) {
         self.scan(frame, &mut on);
     }
 
@@ -187,7 +187,7 @@ impl Scanner {
     ///
     /// The caller keeps these (at most [`CARRY_BYTES_MAX`], mostly none) and puts them before
     /// the bytes that come next.
-    pub fn scan_stream(&self, bytes: &[u8], mut on: impl FnMut(Found)) -> usize {
+    pub fn scan_stream(&self, bytes: &[u8], mut on: impl FnMut(ScanMatch)) -> usize {
         let done = self.scan(bytes, &mut on);
         let tail_from = done.max(bytes.len().saturating_sub(CARRY_BYTES_MAX));
         let tail = bytes.get(tail_from..).unwrap_or_default();
@@ -197,7 +197,7 @@ impl Scanner {
     }
 
     /// Reports in order of place, and returns the end of the last head found.
-    fn scan(&self, bytes: &[u8], on: &mut impl FnMut(Found)) -> usize {
+    fn scan(&self, bytes: &[u8], on: &mut impl FnMut(ScanMatch)) -> usize {
         let mut at = 0;
         while let Some((start, is_ours)) = self.next_candidate(bytes, at) {
             let head = bytes.get(start..).unwrap_or_default();
@@ -243,19 +243,19 @@ impl Scanner {
     }
 }
 
-fn found_message(head: &[u8], start: usize) -> Option<Found> {
+fn found_message(head: &[u8], start: usize) -> Option<ScanMatch> {
     let (message, length) = Message::decode(head)?;
-    Some(Found::Message {
+    Some(ScanMatch::Message {
         message,
         start,
         length,
     })
 }
 
-fn found_tcpkali(head: &[u8]) -> Option<Found> {
+fn found_tcpkali(head: &[u8]) -> Option<ScanMatch> {
     let rest = head.strip_prefix(TCPKALI_MAGIC)?;
     let unix_us = parse_hex(rest.get(..16)?)?;
-    (rest.get(16) == Some(&b'.')).then_some(Found::Tcpkali { unix_us })
+    (rest.get(16) == Some(&b'.')).then_some(ScanMatch::Tcpkali { unix_us })
 }
 
 const HEX: &[u8; 16] = b"0123456789abcdef";

@@ -31,9 +31,10 @@ use toml::de::DeTable;
 use crate::check::Check;
 use crate::ports::parse_sources;
 use crate::scenario::{
-    Choose, Dialect, Kind, Marker, Publish, Say, Scenario, StatsdExport, Transport, Until, Via,
+    ChannelChoice, Dialect, Marker, PeriodicMessage, Publish, RateSearch, Scenario, StatsdExport,
+    Transport, Via, Workload,
 };
-use crate::schedule::{Growth, Phase, Schedule, Spread, positive_rate};
+use crate::schedule::{ArrivalPhase, Growth, Schedule, Spread, positive_rate};
 use crate::section::{Complaints, Problem, Section};
 use crate::{Data, Target};
 
@@ -126,25 +127,25 @@ fn read_root(mut root: Section<'_>, file: ReadFile<'_>) -> Option<Scenario> {
 }
 
 /// Reads the key `scenario` and the table that belongs to it.
-fn read_kind(root: &mut Section<'_>) -> Option<Kind> {
+fn read_kind(root: &mut Section<'_>) -> Option<Workload> {
     let word = if root.has("scenario") {
-        root.word("scenario", &Kind::NAMES)?
+        root.word("scenario", &Workload::NAMES)?
     } else {
         // Asked for all the same, so that a misspelt key is told what it may have meant.
         let _ = root.text("scenario");
         "hold"
     };
     Some(match word {
-        "hold" => Kind::Hold,
-        "fan-out" => Kind::FanOut,
-        "one-to-one" => Kind::OneToOne,
-        "echo" => Kind::Echo,
-        "churn" => Kind::Churn,
+        "hold" => Workload::Hold,
+        "fan-out" => Workload::FanOut,
+        "one-to-one" => Workload::OneToOne,
+        "echo" => Workload::Echo,
+        "churn" => Workload::Churn,
         "chat" => {
             let mut chat = root.section_or_empty("chat");
             let group_size = chat.parsed("group_size", units::parse_count).unwrap_or(10);
             chat.finish();
-            Kind::Chat { group_size }
+            Workload::Chat { group_size }
         }
         "reconnect-storm" => {
             let mut storm = root.section_or_empty("reconnect_storm");
@@ -153,7 +154,7 @@ fn read_kind(root: &mut Section<'_>) -> Option<Kind> {
             let share = storm.parsed("share", units::parse_share);
             let back_share = storm.parsed("back", units::parse_share);
             storm.finish();
-            Kind::ReconnectStorm {
+            Workload::ReconnectStorm {
                 at_us: at_us.unwrap_or(0),
                 share: share.unwrap_or(1.0),
                 backoff_us: (min.unwrap_or(0), max.unwrap_or(1_000_000)),
@@ -165,7 +166,7 @@ fn read_kind(root: &mut Section<'_>) -> Option<Kind> {
             let share = slow.parsed("share", units::parse_share);
             let bytes = slow.parsed("read", units::parse_size_bytes);
             slow.finish();
-            Kind::SlowReaders {
+            Workload::SlowReaders {
                 share: share.unwrap_or(0.01),
                 bytes_per_s: bytes.unwrap_or(0),
             }
@@ -175,7 +176,7 @@ fn read_kind(root: &mut Section<'_>) -> Option<Kind> {
             let away = resume.parsed("away", units::parse_duration_us);
             let every = resume.parsed("every", units::parse_duration_us);
             resume.finish();
-            Kind::Resume {
+            Workload::Resume {
                 away_us: away.unwrap_or(1_000_000),
                 every_us: every.unwrap_or(10_000_000),
             }
@@ -183,10 +184,10 @@ fn read_kind(root: &mut Section<'_>) -> Option<Kind> {
     })
 }
 
-fn default_channels(kind: &Kind) -> Vec<String> {
+fn default_channels(kind: &Workload) -> Vec<String> {
     match kind {
-        Kind::OneToOne => vec!["user-{n}".into()],
-        Kind::Chat { group_size } => vec![format!("chat-{{n/{group_size}}}")],
+        Workload::OneToOne => vec!["user-{n}".into()],
+        Workload::Chat { group_size } => vec![format!("chat-{{n/{group_size}}}")],
         _ => Vec::new(),
     }
 }
@@ -265,7 +266,7 @@ fn read_connect(mut section: Section<'_>, scenario: &mut Scenario) {
     section.finish();
 }
 
-fn read_phase(mut section: Section<'_>) -> Option<Phase> {
+fn read_phase(mut section: Section<'_>) -> Option<ArrivalPhase> {
     section.require("duration", "duration = \"10s\"");
     section.require("rate", "rate = \"100/s\"");
     let duration_us = section.parsed("duration", units::parse_duration_us);
@@ -273,7 +274,7 @@ fn read_phase(mut section: Section<'_>) -> Option<Phase> {
     let to = section.parsed("ramp_to", units::parse_rate_per_s);
     let events_max = section.parsed("clients_max", units::parse_count);
     section.finish();
-    Some(Phase {
+    Some(ArrivalPhase {
         duration_us: duration_us?,
         start_per_s: rate?,
         end_per_s: to.or(rate)?,
@@ -281,7 +282,7 @@ fn read_phase(mut section: Section<'_>) -> Option<Phase> {
     })
 }
 
-fn read_say(mut section: Section<'_>) -> Option<Say> {
+fn read_say(mut section: Section<'_>) -> Option<PeriodicMessage> {
     let text = section.text("text").unwrap_or_else(|| "{payload}".into());
     section.require("every", "every = \"1s\"");
     let every_us = section.parsed("every", units::parse_duration_us);
@@ -289,7 +290,7 @@ fn read_say(mut section: Section<'_>) -> Option<Say> {
     let size = section.parsed("size", units::parse_size_bytes);
     let binary = section.flag("binary").unwrap_or(false);
     section.finish();
-    Some(Say {
+    Some(PeriodicMessage {
         binary,
         text,
         every_us: every_us?,
@@ -322,10 +323,10 @@ fn read_publish(mut section: Section<'_>) -> Option<Publish> {
         publishers: publishers.unwrap_or(1),
         size_bytes: size.unwrap_or(128) as usize,
         choose: match choose {
-            Some("random") => Choose::Random,
-            _ => Choose::RoundRobin,
+            Some("random") => ChannelChoice::Random,
+            _ => ChannelChoice::RoundRobin,
         },
-        until: until.map(|check| Until {
+        until: until.map(|check| RateSearch {
             check,
             growth: growth.unwrap_or(Growth::Multiply(2.0)),
             per_s_max: rate_max.unwrap_or(1e7),

@@ -269,7 +269,7 @@ fn value_behind(after: &str) -> Option<(usize, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Dialect, Kind, Target, Transport, Via};
+    use crate::{Dialect, Target, Transport, Via, Workload};
 
     #[track_caller]
     fn check(text: &str, expect: &str) {
@@ -342,14 +342,14 @@ mod tests {
             headers.push(("X-Seen".into(), "1".into()));
             first_frames.push("again s3cret-header".into());
         }
-        let mut scenario = Scenario::new(Kind::FanOut, vec![target], transport);
+        let mut scenario = Scenario::new(Workload::FanOut, vec![target], transport);
         let api = Target::parse("http://a:2").unwrap();
         scenario.publish = Some(crate::Publish {
             via: Via::centrifugo(&api, Some("s3cret-api")),
             per_s: 0.1,
             publishers: 1,
             size_bytes: 100,
-            choose: crate::Choose::RoundRobin,
+            choose: crate::ChannelChoice::RoundRobin,
             until: None,
         });
         scenario
@@ -367,7 +367,7 @@ mod tests {
         );
         assert_eq!(redacted.publish.unwrap().per_s.to_bits(), 0.1_f64.to_bits());
         let plain = Scenario::new(
-            Kind::Hold,
+            Workload::Hold,
             vec![Target::parse("ws://a:1/ws?channel={channel:url}").unwrap()],
             Transport::websocket(Dialect::Plain),
         );

@@ -14,10 +14,10 @@ use crate::{Data, Target};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// Name in reports.
+    /// Name of the run in reports.
     pub name: String,
     /// Workload, with its own options.
-    pub kind: Kind,
+    pub kind: Workload,
     /// Servers to which connections go, in turn.
     pub targets: Vec<Target>,
     /// Certificates that connections by TLS accept.
@@ -25,9 +25,9 @@ pub struct Scenario {
     pub tls: TlsTrust,
     /// Source addresses of connections, in turn; empty leaves address and port to the kernel.
     pub sources: Vec<IpAddr>,
-    /// Protocol of connections.
+    /// Protocol that connections speak.
     pub transport: Transport,
-    /// Number of connections.
+    /// Number of connections to open.
     pub clients: u64,
     /// Due times of their connects.
     pub arrivals: Schedule,
@@ -40,7 +40,7 @@ pub struct Scenario {
     /// Templates of channel names: each connection subscribes to one of each.
     pub channels: Vec<String>,
     /// Messages that each connection sends once it is usable.
-    pub say: Option<Say>,
+    pub say: Option<PeriodicMessage>,
     /// Publications, if there are any.
     pub publish: Option<Publish>,
     /// Time from the last arrival until figures count.
@@ -89,7 +89,7 @@ impl Default for StatsdExport {
 
 impl Scenario {
     /// Makes a scenario with defaults: 100 connections at 100 a second, held for 10 s.
-    pub fn new(kind: Kind, targets: Vec<Target>, transport: Transport) -> Self {
+    pub fn new(kind: Workload, targets: Vec<Target>, transport: Transport) -> Self {
         let mut scenario = Self {
             name: kind.as_str().to_owned(),
             kind,
@@ -162,7 +162,7 @@ const fn grace_us() -> u64 {
 /// Workload of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Kind {
+pub enum Workload {
     /// Connections are opened and kept, answering pings.
     Hold,
     /// Few publications are made, each to many.
@@ -205,7 +205,7 @@ pub enum Kind {
     },
 }
 
-impl Kind {
+impl Workload {
     /// Name of the workload in a scenario.
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -247,7 +247,7 @@ pub enum Transport {
         first_frames: Vec<String>,
         /// Header lines of the handshake, values are templates.
         headers: Vec<(String, String)>,
-        /// `Sec-WebSocket-Protocol`.
+        /// Value of `Sec-WebSocket-Protocol`, if any.
         subprotocol: Option<String>,
         /// Interval of pings in µs; pings that arrive are always answered.
         ping_interval_us: Option<u64>,
@@ -266,7 +266,7 @@ pub enum Transport {
     },
     /// Bytes without a protocol: templates sent in order once connected.
     Raw {
-        /// Templates to send.
+        /// Templates to send, in order.
         first: Vec<String>,
         /// True if the answer begins with an HTTP head, whose status must be 2xx or 101.
         expect_http: bool,
@@ -335,7 +335,7 @@ pub enum Dialect {
 /// Messages that each connection sends by itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Say {
+pub struct PeriodicMessage {
     /// Frame, a template of a publish request.
     pub text: String,
     /// Interval between messages, in µs.
@@ -361,9 +361,9 @@ pub struct Publish {
     /// Size of the measured message, in bytes.
     pub size_bytes: usize,
     /// Choice of the next channel.
-    pub choose: Choose,
+    pub choose: ChannelChoice,
     /// Search for the highest rate that passes a check, instead of one rate.
-    pub until: Option<Until>,
+    pub until: Option<RateSearch>,
 }
 
 /// Request or frame that carries a publication to the server.
@@ -434,17 +434,17 @@ impl Via {
 /// Choice of the channel for the next publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Choose {
+pub enum ChannelChoice {
     /// One channel after another.
     RoundRobin,
-    /// At random, evenly.
+    /// Channels at random, evenly.
     Random,
 }
 
 /// Search for the highest rate of publications.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Until {
+pub struct RateSearch {
     /// Check that ends the search when it fails.
     pub check: Check,
     /// Growth of the rate from step to step.

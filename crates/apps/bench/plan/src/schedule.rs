@@ -19,8 +19,8 @@ use throng_types::units::{grouped, parse_count, parse_duration_us, parse_rate_pe
 /// Stretch of time with a rate that is constant or changes linearly.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Phase {
-    /// Length in µs.
+pub struct ArrivalPhase {
+    /// Length of the phase, in µs.
     pub duration_us: u64,
     /// Events per second at its start.
     pub start_per_s: f64,
@@ -30,7 +30,7 @@ pub struct Phase {
     pub events_max: Option<u64>,
 }
 
-impl Phase {
+impl ArrivalPhase {
     /// Makes a phase of constant rate.
     pub const fn constant(per_s: f64, duration_us: u64) -> Self {
         Self {
@@ -80,25 +80,25 @@ impl Phase {
     }
 }
 
-/// Sequence of phases.
+/// Phases one after another.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Schedule {
-    phases: Vec<Phase>,
+    phases: Vec<ArrivalPhase>,
 }
 
 impl Schedule {
     /// Takes phases in the order in which they run.
-    pub const fn new(phases: Vec<Phase>) -> Self {
+    pub const fn new(phases: Vec<ArrivalPhase>) -> Self {
         Self { phases }
     }
 
     /// Schedules `count` events at a constant rate; ends with the last of them.
     pub fn of_count(count: u64, per_s: f64) -> Self {
         let duration_us = (count as f64 / per_s * 1e6).ceil() as u64;
-        Self::new(vec![Phase {
+        Self::new(vec![ArrivalPhase {
             events_max: Some(count),
-            ..Phase::constant(per_s, duration_us)
+            ..ArrivalPhase::constant(per_s, duration_us)
         }])
     }
 
@@ -109,7 +109,7 @@ impl Schedule {
 
     /// Number of events due before the end.
     pub fn count(&self) -> u64 {
-        let all: f64 = self.phases.iter().map(Phase::count).sum();
+        let all: f64 = self.phases.iter().map(ArrivalPhase::count).sum();
         // The first event is due at the start, so a phase of 9.5 has ten; a whole number is itself
         // in spite of rounding errors.
         (all - 1e-6).ceil().max(0.0) as u64
@@ -141,7 +141,7 @@ impl Schedule {
 
     /// Multiplies every rate and bound: a tenth of the users at a tenth of the rate.
     pub fn scaled(&self, factor: f64) -> Self {
-        let phases = self.phases.iter().map(|phase| Phase {
+        let phases = self.phases.iter().map(|phase| ArrivalPhase {
             duration_us: phase.duration_us,
             start_per_s: phase.start_per_s * factor,
             end_per_s: phase.end_per_s * factor,
@@ -184,7 +184,7 @@ impl Schedule {
             let end_per_s = phase
                 .slope_per_s2()
                 .mul_add(taken_us as f64 / 1e6, phase.start_per_s);
-            phases.push(Phase {
+            phases.push(ArrivalPhase {
                 duration_us: taken_us,
                 end_per_s,
                 ..*phase
@@ -295,9 +295,9 @@ impl Stage {
             })?;
             before = stage.clients;
             let per_s = more as f64 * 1e6 / stage.duration_us as f64;
-            Ok(Phase {
+            Ok(ArrivalPhase {
                 events_max: (more > 0).then_some(more),
-                ..Phase::constant(per_s, stage.duration_us)
+                ..ArrivalPhase::constant(per_s, stage.duration_us)
             })
         });
         phases.collect::<Result<_, String>>().map(Schedule::new)

@@ -1,6 +1,6 @@
 //! Checks of a scenario as a whole, whatever its source.
 
-use crate::scenario::{Dialect, Kind, Publish, Say, Scenario, Transport, Via};
+use crate::scenario::{Dialect, PeriodicMessage, Publish, Scenario, Transport, Via, Workload};
 use crate::template::{HoleScope, Template};
 use crate::{Data, Problem, payload};
 
@@ -175,12 +175,12 @@ impl Checker {
         }
     }
 
-    fn say(&mut self, say: &Say, kind: &Kind) {
+    fn say(&mut self, say: &PeriodicMessage, kind: &Workload) {
         self.require(say.every_us > 0, "`say.every` is zero");
         if let Some(template) = self.template("`say.text`", &say.text, HoleScope::Publish) {
             if template.has_payload() {
                 self.size("say.size", say.size_bytes);
-            } else if matches!(kind, Kind::Echo | Kind::Chat { .. }) {
+            } else if matches!(kind, Workload::Echo | Workload::Chat { .. }) {
                 self.add(
                     "`say.text` needs `{payload}`: without it nothing that comes back can be \
                           measured",
@@ -263,28 +263,28 @@ impl Checker {
             self.require(holds, &format!("the scenario `{name}` needs {what}"));
         };
         match scenario.kind {
-            Kind::Hold => {}
-            Kind::FanOut | Kind::OneToOne | Kind::SlowReaders { .. } => {
+            Workload::Hold => {}
+            Workload::FanOut | Workload::OneToOne | Workload::SlowReaders { .. } => {
                 need(scenario.publish.is_some(), "`[publish]`");
             }
-            Kind::Echo | Kind::Chat { .. } => {
+            Workload::Echo | Workload::Chat { .. } => {
                 let sends = scenario.transport.sends();
                 need(
                     scenario.say.is_some(),
                     "`[say]`: what each connection sends",
                 );
                 need(sends, "connections that can send: a WebSocket or raw bytes");
-                if let Kind::Chat { group_size } = scenario.kind {
+                if let Workload::Chat { group_size } = scenario.kind {
                     self.require(group_size >= 2, "a chat group has at least two members");
                 }
             }
-            Kind::Churn => {
+            Workload::Churn => {
                 need(
                     scenario.lifetime_us.is_some(),
                     "`lifetime`: how long a connection stays",
                 );
             }
-            Kind::ReconnectStorm {
+            Workload::ReconnectStorm {
                 at_us,
                 backoff_us: (min, max),
                 share,
@@ -296,7 +296,7 @@ impl Checker {
                 let asks = share > 0.0 && back_share > 0.0;
                 self.require(asks, "a share of zero asks for nothing");
             }
-            Kind::Resume { away_us, every_us } => {
+            Workload::Resume { away_us, every_us } => {
                 let transport =
                     "a transport that can: `sse` (Last-Event-ID) or `centrifugo` (recovery)";
                 need(scenario.transport.resumes(), transport);

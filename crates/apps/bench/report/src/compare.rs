@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use throng_bench_plan::check::{Facts, Figure, Metric, Unit};
+use throng_bench_plan::check::{Figure, FigureSource, Metric, Unit};
 use throng_bench_plan::{Publish, Scenario};
 use throng_types::units::{format_bytes, format_us, grouped};
 
-use crate::{Machine, Results};
+use crate::{MachineInfo, Results};
 
 /// Share below which a difference is the noise of a run, not a change.
 const NOISE: f64 = 0.05;
@@ -194,7 +194,7 @@ fn warnings(a: &Results, b: &Results) -> Vec<String> {
     };
     differ("publishing", rate(a), rate(b));
     let kernel = |results: &Results| {
-        let shown = |m: &Machine| format!("{} on {} × {}", m.kernel, m.cpus, m.cpu_model);
+        let shown = |m: &MachineInfo| format!("{} on {} × {}", m.kernel, m.cpus, m.cpu_model);
         results
             .manifest
             .machines

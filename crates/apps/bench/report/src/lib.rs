@@ -18,8 +18,8 @@ pub use compare::{Comparison, Reading, Row, compare};
 pub use files::{ResultFile, files};
 pub use html::{comparison_page, report_page};
 pub use results::{
-    AgentSummary, CheckResult, LimitSetting, Machine, Manifest, Results, ResultsError, SCHEMA,
+    AgentSummary, CheckResult, LimitSetting, MachineInfo, Manifest, Results, ResultsError, SCHEMA,
     ServerTotals, StepResult, Totals,
 };
-pub use snapshot::{Observer, Phase, Snapshot};
+pub use snapshot::{Observer, RunPhase, Snapshot};
 pub use text::summary;

@@ -1,4 +1,4 @@
-//! Schema of results.
+//! Schema of a run's results.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use throng_bench_measure::{Counters, DeliveryCounts, LatencySummary, Sample, Verdict};
 use throng_bench_plan::Scenario;
-use throng_bench_plan::check::{Check, Facts, Figure, Kind, Metric, Outcome};
+use throng_bench_plan::check::{Check, CheckOutcome, Figure, FigureSource, LatencyKind, Metric};
 
 use crate::compare::show;
 
@@ -20,9 +20,9 @@ pub struct Results {
     pub schema: u32,
     /// Command, version and machines of the run.
     pub manifest: Manifest,
-    /// Scenario that ran.
+    /// Scenario of the run, without secrets.
     pub scenario: Scenario,
-    /// Counts and latencies.
+    /// Counts and latencies of the run.
     pub totals: Totals,
     /// Server, where it could be observed.
     pub server: Option<ServerTotals>,
@@ -64,12 +64,12 @@ pub struct Manifest {
     /// Name of the server's program.
     pub server: Option<String>,
     /// Machines of the run, the controller's first.
-    pub machines: Vec<Machine>,
+    pub machines: Vec<MachineInfo>,
 }
 
 /// Machine of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Machine {
+pub struct MachineInfo {
     /// Name of the host.
     pub name: String,
     /// Role in the run: `controller`, `agent`, `server`.
@@ -100,7 +100,7 @@ pub struct LimitSetting {
 pub struct Totals {
     /// Begin and end of the measured part, after arrivals and warm-up, in ms from the start.
     pub measured_ms: (u64, u64),
-    /// Connections and publications.
+    /// Counts of connections and publications.
     pub counters: Counters,
     /// Deliveries, with those that are missing.
     pub deliveries: DeliveryCounts,
@@ -149,7 +149,7 @@ pub struct CheckResult {
     pub check: Check,
     /// Outcome of the check.
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: CheckOutcome,
 }
 
 /// Step of a search for the highest rate.
@@ -193,10 +193,10 @@ impl CheckResult {
     /// Figure that was measured, as people read it.
     pub(crate) fn shown(&self) -> String {
         match self.outcome {
-            Outcome::Passed { actual } | Outcome::Failed { actual } => {
+            CheckOutcome::Passed { actual } | CheckOutcome::Failed { actual } => {
                 show(self.check.metric(), actual)
             }
-            Outcome::NoData => "no data".into(),
+            CheckOutcome::NoData => "no data".into(),
         }
     }
 }
@@ -262,16 +262,16 @@ impl Results {
         (end > begin).then(|| (end - begin) as f64 / 1000.0)
     }
 
-    fn latency(&self, kind: Kind) -> Option<&LatencySummary> {
+    fn latency(&self, kind: LatencyKind) -> Option<&LatencySummary> {
         match kind {
-            Kind::Delivery => self.totals.delivery.as_ref(),
-            Kind::Connect => self.totals.connect.as_ref(),
-            Kind::Lag => self.totals.lag.as_ref(),
+            LatencyKind::Delivery => self.totals.delivery.as_ref(),
+            LatencyKind::Connect => self.totals.connect.as_ref(),
+            LatencyKind::Lag => self.totals.lag.as_ref(),
         }
     }
 }
 
-impl Facts for Results {
+impl FigureSource for Results {
     fn get(&self, metric: Metric) -> Option<f64> {
         let figure = match metric {
             Metric::Percentile(kind, percentile) => {

@@ -5,19 +5,19 @@ use throng_bench_plan::Scenario;
 
 /// Phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum RunPhase {
     /// Connections are being opened.
     Ramp,
     /// All connections stand; no figure counts yet.
     WarmUp,
-    /// Figures are taken.
+    /// Figures are being taken.
     Hold,
     /// Nothing more is sent; deliveries on their way arrive.
     Drain,
 }
 
-impl Phase {
-    /// Name for people.
+impl RunPhase {
+    /// Name of the phase, for people.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ramp => "ramp",
@@ -31,10 +31,10 @@ impl Phase {
 /// Run that goes on, at the end of a row.
 #[derive(Clone, Copy, Debug)]
 pub struct Snapshot<'a> {
-    /// Scenario that runs.
+    /// Scenario of the run, without secrets.
     pub scenario: &'a Scenario,
     /// Phase at the end of the row.
-    pub phase: Phase,
+    pub phase: RunPhase,
     /// Time since the start, in ms.
     pub at_ms: u64,
     /// Row that has ended.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use throng_bench_measure::{Counters, LatencySummary, Verdict};
-use throng_bench_plan::check::{Figure, Kind, Metric};
+use throng_bench_plan::check::{Figure, LatencyKind, Metric};
 use throng_types::units::{format_bytes, format_us, grouped};
 
 use crate::{Results, ServerTotals};
@@ -76,9 +76,17 @@ fn write_summary(results: &Results, out: &mut String) -> std::fmt::Result {
         writeln!(out, "after storm  {usable} until usable again, {back}")?;
     }
     for (name, kind, latency) in [
-        ("latency     ", Kind::Delivery, &results.totals.delivery),
-        ("usable after", Kind::Connect, &results.totals.connect),
-        ("lag         ", Kind::Lag, &results.totals.lag),
+        (
+            "latency     ",
+            LatencyKind::Delivery,
+            &results.totals.delivery,
+        ),
+        (
+            "usable after",
+            LatencyKind::Connect,
+            &results.totals.connect,
+        ),
+        ("lag         ", LatencyKind::Lag, &results.totals.lag),
     ] {
         if let Some(latency) = latency {
             writeln!(out, "{name} {}", percentiles(kind, latency))?;
@@ -90,7 +98,7 @@ fn write_summary(results: &Results, out: &mut String) -> std::fmt::Result {
     for step in &results.steps {
         let held = if step.held { "held" } else { "broke" };
         let latency = step.delivery.as_ref();
-        let latency = latency.map_or_else(String::new, |it| percentiles(Kind::Delivery, it));
+        let latency = latency.map_or_else(String::new, |it| percentiles(LatencyKind::Delivery, it));
         writeln!(
             out,
             "step         {:>10}/s  {held}  {latency}",
@@ -160,7 +168,7 @@ fn write_server(server: &ServerTotals, out: &mut String) -> std::fmt::Result {
     writeln!(out, "server       {}", parts.join(", "))
 }
 
-fn percentiles(kind: Kind, latency: &LatencySummary) -> String {
+fn percentiles(kind: LatencyKind, latency: &LatencySummary) -> String {
     let named = |metric: Metric, us: f64| format!("{metric} {}", format_us(us));
     let shown = latency
         .percentiles_us

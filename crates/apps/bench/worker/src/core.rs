@@ -11,8 +11,8 @@ use throng_types::{ConnId, Millis, Rng};
 use throng_ws::Masking;
 
 use throng_bench_measure::{ConnectFailure, SequenceOutcome, Tally};
-use throng_bench_plan::Kind;
-use throng_bench_plan::payload::Found;
+use throng_bench_plan::Workload;
+use throng_bench_plan::payload::ScanMatch;
 
 use crate::clock::{Clock, NEVER};
 use crate::script::{Script, WARM_UP_PUBLISHER};
@@ -22,7 +22,7 @@ use crate::session::{Carried, Carry, Stage, Subscriber};
 const SELF_PUBLISHER: u32 = 1 << 31;
 
 /// State that all connections of one worker share.
-pub(crate) struct Core<'s> {
+pub(crate) struct SharedState<'s> {
     pub(crate) script: &'s Script,
     pub(crate) clock: Clock,
     pub(crate) tally: Tally,
@@ -47,7 +47,7 @@ pub(crate) struct Core<'s> {
     pub(crate) name: String,
 }
 
-impl<'s> Core<'s> {
+impl<'s> SharedState<'s> {
     pub(crate) fn new(script: &'s Script, clock: Clock, worker: usize) -> Self {
         Self {
             script,
@@ -79,7 +79,7 @@ impl<'s> Core<'s> {
     pub(crate) fn resumes(&self) -> bool {
         let kind = matches!(
             self.script.scenario.kind,
-            Kind::Resume { .. } | Kind::ReconnectStorm { .. }
+            Workload::Resume { .. } | Workload::ReconnectStorm { .. }
         );
         kind && self.script.scenario.transport.resumes()
     }
@@ -87,7 +87,7 @@ impl<'s> Core<'s> {
     /// Returns true if this connection reads slowly or not at all.
     pub(crate) fn is_slow(&self, n: u32) -> bool {
         match self.script.scenario.kind {
-            Kind::SlowReaders { share, .. } => {
+            Workload::SlowReaders { share, .. } => {
                 let seed = self.script.scenario.seed ^ 0x736c_6f77;
                 Rng::for_member(seed, u64::from(n)).unit() < share
             }
@@ -97,7 +97,7 @@ impl<'s> Core<'s> {
 
     /// Pauses a slow reader until its bytes fit its rate; without a rate it never reads again.
     pub(crate) fn rest(&mut self, id: ConnId, read_bytes: usize, fx: &mut Effects<'_>) {
-        let Kind::SlowReaders { bytes_per_s, .. } = self.script.scenario.kind else {
+        let Workload::SlowReaders { bytes_per_s, .. } = self.script.scenario.kind else {
             return;
         };
         match (read_bytes as u64 * 1_000_000).checked_div(bytes_per_s) {
@@ -307,7 +307,7 @@ impl<'s> Core<'s> {
         self.scratch = joined;
     }
 
-    fn found(&mut self, subscriber: &mut Subscriber, found: Found) {
+    fn found(&mut self, subscriber: &mut Subscriber, found: ScanMatch) {
         let deliveries = if subscriber.slow {
             &mut self.tally.sums.slowly
         } else {
@@ -315,8 +315,8 @@ impl<'s> Core<'s> {
         };
         let missing = deliveries.missing;
         let (due_us, first_time) = match found {
-            Found::Message { message, .. } if message.publisher == WARM_UP_PUBLISHER => return,
-            Found::Message { message, .. } => {
+            ScanMatch::Message { message, .. } if message.publisher == WARM_UP_PUBLISHER => return,
+            ScanMatch::Message { message, .. } => {
                 if subscriber.tracks.is_unheard() {
                     self.tally.sums.with_data += 1;
                 }
@@ -344,7 +344,7 @@ impl<'s> Core<'s> {
                 );
                 (message.due_us, first_time)
             }
-            Found::Tcpkali { unix_us } => {
+            ScanMatch::Tcpkali { unix_us } => {
                 deliveries.received += 1;
                 deliveries.untracked += 1;
                 (unix_us, true)
@@ -367,7 +367,7 @@ impl<'s> Core<'s> {
 /// Last number that is due to connection `n` from a publisher, if it is known here.
 fn last_due(script: &Script, n: u32, said: u32, channel: u32, publisher: u32) -> Option<u64> {
     if publisher == SELF_PUBLISHER | n {
-        let echo = matches!(script.scenario.kind, Kind::Echo);
+        let echo = matches!(script.scenario.kind, Workload::Echo);
         return echo.then_some(u64::from(said));
     }
     (script.publisher_of(channel) == Some(publisher)).then(|| script.last_sequence(channel))

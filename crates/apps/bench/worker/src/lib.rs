@@ -16,7 +16,7 @@ mod subscriber;
 mod worker;
 
 pub use self::clock::{Clock, NEVER};
-pub use self::pool::{Interval, Start, Workers};
+pub use self::pool::{WorkerFigures, WorkerOptions, Workers};
 pub use self::publish::PublishPace;
-pub use self::script::{Part, PrepareError, Script};
+pub use self::script::{PrepareError, RunShare, Script};
 pub use self::worker::Command;

@@ -24,7 +24,7 @@ const FINISH_WITHIN: Duration = Duration::from_secs(60);
 
 /// Figures of all workers of this machine.
 #[derive(Clone, Debug, Default)]
-pub struct Interval {
+pub struct WorkerFigures {
     /// Totals so far, and the histograms of the interval.
     pub tally: Tally,
     /// True once every worker has opened all of its connections.
@@ -44,7 +44,7 @@ pub struct Workers {
 }
 
 /// Options with which workers start.
-pub struct Start {
+pub struct WorkerOptions {
     /// Clock of the run.
     pub clock: Clock,
     /// Zero of the run, in µs.
@@ -60,7 +60,7 @@ impl Workers {
     ///
     /// # Errors
     /// [`PrepareError::System`] without threads or reactors.
-    pub fn start(script: &Arc<Script>, start: &Start) -> Result<Self, PrepareError> {
+    pub fn start(script: &Arc<Script>, start: &WorkerOptions) -> Result<Self, PrepareError> {
         let system = |what| move |why| PrepareError::System(what, why);
         let workers = start.openers + usize::from(script.publish.is_some());
         let options = (0..workers).map(|number| ShardOptions {
@@ -86,7 +86,7 @@ impl Workers {
             let Some(beat) = timer.thread() else {
                 break;
             };
-            let Start {
+            let WorkerOptions {
                 clock,
                 begin_us,
                 openers,
@@ -138,13 +138,13 @@ impl Workers {
 
     /// Asks all workers for their figures; with `behind` also for deliveries that are due and have
     /// not come.
-    pub fn figures(&mut self, behind: bool) -> Interval {
+    pub fn figures(&mut self, behind: bool) -> WorkerFigures {
         self.command(|| Command::Report { behind });
         self.gather(ANSWER_WITHIN, false)
     }
 
     /// Makes all workers finish, and waits for them.
-    pub fn finish(mut self) -> Interval {
+    pub fn finish(mut self) -> WorkerFigures {
         self.command(|| Command::Finish);
         let interval = self.gather(FINISH_WITHIN, true);
         for thread in std::mem::take(&mut self.threads) {
@@ -154,12 +154,12 @@ impl Workers {
         interval
     }
 
-    fn gather(&mut self, within: Duration, last: bool) -> Interval {
+    fn gather(&mut self, within: Duration, last: bool) -> WorkerFigures {
         let until = Instant::now() + within;
         let mut answered = vec![false; self.latest.len()];
-        let mut interval = Interval {
+        let mut interval = WorkerFigures {
             arrivals_done: true,
-            ..Interval::default()
+            ..WorkerFigures::default()
         };
         while !answered.iter().all(|&done| done) {
             let left = until.saturating_duration_since(Instant::now());

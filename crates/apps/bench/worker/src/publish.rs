@@ -18,10 +18,10 @@ use throng_types::ConnId;
 use throng_ws::Opcode;
 
 use crate::clock::NEVER;
-use crate::core::Core;
+use crate::core::SharedState;
 use crate::script::{PublishForm, PublishScript, Script, WARM_UP_PUBLISHER};
 use crate::session::Session;
-use throng_bench_plan::Choose;
+use throng_bench_plan::ChannelChoice;
 use throng_bench_plan::payload::Message;
 use throng_bench_plan::template::{Template, Values};
 use throng_types::Rng;
@@ -89,7 +89,7 @@ impl Link {
     }
 }
 
-/// PublishPace of publications.
+/// Pace of publications for a while.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PublishPace {
     /// Publications a second of all machines together.
@@ -167,13 +167,13 @@ impl<'s> Publishers<'s> {
     }
 
     /// Begins a new pace. Events of the one before that were due and not begun are missed.
-    pub(crate) fn set_pace(&mut self, pace: PublishPace, core: &mut Core<'_>) {
+    pub(crate) fn set_pace(&mut self, pace: PublishPace, core: &mut SharedState<'_>) {
         self.end_pace(core);
         self.next = u64::from(self.script.part.index);
         self.pace = Some(pace);
     }
 
-    pub(crate) fn end_pace(&mut self, core: &mut Core<'_>) {
+    pub(crate) fn end_pace(&mut self, core: &mut SharedState<'_>) {
         let Some(pace) = self.pace.take() else {
             return;
         };
@@ -195,7 +195,7 @@ impl<'s> Publishers<'s> {
     }
 
     /// Begins due publications, and opens links that are down. Returns true if more are due.
-    pub(crate) fn turn(&mut self, core: &mut Core<'_>, conns: &mut Conns<Session>) -> bool {
+    pub(crate) fn turn(&mut self, core: &mut SharedState<'_>, conns: &mut Conns<Session>) -> bool {
         let now_us = core.clock.now_us();
         self.open_links(now_us, core, conns);
         for _ in 0..BEGUN_PER_TURN {
@@ -220,7 +220,7 @@ impl<'s> Publishers<'s> {
         self.pace.is_some() || !link.backlog.is_empty()
     }
 
-    fn open_links(&mut self, now_us: u64, core: &mut Core<'_>, conns: &mut Conns<Session>) {
+    fn open_links(&mut self, now_us: u64, core: &mut SharedState<'_>, conns: &mut Conns<Session>) {
         for number in 0..self.links.len() {
             let link = &self.links[number];
             let rests = link.state != LinkState::Down || link.reopen_at_us > now_us;
@@ -253,7 +253,7 @@ impl<'s> Publishers<'s> {
         &mut self,
         due_us: u64,
         warm_up: bool,
-        core: &mut Core<'_>,
+        core: &mut SharedState<'_>,
         conns: &mut Conns<Session>,
     ) {
         let channels = &self.script.channels;
@@ -263,7 +263,7 @@ impl<'s> Publishers<'s> {
         }
         let publish = self.script.scenario.publish.as_ref();
         let rank = match publish.map(|publish| publish.choose) {
-            Some(Choose::Random) => self.rng.below(count),
+            Some(ChannelChoice::Random) => self.rng.below(count),
             _ => self.round % count,
         };
         self.round += u64::from(self.script.part.of);
@@ -302,7 +302,7 @@ impl<'s> Publishers<'s> {
         number: usize,
         id: ConnId,
         sent: Sent,
-        core: &mut Core<'_>,
+        core: &mut SharedState<'_>,
         conns: &mut Conns<Session>,
     ) {
         let mut out = std::mem::take(&mut core.scratch);
@@ -314,7 +314,7 @@ impl<'s> Publishers<'s> {
         self.after_write(number, sent, core);
     }
 
-    fn after_write(&mut self, number: usize, sent: Sent, core: &mut Core<'_>) {
+    fn after_write(&mut self, number: usize, sent: Sent, core: &mut SharedState<'_>) {
         match self.form.form {
             PublishForm::Http { .. } => self.links[number].unanswered.push_back(sent),
             // Nobody answers on a WebSocket: written is as good as it gets.
@@ -322,7 +322,7 @@ impl<'s> Publishers<'s> {
         }
     }
 
-    fn encode(&mut self, sent: Sent, core: &mut Core<'_>, out: &mut Vec<u8>) {
+    fn encode(&mut self, sent: Sent, core: &mut SharedState<'_>, out: &mut Vec<u8>) {
         let script = self.script;
         let Some(publish) = &script.scenario.publish else {
             return;
@@ -397,7 +397,7 @@ impl<'s> Publishers<'s> {
     }
 
     /// Counts outstanding publications as failed, at the end of the run.
-    pub(crate) fn give_up(&mut self, core: &mut Core<'_>) {
+    pub(crate) fn give_up(&mut self, core: &mut SharedState<'_>) {
         core.tally.counters.publish_failed += self.outstanding();
         for link in &mut self.links {
             link.unanswered.clear();

@@ -55,14 +55,14 @@ impl From<Shortfall> for PrepareError {
 
 /// Share of a machine in a run: every event whose number modulo `of` is `index`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct RunShare {
     /// Number of the share, from 0.
     pub index: u32,
-    /// Number of shares.
+    /// Number of shares in the run.
     pub of: u32,
 }
 
-impl Part {
+impl RunShare {
     /// Whole run on one machine.
     pub const WHOLE: Self = Self { index: 0, of: 1 };
 
@@ -154,9 +154,9 @@ pub(crate) struct PublishScript {
 /// Scenario that is ready to run on this machine.
 #[derive(Debug)]
 pub struct Script {
-    /// Scenario that runs.
+    /// Scenario that was compiled.
     pub scenario: Scenario,
-    pub(crate) part: Part,
+    pub(crate) part: RunShare,
     pub(crate) channels: Channels,
     pub(crate) endpoints: Vec<Endpoint>,
     pub(crate) ports: Option<PortPlan>,
@@ -175,7 +175,7 @@ impl Script {
     ///
     /// # Errors
     /// Reason why it cannot run here.
-    pub fn new(scenario: &Scenario, part: Part) -> Result<Self, PrepareError> {
+    pub fn new(scenario: &Scenario, part: RunShare) -> Result<Self, PrepareError> {
         let problems = scenario.problems();
         if !problems.is_empty() {
             let sentences = problems.into_iter().map(|problem| problem.message);
@@ -332,7 +332,7 @@ fn compile_all(texts: &[String], data: Option<&Data>) -> Result<Vec<Template>, T
 
 /// Keeps the source addresses that this machine of several has. On a single machine all stay: one
 /// that is missing is an error that the first connect reports.
-fn sources_here(sources: &[IpAddr], part: Part) -> Vec<IpAddr> {
+fn sources_here(sources: &[IpAddr], part: RunShare) -> Vec<IpAddr> {
     let here = |address: &&IpAddr| part.of == 1 || UdpSocket::bind((**address, 0)).is_ok();
     sources.iter().filter(here).copied().collect()
 }
@@ -341,7 +341,7 @@ fn sources_here(sources: &[IpAddr], part: Part) -> Vec<IpAddr> {
 fn plan_ports(
     scenario: &Scenario,
     endpoints: &[Endpoint],
-    part: Part,
+    part: RunShare,
 ) -> Result<Option<PortPlan>, PrepareError> {
     let clients = part.share(scenario.clients);
     let targets: Vec<SocketAddr> = endpoints.iter().map(|endpoint| endpoint.address).collect();

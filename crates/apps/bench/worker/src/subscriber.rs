@@ -23,9 +23,9 @@ use throng_ws::{Decoder, Event, Opcode, Role, handshake};
 
 use throng_bench_measure::ConnectFailure;
 use throng_bench_plan::template::{Template, Values};
-use throng_bench_plan::{Dialect, Kind, Transport};
+use throng_bench_plan::{Dialect, Transport, Workload};
 
-use crate::core::{Core, moment};
+use crate::core::{SharedState, moment};
 use crate::session::{Resume, Stage, Subscriber, Wire};
 
 /// Messages of a server may be large.
@@ -45,7 +45,7 @@ struct Request<'a> {
     headers: Vec<(&'a str, String)>,
 }
 
-impl Core<'_> {
+impl SharedState<'_> {
     /// Sends the request when TCP stands.
     pub(crate) fn connected(
         &mut self,
@@ -193,7 +193,7 @@ impl Core<'_> {
         if let Some(life_us) = scenario.lifetime_us {
             subscriber.end_at = moment(now, life_us);
         }
-        if let Kind::Resume { every_us, .. } = scenario.kind {
+        if let Workload::Resume { every_us, .. } = scenario.kind {
             let wait_us = if subscriber.returning {
                 every_us
             } else {

@@ -20,7 +20,7 @@ use throng_bench_plan::ports::Tuple;
 use throng_bench_plan::schedule::Pacer;
 
 use crate::clock::{Clock, NEVER, Wakes};
-use crate::core::Core;
+use crate::core::SharedState;
 use crate::publish::{PublishPace, Publishers};
 use crate::script::Script;
 use crate::session::{Carried, Session, Stage, Subscriber};
@@ -33,7 +33,7 @@ const SPARES_TRIED: usize = 16;
 /// Command of the controller to a worker.
 #[derive(Debug)]
 pub enum Command {
-    /// Report the figures.
+    /// Report the figures so far.
     Report {
         /// True to count deliveries that are due and have not come, which looks at every connection.
         behind: bool,
@@ -92,7 +92,7 @@ pub(crate) struct WorkerParts<'s> {
 
 /// Worker; the engine runs it as its app.
 pub(crate) struct Worker<'s> {
-    core: Core<'s>,
+    core: SharedState<'s>,
     publishers: Option<Publishers<'s>>,
     arrivals: Option<Arrivals<'s>>,
     number: usize,
@@ -108,7 +108,7 @@ impl<'s> Worker<'s> {
     /// Makes a worker that opens its share of connections; the one after the openers publishes.
     pub(crate) fn new(parts: WorkerParts<'s>) -> Self {
         let script = parts.script;
-        let mut core = Core::new(script, parts.clock, parts.number);
+        let mut core = SharedState::new(script, parts.clock, parts.number);
         core.tally.running = parts.running.then(Running::default);
         let opens = parts.number < parts.openers;
         let arrivals =
@@ -413,7 +413,7 @@ impl<'s> Arrivals<'s> {
     }
 
     /// Opens connections that are due, reconnects and new ones. Returns true if more are.
-    fn open_due(&mut self, core: &mut Core<'_>, conns: &mut Conns<Session>) -> bool {
+    fn open_due(&mut self, core: &mut SharedState<'_>, conns: &mut Conns<Session>) -> bool {
         for _ in 0..BEGUN_PER_TURN {
             let now_us = core.clock.now_us();
             if let Some((due_us, n, carried)) = core.take_return(now_us) {
@@ -438,7 +438,7 @@ impl<'s> Arrivals<'s> {
         n: u32,
         due_us: u64,
         carried: &Carried,
-        core: &mut Core<'_>,
+        core: &mut SharedState<'_>,
         conns: &mut Conns<Session>,
     ) {
         let script = core.script;
@@ -484,7 +484,7 @@ impl<'s> Arrivals<'s> {
     }
 
     /// Finds a planned port that no connection has, towards this target.
-    fn spare(&mut self, core: &Core<'_>, target: SocketAddr) -> Option<Tuple> {
+    fn spare(&mut self, core: &SharedState<'_>, target: SocketAddr) -> Option<Tuple> {
         let plan = core.script.ports.as_ref()?;
         loop {
             let k = self.next_spare;
@@ -501,7 +501,7 @@ impl<'s> Arrivals<'s> {
 }
 
 /// Sends messages that are due. Returns true if more are.
-fn send_due(core: &mut Core<'_>, conns: &mut Conns<Session>) -> bool {
+fn send_due(core: &mut SharedState<'_>, conns: &mut Conns<Session>) -> bool {
     for _ in 0..BEGUN_PER_TURN {
         let now_us = core.clock.now_us();
         let Some(&Reverse((due_us, bits))) = core.says.peek() else {
@@ -525,7 +525,7 @@ fn send_due(core: &mut Core<'_>, conns: &mut Conns<Session>) -> bool {
 }
 
 /// Lets slow readers that have waited long enough read on. Returns true if more may.
-fn resume_reading(core: &mut Core<'_>, conns: &mut Conns<Session>) -> bool {
+fn resume_reading(core: &mut SharedState<'_>, conns: &mut Conns<Session>) -> bool {
     for _ in 0..BEGUN_PER_TURN {
         let now_us = core.clock.now_us();
         match core.reads.peek() {

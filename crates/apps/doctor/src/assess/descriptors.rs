@@ -2,7 +2,7 @@
 
 use super::limit::{Context, round_up};
 use crate::plan::Role;
-use crate::report::{Check, Fix, Kind, Scope};
+use crate::report::{CheckKind, Fix, LimitCheck, Scope};
 use throng_types::units::grouped;
 
 /// Descriptors a process needs beside its connections: listeners, epoll, logs, peers.
@@ -11,7 +11,7 @@ const OWN: u64 = 128;
 /// Files the rest of the machine may still want to open.
 const OTHERS: u64 = 4_096;
 
-pub(super) fn check(context: &Context<'_>, checks: &mut Vec<Check>) {
+pub(super) fn check(context: &Context<'_>, checks: &mut Vec<LimitCheck>) {
     checks.extend([
         nofile(context),
         nr_open(context),
@@ -40,7 +40,7 @@ fn allows(context: &Context<'_>, limit: u64) -> u64 {
 }
 
 /// Throng raises its soft limit to the hard one by itself, so the hard one counts.
-fn nofile(context: &Context<'_>) -> Check {
+fn nofile(context: &Context<'_>) -> LimitCheck {
     let limit = context.machine.nofile;
     let allowed = limit.map(|limit| allows(context, limit.hard));
     let target = nofile_target(context);
@@ -60,10 +60,10 @@ fn nofile(context: &Context<'_>) -> Check {
                  logins; not root, not services"
         )));
     }
-    Check {
+    LimitCheck {
         id: "nofile",
         title: "descriptors of one process",
-        kind: Kind::Holds,
+        kind: CheckKind::Holds,
         cost: "8 bytes per descriptor in use",
         current: limit.map(|limit| match (limit.soft, limit.hard) {
             (soft, hard) if soft == hard => grouped_limit(hard),
@@ -90,13 +90,13 @@ fn nofile_target(context: &Context<'_>) -> u64 {
     }
 }
 
-fn nr_open(context: &Context<'_>) -> Check {
+fn nr_open(context: &Context<'_>) -> LimitCheck {
     let limit = context.machine.nr_open;
     let allowed = limit.map(|limit| allows(context, limit));
-    Check {
+    LimitCheck {
         id: "nr_open",
         title: "ceiling of nofile",
-        kind: Kind::Holds,
+        kind: CheckKind::Holds,
         cost: "nothing until descriptors are in use",
         current: limit.map(grouped),
         needed: Some(grouped(needed(context))),
@@ -111,7 +111,7 @@ fn nr_open(context: &Context<'_>) -> Check {
     }
 }
 
-fn file_max(context: &Context<'_>) -> Check {
+fn file_max(context: &Context<'_>) -> LimitCheck {
     let machine = context.machine;
     let ends = context.plan.role.ends();
     // What is allocated now is the rest of the machine.
@@ -120,10 +120,10 @@ fn file_max(context: &Context<'_>) -> Check {
     let allowed = machine
         .file_max
         .map(|max| max.saturating_sub(others) / ends);
-    Check {
+    LimitCheck {
         id: "file-max",
         title: "open files of the machine",
-        kind: Kind::Holds,
+        kind: CheckKind::Holds,
         cost: "nothing until files are open; their memory is in the price of a connection",
         current: machine.file_max.map(|max| match machine.file_allocated {
             Some(now) => format!("{} ({} in use)", grouped_limit(max), grouped(now)),
@@ -137,14 +137,14 @@ fn file_max(context: &Context<'_>) -> Check {
     }
 }
 
-fn watches(context: &Context<'_>) -> Check {
+fn watches(context: &Context<'_>) -> LimitCheck {
     let limit = context.machine.epoll_watches_max;
     let allowed = limit.map(|limit| limit.saturating_sub(OWN) / context.plan.role.ends());
     let needed = context.ends().saturating_add(OWN);
-    Check {
+    LimitCheck {
         id: "max_user_watches",
         title: "epoll registrations of one user",
-        kind: Kind::Holds,
+        kind: CheckKind::Holds,
         cost: "nothing until registered; 144 bytes each are in the price of a connection",
         current: limit.map(grouped),
         needed: Some(grouped(needed)),

@@ -3,7 +3,7 @@
 use super::limit::Context;
 use crate::machine::Machine;
 use crate::plan::Plan;
-use crate::report::{Check, Fix, Kind, Status};
+use crate::report::{CheckKind, Fix, LimitCheck, Status};
 use crate::text::bytes;
 
 /// Connections to judge against when not even memory is known.
@@ -12,7 +12,7 @@ const GOAL_UNKNOWN: u64 = 1_000_000;
 /// Least memory that stays free for everything else.
 const RESERVE_BYTES_MIN: u64 = 64 << 20;
 
-pub(super) fn check(context: &Context<'_>, checks: &mut Vec<Check>) {
+pub(super) fn check(context: &Context<'_>, checks: &mut Vec<LimitCheck>) {
     checks.push(available(context));
     checks.extend(group(context));
 }
@@ -40,7 +40,7 @@ fn needed(context: &Context<'_>) -> u64 {
     context.goal.saturating_mul(context.plan.connection_bytes())
 }
 
-fn available(context: &Context<'_>) -> Check {
+fn available(context: &Context<'_>) -> LimitCheck {
     let (machine, plan) = (context.machine, context.plan);
     let allowed = machine
         .memory_available_bytes
@@ -57,10 +57,10 @@ fn available(context: &Context<'_>) -> Check {
     if plan.role.ends() == 2 {
         why.push_str("; clients on another machine would halve that");
     }
-    Check {
+    LimitCheck {
         id: "MemAvailable",
         title: "memory of the machine",
-        kind: Kind::Holds,
+        kind: CheckKind::Holds,
         cost: "memory",
         current: machine
             .memory_available_bytes
@@ -81,7 +81,7 @@ fn available(context: &Context<'_>) -> Check {
 }
 
 /// Silent where no group sets a limit.
-fn group(context: &Context<'_>) -> Option<Check> {
+fn group(context: &Context<'_>) -> Option<LimitCheck> {
     let group = context.machine.group.as_ref()?;
     let allowed = Some(fitting(group.free_bytes(), context.plan));
     let status = context.status(allowed);
@@ -97,10 +97,10 @@ fn group(context: &Context<'_>) -> Option<Check> {
     if status == Status::Ok {
         fix.clear();
     }
-    let check = Check {
+    let check = LimitCheck {
         id: group.file,
         title: "memory of the control group",
-        kind: Kind::Holds,
+        kind: CheckKind::Holds,
         cost: "memory; sockets and their buffers count against the group",
         current: Some(format!(
             "{} ({} in use) at {}",

@@ -2,14 +2,14 @@
 
 use super::limit::{Context, round_up};
 use crate::machine::Conntrack;
-use crate::report::{Check, Fix, Kind, Scope, Status};
+use crate::report::{CheckKind, Fix, LimitCheck, Scope, Status};
 use throng_types::units::grouped;
 
 /// The widest range that leaves privileged ports alone.
 const RANGE_FIRST: u64 = 1_024;
 const RANGE_LAST: u64 = 65_535;
 
-pub(super) fn check(context: &Context<'_>, checks: &mut Vec<Check>) {
+pub(super) fn check(context: &Context<'_>, checks: &mut Vec<LimitCheck>) {
     if context.plan.role.opens() {
         checks.push(port_range(context));
         checks.push(tw_reuse(context));
@@ -18,7 +18,7 @@ pub(super) fn check(context: &Context<'_>, checks: &mut Vec<Check>) {
 }
 
 /// Each source address has the whole range once per target.
-fn port_range(context: &Context<'_>) -> Check {
+fn port_range(context: &Context<'_>) -> LimitCheck {
     let (machine, plan) = (context.machine, context.plan);
     let assumed = if plan.role.accepts() {
         None
@@ -39,10 +39,10 @@ fn port_range(context: &Context<'_>) -> Check {
         status = Status::Warn;
         why.push_str(". Past half of the range each connect(2) searches the first half in vain");
     }
-    Check {
+    LimitCheck {
         id: "ip_local_port_range",
         title: "source ports",
-        kind: Kind::Holds,
+        kind: CheckKind::Holds,
         cost: "256 bytes per port in use, in the price of a connection",
         current: machine.port_range.zip(ports).map(|((first, last), ports)| {
             format!(
@@ -112,7 +112,7 @@ fn port_fixes(context: &Context<'_>, pairs: u64) -> Vec<Fix> {
 }
 
 /// Over loopback the default, 2, is enough.
-fn tw_reuse(context: &Context<'_>) -> Check {
+fn tw_reuse(context: &Context<'_>) -> LimitCheck {
     let value = context.machine.tw_reuse;
     let enough = |value| value == 1 || (value == 2 && context.plan.role.accepts());
     let status = match value {
@@ -120,10 +120,10 @@ fn tw_reuse(context: &Context<'_>) -> Check {
         Some(value) if enough(value) => Status::Ok,
         Some(_) => Status::Warn,
     };
-    Check {
+    LimitCheck {
         id: "tcp_tw_reuse",
         title: "ports of connections just closed",
-        kind: Kind::Rate,
+        kind: CheckKind::Rate,
         cost: "nothing; both ends must use TCP timestamps",
         current: value.map(|value| value.to_string()),
         needed: Some(String::from(if context.plan.role.accepts() {
@@ -146,7 +146,7 @@ fn tw_reuse(context: &Context<'_>) -> Check {
 }
 
 /// Over loopback a connection is one entry as well: both directions share it.
-fn conntrack(context: &Context<'_>) -> Check {
+fn conntrack(context: &Context<'_>) -> LimitCheck {
     let (current, allowed, status) = match context.machine.conntrack {
         Conntrack::Unknown => (None, None, Status::Unknown),
         Conntrack::Absent => (Some(String::from("not loaded")), None, Status::Ok),
@@ -168,10 +168,10 @@ fn conntrack(context: &Context<'_>) -> Check {
     };
     let needed = context.goal.saturating_add(in_use);
     let target = round_up(needed);
-    Check {
+    LimitCheck {
         id: "nf_conntrack_max",
         title: "connections that netfilter tracks",
-        kind: Kind::Holds,
+        kind: CheckKind::Holds,
         cost: "about 320 bytes per tracked connection; not tracking is better",
         current,
         needed: Some(grouped(needed)),

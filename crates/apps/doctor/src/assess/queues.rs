@@ -3,13 +3,13 @@
 use super::limit::{Context, MANY, short};
 use crate::machine::Link;
 use crate::plan::Role;
-use crate::report::{Check, Fix, Kind, Scope, Status};
+use crate::report::{CheckKind, Fix, LimitCheck, Scope, Status};
 use throng_types::units::grouped;
 
 /// Up to here no burst of packets is worth a longer queue.
 const FEW: u64 = 10_000;
 
-pub(super) fn check(context: &Context<'_>, checks: &mut Vec<Check>) {
+pub(super) fn check(context: &Context<'_>, checks: &mut Vec<LimitCheck>) {
     if context.plan.role.accepts() {
         checks.extend([
             somaxconn(context),
@@ -33,8 +33,8 @@ const fn backlog(goal: u64) -> u64 {
     if goal < MANY { 4_096 } else { 16_384 }
 }
 
-fn somaxconn(context: &Context<'_>) -> Check {
-    Check {
+fn somaxconn(context: &Context<'_>) -> LimitCheck {
+    LimitCheck {
         title: "connections that wait for accept",
         why: "ceiling of a listener's backlog. When clients come back all at once and it is full, \
               handshakes are dropped: they retry after 1, 3, 7 seconds"
@@ -43,8 +43,8 @@ fn somaxconn(context: &Context<'_>) -> Check {
     }
 }
 
-fn syn_backlog(context: &Context<'_>) -> Check {
-    Check {
+fn syn_backlog(context: &Context<'_>) -> LimitCheck {
+    LimitCheck {
         title: "handshakes under way",
         why: "handshakes under way per listener. When it is full the kernel answers with SYN \
               cookies, or drops"
@@ -57,12 +57,12 @@ fn syn_backlog(context: &Context<'_>) -> Check {
     }
 }
 
-fn backlog_check(context: &Context<'_>, key: &'static str, value: Option<u64>) -> Check {
+fn backlog_check(context: &Context<'_>, key: &'static str, value: Option<u64>) -> LimitCheck {
     let needed = backlog(context.goal);
-    Check {
+    LimitCheck {
         id: key.rsplit('.').next().unwrap_or(key),
         title: "",
-        kind: Kind::Rate,
+        kind: CheckKind::Rate,
         cost: "about 320 bytes per waiting handshake, while it waits",
         current: value.map(grouped),
         needed: Some(grouped(needed)),
@@ -90,7 +90,7 @@ fn packets(context: &Context<'_>) -> u64 {
     arriving.max(looped).min(PACKETS_MAX)
 }
 
-fn netdev_backlog(context: &Context<'_>) -> Check {
+fn netdev_backlog(context: &Context<'_>) -> LimitCheck {
     let value = context.machine.netdev_backlog_max;
     let needed = packets(context);
     let mut why = String::from(
@@ -103,10 +103,10 @@ fn netdev_backlog(context: &Context<'_>) -> Check {
             ". Over loopback everything goes through this queue, deliveries and acknowledgements",
         );
     }
-    Check {
+    LimitCheck {
         id: "netdev_max_backlog",
         title: "packets that wait for one core",
-        kind: Kind::Rate,
+        kind: CheckKind::Rate,
         cost: "about 1 KB per packet and core, while it waits",
         current: value.map(grouped),
         needed: Some(grouped(needed)),
@@ -122,7 +122,7 @@ fn netdev_backlog(context: &Context<'_>) -> Check {
 }
 
 /// Arriving packets are served by one core unless queues or the kernel spread them.
-fn nic(context: &Context<'_>, link: &Link) -> Check {
+fn nic(context: &Context<'_>, link: &Link) -> LimitCheck {
     let cpus = context.machine.cpus;
     let one_core = 1 < link.rx_queues && link.irq_cpus.len() == 1;
     let few = cpus.is_some_and(|cpus| link.rx_queues < cpus) && !link.spread;
@@ -155,14 +155,14 @@ fn nic(context: &Context<'_>, link: &Link) -> Check {
         n => format!("interrupts on {n} cores"),
     };
     let spread = if link.spread { ", rps on" } else { "" };
-    Check {
+    LimitCheck {
         id: if one_core {
             "smp_affinity"
         } else {
             "rx_queues"
         },
         title: "cores that take packets from the network device",
-        kind: Kind::Rate,
+        kind: CheckKind::Rate,
         cost: "nothing",
         current: Some(format!(
             "{name}: {} rx queues{spread}, {served}",

@@ -599,7 +599,7 @@ proptest! {
         let plan = Plan { processes, targets, server_user_bytes, ..Plan::new(role, connections) };
         let report = assess(&machine, &plan);
         let lowest = report.checks.iter()
-            .filter(|check| check.kind == Kind::Holds)
+            .filter(|check| check.kind == CheckKind::Holds)
             .filter_map(|check| check.allows_connections)
             .min();
         prop_assert_eq!(report.holds_connections, lowest);
@@ -610,7 +610,7 @@ proptest! {
         for check in &report.checks {
             prop_assert!(Status::Warn <= check.status || check.fix.is_empty(), "{}", check.id);
             prop_assert!(check.status != Status::Fail || !check.fix.is_empty(), "{}", check.id);
-            prop_assert!(check.status != Status::Fail || check.kind == Kind::Holds, "{}", check.id);
+            prop_assert!(check.status != Status::Fail || check.kind == CheckKind::Holds, "{}", check.id);
         }
         prop_assert!(!render_text(&report).is_empty() && !summary_line(&report).is_empty());
     }

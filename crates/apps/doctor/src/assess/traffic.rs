@@ -1,7 +1,7 @@
 //! Checks of limits that bind once traffic flows: buffers, orphans, hash chains.
 
 use super::limit::{Context, MANY, round_up, short};
-use crate::report::{Check, Fix, Kind, Scope, Status};
+use crate::report::{CheckKind, Fix, LimitCheck, Scope, Status};
 use crate::text::bytes;
 use throng_types::units::grouped;
 
@@ -11,7 +11,7 @@ const CHAIN_MAX: u64 = 8;
 /// A buffer maximum that a slow reader may fill without harm.
 const BUFFER_BYTES_MAX: u64 = 256 << 10;
 
-pub(super) fn check(context: &Context<'_>, checks: &mut Vec<Check>) {
+pub(super) fn check(context: &Context<'_>, checks: &mut Vec<LimitCheck>) {
     checks.push(tcp_mem(context));
     let machine = context.machine;
     checks.push(buffer(
@@ -32,15 +32,15 @@ pub(super) fn check(context: &Context<'_>, checks: &mut Vec<Check>) {
 }
 
 /// Judges TLS in the kernel; its absence harms only a server that asks for it.
-fn kernel_tls(is_there: bool) -> Check {
+fn kernel_tls(is_there: bool) -> LimitCheck {
     let (current, status) = match is_there {
         true => ("loaded", Status::Ok),
         false => ("not loaded", Status::Info),
     };
-    Check {
+    LimitCheck {
         id: "kernel_tls",
         title: "TLS in the kernel",
-        kind: Kind::Load,
+        kind: CheckKind::Load,
         cost: "unswappable kernel memory for each connection that uses it",
         current: Some(current.to_owned()),
         needed: None,
@@ -56,7 +56,7 @@ fn kernel_tls(is_there: bool) -> Check {
 
 /// Judges all TCP buffers. A broadcast waits in those of every slow reader, so all connections count
 /// at once.
-fn tcp_mem(context: &Context<'_>) -> Check {
+fn tcp_mem(context: &Context<'_>) -> LimitCheck {
     let (machine, plan) = (context.machine, context.plan);
     let page = machine.page_bytes.max(1);
     // The kernel counts whole pages for each socket: one byte that waits is a page.
@@ -107,10 +107,10 @@ fn tcp_mem(context: &Context<'_>) -> Check {
             fix = vec![tcp_mem_fix(max)];
         }
     }
-    Check {
+    LimitCheck {
         id: "tcp_mem",
         title: "TCP buffers of the machine",
-        kind: Kind::Load,
+        kind: CheckKind::Load,
         cost: "up to that many pages of memory while traffic flows, none when idle",
         current: machine.tcp_mem.map(|[low, pressure, max]| {
             format!(
@@ -147,7 +147,7 @@ fn buffer(
     id: &'static str,
     key: &'static str,
     value: Option<[u64; 3]>,
-) -> Check {
+) -> LimitCheck {
     let asked = context
         .plan
         .connections
@@ -156,14 +156,14 @@ fn buffer(
         short(asked && BUFFER_BYTES_MAX < max)
     });
     let [min, default, _] = value.unwrap_or([4_096, 16_384, 0]);
-    Check {
+    LimitCheck {
         id,
         title: if id == "tcp_rmem" {
             "one receive buffer"
         } else {
             "one send buffer"
         },
-        kind: Kind::Load,
+        kind: CheckKind::Load,
         cost: "a smaller maximum slows bulk transfers over long paths, for the whole machine",
         current: value.map(|[min, default, max]| format!("{min} {default} {max} bytes")),
         needed: None,
@@ -181,12 +181,12 @@ fn buffer(
     }
 }
 
-fn orphans(context: &Context<'_>) -> Check {
+fn orphans(context: &Context<'_>) -> LimitCheck {
     let value = context.machine.orphans_max;
-    Check {
+    LimitCheck {
         id: "tcp_max_orphans",
         title: "sockets that close without a process",
-        kind: Kind::Load,
+        kind: CheckKind::Load,
         cost: "kernel memory of a connection for each orphan, while it lasts",
         current: value.map(grouped),
         needed: Some(grouped(context.goal)),
@@ -204,7 +204,7 @@ fn orphans(context: &Context<'_>) -> Check {
     }
 }
 
-fn ehash(context: &Context<'_>) -> Check {
+fn ehash(context: &Context<'_>) -> LimitCheck {
     let entries = context.machine.ehash_entries;
     let ends = context.plan.role.ends();
     let allowed = entries.map(|entries| entries.saturating_mul(CHAIN_MAX) / ends);
@@ -213,10 +213,10 @@ fn ehash(context: &Context<'_>) -> Check {
         .div_ceil(CHAIN_MAX)
         .checked_next_power_of_two();
     let needed = needed.unwrap_or(u64::MAX);
-    Check {
+    LimitCheck {
         id: "tcp_ehash_entries",
         title: "hash of established connections",
-        kind: Kind::Load,
+        kind: CheckKind::Load,
         cost: "8 bytes per bucket, taken at boot",
         current: entries.map(grouped),
         needed: Some(grouped(needed)),

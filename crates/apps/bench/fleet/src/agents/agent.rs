@@ -1,10 +1,10 @@
 //! Agent's side of the connection with a controller.
 
-use throng_bench_report::Machine;
+use throng_bench_report::MachineInfo;
 
 use super::codec::ProtocolError;
 use super::messages::{Nonce, PROTOCOL, Progress, ToAgent, ToController};
-use super::token::{self, Role};
+use super::token::{self, Side};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -21,14 +21,14 @@ enum State {
 #[derive(Debug)]
 pub struct AgentSide {
     token: String,
-    machine: Machine,
+    machine: MachineInfo,
     nonce: Nonce,
     state: State,
 }
 
 impl AgentSide {
     /// Challenges a controller that has connected. `nonce` is random and used once.
-    pub fn new(token: &str, machine: Machine, nonce: Nonce) -> (Self, ToController) {
+    pub fn new(token: &str, machine: MachineInfo, nonce: Nonce) -> (Self, ToController) {
         let side = Self {
             token: token.to_owned(),
             machine,
@@ -127,11 +127,11 @@ impl AgentSide {
             let error = ProtocolError::Malformed("the nonce".into());
             return refuse(error, "the nonce is malformed");
         };
-        if !token::verify(&self.token, Role::Controller, self.nonce, theirs, proof) {
+        if !token::verify(&self.token, Side::Controller, self.nonce, theirs, proof) {
             return refuse(ProtocolError::WrongToken, "the token is wrong");
         }
         out.push(ToController::Welcome {
-            proof: token::proof(&self.token, Role::Agent, self.nonce, theirs),
+            proof: token::proof(&self.token, Side::Agent, self.nonce, theirs),
             machine: self.machine.clone(),
         });
         self.state = State::Idle;

@@ -11,25 +11,25 @@ pub const MESSAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Fault of the other side.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
-    /// It declared this many bytes, more than a message may have.
+    /// Declared length above [`MESSAGE_BYTES_MAX`].
     #[error("it declared a message of {0} bytes, {MESSAGE_BYTES_MAX} are allowed")]
     TooLong(usize),
-    /// It sent bytes that are not the JSON of a message.
+    /// Bytes that are not the JSON of a message.
     #[error("it sent something that is not a message: {0}")]
     Malformed(String),
-    /// It sent a message at the wrong moment.
+    /// Message at the wrong moment.
     #[error("it sent `{0}` at the wrong moment")]
     Unexpected(&'static str),
-    /// It does not know the token.
+    /// Proof of another token.
     #[error("it does not know the token")]
     WrongToken,
-    /// It speaks another version of the protocol.
+    /// Another version of the protocol.
     #[error(
         "it speaks version {0} of the protocol, we speak {PROTOCOL}; use the same version of \
          throng on all machines"
     )]
     Version(u32),
-    /// It refused this side, for this reason.
+    /// Refusal of this side, with its reason.
     #[error("it refused: {0}")]
     Refused(String),
 }

@@ -6,12 +6,12 @@
 
 use throng_bench_measure::{Counters, DeliveryCounts, LostReason};
 use throng_bench_plan::Scenario;
-use throng_bench_report::{AgentSummary, Machine};
+use throng_bench_report::{AgentSummary, MachineInfo};
 
 use super::clock::{ClockEstimate, ClockEstimator, PROBES};
 use super::codec::ProtocolError;
-use super::messages::{Assignment, Nonce, PROTOCOL, Progress, Step, ToAgent, ToController};
-use super::token::{self, Role};
+use super::messages::{Assignment, Nonce, PROTOCOL, Progress, RateStep, ToAgent, ToController};
+use super::token::{self, Side};
 
 /// Time from the announcement of the start to the start, enough for the slowest network.
 const LEAD_US: u64 = 1_000_000;
@@ -63,7 +63,7 @@ impl Controller {
         message: ToController,
         now_us: u64,
         out: &mut Outbox,
-        events: &mut Vec<Event>,
+        events: &mut Vec<ControllerEvent>,
     ) {
         let Some(link) = self.links.get_mut(agent) else {
             return;
@@ -86,14 +86,14 @@ impl Controller {
         reason: &str,
         now_us: u64,
         out: &mut Outbox,
-        events: &mut Vec<Event>,
+        events: &mut Vec<ControllerEvent>,
     ) {
         self.lose(agent, reason.to_owned(), events);
         self.proceed(now_us, out, events);
     }
 
     /// Ends agents that have been silent for too long; to be called about once a second.
-    pub fn on_tick(&mut self, now_us: u64, out: &mut Outbox, events: &mut Vec<Event>) {
+    pub fn on_tick(&mut self, now_us: u64, out: &mut Outbox, events: &mut Vec<ControllerEvent>) {
         for agent in 0..self.links.len() {
             let link = &self.links[agent];
             // A prepared agent waits for others and sends nothing.
@@ -109,8 +109,8 @@ impl Controller {
         self.proceed(now_us, out, events);
     }
 
-    /// Makes every running agent try a rate; [`Event::StepDone`] follows when all have.
-    pub fn step(&mut self, step: Step, out: &mut Outbox) {
+    /// Makes every running agent try a rate; [`ControllerEvent::StepDone`] follows when all have.
+    pub fn step(&mut self, step: RateStep, out: &mut Outbox) {
         self.steps = true;
         for link in &mut self.links {
             link.steps = link.state == AgentState::Running;
@@ -168,7 +168,7 @@ impl Controller {
     }
 
     /// Machines that the agents run on.
-    pub fn machines(&self) -> impl Iterator<Item = &Machine> {
+    pub fn machines(&self) -> impl Iterator<Item = &MachineInfo> {
         self.links.iter().filter_map(|link| link.machine.as_ref())
     }
 
@@ -177,7 +177,7 @@ impl Controller {
         self.links.get(agent).map(|link| link.state)
     }
 
-    fn lose(&mut self, agent: usize, reason: String, events: &mut Vec<Event>) {
+    fn lose(&mut self, agent: usize, reason: String, events: &mut Vec<ControllerEvent>) {
         let Some(link) = self.links.get_mut(agent) else {
             return;
         };
@@ -187,11 +187,11 @@ impl Controller {
         let alive = link.counters.alive();
         link.counters.on_lost(LostReason::AgentLost, alive);
         link.state = AgentState::Lost;
-        events.push(Event::Lost { agent, reason });
+        events.push(ControllerEvent::Lost { agent, reason });
     }
 
     /// Moves all agents on together, when the last one is where the others are.
-    fn proceed(&mut self, now_us: u64, out: &mut Outbox, events: &mut Vec<Event>) {
+    fn proceed(&mut self, now_us: u64, out: &mut Outbox, events: &mut Vec<ControllerEvent>) {
         let here = || {
             self.links
                 .iter()
@@ -201,7 +201,7 @@ impl Controller {
         let steps = here().any(|link| link.state == AgentState::Running && link.steps);
         if self.steps && !steps {
             self.steps = false;
-            events.push(Event::StepDone);
+            events.push(ControllerEvent::StepDone);
         }
         if all(AgentState::Probed) {
             self.assign(out);
@@ -209,7 +209,7 @@ impl Controller {
             self.start(now_us + LEAD_US, out, events);
         } else if !self.finished && here().all(|link| link.state == AgentState::Done) {
             self.finished = true;
-            events.push(Event::Finished);
+            events.push(ControllerEvent::Finished);
         }
     }
 
@@ -232,7 +232,7 @@ impl Controller {
         }
     }
 
-    fn start(&mut self, at_us: u64, out: &mut Outbox, events: &mut Vec<Event>) {
+    fn start(&mut self, at_us: u64, out: &mut Outbox, events: &mut Vec<ControllerEvent>) {
         self.started = true;
         for (agent, link) in self.links.iter_mut().enumerate() {
             if let (AgentState::Ready, Some(clock)) = (link.state, link.clock.estimate()) {
@@ -241,7 +241,7 @@ impl Controller {
                 out.push((agent, ToAgent::Start { at_us, offset_us }));
             }
         }
-        events.push(Event::Started { at_us });
+        events.push(ControllerEvent::Started { at_us });
     }
 }
 
@@ -251,29 +251,29 @@ type Outbox = Vec<(usize, ToAgent)>;
 /// State of an agent's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AgentState {
-    /// Its challenge has not come.
+    /// Waiting for its challenge.
     AwaitChallenge,
-    /// Its welcome has not come.
+    /// Waiting for its welcome.
     AwaitWelcome,
-    /// Its clock is being probed.
+    /// Answering probes of its clock.
     Probing,
-    /// Its clock is known; it waits for the others.
+    /// Clock known; waiting for the others.
     Probed,
-    /// It prepares its part.
+    /// Preparing its part of the run.
     Preparing,
-    /// It waits for the start of all.
+    /// Waiting for the start of all.
     Ready,
-    /// It makes its load.
+    /// Making its part of the load.
     Running,
-    /// It has reported everything.
+    /// Done, with everything reported.
     Done,
-    /// It has gone or broken the protocol.
+    /// Gone, or broken the protocol.
     Lost,
 }
 
 /// Event that the controller noticed.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event {
+pub enum ControllerEvent {
     /// The clock of an agent is known.
     Clock {
         /// Number of the agent.
@@ -314,7 +314,7 @@ struct Link {
     agent_nonce: Nonce,
     nonce: Nonce,
     clock: ClockEstimator,
-    machine: Option<Machine>,
+    machine: Option<MachineInfo>,
     heard_us: u64,
     counters: Counters,
     deliveries: DeliveryCounts,
@@ -331,7 +331,7 @@ impl Link {
         message: ToController,
         now_us: u64,
         out: &mut Outbox,
-        events: &mut Vec<Event>,
+        events: &mut Vec<ControllerEvent>,
     ) -> Result<(), ProtocolError> {
         match (self.state, message) {
             (AgentState::AwaitChallenge, ToController::Challenge { protocol, nonce }) => {
@@ -341,7 +341,7 @@ impl Link {
                 self.agent_nonce = token::read_nonce(&nonce)
                     .ok_or_else(|| ProtocolError::Malformed("the nonce".into()))?;
                 self.state = AgentState::AwaitWelcome;
-                let proof = token::proof(token, Role::Controller, self.agent_nonce, self.nonce);
+                let proof = token::proof(token, Side::Controller, self.agent_nonce, self.nonce);
                 let (protocol, nonce) = (PROTOCOL, token::write_nonce(self.nonce));
                 out.push((
                     agent,
@@ -353,7 +353,7 @@ impl Link {
                 ));
             }
             (AgentState::AwaitWelcome, ToController::Welcome { proof, machine }) => {
-                if !token::verify(token, Role::Agent, self.agent_nonce, self.nonce, &proof) {
+                if !token::verify(token, Side::Agent, self.agent_nonce, self.nonce, &proof) {
                     return Err(ProtocolError::WrongToken);
                 }
                 self.machine = Some(machine);
@@ -378,7 +378,7 @@ impl Link {
             (AgentState::Running, ToController::Progress(progress)) => {
                 self.counters = progress.counters.clone();
                 self.deliveries = progress.deliveries;
-                events.push(Event::Progress { agent, progress });
+                events.push(ControllerEvent::Progress { agent, progress });
             }
             (AgentState::Running, ToController::StepDone) if self.steps => self.steps = false,
             (AgentState::Running, ToController::Done) => self.state = AgentState::Done,
@@ -392,7 +392,7 @@ impl Link {
         [sent_us, received_us, replied_us, returned_us]: [u64; 4],
         agent: usize,
         out: &mut Outbox,
-        events: &mut Vec<Event>,
+        events: &mut Vec<ControllerEvent>,
     ) -> Result<(), ProtocolError> {
         self.clock
             .on_probe(sent_us, received_us, replied_us, returned_us);
@@ -406,7 +406,7 @@ impl Link {
             return Err(ProtocolError::Malformed(why.into()));
         };
         self.state = AgentState::Probed;
-        events.push(Event::Clock { agent, estimate });
+        events.push(ControllerEvent::Clock { agent, estimate });
         Ok(())
     }
 }

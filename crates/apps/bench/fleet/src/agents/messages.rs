@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use throng_bench_measure::{Counters, DeliveryCounts, Histograms, Sample, Sums};
 use throng_bench_plan::Scenario;
-use throng_bench_report::Machine;
+use throng_bench_report::MachineInfo;
 
 /// Version of the protocol; both sides must have the same.
 pub const PROTOCOL: u32 = 2;
@@ -16,7 +16,7 @@ pub type Nonce = u128;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToAgent {
-    /// Answers the challenge.
+    /// Answers the agent's challenge.
     Hello {
         /// Value of [`PROTOCOL`] at the sender.
         protocol: u32,
@@ -40,7 +40,7 @@ pub enum ToAgent {
         offset_us: i64,
     },
     /// Tries the next rate of a search.
-    Step(Step),
+    Step(RateStep),
     /// Ends the search for a rate.
     SearchOver,
     /// Drops all connections: a storm begins.
@@ -65,7 +65,7 @@ pub enum ToController {
         /// Proof of the agent's token.
         proof: String,
         /// Machine that the agent runs on.
-        machine: Machine,
+        machine: MachineInfo,
     },
     /// Refuses the controller for good.
     Refused {
@@ -96,7 +96,7 @@ pub enum ToController {
     Done,
 }
 
-/// Part of an agent in a run.
+/// Share of an agent in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Assignment {
     /// Scenario of all agents together.
@@ -110,7 +110,7 @@ pub struct Assignment {
 /// Rate of a search to try. Its times are those of the controller's clock, which an agent reads from
 /// its own once it is started.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Step {
+pub struct RateStep {
     /// Publications a second of all agents together.
     pub per_s: f64,
     /// Due time of the first, µs.

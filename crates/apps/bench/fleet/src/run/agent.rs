@@ -14,16 +14,16 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use throng_bench_report::Snapshot;
-use throng_bench_worker::{Clock, Part, PrepareError, Script};
+use throng_bench_worker::{Clock, PrepareError, RunShare, Script};
 
-use super::drive::{Course, StepOrders};
+use super::drive::{RunCourse, StepOrders};
 use super::local::{carry_out, check_here};
 use super::machine;
 use super::options::RunOptions;
 use super::server::WatchServer;
 use super::tls::AgentTls;
 use super::wire::{PeerEvent, PeerSender, nonce, split};
-use crate::agents::{AgentSide, Assignment, Progress, Step, ToAgent, ToController};
+use crate::agents::{AgentSide, Assignment, Progress, RateStep, ToAgent, ToController};
 
 /// Port at which agents listen by default.
 pub const AGENT_PORT: u16 = 8092;
@@ -90,7 +90,7 @@ struct Agent<'a> {
     script: Option<Arc<Script>>,
     run: Option<JoinHandle<()>>,
     // Receiver of a search's rates; none when there is no other.
-    steps: Option<Sender<Step>>,
+    steps: Option<Sender<RateStep>>,
     stop: Arc<AtomicBool>,
     drop_all: Arc<AtomicBool>,
 }
@@ -208,7 +208,7 @@ impl<'a> Agent<'a> {
         let &Assignment {
             index, agents: of, ..
         } = assignment;
-        let part = Part { index, of };
+        let part = RunShare { index, of };
         let made = Script::new(&assignment.scenario, part)
             .and_then(|script| check_here(&script, &self.run_options()).map(|()| script));
         let reply = match made {
@@ -257,7 +257,7 @@ impl<'a> Agent<'a> {
                     // A loop that has ended has stopped this run.
                     let _ = rows.send(Event::Progress(Box::new(progress(snapshot))));
                 };
-                let course = Course {
+                let course = RunCourse {
                     clock,
                     begin_us: Some(begin_us),
                     settles: false,

@@ -9,12 +9,12 @@ use throng_bench_measure::{
     DeliveryCounts, GeneratorHealth, GeneratorLimits, Histograms, Latency, LogWriter, Sample,
     ServerSample, Tally,
 };
-use throng_bench_plan::{Kind, Redactor, Scenario};
+use throng_bench_plan::{Redactor, Scenario, Workload};
 use throng_bench_report::{
-    AgentSummary, Machine, Manifest, Observer, Phase, Results, ServerTotals, Snapshot, StepResult,
-    Totals,
+    AgentSummary, MachineInfo, Manifest, Observer, Results, RunPhase, ServerTotals, Snapshot,
+    StepResult, Totals,
 };
-use throng_bench_worker::Interval;
+use throng_bench_worker::WorkerFigures;
 use throng_sys::clock;
 
 use super::machine;
@@ -22,7 +22,7 @@ use super::options::{Finished, RunOptions};
 
 /// Memory of generator and server, before connections or when all stand.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Footprint {
+pub(crate) struct MemoryReading {
     pub(crate) generator_bytes: Option<u64>,
     pub(crate) server: Option<ServerSample>,
     pub(crate) alive: u64,
@@ -40,20 +40,20 @@ pub(crate) struct Collector {
     since: Histograms,
     busy: Vec<f64>,
     // Totals so far; its histograms are those of the last row.
-    pub(crate) latest: Interval,
+    pub(crate) latest: WorkerFigures,
     pub(crate) total: Histograms,
     health: GeneratorHealth,
     limits: GeneratorLimits,
     pub(crate) series: Vec<Sample>,
     log: LogWriter,
     row_at_ms: u64,
-    pub(crate) before: Footprint,
-    pub(crate) standing: Option<Footprint>,
+    pub(crate) before: MemoryReading,
+    pub(crate) standing: Option<MemoryReading>,
     pub(crate) measured_ms: (u64, u64),
     pub(crate) steps: Vec<StepResult>,
     pub(crate) notes: Vec<String>,
     pub(crate) agents: Vec<AgentSummary>,
-    pub(crate) machines: Vec<Machine>,
+    pub(crate) machines: Vec<MachineInfo>,
     server_name: Option<String>,
 }
 
@@ -80,7 +80,7 @@ impl Collector {
             started_unix_ms,
             since: Histograms::default(),
             busy: Vec::new(),
-            latest: Interval::default(),
+            latest: WorkerFigures::default(),
             total: Histograms::default(),
             health: GeneratorHealth::default(),
             limits: GeneratorLimits {
@@ -90,7 +90,7 @@ impl Collector {
             series: Vec::new(),
             log: LogWriter::new(started_unix_ms),
             row_at_ms: 0,
-            before: Footprint::default(),
+            before: MemoryReading::default(),
             standing: None,
             measured_ms: (0, 0),
             steps: Vec::new(),
@@ -102,7 +102,7 @@ impl Collector {
     }
 
     /// Takes figures as they come: totals so far, and histograms since the ones before.
-    pub(crate) fn take(&mut self, interval: Interval) {
+    pub(crate) fn take(&mut self, interval: WorkerFigures) {
         self.take_histograms(&interval.tally.interval, &interval.busy);
         self.latest = interval;
     }
@@ -122,7 +122,7 @@ impl Collector {
     /// Ends a row and hands it to the observer.
     pub(crate) fn observe_row(
         &mut self,
-        phase: Phase,
+        phase: RunPhase,
         at_ms: u64,
         (server, memory): (Option<ServerSample>, Option<u64>),
         observer: &mut dyn Observer,
@@ -266,7 +266,7 @@ impl Collector {
     }
 
     /// Growth of a reading for each connection, from before the first to when all stand.
-    fn slope(&self, of: impl Fn(&Footprint) -> Option<u64>) -> Option<f64> {
+    fn slope(&self, of: impl Fn(&MemoryReading) -> Option<u64>) -> Option<f64> {
         let standing = self.standing.as_ref()?;
         // Below this the noise of a page or two exceeds the reading.
         if standing.alive < 1000 {
@@ -302,11 +302,11 @@ impl Collector {
 
 fn slow_readers_note(scenario: &Scenario, slowly: &DeliveryCounts) -> Option<String> {
     match scenario.kind {
-        Kind::SlowReaders { bytes_per_s: 0, .. } => Some(
+        Workload::SlowReaders { bytes_per_s: 0, .. } => Some(
             "what the connections that stopped reading never took is not counted as missing"
                 .to_owned(),
         ),
-        Kind::SlowReaders { bytes_per_s, .. } => Some(format!(
+        Workload::SlowReaders { bytes_per_s, .. } => Some(format!(
             "the slow readers, {bytes_per_s} bytes a second each, took {} messages and were \
              refused {} between them; none of that is counted elsewhere",
             slowly.distinct, slowly.missing
@@ -317,7 +317,7 @@ fn slow_readers_note(scenario: &Scenario, slowly: &DeliveryCounts) -> Option<Str
 
 /// Time after the drop of a storm at which the asked share had reached a state; none if never.
 fn reached_us(scenario: &Scenario, last: &Tally, reached: &Latency) -> Option<u64> {
-    let Kind::ReconnectStorm { back_share, .. } = scenario.kind else {
+    let Workload::ReconnectStorm { back_share, .. } = scenario.kind else {
         return None;
     };
     let (dropped, count) = (last.sums.dropped as f64, reached.count() as f64);

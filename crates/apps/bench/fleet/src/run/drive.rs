@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
-use throng_bench_plan::{Kind, Scenario};
-use throng_bench_report::{Observer, Phase};
+use throng_bench_plan::{Scenario, Workload};
+use throng_bench_report::{Observer, RunPhase};
 use throng_bench_worker::{Clock, Command, NEVER, PublishPace, Workers};
 
-use super::collect::{Collector, Footprint, own_memory};
+use super::collect::{Collector, MemoryReading, own_memory};
 use super::search::Search;
 use super::server::ServerWatch;
-use crate::agents::Step;
+use crate::agents::RateStep;
 
 /// Interval at which flags and clocks are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -41,13 +41,13 @@ const QUIET_FLEET_US: u64 = 2_000_000;
 /// Steps of a search that the controller makes.
 pub(crate) struct StepOrders {
     /// Receiver that ends when no rate is left to try.
-    pub(crate) steps: Receiver<Step>,
+    pub(crate) steps: Receiver<RateStep>,
     /// Callback after each step, when its row has been observed.
     pub(crate) done: Box<dyn Fn() + Send>,
 }
 
 /// Course of a run, alone or together with other machines.
-pub(crate) struct Course<'a> {
+pub(crate) struct RunCourse<'a> {
     pub(crate) clock: Clock,
     /// Zero of the run, in µs; a run alone begins as soon as everything is ready.
     pub(crate) begin_us: Option<u64>,
@@ -60,7 +60,7 @@ pub(crate) struct Course<'a> {
 }
 
 /// State of a run that goes on.
-pub(crate) struct Drive<'a> {
+pub(crate) struct RunDriver<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) local: &'a mut Workers,
     pub(crate) collector: &'a mut Collector,
@@ -69,21 +69,21 @@ pub(crate) struct Drive<'a> {
     /// Zero of the run, in µs.
     pub(crate) begin_us: u64,
     pub(crate) stop: &'a AtomicBool,
-    pub(crate) course: &'a Course<'a>,
+    pub(crate) course: &'a RunCourse<'a>,
     pub(crate) observer: &'a mut dyn Observer,
     pub(crate) next_row_us: u64,
     pub(crate) next_ask_us: u64,
-    pub(crate) phase: Phase,
+    pub(crate) phase: RunPhase,
     /// True while deliveries on their way are waited for.
     pub(crate) draining: bool,
 }
 
-impl Drive<'_> {
+impl RunDriver<'_> {
     /// Drives the run to its end. Returns true if it was stopped.
     pub(crate) fn run(&mut self) -> bool {
         self.ramp();
         let alive = self.collector.latest.tally.counters.alive();
-        self.collector.standing = Some(Footprint {
+        self.collector.standing = Some(MemoryReading {
             generator_bytes: own_memory(),
             server: self.watch.sample(),
             alive,
@@ -154,7 +154,7 @@ impl Drive<'_> {
     }
 
     fn ramp(&mut self) {
-        self.phase = Phase::Ramp;
+        self.phase = RunPhase::Ramp;
         let arrivals_end_us = self.begin_us + self.scenario.arrivals.duration_us();
         if !self.course.settles {
             // The same moment on all machines, whatever became of their connections.
@@ -162,7 +162,7 @@ impl Drive<'_> {
         }
         let until_us = arrivals_end_us + self.scenario.connect_timeout_us + SETTLE_GRACE_US;
         // Connections that come and go never settle.
-        let churns = matches!(self.scenario.kind, Kind::Churn);
+        let churns = matches!(self.scenario.kind, Workload::Churn);
         let settled = move |collector: &Collector| {
             collector.latest.arrivals_done && (churns || collector.latest.tally.pending == 0)
         };
@@ -178,7 +178,7 @@ impl Drive<'_> {
         if self.scenario.warm_up_us == 0 || self.stopped() {
             return;
         }
-        self.phase = Phase::WarmUp;
+        self.phase = RunPhase::WarmUp;
         let begin_us = match self.course.settles {
             true => self.clock.now_us(),
             false => self.ramp_end_us(),
@@ -206,7 +206,7 @@ impl Drive<'_> {
         if self.stopped() {
             return;
         }
-        self.phase = Phase::Hold;
+        self.phase = RunPhase::Hold;
         let publish = self.scenario.publish.as_ref();
         let lead_us = if publish.is_some() { LEAD_US } else { 0 };
         let from_us = if self.course.settles {
@@ -237,7 +237,7 @@ impl Drive<'_> {
     }
 
     fn hold_until(&mut self, from_us: u64, to_us: u64) {
-        let Kind::ReconnectStorm {
+        let Workload::ReconnectStorm {
             at_us,
             share,
             backoff_us,
@@ -261,7 +261,7 @@ impl Drive<'_> {
         while let Some(per_s) = search.next(self.collector) {
             let begin_us = self.clock.now_us() + LEAD_US;
             let end_us = begin_us + search.step_us();
-            self.step(Step {
+            self.step(RateStep {
                 per_s,
                 begin_us,
                 end_us,
@@ -293,7 +293,7 @@ impl Drive<'_> {
     }
 
     /// Publishes at a rate, and waits for deliveries on their way.
-    fn step(&mut self, step: Step) {
+    fn step(&mut self, step: RateStep) {
         let (from_us, to_us) = (step.begin_us, step.end_us);
         self.local.command(|| Command::Measure { from_us, to_us });
         self.publish(step.per_s, (from_us, to_us), false);
@@ -308,7 +308,7 @@ impl Drive<'_> {
     /// published meanwhile, so deliveries on their way are not missing.
     fn quiet(&mut self) {
         let away_us = match self.scenario.kind {
-            Kind::Resume { away_us, .. } => away_us,
+            Workload::Resume { away_us, .. } => away_us,
             _ => 0,
         };
         let until_us = self.clock.now_us() + self.scenario.grace_us + away_us;
@@ -338,7 +338,7 @@ impl Drive<'_> {
     }
 
     fn drain(&mut self) {
-        self.phase = Phase::Drain;
+        self.phase = RunPhase::Drain;
         self.local.command(|| Command::NoMoreArrivals);
         self.local.command(|| Command::StopPublishing);
         let says = self.scenario.say.is_some() || self.scenario.publish.is_some();

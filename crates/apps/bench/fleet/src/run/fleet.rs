@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use throng_bench_measure::Tally;
 use throng_bench_plan::Scenario;
-use throng_bench_report::{Observer, Phase};
+use throng_bench_report::{Observer, RunPhase};
 use throng_bench_worker::Clock;
 
 use super::agent::AGENT_PORT;
@@ -22,7 +22,7 @@ use super::search::Search;
 use super::server::ServerWatch;
 use super::tls::{ControllerTls, Secured};
 use super::wire::{PeerEvent, PeerSender, nonce, split};
-use crate::agents::{Controller, Event, Progress, Step, ToAgent, ToController};
+use crate::agents::{Controller, ControllerEvent, Progress, RateStep, ToAgent, ToController};
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -175,7 +175,7 @@ impl Fleet<'_> {
     /// Calls the controller, sends its messages and handles its events.
     fn drive(
         &mut self,
-        call: impl FnOnce(&mut Controller, u64, &mut Vec<(usize, ToAgent)>, &mut Vec<Event>),
+        call: impl FnOnce(&mut Controller, u64, &mut Vec<(usize, ToAgent)>, &mut Vec<ControllerEvent>),
     ) {
         let (mut out, mut events) = (Vec::new(), Vec::new());
         call(
@@ -200,22 +200,22 @@ impl Fleet<'_> {
         }
     }
 
-    fn events(&mut self, events: Vec<Event>) {
+    fn events(&mut self, events: Vec<ControllerEvent>) {
         for event in events {
             match event {
-                Event::Clock { agent, estimate } => self.collector.notes.push(format!(
+                ControllerEvent::Clock { agent, estimate } => self.collector.notes.push(format!(
                     "clock of {}: {} µs from the controller's, at most {} µs wrong",
                     self.name(agent),
                     estimate.offset_us,
                     estimate.error_us
                 )),
-                Event::Started { at_us } => self.begin_us = Some(at_us),
-                Event::Progress { agent, progress } => {
+                ControllerEvent::Started { at_us } => self.begin_us = Some(at_us),
+                ControllerEvent::Progress { agent, progress } => {
                     let busy = progress.sample.generator_busy;
                     self.collector.take_histograms(&progress.interval, &[busy]);
                     self.latest.insert(agent, progress);
                 }
-                Event::Lost { agent, reason } => {
+                ControllerEvent::Lost { agent, reason } => {
                     let name = self.name(agent);
                     self.collector
                         .notes
@@ -225,14 +225,14 @@ impl Fleet<'_> {
                         link.close();
                     }
                 }
-                Event::StepDone => {
+                ControllerEvent::StepDone => {
                     self.take_totals();
                     self.steps = false;
                     if let Some(search) = &mut self.search {
                         search.judge(&mut self.collector);
                     }
                 }
-                Event::Finished => self.finished = true,
+                ControllerEvent::Finished => self.finished = true,
             }
         }
     }
@@ -242,19 +242,19 @@ impl Fleet<'_> {
     }
 
     /// Phase of a run that follows the clock alone.
-    fn phase(&self, since_begin_us: u64) -> Phase {
+    fn phase(&self, since_begin_us: u64) -> RunPhase {
         let ramp_us = self.scenario.arrivals.duration_us() + SETTLE_GRACE_US;
         let warm_us = self.warm_us();
         let hold_us = warm_us + LEAD_US + self.scenario.hold_us;
         if since_begin_us < ramp_us {
-            Phase::Ramp
+            RunPhase::Ramp
         } else if since_begin_us < warm_us {
-            Phase::WarmUp
+            RunPhase::WarmUp
         } else if self.search.is_some() || self.first_step_us.is_none() && since_begin_us < hold_us
         {
-            Phase::Hold
+            RunPhase::Hold
         } else {
-            Phase::Drain
+            RunPhase::Drain
         }
     }
 
@@ -290,7 +290,7 @@ impl Fleet<'_> {
             // The message has to get there, and then the publishers open their links.
             let begin_us = now_us + 2 * LEAD_US;
             let end_us = begin_us + search.step_us();
-            let step = Step {
+            let step = RateStep {
                 per_s,
                 begin_us,
                 end_us,

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use throng_bench_plan::Scenario;
-use throng_bench_report::{Observer, Phase, Snapshot};
-use throng_bench_worker::{Clock, Part, PrepareError, Script, Start, Workers};
+use throng_bench_report::{Observer, RunPhase, Snapshot};
+use throng_bench_worker::{Clock, PrepareError, RunShare, Script, WorkerOptions, Workers};
 
-use super::collect::{Collector, Footprint, own_memory};
-use super::drive::{Course, Drive};
+use super::collect::{Collector, MemoryReading, own_memory};
+use super::drive::{RunCourse, RunDriver};
 use super::options::{Finished, RunOptions};
 use super::server::ServerWatch;
 
@@ -40,8 +40,8 @@ pub fn run_observed(
     observer: &mut dyn Observer,
 ) -> Result<Finished, PrepareError> {
     let clock = Clock::start();
-    let script = Arc::new(Script::new(scenario, Part::WHOLE)?);
-    let course = Course {
+    let script = Arc::new(Script::new(scenario, RunShare::WHOLE)?);
+    let course = RunCourse {
         clock,
         begin_us: None,
         settles: true,
@@ -66,7 +66,7 @@ pub(super) fn check_here(script: &Script, options: &RunOptions) -> Result<(), Pr
 pub(super) fn carry_out(
     script: &Arc<Script>,
     options: &RunOptions,
-    course: &Course<'_>,
+    course: &RunCourse<'_>,
     observer: &mut dyn Observer,
 ) -> Result<Finished, PrepareError> {
     let scenario = &script.scenario;
@@ -84,19 +84,19 @@ pub(super) fn carry_out(
         false => 0,
     };
     let running = options.running;
-    let start = Start {
+    let start = WorkerOptions {
         clock,
         begin_us,
         openers,
         running,
     };
     let mut local = Workers::start(script, &start)?;
-    collector.before = Footprint {
+    collector.before = MemoryReading {
         generator_bytes: own_memory(),
         server: watch.sample(),
         alive: 0,
     };
-    let interrupted = Drive {
+    let interrupted = RunDriver {
         scenario,
         local: &mut local,
         collector: &mut collector,
@@ -108,7 +108,7 @@ pub(super) fn carry_out(
         observer,
         next_row_us: begin_us + 1_000_000,
         next_ask_us: 0,
-        phase: Phase::Ramp,
+        phase: RunPhase::Ramp,
         draining: false,
     }
     .run();
@@ -116,7 +116,7 @@ pub(super) fn carry_out(
     collector.take(last);
     let at_ms = clock.now_us().saturating_sub(begin_us) / 1000;
     let readings = (watch.sample(), own_memory());
-    collector.observe_row(Phase::Drain, at_ms, readings, observer);
+    collector.observe_row(RunPhase::Drain, at_ms, readings, observer);
     Ok(collector.finish(interrupted))
 }
 

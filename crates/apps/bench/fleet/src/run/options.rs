@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use throng_bench_measure::{GeneratorLimits, LogWriter};
 use throng_bench_plan::Target;
-use throng_bench_plan::check::Exit;
+use throng_bench_plan::check::BenchExit;
 use throng_bench_report::Results;
 
 use super::server::WatchServer;
@@ -73,15 +73,15 @@ impl Finished {
     }
 
     /// Chooses the exit code of the process.
-    pub fn exit(&self) -> Exit {
+    pub fn exit(&self) -> BenchExit {
         if self.interrupted {
-            return Exit::Interrupted;
+            return BenchExit::Interrupted;
         }
         let counters = &self.results.totals.counters;
         let nothing = counters.attempted > 0 && counters.upgraded == 0;
         let unheard = counters.published > 0 && counters.publish_failed >= counters.published;
         if nothing || unheard {
-            return Exit::Error;
+            return BenchExit::Error;
         }
         let outcomes: Vec<_> = self
             .results
@@ -89,6 +89,6 @@ impl Finished {
             .iter()
             .map(|check| check.outcome)
             .collect();
-        Exit::of_run(&outcomes, self.results.verdict.is_valid())
+        BenchExit::of_run(&outcomes, self.results.verdict.is_valid())
     }
 }

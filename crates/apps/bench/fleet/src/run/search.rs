@@ -5,13 +5,13 @@
 use super::collect::Collector;
 use throng_bench_measure::Latency;
 use throng_bench_plan::schedule::Stepper;
-use throng_bench_plan::{Scenario, Until};
+use throng_bench_plan::{RateSearch, Scenario};
 use throng_bench_report::{Results, StepResult};
 
 /// Search for a rate that goes on.
 pub(crate) struct Search<'a> {
     scenario: &'a Scenario,
-    until: &'a Until,
+    until: &'a RateSearch,
     stepper: Stepper,
     step: Option<(f64, StepStart)>,
 }

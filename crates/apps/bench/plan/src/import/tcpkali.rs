@@ -1,7 +1,7 @@
 //! Importer of TCPKali's command line.
 //!
 //! Owns: its options, its units, its escapes and its `\{…}` expressions, as far as they mean
-//! something here. Facts: TCPKali's manual page, and `--no-source-bind` of the fork that held a
+//! something here. Sources: TCPKali's manual page, and `--no-source-bind` of the fork that held a
 //! million streams.
 //!
 //! `-T` means twice the time there: the ramp must end within it, and the hold lasts as long again.
@@ -13,7 +13,9 @@ use super::Imported;
 use crate::ports::parse_sources;
 use crate::schedule::positive_rate;
 use crate::template::escape;
-use crate::{Dialect, Kind, Marker, Say, Scenario, StatsdExport, Target, Transport};
+use crate::{
+    Dialect, Marker, PeriodicMessage, Scenario, StatsdExport, Target, Transport, Workload,
+};
 
 /// Reads the arguments that would follow `tcpkali`. The first one that is not supported is refused
 /// by name.
@@ -75,7 +77,7 @@ struct CommandLine {
 impl CommandLine {
     fn new() -> Self {
         let transport = Transport::websocket(Dialect::Plain);
-        let mut scenario = Scenario::new(Kind::Hold, Vec::new(), transport);
+        let mut scenario = Scenario::new(Workload::Hold, Vec::new(), transport);
         scenario.name = "tcpkali".into();
         scenario.connect_timeout_us = 1_000_000;
         scenario.replace_lost = true;
@@ -222,7 +224,7 @@ impl CommandLine {
         }
     }
 
-    fn say(&self) -> Result<Option<Say>, String> {
+    fn say(&self) -> Result<Option<PeriodicMessage>, String> {
         let text = match self.messages.as_slice() {
             [] => return Ok(None),
             [_, _, ..] if self.websocket => {
@@ -237,7 +239,7 @@ impl CommandLine {
                     .into(),
             );
         };
-        Ok(Some(Say {
+        Ok(Some(PeriodicMessage {
             text,
             every_us: (1e6 / per_s).round().max(1.0) as u64,
             count: None,

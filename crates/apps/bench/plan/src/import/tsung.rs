@@ -1,16 +1,16 @@
 //! Importer of Tsung's XML: the part of its vocabulary that realtime benchmarks use.
 //!
 //! Owns: from `<tsung>` to a [`Scenario`], and notes on the load that Tsung itself would have made.
-//! Facts: Tsung's DTD (`tsung-1.0.dtd`) and manual, sections on clients, servers, load, options and
+//! Sources: Tsung's DTD (`tsung-1.0.dtd`) and manual, sections on clients, servers, load, options and
 //! sessions.
 
 mod session;
 
 use super::Imported;
 use super::xml::{self, Element};
-use crate::schedule::{Phase, Schedule, Spread};
+use crate::schedule::{ArrivalPhase, Schedule, Spread};
 use crate::template::escape;
-use crate::{Dialect, Kind, Problem, Say, Scenario, Target, Transport};
+use crate::{Dialect, PeriodicMessage, Problem, Scenario, Target, Transport, Workload};
 
 use session::{Session, read_session};
 
@@ -67,7 +67,7 @@ struct File {
     virtual_machines: u64,
     // In the order of the file.
     servers: Vec<Target>,
-    phases: Vec<(u64, Phase)>,
+    phases: Vec<(u64, ArrivalPhase)>,
     load_duration_us: Option<u64>,
     ports: Option<(u16, u16)>,
     path: Option<String>,
@@ -236,7 +236,7 @@ impl File {
         if self.phases.is_empty() {
             return Err(root.problem("there is no <arrivalphase>"));
         }
-        let phases: Vec<Phase> = self.phases.iter().map(|(_, phase)| *phase).collect();
+        let phases: Vec<ArrivalPhase> = self.phases.iter().map(|(_, phase)| *phase).collect();
         let arrivals = match self.load_duration_us {
             Some(bound_us) => Schedule::new(phases).truncated(bound_us),
             None => Schedule::new(phases),
@@ -247,7 +247,7 @@ impl File {
 
         let targets = self.targets(&session, root, options)?;
         let transport = transport(&session, self.subprotocol.take());
-        let mut scenario = Scenario::new(Kind::Hold, targets, transport);
+        let mut scenario = Scenario::new(Workload::Hold, targets, transport);
         scenario.name = session.name;
         scenario.clients = users;
         scenario.spread = Spread::Poisson;
@@ -258,7 +258,7 @@ impl File {
         }
         .max(1_000_000);
         scenario.arrivals = arrivals;
-        scenario.say = session.say.map(|say| Say {
+        scenario.say = session.say.map(|say| PeriodicMessage {
             text: escape(&say.text),
             every_us: say.every_us,
             count: Some(say.count),
@@ -351,7 +351,7 @@ impl File {
     }
 }
 
-fn users_of(users: &Element, duration_us: u64) -> Result<Phase, Problem> {
+fn users_of(users: &Element, duration_us: u64) -> Result<ArrivalPhase, Problem> {
     if users.name != "users" {
         return Err(users.unsupported());
     }
@@ -371,9 +371,9 @@ fn users_of(users: &Element, duration_us: u64) -> Result<Phase, Problem> {
     if !per_s.is_finite() || per_s < 0.0 {
         return Err(users.problem("the arrival rate is not a rate"));
     }
-    Ok(Phase {
+    Ok(ArrivalPhase {
         events_max: users.number("maxnumber")?,
-        ..Phase::constant(per_s, duration_us)
+        ..ArrivalPhase::constant(per_s, duration_us)
     })
 }
 

@@ -26,7 +26,7 @@ fn encoded(message: Message, size_bytes: usize) -> Vec<u8> {
     out
 }
 
-fn all_in(frame: &[u8]) -> Vec<Found> {
+fn all_in(frame: &[u8]) -> Vec<ScanMatch> {
     let mut found = Vec::new();
     Scanner::new(true).scan_frame(frame, |one| found.push(one));
     found
@@ -98,7 +98,7 @@ fn it_is_found_in_every_wrapping() {
         let found = all_in(&found_bytes(&frame));
         assert_eq!(found.len(), 1, "{frame}");
         assert!(
-            matches!(found[0], Found::Message { message: m, length: 128, .. } if m == message(42))
+            matches!(found[0], ScanMatch::Message { message: m, length: 128, .. } if m == message(42))
         );
         assert!(found[0].is_whole_in(frame.as_bytes()));
     }
@@ -146,7 +146,7 @@ fn tcpkali_markers_are_read_only_when_asked() {
     assert_eq!(wire, b"TCPKaliMsgTS-0005b2d01234abcd.");
     assert_eq!(
         all_in(&wire),
-        [Found::Tcpkali {
+        [ScanMatch::Tcpkali {
             unix_us: 0x0005_b2d0_1234_abcd
         }]
     );
@@ -166,7 +166,7 @@ proptest! {
         let bytes = encoded(message, MESSAGE_BYTES_MIN + extra);
         let found = all_in(&bytes);
         prop_assert_eq!(found.len(), 1);
-        prop_assert_eq!(found[0], Found::Message { message, start: 0, length: bytes.len() });
+        prop_assert_eq!(found[0], ScanMatch::Message { message, start: 0, length: bytes.len() });
     }
 
     #[test]

@@ -41,7 +41,7 @@ namespace = "b"
 fn a_whole_scenario_is_read() {
     let scenario = read_toml(WHOLE).unwrap();
     assert_eq!(scenario.name, "groups");
-    assert_eq!(scenario.kind, Kind::FanOut);
+    assert_eq!(scenario.kind, Workload::FanOut);
     assert_eq!((scenario.targets.len(), scenario.sources.len()), (2, 39));
     assert_eq!(
         (scenario.clients, scenario.arrivals.duration_us()),
@@ -66,7 +66,7 @@ fn a_whole_scenario_is_read() {
 #[test]
 fn the_least_scenario_has_defaults() {
     let scenario = read_toml("targets = 'ws://h:1/'").unwrap();
-    assert_eq!(scenario.kind, Kind::Hold);
+    assert_eq!(scenario.kind, Workload::Hold);
     assert_eq!(scenario.clients, 100);
     assert_eq!(scenario.transport, Transport::websocket(Dialect::Plain));
 }

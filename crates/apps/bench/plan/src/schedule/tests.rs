@@ -6,10 +6,10 @@ use super::*;
 
 const S: u64 = 1_000_000;
 
-const fn ramp(start_per_s: f64, end_per_s: f64, duration_us: u64) -> Phase {
-    Phase {
+const fn ramp(start_per_s: f64, end_per_s: f64, duration_us: u64) -> ArrivalPhase {
+    ArrivalPhase {
         end_per_s,
-        ..Phase::constant(start_per_s, duration_us)
+        ..ArrivalPhase::constant(start_per_s, duration_us)
     }
 }
 
@@ -34,7 +34,7 @@ fn a_constant_rate_is_evenly_spaced() {
 
 #[test]
 fn a_million_events_do_not_drift() {
-    let schedule = Schedule::new(vec![Phase::constant(30_000.0, 3600 * S)]);
+    let schedule = Schedule::new(vec![ArrivalPhase::constant(30_000.0, 3600 * S)]);
     assert_eq!(schedule.count(), 108_000_000);
     assert_eq!(schedule.at(107_999_970), Some(3600 * S - 1000));
     assert_eq!(schedule.at(3), Some(100));
@@ -54,14 +54,14 @@ fn a_ramp_has_the_area_under_its_rate() {
 
 #[test]
 fn phases_follow_each_other_and_bounds_leave_a_pause() {
-    let bounded = Phase {
+    let bounded = ArrivalPhase {
         events_max: Some(3),
-        ..Phase::constant(10.0, 2 * S)
+        ..ArrivalPhase::constant(10.0, 2 * S)
     };
     let schedule = Schedule::new(vec![
         bounded,
-        Phase::constant(0.0, S),
-        Phase::constant(1.0, 2 * S),
+        ArrivalPhase::constant(0.0, S),
+        ArrivalPhase::constant(1.0, 2 * S),
     ]);
     let times: Vec<_> = (0..6).map_while(|k| schedule.at(k)).collect();
     assert_eq!(times, [0, 100_000, 200_000, 3 * S, 4 * S]);
@@ -71,8 +71,8 @@ fn phases_follow_each_other_and_bounds_leave_a_pause() {
 fn an_empty_schedule_has_no_events() {
     for schedule in [
         Schedule::default(),
-        Schedule::new(vec![Phase::constant(0.0, S)]),
-        Schedule::new(vec![Phase::constant(5.0, 0)]),
+        Schedule::new(vec![ArrivalPhase::constant(0.0, S)]),
+        Schedule::new(vec![ArrivalPhase::constant(5.0, 0)]),
     ] {
         assert_eq!((schedule.count(), schedule.at(0)), (0, None));
     }
@@ -80,9 +80,9 @@ fn an_empty_schedule_has_no_events() {
 
 #[test]
 fn scaling_and_truncating_keep_the_shape() {
-    let seed = Schedule::new(vec![Phase {
+    let seed = Schedule::new(vec![ArrivalPhase {
         events_max: Some(2_000_000),
-        ..Phase::constant(2000.0, 10_000 * S)
+        ..ArrivalPhase::constant(2000.0, 10_000 * S)
     }]);
     assert_eq!(seed.count(), 2_000_000);
     let small = seed.scaled(0.001).truncated(10 * S);
@@ -93,16 +93,16 @@ fn scaling_and_truncating_keep_the_shape() {
 
 #[test]
 fn trimming_removes_the_time_after_the_last_event() {
-    let bounded = Phase {
+    let bounded = ArrivalPhase {
         events_max: Some(20),
-        ..Phase::constant(10.0, 60 * S)
+        ..ArrivalPhase::constant(10.0, 60 * S)
     };
-    let trimmed = Schedule::new(vec![bounded, Phase::constant(0.0, S)]).trimmed();
+    let trimmed = Schedule::new(vec![bounded, ArrivalPhase::constant(0.0, S)]).trimmed();
     assert_eq!((trimmed.count(), trimmed.duration_us()), (20, 2 * S));
     let full = Schedule::new(vec![ramp(0.0, 10.0, S)]);
     assert_eq!(full.trimmed(), full);
     assert_eq!(
-        Schedule::new(vec![Phase::constant(0.0, S)]).trimmed(),
+        Schedule::new(vec![ArrivalPhase::constant(0.0, S)]).trimmed(),
         Schedule::default()
     );
 }
@@ -130,7 +130,7 @@ proptest! {
         )
     ) {
         let phases = phases.into_iter().map(|(duration_us, start_per_s, end_per_s, events_max)| {
-            Phase { duration_us, start_per_s, end_per_s, events_max }
+            ArrivalPhase { duration_us, start_per_s, end_per_s, events_max }
         });
         let schedule = Schedule::new(phases.collect());
         let times: Vec<_> = Pacer::new(&schedule, Spread::Even, 0).collect();

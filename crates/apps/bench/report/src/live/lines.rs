@@ -8,9 +8,9 @@ use crate::Snapshot;
 
 /// Writer of one line a second.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Lines;
+pub struct ProgressLines;
 
-impl Lines {
+impl ProgressLines {
     /// Makes the line of a row, without figures that are zero.
     pub fn line(self, snapshot: &Snapshot<'_>) -> String {
         let sample = snapshot.sample;

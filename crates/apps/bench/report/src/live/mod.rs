@@ -9,7 +9,7 @@ mod screen;
 mod statsd;
 
 pub use history::History;
-pub use lines::{Lines, RunningStats};
+pub use lines::{ProgressLines, RunningStats};
 pub use page::Page;
 pub use screen::Screen;
 pub use statsd::Statsd;
@@ -18,9 +18,9 @@ pub use statsd::Statsd;
 mod testing {
     //! A snapshot to look at.
 
-    use crate::{Phase, Snapshot};
+    use crate::{RunPhase, Snapshot};
     use throng_bench_measure::{ConnectFailure, Histograms, Sample, Tally};
-    use throng_bench_plan::{Dialect, Kind, Scenario, Target, Transport};
+    use throng_bench_plan::{Dialect, Scenario, Target, Transport, Workload};
 
     /// Lends a snapshot of a run with a bit of everything.
     pub(super) fn with_snapshot(look: impl FnOnce(&Snapshot<'_>)) {
@@ -48,8 +48,8 @@ mod testing {
         let target = Target::parse("ws://127.0.0.1:1/").unwrap();
         let transport = Transport::websocket(Dialect::Plain);
         look(&Snapshot {
-            scenario: &Scenario::new(Kind::Hold, vec![target], transport),
-            phase: Phase::Hold,
+            scenario: &Scenario::new(Workload::Hold, vec![target], transport),
+            phase: RunPhase::Hold,
             at_ms: 7000,
             sample,
             before: None,

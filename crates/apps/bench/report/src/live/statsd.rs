@@ -56,7 +56,7 @@ impl Statsd {
         })
     }
 
-    /// Sends a row.
+    /// Sends the lines of a row.
     pub fn on_row(&mut self, snapshot: &Snapshot<'_>) {
         let window_us = self.export.latency_window_us.unwrap_or(u64::MAX);
         let window_ms = snapshot.at_ms.saturating_sub(self.window_began_ms);
@@ -204,7 +204,9 @@ mod tests {
 
     fn lines() -> String {
         let mut window = Histograms::default();
-        [1000, 2500].map(|us| window.delivery.record_us(us));
+        for us in [1000, 2500] {
+            window.delivery.record_us(us);
+        }
         let before = Sample {
             upgraded: 90,
             ..Sample::default()

@@ -9,7 +9,7 @@ use throng_types::ConnId;
 use throng_ws::{Event, Opcode};
 
 use super::{Link, LinkState, Publishers, REOPEN_AFTER_US, Reader};
-use crate::core::Core;
+use crate::core::SharedState;
 use crate::script::{Endpoint, PublishForm};
 use throng_bench_plan::template::Values;
 use throng_types::Rng;
@@ -29,7 +29,7 @@ impl Publishers<'_> {
         &mut self,
         number: u32,
         id: ConnId,
-        core: &mut Core<'_>,
+        core: &mut SharedState<'_>,
         fx: &mut Effects<'_>,
     ) {
         let Some(link) = self.links.get_mut(number as usize) else {
@@ -56,7 +56,7 @@ impl Publishers<'_> {
         }
     }
 
-    fn up(&mut self, number: usize, core: &mut Core<'_>, fx: &mut Effects<'_>) {
+    fn up(&mut self, number: usize, core: &mut SharedState<'_>, fx: &mut Effects<'_>) {
         self.links[number].state = LinkState::Up;
         self.links[number].failures = 0;
         if let PublishForm::WebSocket { first_frames, .. } = &self.form.form {
@@ -83,7 +83,7 @@ impl Publishers<'_> {
         &mut self,
         number: u32,
         input: &mut [u8],
-        core: &mut Core<'_>,
+        core: &mut SharedState<'_>,
         fx: &mut Effects<'_>,
     ) {
         core.tally.counters.received_bytes += input.len() as u64;
@@ -119,7 +119,7 @@ impl Publishers<'_> {
     }
 
     /// Counts the outcome of what was unanswered on a link that has ended.
-    pub(crate) fn closed(&mut self, number: u32, why: Closed, core: &mut Core<'_>) {
+    pub(crate) fn closed(&mut self, number: u32, why: Closed, core: &mut SharedState<'_>) {
         let now_us = core.clock.now_us();
         let Some(link) = self.links.get_mut(number as usize) else {
             return;
@@ -164,7 +164,7 @@ impl Link {
         &mut self,
         input: &[u8],
         endpoint: &Endpoint,
-        core: &mut Core<'_>,
+        core: &mut SharedState<'_>,
         fx: &mut Effects<'_>,
     ) -> Result<(), String> {
         let Some(Reader::Answers(reader)) = &mut self.reader else {

@@ -9,12 +9,12 @@ use throng_ws::Opcode;
 use throng_bench_measure::{ConnectFailure, LostReason};
 use throng_bench_plan::payload::Message;
 use throng_bench_plan::template::Values;
-use throng_bench_plan::{Dialect, Kind, Transport};
+use throng_bench_plan::{Dialect, Transport, Workload};
 
-use crate::core::{Core, moment};
+use crate::core::{SharedState, moment};
 use crate::session::{Stage, Subscriber, Wire};
 
-impl Core<'_> {
+impl SharedState<'_> {
     pub(super) fn message(
         &mut self,
         id: ConnId,
@@ -180,8 +180,8 @@ impl Core<'_> {
             subscriber.end_at = 0;
         } else if come(subscriber.end_at) {
             let back_us = match scenario.kind {
-                Kind::Resume { away_us, .. } => Some(away_us),
-                Kind::Churn => Some(0),
+                Workload::Resume { away_us, .. } => Some(away_us),
+                Workload::Churn => Some(0),
                 _ => scenario.replace_lost.then_some(0),
             };
             return self.leave(subscriber, back_us, fx);
@@ -268,7 +268,7 @@ impl Core<'_> {
         if template.has_payload() && message.encode(say.size_bytes, &mut payload).is_err() {
             return false;
         }
-        if matches!(script.scenario.kind, Kind::Echo) && subscriber.said == 1 {
+        if matches!(script.scenario.kind, Workload::Echo) && subscriber.said == 1 {
             subscriber.tracks.expect(channel, publisher, 1);
             self.tally.sums.expecting += 1;
         }
@@ -337,7 +337,7 @@ impl Core<'_> {
         let comes_back = scenario.replace_lost
             || matches!(
                 scenario.kind,
-                Kind::ReconnectStorm { .. } | Kind::Resume { .. }
+                Workload::ReconnectStorm { .. } | Workload::Resume { .. }
             );
         if comes_back {
             subscriber.returning = true;

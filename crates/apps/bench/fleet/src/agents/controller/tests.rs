@@ -5,12 +5,12 @@ use super::*;
 use crate::agents::{AgentSide, PROTOCOL, Progress, ProtocolError, decode, encode, token};
 use throng_bench_measure::Sums;
 use throng_bench_measure::{Histograms, Sample};
-use throng_bench_plan::{Dialect, Kind, Target, Transport};
+use throng_bench_plan::{Dialect, Target, Transport, Workload};
 
 fn scenario() -> Scenario {
     let target = Target::parse("ws://h:1/").unwrap();
     Scenario::new(
-        Kind::Hold,
+        Workload::Hold,
         vec![target],
         Transport::websocket(Dialect::Plain),
     )
@@ -36,7 +36,7 @@ struct World {
     controller: Controller,
     agents: Vec<(AgentSide, i64)>,
     now_us: u64,
-    events: Vec<Event>,
+    events: Vec<ControllerEvent>,
     actions: Vec<(usize, ToAgent)>,
 }
 
@@ -52,7 +52,7 @@ impl World {
         };
         let mut greetings = Vec::new();
         for (k, token) in tokens.iter().enumerate() {
-            let (side, challenge) = AgentSide::new(token, Machine::default(), 900 + k as Nonce);
+            let (side, challenge) = AgentSide::new(token, MachineInfo::default(), 900 + k as Nonce);
             world.agents.push((side, offsets[k]));
             greetings.push((k, challenge));
         }
@@ -120,7 +120,7 @@ impl World {
     }
 
     fn finished(&self) -> bool {
-        self.events.contains(&Event::Finished)
+        self.events.contains(&ControllerEvent::Finished)
     }
 }
 
@@ -145,7 +145,7 @@ fn a_run_goes_from_the_token_to_the_end() {
         "nobody starts before all are ready"
     );
     world.ready(1);
-    let Some(&Event::Started { at_us }) = world.events.last() else {
+    let Some(&ControllerEvent::Started { at_us }) = world.events.last() else {
         panic!("not started: {:?}", world.events);
     };
     for (agent, action) in world.actions.clone() {
@@ -203,7 +203,10 @@ fn an_agent_that_dies_before_the_start_holds_nobody_up() {
     world.ready(0);
     world.ready(2);
     world.disconnect(1);
-    assert!(matches!(world.events.last(), Some(Event::Started { .. })));
+    assert!(matches!(
+        world.events.last(),
+        Some(ControllerEvent::Started { .. })
+    ));
     assert_eq!(world.controller.state(0), Some(AgentState::Running));
 }
 
@@ -227,7 +230,7 @@ fn a_wrong_token_starts_nothing_on_either_side() {
     let world = World::new(&["secret", "guess"], &[0, 0]);
     assert_eq!(world.controller.state(1), Some(AgentState::Lost));
     assert!(world.events.iter().any(
-        |event| matches!(event, Event::Lost { agent: 1, reason } if reason.contains("token"))
+        |event| matches!(event, ControllerEvent::Lost { agent: 1, reason } if reason.contains("token"))
     ));
     // The other agent goes on with the whole load.
     assert!(matches!(&world.actions[..], [(0, ToAgent::Assign(part))] if part.agents == 1));
@@ -245,7 +248,7 @@ fn a_wrong_token_starts_nothing_on_either_side() {
     };
     let welcome = ToController::Welcome {
         proof,
-        machine: Machine::default(),
+        machine: MachineInfo::default(),
     };
     controller.on_message(0, welcome, 2, &mut out, &mut events);
     assert_eq!(controller.state(0), Some(AgentState::Lost));
@@ -257,7 +260,7 @@ fn messages_out_of_turn_are_refused_on_both_sides() {
     world.bring(0, &ToController::Done);
     assert_eq!(world.controller.state(0), Some(AgentState::Lost));
 
-    let (mut side, _) = AgentSide::new("secret", Machine::default(), 1);
+    let (mut side, _) = AgentSide::new("secret", MachineInfo::default(), 1);
     let mut out = Vec::new();
     assert!(side.on_message(ToAgent::Stop, 0, &mut out).is_err());
     assert!(side.ready().is_none() && side.done().is_none() && side.cannot("x").is_none());
@@ -278,12 +281,9 @@ fn an_agent_that_cannot_says_why() {
     let mut world = World::new(&["secret"], &[0]);
     let message = world.agents[0].0.cannot("nofile binds at 20000").unwrap();
     world.bring(0, &message);
-    assert!(
-        world
-            .events
-            .iter()
-            .any(|event| matches!(event, Event::Lost { reason, .. } if reason.contains("nofile")))
-    );
+    assert!(world.events.iter().any(
+        |event| matches!(event, ControllerEvent::Lost { reason, .. } if reason.contains("nofile"))
+    ));
     assert!(world.finished());
 }
 
@@ -324,7 +324,7 @@ fn a_step_is_done_when_all_who_are_left_have_done_it() {
         world.ready(agent);
     }
     world.actions.clear();
-    let step = Step {
+    let step = RateStep {
         per_s: 100.0,
         begin_us: 5,
         end_us: 9,
@@ -333,7 +333,7 @@ fn a_step_is_done_when_all_who_are_left_have_done_it() {
         world
             .events
             .iter()
-            .filter(|e| **e == Event::StepDone)
+            .filter(|e| **e == ControllerEvent::StepDone)
             .count()
     };
     for (rounds, lost) in [(1, false), (2, true)] {
@@ -378,7 +378,7 @@ fn a_step_that_makes_no_sense_is_refused() {
         (f64::INFINITY, 0, 1),
         (1.0, 2, 1),
     ] {
-        let step = ToAgent::Step(Step {
+        let step = ToAgent::Step(RateStep {
             per_s,
             begin_us,
             end_us,

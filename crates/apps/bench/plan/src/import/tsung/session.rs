@@ -20,7 +20,6 @@ pub(super) struct Session {
     closed: bool,
 }
 
-/// Message that repeats.
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) text: String,
