@@ -21,5 +21,5 @@ mod websocket;
 pub use lines::{LineTooLong, Lines};
 pub use response::{BytesAfterHead, HeadReader, ResponseError, ResponseEvent, ResponseReader};
 pub use subscription::{Notice, Subscription, SubscriptionEvent, SubscriptionTransport};
-pub use target::{Target, TargetError};
+pub use target::Target;
 pub use websocket::{WebSocket, WebSocketError};

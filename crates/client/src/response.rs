@@ -58,8 +58,8 @@ impl BytesAfterHead<'_> {
 }
 
 impl HeadReader {
-    /// Takes bytes. When the head is whole, hands it to `read`, and returns its result and the bytes
-    /// behind the head. A head that came in one piece is not copied.
+    /// Takes bytes. When the head is whole, hands it to `read`, and returns its result and the
+    /// bytes behind the head. A head that came in one piece is not copied.
     ///
     /// # Errors
     /// [`BadResponse`]; nothing more can be read then.

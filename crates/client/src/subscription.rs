@@ -13,7 +13,8 @@ use throng_ws::{Event, Limits};
 use crate::lines::Lines;
 use crate::websocket::WebSocket;
 
-/// Bytes of the largest publication that a server takes (`limits.publish_bytes_max` goes no higher).
+/// Bytes of the largest publication that a server takes (`limits.publish_bytes_max` goes no
+/// higher).
 const BYTES_MAX: usize = 1 << 30;
 
 const SSE_LIMITS: DecoderLimits = DecoderLimits {
@@ -23,7 +24,8 @@ const SSE_LIMITS: DecoderLimits = DecoderLimits {
 
 const WS_LIMITS: Limits = Limits::new(BYTES_MAX);
 
-/// Prefix of a ping that reports the number of dropped publications: data frames are for data alone.
+/// Prefix of a ping that reports the number of dropped publications: data frames are for data
+/// alone.
 const DROPPED: &[u8] = b"dropped=";
 
 /// Transport that carries a subscription.
@@ -91,8 +93,8 @@ impl Notice {
         })
     }
 
-    /// Returns true if a reconnect makes no sense (Centrifugo, page "Client protocol codes": 3500 to
-    /// 3999 and 4500 to 4999).
+    /// Returns true if a reconnect makes no sense (Centrifugo, page "Client protocol codes": 3500
+    /// to 3999 and 4500 to 4999).
     pub const fn is_final(&self) -> bool {
         matches!(self, Self::Disconnect { code: 3500..=3999 | 4500..=4999, .. })
     }

@@ -17,18 +17,13 @@ pub struct Target {
     pub path: String,
 }
 
-/// Refusal of a text that is no target, in a sentence.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct TargetError(String);
-
 impl Target {
     /// Reads `ws://host:port/path`, `wss://`, `http://`, `https://`, or `host:port`.
     ///
     /// # Errors
-    /// [`TargetError`], which quotes the text.
-    pub fn parse(text: &str) -> Result<Self, TargetError> {
-        let refuse = |why: &str| Err(TargetError(format!("`{text}` is not a target: {why}")));
+    /// A sentence that quotes the text.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let refuse = |why: &str| Err(format!("`{text}` is not a target: {why}"));
         let scheme = text.split_once("://");
         let (scheme, rest) = scheme.map_or((None, text), |(scheme, rest)| {
             (Some(scheme.to_ascii_lowercase()), rest)

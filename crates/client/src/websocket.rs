@@ -146,7 +146,7 @@ mod tests {
 
     const LIMITS: Limits = Limits::new(1000);
 
-    /// What a server answers to the request of `key`, and what it says then.
+    /// Answer of a server to the request of `key`, with its first frames.
     fn server(request: &[u8]) -> Vec<u8> {
         let limits = HttpLimits::default();
         let (request, _) = throng_http1::parse_request(request, &limits)

@@ -53,7 +53,8 @@ impl ChangeOutcome {
 /// Applies every fix of a report that may be applied; returns the outcome of each line.
 ///
 /// Settings go below `root/proc/sys` and are read back, since the kernel may adjust a value.
-/// `set_nofile` raises the limit of the process that is to run; it is called after the settings, because
+/// `set_nofile` raises the limit of the process that is to run; it is called after the settings,
+/// because
 /// `nr_open` bounds it.
 pub fn apply(
     root: &Path,

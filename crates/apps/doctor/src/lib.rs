@@ -6,9 +6,9 @@
 //! trying, or changes the machine without being asked.
 //!
 //! The path of a diagnosis: [`Machine::read`] gathers facts, [`assess`] judges them without
-//! touching anything, [`render_text`] and [`render_json`] write the report, [`apply`] and [`persist`] act.
-//! [`run`] is all of it, for the command line; [`summary_line`] is for a server's banner;
-//! [`explain_errno`] names the limit that ended a run.
+//! touching anything, [`render_text`] and [`render_json`] write the report, [`apply`] and
+//! [`persist`] act. [`run`] is all of it, for the command line; [`summary_line`] is for a server's
+//! banner; [`explain_errno`] names the limit that ended a run.
 //!
 //! A file that is missing or unreadable is *unknown*, never an error: containers hide some.
 

@@ -231,8 +231,8 @@ impl Tree<'_> {
             .sum()
     }
 
-    /// Reads connection tracking. Its files appear with the module. When even their neighbours are hidden, their absence
-    /// says nothing.
+    /// Reads connection tracking. Its files appear with the module. When even their neighbours are
+    /// hidden, their absence says nothing.
     fn conntrack(&self) -> Conntrack {
         let max = self.number("proc/sys/net/netfilter/nf_conntrack_max");
         let count = self.number("proc/sys/net/netfilter/nf_conntrack_count");
@@ -246,7 +246,8 @@ impl Tree<'_> {
         }
     }
 
-    /// Reads the size of the hash, negative where a network namespace shares the table of the machine.
+    /// Reads the size of the hash, negative where a network namespace shares the table of the
+    /// machine.
     fn ehash_entries(&self) -> Option<u64> {
         let entries = self.text("proc/sys/net/ipv4/tcp_ehash_entries")?;
         Some(entries.trim().parse::<i64>().ok()?.unsigned_abs())
@@ -340,8 +341,8 @@ fn parse_line(line: &str) -> Option<(&'static Version, &str)> {
     }
 }
 
-/// Walks up from a group. Inside a container the path may be the host's while the mount shows the group itself as its
-/// root: groups that do not exist below the mount are passed over.
+/// Walks up from a group. Inside a container the path may be the host's while the mount shows the
+/// group itself as its root: groups that do not exist below the mount are passed over.
 fn walk<'a>(
     tree: &'a Tree<'_>,
     version: &'static Version,
@@ -390,8 +391,8 @@ pub struct Link {
     pub irq_cpus: BTreeSet<u64>,
 }
 
-/// Counts IPv4 addresses of this machine, loopback aside, from the routing trie: an address of ours is
-/// a line `|-- ADDRESS` followed by `/32 host LOCAL`. Each appears in two tables.
+/// Counts IPv4 addresses of this machine, loopback aside, from the routing trie: an address of ours
+/// is a line `|-- ADDRESS` followed by `/32 host LOCAL`. Each appears in two tables.
 fn addresses(tree: &Tree<'_>) -> Option<u64> {
     let trie = tree.text("proc/net/fib_trie")?;
     let mut own = BTreeSet::new();

@@ -74,8 +74,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Makes a plan with the default prices: an idle connection on a current x86-64 kernel, with one
-    /// epoll registration, costs about 3,970 bytes at the accepting end and about 4,200 at the
+    /// Makes a plan with the default prices: an idle connection on a current x86-64 kernel, with
+    /// one epoll registration, costs about 3,970 bytes at the accepting end and about 4,200 at the
     /// opening one, which also holds bind buckets.
     pub const fn new(role: Role, connections: Option<u64>) -> Self {
         Self {

@@ -110,7 +110,8 @@ pub fn run(
     })
 }
 
-/// Note instead of a change: raising the limit of a process that is about to end would only make the report look good.
+/// Note instead of a change: raising the limit of a process that is about to end would only make
+/// the report look good.
 const NOFILE_NOTE: &str = "a limit belongs to a process and this one ends with the diagnosis: \
                            use the lines below, or --persist";
 

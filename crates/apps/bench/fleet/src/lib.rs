@@ -4,8 +4,9 @@
 //! second, the search for a rate, the observation of the server, and the agents on other machines:
 //! their protocol and both of its sides ([`agents`]).
 //!
-//! Never: prints, or writes a file. An `Observer` sees a run while it goes on. Nothing here uses a hub, a session or a server of ours: the generator shares no code
-//! with the server except the wire formats and the reactor.
+//! Never: prints, or writes a file. An `Observer` sees a run while it goes on. Nothing here uses a
+//! hub, a session or a server of ours: the generator shares no code with the server except the wire
+//! formats and the reactor.
 
 pub mod agents;
 mod run;

@@ -1,4 +1,5 @@
-//! Verdict on the generator itself: a run in which it did not keep up says nothing about the server.
+//! Verdict on the generator itself: a run in which it did not keep up says nothing about the
+//! server.
 //!
 //! Owns: the generator's lag behind its own schedule, its threads' load, and the verdict.
 

@@ -35,11 +35,6 @@ pub struct Latency {
     clamped: u64,
 }
 
-/// Refusal of a histogram that came from elsewhere.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unreadable histogram: {0}")]
-pub struct LatencyError(String);
-
 impl Default for Latency {
     fn default() -> Self {
         Self::new()
@@ -162,25 +157,25 @@ impl Latency {
     }
 
     /// Reads the wire form; refuses what is cut off or has other bounds.
-    pub fn decode(bytes: &[u8]) -> Result<Self, LatencyError> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, String> {
         let mut rest = bytes;
         let mut figures = [0_u64; 4];
         for figure in &mut figures {
             let Some((head, tail)) = rest.split_first_chunk() else {
-                return Err(LatencyError("cut off".into()));
+                return Err("unreadable histogram: cut off".into());
             };
             *figure = u64::from_be_bytes(*head);
             rest = tail;
         }
         let histogram: Histogram<u64> = Deserializer::new()
             .deserialize(&mut rest)
-            .map_err(|error| LatencyError(error.to_string()))?;
+            .map_err(|error| format!("unreadable histogram: {error}"))?;
         if histogram.sigfig() != SIGNIFICANT_DIGITS || histogram.high() > 2 * HIGHEST_US {
-            return Err(LatencyError("not made with our bounds".into()));
+            return Err("unreadable histogram: it has other bounds".into());
         }
         let mut latency = Self::new();
         let added = latency.histogram.add(&histogram);
-        added.map_err(|error| LatencyError(error.to_string()))?;
+        added.map_err(|error| format!("unreadable histogram: {error}"))?;
         let [min_us, max_us, negative, clamped] = figures;
         Ok(Self {
             min_us,

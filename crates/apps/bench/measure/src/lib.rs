@@ -14,7 +14,7 @@ mod tally;
 
 pub use counters::{ConnectFailure, Counters, LostReason};
 pub use generator::{GeneratorHealth, GeneratorLimits, Verdict};
-pub use latency::{Latency, LatencyError, LatencySummary, LogWriter, PERCENTILES};
+pub use latency::{Latency, LatencySummary, LogWriter, PERCENTILES};
 pub use running::Running;
 pub use sequence::{DeliveryCounts, SequenceOutcome, TRACKS_MAX, Tracker, Tracks};
 pub use series::{Sample, ServerSample};

@@ -54,11 +54,6 @@ impl Comparator {
     }
 }
 
-/// Refusal of a text that is no check, in a sentence.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct CheckError(String);
-
 /// Condition on one metric of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Check {
@@ -69,24 +64,22 @@ pub struct Check {
 }
 
 impl FromStr for Check {
-    type Err = CheckError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, CheckError> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let at = text.find(['<', '>', '=', '!']).ok_or_else(|| {
-            CheckError(format!(
-                "`{text}` has no comparator; write it like `p99<50ms` or `lost==0`"
-            ))
+            format!("`{text}` has no comparator; write it like `p99<50ms` or `lost==0`")
         })?;
         let (name, rest) = text.split_at(at);
         let Some((symbol, comparator)) = Comparator::ALL
             .into_iter()
             .find(|(symbol, _)| rest.starts_with(symbol))
         else {
-            return Err(CheckError(format!(
+            return Err(format!(
                 "`{text}`: the comparators are <, <=, >, >=, == and !="
-            )));
+            ));
         };
-        let metric = Metric::parse(name.trim()).map_err(CheckError)?;
+        let metric = Metric::parse(name.trim())?;
         let value = rest[symbol.len()..].trim();
         let bound = match metric.unit() {
             Unit::Time => units::parse_duration_us(value).map(|us| us as f64),
@@ -99,7 +92,7 @@ impl FromStr for Check {
             Unit::Bytes => units::parse_size_bytes(value).map(|bytes| bytes as f64),
             Unit::Rate => units::parse_rate_per_s(value),
         }
-        .map_err(|why| CheckError(format!("`{text}`: {why}")))?;
+        .map_err(|why| format!("`{text}`: {why}"))?;
         Ok(Self {
             text: text.trim().to_owned(),
             metric,
@@ -202,8 +195,8 @@ pub enum BenchExit {
 }
 
 impl BenchExit {
-    /// Chooses the code for a run that came to its end. A saturated generator outranks the checks, since
-    /// its figures mean nothing; a failed check outranks one without data.
+    /// Chooses the code for a run that came to its end. A saturated generator outranks the checks,
+    /// since its figures mean nothing; a failed check outranks one without data.
     pub fn of_run(outcomes: &[CheckOutcome], generator_valid: bool) -> Self {
         if !generator_valid {
             return Self::GeneratorSaturated;

@@ -1,4 +1,5 @@
-//! Data of a run from a CSV file: a row of texts for each connection, put into templates as `{data.NAME}`.
+//! Data of a run from a CSV file: a row of texts for each connection, put into templates as
+//! `{data.NAME}`.
 //!
 //! Owns: reading CSV (RFC 4180) and its bounds; which row a number gets. Rows begin anew when there
 //! are more connections than rows. Never: opens a file; puts a cell where it would change a

@@ -1,10 +1,9 @@
 //! Plan of a run of the load generator: one model for all sources.
 //!
-//! Owns: the scenario with its defaults, validation and TOML form ([`read_toml`]); the readers of
-//! other tools' files ([`import`]); due times of events ([`schedule`]); the address and
-//! port of each connection ([`ports`]); measured messages ([`payload`]); texts
-//! with placeholders ([`template`]) and data for them ([`Data`]); and conditions on results
-//! ([`check`]).
+//! Owns: the scenario with its defaults, validation and TOML form ([`read_toml_with`]); the readers
+//! of other tools' files ([`import`]); due times of events ([`schedule`]); the address and port of
+//! each connection ([`ports`]); measured messages ([`payload`]); texts with placeholders
+//! ([`template`]) and data for them ([`Data`]); and conditions on results ([`check`]).
 //!
 //! Never: opens a file or a socket, resolves a name, reads a clock. Randomness comes from the
 //! scenario's seed.
@@ -25,7 +24,7 @@ mod validate;
 
 pub use channels::Channels;
 pub use data::{DATA_BYTES_MAX, Data};
-pub use read::{ReadFile, read_toml, read_toml_with};
+pub use read::{ReadFile, read_toml_with};
 pub use redact::{MASK, Redactor};
 pub use scenario::{
     ChannelChoice, Dialect, Marker, PeriodicMessage, Publish, RateSearch, Scenario, StatsdExport,
@@ -33,4 +32,4 @@ pub use scenario::{
 };
 pub use section::Problem;
 pub(crate) use section::line_of;
-pub use throng_client::{Target, TargetError};
+pub use throng_client::Target;

@@ -134,8 +134,8 @@ impl PortSpace {
         }
     }
 
-    /// Takes every port that an ordinary process may bind: from `ip_unprivileged_port_start` (1024 unless
-    /// changed) upward.
+    /// Takes every port that an ordinary process may bind: from `ip_unprivileged_port_start` (1024
+    /// unless changed) upward.
     pub fn all_unprivileged(unprivileged_start: u16) -> Self {
         Self::new(unprivileged_start.max(1), u16::MAX)
     }
@@ -148,8 +148,8 @@ impl PortSpace {
         self
     }
 
-    /// Leaves out the ports of `ip_local_reserved_ports` (`8080,9148-9150`, or an empty line). `None`
-    /// if it cannot be read.
+    /// Leaves out the ports of `ip_local_reserved_ports` (`8080,9148-9150`, or an empty line).
+    /// `None` if it cannot be read.
     pub fn without_reserved(self, proc_text: &str) -> Option<Self> {
         let text = proc_text.trim();
         if text.is_empty() {

@@ -38,11 +38,6 @@ use crate::schedule::{ArrivalPhase, Growth, Schedule, Spread, positive_rate};
 use crate::section::{Complaints, Problem, Section};
 use crate::{Data, Target};
 
-/// Reads and validates a scenario that names no files; see [`read_toml_with`].
-pub fn read_toml(text: &str) -> Result<Scenario, Vec<Problem>> {
-    read_toml_with(text, &|_| Err("files cannot be read here".into()))
-}
-
 /// Reader of the files that a scenario names: takes the name as it was written, returns the text or
 /// why it cannot be read.
 pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<String, String>;

@@ -145,7 +145,8 @@ fn each_text(value: &mut Value, change: &mut impl FnMut(&mut String)) {
     }
 }
 
-/// Replaces a whole value, and appends it to `found`; the scheme of `Authorization` is not part of the secret.
+/// Replaces a whole value, and appends it to `found`; the scheme of `Authorization` is not part of
+/// the secret.
 fn hide(text: &mut String, found: &mut Vec<String>) {
     if let Some((_, credentials)) = text.split_once(' ') {
         found.push(credentials.to_owned());

@@ -415,7 +415,8 @@ impl Via {
         }
     }
 
-    /// Makes `POST /publish/` of GRIP: one item with a WebSocket message and a line of an event stream.
+    /// Makes `POST /publish/` of GRIP: one item with a WebSocket message and a line of an event
+    /// stream.
     pub fn grip(control: &Target) -> Self {
         Self::Http {
             target: control.with_path("/publish/"),

@@ -347,8 +347,8 @@ pub(crate) fn positive_rate(text: &str) -> Result<f64, String> {
 }
 
 /// Search for the highest rate that passes a check. Grows the rate while the check passes, then
-/// halves the gap between the best rate that passed and the lowest that failed. Ask for [`Stepper::rate`], run a step with it, report with
-/// [`Stepper::on_result`].
+/// halves the gap between the best rate that passed and the lowest that failed. Ask for
+/// [`Stepper::rate`], run a step with it, report with [`Stepper::on_result`].
 #[derive(Clone, Debug)]
 pub struct Stepper {
     growth: Growth,

@@ -1,8 +1,9 @@
 //! Files of a results folder.
 
+use throng_bench_measure::{LogWriter, Sample};
+
 use crate::html::report_page;
 use crate::results::{Results, ResultsError};
-use throng_bench_measure::{LogWriter, Sample};
 
 /// File of a results folder.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -21,7 +21,7 @@ use throng_types::units::{format_bytes, format_us, grouped};
 
 use crate::charts::{self, Chart};
 use crate::compare::{Comparison, percent};
-use crate::text::{measured_bytes, time};
+use crate::text::{measured, measured_bytes, time};
 use crate::{Results, compare};
 
 const CSS: &str = include_str!("page.css");
@@ -265,7 +265,7 @@ fn write_checks(results: &Results, out: &mut String) -> fmt::Result {
         } else {
             ("no", "✗")
         };
-        let (check, shown) = (Escaped(&result.check), Escaped(result.shown()));
+        let (check, shown) = (Escaped(&result.check), Escaped(measured(result)));
         writeln!(
             out,
             "<li class=\"{class}\">{mark} <code>{check}</code> · {shown}</li>"

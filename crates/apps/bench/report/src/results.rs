@@ -8,8 +8,6 @@ use throng_bench_measure::{Counters, DeliveryCounts, LatencySummary, Sample, Ver
 use throng_bench_plan::Scenario;
 use throng_bench_plan::check::{Check, CheckOutcome, Figure, FigureSource, LatencyKind, Metric};
 
-use crate::compare::show;
-
 /// Version of the schema; a reader refuses a higher one.
 pub const SCHEMA: u32 = 1;
 
@@ -187,18 +185,6 @@ pub enum ResultsError {
     /// Written by a newer version, with this schema.
     #[error("written with schema {0}; this version reads up to {SCHEMA}")]
     TooNew(u32),
-}
-
-impl CheckResult {
-    /// Figure that was measured, as people read it.
-    pub(crate) fn shown(&self) -> String {
-        match self.outcome {
-            CheckOutcome::Passed { actual } | CheckOutcome::Failed { actual } => {
-                show(self.check.metric(), actual)
-            }
-            CheckOutcome::NoData => "no data".into(),
-        }
-    }
 }
 
 impl Results {

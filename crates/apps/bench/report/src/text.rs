@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use throng_bench_measure::{Counters, LatencySummary, Verdict};
-use throng_bench_plan::check::{Figure, LatencyKind, Metric};
+use throng_bench_plan::check::{CheckOutcome, Figure, LatencyKind, Metric};
 use throng_types::units::{format_bytes, format_us, grouped};
 
-use crate::{Results, ServerTotals};
+use crate::compare::show;
+use crate::{CheckResult, Results, ServerTotals};
 
 /// Writes the summary of a run: enough to decide from in ten seconds.
 pub fn summary(results: &Results) -> String {
@@ -130,7 +131,7 @@ fn write_summary(results: &Results, out: &mut String) -> std::fmt::Result {
             out,
             "check        {word}  {}  ({})",
             result.check,
-            result.shown()
+            measured(result)
         )?;
     }
     if let Verdict::Invalid { reasons, .. } = &results.verdict {
@@ -189,6 +190,16 @@ pub(crate) fn reasons(
     let lost = counters.lost_reasons().into_iter();
     { failed.map(|(reason, count)| ("failed", reason.as_str(), count)) }
         .chain(lost.map(|(reason, count)| ("lost", reason.as_str(), count)))
+}
+
+/// Writes the figure that a check measured, as people read it.
+pub(crate) fn measured(result: &CheckResult) -> String {
+    match result.outcome {
+        CheckOutcome::Passed { actual } | CheckOutcome::Failed { actual } => {
+            show(result.check.metric(), actual)
+        }
+        CheckOutcome::NoData => "no data".into(),
+    }
 }
 
 /// Writes a time in µs; a dash if there is none.

@@ -16,7 +16,7 @@ mod subscriber;
 mod worker;
 
 pub use self::clock::{Clock, NEVER};
-pub use self::pool::{WorkerFigures, WorkerOptions, Workers};
+pub use self::pool::{WorkerFigures, Workers};
 pub use self::publish::PublishPace;
 pub use self::script::{PrepareError, RunShare, Script};
-pub use self::worker::Command;
+pub use self::worker::{Command, WorkerOptions};

@@ -10,9 +10,9 @@ use throng_types::ShardId;
 
 use throng_bench_measure::Tally;
 
-use crate::clock::{Clock, WakeTimer, Wakes};
+use crate::clock::{WakeTimer, Wakes};
 use crate::script::{PrepareError, Script};
-use crate::worker::{Command, Report, Worker, WorkerParts};
+use crate::worker::{Command, Report, Worker, WorkerOptions};
 
 /// Most bytes that publishers may have written and the kernel not taken. Beyond it the server is
 /// not merely slow.
@@ -41,18 +41,6 @@ pub struct Workers {
     latest: Vec<Option<Report>>,
     // Dropped after the workers have been joined.
     _timer: WakeTimer,
-}
-
-/// Options with which workers start.
-pub struct WorkerOptions {
-    /// Clock of the run.
-    pub clock: Clock,
-    /// Zero of the run, in µs.
-    pub begin_us: u64,
-    /// Number of threads that open connections.
-    pub openers: usize,
-    /// True to keep mean and spread of all latencies.
-    pub running: bool,
 }
 
 impl Workers {
@@ -86,26 +74,11 @@ impl Workers {
             let Some(beat) = timer.thread() else {
                 break;
             };
-            let WorkerOptions {
-                clock,
-                begin_us,
-                openers,
-                running,
-            } = *start;
+            let options = *start;
             let thread = std::thread::Builder::new()
                 .name(format!("worker-{number}"))
                 .spawn(move || {
-                    let worker = Worker::new(WorkerParts {
-                        script: &script,
-                        clock,
-                        number,
-                        openers,
-                        begin_us,
-                        reports: sender,
-                        wakes,
-                        timer: beat,
-                        running,
-                    });
+                    let worker = Worker::new(&script, &options, number, sender, (wakes, beat));
                     builder.with(worker).run(|_, _, _| {}).map(|_| ())
                 })
                 .map_err(system("a worker's thread"))?;

@@ -35,7 +35,8 @@ const SPARES_TRIED: usize = 16;
 pub enum Command {
     /// Report the figures so far.
     Report {
-        /// True to count deliveries that are due and have not come, which looks at every connection.
+        /// True to count deliveries that are due and have not come, which looks at every
+        /// connection.
         behind: bool,
     },
     /// Publish at this pace from now on.
@@ -74,20 +75,17 @@ pub(crate) struct Report {
     pub(crate) last: bool,
 }
 
-/// Arguments of a worker.
-pub(crate) struct WorkerParts<'s> {
-    pub(crate) script: &'s Script,
-    pub(crate) clock: Clock,
-    pub(crate) number: usize,
-    /// Number of workers that open connections.
-    pub(crate) openers: usize,
+/// Options with which workers start.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkerOptions {
+    /// Clock of the run.
+    pub clock: Clock,
     /// Zero of the run, in µs.
-    pub(crate) begin_us: u64,
-    pub(crate) reports: Sender<Report>,
-    pub(crate) wakes: Arc<Wakes>,
-    pub(crate) timer: Thread,
-    /// True to keep mean and spread too.
-    pub(crate) running: bool,
+    pub begin_us: u64,
+    /// Number of threads that open connections.
+    pub openers: usize,
+    /// True to keep mean and spread of all latencies.
+    pub running: bool,
 }
 
 /// Worker; the engine runs it as its app.
@@ -105,22 +103,32 @@ pub(crate) struct Worker<'s> {
 }
 
 impl<'s> Worker<'s> {
-    /// Makes a worker that opens its share of connections; the one after the openers publishes.
-    pub(crate) fn new(parts: WorkerParts<'s>) -> Self {
-        let script = parts.script;
-        let mut core = SharedState::new(script, parts.clock, parts.number);
-        core.tally.running = parts.running.then(Running::default);
-        let opens = parts.number < parts.openers;
-        let arrivals =
-            opens.then(|| Arrivals::new(script, parts.number, parts.openers, parts.begin_us));
+    /// Makes worker `number`, which opens its share of connections; the one after the openers
+    /// publishes.
+    pub(crate) fn new(
+        script: &'s Script,
+        options: &WorkerOptions,
+        number: usize,
+        reports: Sender<Report>,
+        (wakes, timer): (Arc<Wakes>, Thread),
+    ) -> Self {
+        let WorkerOptions {
+            clock,
+            begin_us,
+            openers,
+            running,
+        } = *options;
+        let mut core = SharedState::new(script, clock, number);
+        core.tally.running = running.then(Running::default);
+        let opens = number < openers;
         Self {
             core,
             publishers: if opens { None } else { Publishers::new(script) },
-            arrivals,
-            number: parts.number,
-            reports: parts.reports,
-            wakes: parts.wakes,
-            timer: parts.timer,
+            arrivals: opens.then(|| Arrivals::new(script, number, openers, begin_us)),
+            number,
+            reports,
+            wakes,
+            timer,
             wake_us: NEVER,
             looked_at: (Instant::now(), cpu_us()),
             finished: false,

@@ -54,8 +54,8 @@ fn kernel_tls(is_there: bool) -> LimitCheck {
     }
 }
 
-/// Judges all TCP buffers. A broadcast waits in those of every slow reader, so all connections count
-/// at once.
+/// Judges all TCP buffers. A broadcast waits in those of every slow reader, so all connections
+/// count at once.
 fn tcp_mem(context: &Context<'_>) -> LimitCheck {
     let (machine, plan) = (context.machine, context.plan);
     let page = machine.page_bytes.max(1);

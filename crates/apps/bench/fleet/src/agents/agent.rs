@@ -42,11 +42,11 @@ impl AgentSide {
         (side, challenge)
     }
 
-    /// Takes a message that came at `now_us` of the agent's clock, and returns it if it is a command
-    /// to carry out: `Assign` (then [`AgentSide::ready`] or [`AgentSide::cannot`]), `Start`, `Step`
-    /// (then [`AgentSide::step_done`]), `SearchOver`, `DropAll` or `Stop` (then
-    /// [`AgentSide::done`]). Replies go to `out`; after an error they are still to be sent, then the
-    /// connection is to be closed.
+    /// Takes a message that came at `now_us` of the agent's clock, and returns it if it is a
+    /// command to carry out: `Assign` (then [`AgentSide::ready`] or [`AgentSide::cannot`]),
+    /// `Start`, `Step` (then [`AgentSide::step_done`]), `SearchOver`, `DropAll` or `Stop` (then
+    /// [`AgentSide::done`]). Replies go to `out`; after an error they are still to be sent, then
+    /// the connection is to be closed.
     pub fn on_message(
         &mut self,
         message: ToAgent,

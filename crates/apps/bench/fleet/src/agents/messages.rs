@@ -107,8 +107,8 @@ pub struct Assignment {
     pub agents: u32,
 }
 
-/// Rate of a search to try. Its times are those of the controller's clock, which an agent reads from
-/// its own once it is started.
+/// Rate of a search to try. Its times are those of the controller's clock, which an agent reads
+/// from its own once it is started.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RateStep {
     /// Publications a second of all agents together.

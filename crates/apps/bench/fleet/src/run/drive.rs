@@ -102,8 +102,8 @@ impl RunDriver<'_> {
         self.clock.now_us().saturating_sub(self.begin_us) / 1000
     }
 
-    /// Waits until a moment or a stop, with a row each second; `done` is asked after each reading of
-    /// figures.
+    /// Waits until a moment or a stop, with a row each second; `done` is asked after each reading
+    /// of figures.
     fn wait(&mut self, until_us: u64, asks: bool, mut done: impl FnMut(&Collector) -> bool) {
         while !self.stopped() {
             if self.course.drop_all.swap(false, Ordering::Relaxed) {
@@ -304,8 +304,8 @@ impl RunDriver<'_> {
         }
     }
 
-    /// Waits until all due deliveries have come and no other comes, or the grace is over. Nothing is
-    /// published meanwhile, so deliveries on their way are not missing.
+    /// Waits until all due deliveries have come and no other comes, or the grace is over. Nothing
+    /// is published meanwhile, so deliveries on their way are not missing.
     fn quiet(&mut self) {
         let away_us = match self.scenario.kind {
             Workload::Resume { away_us, .. } => away_us,

@@ -28,12 +28,22 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const ROW_EVERY: Duration = Duration::from_secs(1);
 
+/// Messages to send, with the numbers of their agents.
+type Outbox = Vec<(usize, ToAgent)>;
+
 /// Reason why a run on several machines did not take place.
 #[derive(Debug, thiserror::Error)]
 pub enum FleetError {
     /// No agent took part: each by its name, with the reason.
-    #[error("no agent took part{}", .0.iter().map(|(name, why)| format!("; {name}: {why}")).collect::<String>())]
+    #[error("no agent took part{}", reasons(.0))]
     NoAgents(Vec<(String, String)>),
+}
+
+fn reasons(agents: &[(String, String)]) -> String {
+    agents
+        .iter()
+        .map(|(name, why)| format!("; {name}: {why}"))
+        .collect()
 }
 
 /// Runs a scenario on agents, each of which takes its part of connections and publications.
@@ -175,7 +185,7 @@ impl Fleet<'_> {
     /// Calls the controller, sends its messages and handles its events.
     fn drive(
         &mut self,
-        call: impl FnOnce(&mut Controller, u64, &mut Vec<(usize, ToAgent)>, &mut Vec<ControllerEvent>),
+        call: impl FnOnce(&mut Controller, u64, &mut Outbox, &mut Vec<ControllerEvent>),
     ) {
         let (mut out, mut events) = (Vec::new(), Vec::new());
         call(
@@ -188,7 +198,7 @@ impl Fleet<'_> {
         self.events(events);
     }
 
-    fn send(&mut self, out: Vec<(usize, ToAgent)>) {
+    fn send(&mut self, out: Outbox) {
         for (agent, message) in out {
             let Some(Some(link)) = self.links.get_mut(agent) else {
                 continue;

@@ -312,7 +312,7 @@ fn publishing_alone_opens_no_clients() {
     assert_eq!(finished.exit(), expected);
 }
 
-/// What a run shows and leaves behind is handed on; the server's keys are not.
+/// Output and results of a run are handed on; the server's keys are not.
 #[test]
 fn no_secret_is_shown_or_kept() {
     let server = Server::start();

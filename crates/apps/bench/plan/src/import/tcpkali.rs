@@ -203,7 +203,7 @@ impl CommandLine {
             return Err("there is no host:port to connect to".into());
         }
         for text in &self.targets {
-            let mut target = Target::parse(text).map_err(|error| error.to_string())?;
+            let mut target = Target::parse(text)?;
             target.tls |= self.tls;
             target.path = escape(&target.path);
             self.scenario.targets.push(target);

@@ -1,8 +1,8 @@
 //! Importer of Tsung's XML: the part of its vocabulary that realtime benchmarks use.
 //!
 //! Owns: from `<tsung>` to a [`Scenario`], and notes on the load that Tsung itself would have made.
-//! Sources: Tsung's DTD (`tsung-1.0.dtd`) and manual, sections on clients, servers, load, options and
-//! sessions.
+//! Sources: Tsung's DTD (`tsung-1.0.dtd`) and manual, sections on clients, servers, load, options
+//! and sessions.
 
 mod session;
 

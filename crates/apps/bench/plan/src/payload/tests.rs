@@ -97,9 +97,10 @@ fn it_is_found_in_every_wrapping() {
     ] {
         let found = all_in(&found_bytes(&frame));
         assert_eq!(found.len(), 1, "{frame}");
-        assert!(
-            matches!(found[0], ScanMatch::Message { message: m, length: 128, .. } if m == message(42))
-        );
+        assert!(matches!(
+            found[0],
+            ScanMatch::Message { message: m, length: 128, .. } if m == message(42)
+        ));
         assert!(found[0].is_whole_in(frame.as_bytes()));
     }
 }

@@ -116,8 +116,8 @@ fn name(path: &Path) -> String {
         .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
-/// Makes a name that needs no escaping in an address: other bytes than letters, digits, `-`, `_` and `.`
-/// are `~` and two digits.
+/// Makes a name that needs no escaping in an address: other bytes than letters, digits, `-`, `_`
+/// and `.` are `~` and two digits.
 fn id(name: &str) -> String {
     let mut id = String::with_capacity(name.len());
     for byte in name.bytes() {

@@ -1,4 +1,5 @@
-//! Lines of statsd over UDP while a run goes on, under the names that TCPKali uses, so that graphs made for it keep working.
+//! Lines of statsd over UDP while a run goes on, under the names that TCPKali uses, so that graphs
+//! made for it keep working.
 //!
 //! | name under the namespace | kind | what |
 //! |---|---|---|

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use throng_bench_fleet::{AGENT_PORT, AgentOptions, AgentTls, serve_agent};
 
-use super::execute::stop_flag;
+use super::common::stop_flag;
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};

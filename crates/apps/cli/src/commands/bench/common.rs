@@ -2,13 +2,16 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
+use signal_hook::consts::TERM_SIGNALS;
 use throng_bench_fleet::{ControllerTls, RunOptions, WatchServer};
 use throng_bench_plan::check::Check;
-use throng_bench_plan::{Target, TlsTrust};
+use throng_bench_plan::{Target, TlsTrust, check};
 use throng_types::units::parse_duration_us;
 
-use super::execute::stop_flag;
+use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 
 /// Arguments that every kind of run takes.
@@ -152,4 +155,18 @@ impl Common {
             stop: stop_flag()?,
         })
     }
+}
+
+/// Makes a flag that the first signal sets, so that results are kept. The second one ends the
+/// process.
+pub(super) fn stop_flag() -> Result<Arc<AtomicBool>> {
+    let failed = |error| Failure::new(Exit::Failed, format!("cannot catch signals: {error}"));
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in TERM_SIGNALS {
+        let code = check::BenchExit::Interrupted.code().into();
+        signal_hook::flag::register_conditional_shutdown(*signal, code, stop.clone())
+            .map_err(failed)?;
+        signal_hook::flag::register(*signal, stop.clone()).map_err(failed)?;
+    }
+    Ok(stop)
 }

@@ -1,10 +1,7 @@
 //! Run of a scenario: here or on agents, shown while it goes on, with its results and failures.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use signal_hook::consts::TERM_SIGNALS;
 use throng_bench_fleet::{Finished, FleetError, run_observed, run_on_agents};
 use throng_bench_measure::ConnectFailure;
 use throng_bench_plan::{Problem, Scenario, check};
@@ -155,18 +152,4 @@ pub(super) fn bad_scenario(what: &str, problems: Vec<Problem>) -> Failure {
     let first = problems.next().unwrap_or_else(|| "it is empty".to_owned());
     let failure = Failure::usage(format!("{what}: {first}"));
     problems.fold(failure, Failure::advise)
-}
-
-/// Makes a flag that the first signal sets, so that results are kept. The second one ends the
-/// process.
-pub(super) fn stop_flag() -> Result<Arc<AtomicBool>> {
-    let failed = |error| Failure::new(Exit::Failed, format!("cannot catch signals: {error}"));
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in TERM_SIGNALS {
-        let code = check::BenchExit::Interrupted.code().into();
-        signal_hook::flag::register_conditional_shutdown(*signal, code, stop.clone())
-            .map_err(failed)?;
-        signal_hook::flag::register(*signal, stop.clone()).map_err(failed)?;
-    }
-    Ok(stop)
 }

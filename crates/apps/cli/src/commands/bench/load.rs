@@ -1,4 +1,5 @@
-//! Arguments that `sub` and `pub` share: times, data, publications, and the protocol of connections.
+//! Arguments that `sub` and `pub` share: times, data, publications, and the protocol of
+//! connections.
 
 use std::path::{Path, PathBuf};
 

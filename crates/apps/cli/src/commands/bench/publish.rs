@@ -58,7 +58,7 @@ pub(super) fn run(args: Args) -> Result {
     let receiving = &args.receiving;
     let (target, transport, clients) = match &receiving.subscribe {
         Some(url) => {
-            let target = Target::parse(url).map_err(|error| Failure::usage(error.to_string()))?;
+            let target = Target::parse(url).map_err(Failure::usage)?;
             let transport = transport(receiving.speak, url, Opening::default())?;
             (target, transport, receiving.clients)
         }

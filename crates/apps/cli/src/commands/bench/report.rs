@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use throng_bench_report::{Results, compare, comparison_page, report_page, summary};
 
-use super::execute::stop_flag;
+use super::common::stop_flag;
 use super::show::listen;
 use crate::console;
 use crate::exit::Exit;

@@ -1,5 +1,5 @@
-//! `throng bench run` and `throng bench tcpkali`: scenarios from files, ours or Tsung's, and from the
-//! command line of TCPKali.
+//! `throng bench run` and `throng bench tcpkali`: scenarios from files, ours or Tsung's, and from
+//! the command line of TCPKali.
 
 use std::path::{Path, PathBuf};
 

@@ -97,7 +97,7 @@ pub(super) fn run(args: Args) -> Result {
     let targets: Vec<Target> = args
         .url
         .iter()
-        .map(|url| Target::parse(url).map_err(|error| Failure::usage(error.to_string())))
+        .map(|url| Target::parse(url).map_err(Failure::usage))
         .collect::<Result<_>>()?;
     let first = args.url.first().map_or("", String::as_str);
     let opening = Opening {

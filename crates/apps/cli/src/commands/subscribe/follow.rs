@@ -12,9 +12,9 @@ use throng_client::{
 use throng_types::ChannelName;
 use throng_ws::handshake::{self, ResponseFault};
 
+use super::args::{FollowArgs, Form};
 use super::backoff::Backoff;
 use super::stamp::{harmless, stamped_now};
-use super::{FollowArgs, Form};
 use crate::commands::publish::{UNKNOWN_NAMESPACE, said};
 use crate::console;
 use crate::exit::Exit;

@@ -229,9 +229,10 @@ fn silence_is_a_loss_while_there_is_something_to_say() {
 fn a_wrong_token_starts_nothing_on_either_side() {
     let world = World::new(&["secret", "guess"], &[0, 0]);
     assert_eq!(world.controller.state(1), Some(AgentState::Lost));
-    assert!(world.events.iter().any(
-        |event| matches!(event, ControllerEvent::Lost { agent: 1, reason } if reason.contains("token"))
-    ));
+    assert!(world.events.iter().any(|event| matches!(
+        event,
+        ControllerEvent::Lost { agent: 1, reason } if reason.contains("token")
+    )));
     // The other agent goes on with the whole load.
     assert!(matches!(&world.actions[..], [(0, ToAgent::Assign(part))] if part.agents == 1));
 

@@ -1,5 +1,5 @@
-//! Reader of a Tsung session of type `ts_websocket`: one connect, then thinking, perhaps with a message that
-//! repeats.
+//! Reader of a Tsung session of type `ts_websocket`: one connect, then thinking, perhaps with a
+//! message that repeats.
 
 use crate::Problem;
 use crate::import::xml::Element;
