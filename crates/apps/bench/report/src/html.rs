@@ -10,7 +10,7 @@ mod tables;
 use std::fmt::{self, Write as _};
 
 use tables::{
-    write_agents, write_deliveries, write_environment, write_funnel, write_latencies,
+    Escaped, write_agents, write_deliveries, write_environment, write_funnel, write_latencies,
     write_reasons, write_steps,
 };
 
@@ -324,25 +324,6 @@ fn write_comparison(
         "</table></div>\n<h2>Over time</h2>\n<section class=\"charts\" id=\"charts\"></section>\n",
     );
     Ok(())
-}
-
-/// Text that cannot become markup.
-struct Escaped<T>(T);
-
-impl<T: fmt::Display> fmt::Display for Escaped<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for c in self.0.to_string().chars() {
-            match c {
-                '&' => f.write_str("&amp;")?,
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '"' => f.write_str("&quot;")?,
-                '\'' => f.write_str("&#39;")?,
-                _ => f.write_char(c)?,
-            }
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What is published, and what becomes of it.
+//! Published messages and their deliveries.
 
 use throng_bench_fleet::RunOptions;
 use throng_bench_fleet::run_observed;

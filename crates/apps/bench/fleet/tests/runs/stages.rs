@@ -1,4 +1,4 @@
-//! How far connections come, and under which reason they end.
+//! Stages that connections reach, and the reasons under which they end.
 
 use std::sync::atomic::Ordering;
 

@@ -5,9 +5,27 @@ use std::fmt::{self, Display, Write as _};
 use throng_bench_measure::{LatencySummary, PERCENTILES};
 use throng_types::units::{format_bytes, format_us, grouped};
 
-use super::Escaped;
 use crate::Results;
 use crate::text::time;
+
+/// Text that cannot become markup.
+pub(super) struct Escaped<T>(pub(super) T);
+
+impl<T: Display> Display for Escaped<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.to_string().chars() {
+            match c {
+                '&' => f.write_str("&amp;")?,
+                '<' => f.write_str("&lt;")?,
+                '>' => f.write_str("&gt;")?,
+                '"' => f.write_str("&quot;")?,
+                '\'' => f.write_str("&#39;")?,
+                _ => f.write_char(c)?,
+            }
+        }
+        Ok(())
+    }
+}
 
 /// Writes a panel with a table; without rows nothing. All columns but the first are numbers.
 fn panel(
