@@ -1,5 +1,4 @@
-//! Centrifugo's client protocol v2 in its JSON form: the first commands, and what replies and
-//! pushes say.
+//! Centrifugo's client protocol v2 in its JSON form: the first commands, replies and pushes.
 //!
 //! Objects stand on lines of their own, in one frame or in several; `{}` is a ping. Never: keeps
 //! state; ids and positions are the caller's.
@@ -8,22 +7,22 @@ use std::io::Write as _;
 
 use serde::Deserialize;
 
-/// A place in a channel.
+/// Position in a channel's stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Position {
-    /// Which stream; another one has other offsets.
+    /// Name of the stream; another one has other offsets.
     pub epoch: String,
-    /// The number of the last publication.
+    /// Number of the last publication.
     pub offset: u64,
 }
 
-/// The id of the connect command; subscriptions follow from the next one on.
+/// Id of the connect command; those of subscriptions follow.
 pub const CONNECT_ID: u32 = 1;
 
-/// A server's ping, and the answer to it.
+/// Ping of a server, and the answer to it.
 pub const PING: &[u8] = b"{}";
 
-/// Appends the connect command.
+/// Appends the connect command, with a token if there is one.
 pub fn encode_connect(token: Option<&str>, out: &mut Vec<u8>) {
     // Writing to a Vec does not fail.
     let _ = match token {
@@ -57,64 +56,64 @@ pub fn encode_subscribe(id: u32, channel: &str, from: Option<&Position>, out: &m
     };
 }
 
-/// What a line says, as far as we listen.
+/// Line of a server: a reply or a push.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Line {
-    /// The command that this answers; 0 for a push.
+    /// Id of the command that this answers; 0 for a push.
     pub id: u32,
-    /// The command failed.
-    pub error: Option<Refusal>,
-    /// The connect command succeeded.
+    /// Error of a command that failed.
+    pub error: Option<CommandError>,
+    /// Result of the connect command.
     pub connect: Option<serde::de::IgnoredAny>,
-    /// The subscribe command succeeded.
+    /// Result of the subscribe command.
     pub subscribe: Option<Subscribed>,
-    /// What the server sends of its own accord.
+    /// Push, which answers no command.
     pub push: Option<Push>,
 }
 
-/// An error in a reply.
+/// Error in a server's reply.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Refusal {
-    /// The kind of error.
+pub struct CommandError {
+    /// Number of the error's kind.
     pub code: u32,
-    /// In words.
+    /// Sentence on the error, by the server.
     pub message: String,
 }
 
-/// The result of a subscribe command.
+/// Result of a subscribe command.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Subscribed {
-    /// The stream that the offset is of.
+    /// Name of the stream that the offset is of.
     pub epoch: String,
-    /// The number of the newest publication.
+    /// Number of the newest publication.
     pub offset: u64,
-    /// Whether everything that was missed follows or has come.
+    /// True if everything that was missed follows or has come.
     pub recovered: bool,
 }
 
-/// What the server sends by itself.
+/// Push of the server, which answers no command.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Push {
-    /// The channel.
+    /// Name of the channel.
     pub channel: String,
-    /// A publication.
+    /// Publication that it carries, if any.
     #[serde(rename = "pub")]
     pub publication: Option<Publication>,
 }
 
-/// A publication, as far as its place matters.
+/// Publication, of which only the position is read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Publication {
-    /// Its number in the stream.
+    /// Number in the stream.
     pub offset: u64,
 }
 
-/// The lines of a frame; none for one that is not JSON.
+/// Reads the lines of a frame; none for a line that is not JSON.
 pub fn lines(frame: &[u8]) -> impl Iterator<Item = Option<Line>> {
     frame
         .split(|&byte| byte == b'\n')

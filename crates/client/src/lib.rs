@@ -1,4 +1,4 @@
-//! What a client does on a connection, as bytes in and events out.
+//! Client's side of a connection, as bytes in and events out.
 //!
 //! Owns: the address that a person writes ([`Target`]), the response to a request ([`HeadReader`],
 //! [`ResponseReader`]), the client's side of a WebSocket ([`WebSocket`]), a subscription over
@@ -6,10 +6,10 @@
 //! ([`centrifugo`]). The command line, the load generator and the comparison use it; a simulator
 //! can, since nothing here knows where bytes come from.
 //!
-//! Never: opens a socket, reads a clock, draws a number. Whoever calls hands in masking keys and
-//! handshake keys. Requests are encoded by `throng_http1::encode_request`.
+//! Never: opens a socket, reads a clock, draws a number. The caller hands in masking keys
+//! and handshake keys. Requests are encoded by `throng_http1::encode_request`.
 //!
-//! Invariant: what is reported does not depend on how the bytes were cut.
+//! Invariant: reported events do not depend on how the bytes were cut.
 
 pub mod centrifugo;
 mod lines;
@@ -19,7 +19,7 @@ mod target;
 mod websocket;
 
 pub use lines::{LineTooLong, Lines};
-pub use response::{BadAnswer, Head, HeadReader, ResponseEvent, ResponseReader, Rest};
-pub use subscription::{Notice, Subscription, SubscriptionEvent, Transport};
-pub use target::{Target, TargetError};
+pub use response::{BytesAfterHead, HeadReader, ResponseError, ResponseEvent, ResponseReader};
+pub use subscription::{Notice, Subscription, SubscriptionEvent, SubscriptionTransport};
+pub use target::Target;
 pub use websocket::{WebSocket, WebSocketError};

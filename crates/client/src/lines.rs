@@ -1,11 +1,11 @@
-//! Lines out of bytes.
+//! Splitter of a stream into lines.
 
-/// A line is longer than the limit.
+/// Error of a line longer than the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a line of the stream is too long")]
 pub struct LineTooLong;
 
-/// Cuts a stream at its line feeds. Holds memory only while a line comes in pieces.
+/// Splitter of a stream at its line feeds. Holds memory only while a line comes in pieces.
 #[derive(Debug, Default)]
 pub struct Lines {
     line: Vec<u8>,
@@ -16,7 +16,7 @@ impl Lines {
     /// be longer than `bytes_max`.
     ///
     /// # Errors
-    /// [`LineTooLong`]
+    /// [`LineTooLong`] for a line above `bytes_max`.
     pub fn feed(
         &mut self,
         mut data: &[u8],

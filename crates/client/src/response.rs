@@ -1,4 +1,4 @@
-//! The response to a request: its head, and its body as it comes.
+//! Reader of the response to a request: its head, and its body as it comes.
 //!
 //! Owns: the bytes of a head that came in part. Never: keeps a byte of a body, or judges a status.
 //! Responses before the final one (1xx, RFC 9110 section 15.2) are skipped; 101 is final, since
@@ -10,51 +10,45 @@ use throng_http1::{
     BadBody, BadResponse, BodyDecoder, HttpLimits, Response, ResponseBody, parse_response,
 };
 
-/// What the first bytes of a response say.
-pub enum Head<'b> {
-    /// The final response, and the length of everything up to the end of its head.
+/// Beginning of a response.
+enum Head<'b> {
+    // The final response, and the length of everything up to the end of its head.
     Whole(Response<'b>, usize),
-    /// It is not whole. So many bytes belong to responses before it, and are done with.
+    // Not whole yet; so many bytes belong to responses before it.
     Partial(usize),
 }
 
-impl<'b> Head<'b> {
-    /// Reads the head at the start of `input`.
-    ///
-    /// # Errors
-    /// A [`BadResponse`]
-    pub fn read(input: &'b [u8], limits: &HttpLimits) -> Result<Self, BadResponse> {
-        let mut skipped = 0;
-        loop {
-            let rest = input.get(skipped..).unwrap_or_default();
-            let Some((response, length)) = parse_response(rest, limits, false)? else {
-                return Ok(Self::Partial(skipped));
-            };
-            skipped += length;
-            if !matches!(response.status, 100..=199) || response.status == 101 {
-                return Ok(Self::Whole(response, skipped));
-            }
+fn read_head<'b>(input: &'b [u8], limits: &HttpLimits) -> Result<Head<'b>, BadResponse> {
+    let mut skipped = 0;
+    loop {
+        let rest = input.get(skipped..).unwrap_or_default();
+        let Some((response, length)) = parse_response(rest, limits, false)? else {
+            return Ok(Head::Partial(skipped));
+        };
+        skipped += length;
+        if !matches!(response.status, 100..=199) || response.status == 101 {
+            return Ok(Head::Whole(response, skipped));
         }
     }
 }
 
-/// Collects one head. Holds no memory unless a head comes in pieces.
+/// Reader of one head. Holds no memory unless it comes in pieces.
 #[derive(Debug, Default)]
 pub struct HeadReader {
     kept: Vec<u8>,
 }
 
-/// The bytes that came behind a head.
+/// Bytes that came behind a head.
 #[derive(Debug)]
-pub enum Rest<'a> {
-    /// The end of what was handed in.
+pub enum BytesAfterHead<'a> {
+    /// End of the bytes that were handed in.
     Input(&'a mut [u8]),
-    /// The end of what was kept; the number of bytes in front of it that are the head's.
+    /// Bytes that were kept, with the number of those in front that are the head's.
     Kept(Vec<u8>, usize),
 }
 
-impl Rest<'_> {
-    /// The bytes.
+impl BytesAfterHead<'_> {
+    /// Returns the bytes behind the head.
     pub fn bytes(&mut self) -> &mut [u8] {
         match self {
             Self::Input(bytes) => bytes,
@@ -64,23 +58,23 @@ impl Rest<'_> {
 }
 
 impl HeadReader {
-    /// Takes bytes. When the head is whole, hands it to `read`, and returns what that made of it
-    /// and the bytes behind it. A head that came in one piece is not copied.
+    /// Takes bytes. When the head is whole, hands it to `read`, and returns its result and the
+    /// bytes behind the head. A head that came in one piece is not copied.
     ///
     /// # Errors
-    /// A [`BadResponse`]; nothing more can be read then.
+    /// [`BadResponse`]; nothing more can be read then.
     pub fn feed<'a, T>(
         &mut self,
         input: &'a mut [u8],
         limits: &HttpLimits,
         read: impl FnOnce(&Response<'_>) -> T,
-    ) -> Result<Option<(T, Rest<'a>)>, BadResponse> {
+    ) -> Result<Option<(T, BytesAfterHead<'a>)>, BadResponse> {
         if self.kept.is_empty() {
-            return Ok(match Head::read(input, limits)? {
+            return Ok(match read_head(input, limits)? {
                 Head::Whole(response, end) => {
                     let found = read(&response);
                     let rest = input.get_mut(end..).unwrap_or_default();
-                    Some((found, Rest::Input(rest)))
+                    Some((found, BytesAfterHead::Input(rest)))
                 }
                 Head::Partial(skipped) => {
                     let partial = input.get(skipped..).unwrap_or_default();
@@ -90,46 +84,44 @@ impl HeadReader {
             });
         }
         self.kept.extend_from_slice(input);
-        let (found, end) = match Head::read(&self.kept, limits)? {
+        let (found, end) = match read_head(&self.kept, limits)? {
             Head::Whole(response, end) => (read(&response), end),
             Head::Partial(skipped) => {
                 self.kept.drain(..skipped);
                 return Ok(None);
             }
         };
-        Ok(Some((
-            found,
-            Rest::Kept(std::mem::take(&mut self.kept), end),
-        )))
+        let rest = BytesAfterHead::Kept(std::mem::take(&mut self.kept), end);
+        Ok(Some((found, rest)))
     }
 }
 
-/// What [`ResponseReader::feed`] found.
+/// Event that comes of [`ResponseReader::feed`].
 #[derive(Debug)]
 pub enum ResponseEvent<'a> {
-    /// The head of a response.
+    /// Head of the next response.
     Head(&'a Response<'a>),
-    /// The next bytes of its body, without its transfer coding; after 101 the other protocol's.
+    /// Next bytes of its body, without its transfer coding; after 101 the other protocol's.
     Data(&'a [u8]),
-    /// The response is whole.
+    /// End of the whole response.
     End,
 }
 
-/// Why what a server sent is no response.
+/// Error in the response of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadAnswer {
-    /// The head.
+pub enum ResponseError {
+    /// Head that is not HTTP.
     #[error("the answer is not HTTP as expected: {0}")]
     Head(BadResponse),
-    /// The body.
+    /// Body with broken framing.
     #[error("the answer's body is damaged: {0}")]
     Body(BadBody),
-    /// The connection ended before the response did.
+    /// Connection that ended before the response did.
     #[error("the server closed the connection")]
     Ended,
 }
 
-/// Reads the responses on one connection, one after the other.
+/// Reader of the responses on one connection, one after the other.
 #[derive(Debug)]
 pub struct ResponseReader {
     limits: HttpLimits,
@@ -138,8 +130,7 @@ pub struct ResponseReader {
 }
 
 impl ResponseReader {
-    /// A reader that refuses larger heads and bodies than these.
-    #[must_use]
+    /// Makes a reader that refuses larger heads and bodies than these.
     pub const fn new(limits: HttpLimits) -> Self {
         Self {
             limits,
@@ -151,12 +142,12 @@ impl ResponseReader {
     /// Takes bytes. After a break, the bytes that follow are dropped; so the connection must end.
     ///
     /// # Errors
-    /// A [`BadAnswer`]; nothing more can be read then.
+    /// [`ResponseError`]; nothing more can be read then.
     pub fn feed(
         &mut self,
         input: &[u8],
         mut on_event: impl FnMut(ResponseEvent<'_>) -> ControlFlow<()>,
-    ) -> Result<(), BadAnswer> {
+    ) -> Result<(), ResponseError> {
         let mut joined = std::mem::take(&mut self.kept);
         let mut rest = if joined.is_empty() {
             input
@@ -170,7 +161,7 @@ impl ResponseReader {
             } else if rest.is_empty() {
                 return Ok(());
             } else {
-                match Head::read(rest, &self.limits).map_err(BadAnswer::Head)? {
+                match read_head(rest, &self.limits).map_err(ResponseError::Head)? {
                     Head::Partial(skipped) => {
                         let partial = rest.get(skipped..).unwrap_or_default();
                         self.kept.extend_from_slice(partial);
@@ -193,7 +184,7 @@ impl ResponseReader {
                 }
             };
             while !rest.is_empty() && !body.is_done() {
-                let step = body.feed(rest).map_err(BadAnswer::Body)?;
+                let step = body.feed(rest).map_err(ResponseError::Body)?;
                 rest = rest.get(step.consumed..).unwrap_or_default();
                 if !step.data.is_empty() && on_event(ResponseEvent::Data(step.data)).is_break() {
                     return Ok(());
@@ -209,15 +200,15 @@ impl ResponseReader {
         }
     }
 
-    /// The connection has ended. True if that ends a response whose body had no other end.
+    /// Ends the connection. Returns true if that ends a response whose body had no other end.
     ///
     /// # Errors
-    /// [`BadAnswer::Ended`] in the middle of a response.
-    pub fn end(&mut self) -> Result<bool, BadAnswer> {
+    /// [`ResponseError::Ended`] in the middle of a response.
+    pub fn end(&mut self) -> Result<bool, ResponseError> {
         match self.body.take() {
             Some(body) if body.may_end_here() => Ok(true),
             None if self.kept.is_empty() => Ok(false),
-            _ => Err(BadAnswer::Ended),
+            _ => Err(ResponseError::Ended),
         }
     }
 }
@@ -247,7 +238,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(wire: &str, expect: &str, end: Result<bool, BadAnswer>) {
+    fn check(wire: &str, expect: &str, end: Result<bool, ResponseError>) {
         for cut in 0..=wire.len() {
             let mut reader = ResponseReader::new(HttpLimits::default());
             let (head, tail) = wire.as_bytes().split_at(cut);
@@ -273,8 +264,8 @@ mod tests {
         let switched = "HTTP/1.1 101 Switching Protocols\r\n\r\nframes";
         check(switched, "<101>frames", Ok(true));
         let short = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nhi";
-        check(short, "<200>hi", Err(BadAnswer::Ended));
-        check("HTTP/1.1 200 O", "", Err(BadAnswer::Ended));
+        check(short, "<200>hi", Err(ResponseError::Ended));
+        check("HTTP/1.1 200 O", "", Err(ResponseError::Ended));
         check("", "", Ok(false));
     }
 

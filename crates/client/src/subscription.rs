@@ -1,12 +1,10 @@
-//! A subscription to channels over one of Throng's own transports, across reconnects.
+//! Subscription to channels over one of Throng's own transports, across reconnects.
 //!
-//! Owns: the place in the stream, so that the next connection resumes there, and the part of a
+//! Owns: the position in the stream, so that the next connection resumes there, and the part of a
 //! message that has not ended. Never: decides when to come back.
 //!
 //! Over `/sse` a publication is an event, whose data are handed out as they are; over `/stream` it
-//! is a line of JSON; over `/ws` a message, and there is no place to resume at.
-
-mod notice;
+//! is a line of JSON; over `/ws` a message, and there is no position to resume at.
 
 use serde_json::Value;
 use throng_sse::{SseDecoder, SseLimits};
@@ -15,9 +13,8 @@ use throng_ws::{WsEvent, WsLimits};
 use crate::lines::Lines;
 use crate::websocket::WebSocket;
 
-pub use notice::Notice;
-
-/// No server takes larger publications (`limits.publish_bytes_max` goes no higher).
+/// Bytes of the largest publication that a server takes (`limits.publish_bytes_max` goes no
+/// higher).
 const BYTES_MAX: usize = 1 << 30;
 
 const SSE_LIMITS: SseLimits = SseLimits {
@@ -27,30 +24,83 @@ const SSE_LIMITS: SseLimits = SseLimits {
 
 const WS_LIMITS: WsLimits = WsLimits::new(BYTES_MAX);
 
-/// A server tells in a ping how many publications it dropped: data frames are for data alone.
+/// Prefix of a ping that reports the number of dropped publications: data frames are for data
+/// alone.
 const DROPPED: &[u8] = b"dropped=";
 
-/// How a subscription is carried.
+/// Transport that carries a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// `/sse`, an event stream.
+pub enum SubscriptionTransport {
+    /// Event stream of `/sse`.
     Sse,
-    /// `/stream`, lines of JSON.
+    /// Lines of JSON of `/stream`.
     Stream,
-    /// `/ws`, a WebSocket.
+    /// WebSocket of `/ws`, without resume.
     WebSocket,
 }
 
-/// What a subscription brings.
+/// Event that a subscription brings.
 #[derive(Debug)]
 pub enum SubscriptionEvent<'a> {
-    /// One publication, without a line end.
+    /// Publication, without a line end.
     Publication(&'a [u8]),
-    /// Something about the subscription itself.
+    /// Notice about the subscription itself.
     Notice(Notice),
 }
 
-/// A subscription and its place in the stream.
+/// Notice of a server about the subscription itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// Subscribed to all channels.
+    Subscribed {
+        /// True if everything missed was recovered; none on the first connection.
+        recovered: Option<bool>,
+    },
+    /// Number of publications dropped because this end was too slow.
+    Dropped(u64),
+    /// Channel whose subscription the server ended.
+    Unsubscribed(String),
+    /// Announcement that the server ends the connection.
+    Disconnect {
+        /// Number of the reason.
+        code: u64,
+        /// Reason, as a sentence.
+        reason: String,
+    },
+}
+
+impl Notice {
+    /// Reads a notice; none for a sign of life, or for one of a later version.
+    fn read(value: &Value) -> Option<Self> {
+        if let Some(recovered) = value.get("recovered").and_then(Value::as_bool) {
+            let resuming = value.get("resuming").and_then(Value::as_bool) == Some(true);
+            return Some(Self::Subscribed {
+                recovered: resuming.then_some(recovered),
+            });
+        }
+        if let Some(count) = value.get("dropped").and_then(Value::as_u64) {
+            return Some(Self::Dropped(count));
+        }
+        if let Some(channel) = value.get("unsubscribed").and_then(Value::as_str) {
+            return Some(Self::Unsubscribed(channel.to_owned()));
+        }
+        // Lines have the object in a member of its own, events are named.
+        let value = value.get("disconnect").unwrap_or(value);
+        let reason = value.get("reason").and_then(Value::as_str);
+        Some(Self::Disconnect {
+            code: value.get("code")?.as_u64()?,
+            reason: reason.unwrap_or_default().to_owned(),
+        })
+    }
+
+    /// Returns true if a reconnect makes no sense (Centrifugo, page "Client protocol codes": 3500
+    /// to 3999 and 4500 to 4999).
+    pub const fn is_final(&self) -> bool {
+        matches!(self, Self::Disconnect { code: 3500..=3999 | 4500..=4999, .. })
+    }
+}
+
+/// Subscription and its position in the stream.
 pub struct Subscription(Reader);
 
 enum Reader {
@@ -64,33 +114,29 @@ enum Reader {
 }
 
 impl Subscription {
-    /// A subscription that has no place yet.
-    #[must_use]
-    pub fn new(transport: Transport) -> Self {
+    /// Makes a subscription without a position.
+    pub fn new(transport: SubscriptionTransport) -> Self {
         Self(match transport {
-            Transport::Sse => Reader::Sse(SseDecoder::new(SSE_LIMITS)),
-            Transport::Stream => Reader::Stream {
+            SubscriptionTransport::Sse => Reader::Sse(SseDecoder::new(SSE_LIMITS)),
+            SubscriptionTransport::Stream => Reader::Stream {
                 lines: Lines::default(),
                 last_id: String::new(),
                 retry_ms: None,
             },
-            Transport::WebSocket => Reader::WebSocket(WebSocket::opened(WS_LIMITS)),
+            SubscriptionTransport::WebSocket => Reader::WebSocket(WebSocket::opened(WS_LIMITS)),
         })
     }
 
-    /// How it is carried.
-    #[must_use]
-    pub const fn transport(&self) -> Transport {
+    /// Transport that carries the subscription.
+    pub const fn transport(&self) -> SubscriptionTransport {
         match self.0 {
-            Reader::Sse(_) => Transport::Sse,
-            Reader::Stream { .. } => Transport::Stream,
-            Reader::WebSocket(_) => Transport::WebSocket,
+            Reader::Sse(_) => SubscriptionTransport::Sse,
+            Reader::Stream { .. } => SubscriptionTransport::Stream,
+            Reader::WebSocket(_) => SubscriptionTransport::WebSocket,
         }
     }
 
-    /// Where the stream stands: what to send as `Last-Event-ID`. Empty if its channels keep no
-    /// history.
-    #[must_use]
+    /// Position to send as `Last-Event-ID`. Empty if the channels keep no history.
     pub fn last_event_id(&self) -> &str {
         match &self.0 {
             Reader::Sse(decoder) => decoder.last_event_id(),
@@ -99,8 +145,7 @@ impl Subscription {
         }
     }
 
-    /// How long the server asks to wait before the next connection, in milliseconds.
-    #[must_use]
+    /// Milliseconds that the server asks to wait before the next connection.
     pub fn retry_ms(&self) -> Option<u64> {
         match &self.0 {
             Reader::Sse(decoder) => decoder.retry_ms(),
@@ -109,7 +154,7 @@ impl Subscription {
         }
     }
 
-    /// A new connection begins; what was unfinished on the old one is gone.
+    /// Begins a new connection, without the unfinished bytes of the old one.
     pub fn restart(&mut self) {
         match &mut self.0 {
             Reader::Sse(decoder) => {
@@ -120,12 +165,11 @@ impl Subscription {
         }
     }
 
-    /// Takes bytes of the response's body, or of what follows the WebSocket's handshake, and
-    /// reports what they bring. What must be sent is appended to `out`; `mask` draws the keys that
-    /// this takes.
+    /// Takes bytes of the response's body, or behind the WebSocket's handshake, and reports their
+    /// events. Appends answers to `out`, with masking keys that `mask` draws.
     ///
     /// # Errors
-    /// A sentence, if the stream cannot be understood.
+    /// A sentence, if the stream is malformed.
     pub fn feed(
         &mut self,
         data: &[u8],
@@ -144,7 +188,7 @@ impl Subscription {
                         on_event(SubscriptionEvent::Notice(notice));
                     }
                 })
-                .map_err(|fault| fault.to_string()),
+                .map_err(|error| error.to_string()),
             Reader::Stream {
                 lines,
                 last_id,
@@ -157,25 +201,25 @@ impl Subscription {
                         return;
                     }
                     match serde_json::from_slice(text) {
-                        Ok(value) => one_line(&value, text, last_id, retry_ms, &mut on_event),
+                        Ok(value) => read_line(&value, text, last_id, retry_ms, &mut on_event),
                         Err(_) => damage = Some("a line of the stream is not JSON".to_owned()),
                     }
                 });
                 match (damage, fed) {
                     (Some(damage), _) => Err(damage),
-                    (None, fed) => fed.map_err(|fault| fault.to_string()),
+                    (None, fed) => fed.map_err(|error| error.to_string()),
                 }
             }
             Reader::WebSocket(socket) => socket
                 .feed(&mut data.to_vec(), mask, out, |event| {
-                    one_frame(&event, &mut on_event)
+                    read_frame(&event, &mut on_event)
                 })
-                .map_err(|fault| fault.to_string()),
+                .map_err(|error| error.to_string()),
         }
     }
 }
 
-fn one_line(
+fn read_line(
     value: &Value,
     text: &[u8],
     last_id: &mut String,
@@ -194,7 +238,7 @@ fn one_line(
     }
 }
 
-fn one_frame(event: &WsEvent<'_>, on_event: &mut impl FnMut(SubscriptionEvent<'_>)) {
+fn read_frame(event: &WsEvent<'_>, on_event: &mut impl FnMut(SubscriptionEvent<'_>)) {
     let notice = match event {
         WsEvent::Message { data, .. } => return on_event(SubscriptionEvent::Publication(data)),
         WsEvent::Pong(_) => return,
@@ -220,11 +264,11 @@ fn dropped(payload: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn transport(json: bool) -> Transport {
+    fn transport(json: bool) -> SubscriptionTransport {
         if json {
-            Transport::Stream
+            SubscriptionTransport::Stream
         } else {
-            Transport::Sse
+            SubscriptionTransport::Sse
         }
     }
 
@@ -300,7 +344,7 @@ mod tests {
             ],
             "1.2.3",
         );
-        let mut subscription = Subscription::new(Transport::Stream);
+        let mut subscription = Subscription::new(SubscriptionTransport::Stream);
         let fed = subscription.feed(b"<html>\n", || [0; 4], &mut Vec::new(), |_| ());
         assert!(fed.is_err());
     }
@@ -322,7 +366,7 @@ mod tests {
             };
             assert_eq!(notice.is_final(), is_final, "{code}");
         }
-        let mut subscription = Subscription::new(Transport::Stream);
+        let mut subscription = Subscription::new(SubscriptionTransport::Stream);
         found(
             &mut subscription,
             &[b"{\"disconnect\":{\"code\":3001,\"reconnect_ms\":7}}\n"],
@@ -365,7 +409,7 @@ mod tests {
         };
         encode_close(Masking::Server, Some(frame), &mut bytes);
         for cut in 0..=bytes.len() {
-            let mut subscription = Subscription::new(Transport::WebSocket);
+            let mut subscription = Subscription::new(SubscriptionTransport::WebSocket);
             let (head, tail) = bytes.split_at(cut);
             assert_eq!(
                 found(&mut subscription, &[head, tail]),

@@ -1,53 +1,40 @@
-//! Where connections go: a URL, or host and port.
+//! Target of connections: a URL, or host and port.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// One address of the server, and the path that is asked for there.
+/// Address of a server, and the path that is asked for there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Target {
-    /// Whether TLS is spoken.
+    /// True to use TLS there.
     pub tls: bool,
-    /// Name or address; IPv6 addresses without brackets.
+    /// Host name or address; IPv6 addresses without brackets.
     pub host: String,
-    /// TCP port.
+    /// TCP port, never 0.
     pub port: u16,
     /// Path and query, a template; begins with `/`.
     pub path: String,
 }
 
-/// Why a text is not a target.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TargetError(String);
-
-impl fmt::Display for TargetError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for TargetError {}
-
 impl Target {
     /// Reads `ws://host:port/path`, `wss://`, `http://`, `https://`, or `host:port`.
     ///
     /// # Errors
-    /// A [`TargetError`], which quotes the text.
-    pub fn parse(text: &str) -> Result<Self, TargetError> {
-        let refuse = |why: &str| Err(TargetError(format!("`{text}` is not a target: {why}")));
-        let (scheme, rest) = match text.split_once("://") {
-            Some((scheme, rest)) => (Some(scheme.to_ascii_lowercase()), rest),
-            None => (None, text),
-        };
+    /// A sentence that quotes the text.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let refuse = |why: &str| Err(format!("`{text}` is not a target: {why}"));
+        let scheme = text.split_once("://");
+        let (scheme, rest) = scheme.map_or((None, text), |(scheme, rest)| {
+            (Some(scheme.to_ascii_lowercase()), rest)
+        });
         let (tls, default_port) = match scheme.as_deref() {
             Some("ws" | "http") => (false, Some(80)),
             Some("wss" | "https") => (true, Some(443)),
             None => (false, None),
             Some(other) => {
-                return refuse(&format!(
-                    "`{other}://` is unknown; known are ws, wss, http, https"
-                ));
+                let why = "is unknown; known are ws, wss, http, https";
+                return refuse(&format!("`{other}://` {why}"));
             }
         };
         let path_at = rest.find(['/', '?']).unwrap_or(rest.len());
@@ -77,11 +64,7 @@ impl Target {
         if host.is_empty() || host.contains(|c: char| c.is_whitespace() || c == '[' || c == ']') {
             return refuse("the host is missing or malformed");
         }
-        let path = match path.chars().next() {
-            Some('/') => path.to_owned(),
-            Some(_) => format!("/{path}"),
-            None => "/".to_owned(),
-        };
+        let path = format!("/{}", path.strip_prefix('/').unwrap_or(path));
         Ok(Self {
             tls,
             host: host.to_owned(),
@@ -92,7 +75,6 @@ impl Target {
 
     /// Host and port as they stand in a `Host` header: an IPv6 address in brackets, the scheme's
     /// own port left out.
-    #[must_use]
     pub fn authority(&self) -> String {
         let host = if self.host.contains(':') {
             format!("[{}]", self.host)
@@ -106,8 +88,7 @@ impl Target {
         }
     }
 
-    /// The same host, port and TLS with another path.
-    #[must_use]
+    /// Copies the target with another path.
     pub fn with_path(&self, path: &str) -> Self {
         Self {
             path: path.to_owned(),

@@ -1,37 +1,37 @@
-//! The client's side of a WebSocket: the handshake, then frames; pings and the close are answered.
+//! Client's side of a WebSocket: the handshake, then frames; pings and the close are answered.
 //!
-//! Owns: how far the connection has come. Never: draws a key; both kinds are arguments.
+//! Owns: the state of the connection. Never: draws a key; both kinds are arguments.
 
 use std::ops::ControlFlow;
 
 use throng_http1::{BadResponse, HttpLimits};
-use throng_ws::handshake::{self, ResponseError};
+use throng_ws::handshake::{self, UpgradeError};
 use throng_ws::{Masking, WsDecoder, WsError, WsEvent, WsLimits, WsRole};
 
 use crate::response::HeadReader;
 
-/// The answer to a handshake is a head alone.
+/// WsLimits of the answer to a handshake, which is a head alone.
 const HEAD_LIMITS: HttpLimits = HttpLimits {
     head_bytes_max: 32 * 1024,
     headers_max: 100,
     body_bytes_max: 0,
 };
 
-/// Why a connection is no WebSocket, or no longer.
+/// Error that ends the WebSocket.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WebSocketError {
-    /// The answer to the handshake is not HTTP.
+    /// Answer to the handshake that is not HTTP.
     #[error("the answer is not HTTP as expected: {0}")]
     Head(BadResponse),
-    /// The answer does not open a WebSocket.
+    /// Answer that does not open a WebSocket.
     #[error("{0}")]
-    Refused(ResponseError),
-    /// The server broke a rule of the frames.
+    Refused(UpgradeError),
+    /// Frame of the server that breaks a rule.
     #[error("{0}")]
     Frames(WsError),
 }
 
-/// One connection.
+/// Client's side of one WebSocket.
 #[derive(Debug)]
 pub struct WebSocket {
     limits: WsLimits,
@@ -40,20 +40,16 @@ pub struct WebSocket {
 
 #[derive(Debug)]
 enum State {
-    /// The request is sent.
-    Opening {
-        head: HeadReader,
-        key: [u8; 16],
-    },
+    // The request is sent.
+    Opening { head: HeadReader, key: [u8; 16] },
     Open(WsDecoder),
-    /// The server has closed; nothing that follows counts.
+    // The server has closed; nothing that follows counts.
     Closed,
 }
 
 impl WebSocket {
     /// Appends the request to `out`. `key` is 16 random bytes; `headers` are further fields.
     /// Messages longer than `limits` allow are refused.
-    #[must_use]
     pub fn open(
         host: &str,
         target: &str,
@@ -70,8 +66,7 @@ impl WebSocket {
         }
     }
 
-    /// A WebSocket whose handshake somebody else has read.
-    #[must_use]
+    /// Makes a WebSocket whose handshake the caller has read.
     pub const fn opened(limits: WsLimits) -> Self {
         Self {
             limits,
@@ -79,17 +74,16 @@ impl WebSocket {
         }
     }
 
-    /// Whether messages can be sent.
-    #[must_use]
+    /// Returns true if messages can be sent.
     pub const fn is_open(&self) -> bool {
         matches!(self.state, State::Open(_))
     }
 
-    /// Takes bytes, which are unmasked in place, and reports what they bring. Answers to pings and
+    /// Takes bytes, which are unmasked in place, and reports their events. Answers to pings and
     /// to the close are appended to `out`, each with a mask that `mask` draws.
     ///
     /// # Errors
-    /// A [`WebSocketError`]; the connection is of no more use.
+    /// [`WebSocketError`]; the connection is of no more use.
     pub fn feed(
         &mut self,
         input: &mut [u8],
@@ -101,12 +95,10 @@ impl WebSocket {
             return self.frames(input, mask, out, on_event);
         };
         let key = *key;
-        let found = head
-            .feed(input, &HEAD_LIMITS, |response| {
-                handshake::check_response(response.status, |name| response.header(name), key)
-            })
-            .map_err(WebSocketError::Head)?;
-        let Some((checked, mut rest)) = found else {
+        let found = head.feed(input, &HEAD_LIMITS, |response| {
+            handshake::check_response(response.status, |name| response.header(name), key)
+        });
+        let Some((checked, mut rest)) = found.map_err(WebSocketError::Head)? else {
             return Ok(());
         };
         checked.map_err(WebSocketError::Refused)?;
@@ -154,7 +146,7 @@ mod tests {
 
     const LIMITS: WsLimits = WsLimits::new(1000);
 
-    /// What a server answers to the request of `key`, and what it says then.
+    /// Answer of a server to the request of `key`, with its first frames.
     fn server(request: &[u8]) -> Vec<u8> {
         let limits = HttpLimits::default();
         let (request, _) = throng_http1::parse_request(request, &limits)
@@ -227,7 +219,7 @@ mod tests {
         };
         assert!(matches!(
             refused(b"HTTP/1.1 404 Not Found\r\n\r\n"),
-            WebSocketError::Refused(ResponseError::Status(404))
+            WebSocketError::Refused(UpgradeError::Status(404))
         ));
         assert!(matches!(refused(b"SMTP\r\n\r\n"), WebSocketError::Head(_)));
         // A masked frame, which only clients send.

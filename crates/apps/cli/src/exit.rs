@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use throng_doctor::Outcome;
+use throng_doctor::Diagnosis;
 
 /// How the process ends. The numbers are part of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(crate) enum Exit {
     /// The server could not start.
     Start,
     /// A run of the load generator, whose library has codes of its own.
-    Bench(throng_bench_plan::check::Exit),
+    Bench(throng_bench_plan::check::BenchExit),
 }
 
 /// Code and meaning of every way to end.
@@ -107,12 +107,12 @@ impl From<Exit> for ExitCode {
     }
 }
 
-impl From<Outcome> for Exit {
-    fn from(outcome: Outcome) -> Self {
+impl From<Diagnosis> for Exit {
+    fn from(outcome: Diagnosis) -> Self {
         match outcome {
-            Outcome::Good => Self::Good,
-            Outcome::Short => Self::Failed,
-            Outcome::Unfixed => Self::Unfixed,
+            Diagnosis::Good => Self::Good,
+            Diagnosis::Short => Self::Failed,
+            Diagnosis::Unfixed => Self::Unfixed,
         }
     }
 }
@@ -161,9 +161,9 @@ mod tests {
     #[test]
     fn the_doctor_has_the_codes_that_it_promises() {
         for (outcome, code) in [
-            (Outcome::Good, 0),
-            (Outcome::Short, 1),
-            (Outcome::Unfixed, 3),
+            (Diagnosis::Good, 0),
+            (Diagnosis::Short, 1),
+            (Diagnosis::Unfixed, 3),
         ] {
             assert_eq!(Exit::from(outcome).code(), code);
         }

@@ -1,36 +1,38 @@
-//! Lifting limits now: kernel settings and this process's own limit.
+//! Lifting of limits now: kernel settings and this process's own limit.
 //!
-//! Owns: writing below `/proc/sys`, and saying what came of it. Never: asks, writes a file that
+//! Owns: writing below `/proc/sys`, and the outcome of each line. Never: asks, writes a file that
 //! survives a reboot, or runs a command.
 
 use std::io;
 use std::path::Path;
 
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
+
 use crate::report::{Fix, Report, Scope};
 
-/// What became of one line.
+/// Line that was applied, with its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied {
-    /// The line, as [`Fix::line`] gives it, or the path of a file written.
+    /// Line as [`Fix::line`] returns it, or the path of a file written.
     pub line: String,
-    /// The outcome.
-    pub effect: Effect,
+    /// Diagnosis of the line.
+    pub effect: ChangeOutcome,
 }
 
-/// The outcome of one line.
+/// Diagnosis of one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// It holds now.
+pub enum ChangeOutcome {
+    /// In force from now on.
     Done,
-    /// The machine said no; the text says why and who could.
+    /// Refused by the machine; the text says why and who could.
     Refused(String),
-    /// Not for this program to do; the text says why.
+    /// Left to the user; the text says why.
     ByHand(String),
 }
 
-impl Effect {
-    /// The word used in text and JSON.
-    #[must_use]
+impl ChangeOutcome {
+    /// Word for it in text and JSON.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -39,8 +41,7 @@ impl Effect {
         }
     }
 
-    /// The explanation, if there is something to explain.
-    #[must_use]
+    /// Explanation of an outcome other than success.
     pub fn note(&self) -> Option<&str> {
         match self {
             Self::Done => None,
@@ -49,15 +50,16 @@ impl Effect {
     }
 }
 
-/// Applies every fix of a report that may be applied, and says what became of each line.
+/// Applies every fix of a report that may be applied; returns the outcome of each line.
 ///
 /// Settings go below `root/proc/sys` and are read back, since the kernel may adjust a value.
-/// `set_nofile` raises the limit of whoever is to run; it is called after the settings, because
+/// `set_nofile` raises the limit of the process that is to run; it is called after the settings,
+/// because
 /// `nr_open` bounds it.
 pub fn apply(
     root: &Path,
     report: &Report,
-    set_nofile: &mut dyn FnMut(u64) -> Effect,
+    set_nofile: &mut dyn FnMut(u64) -> ChangeOutcome,
 ) -> Vec<Applied> {
     let fixes = || report.checks.iter().flat_map(|check| &check.fix);
     let settings = fixes().filter_map(|fix| match fix {
@@ -73,11 +75,10 @@ pub fn apply(
     let mut applied: Vec<Applied> = settings.collect();
     for fix in fixes() {
         let effect = match fix {
-            Fix::Sysctl { .. } => continue,
-            Fix::Nofile { limit } => set_nofile(*limit),
-            Fix::Unit { .. } => Effect::ByHand(String::from("written by --persist")),
-            Fix::Command { .. } => Effect::ByHand(String::from("a command for you to judge")),
-            Fix::Advice { .. } => continue,
+            Fix::Sysctl { .. } | Fix::Advice(_) => continue,
+            Fix::Nofile(limit) => set_nofile(*limit),
+            Fix::Unit(_) => ChangeOutcome::ByHand(String::from("written by --persist")),
+            Fix::Command(_) => ChangeOutcome::ByHand(String::from("a command for you to judge")),
         };
         applied.push(Applied {
             line: fix.line(),
@@ -87,11 +88,17 @@ pub fn apply(
     applied
 }
 
-fn write_setting(root: &Path, key: &str, value: &str, scope: Scope, container: bool) -> Effect {
+fn write_setting(
+    root: &Path,
+    key: &str,
+    value: &str,
+    scope: Scope,
+    container: bool,
+) -> ChangeOutcome {
     let path = root.join("proc/sys").join(key.replace('.', "/"));
     match write_and_read_back(&path, value) {
-        Ok(true) => Effect::Done,
-        Ok(false) => Effect::Refused(String::from("the kernel kept another value")),
+        Ok(true) => ChangeOutcome::Done,
+        Ok(false) => ChangeOutcome::Refused(String::from("the kernel kept another value")),
         Err(error) => {
             let hint = match (error.kind(), scope, container) {
                 (io::ErrorKind::NotFound, _, _) => "this kernel does not show it here",
@@ -99,12 +106,12 @@ fn write_setting(root: &Path, key: &str, value: &str, scope: Scope, container: b
                 (_, Scope::Namespace, true) => "start the container with --sysctl, or as root",
                 _ => "needs root",
             };
-            Effect::Refused(format!("{error}; {hint}"))
+            ChangeOutcome::Refused(format!("{error}; {hint}"))
         }
     }
 }
 
-/// The file must exist: creating one under a missing name would only pretend.
+/// Writes an existing file: creating one under a missing name would only pretend.
 fn write_and_read_back(path: &Path, value: &str) -> io::Result<bool> {
     let mut file = std::fs::OpenOptions::new()
         .write(true)
@@ -116,6 +123,16 @@ fn write_and_read_back(path: &Path, value: &str) -> io::Result<bool> {
     Ok(now
         .split_ascii_whitespace()
         .eq(value.split_ascii_whitespace()))
+}
+
+impl Serialize for Applied {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(3))?;
+        map.serialize_entry("line", &self.line)?;
+        map.serialize_entry("effect", self.effect.name())?;
+        map.serialize_entry("note", &self.effect.note())?;
+        map.end()
+    }
 }
 
 #[cfg(test)]

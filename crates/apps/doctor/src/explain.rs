@@ -1,42 +1,35 @@
-//! From an error to the limit behind it.
+//! Translation of an error to the limit behind it.
 
 use throng_sys::errno;
 
 use crate::plan::Role;
 use crate::report::Report;
 
-/// A limit that was hit.
+/// Explanation of a limit that was hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// The kernel's name, equal to the id of a check where there is one.
+    /// Name in the kernel, equal to the id of a check where there is one.
     pub limit: &'static str,
-    /// What happened.
+    /// Sentence on the failure.
     pub sentence: &'static str,
 }
 
 impl Explanation {
-    /// The sentence with what the limit is on this machine and the first line that lifts it.
-    #[must_use]
+    /// Adds the limit's value on this machine and the first line that lifts it.
     pub fn on(&self, report: &Report) -> String {
-        let mut text = format!("{}: {}", self.limit, self.sentence);
-        if let Some(check) = report.check(self.limit) {
-            if let Some(current) = &check.current {
-                text.push_str("; now ");
-                text.push_str(current);
-            }
-            if let Some(fix) = check.fix.first() {
-                text.push_str("; lift it with `");
-                text.push_str(&fix.line());
-                text.push('`');
-            }
-        }
-        text
+        let check = report.check(self.limit);
+        let current = check.and_then(|check| check.current.as_ref());
+        let current = current.map_or_else(String::new, |now| format!("; now {now}"));
+        let fix = check.and_then(|check| check.fix.first());
+        let fix = fix.map_or_else(String::new, |fix| {
+            format!("; lift it with `{}`", fix.line())
+        });
+        format!("{}: {}{current}{fix}", self.limit, self.sentence)
     }
 }
 
 /// Names the limit behind an error number, seen at an end with this role; `None` when the
-/// number does not speak of a limit.
-#[must_use]
+/// number is not of a limit.
 pub fn explain_errno(code: i32, role: Role) -> Option<Explanation> {
     let (limit, sentence) = match code {
         errno::EMFILE => ("nofile", "this process has as many descriptors as it may"),
@@ -80,7 +73,7 @@ pub fn explain_errno(code: i32, role: Role) -> Option<Explanation> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{STOCK, tree};
+    use crate::tests::{stock, tree};
     use crate::{Machine, Plan, assess};
 
     #[test]
@@ -114,7 +107,7 @@ mod tests {
 
     #[test]
     fn an_explanation_gains_numbers_and_a_line_from_a_report() {
-        let root = tree(&[STOCK]);
+        let root = tree(&[stock()]);
         let plan = Plan::new(Role::Loadgen, Some(1_000_000));
         let report = assess(&Machine::read(root.path()), &plan);
         let text = explain_errno(errno::EADDRNOTAVAIL, Role::Loadgen)

@@ -1,36 +1,37 @@
-//! What this machine can hold, what binds first, and how to lift it.
+//! Diagnosis of a machine: connections that it can hold, the limit that binds first, lines to lift
+//! it.
 //!
 //! Owns: the list of limits that bound live connections, the arithmetic that turns each into a
 //! number of connections, and the lines that lift it. Never: opens a connection, measures by
 //! trying, or changes the machine without being asked.
 //!
 //! The path of a diagnosis: [`Machine::read`] gathers facts, [`assess`] judges them without
-//! touching anything, [`render_text`] and [`render_json`] tell, [`apply`] and [`persist`] act.
-//! [`run`] is all of it, for the command line; [`summary_line`] is for a server's banner;
-//! [`explain_errno`] names the limit that ended a run.
+//! touching anything, [`render_text`] and [`render_json`] write the report, [`apply`] and
+//! [`persist`] act. [`run`] is all of it, for the command line; [`summary_line`] is for a server's
+//! banner; [`explain_errno`] names the limit that ended a run.
 //!
 //! A file that is missing or unreadable is *unknown*, never an error: containers hide some.
 
 mod apply;
 mod assess;
 mod explain;
-#[cfg(test)]
-mod fixture;
 mod json;
 mod machine;
 mod persist;
 mod plan;
 mod report;
 mod run;
+#[cfg(test)]
+mod tests;
 mod text;
 
-pub use apply::{Applied, Effect, apply};
+pub use apply::{Applied, ChangeOutcome, apply};
 pub use assess::assess;
 pub use explain::{Explanation, explain_errno};
 pub use json::{SCHEMA, render_json};
 pub use machine::{Conntrack, GroupMemory, Link, Machine};
 pub use persist::{PersistedFile, persist, write_persisted};
 pub use plan::{Plan, Role};
-pub use report::{Check, Fix, Kind, Report, Scope, Status};
-pub use run::{Options, Outcome, run};
+pub use report::{CheckKind, Fix, LimitCheck, Report, Scope, Status};
+pub use run::{Diagnosis, Options, run};
 pub use text::{render_text, summary_line};

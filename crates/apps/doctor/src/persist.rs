@@ -1,4 +1,4 @@
-//! Lifting limits for good: a sysctl.d file and a systemd drop-in.
+//! Lifting of limits for good: a sysctl.d file and a systemd drop-in.
 //!
 //! Owns: the text of both files. Never: reloads anything, or touches a file of another name.
 
@@ -11,23 +11,22 @@ use crate::report::{Fix, Report};
 
 const SYSCTL_PATH: &str = "etc/sysctl.d/60-throng.conf";
 
-/// A file to write.
+/// File that keeps limits lifted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PersistedFile {
-    /// Below the root, without a leading slash.
+    /// Path below the root, without a leading slash.
     pub path: String,
-    /// All of it.
+    /// Whole text of the file.
     pub text: String,
-    /// The command that makes it count now.
+    /// Command that brings it into force.
     pub activate: &'static str,
 }
 
-/// The files that keep a report's fixes, for the systemd service `unit` (without `.service`).
+/// Makes the files that keep a report's fixes, for the systemd service `unit` (without `.service`).
 /// Empty when there is nothing to keep.
 ///
-/// Settings that an earlier run left in our own files stay, so a machine whose limits were
+/// Settings of an earlier run in the same files stay, so a machine whose limits were
 /// lifted one after another keeps them all.
-#[must_use]
 pub fn persist(root: &Path, report: &Report, unit: &str) -> Vec<PersistedFile> {
     let fixes = || report.checks.iter().flat_map(|check| &check.fix);
     let settings = fixes().filter_map(|fix| match fix {
@@ -35,7 +34,7 @@ pub fn persist(root: &Path, report: &Report, unit: &str) -> Vec<PersistedFile> {
         _ => None,
     });
     let directives = fixes().filter_map(|fix| match fix {
-        Fix::Unit { directive } => {
+        Fix::Unit(directive) => {
             let (key, value) = directive.split_once('=')?;
             Some((key.to_owned(), value.to_owned()))
         }
@@ -70,7 +69,7 @@ pub fn write_persisted(root: &Path, file: &PersistedFile) -> io::Result<()> {
     std::fs::rename(&fresh, &path)
 }
 
-/// New settings over those the file holds; `None` when there are no new ones.
+/// Puts new settings over those of the file; `None` without new ones.
 fn merged(
     root: &Path,
     path: &str,

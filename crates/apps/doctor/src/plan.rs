@@ -1,23 +1,22 @@
-//! What the machine is asked to do: how many connections, at which end, at what price.
+//! Plan for a machine: number of connections, their end, their price in memory.
 
 use serde::Serialize;
 
-/// Which end of the connections lives on this machine.
+/// End of the connections that lives on this machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// It accepts them.
+    /// Accepting end of connections.
     #[default]
     Server,
-    /// It opens them, towards another machine.
+    /// Opening end, towards another machine.
     Loadgen,
-    /// It does both, over loopback: memory, files and hash entries count twice.
+    /// Both ends, over loopback: memory, files and hash entries count twice.
     Both,
 }
 
 impl Role {
-    /// The word used in text and JSON.
-    #[must_use]
+    /// Word for it in text and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Server => "server",
@@ -26,20 +25,17 @@ impl Role {
         }
     }
 
-    /// Whether source ports of this machine are spent.
-    #[must_use]
+    /// Returns true if source ports of this machine are spent.
     pub const fn opens(self) -> bool {
         !matches!(self, Self::Server)
     }
 
-    /// Whether this machine listens.
-    #[must_use]
+    /// Returns true if this machine listens.
     pub const fn accepts(self) -> bool {
         !matches!(self, Self::Loadgen)
     }
 
-    /// Ends of one connection that live here.
-    #[must_use]
+    /// Number of ends of one connection that live here.
     pub const fn ends(self) -> u64 {
         match self {
             Self::Server | Self::Loadgen => 1,
@@ -48,12 +44,12 @@ impl Role {
     }
 }
 
-/// The question put to a machine.
+/// Plan to judge a machine against.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Connections wanted at once. `None` asks how far the machine's memory would reach.
     pub connections: Option<u64>,
-    /// Which end lives here.
+    /// End of connections that lives here.
     pub role: Role,
     /// Processes that share the connections evenly; `nofile` and `nr_open` bind each of them. With
     /// [`Role::Both`] these are the clients: the server is one process and has all connections.
@@ -78,10 +74,9 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A plan with the default prices: an idle connection on a current x86-64 kernel, with one
-    /// epoll registration, costs about 3,970 bytes at the accepting end and about 4,200 at the
+    /// Makes a plan with the default prices: an idle connection on a current x86-64 kernel, with
+    /// one epoll registration, costs about 3,970 bytes at the accepting end and about 4,200 at the
     /// opening one, which also holds bind buckets.
-    #[must_use]
     pub const fn new(role: Role, connections: Option<u64>) -> Self {
         Self {
             connections,
@@ -99,7 +94,6 @@ impl Plan {
 
     /// Memory of one idle connection on this machine, all ends that live here, in bytes;
     /// at least 1.
-    #[must_use]
     pub fn connection_bytes(&self) -> u64 {
         let server = self
             .server_user_bytes

@@ -1,22 +1,23 @@
-//! The verdict: one check per limit, and what they say together.
+//! Verdict: one check per limit, and the report over all of them.
 
-use serde::Serialize;
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
 
 use crate::plan::Role;
 
-/// What a reader is told to do at once; after that the machine is another one.
+/// Most steps to take at once; after them the machine is another one.
 const STEPS_MAX: usize = 3;
 
-/// How a check came out. Ordered from good to bad.
+/// Status of a check, ordered from good to bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// It holds what is asked for.
+    /// Enough for the number asked for.
     Ok,
-    /// Nothing to do about it now, and worth knowing: it does not count here, or something else
-    /// binds first and no number was asked.
+    /// Worth knowing, without anything to do: it does not count here, or another limit binds first
+    /// and no number was asked.
     Info,
-    /// The machine does not tell.
+    /// The machine does not show the limit.
     Unknown,
     /// Works, with a drawback; or binds first below what memory would allow, when no number was
     /// asked.
@@ -26,8 +27,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// The word used in text and JSON.
-    #[must_use]
+    /// Word for it in text and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -39,175 +39,188 @@ impl Status {
     }
 }
 
-/// What a limit bounds.
+/// Quantity that a limit bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// How many connections can be open. Only these decide `holds_connections`.
+pub enum CheckKind {
+    /// Number of open connections. Only these decide `holds_connections`.
     Holds,
-    /// What they can do once traffic flows.
+    /// Traffic of open connections.
     Load,
-    /// How fast they can come and go.
+    /// Rate at which connections come and go.
     Rate,
 }
 
-/// Where a kernel setting lives.
+/// Scope of a kernel setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// One per machine: a container cannot change it.
+    /// Whole machine: a container cannot change it.
     Host,
-    /// One per network namespace: a container may have its own.
+    /// Network namespace: a container may have its own.
     Namespace,
 }
 
-/// One way to lift a limit.
+/// Way to lift a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fix {
-    /// A kernel setting; can be applied and persisted.
+    /// Kernel setting; can be applied and persisted.
     Sysctl {
-        /// With dots, as sysctl(8) takes it.
+        /// Name with dots, as sysctl(8) takes it.
         key: &'static str,
-        /// The value to write.
+        /// Value to write, as text.
         value: String,
-        /// Whether a container may set it.
+        /// Scope that says whether a container may set it.
         scope: Scope,
     },
-    /// `RLIMIT_NOFILE`; can be applied to this process only.
-    Nofile {
-        /// Soft and hard alike.
-        limit: u64,
-    },
-    /// A line of the `[Service]` section; can be persisted.
-    Unit {
-        /// Such as `LimitNOFILE=1048576`.
-        directive: String,
-    },
-    /// A command for a human.
-    Command {
-        /// As typed into a root shell.
-        line: String,
-    },
-    /// What no line can do.
-    Advice {
-        /// A sentence.
-        text: String,
-    },
+    /// Soft and hard `RLIMIT_NOFILE`; can be applied to this process only.
+    Nofile(u64),
+    /// Line of the `[Service]` section, such as `LimitNOFILE=1048576`; can be persisted.
+    Unit(String),
+    /// Command for a human, as typed into a root shell.
+    Command(String),
+    /// Sentence on what no line can do.
+    Advice(String),
 }
 
 impl Fix {
-    /// The exact line to type, to write or to read.
-    #[must_use]
+    pub(crate) fn sysctl(key: &'static str, value: impl ToString, scope: Scope) -> Self {
+        let value = value.to_string();
+        Self::Sysctl { key, value, scope }
+    }
+
+    /// Exact line to type, to write or to read.
     pub fn line(&self) -> String {
         match self {
             Self::Sysctl { key, value, .. } if value.contains(' ') => {
                 format!("sysctl -w {key}='{value}'")
             }
             Self::Sysctl { key, value, .. } => format!("sysctl -w {key}={value}"),
-            Self::Nofile { limit } => {
+            Self::Nofile(limit) => {
                 format!("ulimit -n {limit}   # root: this shell and what it starts")
             }
-            Self::Unit { directive } => format!("{directive}   # systemd unit, [Service]"),
-            Self::Command { line } => line.clone(),
-            Self::Advice { text } => text.clone(),
+            Self::Unit(directive) => format!("{directive}   # systemd unit, [Service]"),
+            Self::Command(line) | Self::Advice(line) => line.clone(),
         }
     }
 
-    /// The word used in JSON.
-    #[must_use]
+    /// Word for the fix in JSON.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Sysctl { .. } => "sysctl",
-            Self::Nofile { .. } => "nofile",
-            Self::Unit { .. } => "unit",
-            Self::Command { .. } => "command",
-            Self::Advice { .. } => "advice",
+            Self::Nofile(_) => "nofile",
+            Self::Unit(_) => "unit",
+            Self::Command(_) => "command",
+            Self::Advice(_) => "advice",
         }
     }
 }
 
-/// One limit, judged.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Check {
-    /// The kernel's name, such as `nofile`.
+/// Judgement of one limit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LimitCheck {
+    /// Name in the kernel, such as `nofile`.
     pub id: &'static str,
-    /// What it is, in a few words.
+    /// Description in a few words.
     pub title: &'static str,
-    /// What it bounds.
-    pub kind: Kind,
-    /// What the machine has; `None` is unknown.
+    /// Quantity that it bounds.
+    pub kind: CheckKind,
+    /// Value of the machine; `None` is unknown.
+    #[serde(serialize_with = "amount")]
     pub current: Option<String>,
-    /// What the goal needs, where that is a number.
+    /// Value that the goal needs, where that is a number.
+    #[serde(serialize_with = "amount")]
     pub needed: Option<String>,
-    /// How many connections it lets live; `None` is unknown or not a matter of number.
+    /// Number of connections that it allows; `None` is unknown or not a matter of number.
     pub allows_connections: Option<u64>,
-    /// The judgement.
+    /// Status against the goal.
     pub status: Status,
-    /// What happens when it binds, or why it does not.
+    /// Effect when it binds, or the reason why it does not.
     pub why: String,
-    /// What lifting it costs.
+    /// Cost of lifting the limit.
     pub cost: &'static str,
-    /// How to lift it; empty when it is enough.
+    /// Ways to lift it; empty when it is enough.
     pub fix: Vec<Fix>,
 }
 
-/// All limits, judged against one plan.
+/// Judgement of all limits against one plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Which end was asked about.
+    /// Role of the machine in the plan.
     pub role: Role,
-    /// The number asked for.
+    /// Number of connections asked for.
     pub connections: Option<u64>,
-    /// The number judged against: the one asked for, or what memory allows.
+    /// Number judged against: the one asked for, or the one that memory allows.
     pub goal: u64,
     /// Memory of one idle connection, every end on this machine, in bytes.
     pub connection_bytes: u64,
-    /// Whether the facts come from inside a container.
+    /// True if the facts come from inside a container.
     pub container: bool,
-    /// The lowest of the limits that bound open connections; `None` when none is known.
+    /// Lowest of the limits that bound open connections; `None` when none is known.
     pub holds_connections: Option<u64>,
-    /// The id of that limit.
+    /// Id of that lowest limit.
     pub binds_first: Option<&'static str>,
-    /// Those that bound open connections first, lowest first; then load, then rate.
-    pub checks: Vec<Check>,
+    /// Checks that bound open connections, lowest first; then load, then rate.
+    pub checks: Vec<LimitCheck>,
 }
 
 impl Report {
-    /// The worst status of all checks; what is unknown does not outweigh what is known.
-    #[must_use]
+    /// Worst status of all checks; an unknown one outweighs no other.
     pub fn status(&self) -> Status {
-        let known = self.checks.iter().map(|check| check.status);
-        known
-            .filter(|&status| status != Status::Unknown)
-            .max()
-            .unwrap_or(Status::Unknown)
+        let statuses = self.checks.iter().map(|check| check.status);
+        let known = statuses.filter(|&status| status != Status::Unknown);
+        known.max().unwrap_or(Status::Unknown)
     }
 
-    /// The check with this id.
-    #[must_use]
-    pub fn check(&self, id: &str) -> Option<&Check> {
+    /// Check with this id, if there is one.
+    pub fn check(&self, id: &str) -> Option<&LimitCheck> {
         self.checks.iter().find(|check| check.id == id)
     }
 
-    /// What to do first: the checks that are worst, of each the first line that is no advice if it
-    /// has one. At most three.
-    #[must_use]
-    pub fn steps(&self) -> Vec<(&Check, &Fix)> {
-        let mut short: Vec<&Check> = self.checks.iter().collect();
+    /// First steps, at most three: the worst checks, each with its first line that is no advice.
+    pub fn steps(&self) -> Vec<(&LimitCheck, &Fix)> {
+        let mut short: Vec<&LimitCheck> = self.checks.iter().collect();
         short.retain(|check| check.status >= Status::Warn);
         // The sort is stable: what binds first comes first.
         short.sort_by_key(|check| std::cmp::Reverse(check.status));
         let steps = short.into_iter().filter_map(|check| {
-            let is_line = |fix: &&Fix| !matches!(fix, Fix::Advice { .. });
+            let is_line = |fix: &&Fix| !matches!(fix, Fix::Advice(_));
             let fix = { check.fix.iter().find(is_line) }.or_else(|| check.fix.first());
             Some((check, fix?))
         });
         steps.take(STEPS_MAX).collect()
     }
 
-    /// The limit that binds first.
-    #[must_use]
-    pub fn first(&self) -> Option<&Check> {
+    /// Check of the limit that binds first.
+    pub fn first(&self) -> Option<&LimitCheck> {
         self.check(self.binds_first?)
+    }
+}
+
+impl Serialize for Fix {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("kind", self.kind())?;
+        map.serialize_entry("line", &self.line())?;
+        if let Self::Sysctl { key, value, scope } = self {
+            map.serialize_entry("key", key)?;
+            map.serialize_entry("value", value)?;
+            map.serialize_entry("scope", scope)?;
+        }
+        map.end()
+    }
+}
+
+/// Writes a value that people read as a number as one, too.
+fn amount<S: Serializer>(value: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    let Some(text) = value else {
+        return serializer.serialize_none();
+    };
+    let is_number = text
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || byte == b',');
+    match text.replace(',', "").parse::<u64>() {
+        Ok(number) if is_number => serializer.serialize_u64(number),
+        _ => serializer.serialize_str(text),
     }
 }

@@ -1,9 +1,9 @@
-//! The whole diagnosis, for the command line.
+//! Whole diagnosis, for the command line.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use crate::apply::{Applied, Effect, apply};
+use crate::apply::{Applied, ChangeOutcome, apply};
 use crate::assess::assess;
 use crate::json::render_json;
 use crate::machine::Machine;
@@ -12,31 +12,30 @@ use crate::plan::Plan;
 use crate::report::{Fix, Report, Status};
 use crate::text::render_text;
 
-/// What the command line asks for.
+/// Options of the command line.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// `/`, or a tree laid out like it.
+    /// Root of the machine: `/`, or a tree laid out like it.
     pub root: PathBuf,
-    /// The process to judge; `None` is this one. A running server's limits may differ from
+    /// Process to judge; `None` is this one. A running server's limits may differ from
     /// those of the shell.
     pub pid: Option<u32>,
-    /// The question.
+    /// Plan to judge the machine against.
     pub plan: Plan,
-    /// Lift limits now.
+    /// True to lift limits now.
     pub fix: bool,
-    /// Keep them lifted after a reboot.
+    /// True to keep them lifted after a reboot.
     pub persist: bool,
-    /// Do not ask before changing anything.
+    /// True to change without asking.
     pub yes: bool,
-    /// Write JSON instead of text.
+    /// True to write JSON instead of text.
     pub json: bool,
-    /// The systemd service that `persist` writes a drop-in for, without `.service`.
+    /// Name of the systemd service that `persist` writes a drop-in for, without `.service`.
     pub unit: String,
 }
 
 impl Options {
-    /// A diagnosis of this machine that changes nothing.
-    #[must_use]
+    /// Makes options for this machine that change nothing.
     pub fn new(plan: Plan) -> Self {
         Self {
             root: PathBuf::from("/"),
@@ -51,9 +50,9 @@ impl Options {
     }
 }
 
-/// How a diagnosis ended.
+/// Diagnosis of a diagnosis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum Diagnosis {
     /// No check failed; there may be warnings.
     Good,
     /// At least one check fails for the number of connections asked for.
@@ -62,18 +61,18 @@ pub enum Outcome {
     Unfixed,
 }
 
-/// Diagnoses, and changes what was asked for.
+/// Diagnoses, and makes the changes that were asked for.
 ///
-/// The report describes the machine after the changes. `ask` is given the lines at stake and
-/// says yes or no; with `yes` it is not called.
+/// The report describes the machine after the changes. `ask` gets the lines at stake and
+/// returns true for yes; with `yes` it is not called.
 ///
 /// # Errors
-/// Those of writing to `out`. What the machine refuses is in the report.
+/// Those of writing to `out`. Refusals of the machine are in the report.
 pub fn run(
     options: &Options,
     out: &mut dyn Write,
     ask: &mut dyn FnMut(&str) -> bool,
-) -> io::Result<Outcome> {
+) -> io::Result<Diagnosis> {
     let look = || {
         assess(
             &Machine::read_for(&options.root, options.pid),
@@ -105,13 +104,14 @@ pub fn run(
         write_applied(&applied, out)?;
     }
     Ok(match after.status() {
-        _ if refused => Outcome::Unfixed,
-        Status::Fail => Outcome::Short,
-        Status::Ok | Status::Info | Status::Unknown | Status::Warn => Outcome::Good,
+        _ if refused => Diagnosis::Unfixed,
+        Status::Fail => Diagnosis::Short,
+        Status::Ok | Status::Info | Status::Unknown | Status::Warn => Diagnosis::Good,
     })
 }
 
-/// Raising the limit of a process that is about to end would only make the report look good.
+/// Note instead of a change: raising the limit of a process that is about to end would only make
+/// the report look good.
 const NOFILE_NOTE: &str = "a limit belongs to a process and this one ends with the diagnosis: \
                            use the lines below, or --persist";
 
@@ -127,13 +127,10 @@ impl Changes<'_> {
         let lines = report.checks.iter().flat_map(|check| &check.fix);
         let lines = lines.filter(|fix| matches!(fix, Fix::Sysctl { .. }));
         let lines: Vec<String> = lines.map(|fix| format!("  {}\n", fix.line())).collect();
-        if lines.is_empty() {
+        if lines.is_empty() || !self.agreed(&format!("Apply now:\n{}", lines.concat())) {
             return;
         }
-        if !self.agreed(&format!("Apply now:\n{}", lines.concat())) {
-            return;
-        }
-        let mut nofile = |_| Effect::ByHand(String::from(NOFILE_NOTE));
+        let mut nofile = |_| ChangeOutcome::ByHand(String::from(NOFILE_NOTE));
         let applied = apply(&self.options.root, report, &mut nofile);
         self.add(applied);
     }
@@ -145,17 +142,15 @@ impl Changes<'_> {
                 continue;
             }
             let effect = match write_persisted(&self.options.root, &file) {
-                Ok(()) => Effect::Done,
-                Err(error) => Effect::Refused(format!("{error}; needs root")),
+                Ok(()) => ChangeOutcome::Done,
+                Err(error) => ChangeOutcome::Refused(format!("{error}; needs root")),
             };
-            let done = effect == Effect::Done;
+            let done = effect == ChangeOutcome::Done;
             self.add(vec![Applied { line, effect }]);
             if done {
-                let effect = Effect::ByHand(String::from("makes the file count now"));
-                self.add(vec![Applied {
-                    line: file.activate.to_owned(),
-                    effect,
-                }]);
+                let effect = ChangeOutcome::ByHand(String::from("makes the file count now"));
+                let line = file.activate.to_owned();
+                self.add(vec![Applied { line, effect }]);
             }
         }
     }
@@ -167,9 +162,8 @@ impl Changes<'_> {
     }
 
     fn add(&mut self, applied: Vec<Applied>) {
-        self.refused |= applied
-            .iter()
-            .any(|line| matches!(line.effect, Effect::Refused(_)));
+        let is_refused = |line: &Applied| matches!(line.effect, ChangeOutcome::Refused(_));
+        self.refused |= applied.iter().any(is_refused);
         self.applied.extend(applied);
     }
 }

@@ -1,26 +1,21 @@
-//! Reports for people: plain text, aligned, without colour.
+//! Reports as text, for people: plain text, aligned, without colour.
 
 use std::fmt::Write as _;
+
 use throng_types::units::grouped;
 
-use crate::report::{Check, Fix, Report, Status};
+use crate::report::{Fix, Report, Status};
 
 /// Renders a report: the verdict, one line per limit, and how to lift those that are short.
 ///
 /// Every line of the table starts with its status in a column of its own, so a caller that
 /// wants colour can paint lines by their first word.
-#[must_use]
 pub fn render_text(report: &Report) -> String {
     let mut out = String::new();
     verdict(report, &mut out);
     out.push('\n');
     table(report, &mut out);
-    let short: Vec<&Check> = report
-        .checks
-        .iter()
-        .filter(|check| !check.fix.is_empty())
-        .collect();
-    for check in short {
+    for check in report.checks.iter().filter(|check| !check.fix.is_empty()) {
         // Writing to a String cannot fail.
         let _ = write!(out, "\n{} ({})\n", check.id, check.title);
         wrap(&format!("why:  {}.", check.why), &mut out);
@@ -28,7 +23,7 @@ pub fn render_text(report: &Report) -> String {
         out.push_str("  lift:\n");
         for fix in &check.fix {
             // Advice is a comment, so that the block can go through a shell as a whole.
-            let hash = if matches!(fix, Fix::Advice { .. }) {
+            let hash = if matches!(fix, Fix::Advice(_)) {
                 "# "
             } else {
                 ""
@@ -40,7 +35,7 @@ pub fn render_text(report: &Report) -> String {
     out
 }
 
-/// The end, which is what stays on the screen: what to do first.
+/// Writes the first steps, at the end, which stays on the screen.
 fn steps(report: &Report, out: &mut String) {
     let steps = report.steps();
     let title = match steps.len() {
@@ -69,11 +64,10 @@ fn steps(report: &Report, out: &mut String) {
     };
 }
 
-/// One sentence for a server's banner.
-#[must_use]
+/// Sums a report up in one sentence, for a server's banner.
 pub fn summary_line(report: &Report) -> String {
     let Some((holds, first)) = report.holds_connections.zip(report.first()) else {
-        return String::from("this machine does not tell how many connections it holds");
+        return String::from("this machine does not show how many connections it holds");
     };
     let mut line = match report.connections {
         Some(wanted) if wanted <= holds => format!(
@@ -97,8 +91,8 @@ pub fn summary_line(report: &Report) -> String {
     );
     if let Some(fix) = first.fix.first() {
         let _ = match fix {
-            Fix::Advice { text } => write!(line, ": {text}"),
-            Fix::Unit { directive } => {
+            Fix::Advice(text) => write!(line, ": {text}"),
+            Fix::Unit(directive) => {
                 write!(line, ": lift it with `{directive}` in the systemd unit")
             }
             _ => write!(line, ": lift it with `{}`", fix.line()),
@@ -145,17 +139,20 @@ fn table(report: &Report, out: &mut String) {
             Status::Warn => "WARN",
             Status::Fail => "FAIL",
         };
+        let holds = check
+            .allows_connections
+            .map_or_else(|| String::from("-"), holds);
+        let needed = check.needed.clone().unwrap_or_else(|| String::from("-"));
+        let current = check
+            .current
+            .clone()
+            .unwrap_or_else(|| String::from("unknown"));
         [
             status.to_owned(),
             check.id.to_owned(),
-            check
-                .allows_connections
-                .map_or_else(|| String::from("-"), holds),
-            check.needed.clone().unwrap_or_else(|| String::from("-")),
-            check
-                .current
-                .clone()
-                .unwrap_or_else(|| String::from("unknown")),
+            holds,
+            needed,
+            current,
         ]
     });
     let rows: Vec<[String; 5]> = std::iter::once(header).chain(rows).collect();
@@ -165,9 +162,8 @@ fn table(report: &Report, out: &mut String) {
             .max()
             .unwrap_or_default()
     };
-    let widths: [usize; 4] = std::array::from_fn(width);
+    let [a, b, c, d] = std::array::from_fn(width);
     for [status, limit, holds, needed, now] in &rows {
-        let [a, b, c, d] = widths;
         let _ = writeln!(
             out,
             "{status:<a$}  {limit:<b$}  {holds:>c$}  {needed:>d$}  {now}"
@@ -175,7 +171,7 @@ fn table(report: &Report, out: &mut String) {
     }
 }
 
-/// Beyond what any machine holds a number only confuses.
+/// Writes a number of connections; above all that a machine can hold it only confuses.
 fn holds(connections: u64) -> String {
     if 1_000_000_000 < connections {
         String::from(">1,000,000,000")
@@ -201,18 +197,14 @@ fn wrap(paragraph: &str, out: &mut String) {
     out.push('\n');
 }
 
-/// A size in the largest unit that keeps it above one.
+/// Writes a size in the largest unit that keeps it above one.
 pub(crate) fn bytes(bytes: u64) -> String {
-    const UNITS: [(&str, u64); 4] = [
-        ("TiB", 1 << 40),
-        ("GiB", 1 << 30),
-        ("MiB", 1 << 20),
-        ("KiB", 1 << 10),
-    ];
-    UNITS.iter().find(|(_, unit)| *unit <= bytes).map_or_else(
-        || format!("{bytes} B"),
-        |(name, unit)| format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit),
-    )
+    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let mut units = units.into_iter().map(|(name, bits)| (name, 1_u64 << bits));
+    match units.find(|(_, unit)| *unit <= bytes) {
+        None => format!("{bytes} B"),
+        Some((name, unit)) => format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit),
+    }
 }
 
 #[cfg(test)]

@@ -211,7 +211,7 @@ pub fn encode_request(
 
 /// Why a server's answer does not open a WebSocket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum ResponseError {
+pub enum UpgradeError {
     /// Not a fault of the protocol: the server said no, or where else to ask.
     #[error("the server answered {0}, not 101")]
     Status(u16),
@@ -236,27 +236,27 @@ pub enum ResponseError {
 ///
 /// # Errors
 ///
-/// A [`ResponseError`] if this connection is not a WebSocket.
+/// A [`UpgradeError`] if this connection is not a WebSocket.
 pub fn check_response<'a>(
     status: u16,
     header: impl Fn(&str) -> Option<&'a str>,
     key: [u8; 16],
-) -> Result<(), ResponseError> {
+) -> Result<(), UpgradeError> {
     if status != 101 {
-        return Err(ResponseError::Status(status));
+        return Err(UpgradeError::Status(status));
     }
     if !header("upgrade").is_some_and(|value| list_names(value, "websocket")) {
-        return Err(ResponseError::Upgrade);
+        return Err(UpgradeError::Upgrade);
     }
     if !header("connection").is_some_and(|value| list_names(value, "upgrade")) {
-        return Err(ResponseError::Connection);
+        return Err(UpgradeError::Connection);
     }
     let expected = accept_key(&encode_key(key));
     if header("sec-websocket-accept").map(|value| trim(value).as_bytes()) != Some(&expected) {
-        return Err(ResponseError::Accept);
+        return Err(UpgradeError::Accept);
     }
     match header("sec-websocket-extensions") {
-        Some(value) if list(value).next().is_some() => Err(ResponseError::Extension),
+        Some(value) if list(value).next().is_some() => Err(UpgradeError::Extension),
         _ => Ok(()),
     }
 }

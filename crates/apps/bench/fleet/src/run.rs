@@ -1,17 +1,16 @@
-//! A run, from a scenario to its results: on this machine (`local`), or on several (`fleet`, with
+//! Run from a scenario to its results: on this machine (`local`), or on several (`fleet`, with
 //! an `agent` on each).
 //!
-//! Owns: threads, the course of the run, one row a second, the results. Never: prints; whoever
-//! wants to see the run while it goes on hands in a
-//! `throng_bench_report::Observer`.
+//! Owns: threads, the course of the run, one row a second, the results. Never: prints; a
+//! `throng_bench_report::Observer` sees the run while it goes on.
 //!
 //! ```no_run
-//! use throng_bench_plan::{Dialect, Kind, Scenario, Target, Transport};
+//! use throng_bench_plan::{Dialect, Workload, Scenario, Target, Transport};
 //! use throng_bench_fleet::{RunOptions, run_scenario};
 //!
 //! let target = Target::parse("ws://127.0.0.1:8000/ws?channel={channel:url}")?;
 //! let transport = Transport::websocket(Dialect::Plain);
-//! let mut scenario = Scenario::new(Kind::Hold, vec![target], transport);
+//! let mut scenario = Scenario::new(Workload::Hold, vec![target], transport);
 //! scenario.channels = vec!["group-{n%10}".into()];
 //! scenario.set_clients(1000, 500.0);
 //! let finished = run_scenario(&scenario, &RunOptions::default())?;
@@ -22,7 +21,6 @@
 mod agent;
 mod collect;
 mod drive;
-mod finished;
 mod fleet;
 mod local;
 mod machine;
@@ -33,9 +31,8 @@ mod tls;
 mod wire;
 
 pub use self::agent::{AGENT_PORT, AgentOptions, serve_agent};
-pub use self::finished::Finished;
 pub use self::fleet::{FleetError, run_on_agents};
 pub use self::local::{run_observed, run_scenario};
-pub use self::options::RunOptions;
-pub use self::server::Watch;
+pub use self::options::{Finished, RunOptions};
+pub use self::server::WatchServer;
 pub use self::tls::{AgentTls, ControllerTls, TlsError};

@@ -1,4 +1,4 @@
-//! Connections and messages, counted by stage and by reason.
+//! Counts of connections and messages, by stage and by reason.
 //!
 //! Owns: the stages of a connection's life and the reasons for which it fails or ends, with the
 //! names that reports, exports and checks use.
@@ -7,37 +7,33 @@
 //! - `attempted >= tcp_connected >= upgraded >= subscribed` over a whole run.
 //! - `alive = upgraded - lost (all reasons) - closed_by_plan`.
 
-mod reasons;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-
-use reasons::Reasons;
-
-pub use reasons::{ConnectFailure, LostReason};
 
 /// All counts of a worker, a machine or a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
-    /// Connects begun.
+    /// Connects that were begun.
     pub attempted: u64,
     /// TCP (and TLS) handshakes completed.
     pub tcp_connected: u64,
-    /// 101 with the right Accept, or 200 with the right content type.
+    /// Answers of 101 with the right Accept, or of 200 with the right content type.
     pub upgraded: u64,
-    /// Subscriptions acknowledged, where the protocol acknowledges; otherwise the same as
-    /// `upgraded`.
+    /// Subscriptions acknowledged, where the protocol acknowledges; otherwise equal to `upgraded`.
     pub subscribed: u64,
-    /// Closed because the scenario says so.
+    /// Connections closed because the scenario says so.
     pub closed_by_plan: u64,
     /// Connects that came back after a loss.
     pub reconnected: u64,
-    /// Of these, how many recovered everything they had missed.
+    /// Reconnects that recovered everything they had missed.
     pub recovered: u64,
-    /// Publications begun.
+    /// Publications that were begun.
     pub published: u64,
     /// Publications that the server acknowledged.
     pub publish_acknowledged: u64,
-    /// Publications that failed.
+    /// Publications that did not succeed.
     pub publish_failed: u64,
     /// Events that were due and not begun when the phase ended.
     pub missed_events: u64,
@@ -47,53 +43,46 @@ pub struct Counters {
     pub received_bytes: u64,
     /// Pings answered and pings sent.
     pub pings: u64,
-    #[serde(with = "reasons::by_name")]
-    connect_failures: Reasons<ConnectFailure>,
-    #[serde(with = "reasons::by_name")]
-    lost: Reasons<LostReason>,
+    // Objects of names in JSON, so that a file outlives the order of the lists.
+    connect_failures: BTreeMap<ConnectFailure, u64>,
+    lost: BTreeMap<LostReason, u64>,
 }
 
 impl Counters {
     /// Counts a connection that never became usable.
     pub fn on_connect_failure(&mut self, reason: ConnectFailure) {
-        self.connect_failures.add(reason.index(), 1);
+        add(&mut self.connect_failures, reason, 1);
     }
 
-    /// Counts a connection that was lost.
+    /// Counts connections that were lost.
     pub fn on_lost(&mut self, reason: LostReason, count: u64) {
-        self.lost.add(reason.index(), count);
+        add(&mut self.lost, reason, count);
     }
 
     /// Connections that never became usable.
-    #[must_use]
     pub fn failed(&self) -> u64 {
-        self.connect_failures.sum()
+        self.connect_failures.values().sum()
     }
 
     /// Connections that were lost.
-    #[must_use]
     pub fn lost(&self) -> u64 {
-        self.lost.sum()
+        self.lost.values().sum()
     }
 
     /// Usable connections that have neither been lost nor closed.
-    #[must_use]
     pub fn alive(&self) -> u64 {
         self.upgraded
-            .saturating_sub(self.lost())
-            .saturating_sub(self.closed_by_plan)
+            .saturating_sub(self.lost() + self.closed_by_plan)
     }
 
-    /// The reasons for which connects failed, those that happened, most frequent first.
-    #[must_use]
+    /// Reasons for which connects failed, most frequent first.
     pub fn connect_failures(&self) -> Vec<(ConnectFailure, u64)> {
-        self.connect_failures.happened(&ConnectFailure::ALL)
+        most_frequent(&self.connect_failures)
     }
 
-    /// The reasons for which connections were lost, those that happened, most frequent first.
-    #[must_use]
+    /// Reasons for which connections were lost, most frequent first.
     pub fn lost_reasons(&self) -> Vec<(LostReason, u64)> {
-        self.lost.happened(&LostReason::ALL)
+        most_frequent(&self.lost)
     }
 
     /// Adds another worker's counts.
@@ -112,20 +101,181 @@ impl Counters {
         self.sent_bytes += other.sent_bytes;
         self.received_bytes += other.received_bytes;
         self.pings += other.pings;
-        self.connect_failures.merge(&other.connect_failures);
-        self.lost.merge(&other.lost);
+        for (&reason, &count) in &other.connect_failures {
+            add(&mut self.connect_failures, reason, count);
+        }
+        for (&reason, &count) in &other.lost {
+            add(&mut self.lost, reason, count);
+        }
     }
 
     /// One sentence for each limit that connects ran into, most frequent first.
-    #[must_use]
     pub fn limits_hit(&self) -> Vec<String> {
+        let named = |(reason, count): (ConnectFailure, u64)| {
+            let (limit, meaning) = reason.limit()?;
+            Some(format!("{limit}: {count} connects failed; {meaning}"))
+        };
         self.connect_failures()
             .into_iter()
-            .filter_map(|(reason, count)| {
-                let (limit, meaning) = reason.limit()?;
-                Some(format!("{limit}: {count} connects failed; {meaning}"))
-            })
+            .filter_map(named)
             .collect()
+    }
+}
+
+fn add<T: Ord>(counts: &mut BTreeMap<T, u64>, reason: T, count: u64) {
+    if count > 0 {
+        *counts.entry(reason).or_default() += count;
+    }
+}
+
+fn most_frequent<T: Copy>(counts: &BTreeMap<T, u64>) -> Vec<(T, u64)> {
+    let mut counts: Vec<_> = counts
+        .iter()
+        .map(|(&reason, &count)| (reason, count))
+        .collect();
+    counts.sort_by_key(|(_, count)| Reverse(*count));
+    counts
+}
+
+macro_rules! reasons {
+    (
+        $(#[$doc:meta])* $name:ident {
+            $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)*
+        }
+    ) => {
+        $(#[$doc])*
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize
+        )]
+        #[serde(rename_all = "snake_case")]
+        pub enum $name { $($(#[$variant_doc])* $variant,)* }
+
+        impl $name {
+            #[cfg(test)]
+            const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// Names the reason as reports and exports do.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text,)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// Reason for which a connection never became usable.
+    ConnectFailure {
+        /// No source port is free for this source and target.
+        AddressNotAvailable = "address_not_available",
+        /// The planned source port is taken.
+        AddressInUse = "address_in_use",
+        /// This process may not open more descriptors.
+        ProcessDescriptors = "process_descriptors",
+        /// The system may not open more descriptors.
+        SystemDescriptors = "system_descriptors",
+        /// The kernel has no memory for another socket.
+        KernelMemory = "kernel_memory",
+        /// No listener at the address.
+        Refused = "refused",
+        /// No route, or the network is down.
+        Unreachable = "unreachable",
+        /// No answer to the connect in time.
+        ConnectTimeout = "connect_timeout",
+        /// Reset before the handshake was over.
+        Reset = "reset",
+        /// Closed before the handshake was over.
+        ClosedEarly = "closed_early",
+        /// The TLS handshake failed.
+        Tls = "tls",
+        /// Connected, and no answer to the handshake in time.
+        HandshakeTimeout = "handshake_timeout",
+        /// The answer is not HTTP, or its head is broken.
+        BadResponse = "bad_response",
+        /// A status other than 101 or 200.
+        Status = "status",
+        /// Status 101 with a wrong or missing `Sec-WebSocket-Accept`.
+        Accept = "accept",
+        /// Status 200 with another content type than was asked for.
+        ContentType = "content_type",
+        /// The server refused the subscription.
+        SubscribeRefused = "subscribe_refused",
+        /// No acknowledgement of the subscription in time.
+        SubscribeTimeout = "subscribe_timeout",
+        /// Any error number without a name here.
+        Other = "other",
+    }
+}
+
+reasons! {
+    /// Reason for which a usable connection ended without being asked to.
+    LostReason {
+        /// The server closed with a close frame, or ended its stream properly.
+        ClosedByServer = "closed_by_server",
+        /// The connection ended without a close frame.
+        Eof = "eof",
+        /// The connection was reset.
+        Reset = "reset",
+        /// The kernel gave up on it (keep-alive, retransmissions).
+        TimedOut = "timed_out",
+        /// The server broke its protocol.
+        Protocol = "protocol",
+        /// A write to it failed.
+        WriteFailed = "write_failed",
+        /// The machine that held it has gone.
+        AgentLost = "agent_lost",
+    }
+}
+
+impl ConnectFailure {
+    /// Translates a connect error of the kernel (a Linux errno).
+    pub const fn from_errno(errno: i32) -> Self {
+        match errno {
+            99 => Self::AddressNotAvailable,
+            98 => Self::AddressInUse,
+            24 => Self::ProcessDescriptors,
+            23 => Self::SystemDescriptors,
+            12 | 105 => Self::KernelMemory,
+            111 => Self::Refused,
+            100 | 101 | 113 => Self::Unreachable,
+            110 => Self::ConnectTimeout,
+            104 => Self::Reset,
+            _ => Self::Other,
+        }
+    }
+
+    /// Names the limit behind the failure as its kernel does, and says what it means; none where
+    /// no limit is.
+    pub const fn limit(self) -> Option<(&'static str, &'static str)> {
+        Some(match self {
+            Self::AddressNotAvailable => (
+                "ip_local_port_range",
+                "no free source port for this source address and target: add source addresses \
+                 (--source) or ports of the server",
+            ),
+            Self::AddressInUse => (
+                "ip_local_reserved_ports",
+                "planned source ports are taken by other sockets or by connections in TIME_WAIT \
+                 of an earlier run",
+            ),
+            Self::ProcessDescriptors => (
+                "nofile",
+                "the generator's own limit on open descriptors is reached (ulimit -n, LimitNOFILE)",
+            ),
+            Self::SystemDescriptors => (
+                "file-max",
+                "the system's limit on open files is reached (fs.file-max)",
+            ),
+            Self::KernelMemory => (
+                "tcp_mem",
+                "the kernel has no memory for more sockets (net.ipv4.tcp_mem, memory, cgroup)",
+            ),
+            Self::ConnectTimeout => (
+                "somaxconn",
+                "connects go unanswered: the server's accept queue (somaxconn, \
+                 tcp_max_syn_backlog) or connection tracking (nf_conntrack_max) is full",
+            ),
+            _ => return None,
+        })
     }
 }
 
@@ -196,5 +346,8 @@ mod tests {
             .map(|reason| reason.as_str())
             .collect();
         assert_eq!(names.len(), ConnectFailure::ALL.len());
+        for reason in LostReason::ALL {
+            assert_eq!(serde_json::to_value(reason).unwrap(), reason.as_str());
+        }
     }
 }

@@ -1,23 +1,24 @@
-//! Whether the generator itself kept up. A run in which it did not says nothing about the server.
+//! Verdict on the generator itself: a run in which it did not keep up says nothing about the
+//! server.
 //!
 //! Owns: the generator's lag behind its own schedule, its threads' load, and the verdict.
 
 use serde::{Deserialize, Serialize};
 
-use super::Latency;
+use crate::Latency;
 
-/// What a generator must keep for its figures to count.
+/// Bounds that a generator must keep for its figures to count.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GeneratorLimits {
-    /// The 99th percentile of its own lag may be this share of the measured 99th percentile…
+    /// Largest 99th percentile of its own lag, as a share of the measured 99th percentile.
     pub lag_share_max: f64,
-    /// …or this many µs, whichever is more.
+    /// Lag in µs that is always allowed.
     pub lag_floor_us: u64,
-    /// A thread above this share of one CPU has no reserve.
+    /// Share of one CPU above which a thread has no reserve.
     pub busy_max: f64,
-    /// So many of its seconds may be above that.
+    /// Largest share of a thread's seconds above `busy_max`.
     pub busy_seconds_share_max: f64,
-    /// So many of the events that were due may have been left out.
+    /// Largest share of due events that were never begun.
     pub missed_share_max: f64,
 }
 
@@ -33,26 +34,24 @@ impl Default for GeneratorLimits {
     }
 }
 
-/// What the generator observed about itself. Merges over its threads and machines.
+/// Observations of the generator about itself, over all its threads and machines.
 #[derive(Clone, Debug, Default)]
 pub struct GeneratorHealth {
-    /// From the due time of each event to the moment it was begun.
+    /// Time from when each event was due until it was begun.
     pub lag: Latency,
     /// Seconds of threads that were looked at.
     pub thread_seconds: u64,
-    /// Of these, how many were busier than the limit.
+    /// Seconds of threads that were busier than the limit.
     pub busy_seconds: u64,
-    /// The busiest second of any thread, as a share of one CPU.
+    /// Busiest second of any thread, as a share of one CPU.
     pub busiest: f64,
-    /// CPU time of all threads, in µs.
-    pub cpu_us: u64,
-    /// Events that were due.
+    /// Events that were due in the run.
     pub due_events: u64,
     /// Events that were due and never begun.
     pub missed_events: u64,
 }
 
-/// What the run is worth.
+/// Judgement on whether a run's figures are the server's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
@@ -60,22 +59,22 @@ pub enum Verdict {
     Valid,
     /// Some of the figures, or all, are not the server's.
     Invalid {
-        /// Why, one sentence each.
+        /// Reasons, one sentence each.
         reasons: Vec<String>,
-        /// Whether latencies alone are meant, so that counts, memory and CPU still stand.
+        /// True if latencies alone are meant, so that counts, memory and CPU still stand.
         #[serde(default)]
         latency_alone: bool,
     },
 }
 
 impl Verdict {
-    /// Whether the figures count.
+    /// Returns true if the figures count.
     #[must_use]
     pub const fn is_valid(&self) -> bool {
         matches!(self, Self::Valid)
     }
 
-    /// What to make of the figures, in one sentence; nothing if all of them count.
+    /// Says what to make of the figures, in one sentence; nothing if all of them count.
     #[must_use]
     pub const fn warning(&self) -> Option<&'static str> {
         match self {
@@ -95,23 +94,11 @@ impl Verdict {
 }
 
 impl GeneratorHealth {
-    /// Takes one second of one thread: the CPU it used, as a share of one CPU.
+    /// Counts one second of one thread, which used `busy` of one CPU.
     pub fn on_thread_second(&mut self, busy: f64, limits: &GeneratorLimits) {
         self.thread_seconds += 1;
         self.busy_seconds += u64::from(busy > limits.busy_max);
         self.busiest = self.busiest.max(busy);
-        self.cpu_us += (busy * 1e6) as u64;
-    }
-
-    /// Adds another thread's or machine's observations.
-    pub fn merge(&mut self, other: &Self) {
-        self.lag.merge(&other.lag);
-        self.thread_seconds += other.thread_seconds;
-        self.busy_seconds += other.busy_seconds;
-        self.busiest = self.busiest.max(other.busiest);
-        self.cpu_us += other.cpu_us;
-        self.due_events += other.due_events;
-        self.missed_events += other.missed_events;
     }
 
     /// Judges the run. `measured_p99_us` is what the run found for the server, where it measured
@@ -153,7 +140,7 @@ impl GeneratorHealth {
         }
     }
 
-    /// Who was late: a generator without reserves, or a machine that gave it no processor in time.
+    /// Blames a generator without reserves, or a machine that gave it no processor in time.
     fn late(&self, lag_us: u64, p99_us: u64, bound_us: f64, limits: &GeneratorLimits) -> String {
         let who = if self.busiest > limits.busy_max {
             "the generator was busy".to_owned()
@@ -239,18 +226,15 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_is_named_and_merging_keeps_them() {
+    fn every_reason_is_named() {
         let limits = GeneratorLimits::default();
         let mut health = GeneratorHealth {
             due_events: 1000,
             missed_events: 2,
             ..GeneratorHealth::default()
         };
-        let mut other = GeneratorHealth::default();
-        (0..10).for_each(|_| other.on_thread_second(0.95, &limits));
-        other.lag.record_us(1_000_000);
-        health.merge(&other);
+        (0..10).for_each(|_| health.on_thread_second(0.95, &limits));
+        health.lag.record_us(1_000_000);
         assert_eq!(reasons(&health, Some(1000)), 3);
-        assert_eq!(health.cpu_us, 9_500_000);
     }
 }

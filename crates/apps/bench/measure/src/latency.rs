@@ -10,19 +10,22 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer, V2Serializer};
+use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 
-/// The percentiles of every summary.
+/// Percentiles of every summary.
 pub const PERCENTILES: [f64; 7] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
-/// The highest latency told apart from higher ones: one hour.
+/// Highest latency told apart from higher ones: one hour.
 const HIGHEST_US: u64 = 3_600_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// Latencies of one kind.
+/// Latencies of one kind. Two are equal when their summaries are.
 #[derive(Clone, Debug)]
 pub struct Latency {
     histogram: Histogram<u64>,
@@ -32,18 +35,6 @@ pub struct Latency {
     clamped: u64,
 }
 
-/// A histogram that came from elsewhere and cannot be read or added.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LatencyError(String);
-
-impl std::fmt::Display for LatencyError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "unreadable histogram: {}", self.0)
-    }
-}
-
-impl std::error::Error for LatencyError {}
-
 impl Default for Latency {
     fn default() -> Self {
         Self::new()
@@ -51,9 +42,7 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// An empty histogram: 3 significant digits, 1 µs to one hour. It grows with the values that
-    /// come.
-    #[must_use]
+    /// Makes an empty histogram: 3 significant digits, 1 µs to one hour. It grows with its values.
     #[expect(
         clippy::missing_panics_doc,
         reason = "the bounds are constants that the constructor accepts"
@@ -71,7 +60,7 @@ impl Latency {
         }
     }
 
-    /// Records the time between two readings of the run's clock; a negative one counts as 0 and is
+    /// Records the µs between two readings of the run's clock; a negative time counts as 0 and is
     /// noted.
     pub fn record_between(&mut self, due_us: u64, arrived_us: u64) {
         if arrived_us < due_us {
@@ -90,7 +79,7 @@ impl Latency {
         debug_assert!(recorded.is_ok());
     }
 
-    /// Adds another one's values.
+    /// Adds the values of another worker.
     pub fn merge(&mut self, other: &Self) {
         // Both have the same digits and this one grows, so an addition cannot fail.
         let added = self.histogram.add(&other.histogram);
@@ -101,24 +90,12 @@ impl Latency {
         self.clamped += other.clamped;
     }
 
-    /// Forgets everything and keeps the memory.
-    pub fn clear(&mut self) {
-        self.histogram.reset();
-        self.min_us = u64::MAX;
-        self.max_us = 0;
-        self.negative = 0;
-        self.clamped = 0;
-    }
-
-    /// How many values there are.
-    #[must_use]
+    /// Number of values recorded.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// The value below or at which `percentile` percent of all values are, in µs; none without
-    /// data.
-    #[must_use]
+    /// Value in µs below or at which `percentile` percent of all values are; none without data.
     pub fn percentile_us(&self, percentile: f64) -> Option<u64> {
         // A bucket's upper end may lie above the true maximum.
         (self.count() > 0).then(|| {
@@ -128,14 +105,12 @@ impl Latency {
         })
     }
 
-    /// The true maximum in µs; none without data.
-    #[must_use]
+    /// True maximum in µs; none without data.
     pub fn max_us(&self) -> Option<u64> {
         (self.count() > 0).then_some(self.max_us)
     }
 
-    /// The figures of a report; none without data.
-    #[must_use]
+    /// Sums up the values for a report; none without data.
     pub fn summary(&self) -> Option<LatencySummary> {
         if self.count() == 0 {
             return None;
@@ -155,9 +130,7 @@ impl Latency {
         })
     }
 
-    /// Points of the percentile curve: (percentile, µs), at the steps where the curve turns, up to
-    /// the maximum.
-    #[must_use]
+    /// Points of the percentile curve: (percentile, µs), where the curve turns, up to the maximum.
     pub fn curve(&self) -> Vec<(f64, u64)> {
         if self.count() == 0 {
             return Vec::new();
@@ -173,7 +146,7 @@ impl Latency {
             .collect()
     }
 
-    /// The wire form: its own exact figures, then a V2 histogram.
+    /// Appends the wire form: its own exact figures, then a V2 histogram.
     pub fn encode(&self, out: &mut Vec<u8>) {
         for figure in [self.min_us, self.max_us, self.negative, self.clamped] {
             out.extend_from_slice(&figure.to_be_bytes());
@@ -183,53 +156,74 @@ impl Latency {
         debug_assert!(written.is_ok());
     }
 
-    /// Reads the wire form.
-    pub fn decode(bytes: &[u8]) -> Result<Self, LatencyError> {
+    /// Reads the wire form; refuses what is cut off or has other bounds.
+    pub fn decode(bytes: &[u8]) -> Result<Self, String> {
         let mut rest = bytes;
         let mut figures = [0_u64; 4];
         for figure in &mut figures {
             let Some((head, tail)) = rest.split_first_chunk() else {
-                return Err(LatencyError("cut off".into()));
+                return Err("unreadable histogram: cut off".into());
             };
             *figure = u64::from_be_bytes(*head);
             rest = tail;
         }
-        let mut cursor = rest;
         let histogram: Histogram<u64> = Deserializer::new()
-            .deserialize(&mut cursor)
-            .map_err(|error| LatencyError(error.to_string()))?;
-        let mut merged = Self::new();
+            .deserialize(&mut rest)
+            .map_err(|error| format!("unreadable histogram: {error}"))?;
         if histogram.sigfig() != SIGNIFICANT_DIGITS || histogram.high() > 2 * HIGHEST_US {
-            return Err(LatencyError("not made with our bounds".into()));
+            return Err("unreadable histogram: it has other bounds".into());
         }
-        merged
-            .histogram
-            .add(&histogram)
-            .map_err(|error| LatencyError(error.to_string()))?;
-        [
-            merged.min_us,
-            merged.max_us,
-            merged.negative,
-            merged.clamped,
-        ] = figures;
-        Ok(merged)
+        let mut latency = Self::new();
+        let added = latency.histogram.add(&histogram);
+        added.map_err(|error| format!("unreadable histogram: {error}"))?;
+        let [min_us, max_us, negative, clamped] = figures;
+        Ok(Self {
+            min_us,
+            max_us,
+            negative,
+            clamped,
+            ..latency
+        })
     }
 }
 
-/// The figures of one kind of latency.
+impl PartialEq for Latency {
+    fn eq(&self, other: &Self) -> bool {
+        self.summary() == other.summary()
+    }
+}
+
+/// Writes Base64 of [`Latency::encode`].
+impl Serialize for Latency {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut bytes = Vec::new();
+        self.encode(&mut bytes);
+        STANDARD.encode(bytes).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Latency {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let bytes = STANDARD.decode(text).map_err(D::Error::custom)?;
+        Self::decode(&bytes).map_err(D::Error::custom)
+    }
+}
+
+/// Summary of one kind of latency.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LatencySummary {
-    /// How many values.
+    /// Number of values recorded.
     pub count: u64,
-    /// The true minimum in µs.
+    /// True minimum in µs.
     pub min_us: u64,
-    /// The true maximum in µs.
+    /// True maximum in µs.
     pub max_us: u64,
-    /// The mean in µs.
+    /// Mean over all values, in µs.
     pub mean_us: f64,
-    /// The standard deviation in µs (population form).
+    /// Standard deviation in µs (population form).
     pub stdev_us: f64,
-    /// (percentile, µs), rising.
+    /// Pairs of percentile and µs, rising.
     pub percentiles_us: Vec<(f64, u64)>,
     /// Values that were negative because two clocks disagreed; recorded as 0.
     pub negative: u64,
@@ -238,8 +232,7 @@ pub struct LatencySummary {
 }
 
 impl LatencySummary {
-    /// One of the [`PERCENTILES`] in µs.
-    #[must_use]
+    /// Finds one of the [`PERCENTILES`], in µs.
     pub fn percentile_us(&self, percentile: f64) -> Option<u64> {
         self.percentiles_us
             .iter()
@@ -256,8 +249,7 @@ pub struct LogWriter {
 }
 
 impl LogWriter {
-    /// A log that starts at this wall-clock time. Values are in µs; maxima in the log are in ms.
-    #[must_use]
+    /// Begins a log at this wall-clock time. Values are in µs; maxima in the log are in ms.
     pub fn new(start_unix_ms: u64) -> Self {
         let start = UNIX_EPOCH + Duration::from_millis(start_unix_ms);
         let mut text = Vec::new();
@@ -291,7 +283,7 @@ impl LogWriter {
             );
             debug_assert!(written.is_ok());
         }
-        // What comes before the last line is a header once more.
+        // Every line before the last is the header again.
         let line = lines
             .split_inclusive(|&byte| byte == b'\n')
             .next_back()
@@ -301,39 +293,9 @@ impl LogWriter {
         }
     }
 
-    /// The log so far.
-    #[must_use]
+    /// Returns the log so far.
     pub fn as_bytes(&self) -> &[u8] {
         &self.text
-    }
-}
-
-/// Serialises a histogram as a text, for `#[serde(with = "as_base64")]`.
-pub mod as_base64 {
-    use base64::Engine as _;
-    use base64::engine::general_purpose::STANDARD;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    use crate::Latency;
-
-    /// As Base64 of [`Latency::encode`].
-    ///
-    /// # Errors
-    /// Those of the serializer.
-    pub fn serialize<S: Serializer>(latency: &Latency, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut bytes = Vec::new();
-        latency.encode(&mut bytes);
-        STANDARD.encode(bytes).serialize(serializer)
-    }
-
-    /// Reads what [`serialize`] wrote.
-    ///
-    /// # Errors
-    /// If it is not Base64, or not a histogram.
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Latency, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let bytes = STANDARD.decode(text).map_err(serde::de::Error::custom)?;
-        Latency::decode(&bytes).map_err(serde::de::Error::custom)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a run counts: deliveries, connections, latency, and the generator's own health.
+//! Counting of a run: deliveries, connections, latency, and the generator's own health.
 //!
 //! Owns: the counting. Never: reads a clock or a socket, prints. Everything here merges: a worker
 //! owns its numbers without a lock, and what is shown is their sum. Percentiles are never averaged;
@@ -14,8 +14,8 @@ mod tally;
 
 pub use counters::{ConnectFailure, Counters, LostReason};
 pub use generator::{GeneratorHealth, GeneratorLimits, Verdict};
-pub use latency::{Latency, LatencyError, LatencySummary, LogWriter, PERCENTILES, as_base64};
+pub use latency::{Latency, LatencySummary, LogWriter, PERCENTILES};
 pub use running::Running;
-pub use sequence::{DeliveryCounts, Heard, TRACKS_MAX, Tracker, Tracks};
+pub use sequence::{DeliveryCounts, SequenceOutcome, TRACKS_MAX, Tracker, Tracks};
 pub use series::{Sample, ServerSample};
 pub use tally::{Histograms, Sums, Tally};

@@ -5,6 +5,7 @@
 //! headline.
 
 use std::fmt::Write as _;
+
 use throng_types::units::grouped;
 
 /// Running statistics over all values: no sampling, so the maximum is the true one.
@@ -20,7 +21,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Takes a value, in ms.
+    /// Records a latency in ms.
     pub fn record(&mut self, ms: f64) {
         if self.count == 0 {
             (self.min, self.max) = (ms, ms);
@@ -33,7 +34,7 @@ impl Running {
         self.squares += delta * (ms - self.mean);
     }
 
-    /// Adds another one's values.
+    /// Adds the values of another worker.
     pub fn merge(&mut self, other: &Self) {
         if other.count == 0 {
             return;
@@ -51,19 +52,19 @@ impl Running {
         self.max = self.max.max(other.max);
     }
 
-    /// How many values.
+    /// Number of values recorded.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// The mean in ms; none without data.
+    /// Mean in ms; none without data.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then_some(self.mean)
     }
 
-    /// The standard deviation in ms, in its population form; none without data.
+    /// Standard deviation in ms, in its population form; none without data.
     #[must_use]
     pub fn stdev(&self) -> Option<f64> {
         (self.count > 0).then(|| (self.squares / self.count as f64).sqrt())

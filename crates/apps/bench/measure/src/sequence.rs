@@ -1,61 +1,62 @@
-//! What is missing, doubled or out of order, in bounded memory per subscription.
+//! Detection of missing, doubled and reordered messages, in bounded memory per subscription.
 //!
-//! Owns: the sequence numbers that a connection has heard of each (channel, publisher).
+//! Owns: the sequence numbers that a connection has received of each (channel, publisher).
 //!
 //! Each tracker keeps the highest number and a window of the last 64 as bits. A number that leaves
-//! the window unheard is missing for good; a number below the window cannot be told from a
+//! the window unreceived is missing for good; a number below the window cannot be told from a
 //! duplicate any more and is counted apart.
 //!
 //! Invariants
 //! - `received = distinct + duplicates + too_late + before_join`.
 //! - After [`Tracker::finish`], `distinct + missing` is how many messages were due to this
-//!   subscription (each `too_late` one is among the missing, and may have been heard after all).
+//!   subscription (each `too_late` one is among the missing, and may have come after all).
 
 use serde::{Deserialize, Serialize};
+use throng_bench_plan::payload::Message;
 
 const WINDOW: u64 = 64;
 
-/// How many (channel, publisher) pairs one connection follows at most; messages of further ones
-/// count as untracked.
+/// Most (channel, publisher) pairs that one connection follows; messages of further ones count as
+/// untracked.
 pub const TRACKS_MAX: usize = 256;
 
-/// What a number was.
+/// Classification of a sequence number that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
-    /// The next one.
+pub enum SequenceOutcome {
+    /// Next number in order.
     InOrder,
-    /// New, and some before it are still missing.
+    /// New, while some before it are still missing.
     Ahead,
-    /// Missed so far, and here after all.
+    /// Missed so far, and come after all.
     OutOfOrder,
-    /// Heard before.
+    /// Received once before already.
     Duplicate,
-    /// Too far back to say.
+    /// Too far back to be classified.
     TooLate,
-    /// From before this subscription's first message.
+    /// Older than this subscription's first message.
     BeforeJoin,
 }
 
-/// Sums over all subscriptions of a worker.
+/// Counts of deliveries, summed over all subscriptions of a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryCounts {
     /// Measured messages that arrived.
     pub received: u64,
-    /// Those that arrived for the first time.
+    /// Messages that arrived for the first time.
     pub distinct: u64,
-    /// Never arrived.
+    /// Messages that never arrived.
     pub missing: u64,
-    /// Arrived once more.
+    /// Messages that arrived once more.
     pub duplicates: u64,
-    /// Arrived after a later one.
+    /// Messages that arrived after a later one.
     pub out_of_order: u64,
-    /// Arrived more than 64 messages late.
+    /// Messages that arrived more than 64 messages late.
     pub too_late: u64,
-    /// Published before the subscription began.
+    /// Messages published before the subscription began.
     pub before_join: u64,
-    /// Of a channel or publisher beyond what a connection follows.
+    /// Messages of pairs beyond [`TRACKS_MAX`].
     pub untracked: u64,
-    /// With padding that was cut or altered.
+    /// Messages whose padding was cut or altered.
     pub damaged: u64,
 }
 
@@ -73,28 +74,26 @@ impl DeliveryCounts {
         self.damaged += other.damaged;
     }
 
-    /// How many were due: what came and what is missing.
-    #[must_use]
+    /// Deliveries that were due: those that came and those that are missing.
     pub const fn expected(&self) -> u64 {
         self.distinct + self.missing
     }
 }
 
-/// One (channel, publisher) as one subscription hears it: 24 bytes.
+/// Sequence of one (channel, publisher) as one subscription receives it: 24 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tracker {
-    /// The first number that is due to this subscription.
+    /// First number that is due to this subscription.
     first: u64,
-    /// The highest number heard; `first - 1` when none was.
+    /// Highest number received; `first - 1` when none was.
     highest: u64,
-    /// Bit i: `highest - i` was heard.
+    /// Bit i: `highest - i` was received.
     window: u64,
 }
 
 impl Tracker {
-    /// For a subscription that was there before number `first` was published: everything from it on
-    /// is due.
-    #[must_use]
+    /// Begins at the first number that is due: the next one published where a subscription stands,
+    /// or the first one received by a subscription that joined at an unknown moment.
     pub const fn from_number(first: u64) -> Self {
         let first = if first == 0 { 1 } else { first };
         Self {
@@ -105,19 +104,12 @@ impl Tracker {
         }
     }
 
-    /// For a subscription that joined at an unknown moment: due is what comes from its first
-    /// message on.
-    #[must_use]
-    pub const fn joining_with(sequence: u64) -> Self {
-        Self::from_number(sequence)
-    }
-
-    /// Takes a number that arrived.
-    pub fn on(&mut self, sequence: u64, counts: &mut DeliveryCounts) -> Heard {
+    /// Counts a number that arrived.
+    pub fn on(&mut self, sequence: u64, counts: &mut DeliveryCounts) -> SequenceOutcome {
         counts.received += 1;
         if sequence < self.first {
             counts.before_join += 1;
-            return Heard::BeforeJoin;
+            return SequenceOutcome::BeforeJoin;
         }
         if sequence > self.highest {
             return self.advance(sequence, counts);
@@ -125,32 +117,32 @@ impl Tracker {
         let back = self.highest - sequence;
         if back >= WINDOW {
             counts.too_late += 1;
-            return Heard::TooLate;
+            return SequenceOutcome::TooLate;
         }
         let bit = 1 << back;
         if self.window & bit != 0 {
             counts.duplicates += 1;
-            return Heard::Duplicate;
+            return SequenceOutcome::Duplicate;
         }
         self.window |= bit;
         counts.distinct += 1;
         counts.out_of_order += 1;
-        Heard::OutOfOrder
+        SequenceOutcome::OutOfOrder
     }
 
-    fn advance(&mut self, sequence: u64, counts: &mut DeliveryCounts) -> Heard {
+    fn advance(&mut self, sequence: u64, counts: &mut DeliveryCounts) -> SequenceOutcome {
         let step = sequence - self.highest;
         self.shift(step, counts);
         self.window |= 1;
         counts.distinct += 1;
         if step == 1 {
-            Heard::InOrder
+            SequenceOutcome::InOrder
         } else {
-            Heard::Ahead
+            SequenceOutcome::Ahead
         }
     }
 
-    /// Moves the window up by `step`; what falls out of it unheard is missing.
+    /// Moves the window up by `step`; numbers that leave it unreceived are missing.
     fn shift(&mut self, step: u64, counts: &mut DeliveryCounts) {
         if step == 0 {
             return;
@@ -167,22 +159,16 @@ impl Tracker {
     }
 
     /// Ends the count. `last` is the last number that was published while the subscription lived,
-    /// if it is known: what is missing at the tail shows in no gap.
+    /// if it is known: a loss at the tail shows in no gap.
     pub fn finish(mut self, last: Option<u64>, counts: &mut DeliveryCounts) {
         if let Some(tail) = last.and_then(|last| last.checked_sub(self.highest)) {
             self.shift(tail, counts);
         }
         counts.missing += u64::from(self.window.count_zeros());
     }
-
-    /// The highest number heard.
-    #[must_use]
-    pub const fn highest(&self) -> u64 {
-        self.highest
-    }
 }
 
-/// All trackers of one connection. Empty until the first message, then 32 bytes for each (channel,
+/// Trackers of one connection. Empty until the first message, then 32 bytes for each (channel,
 /// publisher).
 #[derive(Clone, Debug, Default)]
 pub struct Tracks {
@@ -206,13 +192,12 @@ impl Tracks {
         }
     }
 
-    /// Takes a message that arrived; `None` when it belongs to more pairs than a connection
-    /// follows.
+    /// Counts a message that arrived; `None` when it is of a pair beyond [`TRACKS_MAX`].
     pub fn on(
         &mut self,
-        message: &throng_bench_plan::payload::Message,
+        message: &Message,
         counts: &mut DeliveryCounts,
-    ) -> Option<Heard> {
+    ) -> Option<SequenceOutcome> {
         let (channel, publisher) = (message.channel, message.publisher);
         let at = match self.find(channel, publisher) {
             Ok(at) => at,
@@ -226,7 +211,7 @@ impl Tracks {
                     at,
                     channel,
                     publisher,
-                    Tracker::joining_with(message.sequence),
+                    Tracker::from_number(message.sequence),
                 );
                 at
             }
@@ -235,7 +220,7 @@ impl Tracks {
         Some(entry.tracker.on(message.sequence, counts))
     }
 
-    /// Ends the count of every pair. `last` tells the last number published to (channel,
+    /// Ends the count of every pair. `last` returns the last number published to (channel,
     /// publisher).
     pub fn finish(
         self,
@@ -243,14 +228,12 @@ impl Tracks {
         counts: &mut DeliveryCounts,
     ) {
         for entry in self.entries {
-            entry
-                .tracker
-                .finish(last(entry.channel, entry.publisher), counts);
+            let last = last(entry.channel, entry.publisher);
+            entry.tracker.finish(last, counts);
         }
     }
 
-    /// How many messages are due after the highest that was heard of each pair; `last` tells the
-    /// last number due.
+    /// Messages due after the highest received of each pair; `last` returns the last number due.
     pub fn behind(&self, last: impl Fn(u32, u32) -> Option<u64>) -> u64 {
         let behind = |entry: &Track| {
             last(entry.channel, entry.publisher)?.checked_sub(entry.tracker.highest)
@@ -258,7 +241,7 @@ impl Tracks {
         self.entries.iter().filter_map(behind).sum()
     }
 
-    /// The channels that have not come as far as `last` tells, each with that number.
+    /// Lists the channels that have not come as far as `last` returns, each with that number.
     pub fn missed(&self, last: impl Fn(u32, u32) -> Option<u64>) -> Vec<(u32, u64)> {
         let missed = |entry: &Track| {
             let last = last(entry.channel, entry.publisher)?;
@@ -267,52 +250,40 @@ impl Tracks {
         self.entries.iter().filter_map(missed).collect()
     }
 
-    /// The highest number heard of a pair; 0 if it is not followed.
-    #[must_use]
+    /// Highest number received of a pair; 0 if it is not followed.
     pub fn highest(&self, channel: u32, publisher: u32) -> u64 {
         let at = self.find(channel, publisher).ok();
         at.and_then(|at| self.entries.get(at))
             .map_or(0, |entry| entry.tracker.highest)
     }
 
-    /// Whether no message has come yet, whatever is expected.
-    #[must_use]
-    pub fn heard_nothing(&self) -> bool {
+    /// Returns true until the first message of any pair.
+    pub fn is_unheard(&self) -> bool {
         self.entries
             .iter()
             .all(|entry| entry.tracker.highest < entry.tracker.first)
     }
 
-    /// How many pairs are followed.
-    #[must_use]
-    pub const fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Whether nothing has been heard or is expected.
-    #[must_use]
+    /// Returns true if no pair is followed.
     pub const fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
     fn find(&self, channel: u32, publisher: u32) -> Result<usize, usize> {
+        let pair = |entry: &Track| (entry.channel, entry.publisher);
         self.entries
-            .binary_search_by_key(&(channel, publisher), |entry| {
-                (entry.channel, entry.publisher)
-            })
+            .binary_search_by_key(&(channel, publisher), pair)
     }
 
     fn insert(&mut self, at: usize, channel: u32, publisher: u32, tracker: Tracker) {
         // Most connections follow one channel: no room for more is taken in advance.
         self.entries.reserve_exact(1);
-        self.entries.insert(
-            at,
-            Track {
-                channel,
-                publisher,
-                tracker,
-            },
-        );
+        let track = Track {
+            channel,
+            publisher,
+            tracker,
+        };
+        self.entries.insert(at, track);
     }
 }
 

@@ -1,29 +1,28 @@
-//! One row per interval: what the charts, the CSV and the live page are drawn from.
+//! Rows of a run, one per interval: source of the charts, the CSV and the live page.
 
 use serde::{Deserialize, Serialize};
 
-/// What was true at the end of an interval, and what happened in it. All rates are counts of the
-/// interval, not per second.
+/// State at the end of an interval, and counts of what happened in it (not per second).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sample {
-    /// The interval's end, in ms from the run's start.
+    /// End of the interval, in ms from the run's start.
     pub at_ms: u64,
-    /// Its length in ms.
+    /// Length of the interval in ms.
     pub length_ms: u64,
-    /// Connects begun so far.
+    /// Connects begun since the start.
     pub attempted: u64,
-    /// TCP handshakes so far.
+    /// TCP handshakes since the start.
     pub tcp_connected: u64,
-    /// Handshakes accepted so far.
+    /// Handshakes accepted since the start.
     pub upgraded: u64,
-    /// Subscriptions acknowledged so far.
+    /// Subscriptions acknowledged since the start.
     pub subscribed: u64,
-    /// Usable connections now.
+    /// Usable connections at the end.
     pub alive: u64,
-    /// Lost so far.
+    /// Connections lost since the start.
     pub lost: u64,
-    /// Connects failed so far.
+    /// Connects failed since the start.
     pub failed: u64,
     /// Publications begun in the interval.
     pub published: u64,
@@ -35,19 +34,19 @@ pub struct Sample {
     pub received_bytes: u64,
     /// Deliveries: 50th, 90th, 99th, 99.9th percentile and maximum in µs; none without data.
     pub latency_us: Option<[u64; 5]>,
-    /// Time to be usable (connect, upgrade, subscribe): the same figures.
+    /// Times to be usable (connect, upgrade, subscribe): the same figures.
     pub connect_us: Option<[u64; 5]>,
-    /// The generator's lag: the same figures.
+    /// Lag of the generator: the same figures.
     pub lag_us: Option<[u64; 5]>,
-    /// The generator's busiest thread, as a share of one CPU.
+    /// Busiest thread of the generator, as a share of one CPU.
     pub generator_busy: f64,
-    /// The generator's memory in bytes (PSS), where known.
+    /// Memory of the generator in bytes (PSS), where known.
     pub generator_memory_bytes: Option<u64>,
-    /// The server, where it can be seen.
+    /// Server, where it can be observed.
     pub server: Option<ServerSample>,
 }
 
-/// The server at the end of an interval, from its machine or its metrics.
+/// Server at the end of an interval, from its machine or its metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServerSample {
@@ -64,9 +63,8 @@ pub struct ServerSample {
 }
 
 impl Sample {
-    /// The five figures of a histogram, for a row.
-    #[must_use]
-    pub fn figures(latency: &super::Latency) -> Option<[u64; 5]> {
+    /// Reads the five figures of a row from a histogram.
+    pub fn figures(latency: &crate::Latency) -> Option<[u64; 5]> {
         Some([
             latency.percentile_us(50.0)?,
             latency.percentile_us(90.0)?,
@@ -76,7 +74,15 @@ impl Sample {
         ])
     }
 
-    /// The names of the CSV's columns.
+    /// Converts a count of the interval to a rate per second, rounded down.
+    pub fn per_s(&self, count: u64) -> u64 {
+        count
+            .saturating_mul(1000)
+            .checked_div(self.length_ms)
+            .unwrap_or(0)
+    }
+
+    /// Names of the CSV's columns, with commas between.
     pub const CSV_HEADER: &'static str = "at_ms,length_ms,attempted,tcp_connected,upgraded,\
         subscribed,alive,lost,failed,published,received,sent_bytes,received_bytes,\
 latency_p50_us,latency_p90_us,latency_p99_us,latency_p999_us,latency_max_us,\
@@ -85,7 +91,7 @@ lag_p50_us,lag_p90_us,lag_p99_us,lag_p999_us,lag_max_us,\
 generator_busy,generator_memory_bytes,server_cpu,server_memory_bytes,server_slab_bytes,\
         server_sockets,server_connections";
 
-    /// Appends one line of CSV. What is not known is empty, not zero.
+    /// Appends one line of CSV. Unknown figures are empty, not zero.
     pub fn write_csv(&self, out: &mut String) {
         let counts = [
             self.at_ms,
@@ -118,14 +124,8 @@ generator_busy,generator_memory_bytes,server_cpu,server_memory_bytes,server_slab
                 .cpu
                 .map_or_else(String::new, |cpu| format!("{cpu:.3}")),
         );
-        for value in [
-            server.memory_bytes,
-            server.slab_bytes,
-            server.sockets,
-            server.connections,
-        ] {
-            cells.push(number(value));
-        }
+        let [memory, slab] = [server.memory_bytes, server.slab_bytes];
+        cells.extend([memory, slab, server.sockets, server.connections].map(number));
         out.push_str(&cells.join(","));
         out.push('\n');
     }

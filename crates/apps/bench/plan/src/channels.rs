@@ -1,5 +1,4 @@
-//! Which channels a run has, who subscribes to each, and how they are numbered in measured
-//! messages.
+//! Channels of a run, their subscribers, and their numbers in measured messages.
 //!
 //! Owns: the numbering. Subscribers and publishers, on every machine, compute the same numbers from
 //! the same scenario, so a measured message names its channel by number and everybody knows how
@@ -10,23 +9,24 @@
 
 use std::collections::HashMap;
 
-use super::Scenario;
-use crate::template::{Place, Template, TemplateError, Values};
 use throng_types::Rng;
 
-/// The channels of a scenario.
+use crate::Scenario;
+use crate::template::{HoleScope, Template, TemplateError, Values};
+
+/// Channels of a scenario.
 #[derive(Clone, Debug)]
 pub struct Channels {
     slots: Vec<Slot>,
-    /// The numbers of the channels that have a subscriber, when not all have; otherwise empty.
+    // Numbers of the channels that have a subscriber, when not all have; otherwise empty.
     subscribed: Vec<u32>,
     count: u32,
 }
 
-/// One of the scenario's channel templates: each connection subscribes to one channel of it.
+/// Channel template of the scenario: each connection subscribes to one channel of it.
 #[derive(Clone, Debug)]
 struct Slot {
-    /// The number of its first channel.
+    // Number of its first channel.
     first: u32,
     subscribers: Vec<u32>,
     names: Names,
@@ -34,9 +34,12 @@ struct Slot {
 
 #[derive(Clone, Debug)]
 enum Names {
-    /// The number in the template's only hole, less the least one.
-    Numbered { template: Template, least: u64 },
-    /// Names as they came, and the channel of each connection.
+    // Numbers in the template's only hole, less the least one.
+    Numbered {
+        template: Template,
+        least: u64,
+    },
+    // Names as they came, and the channel of each connection.
     Listed {
         names: Vec<Box<str>>,
         of_connection: Vec<u32>,
@@ -49,23 +52,18 @@ impl Channels {
         let mut slots: Vec<Slot> = Vec::with_capacity(scenario.channels.len());
         let mut count = 0_u32;
         for text in &scenario.channels {
-            let template = Template::compile_with(text, Place::Channel, scenario.data.as_ref())?;
+            let template = Template::compile(text, HoleScope::Channel, scenario.data.as_ref())?;
             let mut slot = numbered(&template, scenario.clients)
                 .unwrap_or_else(|| listed(&template, scenario));
             slot.first = count;
             count = count.saturating_add(slot.subscribers.len() as u32);
             slots.push(slot);
         }
-        let all: Vec<u32> = (0..)
-            .zip(slots.iter().flat_map(|slot| &slot.subscribers))
-            .filter(|(_, subscribers)| **subscribers > 0)
-            .map(|(number, _)| number)
-            .collect();
-        let subscribed = if all.len() == count as usize {
-            Vec::new()
-        } else {
-            all
-        };
+        let all = (0..).zip(slots.iter().flat_map(|slot| &slot.subscribers));
+        let mut subscribed: Vec<u32> = all.filter(|(_, n)| **n > 0).map(|(k, _)| k).collect();
+        if subscribed.len() == count as usize {
+            subscribed = Vec::new();
+        }
         Ok(Self {
             slots,
             subscribed,
@@ -73,8 +71,7 @@ impl Channels {
         })
     }
 
-    /// How many channels have a subscriber.
-    #[must_use]
+    /// Number of channels that have a subscriber.
     pub fn len(&self) -> u32 {
         if self.subscribed.is_empty() {
             self.count
@@ -83,14 +80,12 @@ impl Channels {
         }
     }
 
-    /// Whether nobody subscribes to anything.
-    #[must_use]
+    /// Returns true if no channel has a subscriber.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The number of the k-th channel that has a subscriber.
-    #[must_use]
+    /// Number of the k-th channel that has a subscriber.
     pub fn nth(&self, k: u32) -> Option<u32> {
         if self.subscribed.is_empty() {
             (k < self.count).then_some(k)
@@ -99,7 +94,7 @@ impl Channels {
         }
     }
 
-    /// The numbers of the channels that a connection subscribes to, in the order of the scenario's
+    /// Numbers of the channels that a connection subscribes to, in the order of the scenario's
     /// templates.
     pub fn of_connection(&self, connection: u64) -> impl Iterator<Item = u32> {
         self.slots.iter().filter_map(move |slot| {
@@ -115,8 +110,7 @@ impl Channels {
         })
     }
 
-    /// How many connections subscribe to a channel: the deliveries that one publication is due.
-    #[must_use]
+    /// Number of subscribers to a channel: the deliveries that one publication is due.
     pub fn subscribers(&self, number: u32) -> u32 {
         self.slot(number)
             .and_then(|(slot, within)| slot.subscribers.get(within).copied())
@@ -146,7 +140,7 @@ impl Channels {
     }
 }
 
-/// The cheap form, where the template has it and its numbers lie close enough together.
+/// Makes the cheap form, if the template has it and its numbers lie close enough together.
 fn numbered(template: &Template, clients: u64) -> Option<Slot> {
     let numbers = || (0..clients).map_while(|n| template.number_of(n));
     let (least, most) = (numbers().min()?, numbers().max()?);
@@ -208,12 +202,12 @@ mod tests {
     use proptest::prelude::{Just, prop_assert_eq, prop_oneof, proptest};
 
     use super::*;
-    use crate::{Dialect, Kind, Target, Transport};
+    use crate::{Dialect, Target, Transport, Workload};
 
     fn scenario(clients: u64, templates: &[&str]) -> Scenario {
         let target = Target::parse("ws://h:1/").unwrap();
         let mut scenario = Scenario::new(
-            Kind::Hold,
+            Workload::Hold,
             vec![target],
             Transport::websocket(Dialect::Plain),
         );
@@ -282,7 +276,7 @@ mod tests {
             ],
         ) {
             let channels = Channels::new(&scenario(clients, &[template])).unwrap();
-            let compiled = Template::compile(template, Place::Channel).unwrap();
+            let compiled = Template::compile(template, HoleScope::Channel, None).unwrap();
             let mut due = vec![0_u32; channels.len() as usize];
             for n in 0..clients {
                 let number = channels.of_connection(n).next().unwrap();

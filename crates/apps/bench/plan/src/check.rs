@@ -1,4 +1,4 @@
-//! `--check 'p99<50ms'`: promises that a run must keep, and the exit codes that tell.
+//! `--check 'p99<50ms'`: conditions that a run must meet, and the exit codes that tell.
 //!
 //! Owns: the grammar `metric comparator value`, the judgement, the exit codes. Never: computes a
 //! figure.
@@ -12,18 +12,13 @@
 //!              sizes
 //! ```
 //!
-//! A check without data fails: a run that measured nothing has promised nothing.
-
-mod metric;
+//! A check without data fails: a run that measured nothing meets no condition.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-use throng_types::units;
-
-pub use metric::{Figure, Kind, Metric, Unit};
+use throng_types::{nearest, units};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Comparator {
@@ -59,19 +54,7 @@ impl Comparator {
     }
 }
 
-/// Why a text is not a check.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CheckError(String);
-
-impl fmt::Display for CheckError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for CheckError {}
-
-/// One promise.
+/// Condition on one metric of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Check {
     text: String,
@@ -81,24 +64,22 @@ pub struct Check {
 }
 
 impl FromStr for Check {
-    type Err = CheckError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, CheckError> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let at = text.find(['<', '>', '=', '!']).ok_or_else(|| {
-            CheckError(format!(
-                "`{text}` has no comparator; write it like `p99<50ms` or `lost==0`"
-            ))
+            format!("`{text}` has no comparator; write it like `p99<50ms` or `lost==0`")
         })?;
         let (name, rest) = text.split_at(at);
         let Some((symbol, comparator)) = Comparator::ALL
             .into_iter()
             .find(|(symbol, _)| rest.starts_with(symbol))
         else {
-            return Err(CheckError(format!(
+            return Err(format!(
                 "`{text}`: the comparators are <, <=, >, >=, == and !="
-            )));
+            ));
         };
-        let metric = Metric::parse(name.trim()).map_err(CheckError)?;
+        let metric = Metric::parse(name.trim())?;
         let value = rest[symbol.len()..].trim();
         let bound = match metric.unit() {
             Unit::Time => units::parse_duration_us(value).map(|us| us as f64),
@@ -111,7 +92,7 @@ impl FromStr for Check {
             Unit::Bytes => units::parse_size_bytes(value).map(|bytes| bytes as f64),
             Unit::Rate => units::parse_rate_per_s(value),
         }
-        .map_err(|why| CheckError(format!("`{text}`: {why}")))?;
+        .map_err(|why| format!("`{text}`: {why}"))?;
         Ok(Self {
             text: text.trim().to_owned(),
             metric,
@@ -141,74 +122,69 @@ impl<'de> Deserialize<'de> for Check {
     }
 }
 
-/// Where the figures come from.
-pub trait Facts {
-    /// A figure of the run in its unit (µs, counts, shares, bytes, per second); `None` when nothing
+/// Source of a run's figures.
+pub trait FigureSource {
+    /// Figure of the run in its unit (µs, counts, shares, bytes, per second); `None` when nothing
     /// was measured.
     fn get(&self, metric: Metric) -> Option<f64>;
 }
 
-/// How a check ended.
+/// Outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
-pub enum Outcome {
-    /// The promise was kept.
+pub enum CheckOutcome {
+    /// The condition is met.
     Passed {
-        /// The figure.
+        /// Figure that was measured.
         actual: f64,
     },
-    /// The promise was broken.
+    /// The condition does not hold.
     Failed {
-        /// The figure.
+        /// Figure that was measured.
         actual: f64,
     },
-    /// Nothing was measured, which is a failure of its own kind.
+    /// Nothing was measured, a failure of its own kind.
     NoData,
 }
 
-impl Outcome {
-    /// Whether the promise was kept.
-    #[must_use]
+impl CheckOutcome {
+    /// Returns true if the condition holds.
     pub const fn passed(&self) -> bool {
         matches!(self, Self::Passed { .. })
     }
 }
 
 impl Check {
-    /// What it looks at.
-    #[must_use]
+    /// Metric that is judged.
     pub const fn metric(&self) -> Metric {
         self.metric
     }
 
-    /// Judges a run.
-    #[must_use]
-    pub fn judge(&self, facts: &impl Facts) -> Outcome {
+    /// Judges a run by its figures.
+    pub fn judge(&self, facts: &impl FigureSource) -> CheckOutcome {
         match facts.get(self.metric) {
-            Some(actual) if actual.is_finite() => {
-                if self.comparator.holds(actual, self.bound) {
-                    Outcome::Passed { actual }
-                } else {
-                    Outcome::Failed { actual }
-                }
+            Some(actual) if !actual.is_finite() => CheckOutcome::NoData,
+            Some(actual) if self.comparator.holds(actual, self.bound) => {
+                CheckOutcome::Passed { actual }
             }
-            _ => Outcome::NoData,
+            Some(actual) => CheckOutcome::Failed { actual },
+            None => CheckOutcome::NoData,
         }
     }
 }
 
-/// How the process ends. The numbers are part of the interface.
+/// Exit code of the process. The numbers are part of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Exit {
-    /// Everything that was asked for happened.
+pub enum BenchExit {
+    /// The run ended as asked for.
     Ok = 0,
     /// The run could not be carried out.
     Error = 1,
     /// The command line or the scenario cannot be read.
     Usage = 2,
-    /// A check failed.
+    /// One check failed, or several.
     CheckFailed = 10,
-    /// A check had no data.
+    /// One check had no data, or several.
     CheckNoData = 11,
     /// The generator was the bottleneck: the figures are not the server's.
     GeneratorSaturated = 12,
@@ -218,30 +194,212 @@ pub enum Exit {
     Interrupted = 130,
 }
 
-impl Exit {
-    /// The code for a run that came to its end. A saturated generator outranks the checks, since
-    /// its figures mean nothing; a failed check outranks one without data.
-    #[must_use]
-    pub fn of_run(outcomes: &[Outcome], generator_valid: bool) -> Self {
+impl BenchExit {
+    /// Chooses the code for a run that came to its end. A saturated generator outranks the checks,
+    /// since its figures mean nothing; a failed check outranks one without data.
+    pub fn of_run(outcomes: &[CheckOutcome], generator_valid: bool) -> Self {
         if !generator_valid {
             return Self::GeneratorSaturated;
         }
-        if outcomes
-            .iter()
-            .any(|outcome| matches!(outcome, Outcome::Failed { .. }))
-        {
-            return Self::CheckFailed;
+        let failed = |outcome: &CheckOutcome| matches!(outcome, CheckOutcome::Failed { .. });
+        if outcomes.iter().any(failed) {
+            Self::CheckFailed
+        } else if outcomes.contains(&CheckOutcome::NoData) {
+            Self::CheckNoData
+        } else {
+            Self::Ok
         }
-        if outcomes.contains(&Outcome::NoData) {
-            return Self::CheckNoData;
-        }
-        Self::Ok
     }
 
-    /// The number that the process returns.
-    #[must_use]
+    /// Number that the process returns.
     pub const fn code(self) -> u8 {
         self as u8
+    }
+}
+
+/// Unit of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Microseconds; written with a unit of time.
+    Time,
+    /// Number without a unit.
+    Count,
+    /// Share from 0 to 1; written `99.9%` or `0.999`.
+    Share,
+    /// Size, in bytes or larger units.
+    Bytes,
+    /// Number of events per second.
+    Rate,
+}
+
+macro_rules! figures {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal, $unit:ident;)*) => {
+        /// Figure of a run, latencies apart.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Figure { $($(#[$doc])* $variant,)* }
+
+        impl Figure {
+            const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// Name in a check.
+                    pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            const fn unit(self) -> Unit {
+                match self { $(Self::$variant => Unit::$unit,)* }
+            }
+        }
+    };
+}
+
+figures! {
+    /// Connects that were begun.
+    Attempted = "attempted", Count;
+    /// TCP handshakes that completed.
+    TcpConnected = "connected", Count;
+    /// Handshakes that were accepted.
+    Upgraded = "upgraded", Count;
+    /// Subscriptions that were acknowledged.
+    Subscribed = "subscribed", Count;
+    /// Usable connections at the end of the hold.
+    Alive = "alive", Count;
+    /// Connects that did not succeed.
+    Failed = "failed", Count;
+    /// Connections that were lost.
+    Lost = "lost", Count;
+    /// Publications that were begun.
+    Published = "published", Count;
+    /// Publications that did not succeed.
+    PublishFailed = "publish_failed", Count;
+    /// Deliveries that were due.
+    Expected = "expected", Count;
+    /// Deliveries that were received.
+    Received = "received", Count;
+    /// Deliveries that never came.
+    Missing = "missing", Count;
+    /// Deliveries that came twice.
+    Duplicates = "duplicates", Count;
+    /// Deliveries that came after a later one.
+    OutOfOrder = "out_of_order", Count;
+    /// Distinct deliveries over expected ones.
+    Reach = "reach", Share;
+    /// Deliveries a second over the measured time.
+    DeliveryRate = "delivery_rate", Rate;
+    /// Time until 99.9 % were back and caught up after a reconnect storm.
+    BackTime = "back_time", Time;
+    /// Server memory for each connection.
+    ServerMemory = "server_memory_per_connection", Bytes;
+    /// Server CPU as a share of one CPU, mean over the measured time.
+    ServerCpu = "server_cpu", Count;
+}
+
+/// Metric that a check judges.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Metric {
+    /// Percentile of one kind of latency.
+    Percentile(LatencyKind, f64),
+    /// Least latency that was measured.
+    Min(LatencyKind),
+    /// Mean of all latencies.
+    Mean(LatencyKind),
+    /// Greatest latency that was measured.
+    Max(LatencyKind),
+    /// Figure other than a latency.
+    Figure(Figure),
+}
+
+/// Kind of a measured latency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LatencyKind {
+    /// Time from the intended publication to the delivery.
+    Delivery,
+    /// Time from the intended connect until usable.
+    Connect,
+    /// Lag of the generator itself.
+    Lag,
+}
+
+impl LatencyKind {
+    const fn prefix(self) -> &'static str {
+        match self {
+            Self::Delivery => "",
+            Self::Connect => "connect_",
+            Self::Lag => "lag_",
+        }
+    }
+}
+
+impl Metric {
+    /// Unit of the metric.
+    pub const fn unit(self) -> Unit {
+        match self {
+            Self::Figure(figure) => figure.unit(),
+            _ => Unit::Time,
+        }
+    }
+
+    /// Lists every name, with some percentiles as examples of all.
+    pub fn names() -> Vec<&'static str> {
+        let latencies = "p50 p90 p95 p99 p99.9 p99.99 min mean max connect_p99 connect_max lag_p99 \
+                         lag_max";
+        let figures = Figure::ALL.iter().map(|figure| figure.as_str());
+        latencies.split(' ').chain(figures).collect()
+    }
+
+    /// Lists the metrics with a name of their own in [`Metric::names`].
+    pub fn all() -> impl Iterator<Item = Self> {
+        // Each name is one that can be read, which a test checks.
+        let names = Self::names().into_iter();
+        names.filter_map(|name| Self::parse(name).ok())
+    }
+
+    /// Reads a name.
+    ///
+    /// # Errors
+    /// A sentence that says what to write instead.
+    pub fn parse(name: &str) -> Result<Self, String> {
+        if let Some(figure) = Figure::ALL.iter().find(|figure| figure.as_str() == name) {
+            return Ok(Self::Figure(*figure));
+        }
+        let (kind, rest) = [LatencyKind::Connect, LatencyKind::Lag]
+            .into_iter()
+            .find_map(|kind| Some((kind, name.strip_prefix(kind.prefix())?)))
+            .unwrap_or((LatencyKind::Delivery, name));
+        match rest {
+            "min" => return Ok(Self::Min(kind)),
+            "mean" => return Ok(Self::Mean(kind)),
+            "max" => return Ok(Self::Max(kind)),
+            _ => {}
+        }
+        if let Some(digits) = rest.strip_prefix('p')
+            && digits.starts_with(|c: char| c.is_ascii_digit())
+        {
+            return match digits.parse::<f64>() {
+                Ok(percentile) if percentile > 0.0 && percentile <= 100.0 => {
+                    Ok(Self::Percentile(kind, percentile))
+                }
+                _ => Err(format!("`{name}` is not a percentile")),
+            };
+        }
+        let help = nearest(name, Self::names()).map_or_else(
+            || format!("known are {}", Self::names().join(", ")),
+            |near| format!("did you mean `{near}`?"),
+        );
+        Err(format!("`{name}` is not a metric; {help}"))
+    }
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Percentile(kind, percentile) => write!(f, "{}p{percentile}", kind.prefix()),
+            Self::Min(kind) => write!(f, "{}min", kind.prefix()),
+            Self::Mean(kind) => write!(f, "{}mean", kind.prefix()),
+            Self::Max(kind) => write!(f, "{}max", kind.prefix()),
+            Self::Figure(figure) => f.write_str(figure.as_str()),
+        }
     }
 }
 

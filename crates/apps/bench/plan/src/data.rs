@@ -1,4 +1,5 @@
-//! Data of a run from a CSV file: a row for each connection, put into templates as `{data.NAME}`.
+//! Data of a run from a CSV file: a row of texts for each connection, put into templates as
+//! `{data.NAME}`.
 //!
 //! Owns: reading CSV (RFC 4180) and its bounds; which row a number gets. Rows begin anew when there
 //! are more connections than rows. Never: opens a file; puts a cell where it would change a
@@ -10,14 +11,13 @@
 //! "Doe, John",eyJhbGciOi…
 //! ```
 
-use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// The largest file, in bytes. A scenario goes to agents in one message of 8 MiB at most.
+/// Largest file, in bytes. A scenario goes to agents in one message of 8 MiB at most.
 pub const DATA_BYTES_MAX: usize = 4 << 20;
-/// So many columns are enough for a scenario; more is a file of another kind.
+/// Most columns; more is a file of another kind.
 const COLUMNS_MAX: usize = 64;
 
 /// Rows of texts with named columns. Clones share them.
@@ -28,11 +28,11 @@ pub struct Data(Arc<Table>);
 #[derive(Debug, PartialEq, Eq)]
 struct Table {
     columns: Vec<String>,
-    /// Row after row.
+    // Row after row.
     cells: Vec<Box<str>>,
 }
 
-/// How it travels.
+/// Form in which data travel.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Plain {
@@ -40,104 +40,67 @@ struct Plain {
     rows: Vec<Vec<String>>,
 }
 
-/// Why a text is not data.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DataError {
-    /// The line, from 1; none where the text as a whole is wrong.
-    pub line: Option<usize>,
-    /// What is wrong, with a way out.
-    pub message: String,
-}
-
-impl fmt::Display for DataError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(line) = self.line {
-            write!(f, "line {line} of the CSV: ")?;
-        }
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for DataError {}
-
 impl Data {
     /// Reads CSV whose first line names the columns. Empty lines are left out.
     ///
     /// # Errors
-    /// What is wrong with the first line that is.
-    pub fn from_csv(text: &str) -> Result<Self, DataError> {
-        if text.len() > DATA_BYTES_MAX {
-            return Err(DataError {
-                line: None,
-                message: format!(
-                    "the CSV has {} bytes, {DATA_BYTES_MAX} are allowed",
-                    text.len()
-                ),
-            });
+    /// A sentence on the first fault, with its line.
+    pub fn from_csv(text: &str) -> Result<Self, String> {
+        let bytes = text.len();
+        if bytes > DATA_BYTES_MAX {
+            return Err(format!(
+                "the CSV has {bytes} bytes, {DATA_BYTES_MAX} are allowed"
+            ));
         }
+        let at = |line: usize| move |why| format!("line {line} of the CSV: {why}");
         // Spreadsheets write a mark at the beginning.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut rows = Vec::new();
         for (line, row) in (1..).zip(text.lines()) {
             if !row.is_empty() {
-                let at = |message| DataError {
-                    line: Some(line),
-                    message,
-                };
-                rows.push((line, cells(row).map_err(at)?));
+                rows.push((line, cells(row).map_err(at(line))?));
             }
         }
         let mut rows = rows.into_iter();
         let columns = rows.next().map(|(_, names)| names).unwrap_or_default();
-        let mut table = Table::new(columns).map_err(|message| DataError {
-            line: Some(1),
-            message,
-        })?;
+        let mut table = Table::new(columns).map_err(at(1))?;
         for (line, row) in rows {
-            table.add(row).map_err(|message| DataError {
-                line: Some(line),
-                message,
-            })?;
+            table.add(row).map_err(at(line))?;
         }
         if table.cells.is_empty() {
-            return Err(DataError {
-                line: None,
-                message: "the CSV has no row below the names of its columns".into(),
-            });
+            return Err("the CSV has no row below the names of its columns".into());
         }
         Ok(Self(Arc::new(table)))
     }
 
-    /// The names of the columns.
-    #[must_use]
+    /// Names of the columns, in order.
     pub fn columns(&self) -> &[String] {
         &self.0.columns
     }
 
-    /// How many rows there are.
-    #[must_use]
+    /// Number of rows below the names.
     pub fn rows(&self) -> usize {
         self.0.cells.len() / self.0.columns.len()
     }
 
-    /// Every cell of a column, by the column's place.
+    /// Lists the cells of a column, by its index.
     pub(crate) fn cells_of(&self, column: usize) -> impl Iterator<Item = &str> {
         let cells = self.0.cells.iter().skip(column);
         cells.step_by(self.0.columns.len()).map(|cell| &**cell)
     }
 
-    /// The cell of a column in the row that a number gets; empty if there are no rows.
+    /// Cell of a column in the row of connection `n`; empty if there are no rows.
     pub(crate) fn cell(&self, column: usize, n: u64) -> &str {
         let row = n.checked_rem(self.rows() as u64).unwrap_or(0) as usize;
         let at = row * self.0.columns.len() + column;
         self.0.cells.get(at).map_or("", |cell| cell)
     }
 
-    /// The same columns without rows, for results that must not keep them.
-    #[must_use]
+    /// Copies the columns without rows, for results that must not keep them.
     pub(crate) fn without_rows(&self) -> Self {
+        let columns = self.0.columns.clone();
         Self(Arc::new(Table {
-            columns: self.0.columns.clone(),
+            columns,
             cells: Vec::new(),
         }))
     }
@@ -205,7 +168,7 @@ impl From<Data> for Plain {
     }
 }
 
-/// The cells of one line.
+/// Splits a line into its cells.
 fn cells(line: &str) -> Result<Vec<String>, String> {
     let mut cells = Vec::new();
     let mut rest = line;
@@ -233,7 +196,7 @@ fn cells(line: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// The cell behind an opening quote, and what comes after the closing one.
+/// Reads a cell behind its opening quote; also returns the text after the closing one.
 fn unquoted(mut rest: &str) -> Result<(String, &str), String> {
     let mut cell = String::new();
     loop {
@@ -275,8 +238,10 @@ mod tests {
     #[track_caller]
     fn check_refused(text: &str, line: Option<usize>, message: &str) {
         let error = Data::from_csv(text).unwrap_err();
-        assert_eq!(error.line, line, "{error}");
-        assert!(error.to_string().contains(message), "{error}");
+        let place = line.map_or_else(String::new, |line| format!("line {line} of the CSV: "));
+        assert!(error.starts_with(&place), "{error}");
+        assert_eq!(error.contains(" of the CSV: "), line.is_some(), "{error}");
+        assert!(error.contains(message), "{error}");
     }
 
     #[test]

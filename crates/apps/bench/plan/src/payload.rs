@@ -1,11 +1,11 @@
-//! The measured message: who sent it, where it stands in its channel, when it was due.
+//! Measured message: its sender, its position in the channel, its due time.
 //!
 //! Owns: the layout of the message and finding it again. Never: reads a clock, keeps bytes of a
 //! connection.
 //!
 //! The layout is ASCII that no text format escapes (letters, digits, `-`, `.`), so a message
 //! survives being a JSON string, an SSE `data:` line, a URL or a bare frame, and is
-//! found again whatever a server wraps around it:
+//! found again in anything that a server wraps around it:
 //!
 //! ```text
 //! TB1-pppppppp-cccccccc-ssssssssssss-ttttttttttttt-llllll-kkkk-...
@@ -23,13 +23,13 @@
 
 use memchr::memmem::Finder;
 
-/// The shortest message: all fields and no padding.
+/// Length of the shortest message: all fields and no padding.
 pub const MESSAGE_BYTES_MIN: usize = MAGIC.len() + FIELDS_BYTES;
 
-/// The longest message that the length field can name.
+/// Length of the longest message that the length field can name.
 pub const MESSAGE_BYTES_MAX: usize = 0xff_ffff;
 
-/// What the scanner must be shown again at most: one byte less than the longest head it looks for.
+/// Most bytes that the scanner must be shown again: one less than the longest head it looks for.
 pub const CARRY_BYTES_MAX: usize = MESSAGE_BYTES_MIN - 1;
 
 const MAGIC: &[u8] = b"TB1-";
@@ -40,64 +40,43 @@ const FIELDS_BYTES: usize = 8 + 8 + 12 + 13 + 6 + 4 + WIDTHS.len();
 const TCPKALI_MAGIC: &[u8] = b"TCPKaliMsgTS-";
 const TCPKALI_BYTES: usize = TCPKALI_MAGIC.len() + 16 + 1;
 
-/// What a measured message says.
+/// Fields of a measured message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Message {
-    /// The publisher that sent it; sequences are counted per channel and publisher.
+    /// Publisher that sent it; sequences are counted per channel and publisher.
     pub publisher: u32,
-    /// The number of its channel in the run.
+    /// Number of its channel in the run.
     pub channel: u32,
     /// Rises by one with each message of this publisher to this channel; the first is 1. 48 bits.
     pub sequence: u64,
-    /// When it was due to be sent, in µs of the clock that the run shares. 52 bits.
+    /// Due time in µs of the clock that the run shares. 52 bits.
     pub due_us: u64,
 }
 
-/// A message that does not fit its fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Refusal of a message that does not fit its fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PayloadError {
     /// Asked for fewer bytes than the fields take.
-    TooShort {
-        /// The size that was asked for.
-        asked: usize,
-    },
+    #[error(
+        "a measured message needs at least {MESSAGE_BYTES_MIN} bytes (sequence, stamp, check); \
+         {0} were asked for"
+    )]
+    TooShort(usize),
     /// Asked for more bytes than [`MESSAGE_BYTES_MAX`].
-    TooLong {
-        /// The size that was asked for.
-        asked: usize,
-    },
+    #[error("a measured message has at most {MESSAGE_BYTES_MAX} bytes; {0} were asked for")]
+    TooLong(usize),
     /// The sequence does not fit 48 bits, or the stamp 52.
+    #[error("the sequence number or the time stamp has outgrown the message's fields")]
     FieldOverflow,
 }
 
-impl std::fmt::Display for PayloadError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::TooShort { asked } => write!(
-                f,
-                "a measured message needs at least {MESSAGE_BYTES_MIN} bytes (sequence, stamp, \
-                 check); {asked} were asked for"
-            ),
-            Self::TooLong { asked } => write!(
-                f,
-                "a measured message has at most {MESSAGE_BYTES_MAX} bytes; {asked} were asked for"
-            ),
-            Self::FieldOverflow => f.write_str(
-                "the sequence number or the time stamp has outgrown the message's fields",
-            ),
-        }
-    }
-}
-
-impl std::error::Error for PayloadError {}
-
-/// Whether a message of `size_bytes` can be made.
+/// Refuses a size in bytes that no message can have.
 pub const fn check_size(size_bytes: usize) -> Result<(), PayloadError> {
     if size_bytes < MESSAGE_BYTES_MIN {
-        return Err(PayloadError::TooShort { asked: size_bytes });
+        return Err(PayloadError::TooShort(size_bytes));
     }
     if size_bytes > MESSAGE_BYTES_MAX {
-        return Err(PayloadError::TooLong { asked: size_bytes });
+        return Err(PayloadError::TooLong(size_bytes));
     }
     Ok(())
 }
@@ -150,32 +129,28 @@ impl Message {
     }
 }
 
-/// What a scan found.
+/// Match of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// A message of ours.
+pub enum ScanMatch {
+    /// Measured message of Throng.
     Message {
-        /// Its fields.
+        /// Fields that it carries.
         message: Message,
-        /// Where it begins in the scanned bytes.
+        /// Offset of its first byte in the scanned bytes.
         start: usize,
-        /// Its whole length with padding, as it declares.
+        /// Declared length with padding.
         length: usize,
     },
-    /// A marker of TCPKali.
+    /// Marker of TCPKali, always whole.
     Tcpkali {
-        /// The stamp: µs of the sender's wall clock.
+        /// Stamp in µs of the sender's wall clock.
         unix_us: u64,
     },
 }
 
-impl Found {
-    /// Whether the message lies entirely in `bytes`, which were scanned, with its padding
-    /// untouched.
-    ///
-    /// Only for whole frames: a stream may not have brought the padding yet. A TCPKali marker is
-    /// always whole.
-    #[must_use]
+impl ScanMatch {
+    /// Returns true if the message lies entirely in the scanned `bytes`, with its padding
+    /// untouched. Only for whole frames: a stream may not have brought the padding yet.
     pub fn is_whole_in(&self, bytes: &[u8]) -> bool {
         match *self {
             Self::Tcpkali { .. } => true,
@@ -186,7 +161,7 @@ impl Found {
     }
 }
 
-/// Finds messages in whatever a server sends. Built once and shared by every connection.
+/// Finder of messages in the bytes of a server. Built once and shared by every connection.
 #[derive(Debug)]
 pub struct Scanner {
     ours: Finder<'static>,
@@ -194,26 +169,16 @@ pub struct Scanner {
 }
 
 impl Scanner {
-    /// A scanner for our messages alone.
-    #[must_use]
-    pub fn new() -> Self {
+    /// Makes a scanner for measured messages, and for TCPKali's markers if they are wanted.
+    pub fn new(tcpkali: bool) -> Self {
         Self {
             ours: Finder::new(MAGIC),
-            tcpkali: None,
-        }
-    }
-
-    /// A scanner that finds TCPKali's markers too.
-    #[must_use]
-    pub fn with_tcpkali() -> Self {
-        Self {
-            tcpkali: Some(Finder::new(TCPKALI_MAGIC)),
-            ..Self::new()
+            tcpkali: tcpkali.then(|| Finder::new(TCPKALI_MAGIC)),
         }
     }
 
     /// Reports every message in a whole frame.
-    pub fn scan_frame(&self, frame: &[u8], mut on: impl FnMut(Found)) {
+    pub fn scan_frame(&self, frame: &[u8], mut on: impl FnMut(ScanMatch)) {
         self.scan(frame, &mut on);
     }
 
@@ -222,7 +187,7 @@ impl Scanner {
     ///
     /// The caller keeps these (at most [`CARRY_BYTES_MAX`], mostly none) and puts them before
     /// the bytes that come next.
-    pub fn scan_stream(&self, bytes: &[u8], mut on: impl FnMut(Found)) -> usize {
+    pub fn scan_stream(&self, bytes: &[u8], mut on: impl FnMut(ScanMatch)) -> usize {
         let done = self.scan(bytes, &mut on);
         let tail_from = done.max(bytes.len().saturating_sub(CARRY_BYTES_MAX));
         let tail = bytes.get(tail_from..).unwrap_or_default();
@@ -232,7 +197,7 @@ impl Scanner {
     }
 
     /// Reports in order of place, and returns the end of the last head found.
-    fn scan(&self, bytes: &[u8], on: &mut impl FnMut(Found)) -> usize {
+    fn scan(&self, bytes: &[u8], on: &mut impl FnMut(ScanMatch)) -> usize {
         let mut at = 0;
         while let Some((start, is_ours)) = self.next_candidate(bytes, at) {
             let head = bytes.get(start..).unwrap_or_default();
@@ -261,18 +226,15 @@ impl Scanner {
     fn next_candidate(&self, bytes: &[u8], from: usize) -> Option<(usize, bool)> {
         let rest = bytes.get(from..)?;
         let ours = self.ours.find(rest).map(|at| (from + at, true));
-        let theirs = self
-            .tcpkali
-            .as_ref()
-            .and_then(|finder| finder.find(rest))
-            .map(|at| (from + at, false));
+        let theirs = self.tcpkali.as_ref().and_then(|finder| finder.find(rest));
+        let theirs = theirs.map(|at| (from + at, false));
         match (ours, theirs) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
     }
 
-    /// Whether a message could begin with these bytes, which end where the input ends.
+    /// Returns true if a message could begin with these bytes, which end where the input ends.
     fn may_begin(&self, tail: &[u8]) -> bool {
         let cut = |magic: &[u8], head_bytes: usize| {
             tail.len() < head_bytes && tail.iter().zip(magic).all(|(a, b)| a == b)
@@ -281,24 +243,19 @@ impl Scanner {
     }
 }
 
-impl Default for Scanner {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-fn found_message(head: &[u8], start: usize) -> Option<Found> {
-    Message::decode(head).map(|(message, length)| Found::Message {
+fn found_message(head: &[u8], start: usize) -> Option<ScanMatch> {
+    let (message, length) = Message::decode(head)?;
+    Some(ScanMatch::Message {
         message,
         start,
         length,
     })
 }
 
-fn found_tcpkali(head: &[u8]) -> Option<Found> {
+fn found_tcpkali(head: &[u8]) -> Option<ScanMatch> {
     let rest = head.strip_prefix(TCPKALI_MAGIC)?;
     let unix_us = parse_hex(rest.get(..16)?)?;
-    (rest.get(16) == Some(&b'.')).then_some(Found::Tcpkali { unix_us })
+    (rest.get(16) == Some(&b'.')).then_some(ScanMatch::Tcpkali { unix_us })
 }
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
@@ -310,7 +267,7 @@ fn push_hex(out: &mut Vec<u8>, value: u64, width: usize) {
     out.push(b'-');
 }
 
-/// Lower and upper case are read, since TCPKali's publishers may write either.
+/// Reads lower and upper case, since TCPKali's publishers may write either.
 fn parse_hex(digits: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0_u64, |value, &digit| {
         let digit = char::from(digit).to_digit(16)?;
@@ -318,7 +275,7 @@ fn parse_hex(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// 16 bits of FNV-1a: one lookalike in 65,536 would pass, and lookalikes are rare already.
+/// Folds FNV-1a to 16 bits: one lookalike in 65,536 would pass, and lookalikes are rare already.
 fn check_of(bytes: &[u8]) -> u64 {
     let hash = bytes.iter().fold(0x811c_9dc5_u32, |hash, &byte| {
         (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)

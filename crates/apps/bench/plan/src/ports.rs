@@ -1,4 +1,4 @@
-//! Where each connection comes from: a plan of (source address, source port, target).
+//! Plan of the source address, source port and target of each connection.
 //!
 //! Owns: the arithmetic of the plan. Never: opens or binds a socket, reads `/proc` (the caller
 //! hands in the text).
@@ -18,38 +18,28 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The most source addresses that one text may expand to.
+/// Most source addresses that one text may expand to.
 pub const SOURCES_MAX: usize = 65_536;
 
-/// Why a list of source addresses cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Refusal of a list of source addresses.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
-    /// Not an address, a range or a prefix.
+    /// Neither an address nor a range nor a prefix.
+    #[error(
+        "`{0}` is not a source address; write `10.0.0.5`, `127.0.0.2-127.0.0.40`, `127.0.0.2-40` \
+         or `10.0.0.0/28`"
+    )]
     NotAnAddress(String),
     /// The first address of a range is above its last.
+    #[error("`{0}`: the range ends before it begins")]
     Backwards(String),
     /// The two ends of a range are of different families.
+    #[error("`{0}`: one end is IPv4 and the other IPv6")]
     MixedFamilies(String),
     /// More than [`SOURCES_MAX`] addresses.
+    #[error("`{0}` has more than {SOURCES_MAX} addresses")]
     TooMany(String),
 }
-
-impl fmt::Display for SourceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotAnAddress(text) => write!(
-                f,
-                "`{text}` is not a source address; write `10.0.0.5`, `127.0.0.2-127.0.0.40`, \
-                 `127.0.0.2-40` or `10.0.0.0/28`"
-            ),
-            Self::Backwards(text) => write!(f, "`{text}`: the range ends before it begins"),
-            Self::MixedFamilies(text) => write!(f, "`{text}`: one end is IPv4 and the other IPv6"),
-            Self::TooMany(text) => write!(f, "`{text}` has more than {SOURCES_MAX} addresses"),
-        }
-    }
-}
-
-impl std::error::Error for SourceError {}
 
 /// Reads a comma-separated list of addresses, ranges and prefixes. An address named twice is kept
 /// once.
@@ -126,7 +116,7 @@ fn from_bits(bits: u128, like: IpAddr) -> IpAddr {
     }
 }
 
-/// The source ports that a plan may use.
+/// Source ports that a plan may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortSpace {
     first: u16,
@@ -135,8 +125,7 @@ pub struct PortSpace {
 }
 
 impl PortSpace {
-    /// Ports from `first` to `last`, both included.
-    #[must_use]
+    /// Takes the ports from `first` to `last`, both included.
     pub const fn new(first: u16, last: u16) -> Self {
         Self {
             first,
@@ -145,15 +134,13 @@ impl PortSpace {
         }
     }
 
-    /// Every port that an ordinary process may bind: from `ip_unprivileged_port_start` (1024 unless
-    /// changed) upward.
-    #[must_use]
+    /// Takes every port that an ordinary process may bind: from `ip_unprivileged_port_start` (1024
+    /// unless changed) upward.
     pub fn all_unprivileged(unprivileged_start: u16) -> Self {
         Self::new(unprivileged_start.max(1), u16::MAX)
     }
 
     /// Leaves out these ports, both ends included.
-    #[must_use]
     pub fn without(mut self, first: u16, last: u16) -> Self {
         if first <= last {
             self.skipped.push((first, last));
@@ -161,9 +148,8 @@ impl PortSpace {
         self
     }
 
-    /// Leaves out what `ip_local_reserved_ports` names (`8080,9148-9150`, or an empty line). `None`
-    /// if it cannot be read.
-    #[must_use]
+    /// Leaves out the ports of `ip_local_reserved_ports` (`8080,9148-9150`, or an empty line).
+    /// `None` if it cannot be read.
     pub fn without_reserved(self, proc_text: &str) -> Option<Self> {
         let text = proc_text.trim();
         if text.is_empty() {
@@ -176,19 +162,17 @@ impl PortSpace {
     }
 
     fn ports(&self) -> Vec<u16> {
-        (self.first..=self.last)
-            .filter(|port| {
-                !self
-                    .skipped
-                    .iter()
-                    .any(|(first, last)| (first..=last).contains(&port))
-            })
-            .collect()
+        let kept = |port: &u16| {
+            !self
+                .skipped
+                .iter()
+                .any(|(from, to)| (from..=to).contains(&port))
+        };
+        (self.first..=self.last).filter(kept).collect()
     }
 }
 
 /// Reads `ip_local_port_range`: two numbers. `None` if it cannot be read.
-#[must_use]
 pub fn parse_port_range(proc_text: &str) -> Option<(u16, u16)> {
     let mut numbers = proc_text.split_ascii_whitespace().map(str::parse);
     match (numbers.next()?, numbers.next()?, numbers.next()) {
@@ -197,28 +181,28 @@ pub fn parse_port_range(proc_text: &str) -> Option<(u16, u16)> {
     }
 }
 
-/// What one connection is made of.
+/// Addresses of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tuple {
-    /// Bind to this address and port before connecting.
+    /// Address and port to bind to before connecting.
     pub source: SocketAddr,
-    /// The place of the target in the list that the plan was made from.
+    /// Index of the target in the list that the plan was made from.
     pub target_index: usize,
 }
 
-/// The plan of a run on one machine.
+/// Source ports of a run on one machine.
 #[derive(Clone, Debug)]
 pub struct PortPlan {
     sources: Box<[IpAddr]>,
-    /// For each pair that can connect: the source's place and the target's place.
+    // Indices of source and target for each pair that can connect.
     pairs: Box<[(u32, u32)]>,
     ports: Box<[u16]>,
 }
 
-/// A plan that does not hold as many connections as were asked for.
+/// Lack of source ports for the connections that were asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortfall {
-    /// Connections asked for.
+    /// Connections that were asked for.
     pub asked: u64,
     /// Connections that the plan holds.
     pub capacity: u64,
@@ -226,7 +210,7 @@ pub struct Shortfall {
     pub pairs: u64,
     /// Usable source ports of each pair.
     pub ports_per_pair: u64,
-    /// How many more pairs would hold the rest; none where no pair can connect at all.
+    /// Further pairs that would hold the rest; none where no pair can connect at all.
     pub pairs_missing: Option<u64>,
 }
 
@@ -264,7 +248,6 @@ impl std::error::Error for Shortfall {}
 impl PortPlan {
     /// Plans for these sources and targets. The targets' own ports are never used as source ports:
     /// on loopback a listener may hold them, and a socket could connect to itself.
-    #[must_use]
     pub fn new(sources: &[IpAddr], targets: &[SocketAddr], space: &PortSpace) -> Self {
         let mut space = space.clone();
         for target in targets {
@@ -285,46 +268,30 @@ impl PortPlan {
         }
     }
 
-    /// How many connections the plan holds.
-    #[must_use]
+    /// Number of connections that the plan holds.
     pub fn capacity(&self) -> u64 {
         self.pairs.len() as u64 * self.ports.len() as u64
     }
 
-    /// Usable source ports of each pair of source and target.
-    #[must_use]
-    pub fn ports_per_pair(&self) -> u64 {
-        self.ports.len() as u64
-    }
-
-    /// Pairs of source address and target that can connect.
-    #[must_use]
-    pub fn pairs(&self) -> u64 {
-        self.pairs.len() as u64
-    }
-
-    /// Whether `connections` fit, and if not, by how many they do not.
+    /// Refuses a number of connections above the capacity.
     pub fn fits(&self, connections: u64) -> Result<(), Shortfall> {
         let capacity = self.capacity();
         if connections <= capacity && !self.pairs.is_empty() {
             return Ok(());
         }
-        let ports = self.ports_per_pair();
+        let ports = self.ports.len() as u64;
         Err(Shortfall {
             asked: connections,
             capacity,
-            pairs: self.pairs(),
+            pairs: self.pairs.len() as u64,
             ports_per_pair: ports,
             pairs_missing: (ports > 0 && !self.pairs.is_empty())
                 .then(|| (connections - capacity).div_ceil(ports)),
         })
     }
 
-    /// What the k-th connection is made of; `None` past the capacity.
-    ///
-    /// When a port turns out to be taken by somebody else, use the number of a spare: any `k`
-    /// between the number of connections and the capacity.
-    #[must_use]
+    /// Addresses of the k-th connection; `None` past the capacity. Numbers between the number of
+    /// connections and the capacity are spares, for ports that other sockets have taken.
     pub fn tuple(&self, k: u64) -> Option<Tuple> {
         let pairs = self.pairs.len() as u64;
         let (port_rank, pair_rank) = (k.checked_div(pairs)?, k.checked_rem(pairs)?);

@@ -1,4 +1,4 @@
-//! The TOML form of a scenario.
+//! Reader of the TOML form of a scenario.
 //!
 //! ```toml
 //! name = "groups"
@@ -25,38 +25,30 @@
 //!
 //! An unknown key is refused with its line and the key that was probably meant.
 
-mod kind;
-
+use throng_types::units;
 use toml::de::DeTable;
 
-use self::kind::read_kind;
-use super::scenario::{
-    Choose, Dialect, Kind, Marker, Publish, Say, Scenario, StatsdExport, Transport, Until, Via,
-};
-use super::section::{Complaints, Problem, Section};
-use super::validate;
-use super::{Data, Target};
 use crate::check::Check;
 use crate::ports::parse_sources;
-use crate::schedule::{Growth, Phase, Schedule, Spread, positive_rate};
-use throng_types::units;
+use crate::scenario::{
+    ChannelChoice, Dialect, Marker, PeriodicMessage, Publish, RateSearch, Scenario, StatsdExport,
+    Transport, Via, Workload,
+};
+use crate::schedule::{ArrivalPhase, Growth, Schedule, Spread, positive_rate};
+use crate::section::{Complaints, Problem, Section};
+use crate::{Data, Target};
 
-/// Reads and validates a scenario that names no files. On failure, every problem that was found, by
-/// line.
-pub fn read_toml(text: &str) -> Result<Scenario, Vec<Problem>> {
-    read_toml_with(text, &|_| Err("files cannot be read here".into()))
-}
-
-/// Whoever reads the files that a scenario names: the name as it was written, and the text of the
-/// file or why it cannot be read.
+/// Reader of the files that a scenario names: takes the name as it was written, returns the text or
+/// why it cannot be read.
 pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
-/// The same, with the files that it names.
+/// Reads and validates a scenario, with the files that it names. On failure, every problem that was
+/// found, by line.
 pub fn read_toml_with(text: &str, file: ReadFile<'_>) -> Result<Scenario, Vec<Problem>> {
     let table = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         vec![Problem {
-            line: Some(super::section::line_of(text, at)),
+            line: Some(crate::line_of(text, at)),
             message: error.message().to_owned(),
         }]
     })?;
@@ -67,12 +59,12 @@ pub fn read_toml_with(text: &str, file: ReadFile<'_>) -> Result<Scenario, Vec<Pr
     if problems.is_empty() {
         match scenario {
             Some(scenario) => {
-                problems = validate::problems(&scenario);
+                problems = scenario.problems();
                 if problems.is_empty() {
                     return Ok(scenario);
                 }
             }
-            // Whoever returned nothing has complained; this is for a reader that forgot to.
+            // A reader that returns nothing has complained; this is for one that forgot to.
             None => problems.push(Problem {
                 line: None,
                 message: "the scenario is incomplete".into(),
@@ -96,9 +88,7 @@ fn read_root(mut root: Section<'_>, file: ReadFile<'_>) -> Option<Scenario> {
     let lifetime_us = root.parsed("lifetime", units::parse_duration_us);
     let checks = root.list("checks", str::parse::<Check>);
     let seed = root.parsed("seed", str::parse::<u64>);
-    let data = root.parsed("data", |name| {
-        Data::from_csv(&file(name)?).map_err(|error| error.to_string())
-    });
+    let data = root.parsed("data", |name| Data::from_csv(&file(name)?));
     let marker = root.word("marker", &["throng", "tcpkali"]);
     let connect = root.section("connect");
     let say = root.section("say").and_then(read_say);
@@ -131,10 +121,68 @@ fn read_root(mut root: Section<'_>, file: ReadFile<'_>) -> Option<Scenario> {
     Some(scenario)
 }
 
-fn default_channels(kind: &Kind) -> Vec<String> {
+/// Reads the key `scenario` and the table that belongs to it.
+fn read_kind(root: &mut Section<'_>) -> Option<Workload> {
+    let word = if root.has("scenario") {
+        root.word("scenario", &Workload::NAMES)?
+    } else {
+        // Asked for all the same, so that a misspelt key is told what it may have meant.
+        let _ = root.text("scenario");
+        "hold"
+    };
+    Some(match word {
+        "hold" => Workload::Hold,
+        "fan-out" => Workload::FanOut,
+        "one-to-one" => Workload::OneToOne,
+        "echo" => Workload::Echo,
+        "churn" => Workload::Churn,
+        "chat" => {
+            let mut chat = root.section_or_empty("chat");
+            let group_size = chat.parsed("group_size", units::parse_count).unwrap_or(10);
+            chat.finish();
+            Workload::Chat { group_size }
+        }
+        "reconnect-storm" => {
+            let mut storm = root.section_or_empty("reconnect_storm");
+            let mut time = |key| storm.parsed(key, units::parse_duration_us);
+            let (at_us, min, max) = (time("at"), time("backoff_min"), time("backoff_max"));
+            let share = storm.parsed("share", units::parse_share);
+            let back_share = storm.parsed("back", units::parse_share);
+            storm.finish();
+            Workload::ReconnectStorm {
+                at_us: at_us.unwrap_or(0),
+                share: share.unwrap_or(1.0),
+                backoff_us: (min.unwrap_or(0), max.unwrap_or(1_000_000)),
+                back_share: back_share.unwrap_or(0.999),
+            }
+        }
+        "slow-readers" => {
+            let mut slow = root.section_or_empty("slow_readers");
+            let share = slow.parsed("share", units::parse_share);
+            let bytes = slow.parsed("read", units::parse_size_bytes);
+            slow.finish();
+            Workload::SlowReaders {
+                share: share.unwrap_or(0.01),
+                bytes_per_s: bytes.unwrap_or(0),
+            }
+        }
+        _ => {
+            let mut resume = root.section_or_empty("resume");
+            let away = resume.parsed("away", units::parse_duration_us);
+            let every = resume.parsed("every", units::parse_duration_us);
+            resume.finish();
+            Workload::Resume {
+                away_us: away.unwrap_or(1_000_000),
+                every_us: every.unwrap_or(10_000_000),
+            }
+        }
+    })
+}
+
+fn default_channels(kind: &Workload) -> Vec<String> {
     match kind {
-        Kind::OneToOne => vec!["user-{n}".into()],
-        Kind::Chat { group_size } => vec![format!("chat-{{n/{group_size}}}")],
+        Workload::OneToOne => vec!["user-{n}".into()],
+        Workload::Chat { group_size } => vec![format!("chat-{{n/{group_size}}}")],
         _ => Vec::new(),
     }
 }
@@ -213,7 +261,7 @@ fn read_connect(mut section: Section<'_>, scenario: &mut Scenario) {
     section.finish();
 }
 
-fn read_phase(mut section: Section<'_>) -> Option<Phase> {
+fn read_phase(mut section: Section<'_>) -> Option<ArrivalPhase> {
     section.require("duration", "duration = \"10s\"");
     section.require("rate", "rate = \"100/s\"");
     let duration_us = section.parsed("duration", units::parse_duration_us);
@@ -221,7 +269,7 @@ fn read_phase(mut section: Section<'_>) -> Option<Phase> {
     let to = section.parsed("ramp_to", units::parse_rate_per_s);
     let events_max = section.parsed("clients_max", units::parse_count);
     section.finish();
-    Some(Phase {
+    Some(ArrivalPhase {
         duration_us: duration_us?,
         start_per_s: rate?,
         end_per_s: to.or(rate)?,
@@ -229,7 +277,7 @@ fn read_phase(mut section: Section<'_>) -> Option<Phase> {
     })
 }
 
-fn read_say(mut section: Section<'_>) -> Option<Say> {
+fn read_say(mut section: Section<'_>) -> Option<PeriodicMessage> {
     let text = section.text("text").unwrap_or_else(|| "{payload}".into());
     section.require("every", "every = \"1s\"");
     let every_us = section.parsed("every", units::parse_duration_us);
@@ -237,7 +285,7 @@ fn read_say(mut section: Section<'_>) -> Option<Say> {
     let size = section.parsed("size", units::parse_size_bytes);
     let binary = section.flag("binary").unwrap_or(false);
     section.finish();
-    Some(Say {
+    Some(PeriodicMessage {
         binary,
         text,
         every_us: every_us?,
@@ -270,10 +318,10 @@ fn read_publish(mut section: Section<'_>) -> Option<Publish> {
         publishers: publishers.unwrap_or(1),
         size_bytes: size.unwrap_or(128) as usize,
         choose: match choose {
-            Some("random") => Choose::Random,
-            _ => Choose::RoundRobin,
+            Some("random") => ChannelChoice::Random,
+            _ => ChannelChoice::RoundRobin,
         },
-        until: until.map(|check| Until {
+        until: until.map(|check| RateSearch {
             check,
             growth: growth.unwrap_or(Growth::Multiply(2.0)),
             per_s_max: rate_max.unwrap_or(1e7),
@@ -307,10 +355,13 @@ fn read_via(section: &mut Section<'_>) -> Option<Via> {
 }
 
 fn read_statsd(mut section: Section<'_>) -> Option<StatsdExport> {
+    let default = StatsdExport::default();
     let export = StatsdExport {
-        host: section.text("host").unwrap_or_else(|| "127.0.0.1".into()),
-        port: section.parsed("port", str::parse::<u16>).unwrap_or(8125),
-        namespace: section.text("namespace").unwrap_or_else(|| "throng".into()),
+        host: section.text("host").unwrap_or(default.host),
+        port: section
+            .parsed("port", str::parse::<u16>)
+            .unwrap_or(default.port),
+        namespace: section.text("namespace").unwrap_or(default.namespace),
         latency_window_us: section.parsed("latency_window", units::parse_duration_us),
     };
     section.finish();

@@ -1,33 +1,22 @@
-//! Secrets out of what is shown and kept: keys, tokens, cookies and passwords of a run.
+//! Masking of secrets in texts that are shown and kept: keys, tokens, cookies and passwords.
 //!
-//! Owns: what counts as a secret. A scenario and a command line are shown, written into results
+//! Owns: the rules for secrets. A scenario and a command line are shown, written into results
 //! and reports and handed on with them; the server's keys must not travel along. Never: changes
-//! what is run.
+//! the run.
 //!
 //! A secret is found by its name (a header, a query parameter, a JSON member, a flag), by its shape
-//! (a JWT, a user name in a URL), and wherever else a secret that was found stands.
+//! (a JWT, a user name in a URL), and in every other text that has a secret found so.
 
 use serde_json::Value;
 
-use crate::{Data, Scenario};
+use crate::{Data, Dialect, Scenario, Transport};
 
-/// What stands in the place of a secret.
+/// Text that replaces a secret.
 pub const MASK: &str = "***";
 
 /// Parts of names whose values are secrets, in lower case and without `-` and `_`.
-const NAMES: [&str; 11] = [
-    "apikey",
-    "authorization",
-    "cookie",
-    "credential",
-    "jwt",
-    "passphrase",
-    "password",
-    "privatekey",
-    "secret",
-    "signature",
-    "token",
-];
+const NAMES: &str = "apikey authorization cookie credential jwt passphrase password privatekey \
+                     secret signature token";
 
 /// Names that are secrets only when they stand alone.
 const WHOLE_NAMES: [&str; 4] = ["auth", "key", "pass", "sig"];
@@ -35,16 +24,15 @@ const WHOLE_NAMES: [&str; 4] = ["auth", "key", "pass", "sig"];
 /// A secret shorter than this is masked where its name stands, but not looked for elsewhere.
 const VALUE_BYTES_MIN: usize = 6;
 
-/// Knows the secrets of one run.
+/// Secrets of one run, and their removal from texts.
 #[derive(Debug, Default)]
 pub struct Redactor {
-    /// The longest first, since one may be part of another.
+    // The longest first, since one may be part of another.
     values: Vec<String>,
 }
 
 impl Redactor {
     /// Finds the secrets of a scenario and of the command line that made it.
-    #[must_use]
     pub fn new(scenario: &Scenario, command: &[String]) -> Self {
         let mut values = Vec::new();
         // A scenario becomes JSON without fail.
@@ -65,8 +53,7 @@ impl Redactor {
         Self { values }
     }
 
-    /// A text without secrets.
-    #[must_use]
+    /// Copies a text without its secrets.
     pub fn text(&self, text: &str) -> String {
         let mut known = text.to_owned();
         for value in &self.values {
@@ -78,16 +65,13 @@ impl Redactor {
         mask_text(&known, &mut Vec::new())
     }
 
-    /// A command line without secrets.
-    #[must_use]
+    /// Copies a command line without its secrets.
     pub fn command(&self, command: &[String]) -> Vec<String> {
         let masked = mask_command(command, &mut Vec::new());
         masked.iter().map(|word| self.text(word)).collect()
     }
 
-    /// A scenario without secrets, and without the rows of its data. It says what was run, and
-    /// cannot be run again.
-    #[must_use]
+    /// Copies a scenario without its secrets and the rows of its data; it cannot be run again.
     pub fn scenario(&self, scenario: &Scenario) -> Scenario {
         let masked = serde_json::to_value(bare(scenario)).and_then(|mut value| {
             mask_value(&mut value, &mut Vec::new());
@@ -96,18 +80,16 @@ impl Redactor {
         });
         masked.unwrap_or_else(|_| {
             // A secret that is also a word of the scenario's own; so it goes without its texts.
-            let mut bare = Scenario::new(
-                scenario.kind.clone(),
-                Vec::new(),
-                crate::Transport::websocket(crate::Dialect::Plain),
-            );
-            bare.clients = scenario.clients;
-            bare
+            let plain = Transport::websocket(Dialect::Plain);
+            Scenario {
+                clients: scenario.clients,
+                ..Scenario::new(scenario.kind.clone(), Vec::new(), plain)
+            }
         })
     }
 }
 
-/// A scenario without the rows of its data.
+/// Copies a scenario without the rows of its data.
 fn bare(scenario: &Scenario) -> Scenario {
     Scenario {
         data: scenario.data.as_ref().map(Data::without_rows),
@@ -115,17 +97,17 @@ fn bare(scenario: &Scenario) -> Scenario {
     }
 }
 
-/// Whether values of this name are secrets.
+/// Returns true if values of this name are secrets.
 fn is_secret(name: &str) -> bool {
     let plain: String = name
         .chars()
         .filter(|c| !matches!(c, '-' | '_' | ' '))
         .flat_map(char::to_lowercase)
         .collect();
-    WHOLE_NAMES.contains(&plain.as_str()) || NAMES.iter().any(|part| plain.contains(part))
+    WHOLE_NAMES.contains(&plain.as_str()) || NAMES.split(' ').any(|part| plain.contains(part))
 }
 
-/// Masks the values of secret members and headers, and what texts give away; tells them all.
+/// Masks secrets in members, headers and texts; appends each to `found`.
 fn mask_value(value: &mut Value, found: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
@@ -163,7 +145,8 @@ fn each_text(value: &mut Value, change: &mut impl FnMut(&mut String)) {
     }
 }
 
-/// Replaces a whole value, and tells it; the scheme of `Authorization` is not part of the secret.
+/// Replaces a whole value, and appends it to `found`; the scheme of `Authorization` is not part of
+/// the secret.
 fn hide(text: &mut String, found: &mut Vec<String>) {
     if let Some((_, credentials)) = text.split_once(' ') {
         found.push(credentials.to_owned());
@@ -198,7 +181,7 @@ fn mask_command(command: &[String], found: &mut Vec<String>) -> Vec<String> {
         .collect()
 }
 
-/// Masks what follows a secret name and `=` or `:` (in a query, a header line, a piece of JSON),
+/// Masks the text behind a secret name and `=` or `:` (in a query, a header line, a piece of JSON),
 /// user names in URLs, and JWTs.
 fn mask_text(text: &str, found: &mut Vec<String>) -> String {
     let mut out = String::with_capacity(text.len());
@@ -244,7 +227,6 @@ fn mask_text(text: &str, found: &mut Vec<String>) -> String {
     out
 }
 
-/// What a name or a token is made of.
 fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
 }
@@ -254,13 +236,13 @@ fn is_jwt(word: &str) -> bool {
     word.starts_with("eyJ") && word.split('.').count() == 3
 }
 
-/// How much stands between a name and its value, and the value.
+/// Finds the value behind a name; also returns the number of bytes before it.
 fn value_behind(after: &str) -> Option<(usize, &str)> {
     let quote = ["\\\"", "\"", "'"];
     let unquoted = |text: &'_ str| {
         quote
             .iter()
-            .find_map(|quote| text.strip_prefix(quote).map(str::len))
+            .find_map(|quote| Some(text.strip_prefix(quote)?.len()))
     };
     let mut at = after.len() - unquoted(after).unwrap_or(after.len());
     let separator = after[at..]
@@ -288,7 +270,7 @@ fn value_behind(after: &str) -> Option<(usize, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Dialect, Kind, Target, Transport, Via};
+    use crate::{Dialect, Target, Transport, Via, Workload};
 
     #[track_caller]
     fn check(text: &str, expect: &str) {
@@ -361,14 +343,14 @@ mod tests {
             headers.push(("X-Seen".into(), "1".into()));
             first_frames.push("again s3cret-header".into());
         }
-        let mut scenario = Scenario::new(Kind::FanOut, vec![target], transport);
+        let mut scenario = Scenario::new(Workload::FanOut, vec![target], transport);
         let api = Target::parse("http://a:2").unwrap();
         scenario.publish = Some(crate::Publish {
             via: Via::centrifugo(&api, Some("s3cret-api")),
             per_s: 0.1,
             publishers: 1,
             size_bytes: 100,
-            choose: crate::Choose::RoundRobin,
+            choose: crate::ChannelChoice::RoundRobin,
             until: None,
         });
         scenario
@@ -386,7 +368,7 @@ mod tests {
         );
         assert_eq!(redacted.publish.unwrap().per_s.to_bits(), 0.1_f64.to_bits());
         let plain = Scenario::new(
-            Kind::Hold,
+            Workload::Hold,
             vec![Target::parse("ws://a:1/ws?channel={channel:url}").unwrap()],
             Transport::websocket(Dialect::Plain),
         );

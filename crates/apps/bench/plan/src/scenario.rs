@@ -1,89 +1,95 @@
-//! The one model of a run. Times are in µs, sizes in bytes, rates per second; texts with holes are
+//! Model of a run. Times are in µs, sizes in bytes, rates per second; texts with holes are
 //! templates (see [`crate::template`]), kept as written so that a scenario can be shown and sent to
 //! other machines.
-
-mod publish;
 
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Data, Target};
 use crate::check::Check;
-use crate::schedule::{Schedule, Spread};
+use crate::schedule::{Growth, Schedule, Spread};
+use crate::{Data, Target};
 
-pub use publish::{Choose, Marker, Publish, StatsdExport, Until, Via};
-
-/// Everything that a run needs to know.
+/// Complete description of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// For reports.
+    /// Name of the run in reports.
     pub name: String,
-    /// What happens.
-    pub kind: Kind,
-    /// Where connections go, in turn.
+    /// Workload, with its own options.
+    pub kind: Workload,
+    /// Servers to which connections go, in turn.
     pub targets: Vec<Target>,
-    /// Whom connections by TLS believe.
+    /// Certificates that connections by TLS accept.
     #[serde(default)]
     pub tls: TlsTrust,
-    /// Addresses that connections come from, in turn; empty leaves address and port to the kernel.
+    /// Source addresses of connections, in turn; empty leaves address and port to the kernel.
     pub sources: Vec<IpAddr>,
-    /// What is spoken.
+    /// Protocol that connections speak.
     pub transport: Transport,
-    /// How many connections.
+    /// Number of connections to open.
     pub clients: u64,
-    /// When they are opened.
+    /// Due times of their connects.
     pub arrivals: Schedule,
-    /// How arrivals spread around their rate.
+    /// Spread of arrivals around their rate.
     pub spread: Spread,
-    /// How long a connection may take to become usable.
+    /// Time in which a connection must become usable.
     pub connect_timeout_us: u64,
-    /// Whether a lost connection is replaced, so that `clients` is kept up (TCPKali's `-c`).
+    /// True if a lost connection is replaced, so that `clients` is kept up (TCPKali's `-c`).
     pub replace_lost: bool,
     /// Templates of channel names: each connection subscribes to one of each.
     pub channels: Vec<String>,
-    /// What each connection sends by itself once it is usable.
-    pub say: Option<Say>,
-    /// What is published, if anything is.
+    /// Messages that each connection sends once it is usable.
+    pub say: Option<PeriodicMessage>,
+    /// Publications, if there are any.
     pub publish: Option<Publish>,
-    /// From the last arrival until figures count.
+    /// Time from the last arrival until figures count.
     pub warm_up_us: u64,
-    /// How long figures are taken, after the warm-up.
+    /// Time in which figures are taken, after the warm-up.
     pub hold_us: u64,
-    /// How long deliveries on their way are waited for at the end, once nothing is published any
-    /// more. What has not come then is missing.
+    /// Time at the end in which deliveries may still come, once nothing is published any more. A
+    /// delivery that has not come then is missing.
     #[serde(default = "grace_us")]
     pub grace_us: u64,
-    /// How long each connection lives; none keeps it to the end.
+    /// Life of each connection; none keeps it to the end.
     pub lifetime_us: Option<u64>,
-    /// What is looked for in what arrives.
+    /// Form of the measured messages that are looked for.
     pub marker: Marker,
-    /// What the results must be for the run to count as good.
+    /// Conditions that the results must meet.
     pub checks: Vec<Check>,
-    /// Where running figures go, besides the results folder.
+    /// Statsd server that gets running figures, besides the results folder.
     pub statsd: Option<StatsdExport>,
-    /// Where every random choice comes from.
+    /// Seed of every random choice.
     pub seed: u64,
-    /// What `{data.NAME}` in templates stands for: a row for each connection.
+    /// Rows of `{data.NAME}` in templates, one for each connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Data>,
 }
 
-/// Whom connections by TLS believe: this machine's list of authorities unless told otherwise.
+/// Certificates that connections by TLS accept: by default those of this machine's authorities.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlsTrust {
-    /// Whoever answers.
+    /// Accepts any certificate; no verification.
     pub insecure: bool,
-    /// Servers with a certificate of these authorities, as PEM text.
+    /// Authorities to accept instead, as PEM text.
     pub authorities: Option<String>,
 }
 
+impl Default for StatsdExport {
+    fn default() -> Self {
+        Self {
+            host: "127.0.0.1".into(),
+            port: 8125,
+            namespace: "throng".into(),
+            latency_window_us: None,
+        }
+    }
+}
+
 impl Scenario {
-    /// A scenario with this crate's defaults: 100 connections at 100 a second, held for 10 s.
-    #[must_use]
-    pub fn new(kind: Kind, targets: Vec<Target>, transport: Transport) -> Self {
+    /// Makes a scenario with defaults: 100 connections at 100 a second, held for 10 s.
+    pub fn new(kind: Workload, targets: Vec<Target>, transport: Transport) -> Self {
         let mut scenario = Self {
             name: kind.as_str().to_owned(),
             kind,
@@ -113,20 +119,18 @@ impl Scenario {
         scenario
     }
 
-    /// So many connections at a constant rate.
+    /// Sets so many connections at a constant rate per second.
     pub fn set_clients(&mut self, clients: u64, per_s: f64) {
         self.clients = clients;
         self.arrivals = Schedule::of_count(clients, per_s);
     }
 
-    /// The whole run without the drain: arrivals, warm-up and hold, in µs.
-    #[must_use]
+    /// Length of the run without the drain: arrivals, warm-up and hold, in µs.
     pub fn duration_us(&self) -> u64 {
         self.arrivals.duration_us() + self.warm_up_us + self.hold_us
     }
 
-    /// Fewer users at a lower rate, in the same shape: connections, arrivals and publishing
-    /// multiplied.
+    /// Multiplies connections, arrivals and publishing by a factor.
     pub fn scale(&mut self, factor: f64) {
         self.arrivals = self.arrivals.scaled(factor);
         self.clients = ((self.clients as f64 * factor).round() as u64).max(1);
@@ -137,8 +141,7 @@ impl Scenario {
 
     /// Cuts the run so that arrivals, warm-up and hold end within `bound_us`.
     ///
-    /// Arrivals may take at most four fifths of the bound, so that there is a hold in which figures
-    /// count.
+    /// Arrivals take at most four fifths of the bound, so that a hold remains.
     pub fn bound_duration(&mut self, bound_us: u64) {
         if self.duration_us() <= bound_us {
             return;
@@ -156,19 +159,19 @@ const fn grace_us() -> u64 {
     10_000_000
 }
 
-/// What happens in a run.
+/// Workload of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Kind {
+pub enum Workload {
     /// Connections are opened and kept, answering pings.
     Hold,
-    /// Few publications, each to many.
+    /// Few publications are made, each to many.
     FanOut,
     /// Every connection has a channel of its own.
     OneToOne,
     /// Groups in which members publish to each other.
     Chat {
-        /// Members of a group.
+        /// Number of members of a group.
         group_size: u64,
     },
     /// Each connection sends and waits for its own message to come back.
@@ -177,34 +180,33 @@ pub enum Kind {
     Churn,
     /// All connections drop at once and come back.
     ReconnectStorm {
-        /// When, from the start of the hold.
+        /// Time from the start of the hold, in µs.
         at_us: u64,
-        /// Which share drops.
+        /// Share that drops, 0 to 1.
         share: f64,
-        /// The least and the greatest wait before a connection comes back, drawn evenly.
+        /// Least and greatest wait before a reconnect in µs, drawn evenly.
         backoff_us: (u64, u64),
-        /// The share that must be back and caught up for the storm to be over.
+        /// Share that must be back and caught up for the storm to be over.
         back_share: f64,
     },
-    /// A share of the connections stops reading; the others' latency is what counts.
+    /// A share of the connections reads slowly; the latency of the others counts.
     SlowReaders {
-        /// Which share.
+        /// Share that reads slowly, 0 to 1.
         share: f64,
-        /// How fast they still read, in bytes a second each; 0 stops them.
+        /// Bytes a second that each still reads; 0 stops them.
         bytes_per_s: u64,
     },
-    /// Connections leave for a while and resume where they were.
+    /// Connections leave for a while and resume at their position.
     Resume {
-        /// How long they are away.
+        /// Time of each absence, in µs.
         away_us: u64,
-        /// How often, for each connection.
+        /// Interval between absences of a connection, in µs.
         every_us: u64,
     },
 }
 
-impl Kind {
-    /// Its name in a scenario.
-    #[must_use]
+impl Workload {
+    /// Name of the workload in a scenario.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Hold => "hold",
@@ -219,7 +221,7 @@ impl Kind {
         }
     }
 
-    /// Every name.
+    /// Names of all workloads.
     pub const NAMES: [&'static str; 9] = [
         "hold",
         "fan-out",
@@ -233,24 +235,24 @@ impl Kind {
     ];
 }
 
-/// What a connection speaks.
+/// Protocol of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Transport {
     /// A WebSocket (RFC 6455).
     WebSocket {
-        /// What is said on it.
+        /// Way to subscribe on it.
         dialect: Dialect,
         /// Frames sent in order once it is open, templates.
         first_frames: Vec<String>,
         /// Header lines of the handshake, values are templates.
         headers: Vec<(String, String)>,
-        /// `Sec-WebSocket-Protocol`.
+        /// Value of `Sec-WebSocket-Protocol`, if any.
         subprotocol: Option<String>,
-        /// How often a ping is sent; pings that arrive are always answered.
+        /// Interval of pings in µs; pings that arrive are always answered.
         ping_interval_us: Option<u64>,
     },
-    /// An event stream.
+    /// An event stream (`text/event-stream`).
     Sse {
         /// Header lines of the request, values are templates.
         headers: Vec<(String, String)>,
@@ -259,21 +261,20 @@ pub enum Transport {
     HttpStream {
         /// Header lines of the request, values are templates.
         headers: Vec<(String, String)>,
-        /// The media type that the answer must have; none accepts any.
+        /// Media type that the answer must have; none accepts any.
         content_type: Option<String>,
     },
-    /// Bytes as they are: templates sent in order once connected.
+    /// Bytes without a protocol: templates sent in order once connected.
     Raw {
-        /// What is sent.
+        /// Templates to send, in order.
         first: Vec<String>,
-        /// Whether the answer begins with an HTTP head, whose status must be 2xx or 101.
+        /// True if the answer begins with an HTTP head, whose status must be 2xx or 101.
         expect_http: bool,
     },
 }
 
 impl Transport {
-    /// A plain WebSocket without extras.
-    #[must_use]
+    /// Makes a WebSocket without extras.
     pub const fn websocket(dialect: Dialect) -> Self {
         Self::WebSocket {
             dialect,
@@ -284,8 +285,24 @@ impl Transport {
         }
     }
 
-    /// Its name in a scenario.
-    #[must_use]
+    /// Returns true if connections can send messages of their own.
+    pub const fn sends(&self) -> bool {
+        matches!(self, Self::WebSocket { .. } | Self::Raw { .. })
+    }
+
+    /// Returns true if connections can come back at their position in the stream.
+    pub const fn resumes(&self) -> bool {
+        let centrifugo = matches!(
+            self,
+            Self::WebSocket {
+                dialect: Dialect::Centrifugo { .. },
+                ..
+            }
+        );
+        centrifugo || matches!(self, Self::Sse { .. })
+    }
+
+    /// Name of the protocol in a scenario.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::WebSocket { dialect, .. } => match dialect {
@@ -300,33 +317,165 @@ impl Transport {
     }
 }
 
-/// How subscribing is said on a WebSocket.
+/// Way to subscribe on a WebSocket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "dialect", rename_all = "kebab-case")]
 pub enum Dialect {
-    /// The URL or the first frames say it; a 101 is all the acknowledgement there is.
+    /// By the URL or the first frames; a 101 is all the acknowledgement there is.
     Plain,
     /// Centrifugo's client protocol in JSON: connect, then subscribe, both acknowledged.
     Centrifugo {
-        /// The connection token, a template.
+        /// Connection token, a template.
         token: Option<String>,
     },
-    /// Appwrite's URL says it; the first message (`connected`) acknowledges.
+    /// By the URL of Appwrite; the first message (`connected`) acknowledges.
     Appwrite,
 }
 
-/// What each connection sends by itself.
+/// Messages that each connection sends by itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Say {
-    /// The frame, a template of a publish request.
+pub struct PeriodicMessage {
+    /// Frame, a template of a publish request.
     pub text: String,
-    /// How often.
+    /// Interval between messages, in µs.
     pub every_us: u64,
-    /// How many times; none goes on to the end.
+    /// Number of messages; none goes on to the end.
     pub count: Option<u64>,
-    /// The size of the measured message where the template has `{payload}`.
+    /// Size of the measured message where the template has `{payload}`.
     pub size_bytes: usize,
-    /// Whether it goes out as a binary frame.
+    /// True if they go out as binary frames.
     pub binary: bool,
+}
+
+/// Publications of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Publish {
+    /// Request or frame that carries a publication.
+    pub via: Via,
+    /// Publications a second of all publishers together: an open loop.
+    pub per_s: f64,
+    /// Number of publishers. Each channel belongs to one, so its sequence has no gaps of ours.
+    pub publishers: u32,
+    /// Size of the measured message, in bytes.
+    pub size_bytes: usize,
+    /// Choice of the next channel.
+    pub choose: ChannelChoice,
+    /// Search for the highest rate that passes a check, instead of one rate.
+    pub until: Option<RateSearch>,
+}
+
+/// Request or frame that carries a publication to the server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "via", rename_all = "kebab-case")]
+pub enum Via {
+    /// An HTTP request for each publication, pipelined on kept connections.
+    Http {
+        /// Server; its path is a template.
+        target: Target,
+        /// Method of the request.
+        method: String,
+        /// Header lines, values are templates.
+        headers: Vec<(String, String)>,
+        /// Body of the request, a template.
+        body: String,
+    },
+    /// A frame for each publication on kept WebSockets.
+    WebSocket {
+        /// Server; its path is a template.
+        target: Target,
+        /// Frames sent once it is open.
+        first_frames: Vec<String>,
+        /// Frame of a publication, a template.
+        frame: String,
+    },
+}
+
+impl Via {
+    /// Makes `POST /pub?channel=…` with the bare message as the body.
+    pub fn plain(api: &Target) -> Self {
+        Self::Http {
+            target: api.with_path("/pub?channel={channel:url}"),
+            method: "POST".into(),
+            headers: Vec::new(),
+            body: "{payload}".into(),
+        }
+    }
+
+    /// Makes `POST /api/publish` of Centrifugo's server API, with its key if there is one.
+    pub fn centrifugo(api: &Target, key: Option<&str>) -> Self {
+        let mut headers = vec![("Content-Type".to_owned(), "application/json".to_owned())];
+        headers.extend(key.map(|key| ("X-API-Key".to_owned(), crate::template::escape(key))));
+        Self::Http {
+            target: api.with_path("/api/publish"),
+            method: "POST".into(),
+            headers,
+            body: r#"{"channel":"{channel}","data":"{payload}"}"#.into(),
+        }
+    }
+
+    /// Makes `POST /publish/` of GRIP: one item with a WebSocket message and a line of an event
+    /// stream.
+    pub fn grip(control: &Target) -> Self {
+        Self::Http {
+            target: control.with_path("/publish/"),
+            method: "POST".into(),
+            headers: vec![("Content-Type".into(), "application/json".into())],
+            body: concat!(
+                r#"{"items":[{"channel":"{channel}","formats":{"#,
+                r#""ws-message":{"content":"{payload}"},"#,
+                r#""http-stream":{"content":"data: {payload}\n\n"}}}]}"#
+            )
+            .into(),
+        }
+    }
+}
+
+/// Choice of the channel for the next publication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChannelChoice {
+    /// One channel after another.
+    RoundRobin,
+    /// Channels at random, evenly.
+    Random,
+}
+
+/// Search for the highest rate of publications.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RateSearch {
+    /// Check that ends the search when it fails.
+    pub check: Check,
+    /// Growth of the rate from step to step.
+    pub growth: Growth,
+    /// Highest rate to try, per second.
+    pub per_s_max: f64,
+    /// Time in which each step is measured, in µs.
+    pub step_us: u64,
+}
+
+/// Form of the measured messages that are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Marker {
+    /// Measured messages of Throng.
+    Throng,
+    /// Markers of TCPKali too, stamped with the wall clock.
+    Tcpkali,
+}
+
+/// Statsd server that gets running figures.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StatsdExport {
+    /// Host name or address.
+    pub host: String,
+    /// UDP port, by default 8125.
+    pub port: u16,
+    /// Prefix of each name.
+    pub namespace: String,
+    /// Time in µs after which latencies start anew; none gathers to the end.
+    pub latency_window_us: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! When each event is due: open-loop schedules as pure functions.
+//! Due times of events: open-loop schedules as pure functions.
 //!
 //! Owns: the arithmetic from an event's number to its time, for rates, ramps and phases one after
 //! another, and the search for the highest rate that holds. Never: waits, reads a clock.
@@ -11,34 +11,27 @@
 //! - Due times never decrease with the event's number.
 //! - The schedule ends with its last phase.
 
-mod stage;
-mod step;
-
 use serde::{Deserialize, Serialize};
 
 use throng_types::Rng;
+use throng_types::units::{grouped, parse_count, parse_duration_us, parse_rate_per_s};
 
-pub use stage::Stage;
-pub(crate) use step::positive_rate;
-pub use step::{Growth, Stepper};
-
-/// A stretch of time with a rate that is constant or changes linearly.
+/// Stretch of time with a rate that is constant or changes linearly.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Phase {
-    /// How long it lasts, in µs.
+pub struct ArrivalPhase {
+    /// Length of the phase, in µs.
     pub duration_us: u64,
     /// Events per second at its start.
     pub start_per_s: f64,
     /// Events per second at its end; the same as at the start for a constant rate.
     pub end_per_s: f64,
-    /// No more events than this in the phase (Tsung's `maxnumber`); the phase still takes its time.
+    /// Most events in the phase (Tsung's `maxnumber`); the phase still takes its time.
     pub events_max: Option<u64>,
 }
 
-impl Phase {
-    /// A constant rate.
-    #[must_use]
+impl ArrivalPhase {
+    /// Makes a phase of constant rate.
     pub const fn constant(per_s: f64, duration_us: u64) -> Self {
         Self {
             duration_us,
@@ -48,23 +41,12 @@ impl Phase {
         }
     }
 
-    /// A rate that changes linearly.
-    #[must_use]
-    pub const fn ramp(start_per_s: f64, end_per_s: f64, duration_us: u64) -> Self {
-        Self {
-            duration_us,
-            start_per_s,
-            end_per_s,
-            events_max: None,
-        }
-    }
-
     /// Events that come due before `t_s` seconds into the phase, as a real number.
     fn count_at(&self, t_s: f64) -> f64 {
         t_s.mul_add(self.start_per_s, self.slope_per_s2() * t_s * t_s / 2.0)
     }
 
-    /// How many events the phase holds, as a real number.
+    /// Number of events in the phase, as a real number.
     fn count(&self) -> f64 {
         let all = self.count_at(self.duration_us as f64 / 1e6);
         self.events_max.map_or(all, |max| all.min(max as f64))
@@ -102,49 +84,38 @@ impl Phase {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Schedule {
-    phases: Vec<Phase>,
+    phases: Vec<ArrivalPhase>,
 }
 
 impl Schedule {
-    /// Phases in the order in which they run.
-    #[must_use]
-    pub const fn new(phases: Vec<Phase>) -> Self {
+    /// Takes phases in the order in which they run.
+    pub const fn new(phases: Vec<ArrivalPhase>) -> Self {
         Self { phases }
     }
 
-    /// `count` events at a constant rate; the schedule ends with the last of them.
-    #[must_use]
+    /// Schedules `count` events at a constant rate; ends with the last of them.
     pub fn of_count(count: u64, per_s: f64) -> Self {
         let duration_us = (count as f64 / per_s * 1e6).ceil() as u64;
-        Self::new(vec![Phase {
+        Self::new(vec![ArrivalPhase {
             events_max: Some(count),
-            ..Phase::constant(per_s, duration_us)
+            ..ArrivalPhase::constant(per_s, duration_us)
         }])
     }
 
-    /// The phases.
-    #[must_use]
-    pub fn phases(&self) -> &[Phase] {
-        &self.phases
-    }
-
-    /// How long all phases last, in µs.
-    #[must_use]
+    /// Length of all phases, in µs.
     pub fn duration_us(&self) -> u64 {
         self.phases.iter().map(|phase| phase.duration_us).sum()
     }
 
-    /// How many events there are: those due before the end.
-    #[must_use]
+    /// Number of events due before the end.
     pub fn count(&self) -> u64 {
-        let all: f64 = self.phases.iter().map(Phase::count).sum();
+        let all: f64 = self.phases.iter().map(ArrivalPhase::count).sum();
         // The first event is due at the start, so a phase of 9.5 has ten; a whole number is itself
         // in spite of rounding errors.
         (all - 1e-6).ceil().max(0.0) as u64
     }
 
-    /// When the k-th event (from 0) is due, in µs from the start; `None` past the end.
-    #[must_use]
+    /// Due time of the k-th event (from 0), in µs from the start; `None` past the end.
     pub fn at(&self, k: u64) -> Option<u64> {
         if k >= self.count() {
             return None;
@@ -152,7 +123,7 @@ impl Schedule {
         self.time_of_count(k as f64)
     }
 
-    /// When `count` events have come due, in µs from the start; `None` when that never happens.
+    /// Time at which `count` events have come due, in µs from the start; `None` if never.
     fn time_of_count(&self, mut count: f64) -> Option<u64> {
         let mut start_us = 0;
         for phase in &self.phases {
@@ -168,11 +139,9 @@ impl Schedule {
         None
     }
 
-    /// The same shape with every rate and bound multiplied: a tenth of the users at a tenth of the
-    /// rate.
-    #[must_use]
+    /// Multiplies every rate and bound: a tenth of the users at a tenth of the rate.
     pub fn scaled(&self, factor: f64) -> Self {
-        let phases = self.phases.iter().map(|phase| Phase {
+        let phases = self.phases.iter().map(|phase| ArrivalPhase {
             duration_us: phase.duration_us,
             start_per_s: phase.start_per_s * factor,
             end_per_s: phase.end_per_s * factor,
@@ -183,8 +152,7 @@ impl Schedule {
         Self::new(phases.collect())
     }
 
-    /// The schedule without the time in which nothing more comes due.
-    #[must_use]
+    /// Cuts off the time in which nothing more comes due.
     pub fn trimmed(&self) -> Self {
         let mut phases = self.phases.clone();
         while let Some(last) = phases.last_mut() {
@@ -204,8 +172,7 @@ impl Schedule {
         Self::new(phases)
     }
 
-    /// The schedule cut off after `duration_us`; a ramp keeps its slope.
-    #[must_use]
+    /// Cuts the schedule off after `duration_us`; a ramp keeps its slope.
     pub fn truncated(&self, duration_us: u64) -> Self {
         let mut left_us = duration_us;
         let mut phases = Vec::new();
@@ -217,7 +184,7 @@ impl Schedule {
             let end_per_s = phase
                 .slope_per_s2()
                 .mul_add(taken_us as f64 / 1e6, phase.start_per_s);
-            phases.push(Phase {
+            phases.push(ArrivalPhase {
                 duration_us: taken_us,
                 end_per_s,
                 ..*phase
@@ -228,18 +195,18 @@ impl Schedule {
     }
 }
 
-/// How events spread around their rate.
+/// Spread of events around their rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spread {
-    /// At equal distances.
+    /// Events at equal distances.
     #[default]
     Even,
-    /// As a Poisson process: exponential gaps, as Tsung's arrivals.
+    /// Poisson process: exponential gaps, as Tsung's arrivals.
     Poisson,
 }
 
-/// Walks through a schedule, event by event.
+/// Iterator over the due times of a schedule, event by event.
 #[derive(Clone, Debug)]
 pub struct Pacer<'a> {
     schedule: &'a Schedule,
@@ -250,8 +217,7 @@ pub struct Pacer<'a> {
 }
 
 impl<'a> Pacer<'a> {
-    /// From the schedule's first event; the seed matters for [`Spread::Poisson`] alone.
-    #[must_use]
+    /// Begins at the schedule's first event; the seed matters for [`Spread::Poisson`] alone.
     pub const fn new(schedule: &'a Schedule, spread: Spread, seed: u64) -> Self {
         Self {
             schedule,
@@ -264,7 +230,7 @@ impl<'a> Pacer<'a> {
 }
 
 impl Iterator for Pacer<'_> {
-    /// µs from the start.
+    /// Due time in µs from the start.
     type Item = u64;
 
     fn next(&mut self) -> Option<u64> {
@@ -277,6 +243,178 @@ impl Iterator for Pacer<'_> {
                 // schedule's rate at every moment, in ramps too.
                 self.count += self.rng.exponential();
                 self.schedule.time_of_count(self.count)
+            }
+        }
+    }
+}
+
+/// Stage of a load: within its time the connections grow evenly to its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// Connections at the end of the stage.
+    pub clients: u64,
+    /// Length of the stage, in µs.
+    pub duration_us: u64,
+}
+
+impl Stage {
+    /// Reads `10k:2m`: ten thousand connections after two minutes.
+    ///
+    /// # Errors
+    /// A sentence that says what to write instead.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (clients, duration) = text.split_once(':').ok_or_else(|| {
+            format!("`{text}` is not a stage; write `10k:2m` for 10,000 connections within 2 min")
+        })?;
+        let stage = Self {
+            clients: parse_count(clients)?,
+            duration_us: parse_duration_us(duration)?,
+        };
+        match stage.duration_us {
+            0 => Err(format!("`{text}`: a stage takes some time, such as 10s")),
+            _ => Ok(stage),
+        }
+    }
+
+    /// Makes the arrivals of stages one after another. A stage with the number of the one before it
+    /// waits.
+    ///
+    /// # Errors
+    /// A sentence if a stage has fewer connections than the one before it: a schedule says when
+    /// connections come, and not when they go.
+    pub fn schedule(stages: &[Self]) -> Result<Schedule, String> {
+        let mut before = 0;
+        let phases = stages.iter().map(|stage| {
+            let more = stage.clients.checked_sub(before).ok_or_else(|| {
+                format!(
+                    "a stage with {} connections cannot follow one with {}: connections that have \
+                     come stay (--lifetime ends them)",
+                    grouped(stage.clients),
+                    grouped(before)
+                )
+            })?;
+            before = stage.clients;
+            let per_s = more as f64 * 1e6 / stage.duration_us as f64;
+            Ok(ArrivalPhase {
+                events_max: (more > 0).then_some(more),
+                ..ArrivalPhase::constant(per_s, stage.duration_us)
+            })
+        });
+        phases.collect::<Result<_, String>>().map(Schedule::new)
+    }
+}
+
+/// Growth of the rate while the check passes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Growth {
+    /// Adds so many events per second with each step; the search stops at the first failure.
+    Add(f64),
+    /// Multiplies by this factor (above 1), then bisects.
+    Multiply(f64),
+}
+
+impl Growth {
+    /// Reads `x2`, which multiplies, or `+500/s`, which adds.
+    ///
+    /// # Errors
+    /// A sentence that says what to write instead.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if let Some(factor) = text.strip_prefix('x') {
+            return match factor.parse::<f64>() {
+                Ok(factor) if factor > 1.0 && factor <= 100.0 => Ok(Self::Multiply(factor)),
+                _ => Err(format!(
+                    "`{text}`: the factor must be above 1 and at most 100"
+                )),
+            };
+        }
+        let rate = text.strip_prefix('+');
+        let rate = rate.ok_or_else(|| format!("`{text}` is not a step; write `x2` or `+500/s`"))?;
+        positive_rate(rate).map(Self::Add)
+    }
+}
+
+/// Reads events per second.
+///
+/// # Errors
+/// A sentence that says what to write instead; zero is no rate.
+pub(crate) fn positive_rate(text: &str) -> Result<f64, String> {
+    let per_s = parse_rate_per_s(text)?;
+    if per_s <= 0.0 {
+        return Err("a rate must be above zero".into());
+    }
+    Ok(per_s)
+}
+
+/// Search for the highest rate that passes a check. Grows the rate while the check passes, then
+/// halves the gap between the best rate that passed and the lowest that failed. Ask for
+/// [`Stepper::rate`], run a step with it, report with [`Stepper::on_result`].
+#[derive(Clone, Debug)]
+pub struct Stepper {
+    growth: Growth,
+    rate_max: f64,
+    // The search ends when the gap is at most this share of the best rate.
+    precision: f64,
+    rate: f64,
+    held: Option<f64>,
+    broke: Option<f64>,
+    done: bool,
+}
+
+impl Stepper {
+    /// Starts at `start` events per second and never goes above `rate_max`.
+    pub const fn new(start: f64, rate_max: f64, growth: Growth) -> Self {
+        Self {
+            growth,
+            rate_max,
+            precision: 0.05,
+            rate: if start < rate_max { start } else { rate_max },
+            held: None,
+            broke: None,
+            done: false,
+        }
+    }
+
+    /// Rate of the next step; `None` when the search has ended.
+    pub fn rate(&self) -> Option<f64> {
+        (!self.done).then_some(self.rate)
+    }
+
+    /// Highest rate that passed the check.
+    pub const fn best(&self) -> Option<f64> {
+        self.held
+    }
+
+    /// Lowest rate that failed the check.
+    pub const fn broke_at(&self) -> Option<f64> {
+        self.broke
+    }
+
+    /// Takes the outcome of a step at [`Stepper::rate`].
+    pub fn on_result(&mut self, held: bool) {
+        if self.done {
+            return;
+        }
+        if held {
+            self.held = Some(self.rate);
+        } else {
+            self.broke = Some(self.rate);
+        }
+        match (self.held, self.broke, self.growth) {
+            (_, Some(_), Growth::Add(_)) | (None, Some(_), Growth::Multiply(_)) => self.done = true,
+            (Some(held), Some(broke), Growth::Multiply(_)) => {
+                self.done = broke - held <= held * self.precision;
+                self.rate = f64::midpoint(held, broke);
+            }
+            (_, None, growth) => {
+                self.done = self.rate >= self.rate_max;
+                let next = match growth {
+                    Growth::Add(by) => self.rate + by,
+                    Growth::Multiply(by) => self.rate * by,
+                };
+                // A growth that does not grow would search forever.
+                self.done |= next <= self.rate;
+                self.rate = next.min(self.rate_max);
             }
         }
     }

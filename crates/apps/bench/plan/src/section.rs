@@ -1,4 +1,4 @@
-//! One table of a TOML file: keys are taken one by one, and what nobody took is refused.
+//! Table of a TOML file: keys are taken one by one, and keys that nobody took are refused.
 //!
 //! Owns: the place of every key (line and column) and the wording of complaints. All problems of a
 //! file are gathered, so that one reading shows them all.
@@ -12,12 +12,12 @@ use toml::de::{DeTable, DeValue};
 
 use throng_types::nearest;
 
-/// Something wrong in a scenario: where, and what to do about it.
+/// Fault of a scenario, with its line and a way out.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
     /// The line, from 1; none where the scenario did not come from a text.
     pub line: Option<usize>,
-    /// What is wrong, with a way out.
+    /// Sentence on the fault, with a way out.
     pub message: String,
 }
 
@@ -32,13 +32,13 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// The line (from 1) that a byte of a text is on.
+/// Number of the line (from 1) that a byte of a text is on.
 pub(crate) fn line_of(text: &str, at: usize) -> usize {
     let before = text.as_bytes().get(..at).unwrap_or(text.as_bytes());
     1 + memchr::memchr_iter(b'\n', before).count()
 }
 
-/// Where problems gather, and the text whose lines they name.
+/// Collector of problems, with the text whose lines they name.
 #[derive(Clone)]
 pub(crate) struct Complaints<'t> {
     text: &'t str,
@@ -105,7 +105,7 @@ impl<'t> Section<'t> {
         self.table.remove(key)
     }
 
-    /// The key with the section's name before it, as people find it in the file.
+    /// Key with the section's name before it, as people find it in the file.
     fn path(&self, key: &str) -> String {
         if self.name.is_empty() {
             key.to_owned()
@@ -126,7 +126,6 @@ impl<'t> Section<'t> {
         );
     }
 
-    /// A text.
     pub(crate) fn text(&mut self, key: &'static str) -> Option<String> {
         let value = self.take(key)?;
         let text = value.get_ref().as_str().map(str::to_owned);
@@ -136,7 +135,7 @@ impl<'t> Section<'t> {
         text
     }
 
-    /// A text or number that `parse` turns into a value.
+    /// Parses a text or number.
     pub(crate) fn parsed<T, E: fmt::Display>(
         &mut self,
         key: &'static str,
@@ -162,7 +161,6 @@ impl<'t> Section<'t> {
         }
     }
 
-    /// `true` or `false`.
     pub(crate) fn flag(&mut self, key: &'static str) -> Option<bool> {
         let value = self.take(key)?;
         let flag = value.get_ref().as_bool();
@@ -172,27 +170,22 @@ impl<'t> Section<'t> {
         flag
     }
 
-    /// One of several words.
+    /// Takes a text that must be one of several words.
     pub(crate) fn word(
         &mut self,
         key: &'static str,
         words: &[&'static str],
     ) -> Option<&'static str> {
-        self.parsed(key, |text| {
-            words
-                .iter()
-                .copied()
-                .find(|word| *word == text)
-                .ok_or_else(|| {
-                    nearest(text, words.iter().copied()).map_or_else(
-                        || format!("`{text}` is unknown; known are {}", words.join(", ")),
-                        |near| format!("`{text}` is unknown; did you mean `{near}`?"),
-                    )
-                })
+        self.parsed(key, |text| match words.iter().find(|word| **word == text) {
+            Some(word) => Ok(*word),
+            None => Err(nearest(text, words.iter().copied()).map_or_else(
+                || format!("`{text}` is unknown; known are {}", words.join(", ")),
+                |near| format!("`{text}` is unknown; did you mean `{near}`?"),
+            )),
         })
     }
 
-    /// One text or a list of texts, each turned into a value.
+    /// Parses one text or a list of texts.
     pub(crate) fn list<T, E: fmt::Display>(
         &mut self,
         key: &'static str,
@@ -220,12 +213,12 @@ impl<'t> Section<'t> {
         Some(parsed)
     }
 
-    /// A table of texts, as headers are written.
     pub(crate) fn texts_of(&mut self, key: &'static str) -> Vec<String> {
         self.list(key, |text| Ok::<_, String>(text.to_owned()))
             .unwrap_or_default()
     }
 
+    /// Takes a table of texts, as headers are written.
     pub(crate) fn texts(&mut self, key: &'static str) -> Option<Vec<(String, String)>> {
         let value = self.take(key)?;
         let Some(table) = value.get_ref().as_table() else {
@@ -242,7 +235,7 @@ impl<'t> Section<'t> {
         Some(texts)
     }
 
-    /// A table within this one.
+    /// Takes a table within this one.
     pub(crate) fn section(&mut self, key: &'static str) -> Option<Self> {
         let value = self.take(key)?;
         let at = value.span().start;
@@ -259,18 +252,22 @@ impl<'t> Section<'t> {
         }
     }
 
-    /// A list of tables within this one (`[[connect.phase]]`).
+    /// Takes a table within this one; an absent one has no keys.
+    pub(crate) fn section_or_empty(&mut self, key: &'static str) -> Self {
+        let empty = Self::new(&self.path(key), self.at, DeTable::new(), &self.complaints);
+        self.section(key).unwrap_or(empty)
+    }
+
+    /// Takes a list of tables within this one (`[[connect.phase]]`).
     pub(crate) fn sections(&mut self, key: &'static str) -> Vec<Self> {
         let Some(value) = self.take(key) else {
             return Vec::new();
         };
-        let at = value.span().start;
         let path = self.path(key);
+        let wrong = format!("`{path}` should be a list of tables: `[[{path}]]`");
+        let at = value.span().start;
         let DeValue::Array(array) = value.into_inner() else {
-            self.complaints.add(
-                at,
-                format!("`{path}` should be a list of tables: `[[{path}]]`"),
-            );
+            self.complaints.add(at, wrong);
             return Vec::new();
         };
         let mut sections = Vec::new();
@@ -280,16 +277,13 @@ impl<'t> Section<'t> {
                 DeValue::Table(table) => {
                     sections.push(Self::new(&path, at, table, &self.complaints));
                 }
-                _ => self.complaints.add(
-                    at,
-                    format!("`{path}` should be a list of tables: `[[{path}]]`"),
-                ),
+                _ => self.complaints.add(at, wrong.clone()),
             }
         }
         sections
     }
 
-    /// Complains if a key is not there; to be asked before the key is taken.
+    /// Complains about a missing key; to be asked before the key is taken.
     pub(crate) fn require(&self, key: &'static str, example: &str) {
         if !self.has(key) {
             self.complaints.add(
@@ -299,12 +293,11 @@ impl<'t> Section<'t> {
         }
     }
 
-    /// Whether the key is there, without taking it.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)
     }
 
-    /// Refuses what nobody took.
+    /// Refuses keys that nobody took.
     pub(crate) fn finish(self) {
         for (key, _) in &self.table {
             let name = key.get_ref().as_ref();

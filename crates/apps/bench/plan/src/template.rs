@@ -1,7 +1,7 @@
 //! Texts with holes: channel names, URLs, first frames, publish bodies.
 //!
-//! Owns: compiling a text once and rendering it into a caller's buffer. Never: chooses a random
-//! number by itself, allocates while rendering.
+//! Owns: which holes each place knows, compiling a text once, rendering it into a caller's buffer.
+//! Never: chooses a random number by itself, allocates while rendering.
 //!
 //! | hole | becomes |
 //! |---|---|
@@ -10,68 +10,152 @@
 //! | `{rand}` | a random number of up to 32 bits |
 //! | `{rand:10-99}` | a random number within these bounds, both included |
 //! | `{channel}` | the name of the channel |
-//! | `{channel:url}` | the same, percent-encoded for a query |
+//! | `{channel:url}` | the name, percent-encoded for a query |
 //! | `{payload}` | the measured message |
-//! | `{payload:base64}` | the same in base64 |
+//! | `{payload:base64}` | the message in base64 |
 //! | `{data.NAME}`, `{data.NAME:url}` | a cell of the scenario's data, in the row of `n` |
 //! | `{worker}` | the number of the worker |
 //!
 //! Only a `{` that a letter follows opens a hole, so JSON needs no escaping:
-//! `{"channel":"{channel}","data":"{payload}"}` is what it looks like. Where a literal `{n}` is
-//! meant, write `{{n}`.
+//! `{"channel":"{channel}","data":"{payload}"}` means what it says. A literal `{n}` is written
+//! `{{n}`.
 
-mod error;
-mod hole;
-mod parse;
+use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use throng_types::Rng;
+use throng_types::{Rng, nearest};
 
 use crate::Data;
 
-use hole::{Part, Source};
-use parse::parse_hole;
+/// Refusal of a text that is no template.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("at byte {at}: {message}")]
+pub struct TemplateError {
+    /// Byte at which the hole begins, from the start of the text.
+    pub at: usize,
+    /// Sentence on the hole's fault.
+    pub message: String,
+}
 
-pub use error::{TemplateError, TemplateErrorKind};
-pub use hole::Place;
+/// Set of holes that a template may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoleScope {
+    /// Holes of a channel name: `n`, `rand`, `data`.
+    Channel,
+    /// Holes of a URL, header or first frame of a connection: also `channel`, `worker`.
+    Connection,
+    /// Holes of a publish request: all.
+    Publish,
+}
 
-/// What one rendering is about.
+impl HoleScope {
+    const fn knows(self, hole: Hole) -> bool {
+        match hole {
+            Hole::N | Hole::Rand | Hole::Data => true,
+            // A channel's name must be the same on every worker.
+            Hole::Channel | Hole::Worker => !matches!(self, Self::Channel),
+            Hole::Payload => matches!(self, Self::Publish),
+        }
+    }
+}
+
+impl fmt::Display for HoleScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Channel => "a channel name",
+            Self::Connection => "a connection's URL, header or first frame",
+            Self::Publish => "a publish request",
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hole {
+    N,
+    Rand,
+    Channel,
+    Payload,
+    Worker,
+    Data,
+}
+
+impl Hole {
+    const ALL: [(Self, &'static str); 6] = [
+        (Self::N, "n"),
+        (Self::Rand, "rand"),
+        (Self::Channel, "channel"),
+        (Self::Payload, "payload"),
+        (Self::Worker, "worker"),
+        (Self::Data, "data"),
+    ];
+}
+
+/// Piece of a compiled template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Literal(Box<str>),
+    Number(Source, Box<[Step]>),
+    Rand {
+        low: u64,
+        high: u64,
+    },
+    Channel {
+        url: bool,
+    },
+    Payload {
+        base64: bool,
+    },
+    Data {
+        data: Data,
+        column: usize,
+        url: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    N,
+    Worker,
+}
+
+/// Arithmetic on a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Modulo(u64),
+    Divide(u64),
+    Add(u64),
+    Multiply(u64),
+}
+
+/// Values for one rendering.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Values<'a> {
-    /// The number of the connection or publication.
+    /// Number of the connection or publication.
     pub n: u64,
-    /// The number of the worker.
+    /// Number of the worker.
     pub worker: u64,
-    /// The channel's name.
+    /// Name of the channel.
     pub channel: &'a str,
-    /// The measured message.
+    /// Measured message, as bytes.
     pub payload: &'a [u8],
 }
 
-/// A text compiled once, rendered as often as needed.
+/// Text compiled once, rendered as often as needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     parts: Box<[Part]>,
 }
 
 impl Template {
-    /// Compiles a text for the place where it will be used, in a scenario without data.
+    /// Compiles a text for its scope, with the scenario's data.
     ///
     /// # Errors
     /// The first hole that cannot be filled.
-    pub fn compile(text: &str, place: Place) -> Result<Self, TemplateError> {
-        Self::compile_with(text, place, None)
-    }
-
-    /// Compiles a text for the place where it will be used, with the scenario's data.
-    ///
-    /// # Errors
-    /// The first hole that cannot be filled.
-    pub fn compile_with(
+    pub fn compile(
         text: &str,
-        place: Place,
+        scope: HoleScope,
         data: Option<&Data>,
     ) -> Result<Self, TemplateError> {
         let mut parts = Vec::new();
@@ -91,14 +175,17 @@ impl Template {
                 at = open + 1;
                 continue;
             }
-            let fail = |kind| TemplateError { at: open, kind };
+            let fail = |message| TemplateError { at: open, message };
             let Some(close) = after.find('}') else {
-                return Err(fail(TemplateErrorKind::NotClosed));
+                return Err(fail(String::from(
+                    "`{` opens a hole that no `}` closes (a literal `{` before a letter is written \
+                     `{{`)",
+                )));
             };
             if !literal.is_empty() {
                 parts.push(Part::Literal(std::mem::take(&mut literal).into()));
             }
-            parts.push(parse_hole(&after[..close], place, data).map_err(fail)?);
+            parts.push(parse_hole(&after[..close], scope, data).map_err(fail)?);
             at = open + 1 + close + 1;
         }
         literal.push_str(text.get(at..).unwrap_or_default());
@@ -120,10 +207,7 @@ impl Template {
                         Source::N => values.n,
                         Source::Worker => values.worker,
                     };
-                    push_decimal(
-                        steps.iter().fold(start, |value, step| step.apply(value)),
-                        out,
-                    );
+                    push_decimal(apply(steps, start), out);
                 }
                 Part::Rand { low, high } => {
                     let width = high.wrapping_sub(*low).wrapping_add(1);
@@ -150,33 +234,25 @@ impl Template {
         }
     }
 
-    /// The text for these values as a `String`, for places where a copy does not matter.
-    #[must_use]
+    /// Renders into a `String`, for callers to whom a copy does not matter.
     pub fn render_to_string(&self, values: &Values<'_>, rng: &mut Rng) -> String {
         let mut out = Vec::new();
         self.render(values, rng, &mut out);
         String::from_utf8_lossy(&out).into_owned()
     }
 
-    /// Where the text depends on `n` alone and in one place: the number that stands there for this
-    /// `n`.
-    ///
-    /// Two connections have the same text exactly if they have the same number.
-    #[must_use]
+    /// Number that stands in the text for this `n`, where the text depends on `n` alone and in one
+    /// place. Two connections have the same text exactly if they have the same number.
     pub fn number_of(&self, n: u64) -> Option<u64> {
-        let mut variable = self
-            .parts
-            .iter()
-            .filter(|part| !matches!(part, Part::Literal(_)));
-        match (variable.next(), variable.next()) {
-            (Some(Part::Number(Source::N, steps)), None) => {
-                Some(steps.iter().fold(n, |value, step| step.apply(value)))
-            }
+        let is_hole = |part: &&Part| !matches!(part, Part::Literal(_));
+        let mut holes = self.parts.iter().filter(is_hole);
+        match (holes.next(), holes.next()) {
+            (Some(Part::Number(Source::N, steps)), None) => Some(apply(steps, n)),
             _ => None,
         }
     }
 
-    /// Appends the text that has this number (see [`Template::number_of`]) in its only hole.
+    /// Appends the text with this number (see [`Template::number_of`]) in its only hole.
     pub fn render_number(&self, number: u64, out: &mut Vec<u8>) {
         for part in &self.parts {
             match part {
@@ -186,52 +262,38 @@ impl Template {
         }
     }
 
-    /// Whether two renderings can differ at all.
-    #[must_use]
+    /// Returns true if two renderings cannot differ.
     pub fn is_constant(&self) -> bool {
-        self.parts
-            .iter()
-            .all(|part| matches!(part, Part::Literal(_)))
+        !self.any(|part| !matches!(part, Part::Literal(_)))
     }
 
-    /// Whether the measured message has a place in it.
-    #[must_use]
+    /// Returns true if the text carries the measured message.
     pub fn has_payload(&self) -> bool {
-        self.parts
-            .iter()
-            .any(|part| matches!(part, Part::Payload { .. }))
+        self.any(|part| matches!(part, Part::Payload { .. }))
     }
 
-    /// Whether the channel's name has a place in it.
-    #[must_use]
-    pub fn has_channel(&self) -> bool {
-        self.parts
-            .iter()
-            .any(|part| matches!(part, Part::Channel { .. }))
-    }
-
-    /// The cells that can stand in the text.
+    /// Lists the cells that can stand in the text.
     pub(crate) fn cells(&self) -> impl Iterator<Item = &str> {
-        self.parts.iter().flat_map(|part| {
-            let cells = match part {
-                Part::Data { data, column, .. } => Some(data.cells_of(*column)),
-                _ => None,
-            };
-            cells.into_iter().flatten()
-        })
+        let cells = |part| match part {
+            &Part::Data {
+                ref data, column, ..
+            } => Some(data.cells_of(column)),
+            _ => None,
+        };
+        self.parts.iter().filter_map(cells).flatten()
     }
 
-    /// Whether renderings with the same values can differ.
-    #[must_use]
+    /// Returns true if renderings with the same values can differ.
     pub fn is_random(&self) -> bool {
-        self.parts
-            .iter()
-            .any(|part| matches!(part, Part::Rand { .. }))
+        self.any(|part| matches!(part, Part::Rand { .. }))
+    }
+
+    fn any(&self, is: fn(&Part) -> bool) -> bool {
+        self.parts.iter().any(is)
     }
 }
 
 /// Escapes a text so that it compiles to itself.
-#[must_use]
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut characters = text.chars().peekable();
@@ -242,6 +304,16 @@ pub fn escape(text: &str) -> String {
         }
     }
     out
+}
+
+fn apply(steps: &[Step], start: u64) -> u64 {
+    steps.iter().fold(start, |value, step| match *step {
+        // The parser refuses zero.
+        Step::Modulo(by) => value % by,
+        Step::Divide(by) => value / by,
+        Step::Add(by) => value.wrapping_add(by),
+        Step::Multiply(by) => value.wrapping_mul(by),
+    })
 }
 
 fn push_decimal(mut value: u64, out: &mut Vec<u8>) {
@@ -259,7 +331,7 @@ fn push_decimal(mut value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Percent-encoding of everything but the unreserved characters (RFC 3986 section 2.3).
+/// Percent-encodes everything but the unreserved characters (RFC 3986 section 2.3).
 pub(crate) fn push_percent_encoded(text: &str, out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     for byte in text.bytes() {
@@ -283,6 +355,121 @@ fn push_base64(bytes: &[u8], out: &mut Vec<u8>) {
         .encode_slice(bytes, out.get_mut(start..).unwrap_or_default())
         .unwrap_or(0);
     out.truncate(start + written);
+}
+
+fn parse_hole(text: &str, scope: HoleScope, data: Option<&Data>) -> Result<Part, String> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let end = text.find(|c| !is_word(c)).unwrap_or(text.len());
+    let (word, argument) = text.split_at(end);
+    let Some((hole, _)) = Hole::ALL.into_iter().find(|(_, name)| *name == word) else {
+        return Err(unknown(word, scope));
+    };
+    if !scope.knows(hole) {
+        return Err(format!("`{{{word}}}` has no meaning in {scope}"));
+    }
+    let bad = |takes: &str| format!("`{{{text}}}`: {takes}");
+    match hole {
+        Hole::N => Ok(Part::Number(Source::N, parse_steps(argument, bad)?)),
+        Hole::Worker => Ok(Part::Number(Source::Worker, parse_steps(argument, bad)?)),
+        Hole::Rand => parse_rand(argument, bad),
+        Hole::Channel => match argument {
+            "" => Ok(Part::Channel { url: false }),
+            ":url" => Ok(Part::Channel { url: true }),
+            _ => Err(bad("takes nothing, or `:url` for percent-encoding")),
+        },
+        Hole::Payload => match argument {
+            "" => Ok(Part::Payload { base64: false }),
+            ":base64" => Ok(Part::Payload { base64: true }),
+            _ => Err(bad("takes nothing, or `:base64`")),
+        },
+        Hole::Data => parse_data(argument, bad, data),
+    }
+}
+
+fn parse_data(
+    argument: &str,
+    bad: impl Fn(&str) -> String,
+    data: Option<&Data>,
+) -> Result<Part, String> {
+    let name = argument.strip_prefix('.').unwrap_or_default();
+    let (name, url) = match name.split_once(':') {
+        None => (name, false),
+        Some((name, "url")) => (name, true),
+        Some(_) => return Err(bad("takes `:url` for percent-encoding, or nothing")),
+    };
+    if name.is_empty() {
+        return Err(bad("needs the name of a column, as in `{data.user}`"));
+    }
+    let no_data = "there is no data: name a CSV file with `data`, or --data";
+    let data = data.ok_or_else(|| bad(no_data))?.clone();
+    match data.columns().iter().position(|column| column == name) {
+        Some(column) => Ok(Part::Data { data, column, url }),
+        None => Err(format!(
+            "the data has no column `{name}`; its columns are {}",
+            data.columns().join(", ")
+        )),
+    }
+}
+
+fn unknown(word: &str, scope: HoleScope) -> String {
+    let known = Hole::ALL.into_iter().filter(|(hole, _)| scope.knows(*hole));
+    let names: Vec<&str> = known
+        .map(|(hole, name)| {
+            if hole == Hole::Data {
+                "data.NAME"
+            } else {
+                name
+            }
+        })
+        .collect();
+    let list = format!("{scope} can have `{{{}}}`", names.join("}`, `{"));
+    let help = match nearest(word, names.iter().copied()) {
+        None => list,
+        Some(nearest) => format!("did you mean `{{{nearest}}}`? {list}"),
+    };
+    format!("`{{{word}}}` is unknown; {help}")
+}
+
+fn parse_steps(mut rest: &str, bad: impl Fn(&str) -> String) -> Result<Box<[Step]>, String> {
+    let takes = "takes `%`, `/`, `+` or `*` and a whole number, as in `{n%1000}` or `{n/4%10+1}`";
+    let mut steps = Vec::new();
+    while let Some(operator) = rest.chars().next() {
+        let digits = rest.get(operator.len_utf8()..).unwrap_or_default();
+        let end = digits
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(digits.len());
+        let by: u64 = digits[..end].parse().map_err(|_| bad(takes))?;
+        steps.push(match (operator, by) {
+            ('%' | '/', 0) => return Err("a division by zero".into()),
+            ('%', by) => Step::Modulo(by),
+            ('/', by) => Step::Divide(by),
+            ('+', by) => Step::Add(by),
+            ('*', by) => Step::Multiply(by),
+            _ => return Err(bad(takes)),
+        });
+        rest = &digits[end..];
+    }
+    Ok(steps.into())
+}
+
+fn parse_rand(argument: &str, bad: impl Fn(&str) -> String) -> Result<Part, String> {
+    if argument.is_empty() {
+        let high = u64::from(u32::MAX);
+        return Ok(Part::Rand { low: 0, high });
+    }
+    let range = argument
+        .strip_prefix(':')
+        .and_then(|range| range.split_once('-'));
+    let range = range.and_then(|(low, high)| Some((low.parse().ok()?, high.parse().ok()?)));
+    match range {
+        Some((low, high)) if low > high => {
+            Err("the range is empty: its first number is above its last".into())
+        }
+        Some((low, high)) => Ok(Part::Rand { low, high }),
+        None => Err(bad(
+            "takes nothing, or two whole numbers, as in `{rand:10-99}`",
+        )),
+    }
 }
 
 #[cfg(test)]

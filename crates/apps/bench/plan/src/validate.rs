@@ -1,42 +1,33 @@
-//! Whether a scenario makes sense as a whole, wherever it came from.
+//! Checks of a scenario as a whole, whatever its source.
 
-use super::scenario::{Dialect, Kind, Publish, Say, Scenario, Transport, Via};
-use super::section::Problem;
-use crate::Data;
-use crate::payload;
-use crate::template::{Place, Template};
+use crate::scenario::{Dialect, PeriodicMessage, Publish, Scenario, Transport, Via, Workload};
+use crate::template::{HoleScope, Template};
+use crate::{Data, Problem, payload};
 
-/// How many bytes of templates a scenario may have in one list; more is a file that is not a
-/// scenario.
+/// Most entries of one list; more is a file that is not a scenario.
 const LIST_MAX: usize = 1024;
 
 impl Scenario {
     /// Checks the scenario as a whole: every problem, none if it can run.
-    #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
-        problems(self)
+        let data = self.data.clone();
+        let has_rows = data.as_ref().is_none_or(|data| data.rows() > 0);
+        let mut checker = Checker {
+            data,
+            problems: Vec::new(),
+        };
+        checker.require(has_rows, "the data has no rows");
+        checker.connections(self);
+        checker.templates(self);
+        if let Some(say) = &self.say {
+            checker.say(say, &self.kind);
+        }
+        if let Some(publish) = &self.publish {
+            checker.publish(publish, self);
+        }
+        checker.kind(self);
+        checker.problems
     }
-}
-
-pub(super) fn problems(scenario: &Scenario) -> Vec<Problem> {
-    let mut checker = Checker {
-        data: scenario.data.clone(),
-        problems: Vec::new(),
-    };
-    checker.require(
-        scenario.data.as_ref().is_none_or(|data| data.rows() > 0),
-        "the data has no rows",
-    );
-    checker.connections(scenario);
-    checker.templates(scenario);
-    if let Some(say) = &scenario.say {
-        checker.say(say, &scenario.kind);
-    }
-    if let Some(publish) = &scenario.publish {
-        checker.publish(publish, scenario);
-    }
-    checker.kind(scenario);
-    checker.problems
 }
 
 struct Checker {
@@ -46,9 +37,10 @@ struct Checker {
 
 impl Checker {
     fn add(&mut self, message: impl Into<String>) {
+        let message = message.into();
         self.problems.push(Problem {
             line: None,
-            message: message.into(),
+            message,
         });
     }
 
@@ -58,8 +50,8 @@ impl Checker {
         }
     }
 
-    fn template(&mut self, what: &str, text: &str, place: Place) -> Option<Template> {
-        match Template::compile_with(text, place, self.data.as_ref()) {
+    fn template(&mut self, what: &str, text: &str, scope: HoleScope) -> Option<Template> {
+        match Template::compile(text, scope, self.data.as_ref()) {
             Ok(template) => Some(template),
             Err(error) => {
                 self.add(format!("{what} `{text}`: {error}"));
@@ -69,12 +61,10 @@ impl Checker {
     }
 
     fn connections(&mut self, scenario: &Scenario) {
+        let targets = &scenario.targets;
+        self.require(!targets.is_empty(), "there is no target to connect to");
         self.require(
-            !scenario.targets.is_empty(),
-            "there is no target to connect to",
-        );
-        self.require(
-            scenario.targets.len() <= LIST_MAX,
+            targets.len() <= LIST_MAX,
             "there are more than 1024 targets",
         );
         self.require(scenario.clients > 0, "there are no clients to connect");
@@ -89,25 +79,24 @@ impl Checker {
             scenario.hold_us > 0,
             "`duration` is zero: nothing would be measured",
         );
+        let connects = scenario.connect_timeout_us > 0;
         self.require(
-            scenario.connect_timeout_us > 0,
+            connects,
             "the connect timeout is zero: every connect would fail",
         );
-        if !scenario.sources.is_empty() {
-            for target in &scenario.targets {
-                let reachable = match target.host.parse::<std::net::IpAddr>() {
-                    Ok(address) => scenario
-                        .sources
-                        .iter()
-                        .any(|source| source.is_ipv4() == address.is_ipv4()),
-                    // A name may turn out to be of either family.
-                    Err(_) => true,
-                };
-                if !reachable {
-                    self.add(format!(
-                        "no source address is of the family of the target {target}"
-                    ));
-                }
+        let sources = &scenario.sources;
+        for target in targets.iter().filter(|_| !sources.is_empty()) {
+            // A name may turn out to be of either family.
+            let Ok(address) = target.host.parse::<std::net::IpAddr>() else {
+                continue;
+            };
+            if sources
+                .iter()
+                .all(|source| source.is_ipv4() != address.is_ipv4())
+            {
+                self.add(format!(
+                    "no source address is of the family of the target {target}"
+                ));
             }
         }
     }
@@ -118,12 +107,11 @@ impl Checker {
             "there are more than 1024 channel templates for each connection",
         );
         for text in &scenario.channels {
-            let template = self.template("channel", text, Place::Channel);
+            let template = self.template("channel", text, HoleScope::Channel);
             let cells = template.iter().flat_map(Template::cells);
             for name in std::iter::once(text.as_str()).chain(cells) {
-                if name.is_empty()
-                    || name.contains(|c: char| c.is_control() || c == '"' || c == '\\')
-                {
+                let is_bad = |c: char| c.is_control() || c == '"' || c == '\\';
+                if name.is_empty() || name.contains(is_bad) {
                     self.add(format!(
                         "channel `{}`: a name is not empty and has no quotes, backslashes or \
                          control characters",
@@ -134,7 +122,7 @@ impl Checker {
             }
         }
         for target in &scenario.targets {
-            self.template("the path", &target.path, Place::Connection);
+            self.template("the path", &target.path, HoleScope::Connection);
         }
         let (texts, headers): (&[String], &[(String, String)]) = match &scenario.transport {
             Transport::WebSocket {
@@ -146,15 +134,15 @@ impl Checker {
             Transport::Raw { first, .. } => (first, &[]),
         };
         for text in texts {
-            self.template("the first message", text, Place::Connection);
+            self.template("the first message", text, HoleScope::Connection);
         }
-        self.headers(headers, Place::Connection);
+        self.headers(headers, HoleScope::Connection);
         if let Transport::WebSocket {
             dialect: Dialect::Centrifugo { token: Some(token) },
             ..
         } = &scenario.transport
         {
-            self.template("the token", token, Place::Connection);
+            self.template("the token", token, HoleScope::Connection);
         }
         if let Transport::Raw {
             first,
@@ -168,7 +156,7 @@ impl Checker {
         }
     }
 
-    fn headers(&mut self, headers: &[(String, String)], place: Place) {
+    fn headers(&mut self, headers: &[(String, String)], scope: HoleScope) {
         for (name, value) in headers {
             let token =
                 |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
@@ -183,16 +171,16 @@ impl Checker {
                     "the header `{name}` has a control character in its value"
                 ));
             }
-            self.template("the header", value, place);
+            self.template("the header", value, scope);
         }
     }
 
-    fn say(&mut self, say: &Say, kind: &Kind) {
+    fn say(&mut self, say: &PeriodicMessage, kind: &Workload) {
         self.require(say.every_us > 0, "`say.every` is zero");
-        if let Some(template) = self.template("`say.text`", &say.text, Place::Publish) {
+        if let Some(template) = self.template("`say.text`", &say.text, HoleScope::Publish) {
             if template.has_payload() {
                 self.size("say.size", say.size_bytes);
-            } else if matches!(kind, Kind::Echo | Kind::Chat { .. }) {
+            } else if matches!(kind, Workload::Echo | Workload::Chat { .. }) {
                 self.add(
                     "`say.text` needs `{payload}`: without it nothing that comes back can be \
                           measured",
@@ -210,12 +198,11 @@ impl Checker {
     fn publish(&mut self, publish: &Publish, scenario: &Scenario) {
         self.size("publish.size", publish.size_bytes);
         self.require(publish.publishers > 0, "there are no publishers");
+        let paced = publish.per_s.is_finite() && publish.per_s > 0.0;
+        self.require(paced, "`publish.rate` must be above zero");
+        let named = !scenario.channels.is_empty();
         self.require(
-            publish.per_s.is_finite() && publish.per_s > 0.0,
-            "`publish.rate` must be above zero",
-        );
-        self.require(
-            !scenario.channels.is_empty(),
+            named,
             "publishing needs `channels`: what the connections subscribe to",
         );
         let bodies = match &publish.via {
@@ -225,7 +212,7 @@ impl Checker {
                 body,
                 method,
             } => {
-                self.headers(headers, Place::Publish);
+                self.headers(headers, HoleScope::Publish);
                 self.require(
                     !method.is_empty() && method.bytes().all(|b| b.is_ascii_uppercase()),
                     "`publish.method` must be the name of an HTTP method in capitals",
@@ -238,14 +225,14 @@ impl Checker {
                 frame,
             } => {
                 for text in first_frames {
-                    self.template("the publisher's first frame", text, Place::Connection);
+                    self.template("the publisher's first frame", text, HoleScope::Connection);
                 }
                 [&target.path, frame]
             }
         };
         let compiled: Vec<Template> = bodies
             .into_iter()
-            .filter_map(|text| self.template("the publish request", text, Place::Publish))
+            .filter_map(|text| self.template("the publish request", text, HoleScope::Publish))
             .collect();
         if compiled.len() == 2 && !compiled.iter().any(Template::has_payload) {
             self.add(
@@ -254,7 +241,7 @@ impl Checker {
         }
         for text in &scenario.channels {
             let data = self.data.as_ref();
-            let random = Template::compile_with(text, Place::Channel, data)
+            let random = Template::compile(text, HoleScope::Channel, data)
                 .is_ok_and(|template| template.is_random());
             if random {
                 self.add(format!(
@@ -265,84 +252,58 @@ impl Checker {
         }
         if let Some(until) = &publish.until {
             self.require(until.step_us > 0, "`publish.step_duration` is zero");
-            self.require(
-                until.per_s_max >= publish.per_s,
-                "`publish.rate_max` is below `publish.rate`",
-            );
+            let grows = until.per_s_max >= publish.per_s;
+            self.require(grows, "`publish.rate_max` is below `publish.rate`");
         }
     }
 
     fn kind(&mut self, scenario: &Scenario) {
         let name = scenario.kind.as_str();
-        let publishes = scenario.publish.is_some();
-        match &scenario.kind {
-            Kind::Hold => {}
-            Kind::FanOut | Kind::OneToOne | Kind::SlowReaders { .. } if !publishes => {
-                self.add(format!("the scenario `{name}` needs `[publish]`"));
+        let mut need = |holds: bool, what: &str| {
+            self.require(holds, &format!("the scenario `{name}` needs {what}"));
+        };
+        match scenario.kind {
+            Workload::Hold => {}
+            Workload::FanOut | Workload::OneToOne | Workload::SlowReaders { .. } => {
+                need(scenario.publish.is_some(), "`[publish]`");
             }
-            Kind::Echo | Kind::Chat { .. } => {
-                self.require(
+            Workload::Echo | Workload::Chat { .. } => {
+                let sends = scenario.transport.sends();
+                need(
                     scenario.say.is_some(),
-                    &format!("the scenario `{name}` needs `[say]`: what each connection sends"),
+                    "`[say]`: what each connection sends",
                 );
-                self.require(
-                    matches!(
-                        scenario.transport,
-                        Transport::WebSocket { .. } | Transport::Raw { .. }
-                    ),
-                    &format!(
-                        "the scenario `{name}` needs connections that can send: a WebSocket \
-                              or raw bytes"
-                    ),
-                );
-                if let Kind::Chat { group_size } = scenario.kind {
+                need(sends, "connections that can send: a WebSocket or raw bytes");
+                if let Workload::Chat { group_size } = scenario.kind {
                     self.require(group_size >= 2, "a chat group has at least two members");
                 }
             }
-            Kind::Churn => self.require(
-                scenario.lifetime_us.is_some(),
-                "the scenario `churn` needs `lifetime`: how long a connection stays",
-            ),
-            Kind::ReconnectStorm {
+            Workload::Churn => {
+                need(
+                    scenario.lifetime_us.is_some(),
+                    "`lifetime`: how long a connection stays",
+                );
+            }
+            Workload::ReconnectStorm {
                 at_us,
-                backoff_us,
+                backoff_us: (min, max),
                 share,
                 back_share,
             } => {
-                self.require(
-                    *at_us < scenario.hold_us,
-                    "the storm begins after the run has ended",
-                );
-                self.require(
-                    backoff_us.0 <= backoff_us.1,
-                    "`backoff_min` is above `backoff_max`",
-                );
-                self.require(
-                    *share > 0.0 && *back_share > 0.0,
-                    "a share of zero asks for nothing",
-                );
+                let begins = at_us < scenario.hold_us;
+                self.require(begins, "the storm begins after the run has ended");
+                self.require(min <= max, "`backoff_min` is above `backoff_max`");
+                let asks = share > 0.0 && back_share > 0.0;
+                self.require(asks, "a share of zero asks for nothing");
             }
-            Kind::Resume { away_us, every_us } => {
-                let resumable = matches!(
-                    scenario.transport,
-                    Transport::Sse { .. }
-                        | Transport::WebSocket {
-                            dialect: Dialect::Centrifugo { .. },
-                            ..
-                        }
-                );
-                self.require(
-                    resumable,
-                    "the scenario `resume` needs a transport that can: `sse` (Last-Event-ID) or \
-                     `centrifugo` (recovery)",
-                );
-                self.require(
-                    *away_us < *every_us,
-                    "`resume.away` must be shorter than `resume.every`",
-                );
-                self.require(publishes, "the scenario `resume` needs `[publish]`");
+            Workload::Resume { away_us, every_us } => {
+                let transport =
+                    "a transport that can: `sse` (Last-Event-ID) or `centrifugo` (recovery)";
+                need(scenario.transport.resumes(), transport);
+                need(scenario.publish.is_some(), "`[publish]`");
+                let apart = away_us < every_us;
+                self.require(apart, "`resume.away` must be shorter than `resume.every`");
             }
-            Kind::FanOut | Kind::OneToOne | Kind::SlowReaders { .. } => {}
         }
     }
 }

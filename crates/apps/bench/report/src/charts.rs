@@ -1,23 +1,24 @@
-//! Which charts a run has, as data: the page's script draws whatever it is given.
+//! Charts of a run, as data that the page's script draws.
 //!
-//! Invariant: a chart without data is not there, and what is unknown is a gap, never zero.
+//! Invariant: a chart without data is not there; an unknown value is a gap, never zero.
 
 use serde::Serialize;
 
-use super::Results;
 use throng_bench_measure::Sample;
 
-/// A chart for the page's script.
+use crate::Results;
+
+/// Chart for the page's script.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Chart {
     pub(super) title: &'static str,
-    /// One sentence on what is seen.
+    /// Sentence on the lines.
     pub(super) hint: &'static str,
-    /// How the script writes values: `count`, `us`, `bytes`, `share`, `per_s`, `bits`.
+    /// Unit of values: `count`, `us`, `bytes`, `share`, `per_s`, `bits`.
     pub(super) unit: &'static str,
     /// `time` (seconds) or `percentile`.
     pub(super) axis: &'static str,
-    /// Whether the values' axis is logarithmic.
+    /// True for a logarithmic axis of values.
     pub(super) log: bool,
     pub(super) series: Vec<Series>,
     /// Begin and end of the measured part, in seconds.
@@ -27,18 +28,18 @@ pub(super) struct Chart {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Series {
     pub(super) name: String,
-    /// A place in the page's colours: `c1` … for kinds, `r1` … for a rising order.
+    /// Class in the page's colours: `c1` … for kinds, `r1` … for a rising order.
     pub(super) color: &'static str,
     pub(super) dashed: bool,
     pub(super) points: Vec<(f64, Option<f64>)>,
 }
 
-/// More points than this are thinned: a chart is some hundred pixels wide.
+/// Most points of a line: a chart is some hundred pixels wide.
 const POINTS_MAX: usize = 720;
 
 type Pick = fn(&Row<'_>) -> Option<f64>;
 
-/// A sample and the one before it.
+/// Sample and the one before it.
 struct Row<'a> {
     now: &'a Sample,
     before: Option<&'a Sample>,
@@ -58,11 +59,22 @@ impl Row<'_> {
 struct Plan {
     title: &'static str,
     hint: &'static str,
+    /// Unit of values; times have a logarithmic axis.
     unit: &'static str,
-    log: bool,
-    lines: &'static [(&'static str, &'static str, Pick)],
-    /// The line that a comparison shows.
+    /// Index of the line that a comparison shows.
     main: usize,
+    lines: &'static [(&'static str, &'static str, Pick)],
+}
+
+macro_rules! figure {
+    ($figures:ident, $place:literal) => {
+        |row| row.now.$figures.map(|figures| figures[$place] as f64)
+    };
+}
+
+/// Rate of a count of the interval, where there are messages.
+fn messages(row: &Row<'_>, count: u64) -> Option<f64> {
+    (row.now.published + row.now.received > 0).then(|| row.per_s(count as f64))?
 }
 
 const PLANS: &[Plan] = &[
@@ -70,7 +82,7 @@ const PLANS: &[Plan] = &[
         title: "Connections",
         hint: "Opened so far, and usable at each moment.",
         unit: "count",
-        log: false,
+        main: 3,
         lines: &[
             ("attempted", "c5", |row| Some(row.now.attempted as f64)),
             ("server's own count", "c3", |row| {
@@ -79,68 +91,57 @@ const PLANS: &[Plan] = &[
             ("subscribed", "c2", |row| Some(row.now.subscribed as f64)),
             ("alive", "c1", |row| Some(row.now.alive as f64)),
         ],
-        main: 3,
     },
     Plan {
         title: "Connects and losses",
         hint: "Per second.",
         unit: "per_s",
-        log: false,
+        main: 0,
         lines: &[
             ("became usable", "c1", |row| row.risen(|s| s.upgraded)),
             ("failed", "c4", |row| row.risen(|s| s.failed)),
             ("lost", "c3", |row| row.risen(|s| s.lost)),
         ],
-        main: 0,
     },
     Plan {
         title: "Delivery latency",
         hint: "From the moment each publication was due. Logarithmic.",
         unit: "us",
-        log: true,
-        lines: &[
-            ("p50", "r1", |row| row.now.latency_us.map(|f| f[0] as f64)),
-            ("p90", "r2", |row| row.now.latency_us.map(|f| f[1] as f64)),
-            ("p99", "r3", |row| row.now.latency_us.map(|f| f[2] as f64)),
-            ("max", "r4", |row| row.now.latency_us.map(|f| f[4] as f64)),
-        ],
         main: 2,
+        lines: &[
+            ("p50", "r1", figure!(latency_us, 0)),
+            ("p90", "r2", figure!(latency_us, 1)),
+            ("p99", "r3", figure!(latency_us, 2)),
+            ("max", "r4", figure!(latency_us, 4)),
+        ],
     },
     Plan {
         title: "Messages",
         hint: "Per second.",
         unit: "per_s",
-        log: false,
-        lines: &[
-            ("published", "c2", |row| {
-                (row.now.published > 0 || row.now.received > 0)
-                    .then(|| row.per_s(row.now.published as f64))?
-            }),
-            ("received", "c1", |row| {
-                (row.now.published > 0 || row.now.received > 0)
-                    .then(|| row.per_s(row.now.received as f64))?
-            }),
-        ],
         main: 1,
+        lines: &[
+            ("published", "c2", |row| messages(row, row.now.published)),
+            ("received", "c1", |row| messages(row, row.now.received)),
+        ],
     },
     Plan {
         title: "Time to be usable",
         hint: "From the moment each connect was due: TCP, handshake, subscription. Logarithmic.",
         unit: "us",
-        log: true,
-        lines: &[
-            ("p50", "r1", |row| row.now.connect_us.map(|f| f[0] as f64)),
-            ("p90", "r2", |row| row.now.connect_us.map(|f| f[1] as f64)),
-            ("p99", "r3", |row| row.now.connect_us.map(|f| f[2] as f64)),
-            ("max", "r4", |row| row.now.connect_us.map(|f| f[4] as f64)),
-        ],
         main: 2,
+        lines: &[
+            ("p50", "r1", figure!(connect_us, 0)),
+            ("p90", "r2", figure!(connect_us, 1)),
+            ("p99", "r3", figure!(connect_us, 2)),
+            ("max", "r4", figure!(connect_us, 4)),
+        ],
     },
     Plan {
         title: "Traffic",
         hint: "As the generator sees it, without TCP and TLS.",
         unit: "bits",
-        log: false,
+        main: 1,
         lines: &[
             ("to the server", "c2", |row| {
                 row.per_s(row.now.sent_bytes as f64 * 8.0)
@@ -149,13 +150,12 @@ const PLANS: &[Plan] = &[
                 row.per_s(row.now.received_bytes as f64 * 8.0)
             }),
         ],
-        main: 1,
     },
     Plan {
         title: "Server memory",
         hint: "Its processes (PSS), and the kernel's slab of its machine.",
         unit: "bytes",
-        log: false,
+        main: 0,
         lines: &[
             ("processes", "c1", |row| {
                 row.now.server?.memory_bytes.map(|n| n as f64)
@@ -164,36 +164,33 @@ const PLANS: &[Plan] = &[
                 row.now.server?.slab_bytes.map(|n| n as f64)
             }),
         ],
-        main: 0,
     },
     Plan {
         title: "Processors",
         hint: "As a share of one CPU.",
         unit: "share",
-        log: false,
+        main: 0,
         lines: &[
             ("server", "c1", |row| row.now.server?.cpu),
             ("generator's busiest thread", "c3", |row| {
                 Some(row.now.generator_busy)
             }),
         ],
-        main: 0,
     },
     Plan {
         title: "Generator lag",
         hint: "How late the generator itself was. It must stay far below the latency that it \
                measures.",
         unit: "us",
-        log: true,
-        lines: &[
-            ("p99", "r3", |row| row.now.lag_us.map(|f| f[2] as f64)),
-            ("max", "r4", |row| row.now.lag_us.map(|f| f[4] as f64)),
-        ],
         main: 0,
+        lines: &[
+            ("p99", "r3", figure!(lag_us, 2)),
+            ("max", "r4", figure!(lag_us, 4)),
+        ],
     },
 ];
 
-/// The charts of one run.
+/// Makes the charts of one run.
 pub(super) fn of_run(results: &Results) -> Vec<Chart> {
     let measured = measured(results);
     let mut charts: Vec<Chart> = PLANS
@@ -210,7 +207,7 @@ pub(super) fn of_run(results: &Results) -> Vec<Chart> {
     charts
 }
 
-/// The charts of two runs over each other: one line of each.
+/// Makes the charts of two runs over each other: one line of each.
 pub(super) fn of_two(a: &Results, b: &Results, names: (&str, &str)) -> Vec<Chart> {
     let mut charts: Vec<Chart> = PLANS
         .iter()
@@ -236,8 +233,8 @@ fn measured(results: &Results) -> Option<(f64, f64)> {
     (end > begin).then(|| (begin as f64 / 1000.0, end as f64 / 1000.0))
 }
 
-/// Without the time after the last value of any line: how long connects took is known while
-/// connections come, and half of the chart would be empty behind it.
+/// Cuts the time after the last value of any line: connect times are known while connections come,
+/// and half of the chart would be empty behind it.
 fn cut(series: &mut [Series]) {
     let known = |series: &Series| {
         let known = series.points.iter().rposition(|(_, y)| y.is_some());
@@ -264,7 +261,7 @@ fn chart(plan: &Plan, mut series: Vec<Series>, measured: Option<(f64, f64)>) -> 
         hint: plan.hint,
         unit: plan.unit,
         axis: "time",
-        log: plan.log,
+        log: plan.unit == "us",
         series,
         measured,
     })
@@ -295,7 +292,8 @@ fn series(
         points.push((now.at_ms as f64 / 1000.0, pick(&Row { now, before })));
         before = Some(now);
     }
-    points.iter().any(|(_, y)| y.is_some()).then(|| Series {
+    let is_known = points.iter().any(|(_, y)| y.is_some());
+    is_known.then(|| Series {
         name,
         color,
         dashed,
@@ -304,10 +302,8 @@ fn series(
 }
 
 fn curve(results: &Results, name: String, color: &'static str, dashed: bool) -> Option<Series> {
-    let points: Vec<_> = results
-        .totals
-        .delivery_curve
-        .iter()
+    let curve = results.totals.delivery_curve.iter();
+    let points: Vec<_> = curve
         .map(|&(percentile, us)| (percentile, Some(us as f64)))
         .collect();
     (!points.is_empty()).then_some(Series {
@@ -325,15 +321,11 @@ fn thin(points: Vec<(f64, Option<f64>)>) -> Vec<(f64, Option<f64>)> {
     }
     let group = points.len().div_ceil(POINTS_MAX - 1);
     let last = points.last().copied();
-    let mut kept: Vec<_> = points
-        .chunks(group)
-        .filter_map(|group| {
-            group
-                .iter()
-                .copied()
-                .max_by(|a, b| a.1.unwrap_or(-1.0).total_cmp(&b.1.unwrap_or(-1.0)))
-        })
-        .collect();
+    let value = |point: &(f64, Option<f64>)| point.1.unwrap_or(-1.0);
+    let highest = |group: &[(f64, Option<f64>)]| {
+        { group.iter().copied() }.max_by(|a, b| value(a).total_cmp(&value(b)))
+    };
+    let mut kept: Vec<_> = points.chunks(group).filter_map(highest).collect();
     if kept.last() != last.as_ref() {
         kept.extend(last);
     }

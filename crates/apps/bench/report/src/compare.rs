@@ -1,36 +1,36 @@
-//! Two runs side by side: what changed, and which way is better.
+//! Comparison of two runs: changes, and which way is better.
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::Results;
-use throng_bench_plan::check::{Facts, Figure, Kind, Metric, Unit};
-use throng_types::units::grouped;
-use throng_types::units::{format_bytes, format_us};
+use throng_bench_plan::check::{Figure, FigureSource, Metric, Unit};
+use throng_bench_plan::{Publish, Scenario};
+use throng_types::units::{format_bytes, format_us, grouped};
 
-/// Differences below this share are the noise of a run, not a change.
+use crate::{MachineInfo, Results};
+
+/// Share below which a difference is the noise of a run, not a change.
 const NOISE: f64 = 0.05;
 
-/// What a difference means.
+/// Meaning of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
-    /// B is better.
+    /// B is better than A.
     Better,
-    /// B is worse.
+    /// B is worse than A.
     Worse,
-    /// No more than noise.
+    /// Difference within the noise.
     Same,
     /// Different, and neither way is better by itself.
     Different,
-    /// One of them has no data.
+    /// One run has no data.
     NoData,
 }
 
 impl Reading {
-    /// For people.
-    #[must_use]
+    /// Names the meaning for people.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Better => "better",
@@ -42,27 +42,27 @@ impl Reading {
     }
 }
 
-/// One figure of both runs.
+/// Figure of both runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// What it is.
+    /// Name of the figure.
     pub name: &'static str,
-    /// In A, as people read it.
+    /// Value in A, as people read it.
     pub a: String,
-    /// In B, as people read it.
+    /// Value in B, as people read it.
     pub b: String,
-    /// (B − A) / A; none without data, or where A is zero and B is not.
+    /// Change (B − A) / A; none without data, or where A is zero and B is not.
     pub change: Option<f64>,
-    /// What it means.
+    /// Meaning of the change.
     pub reading: Reading,
 }
 
-/// Two runs side by side.
+/// Comparison of two runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The figures.
+    /// Figures that at least one run has.
     pub rows: Vec<Row>,
-    /// Differences of what was asked for, which make figures hard to compare.
+    /// Differences of the scenarios and machines, which make figures hard to compare.
     pub warnings: Vec<String>,
 }
 
@@ -73,108 +73,49 @@ enum Best {
     Neither,
 }
 
-const FIGURES: &[(&str, Metric, Best)] = &[
-    (
-        "connections alive",
-        Metric::Figure(Figure::Alive),
-        Best::High,
-    ),
-    ("connects failed", Metric::Figure(Figure::Failed), Best::Low),
-    ("connections lost", Metric::Figure(Figure::Lost), Best::Low),
-    (
-        "time to be usable, p50",
-        Metric::Percentile(Kind::Connect, 50.0),
-        Best::Low,
-    ),
-    (
-        "time to be usable, p99",
-        Metric::Percentile(Kind::Connect, 99.0),
-        Best::Low,
-    ),
-    (
-        "published",
-        Metric::Figure(Figure::Published),
-        Best::Neither,
-    ),
-    (
-        "deliveries received",
-        Metric::Figure(Figure::Received),
-        Best::Neither,
-    ),
-    (
-        "deliveries a second",
-        Metric::Figure(Figure::DeliveryRate),
-        Best::High,
-    ),
-    (
-        "deliveries missing",
-        Metric::Figure(Figure::Missing),
-        Best::Low,
-    ),
-    ("duplicates", Metric::Figure(Figure::Duplicates), Best::Low),
-    (
-        "out of order",
-        Metric::Figure(Figure::OutOfOrder),
-        Best::Low,
-    ),
-    ("reach", Metric::Figure(Figure::Reach), Best::High),
-    (
-        "delivery latency, p50",
-        Metric::Percentile(Kind::Delivery, 50.0),
-        Best::Low,
-    ),
-    (
-        "delivery latency, p90",
-        Metric::Percentile(Kind::Delivery, 90.0),
-        Best::Low,
-    ),
-    (
-        "delivery latency, p99",
-        Metric::Percentile(Kind::Delivery, 99.0),
-        Best::Low,
-    ),
-    (
-        "delivery latency, p99.9",
-        Metric::Percentile(Kind::Delivery, 99.9),
-        Best::Low,
-    ),
-    (
-        "delivery latency, max",
-        Metric::Max(Kind::Delivery),
-        Best::Low,
-    ),
-    (
-        "back after the storm",
-        Metric::Figure(Figure::BackTime),
-        Best::Low,
-    ),
-    (
-        "server memory per connection",
-        Metric::Figure(Figure::ServerMemory),
-        Best::Low,
-    ),
-    ("server CPU", Metric::Figure(Figure::ServerCpu), Best::Low),
-    (
-        "generator lag, p99",
-        Metric::Percentile(Kind::Lag, 99.0),
-        Best::Neither,
-    ),
+/// Figures of a comparison: name, metric as in a check, direction.
+const FIGURES: &[(&str, &str, Best)] = &[
+    ("connections alive", "alive", Best::High),
+    ("connects failed", "failed", Best::Low),
+    ("connections lost", "lost", Best::Low),
+    ("time to be usable, p50", "connect_p50", Best::Low),
+    ("time to be usable, p99", "connect_p99", Best::Low),
+    ("published", "published", Best::Neither),
+    ("deliveries received", "received", Best::Neither),
+    ("deliveries a second", "delivery_rate", Best::High),
+    ("deliveries missing", "missing", Best::Low),
+    ("duplicates", "duplicates", Best::Low),
+    ("out of order", "out_of_order", Best::Low),
+    ("reach", "reach", Best::High),
+    ("delivery latency, p50", "p50", Best::Low),
+    ("delivery latency, p90", "p90", Best::Low),
+    ("delivery latency, p99", "p99", Best::Low),
+    ("delivery latency, p99.9", "p99.9", Best::Low),
+    ("delivery latency, max", "max", Best::Low),
+    ("back after the storm", "back_time", Best::Low),
+    ("server memory per connection", SERVER_MEMORY, Best::Low),
+    ("server CPU", "server_cpu", Best::Low),
+    ("generator lag, p99", "lag_p99", Best::Neither),
 ];
 
+const SERVER_MEMORY: &str = Figure::ServerMemory.as_str();
+
 /// Compares two runs. Figures that neither has are left out.
-#[must_use]
 pub fn compare(a: &Results, b: &Results) -> Comparison {
     let rows = FIGURES
         .iter()
         .filter_map(|&(name, metric, best)| {
+            let metric = Metric::parse(metric).ok()?;
             let (left, right) = (a.get(metric), b.get(metric));
             if left.is_none() && right.is_none() {
                 return None;
             }
+            let shown =
+                |value: Option<f64>| value.map_or_else(|| "–".into(), |value| show(metric, value));
             Some(Row {
                 name,
-                a: left.map_or_else(|| "–".into(), |value| show(metric, value)),
-                b: right.map_or_else(|| "–".into(), |value| show(metric, value)),
+                a: shown(left),
+                b: shown(right),
                 change: change(left, right),
                 reading: reading(left, right, best),
             })
@@ -214,7 +155,7 @@ fn reading(a: Option<f64>, b: Option<f64>, best: Best) -> Reading {
     }
 }
 
-/// A figure as people read it.
+/// Writes a figure as people read it.
 pub(super) fn show(metric: Metric, value: f64) -> String {
     match metric.unit() {
         Unit::Time => format_us(value),
@@ -240,25 +181,25 @@ fn warnings(a: &Results, b: &Results) -> Vec<String> {
         left.kind.as_str().into(),
         right.kind.as_str().into(),
     );
-    differ(
-        "transport",
-        left.transport.as_str().into(),
-        right.transport.as_str().into(),
-    );
+    let transport = |scenario: &Scenario| scenario.transport.as_str().to_owned();
+    differ("transport", transport(left), transport(right));
     differ("clients", grouped(left.clients), grouped(right.clients));
     let rate = |results: &Results| {
-        let publish = results.scenario.publish.as_ref();
-        publish.map_or_else(
-            || "none".into(),
-            |p| format!("{}/s of {} B", p.per_s, p.size_bytes),
-        )
+        let shown = |p: &Publish| format!("{}/s of {} B", p.per_s, p.size_bytes);
+        results
+            .scenario
+            .publish
+            .as_ref()
+            .map_or_else(|| "none".into(), shown)
     };
     differ("publishing", rate(a), rate(b));
     let kernel = |results: &Results| {
-        let machine = results.manifest.machines.first();
-        machine.map_or_else(String::new, |m| {
-            format!("{} on {} × {}", m.kernel, m.cpus, m.cpu_model)
-        })
+        let shown = |m: &MachineInfo| format!("{} on {} × {}", m.kernel, m.cpus, m.cpu_model);
+        results
+            .manifest
+            .machines
+            .first()
+            .map_or_else(String::new, shown)
     };
     differ("machine", kernel(a), kernel(b));
     for (name, results) in [("A", a), ("B", b)] {
@@ -270,8 +211,7 @@ fn warnings(a: &Results, b: &Results) -> Vec<String> {
 }
 
 impl Comparison {
-    /// The comparison as a table for a terminal.
-    #[must_use]
+    /// Writes the comparison as a table for a terminal.
     pub fn to_text(&self) -> String {
         let mut out = String::new();
         // Writing to a String does not fail.
@@ -289,27 +229,23 @@ impl Comparison {
         };
         let name = width(|row| row.name, 6);
         let (a, b) = (width(|row| &row.a, 1), width(|row| &row.b, 1));
-        writeln!(
-            out,
-            "{:name$}  {:>a$}  {:>b$}  {:>8}  reading",
-            "figure", "A", "B", "change"
-        )?;
-        for row in &self.rows {
+        let mut line = |cells: [&str; 5]| {
+            let [figure, left, right, change, reading] = cells;
             writeln!(
                 out,
-                "{:name$}  {:>a$}  {:>b$}  {:>8}  {}",
-                row.name,
-                row.a,
-                row.b,
-                percent(row.change),
-                row.reading.as_str()
-            )?;
+                "{figure:name$}  {left:>a$}  {right:>b$}  {change:>8}  {reading}"
+            )
+        };
+        line(["figure", "A", "B", "change", "reading"])?;
+        for row in &self.rows {
+            let change = percent(row.change);
+            line([row.name, &row.a, &row.b, &change, row.reading.as_str()])?;
         }
         Ok(())
     }
 }
 
-/// A change with its sign.
+/// Writes a change with its sign.
 pub(super) fn percent(change: Option<f64>) -> String {
     change.map_or_else(String::new, |change| format!("{:+.1} %", change * 100.0))
 }

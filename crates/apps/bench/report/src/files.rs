@@ -1,19 +1,20 @@
-//! The files of a results folder.
+//! Files of a results folder.
+
+use throng_bench_measure::{LogWriter, Sample};
 
 use crate::html::report_page;
 use crate::results::{Results, ResultsError};
-use throng_bench_measure::{LogWriter, Sample};
 
-/// A file of a results folder.
+/// File of a results folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResultFile {
-    /// Its name in the folder.
+    /// Name in the folder.
     pub name: &'static str,
-    /// What is in it.
+    /// Contents of the file.
     pub bytes: Vec<u8>,
 }
 
-/// All files of a results folder.
+/// Makes all files of a results folder.
 pub fn files(results: &Results, log: &LogWriter) -> Result<Vec<ResultFile>, ResultsError> {
     let json = |value: serde_json::Result<Vec<u8>>| {
         value.map_err(|error| ResultsError::Malformed(error.to_string()))
@@ -26,15 +27,11 @@ pub fn files(results: &Results, log: &LogWriter) -> Result<Vec<ResultFile>, Resu
     let mut without_series = results.clone();
     without_series.series = Vec::new();
     let file = |name, bytes| ResultFile { name, bytes };
+    let manifest = json(serde_json::to_vec_pretty(&results.manifest))?;
+    let totals = json(serde_json::to_vec_pretty(&without_series))?;
     Ok(vec![
-        file(
-            "manifest.json",
-            json(serde_json::to_vec_pretty(&results.manifest))?,
-        ),
-        file(
-            "results.json",
-            json(serde_json::to_vec_pretty(&without_series))?,
-        ),
+        file("manifest.json", manifest),
+        file("results.json", totals),
         file("series.json", json(serde_json::to_vec(&results.series))?),
         file("series.csv", csv.into_bytes()),
         file("latency.hlog", log.as_bytes().to_vec()),

@@ -1,36 +1,33 @@
-//! The pages: one HTML file with everything in it, which opens from disk and needs no network.
+//! Pages: one HTML file with everything in it, which opens from disk and needs no network.
 //!
 //! Owns: the tables and tiles (readable without a script), escaping, and handing the charts to
 //! `page.js`.
 //!
 //! Invariant: no text of a run reaches the page unescaped.
 
-mod escape;
 mod tables;
 
 use std::fmt::{self, Write as _};
 
-use escape::Escaped;
 use tables::{
-    write_agents, write_deliveries, write_environment, write_funnel, write_latencies,
+    Escaped, write_agents, write_deliveries, write_environment, write_funnel, write_latencies,
     write_reasons, write_steps,
 };
 
-use super::charts::{self, Chart};
-use super::compare::{Comparison, percent, show};
-use super::{Results, compare};
-use crate::text::measured_bytes;
 use throng_bench_measure::Verdict;
-use throng_bench_plan::check::{Facts, Figure, Metric, Outcome};
+use throng_bench_plan::check::{Figure, FigureSource, Metric};
 use throng_types::date;
-use throng_types::units::grouped;
-use throng_types::units::{format_bytes, format_us};
+use throng_types::units::{format_bytes, format_us, grouped};
+
+use crate::charts::{self, Chart};
+use crate::compare::{Comparison, percent};
+use crate::text::{measured, measured_bytes, time};
+use crate::{Results, compare};
 
 const CSS: &str = include_str!("page.css");
 const JS: &str = include_str!("page.js");
 
-/// The report of one run.
-#[must_use]
+/// Makes the report of one run.
 pub fn report_page(results: &Results) -> String {
     let mut body = String::new();
     // Writing to a String does not fail.
@@ -38,17 +35,13 @@ pub fn report_page(results: &Results) -> String {
     page(&results.manifest.title, &body, &charts::of_run(results))
 }
 
-/// The comparison of two runs.
-#[must_use]
+/// Makes the comparison of two runs.
 pub fn comparison_page(a: &Results, b: &Results, names: (&str, &str)) -> String {
     let mut body = String::new();
     // Writing to a String does not fail.
     let _ = write_comparison(a, b, names, &compare(a, b), &mut body);
-    page(
-        &format!("{} against {}", names.0, names.1),
-        &body,
-        &charts::of_two(a, b, names),
-    )
+    let title = format!("{} against {}", names.0, names.1);
+    page(&title, &body, &charts::of_two(a, b, names))
 }
 
 fn page(title: &str, body: &str, charts: &[Chart]) -> String {
@@ -90,52 +83,45 @@ fn write_report(results: &Results, out: &mut String) -> fmt::Result {
 fn write_header(results: &Results, out: &mut String) -> fmt::Result {
     let manifest = &results.manifest;
     let scenario = &results.scenario;
+    let title = Escaped(&manifest.title);
     writeln!(
         out,
-        "<header>\n<p class=\"eyebrow\">throng bench</p>\n<h1>{}</h1>",
-        Escaped(&manifest.title)
+        "<header>\n<p class=\"eyebrow\">throng bench</p>\n<h1>{title}</h1>"
     )?;
-    let length_s = manifest
+    let length_ms = manifest
         .finished_unix_ms
-        .saturating_sub(manifest.started_unix_ms) as f64
-        / 1000.0;
+        .saturating_sub(manifest.started_unix_ms);
     let mut facts = vec![
         scenario.kind.as_str().to_owned(),
         scenario.transport.as_str().to_owned(),
         format!("{} clients", grouped(scenario.clients)),
     ];
     if let Some(publish) = &scenario.publish {
+        let size = format_bytes(publish.size_bytes as f64);
         facts.push(format!(
-            "{}/s of {}",
-            grouped(publish.per_s.round() as u64),
-            format_bytes(publish.size_bytes as f64)
+            "{}/s of {size}",
+            grouped(publish.per_s.round() as u64)
         ));
     }
     facts.extend(manifest.server.clone());
     facts.push(date::minute(manifest.started_unix_ms));
-    facts.push(format!("{length_s:.0} s"));
+    facts.push(format!("{:.0} s", length_ms as f64 / 1000.0));
     out.push_str("<p class=\"meta\">");
     for fact in facts {
         write!(out, "<span>{}</span>", Escaped(fact))?;
     }
     out.push_str("</p>\n");
     if let Verdict::Invalid { reasons, .. } = &results.verdict {
-        let warning = results.verdict.warning().unwrap_or_default();
+        let warning = Escaped(results.verdict.warning().unwrap_or_default());
         write!(
             out,
-            "<div class=\"banner\"><strong>Invalid: {}.</strong>",
-            Escaped(warning)
+            "<div class=\"banner\"><strong>Invalid: {warning}.</strong>"
         )?;
         list(reasons, out)?;
         out.push_str("</div>\n");
     }
-    let notes: Vec<String> = results
-        .totals
-        .counters
-        .limits_hit()
-        .into_iter()
-        .chain(results.notes.iter().cloned())
-        .collect();
+    let limits = results.totals.counters.limits_hit().into_iter();
+    let notes: Vec<String> = limits.chain(results.notes.iter().cloned()).collect();
     if !notes.is_empty() {
         out.push_str("<div class=\"banner note\"><strong>To know when reading this</strong>");
         list(&notes, out)?;
@@ -168,67 +154,53 @@ fn tile(name: &str, value: &str, detail: &str, out: &mut String) -> fmt::Result 
 }
 
 fn write_tiles(results: &Results, out: &mut String) -> fmt::Result {
-    let counters = &results.totals.counters;
+    let totals = &results.totals;
+    let counters = &totals.counters;
     out.push_str("<section class=\"tiles\">\n");
     let highest = results.series.iter().map(|sample| sample.alive).max();
+    let highest = grouped(highest.unwrap_or_default().max(counters.alive()));
+    let (lost, failed) = (grouped(counters.lost()), grouped(counters.failed()));
     tile(
         "connections at once",
-        &grouped(highest.unwrap_or_default().max(counters.alive())),
-        &format!(
-            "{} lost, {} failed",
-            grouped(counters.lost()),
-            grouped(counters.failed())
-        ),
+        &highest,
+        &format!("{lost} lost, {failed} failed"),
         out,
     )?;
     let metric = |figure| results.get(Metric::Figure(figure));
     if let Some(reach) = metric(Figure::Reach) {
-        let deliveries = &results.totals.deliveries;
+        let deliveries = &totals.deliveries;
+        // Rounded down, so that 99.99996 % never reads 100 %.
+        let percent = format!("{:.4}", (reach * 1e6).floor() / 1e4);
+        let percent = percent.trim_end_matches('0').trim_end_matches('.');
+        let (distinct, expected) = (grouped(deliveries.distinct), grouped(deliveries.expected()));
+        let detail = format!("{distinct} of {expected}");
         tile(
             "deliveries that arrived",
-            &format!(
-                "{} %",
-                trim_zeros(&format!("{:.4}", floor_share(reach) * 100.0))
-            ),
-            &format!(
-                "{} of {}",
-                grouped(deliveries.distinct),
-                grouped(deliveries.expected())
-            ),
+            &format!("{percent} %"),
+            &detail,
             out,
         )?;
     }
-    if let Some(delivery) = &results.totals.delivery {
-        let at = |p| {
-            delivery
-                .percentile_us(p)
-                .map_or_else(String::new, |us| format_us(us as f64))
-        };
-        tile(
-            "delivery latency, p99",
-            &at(99.0),
-            &format!(
-                "p50 {}, max {}",
-                at(50.0),
-                format_us(delivery.max_us as f64)
-            ),
-            out,
-        )?;
+    if let Some(delivery) = &totals.delivery {
+        let at = |p| time(delivery.percentile_us(p));
+        let detail = format!(
+            "p50 {}, max {}",
+            at(50.0),
+            format_us(delivery.max_us as f64)
+        );
+        tile("delivery latency, p99", &at(99.0), &detail, out)?;
     }
     if let Some(rate) = metric(Figure::DeliveryRate) {
+        let rate = grouped(rate.round() as u64);
         tile(
             "deliveries a second",
-            &grouped(rate.round() as u64),
+            &rate,
             "mean over the measured part",
             out,
         )?;
     }
-    if let Some(connect) = &results.totals.connect {
-        let at = |p| {
-            connect
-                .percentile_us(p)
-                .map_or_else(String::new, |us| format_us(us as f64))
-        };
+    if let Some(connect) = &totals.connect {
+        let at = |p| time(connect.percentile_us(p));
         tile(
             "time to be usable, p99",
             &at(99.0),
@@ -236,62 +208,47 @@ fn write_tiles(results: &Results, out: &mut String) -> fmt::Result {
             out,
         )?;
     }
-    if let Some(reconnected_us) = results.totals.reconnected_us {
-        let back = results.totals.back_us;
+    if let Some(reconnected_us) = totals.reconnected_us {
+        let back = totals
+            .back_us
+            .map_or_else(|| "never".into(), |us| format_us(us as f64));
+        let usable = format_us(reconnected_us as f64);
+        let detail = format!("with what was missed; usable after {usable}");
+        tile("back after the storm", &back, &detail, out)?;
+    }
+    let server = results.server.as_ref();
+    if let Some(bytes) = server.and_then(|server| server.process_bytes_per_connection) {
+        let detail = match server.and_then(|server| server.kernel_bytes_per_connection) {
+            Some(kernel) => format!("and {} in the kernel", measured_bytes(kernel)),
+            None => "its processes".into(),
+        };
         tile(
-            "back after the storm",
-            &back.map_or_else(|| "never".into(), |us| format_us(us as f64)),
-            &format!(
-                "with what was missed; usable after {}",
-                format_us(reconnected_us as f64)
-            ),
+            "server memory per connection",
+            &measured_bytes(bytes),
+            &detail,
             out,
         )?;
     }
-    if let Some(server) = &results.server {
-        if let Some(bytes) = server.process_bytes_per_connection {
-            let kernel = server.kernel_bytes_per_connection.map_or_else(
-                || "its processes".into(),
-                |kernel| format!("and {} in the kernel", measured_bytes(kernel)),
-            );
-            tile(
-                "server memory per connection",
-                &measured_bytes(bytes),
-                &kernel,
-                out,
-            )?;
-        }
-        if let Some(cpu) = server.cpu_mean {
-            tile(
-                "server CPU",
-                &format!("{:.0} %", cpu * 100.0),
-                "of one CPU, mean",
-                out,
-            )?;
-        }
+    if let Some(cpu) = server.and_then(|server| server.cpu_mean) {
+        tile(
+            "server CPU",
+            &format!("{:.0} %", cpu * 100.0),
+            "of one CPU, mean",
+            out,
+        )?;
     }
-    if let Some(bytes) = results.totals.generator_bytes_per_connection {
+    if let Some(bytes) = totals.generator_bytes_per_connection {
+        let busiest = totals.generator_busiest * 100.0;
+        let detail = format!("busiest thread {busiest:.0} % of a CPU");
         tile(
             "generator memory per connection",
             &measured_bytes(bytes),
-            &format!(
-                "busiest thread {:.0} % of a CPU",
-                results.totals.generator_busiest * 100.0
-            ),
+            &detail,
             out,
         )?;
     }
     out.push_str("</section>\n");
     Ok(())
-}
-
-/// Rounded down, so that 99.99996 % never reads 100 %.
-fn floor_share(share: f64) -> f64 {
-    (share * 1e6).floor() / 1e6
-}
-
-fn trim_zeros(text: &str) -> &str {
-    text.trim_end_matches('0').trim_end_matches('.')
 }
 
 fn write_checks(results: &Results, out: &mut String) -> fmt::Result {
@@ -303,20 +260,15 @@ fn write_checks(results: &Results, out: &mut String) -> fmt::Result {
         out.push_str("<li class=\"ok\">✓ the generator kept up</li>\n");
     }
     for result in &results.checks {
-        let (class, mark, actual) = match result.outcome {
-            Outcome::Passed { actual } => ("ok", "✓", Some(actual)),
-            Outcome::Failed { actual } => ("no", "✗", Some(actual)),
-            Outcome::NoData => ("no", "✗", None),
+        let (class, mark) = if result.outcome.passed() {
+            ("ok", "✓")
+        } else {
+            ("no", "✗")
         };
-        let actual = actual.map_or_else(
-            || "no data".into(),
-            |value| show(result.check.metric(), value),
-        );
+        let (check, shown) = (Escaped(&result.check), Escaped(measured(result)));
         writeln!(
             out,
-            "<li class=\"{class}\">{mark} <code>{}</code> · {}</li>",
-            Escaped(&result.check),
-            Escaped(actual)
+            "<li class=\"{class}\">{mark} <code>{check}</code> · {shown}</li>"
         )?;
     }
     out.push_str("</ul>\n");

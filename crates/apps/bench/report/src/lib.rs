@@ -1,13 +1,12 @@
-//! How a run is shown: while it goes on and when it is over.
+//! Reports of a run: while it goes on and when it is over.
 //!
 //! Owns: the schema of results, the text summary, the HTML report, the comparison of two runs; the
-//! views of a run that goes on ([`live`]) and the formats that other tools read ([`export`]).
+//! views of a run that goes on ([`live`]), with the formats that other tools read.
 //! Never: writes a file; it makes their bytes. It reads those of earlier runs, for the live page.
 //! The schema is described in `schema.md` beside this file.
 
 mod charts;
 mod compare;
-pub mod export;
 mod files;
 mod html;
 pub mod live;
@@ -19,8 +18,8 @@ pub use compare::{Comparison, Reading, Row, compare};
 pub use files::{ResultFile, files};
 pub use html::{comparison_page, report_page};
 pub use results::{
-    AgentSummary, CheckResult, LimitSetting, Machine, Manifest, Results, ResultsError, SCHEMA,
+    AgentSummary, CheckResult, LimitSetting, MachineInfo, Manifest, Results, ResultsError, SCHEMA,
     ServerTotals, StepResult, Totals,
 };
-pub use snapshot::{Observer, Phase, Snapshot};
+pub use snapshot::{Observer, RunPhase, Snapshot};
 pub use text::summary;

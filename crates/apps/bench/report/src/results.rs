@@ -1,139 +1,138 @@
-//! The schema of results.
+//! Schema of a run's results.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use throng_bench_measure::{Counters, DeliveryCounts, LatencySummary, Sample, Verdict};
 use throng_bench_plan::Scenario;
-use throng_bench_plan::check::{Check, Facts, Figure, Kind, Metric, Outcome};
+use throng_bench_plan::check::{Check, CheckOutcome, Figure, FigureSource, LatencyKind, Metric};
 
-/// The version of the schema; a reader refuses a higher one.
+/// Version of the schema; a reader refuses a higher one.
 pub const SCHEMA: u32 = 1;
 
-/// Everything that a run found.
+/// Results of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// [`SCHEMA`] when it was written.
+    /// Value of [`SCHEMA`] at the time of writing.
     pub schema: u32,
-    /// What ran where.
+    /// Command, version and machines of the run.
     pub manifest: Manifest,
-    /// What was asked for.
+    /// Scenario of the run, without secrets.
     pub scenario: Scenario,
-    /// What was counted.
+    /// Counts and latencies of the run.
     pub totals: Totals,
-    /// The server, where it could be seen.
+    /// Server, where it could be observed.
     pub server: Option<ServerTotals>,
-    /// Whether the generator kept up.
+    /// Verdict on the generator.
     pub verdict: Verdict,
-    /// What checks can look at, by the names that checks use: µs, counts, shares, bytes, per
-    /// second. What was not measured is not there.
+    /// Figures by the names that checks use: µs, counts, shares, bytes, per second. Without those
+    /// that were not measured.
     #[serde(default)]
     pub figures: BTreeMap<String, f64>,
-    /// Promises and how they ended.
+    /// Checks and their outcomes.
     pub checks: Vec<CheckResult>,
-    /// The steps of a search for the highest rate.
+    /// Steps of a search for the highest rate.
     #[serde(default)]
     pub steps: Vec<StepResult>,
-    /// The machines that made the load, when there were several.
+    /// Machines that made the load, when there were several.
     #[serde(default)]
     pub agents: Vec<AgentSummary>,
-    /// What a reader must know.
+    /// Sentences that a reader must know.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// One row per interval; a file of its own in the folder.
+    /// Rows, one per interval; a file of its own in the folder.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Sample>,
 }
 
-/// What ran where: enough to run it again.
+/// Command, version and machines of a run: enough to run it again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// For people.
+    /// Title of the report.
     pub title: String,
-    /// The wall clock at the start.
+    /// Wall clock at the start, in ms.
     pub started_unix_ms: u64,
-    /// The wall clock at the end.
+    /// Wall clock at the end, in ms.
     pub finished_unix_ms: u64,
-    /// The command line.
+    /// Command line of the run.
     pub command: Vec<String>,
-    /// The generator's version.
+    /// Version of the generator.
     pub version: String,
-    /// What the server says it is.
+    /// Name of the server's program.
     pub server: Option<String>,
-    /// The machines of the run, the controller's first.
-    pub machines: Vec<Machine>,
+    /// Machines of the run, the controller's first.
+    pub machines: Vec<MachineInfo>,
 }
 
-/// A machine.
+/// Machine of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Machine {
-    /// Its name.
+pub struct MachineInfo {
+    /// Name of the host.
     pub name: String,
-    /// What it does in the run: `controller`, `agent`, `server`.
+    /// Role in the run: `controller`, `agent`, `server`.
     pub role: String,
     /// Operating system and kernel release.
     pub kernel: String,
-    /// Model of its processors.
+    /// Model of the processors.
     pub cpu_model: String,
-    /// How many of them it may use.
+    /// Number of processors that it may use.
     pub cpus: u32,
-    /// Memory in bytes.
+    /// Total memory in bytes.
     pub memory_bytes: u64,
     /// Limits by their kernel's names.
     pub limits: Vec<LimitSetting>,
 }
 
-/// A limit as it stood.
+/// Limit of a kernel, as it was set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitSetting {
-    /// Its kernel's name: `nofile`, `ip_local_port_range`, …
+    /// Name in its kernel: `nofile`, `ip_local_port_range`, …
     pub name: String,
-    /// Its value as the kernel shows it.
+    /// Value as the kernel shows it.
     pub value: String,
 }
 
-/// What was counted over the whole run and, for deliveries and latency, over its measured part.
+/// Counts of the whole run; deliveries and latency of its measured part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
-    /// The measured part: after arrivals and warm-up, in ms from the start, begin and end.
+    /// Begin and end of the measured part, after arrivals and warm-up, in ms from the start.
     pub measured_ms: (u64, u64),
-    /// Connections and publications.
+    /// Counts of connections and publications.
     pub counters: Counters,
-    /// What came, and what did not.
+    /// Deliveries, with those that are missing.
     pub deliveries: DeliveryCounts,
     /// Connections to which at least one delivery came, of those that expected one.
     pub connections_with_data: Option<(u64, u64)>,
     /// Connections that missed at least one delivery.
     pub connections_with_loss: Option<u64>,
-    /// From the intended publication to the delivery.
+    /// Times from the intended publication to the delivery.
     pub delivery: Option<LatencySummary>,
-    /// From the intended connect to being usable.
+    /// Times from the intended connect until usable.
     pub connect: Option<LatencySummary>,
-    /// The generator's own lag.
+    /// Lag of the generator itself.
     pub lag: Option<LatencySummary>,
-    /// The curve of delivery latencies: percentile and µs.
+    /// Curve of delivery latencies: percentile and µs.
     #[serde(default)]
     pub delivery_curve: Vec<(f64, u64)>,
-    /// The generator's own memory for each connection in bytes.
+    /// Memory of the generator for each connection, in bytes.
     pub generator_bytes_per_connection: Option<f64>,
-    /// The generator's busiest second, as a share of one CPU.
+    /// Busiest second of the generator, as a share of one CPU.
     pub generator_busiest: f64,
-    /// After a storm: from the drop until the asked share was usable again, in µs.
+    /// Time after a storm until the asked share was usable again, in µs.
     #[serde(default)]
     pub reconnected_us: Option<u64>,
-    /// After a storm: from the drop until the asked share was back and had got what it had missed,
-    /// in µs. Where the transport cannot resume nothing more is due to who comes back.
+    /// Time after a storm until the asked share was back with everything missed, in µs. Nothing
+    /// missed is due where the transport cannot resume.
     pub back_us: Option<u64>,
 }
 
-/// The server over the measured part.
+/// Figures of the server over the measured part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerTotals {
-    /// Its processes' memory for each connection in bytes: the slope, not the total divided.
+    /// Memory of its processes for each connection in bytes: the slope, not the total divided.
     pub process_bytes_per_connection: Option<f64>,
-    /// The kernel's memory for each connection in bytes: the slope of the slab.
+    /// Memory of the kernel for each connection in bytes: the slope of the slab.
     pub kernel_bytes_per_connection: Option<f64>,
     /// Mean CPU as a share of one CPU.
     pub cpu_mean: Option<f64>,
@@ -141,68 +140,55 @@ pub struct ServerTotals {
     pub memory_bytes_max: Option<u64>,
 }
 
-/// A promise and how it ended.
+/// Check and its outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CheckResult {
-    /// The promise.
+    /// Check that was asked for.
     pub check: Check,
-    /// How it ended.
+    /// Outcome of the check.
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: CheckOutcome,
 }
 
-/// One step of a search.
+/// Step of a search for the highest rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepResult {
-    /// Publications a second.
+    /// Publications a second at this step.
     pub per_s: f64,
-    /// Whether the promise held.
+    /// True if the check passed.
     pub held: bool,
-    /// Its deliveries.
+    /// Latencies of its deliveries.
     pub delivery: Option<LatencySummary>,
 }
 
-/// A machine that made a part of the load.
+/// Machine that made a part of the load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentSummary {
-    /// Its name.
+    /// Name of the agent.
     pub name: String,
-    /// Connections that it kept at the end.
+    /// Connections that it kept to the end.
     pub alive: u64,
-    /// Its clock minus the controller's, in µs.
+    /// Offset of its clock to the controller's, in µs.
     pub offset_us: i64,
-    /// How wrong that may be at most, in µs.
+    /// Largest error of the offset, in µs.
     pub offset_error_us: u64,
-    /// Whether it died during the run.
+    /// True if it was lost during the run.
     pub lost: bool,
 }
 
-/// Results that cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Refusal of results that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResultsError {
     /// Not JSON, or JSON of another shape.
+    #[error("not the results of a run: {0}")]
     Malformed(String),
-    /// Written by a newer version.
+    /// Written by a newer version, with this schema.
+    #[error("written with schema {0}; this version reads up to {SCHEMA}")]
     TooNew(u32),
 }
 
-impl fmt::Display for ResultsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Malformed(why) => write!(f, "not the results of a run: {why}"),
-            Self::TooNew(schema) => write!(
-                f,
-                "written with schema {schema}; this version reads up to {SCHEMA}"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for ResultsError {}
-
 impl Results {
-    /// Results of a scenario without anything in them.
-    #[must_use]
+    /// Makes results of a scenario without any figures.
     pub fn empty(scenario: &Scenario) -> Self {
         Self {
             schema: SCHEMA,
@@ -239,8 +225,7 @@ impl Results {
         Ok(read)
     }
 
-    /// Judges the promises of the scenario by what was found, and keeps the outcomes and the
-    /// figures.
+    /// Judges the checks of the scenario, and keeps their outcomes and the figures.
     pub fn judge(&mut self) {
         self.figures = Metric::all()
             .filter_map(|metric| Some((metric.to_string(), self.get(metric)?)))
@@ -257,30 +242,27 @@ impl Results {
             .collect();
     }
 
-    /// How long the measured part lasted, in seconds; none if there was none.
-    #[must_use]
+    /// Length of the measured part in seconds; none if there was none.
     pub fn measured_s(&self) -> Option<f64> {
         let (begin, end) = self.totals.measured_ms;
         (end > begin).then(|| (end - begin) as f64 / 1000.0)
     }
 
-    fn latency(&self, kind: Kind) -> Option<&LatencySummary> {
+    fn latency(&self, kind: LatencyKind) -> Option<&LatencySummary> {
         match kind {
-            Kind::Delivery => self.totals.delivery.as_ref(),
-            Kind::Connect => self.totals.connect.as_ref(),
-            Kind::Lag => self.totals.lag.as_ref(),
+            LatencyKind::Delivery => self.totals.delivery.as_ref(),
+            LatencyKind::Connect => self.totals.connect.as_ref(),
+            LatencyKind::Lag => self.totals.lag.as_ref(),
         }
     }
 }
 
-impl Facts for Results {
+impl FigureSource for Results {
     fn get(&self, metric: Metric) -> Option<f64> {
         let figure = match metric {
             Metric::Percentile(kind, percentile) => {
-                return self
-                    .latency(kind)?
-                    .percentile_us(percentile)
-                    .map(|us| us as f64);
+                let us = self.latency(kind)?.percentile_us(percentile);
+                return us.map(|us| us as f64);
             }
             Metric::Min(kind) => return Some(self.latency(kind)?.min_us as f64),
             Metric::Mean(kind) => return Some(self.latency(kind)?.mean_us),

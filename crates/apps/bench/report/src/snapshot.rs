@@ -1,26 +1,23 @@
-//! A run that goes on, as it is shown at the end of each row.
-//!
-//! Owns: nothing; a snapshot borrows what the run has counted so far.
+//! Snapshot of a run that goes on, at the end of each row.
 
-use throng_bench_measure::{Counters, DeliveryCounts, Latency, Running, Sample, Tally};
+use throng_bench_measure::{Histograms, Sample, Tally};
 use throng_bench_plan::Scenario;
 
-/// Where a run stands.
+/// Phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum RunPhase {
     /// Connections are being opened.
     Ramp,
-    /// All stand; nothing counts yet.
+    /// All connections stand; no figure counts yet.
     WarmUp,
-    /// Figures count.
+    /// Figures are being taken.
     Hold,
-    /// Nothing more is sent; what is on its way arrives.
+    /// Nothing more is sent; deliveries on their way arrive.
     Drain,
 }
 
-impl Phase {
-    /// Its name.
-    #[must_use]
+impl RunPhase {
+    /// Name of the phase, for people.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ramp => "ramp",
@@ -31,42 +28,28 @@ impl Phase {
     }
 }
 
-/// A run that goes on, at the end of a row.
+/// Run that goes on, at the end of a row.
 #[derive(Clone, Copy, Debug)]
 pub struct Snapshot<'a> {
-    /// What runs.
+    /// Scenario of the run, without secrets.
     pub scenario: &'a Scenario,
-    /// Where it stands.
-    pub phase: Phase,
-    /// Since the start, in ms.
+    /// Phase at the end of the row.
+    pub phase: RunPhase,
+    /// Time since the start, in ms.
     pub at_ms: u64,
-    /// The row.
+    /// Row that has ended.
     pub sample: &'a Sample,
-    /// The row before.
+    /// Row before it, if there is one.
     pub before: Option<&'a Sample>,
-    /// Connections and publications so far.
-    pub counters: &'a Counters,
-    /// Deliveries so far.
-    pub deliveries: &'a DeliveryCounts,
-    /// Latencies of deliveries so far.
-    pub delivery: &'a Latency,
-    /// Times to be usable so far.
-    pub connect: &'a Latency,
-    /// Mean and spread of all latencies, where they are kept.
-    pub running: Option<&'a Running>,
-    /// Latencies of the row's deliveries.
-    pub row_delivery: &'a Latency,
-    /// Times to be usable of the row.
-    pub row_connect: &'a Latency,
-    /// The generator's lag in the row.
-    pub row_lag: &'a Latency,
-    /// Everything that is summed up so far.
+    /// Figures so far; its histograms are those of the row.
     pub tally: &'a Tally,
+    /// Histograms since the start; its lag is that of the row.
+    pub total: &'a Histograms,
 }
 
-/// Whoever wants to see a run while it goes on.
+/// Observer of a run that goes on.
 pub trait Observer {
-    /// A row has ended; about once a second.
+    /// Takes a row that has ended, about once a second.
     fn on_row(&mut self, snapshot: &Snapshot<'_>);
 }
 

@@ -1,16 +1,15 @@
-//! The summary that ends a run on a terminal. Figures have the names by which checks know them.
+//! Summary that ends a run on a terminal. Figures have the names by which checks know them.
 
 use std::fmt::Write as _;
 
-use super::Results;
-use super::compare::show;
-use throng_bench_measure::{LatencySummary, Verdict};
-use throng_bench_plan::check::{Figure, Kind, Metric, Outcome};
-use throng_types::units::grouped;
-use throng_types::units::{format_bytes, format_us};
+use throng_bench_measure::{Counters, LatencySummary, Verdict};
+use throng_bench_plan::check::{CheckOutcome, Figure, LatencyKind, Metric};
+use throng_types::units::{format_bytes, format_us, grouped};
 
-/// The summary of a run: what a person can decide from in ten seconds.
-#[must_use]
+use crate::compare::show;
+use crate::{CheckResult, Results, ServerTotals};
+
+/// Writes the summary of a run: enough to decide from in ten seconds.
 pub fn summary(results: &Results) -> String {
     let mut out = String::new();
     // Writing to a String does not fail.
@@ -18,7 +17,7 @@ pub fn summary(results: &Results) -> String {
     out
 }
 
-/// So many notes are printed; the report has them all.
+/// Most notes that are printed; the report has them all.
 const NOTES_MAX: usize = 6;
 
 fn write_summary(results: &Results, out: &mut String) -> std::fmt::Result {
@@ -37,21 +36,8 @@ fn write_summary(results: &Results, out: &mut String) -> std::fmt::Result {
         grouped(counters.lost()),
         grouped(counters.failed()),
     )?;
-    for (reason, count) in counters.connect_failures() {
-        writeln!(
-            out,
-            "  failed     {:>10}  {}",
-            grouped(count),
-            reason.as_str()
-        )?;
-    }
-    for (reason, count) in counters.lost_reasons() {
-        writeln!(
-            out,
-            "  lost       {:>10}  {}",
-            grouped(count),
-            reason.as_str()
-        )?;
+    for (fate, reason, count) in reasons(counters) {
+        writeln!(out, "  {fate:<10} {:>10}  {reason}", grouped(count))?;
     }
     for line in counters.limits_hit() {
         writeln!(out, "  limit      {line}")?;
@@ -80,25 +66,28 @@ fn write_summary(results: &Results, out: &mut String) -> std::fmt::Result {
         )?;
     }
     if let Some(reconnected_us) = results.totals.reconnected_us {
-        let back = results.totals.back_us.map_or_else(
-            || "not all got what they had missed".into(),
-            |us| {
-                format!(
-                    "back_time {} with all that was missed",
-                    format_us(us as f64)
-                )
-            },
-        );
-        writeln!(
-            out,
-            "after storm  {} until usable again, {back}",
-            format_us(reconnected_us as f64)
-        )?;
+        let back = match results.totals.back_us {
+            Some(us) => format!(
+                "back_time {} with all that was missed",
+                format_us(us as f64)
+            ),
+            None => "not all got what they had missed".into(),
+        };
+        let usable = format_us(reconnected_us as f64);
+        writeln!(out, "after storm  {usable} until usable again, {back}")?;
     }
     for (name, kind, latency) in [
-        ("latency     ", Kind::Delivery, &results.totals.delivery),
-        ("usable after", Kind::Connect, &results.totals.connect),
-        ("lag         ", Kind::Lag, &results.totals.lag),
+        (
+            "latency     ",
+            LatencyKind::Delivery,
+            &results.totals.delivery,
+        ),
+        (
+            "usable after",
+            LatencyKind::Connect,
+            &results.totals.connect,
+        ),
+        ("lag         ", LatencyKind::Lag, &results.totals.lag),
     ] {
         if let Some(latency) = latency {
             writeln!(out, "{name} {}", percentiles(kind, latency))?;
@@ -110,7 +99,7 @@ fn write_summary(results: &Results, out: &mut String) -> std::fmt::Result {
     for step in &results.steps {
         let held = if step.held { "held" } else { "broke" };
         let latency = step.delivery.as_ref();
-        let latency = latency.map_or_else(String::new, |it| percentiles(Kind::Delivery, it));
+        let latency = latency.map_or_else(String::new, |it| percentiles(LatencyKind::Delivery, it));
         writeln!(
             out,
             "step         {:>10}/s  {held}  {latency}",
@@ -133,16 +122,17 @@ fn write_summary(results: &Results, out: &mut String) -> std::fmt::Result {
         )?;
     }
     for result in &results.checks {
-        let (word, actual) = match result.outcome {
-            Outcome::Passed { actual } => ("pass", Some(actual)),
-            Outcome::Failed { actual } => ("FAIL", Some(actual)),
-            Outcome::NoData => ("FAIL", None),
+        let word = if result.outcome.passed() {
+            "pass"
+        } else {
+            "FAIL"
         };
-        let actual = actual.map_or_else(
-            || "no data".into(),
-            |actual| show(result.check.metric(), actual),
-        );
-        writeln!(out, "check        {word}  {}  ({actual})", result.check)?;
+        writeln!(
+            out,
+            "check        {word}  {}  ({})",
+            result.check,
+            measured(result)
+        )?;
     }
     if let Verdict::Invalid { reasons, .. } = &results.verdict {
         let warning = results.verdict.warning().unwrap_or_default();
@@ -154,14 +144,11 @@ fn write_summary(results: &Results, out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-fn write_server(server: &super::ServerTotals, out: &mut String) -> std::fmt::Result {
+fn write_server(server: &ServerTotals, out: &mut String) -> std::fmt::Result {
     let mut parts = Vec::new();
     if let Some(bytes) = server.process_bytes_per_connection {
-        parts.push(format!(
-            "{} {}",
-            Figure::ServerMemory.as_str(),
-            measured_bytes(bytes)
-        ));
+        let name = Figure::ServerMemory.as_str();
+        parts.push(format!("{name} {}", measured_bytes(bytes)));
     }
     if let Some(bytes) = server.kernel_bytes_per_connection {
         parts.push(format!(
@@ -182,19 +169,45 @@ fn write_server(server: &super::ServerTotals, out: &mut String) -> std::fmt::Res
     writeln!(out, "server       {}", parts.join(", "))
 }
 
-fn percentiles(kind: Kind, latency: &LatencySummary) -> String {
+fn percentiles(kind: LatencyKind, latency: &LatencySummary) -> String {
     let named = |metric: Metric, us: f64| format!("{metric} {}", format_us(us));
-    let mut parts: Vec<String> = latency
+    let shown = latency
         .percentiles_us
         .iter()
-        .filter(|(p, _)| [50.0, 90.0, 99.0, 99.9].contains(p))
+        .filter(|(p, _)| [50.0, 90.0, 99.0, 99.9].contains(p));
+    let mut parts: Vec<String> = shown
         .map(|(p, us)| named(Metric::Percentile(kind, *p), *us as f64))
         .collect();
     parts.push(named(Metric::Max(kind), latency.max_us as f64));
     parts.join("  ")
 }
 
-/// Bytes as they were measured; a difference below zero is noise around something small.
+/// Lists "failed" and "lost" with each reason and its count, most frequent first.
+pub(crate) fn reasons(
+    counters: &Counters,
+) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+    let failed = counters.connect_failures().into_iter();
+    let lost = counters.lost_reasons().into_iter();
+    { failed.map(|(reason, count)| ("failed", reason.as_str(), count)) }
+        .chain(lost.map(|(reason, count)| ("lost", reason.as_str(), count)))
+}
+
+/// Writes the figure that a check measured, as people read it.
+pub(crate) fn measured(result: &CheckResult) -> String {
+    match result.outcome {
+        CheckOutcome::Passed { actual } | CheckOutcome::Failed { actual } => {
+            show(result.check.metric(), actual)
+        }
+        CheckOutcome::NoData => "no data".into(),
+    }
+}
+
+/// Writes a time in µs; a dash if there is none.
+pub(crate) fn time(us: Option<u64>) -> String {
+    us.map_or_else(|| "–".into(), |us| format_us(us as f64))
+}
+
+/// Writes a measured size; a difference below zero is noise around something small.
 pub(crate) fn measured_bytes(bytes: f64) -> String {
     if bytes < 0.0 {
         "not measurable".to_owned()

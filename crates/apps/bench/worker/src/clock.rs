@@ -1,11 +1,11 @@
-//! The run's clock, and the thread that wakes workers on time.
+//! Clock of the run, and the thread that wakes workers on time.
 //!
-//! Owns: the one clock that due times, stamps and arrivals are read from, in µs. It shows Unix time
+//! Owns: the clock that due times, stamps and arrivals are read from, in µs. It shows Unix time
 //! at the start of the process and goes on monotonically, so that processes on one machine agree,
 //! and agents agree once the controller has told each its offset.
 //!
-//! The engine sleeps in whole milliseconds, which would make every event up to one late. The
-//! metronome sleeps to the µs that a worker has asked for, and rings.
+//! The engine sleeps in whole milliseconds, which would make every event up to one late. The wake
+//! timer sleeps to the µs that a worker has asked for, and wakes it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use throng_engine::MailboxSender;
 use throng_types::Millis;
 
-/// The one clock of a run, in µs.
+/// Clock of a run, in µs.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     started: Instant,
@@ -23,8 +23,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that shows Unix time.
-    #[must_use]
+    /// Starts a clock that shows Unix time.
     pub fn start() -> Self {
         let unix = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -35,8 +34,7 @@ impl Clock {
         }
     }
 
-    /// The same clock as somebody else shows it, whose offset is now known.
-    #[must_use]
+    /// Subtracts the offset to another machine's clock.
     pub const fn shifted(self, offset_us: i64) -> Self {
         Self {
             base_us: self.base_us.saturating_add_signed(-offset_us),
@@ -44,32 +42,30 @@ impl Clock {
         }
     }
 
-    /// When the clock was started: what the engine counts from.
-    #[must_use]
+    /// Moment of the start, from which the engine counts.
     pub const fn started(self) -> Instant {
         self.started
     }
 
-    /// Now, in µs.
-    #[must_use]
+    /// Reads the clock, in µs.
     pub fn now_us(self) -> u64 {
         self.base_us + self.started.elapsed().as_micros() as u64
     }
 
-    /// A moment as the engine counts, rounded up: never before the moment.
+    /// Converts a moment to the engine's count, rounded up: never before the moment.
     pub(crate) const fn to_millis(self, at_us: u64) -> Millis {
         Millis(at_us.saturating_sub(self.base_us).div_ceil(1000))
     }
 }
 
-/// Nothing is due.
+/// Time of an event that is never due.
 pub const NEVER: u64 = u64::MAX;
 
-/// When each worker has something to do next.
+/// Times at which each worker has something to do next.
 #[derive(Debug)]
 pub(crate) struct Wakes {
     due_us: Box<[AtomicU64]>,
-    /// Until when the metronome sleeps.
+    // Until when the wake timer sleeps.
     asleep_until_us: AtomicU64,
     ended: AtomicBool,
 }
@@ -83,26 +79,26 @@ impl Wakes {
         })
     }
 
-    /// A worker says when it has something to do; the metronome is woken if it would oversleep.
-    pub(crate) fn set(&self, worker: usize, due_us: u64, metronome: &Thread) {
+    /// Sets the time of a worker, and wakes the timer if it would oversleep.
+    pub(crate) fn set(&self, worker: usize, due_us: u64, timer: &Thread) {
         let Some(slot) = self.due_us.get(worker) else {
             return;
         };
         let before = slot.swap(due_us, Ordering::SeqCst);
         if due_us < before && due_us < self.asleep_until_us.load(Ordering::SeqCst) {
-            metronome.unpark();
+            timer.unpark();
         }
     }
 }
 
-/// The thread; it ends when this is dropped.
-pub(crate) struct Metronome {
+/// Thread that wakes workers; it ends when this is dropped.
+pub(crate) struct WakeTimer {
     wakes: Arc<Wakes>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Metronome {
-    /// Starts ringing these mailboxes, one for each worker.
+impl WakeTimer {
+    /// Starts the thread for these mailboxes, one for each worker.
     pub(crate) fn start<M: Send + 'static>(
         wakes: Arc<Wakes>,
         clock: Clock,
@@ -110,21 +106,20 @@ impl Metronome {
     ) -> std::io::Result<Self> {
         let shared = wakes.clone();
         let thread = std::thread::Builder::new()
-            .name("metronome".into())
-            .spawn(move || beat(&shared, clock, &mailboxes))?;
+            .name("wake-timer".into())
+            .spawn(move || run(&shared, clock, &mailboxes))?;
         Ok(Self {
             wakes,
             thread: Some(thread),
         })
     }
 
-    /// The thread to wake.
     pub(crate) fn thread(&self) -> Option<Thread> {
         self.thread.as_ref().map(|thread| thread.thread().clone())
     }
 }
 
-impl Drop for Metronome {
+impl Drop for WakeTimer {
     fn drop(&mut self) {
         self.wakes.ended.store(true, Ordering::SeqCst);
         if let Some(thread) = self.thread.take() {
@@ -135,21 +130,19 @@ impl Drop for Metronome {
     }
 }
 
-/// The longest sleep: an hour is as good as forever, since whoever wants less wakes the thread.
+/// Longest sleep: an hour is as good as forever, since a worker that wants less wakes the thread.
 const SLEEP_US_MAX: u64 = 3_600_000_000;
 
-fn beat<M>(wakes: &Wakes, clock: Clock, mailboxes: &[MailboxSender<M>]) {
+fn run<M>(wakes: &Wakes, clock: Clock, mailboxes: &[MailboxSender<M>]) {
     while !wakes.ended.load(Ordering::SeqCst) {
         let now_us = clock.now_us();
         let mut next_us = now_us + SLEEP_US_MAX;
         for (slot, mailbox) in wakes.due_us.iter().zip(mailboxes) {
             let due_us = slot.load(Ordering::SeqCst);
             if due_us <= now_us {
-                // Whoever is woken says anew when it wants to be woken.
-                if slot
-                    .compare_exchange(due_us, NEVER, Ordering::SeqCst, Ordering::SeqCst)
-                    .is_ok()
-                {
+                // A worker that is woken sets its time anew.
+                let order = Ordering::SeqCst;
+                if slot.compare_exchange(due_us, NEVER, order, order).is_ok() {
                     mailbox.ring();
                 }
             } else {
@@ -159,14 +152,10 @@ fn beat<M>(wakes: &Wakes, clock: Clock, mailboxes: &[MailboxSender<M>]) {
         wakes.asleep_until_us.store(next_us, Ordering::SeqCst);
         // Looked at once more: somebody may have asked before the line above, and not have woken
         // us.
-        let sooner = wakes
-            .due_us
-            .iter()
-            .any(|slot| slot.load(Ordering::SeqCst) < next_us);
-        if !sooner {
-            std::thread::park_timeout(Duration::from_micros(
-                next_us.saturating_sub(clock.now_us()),
-            ));
+        let sooner = |slot: &AtomicU64| slot.load(Ordering::SeqCst) < next_us;
+        if !wakes.due_us.iter().any(sooner) {
+            let sleep_us = next_us.saturating_sub(clock.now_us());
+            std::thread::park_timeout(Duration::from_micros(sleep_us));
         }
         wakes.asleep_until_us.store(0, Ordering::SeqCst);
     }

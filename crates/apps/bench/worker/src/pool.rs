@@ -1,4 +1,4 @@
-//! The workers of this machine: their threads, orders to them, and their figures added up.
+//! Workers of this machine: their threads, commands to them, and their figures added up.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -8,59 +8,48 @@ use std::time::{Duration, Instant};
 use throng_engine::{ConnLimits, MailboxSender, ShardOptions};
 use throng_types::ShardId;
 
-use crate::clock::{Clock, Metronome, Wakes};
-use crate::script::{PrepareError, Script};
-use crate::worker::{Order, Report, Worker, WorkerParts};
 use throng_bench_measure::Tally;
 
-/// What publishers may have written and the kernel not taken. Beyond it the server is not merely
-/// slow.
+use crate::clock::{WakeTimer, Wakes};
+use crate::script::{PrepareError, Script};
+use crate::worker::{Command, Report, Worker, WorkerOptions};
+
+/// Most bytes that publishers may have written and the kernel not taken. Beyond it the server is
+/// not merely slow.
 const QUEUE_BYTES_MAX: usize = 64 << 20;
-/// How long a worker may take to answer before its last figures are shown again.
+/// Time in which a worker must answer before its last figures are shown again.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
-/// How long it may take to finish the counts of its connections.
+/// Time in which a worker must finish the counts of its connections.
 const FINISH_WITHIN: Duration = Duration::from_secs(60);
 
-/// Figures of all workers: totals so far, and histograms since they were asked before.
+/// Figures of all workers of this machine.
 #[derive(Clone, Debug, Default)]
-pub struct Interval {
+pub struct WorkerFigures {
     /// Totals so far, and the histograms of the interval.
     pub tally: Tally,
-    /// Every worker has opened all of its connections.
+    /// True once every worker has opened all of its connections.
     pub arrivals_done: bool,
-    /// How busy each thread was, as a share of one CPU.
+    /// CPU of each thread since the last report, as a share of one CPU.
     pub busy: Vec<f64>,
 }
 
-/// The workers of this machine, each on a thread of its own.
+/// Workers of this machine, each on a thread of its own.
 pub struct Workers {
-    mailboxes: Vec<MailboxSender<Order>>,
+    mailboxes: Vec<MailboxSender<Command>>,
     threads: Vec<JoinHandle<std::io::Result<()>>>,
     reports: Receiver<Report>,
     latest: Vec<Option<Report>>,
     // Dropped after the workers have been joined.
-    _metronome: Metronome,
-}
-
-/// How workers are started.
-pub struct Start {
-    /// The run's clock.
-    pub clock: Clock,
-    /// The run's zero, in µs.
-    pub begin_us: u64,
-    /// How many threads open connections.
-    pub openers: usize,
-    /// Whether mean and spread of all latencies are wanted.
-    pub running: bool,
+    _timer: WakeTimer,
 }
 
 impl Workers {
     /// Starts the workers; nothing is due before `begin_us`.
     ///
     /// # Errors
-    /// [`PrepareError::System`]
-    pub fn start(script: &Arc<Script>, start: &Start) -> Result<Self, PrepareError> {
-        let system = |what| move |why| PrepareError::System { what, why };
+    /// [`PrepareError::System`] without threads or reactors.
+    pub fn start(script: &Arc<Script>, start: &WorkerOptions) -> Result<Self, PrepareError> {
+        let system = |what| move |why| PrepareError::System(what, why);
         let workers = start.openers + usize::from(script.publish.is_some());
         let options = (0..workers).map(|number| ShardOptions {
             shard: ShardId(number as u8),
@@ -76,31 +65,20 @@ impl Workers {
         let (builders, mailboxes) =
             throng_engine::builders(options.collect()).map_err(system("the workers' reactors"))?;
         let wakes = Wakes::new(workers);
-        let metronome = Metronome::start(wakes.clone(), start.clock, mailboxes.clone())
-            .map_err(system("the metronome's thread"))?;
+        let timer = WakeTimer::start(wakes.clone(), start.clock, mailboxes.clone())
+            .map_err(system("the wake timer"))?;
         let (sender, reports) = channel();
         let mut threads = Vec::with_capacity(workers);
         for (number, builder) in builders.into_iter().enumerate() {
             let (script, wakes, sender) = (script.clone(), wakes.clone(), sender.clone());
-            let Some(beat) = metronome.thread() else {
+            let Some(beat) = timer.thread() else {
                 break;
             };
-            let (clock, begin_us, openers) = (start.clock, start.begin_us, start.openers);
-            let running = start.running;
+            let options = *start;
             let thread = std::thread::Builder::new()
                 .name(format!("worker-{number}"))
                 .spawn(move || {
-                    let worker = Worker::new(WorkerParts {
-                        script: &script,
-                        clock,
-                        number,
-                        openers,
-                        begin_us,
-                        reports: sender,
-                        wakes,
-                        metronome: beat,
-                        running,
-                    });
+                    let worker = Worker::new(&script, &options, number, sender, (wakes, beat));
                     builder.with(worker).run(|_, _, _| {}).map(|_| ())
                 })
                 .map_err(system("a worker's thread"))?;
@@ -111,35 +89,36 @@ impl Workers {
             threads,
             reports,
             latest: (0..workers).map(|_| None).collect(),
-            _metronome: metronome,
+            _timer: timer,
         })
     }
 
-    /// Gives an order to all workers.
-    pub fn order(&self, make: impl Fn() -> Order) {
+    /// Gives a command to all workers.
+    pub fn command(&self, make: impl Fn() -> Command) {
         for mailbox in &self.mailboxes {
-            let mut order = make();
+            let mut command = make();
             // A full mailbox is a worker that is busy: it empties it every turn. One that has ended
-            // gives the order back forever, so there is an end to asking.
+            // gives the command back forever, so there is an end to asking.
             for _ in 0..1000 {
-                match mailbox.send(order) {
+                match mailbox.send(command) {
                     Ok(()) => break,
-                    Err(back) => order = back,
+                    Err(back) => command = back,
                 }
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
     }
 
-    /// Asks all workers for their figures; `behind` also for what is due and has not come.
-    pub fn ask(&mut self, behind: bool) -> Interval {
-        self.order(|| Order::Report { behind });
+    /// Asks all workers for their figures; with `behind` also for deliveries that are due and have
+    /// not come.
+    pub fn figures(&mut self, behind: bool) -> WorkerFigures {
+        self.command(|| Command::Report { behind });
         self.gather(ANSWER_WITHIN, false)
     }
 
-    /// Has all workers finish, and waits for them.
-    pub fn finish(mut self) -> Interval {
-        self.order(|| Order::Finish);
+    /// Makes all workers finish, and waits for them.
+    pub fn finish(mut self) -> WorkerFigures {
+        self.command(|| Command::Finish);
         let interval = self.gather(FINISH_WITHIN, true);
         for thread in std::mem::take(&mut self.threads) {
             // A worker that panicked has said so on standard error, and its figures are missing.
@@ -148,12 +127,12 @@ impl Workers {
         interval
     }
 
-    fn gather(&mut self, within: Duration, last: bool) -> Interval {
+    fn gather(&mut self, within: Duration, last: bool) -> WorkerFigures {
         let until = Instant::now() + within;
         let mut answered = vec![false; self.latest.len()];
-        let mut interval = Interval {
+        let mut interval = WorkerFigures {
             arrivals_done: true,
-            ..Interval::default()
+            ..WorkerFigures::default()
         };
         while !answered.iter().all(|&done| done) {
             let left = until.saturating_duration_since(Instant::now());
@@ -166,7 +145,8 @@ impl Workers {
             };
             // Histograms are of the time since the report before, so those of a late answer count
             // too.
-            interval.tally.add_interval(&report.tally.take_interval());
+            let histograms = std::mem::take(&mut report.tally.interval);
+            interval.tally.interval.merge(&histograms);
             if last && !report.last {
                 continue;
             }

@@ -1,7 +1,7 @@
-//! Publishers: kept connections, an open loop of publications, and what the server answers.
+//! Publishers: kept connections, an open loop of publications, and the server's answers.
 //!
-//! Owns: when each publication is due, to which channel it goes, on which link it is written, what
-//! became of it.
+//! Owns: when each publication is due, to which channel it goes, on which link it is written, its
+//! outcome.
 //!
 //! Requests are pipelined: a publication leaves when it is due, whatever the answers before it are
 //! doing. When the server says that it ends a connection (`Connection: close`), it has not taken
@@ -9,7 +9,6 @@
 //! connection just ends, nobody knows, and what was unanswered counts as failed.
 
 mod link;
-mod pace;
 
 use std::collections::VecDeque;
 
@@ -19,24 +18,19 @@ use throng_types::ConnId;
 use throng_ws::Opcode;
 
 use crate::clock::NEVER;
-use crate::core::Core;
+use crate::core::SharedState;
 use crate::script::{PublishForm, PublishScript, Script, WARM_UP_PUBLISHER};
 use crate::session::Session;
-use throng_bench_plan::Choose;
+use throng_bench_plan::ChannelChoice;
 use throng_bench_plan::payload::Message;
 use throng_bench_plan::template::{Template, Values};
 use throng_types::Rng;
 
-use pace::{due_at, due_until};
-
-pub use pace::Pace;
-
-/// Publications that one turn begins.
+/// Most publications that one turn begins.
 const BEGUN_PER_TURN: usize = 512;
-/// Publications that may wait for a link that is down; what comes after them has failed.
+/// Most publications that wait for a link that is down; later ones have failed.
 const BACKLOG_MAX: usize = 65_536;
-/// The first wait before a link that was lost is opened again; it doubles up to a hundred times as
-/// much.
+/// First wait before a lost link is opened again; it doubles up to a hundred times as much.
 const REOPEN_AFTER_US: u64 = 20_000;
 
 #[derive(Clone, Copy)]
@@ -51,12 +45,11 @@ struct Sent {
 enum LinkState {
     Down,
     Connecting,
-    /// A WebSocket's handshake is under way.
+    // A WebSocket's handshake is under way.
     Handshake,
     Up,
 }
 
-/// How the server's bytes are understood.
 enum Reader {
     Answers(ResponseReader),
     Socket(WebSocket),
@@ -65,13 +58,13 @@ enum Reader {
 struct Link {
     state: LinkState,
     id: Option<ConnId>,
-    /// What reads the server's bytes; there from the moment that TCP stands.
+    // There from the moment that TCP stands.
     reader: Option<Reader>,
-    /// Of the answer at hand.
+    // Of the answer at hand.
     status: u16,
-    /// The beginning of its body, if it is a refusal. Bound: 160 bytes.
-    said: Vec<u8>,
-    /// The server ends this connection after the answer at hand.
+    /// Beginning of its body, if it is a refusal. Bound: 160 bytes.
+    refusal: Vec<u8>,
+    // The server ends this connection after the answer at hand.
     closes: bool,
     unanswered: VecDeque<Sent>,
     backlog: VecDeque<Sent>,
@@ -86,7 +79,7 @@ impl Link {
             id: None,
             reader: None,
             status: 0,
-            said: Vec::new(),
+            refusal: Vec::new(),
             closes: false,
             unanswered: VecDeque::new(),
             backlog: VecDeque::new(),
@@ -96,18 +89,43 @@ impl Link {
     }
 }
 
-/// All publishers of this machine; one worker runs them.
+/// Pace of publications for a while.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PublishPace {
+    /// Publications a second of all machines together.
+    pub per_s: f64,
+    /// Due time of the first, in µs.
+    pub begin_us: u64,
+    /// Time from which none is due, in µs.
+    pub end_us: u64,
+    /// True for messages that are not counted.
+    pub warm_up: bool,
+}
+
+/// Due time of the k-th event of a pace; none after its end.
+fn due_at(pace: &PublishPace, k: u64) -> Option<u64> {
+    let due_us = pace.begin_us + (k as f64 / pace.per_s * 1e6) as u64;
+    (due_us < pace.end_us).then_some(due_us)
+}
+
+/// Number of events of a pace that are due before a moment.
+fn due_until(pace: &PublishPace, until_us: u64) -> u64 {
+    let span_us = until_us.saturating_sub(pace.begin_us);
+    (span_us as f64 / 1e6 * pace.per_s).ceil() as u64
+}
+
+/// Publishers of this machine; one worker runs them.
 pub(crate) struct Publishers<'s> {
     script: &'s Script,
     form: &'s PublishScript,
     links: Vec<Link>,
-    pace: Option<Pace>,
-    /// The number of the next event of the pace, over all machines.
+    pace: Option<PublishPace>,
+    // Number of the next event of the pace, over all machines.
     next: u64,
-    /// Publications so far: the round of channels goes on when the pace changes.
+    // Publications so far: the round of channels goes on when the pace changes.
     round: u64,
     rng: Rng,
-    /// Header values, where they are always the same.
+    // Header values, where they are constant.
     fixed_headers: Option<Vec<String>>,
     payload: Vec<u8>,
     name: Vec<u8>,
@@ -115,7 +133,7 @@ pub(crate) struct Publishers<'s> {
 }
 
 impl<'s> Publishers<'s> {
-    /// None where nothing is published.
+    /// Returns none where nothing is published.
     pub(crate) fn new(script: &'s Script) -> Option<Self> {
         let form = script.publish.as_ref()?;
         let publish = script.scenario.publish.as_ref()?;
@@ -148,15 +166,14 @@ impl<'s> Publishers<'s> {
         })
     }
 
-    /// Begins a new pace. What was due under the one before and was not begun is missed.
-    pub(crate) fn set_pace(&mut self, pace: Pace, core: &mut Core<'_>) {
+    /// Begins a new pace. Events of the one before that were due and not begun are missed.
+    pub(crate) fn set_pace(&mut self, pace: PublishPace, core: &mut SharedState<'_>) {
         self.end_pace(core);
         self.next = u64::from(self.script.part.index);
         self.pace = Some(pace);
     }
 
-    /// Ends the pace.
-    pub(crate) fn end_pace(&mut self, core: &mut Core<'_>) {
+    pub(crate) fn end_pace(&mut self, core: &mut SharedState<'_>) {
         let Some(pace) = self.pace.take() else {
             return;
         };
@@ -169,25 +186,16 @@ impl<'s> Publishers<'s> {
         core.tally.due_events += missed;
     }
 
-    /// When there is something to do next.
+    /// Time of the next event or reconnect, in µs.
     pub(crate) fn next_us(&self) -> u64 {
-        let event = self
-            .pace
-            .as_ref()
-            .and_then(|pace| due_at(pace, self.next))
-            .unwrap_or(NEVER);
-        let reopen = self
-            .links
-            .iter()
-            .filter(|link| link.state == LinkState::Down && self.wants(link))
-            .map(|link| link.reopen_at_us)
-            .min()
-            .unwrap_or(NEVER);
-        event.min(reopen)
+        let event = self.pace.as_ref().and_then(|pace| due_at(pace, self.next));
+        let down = |link: &&Link| link.state == LinkState::Down && self.is_needed(link);
+        let reopen = self.links.iter().filter(down).map(|link| link.reopen_at_us);
+        event.into_iter().chain(reopen).min().unwrap_or(NEVER)
     }
 
-    /// Begins what is due, and opens links that are down. True if more is due.
-    pub(crate) fn turn(&mut self, core: &mut Core<'_>, conns: &mut Conns<Session>) -> bool {
+    /// Begins due publications, and opens links that are down. Returns true if more are due.
+    pub(crate) fn turn(&mut self, core: &mut SharedState<'_>, conns: &mut Conns<Session>) -> bool {
         let now_us = core.clock.now_us();
         self.open_links(now_us, core, conns);
         for _ in 0..BEGUN_PER_TURN {
@@ -201,22 +209,22 @@ impl<'s> Publishers<'s> {
             }
             self.next += u64::from(self.script.part.of);
             core.tally.due_events += 1;
-            core.tally.lag.record_between(due_us, now_us);
+            core.tally.interval.lag.record_between(due_us, now_us);
             self.begin(due_us, pace.warm_up, core, conns);
         }
         true
     }
 
-    /// Whether a link has something to carry, now or soon.
-    fn wants(&self, link: &Link) -> bool {
+    /// Returns true if a link has something to carry, now or soon.
+    fn is_needed(&self, link: &Link) -> bool {
         self.pace.is_some() || !link.backlog.is_empty()
     }
 
-    fn open_links(&mut self, now_us: u64, core: &mut Core<'_>, conns: &mut Conns<Session>) {
+    fn open_links(&mut self, now_us: u64, core: &mut SharedState<'_>, conns: &mut Conns<Session>) {
         for number in 0..self.links.len() {
             let link = &self.links[number];
             let rests = link.state != LinkState::Down || link.reopen_at_us > now_us;
-            if rests || !self.wants(link) {
+            if rests || !self.is_needed(link) {
                 continue;
             }
             let link = &mut self.links[number];
@@ -225,10 +233,10 @@ impl<'s> Publishers<'s> {
                 tag: 0,
                 deadline: None,
             };
-            let goal = &self.form.goal;
-            let opened = match &goal.tls {
-                None => conns.connect(None, goal.address, accepted),
-                Some(tls) => conns.connect_secure(None, goal.address, accepted, tls),
+            let endpoint = &self.form.endpoint;
+            let opened = match &endpoint.tls {
+                None => conns.connect(None, endpoint.address, accepted),
+                Some(tls) => conns.connect_secure(None, endpoint.address, accepted, tls),
             };
             match opened {
                 Ok(_) => link.state = LinkState::Connecting,
@@ -245,7 +253,7 @@ impl<'s> Publishers<'s> {
         &mut self,
         due_us: u64,
         warm_up: bool,
-        core: &mut Core<'_>,
+        core: &mut SharedState<'_>,
         conns: &mut Conns<Session>,
     ) {
         let channels = &self.script.channels;
@@ -253,14 +261,9 @@ impl<'s> Publishers<'s> {
         if count == 0 {
             return;
         }
-        let choose = self
-            .script
-            .scenario
-            .publish
-            .as_ref()
-            .map(|publish| publish.choose);
-        let rank = match choose {
-            Some(Choose::Random) => self.rng.below(count),
+        let publish = self.script.scenario.publish.as_ref();
+        let rank = match publish.map(|publish| publish.choose) {
+            Some(ChannelChoice::Random) => self.rng.below(count),
             _ => self.round % count,
         };
         self.round += u64::from(self.script.part.of);
@@ -299,7 +302,7 @@ impl<'s> Publishers<'s> {
         number: usize,
         id: ConnId,
         sent: Sent,
-        core: &mut Core<'_>,
+        core: &mut SharedState<'_>,
         conns: &mut Conns<Session>,
     ) {
         let mut out = std::mem::take(&mut core.scratch);
@@ -311,7 +314,7 @@ impl<'s> Publishers<'s> {
         self.after_write(number, sent, core);
     }
 
-    fn after_write(&mut self, number: usize, sent: Sent, core: &mut Core<'_>) {
+    fn after_write(&mut self, number: usize, sent: Sent, core: &mut SharedState<'_>) {
         match self.form.form {
             PublishForm::Http { .. } => self.links[number].unanswered.push_back(sent),
             // Nobody answers on a WebSocket: written is as good as it gets.
@@ -319,7 +322,7 @@ impl<'s> Publishers<'s> {
         }
     }
 
-    fn encode(&mut self, sent: Sent, core: &mut Core<'_>, out: &mut Vec<u8>) {
+    fn encode(&mut self, sent: Sent, core: &mut SharedState<'_>, out: &mut Vec<u8>) {
         let script = self.script;
         let Some(publish) = &script.scenario.publish else {
             return;
@@ -354,7 +357,11 @@ impl<'s> Publishers<'s> {
             } => {
                 let mut text = Vec::with_capacity(self.payload.len() + 64);
                 body.render(&values, &mut self.rng, &mut text);
-                let path = self.form.goal.path.render_to_string(&values, &mut self.rng);
+                let path = self
+                    .form
+                    .endpoint
+                    .path
+                    .render_to_string(&values, &mut self.rng);
                 let rendered: Vec<String>;
                 let fixed = match &self.fixed_headers {
                     Some(fixed) => fixed,
@@ -372,7 +379,7 @@ impl<'s> Publishers<'s> {
                     .zip(fixed)
                     .map(|((name, _), value)| (name.as_str(), value.as_str()))
                     .collect();
-                let host = &self.form.goal.authority;
+                let host = &self.form.endpoint.authority;
                 throng_http1::encode_request(method, &path, host, &all, Some(&text), out);
             }
             PublishForm::WebSocket { frame, .. } => {
@@ -383,18 +390,39 @@ impl<'s> Publishers<'s> {
         }
     }
 
-    /// Publications that are written and not answered, or wait for a link.
+    /// Number of publications that are written and not answered, or wait for a link.
     pub(crate) fn outstanding(&self) -> u64 {
         let of = |link: &Link| link.unanswered.len() + link.backlog.len();
         self.links.iter().map(of).sum::<usize>() as u64
     }
 
-    /// What is outstanding at the end has failed.
-    pub(crate) fn give_up(&mut self, core: &mut Core<'_>) {
+    /// Counts outstanding publications as failed, at the end of the run.
+    pub(crate) fn give_up(&mut self, core: &mut SharedState<'_>) {
         core.tally.counters.publish_failed += self.outstanding();
         for link in &mut self.links {
             link.unanswered.clear();
             link.backlog.clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pace_has_its_events_and_no_more() {
+        let pace = PublishPace {
+            per_s: 1000.0,
+            begin_us: 5_000_000,
+            end_us: 6_000_000,
+            warm_up: false,
+        };
+        assert_eq!(due_at(&pace, 0), Some(5_000_000));
+        assert_eq!(due_at(&pace, 999), Some(5_999_000));
+        assert_eq!(due_at(&pace, 1000), None);
+        assert_eq!(due_until(&pace, 6_000_000), 1000);
+        assert_eq!(due_until(&pace, 5_500_000), 500);
+        assert_eq!(due_until(&pace, 1), 0);
     }
 }

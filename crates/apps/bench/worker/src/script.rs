@@ -1,40 +1,72 @@
-//! The scenario, compiled: what all workers of a machine share and nobody changes, save the
-//! sequence numbers.
+//! Compiled scenario: shared by all workers of a machine, constant but for the sequence numbers.
 //!
 //! Owns: templates, resolved addresses, the port plan, channels, the numbers of the last
 //! publications. Never: a socket.
 
-mod error;
-mod goal;
-
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use throng_bench_plan::payload::Scanner;
-use throng_bench_plan::ports::{PortPlan, PortSpace, parse_port_range};
-use throng_bench_plan::template::{Place, Template, TemplateError};
-use throng_bench_plan::{Channels, Data, Dialect, Marker, Scenario, Transport, Via};
+use throng_bench_plan::ports::{PortPlan, PortSpace, Shortfall, parse_port_range};
+use throng_bench_plan::template::{HoleScope, Template, TemplateError};
+use throng_bench_plan::{
+    Channels, Data, Dialect, Marker, Scenario, Target, TlsTrust, Transport, Via,
+};
+use throng_tls::{Authorities, ClientTls, Trust};
 use throng_types::Rng;
 
-pub use error::PrepareError;
-pub(crate) use goal::Goal;
-use goal::goal;
+/// Reason why a scenario cannot run here.
+#[derive(Debug, thiserror::Error)]
+pub enum PrepareError {
+    /// The scenario makes no sense; one sentence each.
+    #[error("{}", .0.join("; "))]
+    Scenario(Vec<String>),
+    /// A template cannot be read.
+    #[error("{0}")]
+    Template(#[from] TemplateError),
+    /// A target's host has no address; the second text is the system's.
+    #[error("{0} cannot be resolved: {1}")]
+    Resolve(String, String),
+    /// TLS with a target cannot begin; the second text says why.
+    #[error("TLS with {0}: {1}")]
+    Tls(String, String),
+    /// The machine cannot hold what was asked for.
+    #[error("{limit}: {sentence}")]
+    Limit {
+        /// Name of the limit in its kernel: `nofile`, `ip_local_port_range`, …
+        limit: &'static str,
+        /// Sentence that says what is missing and what lifts it.
+        sentence: String,
+    },
+    /// The system refused a thread, a descriptor or a port that the generator itself needs; the
+    /// text names it.
+    #[error("{0}: {1}")]
+    System(&'static str, std::io::Error),
+}
 
-/// A machine's part of a run: every event whose number modulo `of` is `index`.
+impl From<Shortfall> for PrepareError {
+    fn from(shortfall: Shortfall) -> Self {
+        Self::Limit {
+            limit: "source ports",
+            sentence: shortfall.to_string(),
+        }
+    }
+}
+
+/// Share of a machine in a run: every event whose number modulo `of` is `index`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// Which part.
+pub struct RunShare {
+    /// Number of the share, from 0.
     pub index: u32,
-    /// How many there are.
+    /// Number of shares in the run.
     pub of: u32,
 }
 
-impl Part {
-    /// All of it.
+impl RunShare {
+    /// Whole run on one machine.
     pub const WHOLE: Self = Self { index: 0, of: 1 };
 
-    /// How many of `count` events fall to this part.
-    #[must_use]
+    /// Number of `count` events that fall to this share.
     pub const fn share(self, count: u64) -> u64 {
         let of = self.of as u64;
         count / of + (self.index as u64 % of < count % of) as u64
@@ -44,7 +76,7 @@ impl Part {
 /// Header lines: names, and templates of values.
 pub(crate) type Headers = Vec<(String, Template)>;
 
-/// How a publication is written.
+/// Encoding of a publication.
 #[derive(Debug)]
 pub(crate) enum PublishForm {
     Http {
@@ -58,20 +90,75 @@ pub(crate) enum PublishForm {
     },
 }
 
+/// Server to connect to, resolved once.
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    pub(crate) address: SocketAddr,
+    pub(crate) tls: Option<ClientTls>,
+    /// Host and port as they stand in `Host`.
+    pub(crate) authority: String,
+    pub(crate) path: Template,
+    /// Path without its query, for people.
+    pub(crate) shown_path: String,
+}
+
+impl Endpoint {
+    fn new(target: &Target, scope: HoleScope, scenario: &Scenario) -> Result<Self, PrepareError> {
+        let tls = target
+            .tls
+            .then(|| client_tls(target, &scenario.tls))
+            .transpose()?;
+        let resolve = |why: String| PrepareError::Resolve(target.authority(), why);
+        let mut addresses = (target.host.as_str(), target.port)
+            .to_socket_addrs()
+            .map_err(|error| resolve(error.to_string()))?;
+        let address = addresses
+            .next()
+            .ok_or_else(|| resolve("it has no address".into()))?;
+        Ok(Self {
+            address,
+            tls,
+            authority: target.authority(),
+            path: Template::compile(&target.path, scope, scenario.data.as_ref())?,
+            shown_path: target.path.split('?').next().unwrap_or_default().to_owned(),
+        })
+    }
+
+    /// Names a refusal in remarks: `401 Unauthorized at /pub`.
+    pub(crate) fn refusal(&self, status: u16) -> String {
+        let reason = throng_http1::reason_phrase(status);
+        format!("{status} {reason} at {}", self.shown_path)
+    }
+}
+
+/// Prepares TLS with a target. Each connection makes a full handshake, so that all cost the same.
+fn client_tls(target: &Target, trust: &TlsTrust) -> Result<ClientTls, PrepareError> {
+    let fail = |why: String| PrepareError::Tls(target.to_string(), why);
+    let trust = match (trust.insecure, &trust.authorities) {
+        (true, _) => Trust::Anybody,
+        (false, Some(pem)) => {
+            let authorities = Authorities::read(pem.as_bytes());
+            Trust::Of(authorities.map_err(|error| fail(error.to_string()))?)
+        }
+        (false, None) => Trust::Of(Authorities::of_this_machine()),
+    };
+    ClientTls::new(&target.host, &trust, false).map_err(|error| fail(error.to_string()))
+}
+
 #[derive(Debug)]
 pub(crate) struct PublishScript {
-    pub(crate) goal: Goal,
+    pub(crate) endpoint: Endpoint,
     pub(crate) form: PublishForm,
 }
 
-/// A scenario, ready to run on this machine.
+/// Scenario that is ready to run on this machine.
 #[derive(Debug)]
 pub struct Script {
-    /// What runs.
+    /// Scenario that was compiled.
     pub scenario: Scenario,
-    pub(crate) part: Part,
+    pub(crate) part: RunShare,
     pub(crate) channels: Channels,
-    pub(crate) goals: Vec<Goal>,
+    pub(crate) endpoints: Vec<Endpoint>,
     pub(crate) ports: Option<PortPlan>,
     pub(crate) headers: Headers,
     pub(crate) first: Vec<Template>,
@@ -79,7 +166,7 @@ pub struct Script {
     pub(crate) say: Option<Template>,
     pub(crate) publish: Option<PublishScript>,
     pub(crate) scanner: Scanner,
-    /// The last number that was published to each channel by this machine.
+    /// Last number that this machine has published to each channel.
     sequences: Box<[AtomicU32]>,
 }
 
@@ -87,8 +174,8 @@ impl Script {
     /// Compiles a scenario, resolves its hosts and plans its ports.
     ///
     /// # Errors
-    /// Why it cannot run here.
-    pub fn new(scenario: &Scenario, part: Part) -> Result<Self, PrepareError> {
+    /// Reason why it cannot run here.
+    pub fn new(scenario: &Scenario, part: RunShare) -> Result<Self, PrepareError> {
         let problems = scenario.problems();
         if !problems.is_empty() {
             let sentences = problems.into_iter().map(|problem| problem.message);
@@ -96,10 +183,10 @@ impl Script {
         }
         let data = scenario.data.as_ref();
         let channels = Channels::new(scenario)?;
-        let goals = scenario
+        let endpoints = scenario
             .targets
             .iter()
-            .map(|target| goal(target, Place::Connection, scenario))
+            .map(|target| Endpoint::new(target, HoleScope::Connection, scenario))
             .collect::<Result<Vec<_>, _>>()?;
         let publish = scenario
             .publish
@@ -107,71 +194,65 @@ impl Script {
             .map(|publish| publish_script(&publish.via, scenario))
             .transpose()?;
         let (header_texts, first_texts, token_text) = opening(&scenario.transport);
-        let sequences = if scenario.publish.is_some() {
-            let numbers = (0..channels.len()).filter_map(|k| channels.nth(k)).max();
-            (0..=numbers.unwrap_or(0))
-                .map(|_| AtomicU32::new(0))
-                .collect()
-        } else {
-            Box::default()
-        };
-        let ports = plan_ports(scenario, &goals, part)?;
+        let highest = (0..channels.len()).filter_map(|k| channels.nth(k)).max();
+        let count = scenario
+            .publish
+            .as_ref()
+            .map_or(0, |_| highest.unwrap_or(0) + 1);
+        let sequences = (0..count).map(|_| AtomicU32::new(0)).collect();
+        let ports = plan_ports(scenario, &endpoints, part)?;
         Ok(Self {
             part,
-            goals,
+            endpoints,
             ports,
-            headers: compile_headers(header_texts, Place::Connection, data)?,
+            headers: compile_headers(header_texts, HoleScope::Connection, data)?,
             first: compile_all(first_texts, data)?,
             token: token_text
-                .map(|text| Template::compile_with(text, Place::Connection, data))
+                .map(|text| Template::compile(text, HoleScope::Connection, data))
                 .transpose()?,
             say: scenario
                 .say
                 .as_ref()
-                .map(|say| Template::compile_with(&say.text, Place::Publish, data))
+                .map(|say| Template::compile(&say.text, HoleScope::Publish, data))
                 .transpose()?,
             publish,
-            scanner: match scenario.marker {
-                Marker::Throng => Scanner::new(),
-                Marker::Tcpkali => Scanner::with_tcpkali(),
-            },
+            scanner: Scanner::new(scenario.marker == Marker::Tcpkali),
             sequences,
             channels,
             scenario: scenario.clone(),
         })
     }
 
-    /// How many connections are this machine's.
-    #[must_use]
+    /// Number of connections that this machine opens.
     pub fn clients(&self) -> u64 {
         self.part.share(self.scenario.clients)
     }
 
-    /// The addresses of the scenario's targets, in their order.
+    /// Addresses of the scenario's targets, in their order.
     pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
-        self.goals.iter().map(|goal| goal.address)
+        self.endpoints.iter().map(|endpoint| endpoint.address)
     }
 
-    /// The randomness of one connection; the same whenever it connects.
+    /// Random generator of one connection; begins anew whenever it connects.
     pub(crate) fn rng_of(&self, n: u64) -> Rng {
         Rng::for_member(self.scenario.seed, n)
     }
 
-    /// The next number for a channel. Only the publishing worker calls it.
+    /// Draws the next number for a channel. Only the publishing worker calls it.
     pub(crate) fn next_sequence(&self, channel: u32) -> u64 {
         self.sequences.get(channel as usize).map_or(0, |sequence| {
             u64::from(sequence.fetch_add(1, Ordering::AcqRel)) + 1
         })
     }
 
-    /// The last number that was published to a channel by this machine.
+    /// Last number that this machine has published to a channel.
     pub(crate) fn last_sequence(&self, channel: u32) -> u64 {
         self.sequences
             .get(channel as usize)
             .map_or(0, |sequence| u64::from(sequence.load(Ordering::Acquire)))
     }
 
-    /// Who publishes to a channel here. Numbers of different machines do not meet.
+    /// Publisher of a channel on this machine. Numbers of different machines do not meet.
     pub(crate) fn publisher_of(&self, channel: u32) -> Option<u32> {
         let publish = self.scenario.publish.as_ref()?;
         Some(channel % publish.publishers + self.part.index * publish.publishers)
@@ -183,32 +264,30 @@ pub(crate) const WARM_UP_PUBLISHER: u32 = u32::MAX;
 
 fn publish_script(via: &Via, scenario: &Scenario) -> Result<PublishScript, PrepareError> {
     let data = scenario.data.as_ref();
-    Ok(match via {
+    let (Via::Http { target, .. } | Via::WebSocket { target, .. }) = via;
+    let compile = |text: &str| Template::compile(text, HoleScope::Publish, data);
+    let form = match via {
         Via::Http {
-            target,
             method,
             headers,
             body,
-        } => PublishScript {
-            goal: goal(target, Place::Publish, scenario)?,
-            form: PublishForm::Http {
-                method: method.clone(),
-                headers: compile_headers(headers, Place::Publish, data)?,
-                body: Template::compile_with(body, Place::Publish, data)?,
-            },
+            ..
+        } => PublishForm::Http {
+            method: method.clone(),
+            headers: compile_headers(headers, HoleScope::Publish, data)?,
+            body: compile(body)?,
         },
         Via::WebSocket {
-            target,
             first_frames,
             frame,
-        } => PublishScript {
-            goal: goal(target, Place::Publish, scenario)?,
-            form: PublishForm::WebSocket {
-                first_frames: compile_all(first_frames, data)?,
-                frame: Template::compile_with(frame, Place::Publish, data)?,
-            },
+            ..
+        } => PublishForm::WebSocket {
+            first_frames: compile_all(first_frames, data)?,
+            frame: compile(frame)?,
         },
-    })
+    };
+    let endpoint = Endpoint::new(target, HoleScope::Publish, scenario)?;
+    Ok(PublishScript { endpoint, form })
 }
 
 type Opening<'a> = (&'a [(String, String)], &'a [String], Option<&'a String>);
@@ -221,9 +300,10 @@ fn opening(transport: &Transport) -> Opening<'_> {
             headers,
             ..
         } => {
-            let token = match dialect {
-                Dialect::Centrifugo { token } => token.as_ref(),
-                _ => None,
+            let token = if let Dialect::Centrifugo { token } = dialect {
+                token.as_ref()
+            } else {
+                None
             };
             (headers, first_frames, token)
         }
@@ -234,39 +314,37 @@ fn opening(transport: &Transport) -> Opening<'_> {
 
 fn compile_headers(
     texts: &[(String, String)],
-    place: Place,
+    scope: HoleScope,
     data: Option<&Data>,
 ) -> Result<Headers, TemplateError> {
     texts
         .iter()
-        .map(|(name, value)| Ok((name.clone(), Template::compile_with(value, place, data)?)))
+        .map(|(name, value)| Ok((name.clone(), Template::compile(value, scope, data)?)))
         .collect()
 }
 
 fn compile_all(texts: &[String], data: Option<&Data>) -> Result<Vec<Template>, TemplateError> {
     texts
         .iter()
-        .map(|text| Template::compile_with(text, Place::Connection, data))
+        .map(|text| Template::compile(text, HoleScope::Connection, data))
         .collect()
 }
 
-/// Each machine of a run has only some of its source addresses. Alone, one that is missing here is
-/// an error that the first connect tells.
-fn sources_here(sources: &[std::net::IpAddr], part: Part) -> Vec<std::net::IpAddr> {
-    let here = |address: &&std::net::IpAddr| {
-        part.of == 1 || std::net::UdpSocket::bind((**address, 0)).is_ok()
-    };
+/// Keeps the source addresses that this machine of several has. On a single machine all stay: one
+/// that is missing is an error that the first connect reports.
+fn sources_here(sources: &[IpAddr], part: RunShare) -> Vec<IpAddr> {
+    let here = |address: &&IpAddr| part.of == 1 || UdpSocket::bind((**address, 0)).is_ok();
     sources.iter().filter(here).copied().collect()
 }
 
-/// A plan where sources are named; otherwise the kernel's own range must hold all connections.
+/// Plans ports if sources are named; otherwise the kernel's own range must hold all connections.
 fn plan_ports(
     scenario: &Scenario,
-    goals: &[Goal],
-    part: Part,
+    endpoints: &[Endpoint],
+    part: RunShare,
 ) -> Result<Option<PortPlan>, PrepareError> {
     let clients = part.share(scenario.clients);
-    let targets: Vec<SocketAddr> = goals.iter().map(|goal| goal.address).collect();
+    let targets: Vec<SocketAddr> = endpoints.iter().map(|endpoint| endpoint.address).collect();
     let read = |name: &str| {
         std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default()
     };
@@ -299,10 +377,10 @@ fn plan_ports(
         .parse()
         .unwrap_or(1024);
     let space = PortSpace::all_unprivileged(start);
-    let space = space
+    let reserved = space
         .clone()
-        .without_reserved(&read("ip_local_reserved_ports"))
-        .unwrap_or(space);
+        .without_reserved(&read("ip_local_reserved_ports"));
+    let space = reserved.unwrap_or(space);
     let plan = PortPlan::new(&sources, &targets, &space);
     plan.fits(clients)?;
     Ok(Some(plan))

@@ -1,4 +1,4 @@
-//! What a worker keeps for a connection: little, since there are a million of them.
+//! State that a worker keeps for a connection: little, since there are a million of them.
 //!
 //! Invariant: an idle connection owns nothing on the heap but its tracks, and these only when
 //! something is published. Heads and messages that arrive in part are held while they do.
@@ -10,90 +10,88 @@ use throng_ws::WsDecoder;
 
 use throng_bench_measure::Tracks;
 
-/// A connection of a worker.
+/// Connection of a worker.
 pub(crate) enum Session {
-    /// One of the run's clients.
     Subscriber(Subscriber),
-    /// A publisher's link, by its number.
+    /// Link of a publisher, by its number.
     Publisher(u32),
 }
 
-/// How far a connection has come.
+/// Progress of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// TCP is under way.
     Connecting,
-    /// The request is sent.
     Handshake,
     /// The server must still acknowledge so many subscriptions.
     Subscribing(u16),
-    /// It is as the scenario wants it.
     Usable,
-    /// The server has said goodbye.
     ClosedByServer,
     /// The server broke its protocol.
     Broken,
-    /// It was ended by us and is counted.
+    /// Ended by this side, and counted.
     Gone,
 }
 
-/// What arrives.
+/// Decoder of the bytes that arrive.
 pub(crate) enum Wire {
-    /// A response head, as far as it has come.
+    // A response head, as far as it has come.
     Head(HeadReader),
-    /// WebSocket frames.
     Frames(WsDecoder),
-    /// A response body, and its last bytes if they may begin a message.
+    // A response body, and its last bytes if they may begin a message.
     Body(BodyDecoder, Carry),
-    /// Bytes as they are.
+    // Bytes without a protocol.
     Bytes(Carry),
 }
 
 /// Bytes that may be the beginning of a message; mostly none.
 pub(crate) type Carry = Option<Box<[u8]>>;
 
-/// One of the run's clients.
+/// Client of the run.
 pub(crate) struct Subscriber {
-    /// Its number in the run.
+    /// Number of the connection in the run.
     pub(crate) n: u32,
-    /// How often it has said something.
+    /// Number of messages that it has sent itself.
     pub(crate) said: u32,
-    /// When it was due to be opened, in µs. The handshake's key is made from it.
+    /// Due time of its connect, in µs. The handshake's key is made from it.
     pub(crate) due_us: u64,
-    /// When it pings next, in engine milliseconds; 0 is never.
+    /// Time of the next ping, in engine milliseconds; 0 is never.
     pub(crate) ping_at: u32,
-    /// When its life ends; the same.
+    /// End of its life, in engine milliseconds; 0 is never.
     pub(crate) end_at: u32,
     pub(crate) stage: Stage,
-    /// It has been here before.
+    /// True after the first connection.
     pub(crate) returning: bool,
-    /// A storm dropped it, and it has not been usable since.
+    /// True from a storm's drop until it is usable again.
     pub(crate) in_storm: bool,
-    /// It reads slowly by plan, or not at all.
+    /// True if it reads slowly by plan, or not at all.
     pub(crate) slow: bool,
     pub(crate) wire: Wire,
     pub(crate) tracks: Tracks,
-    /// Where it stands in its streams, where the scenario has it come back.
+    /// Position in its streams, if the scenario makes it come back.
     pub(crate) resume: Option<Box<Resume>>,
 }
 
-/// Where a connection stood when it left.
+/// Position of a connection in its streams.
 #[derive(Clone, Default)]
 pub(crate) struct Resume {
-    /// The event stream's decoder, for its last id.
+    /// Decoder of the event stream, for its last id.
     pub(crate) events: throng_sse::SseDecoder,
-    /// Centrifugo's positions, by channel.
+    /// Positions of Centrifugo, by channel.
     pub(crate) positions: Vec<(String, Position)>,
-    /// The first message after the return has not come.
+    /// True until the first message after the return.
     pub(crate) awaits_first: bool,
-    /// After a storm: channels, each with the number up to which messages were missed and have not
-    /// come.
+    /// After a storm: channels, each with the last number that was missed and has not come.
     pub(crate) catches_up_to: Vec<(u32, u64)>,
 }
 
 impl Resume {
-    /// A channel has come as far as `number`. True if that was the last of what was missed. Where a
-    /// message was lost on the way, what was missed never comes.
+    pub(crate) fn position_of(&mut self, channel: &str) -> Option<&mut Position> {
+        let mut positions = self.positions.iter_mut();
+        Some(&mut positions.find(|(name, _)| name == channel)?.1)
+    }
+
+    /// Notes that a channel has come as far as `number`. Returns true if nothing missed is carried.
+    /// With a message `lost` on the way, the rest never comes.
     pub(crate) fn reached(&mut self, channel: u32, number: u64, lost: bool) -> bool {
         let before = self.catches_up_to.len();
         self.catches_up_to
@@ -102,53 +100,52 @@ impl Resume {
     }
 }
 
-/// What comes back with a connection.
+/// State that a connection takes along when it leaves and comes back.
 #[derive(Clone, Default)]
-pub(crate) struct Left {
+pub(crate) struct Carried {
     pub(crate) tracks: Tracks,
     pub(crate) resume: Option<Box<Resume>>,
     pub(crate) said: u32,
-    /// A storm dropped it, and it has not been usable since.
     pub(crate) in_storm: bool,
     pub(crate) returning: bool,
 }
 
 impl Subscriber {
-    pub(crate) fn new(n: u32, due_us: u64, mut left: Left) -> Self {
-        if let Some(resume) = &mut left.resume {
+    pub(crate) fn new(n: u32, due_us: u64, mut carried: Carried) -> Self {
+        if let Some(resume) = &mut carried.resume {
             Self::begin_stream(resume);
         }
         Self {
             n,
-            said: left.said,
+            said: carried.said,
             due_us,
             ping_at: 0,
             end_at: 0,
             stage: Stage::Connecting,
-            returning: left.returning,
-            in_storm: left.in_storm,
+            returning: carried.returning,
+            in_storm: carried.in_storm,
             slow: false,
             wire: Wire::Head(HeadReader::default()),
-            tracks: left.tracks,
-            resume: left.resume,
+            tracks: carried.tracks,
+            resume: carried.resume,
         }
     }
 
-    /// Whether it knows where it stands in its streams. A stream that has sent no id yet cannot be
-    /// resumed, so what comes while its connection is away is not due.
+    /// Returns true if a stream can be resumed. One that has sent no id yet cannot, so messages in
+    /// the absence of its connection are not due.
     pub(crate) fn has_place(&self) -> bool {
         self.resume.as_ref().is_some_and(|resume| {
             !resume.events.last_event_id().is_empty() || !resume.positions.is_empty()
         })
     }
 
-    /// A new stream goes on with the last id of the one before.
+    /// Begins a stream with the last id of the one before.
     fn begin_stream(resume: &mut Resume) {
         let last = resume.events.last_event_id().to_owned();
         resume.events = throng_sse::SseDecoder::resumed(throng_sse::SseLimits::default(), &last);
     }
 
-    /// Whether it is neither usable nor counted as anything else.
+    /// Returns true before it is usable or counted as failed.
     pub(crate) const fn is_pending(&self) -> bool {
         matches!(
             self.stage,
@@ -156,7 +153,7 @@ impl Subscriber {
         )
     }
 
-    /// The next of its own deadlines, in engine milliseconds.
+    /// Next of its deadlines, in engine milliseconds.
     pub(crate) fn next_at(&self) -> Option<u32> {
         [self.ping_at, self.end_at]
             .into_iter()
@@ -165,5 +162,5 @@ impl Subscriber {
     }
 }
 
-/// Paid by every connection. It may fall; if it rises, the generator holds fewer connections.
+// Paid by every connection. It may fall; if it rises, the generator holds fewer connections.
 const _: () = assert!(size_of::<Session>() <= 136);

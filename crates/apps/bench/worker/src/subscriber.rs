@@ -1,6 +1,7 @@
-//! One of the run's clients, from TCP to usable to gone.
+//! Client of the run, from TCP to usable to gone.
 //!
-//! Owns: the order of the stages, what each waits for, and under which reason it ends. Never: opens
+//! Owns: the request that opens a connection, the order of the stages, the condition of each, and
+//! the reason under which it ends. Never: opens
 //! a socket.
 //!
 //! ```text
@@ -10,27 +11,42 @@
 //! Invariant: each connection that was begun is counted once, as usable or under one reason of
 //! failure; each that was usable is counted once as lost or closed, or is alive.
 
-mod dialect;
-mod leaving;
-mod opening;
+mod usable;
 
 use std::ops::ControlFlow;
 
 use throng_client::centrifugo;
 use throng_engine::{Effects, End};
-use throng_types::ConnId;
-use throng_ws::{Opcode, WsEvent};
+use throng_http1::{BodyDecoder, HttpLimits, Response, ResponseBody};
+use throng_types::{ConnId, Rng};
+use throng_ws::{Opcode, WsDecoder, WsEvent, WsRole, handshake};
 
-use crate::core::{Core, moment};
-use crate::session::{Resume, Stage, Subscriber, Wire};
 use throng_bench_measure::ConnectFailure;
-use throng_bench_plan::{Dialect, Kind, Transport};
+use throng_bench_plan::template::{Template, Values};
+use throng_bench_plan::{Dialect, Transport, Workload};
 
-/// A message of a server may be large.
+use crate::core::{SharedState, moment};
+use crate::session::{Resume, Stage, Subscriber, Wire};
+
+/// Messages of a server may be large.
 const WS_LIMITS: throng_ws::WsLimits = throng_ws::WsLimits::new(64 << 20);
 
-impl Core<'_> {
-    /// TCP stands: the request goes out.
+/// Bounds of a response; streams have no end.
+const HTTP_LIMITS: HttpLimits = HttpLimits {
+    head_bytes_max: 32 * 1024,
+    headers_max: 100,
+    body_bytes_max: u64::MAX,
+};
+
+/// Request of a connection.
+struct Request<'a> {
+    host: &'a str,
+    path: String,
+    headers: Vec<(&'a str, String)>,
+}
+
+impl SharedState<'_> {
+    /// Sends the request when TCP stands.
     pub(crate) fn connected(
         &mut self,
         id: ConnId,
@@ -47,10 +63,8 @@ impl Core<'_> {
                 self.ws_request(subscriber, subprotocol.as_deref(), fx.out);
             }
             Transport::Sse { .. } => {
-                let id = subscriber
-                    .resume
-                    .as_ref()
-                    .map(|resume| resume.events.last_event_id().to_owned());
+                let resume = subscriber.resume.as_ref();
+                let id = resume.map(|resume| resume.events.last_event_id().to_owned());
                 let mut fixed = vec![
                     ("Accept", "text/event-stream"),
                     ("Cache-Control", "no-cache"),
@@ -62,11 +76,8 @@ impl Core<'_> {
             }
             Transport::HttpStream { .. } => self.http_request(subscriber, &[], fx.out),
             Transport::Raw { expect_http, .. } => {
-                self.render_first(
-                    subscriber.n,
-                    |text, out| out.extend_from_slice(text),
-                    fx.out,
-                );
+                let raw = |text: &[u8], out: &mut Vec<u8>| out.extend_from_slice(text);
+                self.render_first(subscriber.n, raw, fx.out);
                 if !expect_http {
                     subscriber.wire = Wire::Bytes(None);
                     self.tally.counters.upgraded += 1;
@@ -77,7 +88,7 @@ impl Core<'_> {
         self.tally.counters.sent_bytes += (fx.out.len() - before) as u64;
     }
 
-    /// Bytes came.
+    /// Reads bytes that came.
     pub(crate) fn bytes(
         &mut self,
         id: ConnId,
@@ -99,7 +110,7 @@ impl Core<'_> {
         self.tally.counters.sent_bytes += (fx.out.len() - before) as u64;
     }
 
-    /// The handshake is accepted: subscribe, or be usable at once.
+    /// Subscribes after the handshake, or is usable at once.
     fn upgraded(&mut self, id: ConnId, subscriber: &mut Subscriber, fx: &mut Effects<'_>) {
         self.tally.counters.upgraded += 1;
         if self.resumes() && subscriber.resume.is_none() {
@@ -112,21 +123,15 @@ impl Core<'_> {
         match dialect {
             Dialect::Plain => {}
             Dialect::Centrifugo { .. } => {
+                let n = subscriber.n;
                 let token = script.token.as_ref().map(|token| {
-                    self.name_channel(subscriber.n);
-                    self.render(
-                        token,
-                        subscriber.n,
-                        &mut script.rng_of(u64::from(subscriber.n)),
-                    )
+                    self.name_channel(n);
+                    self.render(token, n, &mut script.rng_of(u64::from(n)))
                 });
                 let mut frame = Vec::new();
                 centrifugo::encode_connect(token.as_deref(), &mut frame);
                 throng_ws::encode_message(self.mask(), Opcode::Text, &frame, fx.out);
-                let channels = script
-                    .channels
-                    .of_connection(u64::from(subscriber.n))
-                    .count();
+                let channels = script.channels.of_connection(u64::from(n)).count();
                 subscriber.stage = Stage::Subscribing(channels as u16 + 1);
             }
             Dialect::Appwrite => subscriber.stage = Stage::Subscribing(1),
@@ -144,14 +149,17 @@ impl Core<'_> {
         }
     }
 
-    /// The connection is as the scenario wants it.
+    /// Begins the usable life of a connection.
     fn usable(&mut self, id: ConnId, subscriber: &mut Subscriber, fx: &mut Effects<'_>) {
         subscriber.stage = Stage::Usable;
         let tally = &mut self.tally;
         tally.counters.subscribed += 1;
         tally.pending = tally.pending.saturating_sub(1);
         let now_us = self.clock.now_us();
-        tally.connect.record_between(subscriber.due_us, now_us);
+        tally
+            .interval
+            .connect
+            .record_between(subscriber.due_us, now_us);
         let mut catches_up = false;
         if subscriber.returning {
             tally.counters.reconnected += 1;
@@ -185,7 +193,7 @@ impl Core<'_> {
         if let Some(life_us) = scenario.lifetime_us {
             subscriber.end_at = moment(now, life_us);
         }
-        if let Kind::Resume { every_us, .. } = scenario.kind {
+        if let Workload::Resume { every_us, .. } = scenario.kind {
             let wait_us = if subscriber.returning {
                 every_us
             } else {
@@ -227,8 +235,8 @@ impl Core<'_> {
                         ControlFlow::Break(())
                     }
                 });
-                if let Err(fault) = fed {
-                    self.broken(subscriber, fault.to_string(), fx);
+                if let Err(error) = fed {
+                    self.broken(subscriber, error.to_string(), fx);
                 }
                 subscriber.wire = Wire::Frames(decoder);
             }
@@ -238,19 +246,19 @@ impl Core<'_> {
                     match decoder.feed(rest) {
                         Ok(step) => {
                             if let Some(resume) = &mut subscriber.resume {
-                                // An id is all that is wanted; a fault of the stream shows below as
-                                // missing messages.
+                                // Only its id is wanted; a broken stream shows below as missing
+                                // messages.
                                 let _ = resume.events.feed(step.data, |_| {});
                             }
                             self.scan_stream(subscriber, &mut carry, step.data);
                             if step.done {
-                                self.said_goodbye(subscriber, fx);
+                                self.closed_by_server(subscriber, fx);
                                 break;
                             }
                             rest = rest.get(step.consumed..).unwrap_or_default();
                         }
-                        Err(fault) => {
-                            self.broken(subscriber, fault.to_string(), fx);
+                        Err(error) => {
+                            self.broken(subscriber, error.to_string(), fx);
                             break;
                         }
                     }
@@ -261,7 +269,7 @@ impl Core<'_> {
                 self.scan_stream(subscriber, &mut carry, input);
                 subscriber.wire = Wire::Bytes(carry);
             }
-            // Bytes before the request was sent are nobody's answer.
+            // Bytes before the request was sent answer nothing.
             Wire::Head(head) => subscriber.wire = Wire::Head(head),
         }
     }
@@ -282,14 +290,13 @@ impl Core<'_> {
             WsEvent::Pong(_) => {}
             WsEvent::Close(close) => {
                 if let Some(close) = close {
-                    self.tally.remark(format!(
-                        "closed by the server with {} {}",
-                        close.code,
-                        close.reason.chars().take(80).collect::<String>()
-                    ));
+                    let reason: String = close.reason.chars().take(80).collect();
+                    let code = close.code;
+                    self.tally
+                        .remark(format!("closed by the server with {code} {reason}"));
                 }
                 throng_ws::encode_close(self.mask(), close, fx.out);
-                self.said_goodbye(subscriber, fx);
+                self.closed_by_server(subscriber, fx);
             }
         }
     }
@@ -304,12 +311,197 @@ impl Core<'_> {
         }
     }
 
-    fn said_goodbye(&mut self, subscriber: &mut Subscriber, fx: &mut Effects<'_>) {
+    fn closed_by_server(&mut self, subscriber: &mut Subscriber, fx: &mut Effects<'_>) {
         if subscriber.is_pending() {
             self.fail(subscriber, ConnectFailure::ClosedEarly, fx);
         } else if subscriber.stage == Stage::Usable {
             subscriber.stage = Stage::ClosedByServer;
             fx.end(End::Flush);
         }
+    }
+
+    fn values<'a>(&'a self, n: u32) -> Values<'a> {
+        Values {
+            n: u64::from(n),
+            worker: u64::from(self.script.part.index),
+            channel: &self.name,
+            payload: &[],
+        }
+    }
+
+    fn render(&self, template: &Template, n: u32, rng: &mut Rng) -> String {
+        template.render_to_string(&self.values(n), rng)
+    }
+
+    /// Renders path and header lines of a connection's request.
+    fn opening(&self, subscriber: &Subscriber) -> Option<Request<'_>> {
+        let script = self.script;
+        let n = subscriber.n;
+        let mut rng = script.rng_of(u64::from(n));
+        let endpoint = script.endpoints.get(self.endpoint_of(n))?;
+        let path = self.render(&endpoint.path, n, &mut rng);
+        let headers = script
+            .headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), self.render(value, n, &mut rng)))
+            .collect();
+        Some(Request {
+            host: &endpoint.authority,
+            path,
+            headers,
+        })
+    }
+
+    /// Index of the target that a connection goes to.
+    pub(crate) fn endpoint_of(&self, n: u32) -> usize {
+        let own = u64::from(n) / u64::from(self.script.part.of);
+        match &self.script.ports {
+            Some(plan) => plan.tuple(own).map_or(0, |tuple| tuple.target_index),
+            None => (own % self.script.endpoints.len() as u64) as usize,
+        }
+    }
+
+    fn ws_request(&self, subscriber: &Subscriber, subprotocol: Option<&str>, out: &mut Vec<u8>) {
+        let Some(Request {
+            host,
+            path,
+            headers,
+        }) = self.opening(subscriber)
+        else {
+            return;
+        };
+        let own = headers.iter().map(|(name, value)| (*name, value.as_str()));
+        let mut all: Vec<(&str, &str)> = own.collect();
+        all.extend(subprotocol.map(|name| ("Sec-WebSocket-Protocol", name)));
+        handshake::encode_request(host, &path, self.key_of(subscriber), &all, out);
+    }
+
+    fn http_request(&self, subscriber: &Subscriber, fixed: &[(&str, &str)], out: &mut Vec<u8>) {
+        let Some(Request {
+            host,
+            path,
+            headers,
+        }) = self.opening(subscriber)
+        else {
+            return;
+        };
+        let own = headers.iter().map(|(name, value)| (*name, value.as_str()));
+        let is_free =
+            |(name, _): &(&str, &str)| own.clone().all(|(own, _)| !own.eq_ignore_ascii_case(name));
+        let all: Vec<(&str, &str)> = { fixed.iter().copied() }
+            .filter(is_free)
+            .chain(own.clone())
+            .collect();
+        throng_http1::encode_request("GET", &path, host, &all, None, out);
+    }
+
+    /// Key of a connection's handshake: computed again when the answer is checked, so that it takes
+    /// no memory.
+    fn key_of(&self, subscriber: &Subscriber) -> [u8; 16] {
+        let seed = self.script.scenario.seed ^ subscriber.due_us;
+        Rng::for_member(seed, u64::from(subscriber.n)).bytes()
+    }
+
+    fn render_first(&self, n: u32, mut each: impl FnMut(&[u8], &mut Vec<u8>), out: &mut Vec<u8>) {
+        let mut rng = self.script.rng_of(u64::from(n));
+        let mut text = Vec::new();
+        for template in &self.script.first {
+            text.clear();
+            template.render(&self.values(n), &mut rng, &mut text);
+            each(&text, out);
+        }
+    }
+
+    fn head_bytes(
+        &mut self,
+        id: ConnId,
+        subscriber: &mut Subscriber,
+        input: &mut [u8],
+        fx: &mut Effects<'_>,
+    ) {
+        let Wire::Head(mut head) = std::mem::replace(&mut subscriber.wire, Wire::Bytes(None))
+        else {
+            return;
+        };
+        let checked = head.feed(input, &HTTP_LIMITS, |response| {
+            self.check_response(subscriber, response)
+        });
+        match checked {
+            Ok(None) => subscriber.wire = Wire::Head(head),
+            Err(error) => {
+                self.tally
+                    .remark(format!("the handshake's answer: {error}"));
+                self.fail(subscriber, ConnectFailure::BadResponse, fx);
+            }
+            Ok(Some((Err(reason), _))) => self.fail(subscriber, reason, fx),
+            Ok(Some((Ok(wire), mut rest))) => {
+                subscriber.wire = wire;
+                self.upgraded(id, subscriber, fx);
+                let body = rest.bytes();
+                if !body.is_empty() {
+                    self.stream_bytes(id, subscriber, body, fx);
+                }
+            }
+        }
+    }
+
+    fn check_response(
+        &mut self,
+        subscriber: &Subscriber,
+        response: &Response<'_>,
+    ) -> Result<Wire, ConnectFailure> {
+        let script = self.script;
+        let status = response.status;
+        match &script.scenario.transport {
+            Transport::WebSocket { .. } => {
+                let key = self.key_of(subscriber);
+                match handshake::check_response(status, |name| response.header(name), key) {
+                    Ok(()) => Ok(Wire::Frames(WsDecoder::new(WsRole::Client))),
+                    Err(handshake::UpgradeError::Status(_)) => Err(self.refused_with(status)),
+                    Err(error) => {
+                        self.tally.remark(error.to_string());
+                        Err(ConnectFailure::Accept)
+                    }
+                }
+            }
+            Transport::Sse { .. } => self.check_stream(response, Some("text/event-stream")),
+            Transport::HttpStream { content_type, .. } => {
+                self.check_stream(response, content_type.as_deref())
+            }
+            Transport::Raw { .. } => match status {
+                101 | 200..=299 => Ok(Wire::Bytes(None)),
+                _ => Err(self.refused_with(status)),
+            },
+        }
+    }
+
+    fn check_stream(
+        &mut self,
+        response: &Response<'_>,
+        wanted: Option<&str>,
+    ) -> Result<Wire, ConnectFailure> {
+        if response.status != 200 {
+            return Err(self.refused_with(response.status));
+        }
+        let full = response.header("content-type").unwrap_or_default();
+        let media = full.split(';').next().unwrap_or_default().trim();
+        if wanted.is_some_and(|wanted| !media.eq_ignore_ascii_case(wanted)) {
+            self.tally
+                .remark(format!("200 with the content type `{full}`"));
+            return Err(ConnectFailure::ContentType);
+        }
+        if response.body == ResponseBody::None {
+            return Err(ConnectFailure::BadResponse);
+        }
+        let decoder = BodyDecoder::for_response(response.body, &HTTP_LIMITS);
+        Ok(Wire::Body(decoder, None))
+    }
+
+    fn refused_with(&mut self, status: u16) -> ConnectFailure {
+        let endpoint = self.script.endpoints.first();
+        let refusal =
+            endpoint.map_or_else(|| status.to_string(), |endpoint| endpoint.refusal(status));
+        self.tally.remark(refusal);
+        ConnectFailure::Status
     }
 }

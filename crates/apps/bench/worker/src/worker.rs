@@ -1,10 +1,10 @@
-//! The engine's app: which connection is opened when, and to whom each event goes.
+//! App of the engine: opens connections on time, hands each event to its connection.
 //!
-//! Owns: one shard's arrivals and its publishers, and the orders that come by mail. Never: keeps
-//! what a connection needs (`session`), or counts (`core`).
+//! Owns: one shard's arrivals and its publishers, and the commands that come by mail. Never: keeps
+//! the state of a connection (`session`), counts (`core`), begins an event before its time, or more
+//! events in one turn than a bound.
 
-mod due;
-
+use std::cmp::Reverse;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -12,109 +12,123 @@ use std::thread::Thread;
 use std::time::Instant;
 
 use throng_engine::{Accepted, App, Closed, Conns, Effects, End};
-use throng_types::{ConnId, Millis, Now};
+use throng_sys::errno::{EADDRINUSE, EADDRNOTAVAIL};
+use throng_types::{ConnId, Millis, Now, Rng};
 
-use self::due::Arrivals;
+use throng_bench_measure::{ConnectFailure, Running, Tally};
+use throng_bench_plan::ports::Tuple;
+use throng_bench_plan::schedule::Pacer;
+
 use crate::clock::{Clock, NEVER, Wakes};
-use crate::core::Core;
-use crate::publish::{Pace, Publishers};
+use crate::core::SharedState;
+use crate::publish::{PublishPace, Publishers};
 use crate::script::Script;
-use crate::session::{Session, Stage};
-use throng_bench_measure::{Running, Tally};
-use throng_types::Rng;
+use crate::session::{Carried, Session, Stage, Subscriber};
 
-/// From the controller.
+/// Most connections or messages that one turn begins.
+const BEGUN_PER_TURN: usize = 256;
+/// Most spare ports tried for a connection whose planned port is taken.
+const SPARES_TRIED: usize = 16;
+
+/// Command of the controller to a worker.
 #[derive(Debug)]
-pub enum Order {
-    /// Tell what was counted.
+pub enum Command {
+    /// Report the figures so far.
     Report {
-        /// Also how many deliveries are due and have not come, for which every connection is looked
-        /// at.
+        /// True to count deliveries that are due and have not come, which looks at every
+        /// connection.
         behind: bool,
     },
-    /// Publish like this from now on.
-    Publish(Pace),
-    /// Publish no more.
-    Hush,
-    /// Only messages that are due within this span count for latency, in µs.
+    /// Publish at this pace from now on.
+    Publish(PublishPace),
+    /// Publish no more, and send no more messages.
+    StopPublishing,
+    /// Count latency only of messages that are due within this span, in µs.
     Measure {
-        /// The first moment that counts.
+        /// First moment that counts.
         from_us: u64,
-        /// The first that no longer does.
+        /// First moment that no longer counts.
         to_us: u64,
     },
     /// Open no more connections; only those that resume where they were come back.
     NoMoreArrivals,
-    /// Drop this share of the connections, and have them come back after their backoff.
+    /// Drop this share of the connections; each comes back after its backoff.
     Storm {
-        /// From 0 to 1.
+        /// Share from 0 to 1.
         share: f64,
-        /// Each waits for a time between these, in µs.
+        /// Least and greatest backoff, in µs.
         backoff_us: (u64, u64),
     },
     /// Finish the counts, report for the last time, and end.
     Finish,
 }
 
-/// What a worker tells the controller.
+/// Report of a worker to the controller.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
     pub(crate) worker: usize,
     pub(crate) tally: Tally,
     pub(crate) arrivals_done: bool,
-    /// CPU since the last report, as a share of one.
+    /// CPU since the last report, as a share of one CPU.
     pub(crate) busy: f64,
-    /// The worker has ended.
+    /// True when the worker has ended.
     pub(crate) last: bool,
 }
 
-/// What a worker is made of.
-pub(crate) struct WorkerParts<'s> {
-    pub(crate) script: &'s Script,
-    pub(crate) clock: Clock,
-    /// Which worker this is, and how many open connections.
-    pub(crate) number: usize,
-    pub(crate) openers: usize,
-    /// The run's zero, in µs.
-    pub(crate) begin_us: u64,
-    pub(crate) reports: Sender<Report>,
-    pub(crate) wakes: Arc<Wakes>,
-    pub(crate) metronome: Thread,
-    /// Whether mean and spread are wanted too.
-    pub(crate) running: bool,
+/// Options with which workers start.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkerOptions {
+    /// Clock of the run.
+    pub clock: Clock,
+    /// Zero of the run, in µs.
+    pub begin_us: u64,
+    /// Number of threads that open connections.
+    pub openers: usize,
+    /// True to keep mean and spread of all latencies.
+    pub running: bool,
 }
 
-/// A worker; the engine runs it as its app.
+/// Worker; the engine runs it as its app.
 pub(crate) struct Worker<'s> {
-    core: Core<'s>,
+    core: SharedState<'s>,
     publishers: Option<Publishers<'s>>,
     arrivals: Option<Arrivals<'s>>,
     number: usize,
     reports: Sender<Report>,
     wakes: Arc<Wakes>,
-    metronome: Thread,
+    timer: Thread,
     wake_us: u64,
     looked_at: (Instant, u64),
     finished: bool,
 }
 
 impl<'s> Worker<'s> {
-    /// A worker that opens its share of the connections; the one after the openers publishes.
-    pub(crate) fn new(parts: WorkerParts<'s>) -> Self {
-        let script = parts.script;
-        let mut core = Core::new(script, parts.clock, parts.number);
-        core.tally.running = parts.running.then(Running::default);
-        let opens = parts.number < parts.openers;
-        let arrivals =
-            opens.then(|| Arrivals::new(script, parts.number, parts.openers, parts.begin_us));
+    /// Makes worker `number`, which opens its share of connections; the one after the openers
+    /// publishes.
+    pub(crate) fn new(
+        script: &'s Script,
+        options: &WorkerOptions,
+        number: usize,
+        reports: Sender<Report>,
+        (wakes, timer): (Arc<Wakes>, Thread),
+    ) -> Self {
+        let WorkerOptions {
+            clock,
+            begin_us,
+            openers,
+            running,
+        } = *options;
+        let mut core = SharedState::new(script, clock, number);
+        core.tally.running = running.then(Running::default);
+        let opens = number < openers;
         Self {
             core,
             publishers: if opens { None } else { Publishers::new(script) },
-            arrivals,
-            number: parts.number,
-            reports: parts.reports,
-            wakes: parts.wakes,
-            metronome: parts.metronome,
+            arrivals: opens.then(|| Arrivals::new(script, number, openers, begin_us)),
+            number,
+            reports,
+            wakes,
+            timer,
             wake_us: NEVER,
             looked_at: (Instant::now(), cpu_us()),
             finished: false,
@@ -124,23 +138,14 @@ impl<'s> Worker<'s> {
     fn storm(&mut self, share: f64, backoff_us: (u64, u64), conns: &mut Conns<Session>) {
         self.core.storm_at_us = self.core.clock.now_us();
         let seed = self.core.script.scenario.seed ^ 0x7374_6f72;
-        let hit: Vec<ConnId> = conns
-            .sessions()
-            .filter(|(_, session)| match session {
-                Session::Subscriber(subscriber) => {
-                    subscriber.stage == Stage::Usable
-                        && Rng::for_member(seed, u64::from(subscriber.n)).unit() < share
-                }
-                Session::Publisher(_) => false,
-            })
-            .map(|(id, _)| id)
-            .collect();
-        for id in hit {
-            let core = &mut self.core;
-            conns.with(id, |session, fx| {
-                if let Session::Subscriber(subscriber) = session {
-                    core.drop_in_storm(subscriber, backoff_us, fx);
-                }
+        let core = &mut self.core;
+        let is_hit = |subscriber: &Subscriber| {
+            let drawn = || Rng::for_member(seed, u64::from(subscriber.n)).unit();
+            subscriber.stage == Stage::Usable && drawn() < share
+        };
+        for id in subscribers(conns, is_hit) {
+            with_subscriber(conns, id, |subscriber, fx| {
+                core.drop_in_storm(subscriber, backoff_us, fx);
             });
         }
     }
@@ -151,15 +156,12 @@ impl<'s> Worker<'s> {
             publishers.end_pace(&mut self.core);
             publishers.give_up(&mut self.core);
         }
-        let ids: Vec<ConnId> = conns.sessions().map(|(id, _)| id).collect();
-        for id in ids {
-            let core = &mut self.core;
-            conns.with(id, |session, _| {
-                if let Session::Subscriber(subscriber) = session {
-                    let usable = subscriber.stage == Stage::Usable;
-                    let reads = !core.is_slow(subscriber.n);
-                    core.finish_tracks(subscriber, usable && reads);
-                }
+        let core = &mut self.core;
+        for id in subscribers(conns, |_| true) {
+            with_subscriber(conns, id, |subscriber, _| {
+                let usable = subscriber.stage == Stage::Usable;
+                let reads = !core.is_slow(subscriber.n);
+                core.finish_tracks(subscriber, usable && reads);
             });
         }
         self.core.forget_away();
@@ -168,13 +170,11 @@ impl<'s> Worker<'s> {
     }
 
     fn behind(&self, conns: &Conns<Session>) -> u64 {
-        conns
-            .sessions()
-            .map(|(_, session)| match session {
-                Session::Subscriber(subscriber) => self.core.behind(subscriber),
-                Session::Publisher(_) => 0,
-            })
-            .sum()
+        let behind = |session: &Session| match session {
+            Session::Subscriber(subscriber) => self.core.behind(subscriber),
+            Session::Publisher(_) => 0,
+        };
+        conns.sessions().map(|(_, session)| behind(session)).sum()
     }
 
     fn send_report(&mut self, last: bool, behind: u64) {
@@ -182,11 +182,8 @@ impl<'s> Worker<'s> {
         let wall_us = now.duration_since(self.looked_at.0).as_micros().max(1) as f64;
         let busy = cpu_us.saturating_sub(self.looked_at.1) as f64 / wall_us;
         self.looked_at = (now, cpu_us);
-        let arrivals_done = self
-            .arrivals
-            .as_ref()
-            .is_none_or(|arrivals| arrivals.next_us().is_none());
-        let mut tally = self.core.tally.so_far();
+        let arrivals_done = self.arrivals.as_ref().and_then(Arrivals::next_us).is_none();
+        let mut tally = self.core.tally.report();
         tally.behind = behind;
         if self.core.stays {
             tally.pending += self.core.away();
@@ -218,13 +215,36 @@ impl<'s> Worker<'s> {
     }
 }
 
+fn subscribers(conns: &Conns<Session>, wanted: impl Fn(&Subscriber) -> bool) -> Vec<ConnId> {
+    let is_wanted = |session: &Session| match session {
+        Session::Subscriber(subscriber) => wanted(subscriber),
+        Session::Publisher(_) => false,
+    };
+    { conns.sessions() }
+        .filter(|(_, session)| is_wanted(session))
+        .map(|(id, _)| id)
+        .collect()
+}
+
+fn with_subscriber(
+    conns: &mut Conns<Session>,
+    id: ConnId,
+    change: impl FnOnce(&mut Subscriber, &mut Effects<'_>),
+) {
+    conns.with(id, |session, fx| {
+        if let Session::Subscriber(subscriber) = session {
+            change(subscriber, fx);
+        }
+    });
+}
+
 fn cpu_us() -> u64 {
     throng_sys::cpu::thread_time().map_or(0, |time| time.total_us())
 }
 
 impl App for Worker<'_> {
     type Session = Session;
-    type Mail = Order;
+    type Mail = Command;
 
     fn accept(&mut self, _: u8, _: SocketAddr, _: Now) -> Option<Accepted<Session>> {
         // A worker has no listeners.
@@ -270,25 +290,25 @@ impl App for Worker<'_> {
         }
     }
 
-    fn mail(&mut self, _: Option<usize>, order: Order, conns: &mut Conns<Session>, _: Now) {
-        match order {
-            Order::Report { behind } => {
+    fn mail(&mut self, _: Option<usize>, command: Command, conns: &mut Conns<Session>, _: Now) {
+        match command {
+            Command::Report { behind } => {
                 let behind = if behind { self.behind(conns) } else { 0 };
                 self.send_report(false, behind);
             }
-            Order::Publish(pace) => {
+            Command::Publish(pace) => {
                 if let Some(publishers) = &mut self.publishers {
                     publishers.set_pace(pace, &mut self.core);
                 }
             }
-            Order::Hush => {
+            Command::StopPublishing => {
                 self.core.says.clear();
                 if let Some(publishers) = &mut self.publishers {
                     publishers.end_pace(&mut self.core);
                 }
             }
-            Order::Measure { from_us, to_us } => self.core.measured_us = (from_us, to_us),
-            Order::NoMoreArrivals => {
+            Command::Measure { from_us, to_us } => self.core.measured_us = (from_us, to_us),
+            Command::NoMoreArrivals => {
                 self.core.stays = true;
                 if !self.core.resumes() {
                     self.core.ended = true;
@@ -298,12 +318,12 @@ impl App for Worker<'_> {
                     arrivals.end();
                 }
             }
-            Order::Storm { share, backoff_us } => self.storm(share, backoff_us, conns),
-            Order::Finish => self.finish(conns),
+            Command::Storm { share, backoff_us } => self.storm(share, backoff_us, conns),
+            Command::Finish => self.finish(conns),
         }
     }
 
-    fn take_mail(&mut self, _: usize) -> Option<Order> {
+    fn take_mail(&mut self, _: usize) -> Option<Command> {
         None
     }
 
@@ -315,20 +335,20 @@ impl App for Worker<'_> {
         if let Some(arrivals) = &mut self.arrivals {
             more |= arrivals.open_due(&mut self.core, conns);
         }
-        more |= due::say(&mut self.core, conns);
-        more |= due::read(&mut self.core, conns);
+        more |= send_due(&mut self.core, conns);
+        more |= resume_reading(&mut self.core, conns);
         if let Some(publishers) = &mut self.publishers {
             more |= publishers.turn(&mut self.core, conns);
         }
         if !more {
             self.wake_us = self.next_us();
-            self.wakes.set(self.number, self.wake_us, &self.metronome);
+            self.wakes.set(self.number, self.wake_us, &self.timer);
         }
         more
     }
 
     fn deadline(&self) -> Option<Millis> {
-        // The metronome rings before; this is for the case that it is late itself.
+        // The wake timer comes before; this is for the case that it is late itself.
         let next_us = self.next_us();
         (next_us != NEVER).then(|| self.core.clock.to_millis(next_us) + 1)
     }
@@ -336,4 +356,193 @@ impl App for Worker<'_> {
     fn finished(&self, _: &Conns<Session>) -> bool {
         self.finished
     }
+}
+
+/// Connections that are still to be opened.
+struct Arrivals<'s> {
+    pacer: Pacer<'s>,
+    begin_us: u64,
+    // Number of the pacer's next event.
+    k: u64,
+    // Takes those whose number modulo `of` is `rank`.
+    rank: u64,
+    of: u64,
+    clients: u64,
+    // Number and due time in µs of the next one.
+    next: Option<(u64, u64)>,
+    // Next spare of the port plan, and the number of workers that share the spares.
+    next_spare: u64,
+    openers: u64,
+}
+
+impl<'s> Arrivals<'s> {
+    /// Takes the share of worker `number` of those that open connections.
+    fn new(script: &'s Script, number: usize, openers: usize, begin_us: u64) -> Self {
+        let (scenario, part) = (&script.scenario, &script.part);
+        let (number, openers) = (number as u64, openers as u64);
+        let mut arrivals = Self {
+            pacer: Pacer::new(&scenario.arrivals, scenario.spread, scenario.seed),
+            begin_us,
+            k: 0,
+            rank: u64::from(part.index) + u64::from(part.of) * number,
+            of: u64::from(part.of) * openers,
+            clients: scenario.clients,
+            next: None,
+            next_spare: script.clients() + number,
+            openers,
+        };
+        arrivals.advance();
+        arrivals
+    }
+
+    /// Due time of the next connection, in µs; none if all were opened.
+    fn next_us(&self) -> Option<u64> {
+        self.next.map(|(_, due_us)| due_us)
+    }
+
+    const fn end(&mut self) {
+        self.k = self.clients;
+        self.next = None;
+    }
+
+    fn advance(&mut self) {
+        self.next = None;
+        while self.k < self.clients {
+            let Some(at_us) = self.pacer.next() else {
+                break;
+            };
+            let k = self.k;
+            self.k += 1;
+            if k % self.of == self.rank {
+                self.next = Some((k, self.begin_us + at_us));
+                return;
+            }
+        }
+    }
+
+    /// Opens connections that are due, reconnects and new ones. Returns true if more are.
+    fn open_due(&mut self, core: &mut SharedState<'_>, conns: &mut Conns<Session>) -> bool {
+        for _ in 0..BEGUN_PER_TURN {
+            let now_us = core.clock.now_us();
+            if let Some((due_us, n, carried)) = core.take_return(now_us) {
+                self.open(n, due_us, &carried, core, conns);
+                continue;
+            }
+            match self.next {
+                Some((n, due_us)) if due_us <= now_us => {
+                    self.advance();
+                    core.tally.due_events += 1;
+                    core.tally.interval.lag.record_between(due_us, now_us);
+                    self.open(n as u32, due_us, &Carried::default(), core, conns);
+                }
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    fn open(
+        &mut self,
+        n: u32,
+        due_us: u64,
+        carried: &Carried,
+        core: &mut SharedState<'_>,
+        conns: &mut Conns<Session>,
+    ) {
+        let script = core.script;
+        let own = u64::from(n) / u64::from(script.part.of);
+        let mut tuple = script.ports.as_ref().and_then(|plan| plan.tuple(own));
+        let endpoint = script.endpoints.get(core.endpoint_of(n));
+        let Some(endpoint) = endpoint.or_else(|| script.endpoints.first()) else {
+            return;
+        };
+        let target = endpoint.address;
+        core.tally.counters.attempted += 1;
+        core.tally.pending += 1;
+        let timeout_ms = script.scenario.connect_timeout_us.div_ceil(1000);
+        let deadline = core.clock.to_millis(core.clock.now_us()) + timeout_ms;
+        for _ in 0..SPARES_TRIED {
+            let source: Option<SocketAddr> = tuple.map(|tuple| tuple.source);
+            let accepted = Accepted {
+                session: Session::Subscriber(Subscriber::new(n, due_us, carried.clone())),
+                tag: 0,
+                deadline: Some(deadline),
+            };
+            let opened = match &endpoint.tls {
+                None => conns.connect(source, target, accepted),
+                Some(tls) => conns.connect_secure(source, target, accepted, tls),
+            };
+            let Err(error) = opened else {
+                return;
+            };
+            let errno = error.raw_os_error().unwrap_or(0);
+            let taken = matches!(errno, EADDRINUSE | EADDRNOTAVAIL);
+            // A spare must go to the same target: its path was planned for this connection.
+            tuple = if taken {
+                self.spare(core, target)
+            } else {
+                None
+            };
+            if tuple.is_none() {
+                core.tally.failed(ConnectFailure::from_errno(errno));
+                return;
+            }
+        }
+        core.tally.failed(ConnectFailure::AddressInUse);
+    }
+
+    /// Finds a planned port that no connection has, towards this target.
+    fn spare(&mut self, core: &SharedState<'_>, target: SocketAddr) -> Option<Tuple> {
+        let plan = core.script.ports.as_ref()?;
+        loop {
+            let k = self.next_spare;
+            if k >= plan.capacity() {
+                return None;
+            }
+            self.next_spare += self.openers;
+            let tuple = plan.tuple(k)?;
+            if core.script.endpoints.get(tuple.target_index)?.address == target {
+                return Some(tuple);
+            }
+        }
+    }
+}
+
+/// Sends messages that are due. Returns true if more are.
+fn send_due(core: &mut SharedState<'_>, conns: &mut Conns<Session>) -> bool {
+    for _ in 0..BEGUN_PER_TURN {
+        let now_us = core.clock.now_us();
+        let Some(&Reverse((due_us, bits))) = core.says.peek() else {
+            return false;
+        };
+        if due_us > now_us {
+            return false;
+        }
+        core.says.pop();
+        let id = ConnId::from_bits(bits);
+        let mut goes_on = false;
+        with_subscriber(conns, id, |subscriber, fx| {
+            goes_on = core.send_message(subscriber, due_us, fx);
+        });
+        if let (true, Some(say)) = (goes_on, &core.script.scenario.say) {
+            let next_us = due_us + say.every_us;
+            core.says.push(Reverse((next_us, bits)));
+        }
+    }
+    true
+}
+
+/// Lets slow readers that have waited long enough read on. Returns true if more may.
+fn resume_reading(core: &mut SharedState<'_>, conns: &mut Conns<Session>) -> bool {
+    for _ in 0..BEGUN_PER_TURN {
+        let now_us = core.clock.now_us();
+        match core.reads.peek() {
+            Some(&Reverse((due_us, bits))) if due_us <= now_us => {
+                core.reads.pop();
+                conns.with(ConnId::from_bits(bits), |_, fx| fx.pause(false));
+            }
+            _ => return false,
+        }
+    }
+    true
 }

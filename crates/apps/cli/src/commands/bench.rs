@@ -6,15 +6,12 @@
 mod agent;
 mod common;
 mod execute;
-mod faults;
 mod load;
 mod publish;
 mod report;
 mod scenario;
 mod show;
-mod signals;
 mod subscribe;
-mod tcpkali;
 
 use clap::Subcommand;
 
@@ -36,21 +33,17 @@ enum Command {
     Sub(subscribe::Args),
     Pub(publish::Args),
     Run(scenario::Args),
-    Tcpkali(tcpkali::Args),
+    Tcpkali(scenario::TcpkaliArgs),
     Agent(agent::Args),
     Report(report::Args),
 }
 
-/// Does what was asked.
-///
-/// # Errors
-/// Why it could not be done.
 pub(crate) fn run(args: Args) -> Result {
     match *args.command {
         Command::Sub(args) => subscribe::run(args),
         Command::Pub(args) => publish::run(args),
         Command::Run(args) => scenario::run(args),
-        Command::Tcpkali(args) => tcpkali::run(args),
+        Command::Tcpkali(args) => scenario::run_tcpkali(args),
         Command::Agent(args) => agent::run(args),
         Command::Report(args) => report::run(&args),
     }

@@ -10,9 +10,9 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use rustix::net::sockopt;
-use throng_client::{BadAnswer, ResponseEvent, ResponseReader};
+use throng_client::{ResponseError, ResponseEvent, ResponseReader};
 use throng_http1::{HttpLimits, encode_request};
-use throng_ws::handshake::ResponseError;
+use throng_ws::handshake::UpgradeError;
 
 use super::stream::Stream;
 use super::{Endpoint, TrustArgs};
@@ -50,9 +50,9 @@ pub(crate) enum Fault {
     /// The connection broke.
     Io(io::Error),
     /// The answer is not HTTP as we know it, or it ended in the middle.
-    Answer(BadAnswer),
+    Answer(ResponseError),
     /// It does not open the WebSocket that was asked for.
-    Upgrade(ResponseError),
+    Upgrade(UpgradeError),
 }
 
 impl fmt::Display for Fault {
@@ -128,7 +128,7 @@ impl Exchange {
         // so the answer counts for more than the error.
         let sent = stream.write_all(wire);
         match (Self::read_head(stream), sent) {
-            (Err(Fault::Io(_) | Fault::Answer(BadAnswer::Ended)), Err(error)) => {
+            (Err(Fault::Io(_) | Fault::Answer(ResponseError::Ended)), Err(error)) => {
                 Err(Fault::Io(error))
             }
             (answer, _) => answer,
@@ -143,7 +143,7 @@ impl Exchange {
             let mut bytes = [0; READ_BYTES];
             let count = read(&mut stream, &mut bytes)?;
             if count == 0 {
-                return Err(Fault::Answer(BadAnswer::Ended));
+                return Err(Fault::Answer(ResponseError::Ended));
             }
             let fed = reader.feed(&bytes[..count], |event| {
                 match event {
@@ -210,7 +210,7 @@ impl Exchange {
     /// Reads once and hands over the data of the body that came; false at its end.
     ///
     /// # Errors
-    /// A [`Fault`]; [`BadAnswer::Ended`] if the connection ended before the body did.
+    /// A [`Fault`]; [`ResponseError::Ended`] if the connection ended before the body did.
     pub(crate) fn read_some(&mut self, mut on_data: impl FnMut(&[u8])) -> Result<bool, Fault> {
         if !self.early.is_empty() {
             on_data(&std::mem::take(&mut self.early));

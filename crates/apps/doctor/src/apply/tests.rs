@@ -1,7 +1,7 @@
 //! Applying fixes to fixture roots.
 
 use super::*;
-use crate::fixture::{STOCK, get, put, tree};
+use crate::tests::{get, put, stock, tree};
 use crate::{Machine, Plan, Role, assess};
 
 fn report(root: &Path) -> Report {
@@ -13,13 +13,13 @@ fn report(root: &Path) -> Report {
 
 #[test]
 fn settings_are_written_then_nofile_is_raised() {
-    let root = tree(&[STOCK]);
+    let root = tree(&[stock()]);
     let before = report(root.path());
     let nr_open = || get(root.path(), "proc/sys/fs/nr_open");
     let mut seen = Vec::new();
     let applied = apply(root.path(), &before, &mut |limit| {
         seen.push((limit, nr_open()));
-        Effect::Done
+        ChangeOutcome::Done
     });
     assert_eq!(seen, [(2_097_152, Some(String::from("2097152\n")))]);
     let effect = |line: &str| {
@@ -53,7 +53,7 @@ fn a_setting_the_kernel_does_not_show_is_not_invented() {
     let path = "net.core.somaxconn";
     let effect = write_setting(root.path(), path, "1", Scope::Namespace, false);
     assert!(
-        matches!(&effect, Effect::Refused(note) if note.contains("does not show")),
+        matches!(&effect, ChangeOutcome::Refused(note) if note.contains("does not show")),
         "{effect:?}"
     );
     assert_eq!(get(root.path(), "proc/sys/net/core/somaxconn"), None);

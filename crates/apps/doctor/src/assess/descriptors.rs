@@ -1,8 +1,8 @@
 //! Descriptors: `nofile`, `nr_open`, `file-max`, `max_user_watches`.
 
-use super::limit::{Context, Finding, Limit, round_up};
+use super::limit::{Context, round_up};
 use crate::plan::Role;
-use crate::report::{Check, Fix, Kind, Scope};
+use crate::report::{CheckKind, Fix, LimitCheck, Scope};
 use throng_types::units::grouped;
 
 /// Descriptors a process needs beside its connections: listeners, epoll, logs, peers.
@@ -11,7 +11,7 @@ const OWN: u64 = 128;
 /// Files the rest of the machine may still want to open.
 const OTHERS: u64 = 4_096;
 
-pub(super) fn check(context: &Context<'_>, checks: &mut Vec<Check>) {
+pub(super) fn check(context: &Context<'_>, checks: &mut Vec<LimitCheck>) {
     checks.extend([
         nofile(context),
         nr_open(context),
@@ -34,58 +34,50 @@ fn needed(context: &Context<'_>) -> u64 {
     context.goal.div_ceil(sharing(context)).saturating_add(OWN)
 }
 
-/// How many connections a limit per process lets live.
+/// Number of connections that a limit per process allows.
 fn allows(context: &Context<'_>, limit: u64) -> u64 {
     limit.saturating_sub(OWN).saturating_mul(sharing(context))
 }
 
 /// Throng raises its soft limit to the hard one by itself, so the hard one counts.
-fn nofile(context: &Context<'_>) -> Check {
+fn nofile(context: &Context<'_>) -> LimitCheck {
     let limit = context.machine.nofile;
     let allowed = limit.map(|limit| allows(context, limit.hard));
     let target = nofile_target(context);
     let mut fix = vec![
-        Fix::Unit {
-            directive: format!("LimitNOFILE={target}"),
-        },
-        Fix::Nofile { limit: target },
-        Fix::Command {
-            line: format!(
-                "prlimit --pid PID --nofile={target}:{target}   # root: a process that runs already"
-            ),
-        },
+        Fix::Unit(format!("LimitNOFILE={target}")),
+        Fix::Nofile(target),
+        Fix::Command(format!(
+            "prlimit --pid PID --nofile={target}:{target}   # root: a process that runs already"
+        )),
     ];
     if context.machine.container {
         let line = format!("docker run --ulimit nofile={target}:{target} ...");
-        fix.insert(0, Fix::Command { line });
+        fix.insert(0, Fix::Command(line));
     } else {
-        fix.push(Fix::Command {
-            line: format!(
-                "echo '* - nofile {target}' > /etc/security/limits.d/60-throng.conf   # later \
+        fix.push(Fix::Command(format!(
+            "echo '* - nofile {target}' > /etc/security/limits.d/60-throng.conf   # later \
                  logins; not root, not services"
-            ),
-        });
+        )));
     }
-    Limit {
+    LimitCheck {
         id: "nofile",
         title: "descriptors of one process",
-        kind: Kind::Holds,
+        kind: CheckKind::Holds,
         cost: "8 bytes per descriptor in use",
-    }
-    .found(Finding {
         current: limit.map(|limit| match (limit.soft, limit.hard) {
             (soft, hard) if soft == hard => grouped_limit(hard),
             (soft, hard) => format!("soft {}, hard {}", grouped_limit(soft), grouped_limit(hard)),
         }),
         needed: Some(grouped(needed(context))),
         status: context.status(allowed),
-        allows: allowed,
+        allows_connections: allowed,
         why: String::from(
             "every connection is a descriptor; beyond the limit accept(2) and socket(2) fail with \
              EMFILE. Throng raises the soft limit to the hard one by itself",
         ),
         fix,
-    })
+    }
 }
 
 /// Above `nr_open` the kernel refuses the limit; where `nr_open` itself is too low, its own
@@ -98,30 +90,28 @@ fn nofile_target(context: &Context<'_>) -> u64 {
     }
 }
 
-fn nr_open(context: &Context<'_>) -> Check {
+fn nr_open(context: &Context<'_>) -> LimitCheck {
     let limit = context.machine.nr_open;
     let allowed = limit.map(|limit| allows(context, limit));
-    Limit {
+    LimitCheck {
         id: "nr_open",
         title: "ceiling of nofile",
-        kind: Kind::Holds,
+        kind: CheckKind::Holds,
         cost: "nothing until descriptors are in use",
-    }
-    .found(Finding {
         current: limit.map(grouped),
         needed: Some(grouped(needed(context))),
         status: context.status(allowed),
-        allows: allowed,
+        allows_connections: allowed,
         why: String::from("no process may have a nofile above it, not even root's"),
-        fix: vec![Fix::Sysctl {
-            key: "fs.nr_open",
-            value: round_up(needed(context)).to_string(),
-            scope: Scope::Host,
-        }],
-    })
+        fix: vec![Fix::sysctl(
+            "fs.nr_open",
+            round_up(needed(context)),
+            Scope::Host,
+        )],
+    }
 }
 
-fn file_max(context: &Context<'_>) -> Check {
+fn file_max(context: &Context<'_>) -> LimitCheck {
     let machine = context.machine;
     let ends = context.plan.role.ends();
     // What is allocated now is the rest of the machine.
@@ -130,51 +120,43 @@ fn file_max(context: &Context<'_>) -> Check {
     let allowed = machine
         .file_max
         .map(|max| max.saturating_sub(others) / ends);
-    Limit {
+    LimitCheck {
         id: "file-max",
         title: "open files of the machine",
-        kind: Kind::Holds,
+        kind: CheckKind::Holds,
         cost: "nothing until files are open; their memory is in the price of a connection",
-    }
-    .found(Finding {
         current: machine.file_max.map(|max| match machine.file_allocated {
             Some(now) => format!("{} ({} in use)", grouped_limit(max), grouped(now)),
             None => grouped_limit(max),
         }),
         needed: Some(grouped(needed)),
         status: context.status(allowed),
-        allows: allowed,
+        allows_connections: allowed,
         why: String::from("beyond it every open fails with ENFILE, for every process"),
-        fix: vec![Fix::Sysctl {
-            key: "fs.file-max",
-            value: round_up(needed).to_string(),
-            scope: Scope::Host,
-        }],
-    })
+        fix: vec![Fix::sysctl("fs.file-max", round_up(needed), Scope::Host)],
+    }
 }
 
-fn watches(context: &Context<'_>) -> Check {
+fn watches(context: &Context<'_>) -> LimitCheck {
     let limit = context.machine.epoll_watches_max;
     let allowed = limit.map(|limit| limit.saturating_sub(OWN) / context.plan.role.ends());
     let needed = context.ends().saturating_add(OWN);
-    Limit {
+    LimitCheck {
         id: "max_user_watches",
         title: "epoll registrations of one user",
-        kind: Kind::Holds,
+        kind: CheckKind::Holds,
         cost: "nothing until registered; 144 bytes each are in the price of a connection",
-    }
-    .found(Finding {
         current: limit.map(grouped),
         needed: Some(grouped(needed)),
         status: context.status(allowed),
-        allows: allowed,
+        allows_connections: allowed,
         why: String::from("beyond it epoll_ctl(2) fails with ENOSPC"),
-        fix: vec![Fix::Sysctl {
-            key: "fs.epoll.max_user_watches",
-            value: round_up(needed).to_string(),
-            scope: Scope::Host,
-        }],
-    })
+        fix: vec![Fix::sysctl(
+            "fs.epoll.max_user_watches",
+            round_up(needed),
+            Scope::Host,
+        )],
+    }
 }
 
 /// Kernels write "no limit" as one of several very large numbers.

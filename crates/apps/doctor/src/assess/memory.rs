@@ -1,23 +1,23 @@
 //! Memory: the machine's, and that of the control group.
 
-use super::limit::{Context, Finding, Limit};
+use super::limit::Context;
 use crate::machine::Machine;
 use crate::plan::Plan;
-use crate::report::{Check, Fix, Kind, Status};
+use crate::report::{CheckKind, Fix, LimitCheck, Status};
 use crate::text::bytes;
 
 /// Connections to judge against when not even memory is known.
 const GOAL_UNKNOWN: u64 = 1_000_000;
 
-/// What stays free for everything else, at least.
+/// Least memory that stays free for everything else.
 const RESERVE_BYTES_MIN: u64 = 64 << 20;
 
-pub(super) fn check(context: &Context<'_>, checks: &mut Vec<Check>) {
+pub(super) fn check(context: &Context<'_>, checks: &mut Vec<LimitCheck>) {
     checks.push(available(context));
     checks.extend(group(context));
 }
 
-/// How many connections memory alone would allow: the goal when nobody asks for a number.
+/// Number of connections that memory alone would allow: the goal when no number is asked for.
 pub(super) fn reach(machine: &Machine, plan: &Plan) -> u64 {
     let group = machine.group.as_ref().map(|group| group.free_bytes());
     let free = [machine.memory_available_bytes, group]
@@ -40,7 +40,7 @@ fn needed(context: &Context<'_>) -> u64 {
     context.goal.saturating_mul(context.plan.connection_bytes())
 }
 
-fn available(context: &Context<'_>) -> Check {
+fn available(context: &Context<'_>) -> LimitCheck {
     let (machine, plan) = (context.machine, context.plan);
     let allowed = machine
         .memory_available_bytes
@@ -57,13 +57,11 @@ fn available(context: &Context<'_>) -> Check {
     if plan.role.ends() == 2 {
         why.push_str("; clients on another machine would halve that");
     }
-    Limit {
+    LimitCheck {
         id: "MemAvailable",
         title: "memory of the machine",
-        kind: Kind::Holds,
+        kind: CheckKind::Holds,
         cost: "memory",
-    }
-    .found(Finding {
         current: machine
             .memory_available_bytes
             .map(|free| match machine.memory_total_bytes {
@@ -72,20 +70,18 @@ fn available(context: &Context<'_>) -> Check {
             }),
         needed: Some(bytes(needed(context))),
         status: context.status(allowed),
-        allows: allowed,
+        allows_connections: allowed,
         why,
-        fix: vec![Fix::Advice {
-            text: format!(
-                "free or add memory: {} connections take {}",
-                throng_types::units::grouped(context.goal),
-                bytes(needed(context))
-            ),
-        }],
-    })
+        fix: vec![Fix::Advice(format!(
+            "free or add memory: {} connections take {}",
+            throng_types::units::grouped(context.goal),
+            bytes(needed(context))
+        ))],
+    }
 }
 
 /// Silent where no group sets a limit.
-fn group(context: &Context<'_>) -> Option<Check> {
+fn group(context: &Context<'_>) -> Option<LimitCheck> {
     let group = context.machine.group.as_ref()?;
     let allowed = Some(fitting(group.free_bytes(), context.plan));
     let status = context.status(allowed);
@@ -94,24 +90,18 @@ fn group(context: &Context<'_>) -> Option<Check> {
     let target = bare
         .saturating_add(reserve(bare).saturating_mul(2))
         .div_ceil(1 << 20);
-    let mut fix = vec![Fix::Unit {
-        directive: format!("MemoryMax={target}M"),
-    }];
+    let mut fix = vec![Fix::Unit(format!("MemoryMax={target}M"))];
     if context.machine.container {
-        fix.push(Fix::Command {
-            line: format!("docker run --memory={target}m ..."),
-        });
+        fix.push(Fix::Command(format!("docker run --memory={target}m ...")));
     }
     if status == Status::Ok {
         fix.clear();
     }
-    let check = Limit {
+    let check = LimitCheck {
         id: group.file,
         title: "memory of the control group",
-        kind: Kind::Holds,
+        kind: CheckKind::Holds,
         cost: "memory; sockets and their buffers count against the group",
-    }
-    .found(Finding {
         current: Some(format!(
             "{} ({} in use) at {}",
             bytes(group.limit_bytes),
@@ -120,9 +110,9 @@ fn group(context: &Context<'_>) -> Option<Check> {
         )),
         needed: Some(bytes(bare)),
         status,
-        allows: allowed,
+        allows_connections: allowed,
         why: String::from("beyond it the kernel ends the process, however much the machine has"),
         fix,
-    });
+    };
     Some(check)
 }

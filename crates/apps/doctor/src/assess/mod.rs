@@ -4,7 +4,7 @@
 //! by what they bound.
 //!
 //! Invariants
-//! - `holds_connections` is the lowest `allows_connections` among checks of `Kind::Holds`.
+//! - `holds_connections` is the lowest `allows_connections` among checks of `CheckKind::Holds`.
 //! - Only a check that warns or fails carries a fix: what is unknown may be well.
 
 mod descriptors;
@@ -16,7 +16,7 @@ mod traffic;
 
 use crate::machine::Machine;
 use crate::plan::Plan;
-use crate::report::{Kind, Report, Status};
+use crate::report::{CheckKind, Report, Status};
 
 use limit::Context;
 
@@ -44,7 +44,7 @@ pub fn assess(machine: &Machine, plan: &Plan) -> Report {
     checks.sort_by_key(|check| (check.kind, check.allows_connections.unwrap_or(u64::MAX)));
     let first = checks
         .iter()
-        .position(|check| check.kind == Kind::Holds && check.allows_connections.is_some());
+        .position(|check| check.kind == CheckKind::Holds && check.allows_connections.is_some());
     for (place, check) in checks.iter_mut().enumerate() {
         if plan.connections.is_none() && check.status == Status::Warn && Some(place) != first {
             check.status = Status::Info;

@@ -1,15 +1,15 @@
-//! What the network stack counts: source ports and tracked connections.
+//! Checks of the network stack: source ports and tracked connections.
 
-use super::limit::{Context, Finding, Limit, round_up};
+use super::limit::{Context, round_up};
 use crate::machine::Conntrack;
-use crate::report::{Check, Fix, Kind, Scope, Status};
+use crate::report::{CheckKind, Fix, LimitCheck, Scope, Status};
 use throng_types::units::grouped;
 
 /// The widest range that leaves privileged ports alone.
 const RANGE_FIRST: u64 = 1_024;
 const RANGE_LAST: u64 = 65_535;
 
-pub(super) fn check(context: &Context<'_>, checks: &mut Vec<Check>) {
+pub(super) fn check(context: &Context<'_>, checks: &mut Vec<LimitCheck>) {
     if context.plan.role.opens() {
         checks.push(port_range(context));
         checks.push(tw_reuse(context));
@@ -18,7 +18,7 @@ pub(super) fn check(context: &Context<'_>, checks: &mut Vec<Check>) {
 }
 
 /// Each source address has the whole range once per target.
-fn port_range(context: &Context<'_>) -> Check {
+fn port_range(context: &Context<'_>) -> LimitCheck {
     let (machine, plan) = (context.machine, context.plan);
     let assumed = if plan.role.accepts() {
         None
@@ -39,13 +39,11 @@ fn port_range(context: &Context<'_>) -> Check {
         status = Status::Warn;
         why.push_str(". Past half of the range each connect(2) searches the first half in vain");
     }
-    Limit {
+    LimitCheck {
         id: "ip_local_port_range",
         title: "source ports",
-        kind: Kind::Holds,
+        kind: CheckKind::Holds,
         cost: "256 bytes per port in use, in the price of a connection",
-    }
-    .found(Finding {
         current: machine.port_range.zip(ports).map(|((first, last), ports)| {
             format!(
                 "{first}-{last}: {} ports x {} x {}",
@@ -56,10 +54,10 @@ fn port_range(context: &Context<'_>) -> Check {
         }),
         needed: Some(grouped(context.goal)),
         status,
-        allows: allowed,
+        allows_connections: allowed,
         why,
         fix: port_fixes(context, pairs),
-    })
+    }
 }
 
 fn counted(number: u64, one: &str, many: &str) -> String {
@@ -83,17 +81,15 @@ fn port_fixes(context: &Context<'_>, pairs: u64) -> Vec<Fix> {
         .port_range
         .map(|(first, last)| (u64::from(first), u64::from(last)));
     if range.is_none_or(|(from, to)| first < from || to < RANGE_LAST) {
-        fix.push(Fix::Sysctl {
-            key: "net.ipv4.ip_local_port_range",
-            value: format!("{first} {RANGE_LAST}"),
-            scope: Scope::Namespace,
-        });
-        fix.push(Fix::Advice {
-            text: String::from(
-                "list ports that servers listen on in net.ipv4.ip_local_reserved_ports, or a \
+        fix.push(Fix::sysctl(
+            "net.ipv4.ip_local_port_range",
+            format!("{first} {RANGE_LAST}"),
+            Scope::Namespace,
+        ));
+        fix.push(Fix::Advice(String::from(
+            "list ports that servers listen on in net.ipv4.ip_local_reserved_ports, or a \
                  connection may take one first",
-            ),
-        });
+        )));
     }
     // Pairs that keep each range at most half full.
     let wanted = context.goal.div_ceil((widest / 2).max(1));
@@ -110,13 +106,13 @@ fn port_fixes(context: &Context<'_>, pairs: u64) -> Vec<Fix> {
                  more machines"
             )
         };
-        fix.push(Fix::Advice { text });
+        fix.push(Fix::Advice(text));
     }
     fix
 }
 
 /// Over loopback the default, 2, is enough.
-fn tw_reuse(context: &Context<'_>) -> Check {
+fn tw_reuse(context: &Context<'_>) -> LimitCheck {
     let value = context.machine.tw_reuse;
     let enough = |value| value == 1 || (value == 2 && context.plan.role.accepts());
     let status = match value {
@@ -124,35 +120,33 @@ fn tw_reuse(context: &Context<'_>) -> Check {
         Some(value) if enough(value) => Status::Ok,
         Some(_) => Status::Warn,
     };
-    Limit {
+    LimitCheck {
         id: "tcp_tw_reuse",
         title: "ports of connections just closed",
-        kind: Kind::Rate,
+        kind: CheckKind::Rate,
         cost: "nothing; both ends must use TCP timestamps",
-    }
-    .found(Finding {
         current: value.map(|value| value.to_string()),
         needed: Some(String::from(if context.plan.role.accepts() {
             "1 or 2"
         } else {
             "1"
         })),
-        allows: None,
+        allows_connections: None,
         status,
         why: String::from(
             "a port stays taken for a minute after its connection was closed from here, so a run \
              soon after another finds none",
         ),
-        fix: vec![Fix::Sysctl {
-            key: "net.ipv4.tcp_tw_reuse",
-            value: String::from("1"),
-            scope: Scope::Namespace,
-        }],
-    })
+        fix: vec![Fix::sysctl(
+            "net.ipv4.tcp_tw_reuse",
+            String::from("1"),
+            Scope::Namespace,
+        )],
+    }
 }
 
 /// Over loopback a connection is one entry as well: both directions share it.
-fn conntrack(context: &Context<'_>) -> Check {
+fn conntrack(context: &Context<'_>) -> LimitCheck {
     let (current, allowed, status) = match context.machine.conntrack {
         Conntrack::Unknown => (None, None, Status::Unknown),
         Conntrack::Absent => (Some(String::from("not loaded")), None, Status::Ok),
@@ -174,17 +168,15 @@ fn conntrack(context: &Context<'_>) -> Check {
     };
     let needed = context.goal.saturating_add(in_use);
     let target = round_up(needed);
-    Limit {
+    LimitCheck {
         id: "nf_conntrack_max",
         title: "connections that netfilter tracks",
-        kind: Kind::Holds,
+        kind: CheckKind::Holds,
         cost: "about 320 bytes per tracked connection; not tracking is better",
-    }
-    .found(Finding {
         current,
         needed: Some(grouped(needed)),
         status,
-        allows: allowed,
+        allows_connections: allowed,
         why: String::from(match status {
             Status::Info => {
                 "the module is loaded and tracks nothing, so it binds nobody; a firewall rule that \
@@ -196,23 +188,15 @@ fn conntrack(context: &Context<'_>) -> Check {
             }
         }),
         fix: vec![
-            Fix::Sysctl {
-                key: "net.netfilter.nf_conntrack_max",
-                value: target.to_string(),
-                scope: Scope::Host,
-            },
-            Fix::Command {
-                line: format!(
-                    "echo {} > /sys/module/nf_conntrack/parameters/hashsize",
-                    target / 4
-                ),
-            },
-            Fix::Command {
-                line: String::from(
-                    "iptables -t raw -A PREROUTING -p tcp --dport PORT -j NOTRACK && iptables -t \
+            Fix::sysctl("net.netfilter.nf_conntrack_max", target, Scope::Host),
+            Fix::Command(format!(
+                "echo {} > /sys/module/nf_conntrack/parameters/hashsize",
+                target / 4
+            )),
+            Fix::Command(String::from(
+                "iptables -t raw -A PREROUTING -p tcp --dport PORT -j NOTRACK && iptables -t \
                      raw -A OUTPUT -p tcp --sport PORT -j NOTRACK   # instead: do not track",
-                ),
-            },
+            )),
         ],
-    })
+    }
 }

@@ -1,15 +1,15 @@
 //! Queues of what arrives: handshakes, packets for a core, packets of a network device.
 
-use super::limit::{Context, Finding, Limit, MANY, short};
+use super::limit::{Context, MANY, short};
 use crate::machine::Link;
 use crate::plan::Role;
-use crate::report::{Check, Fix, Kind, Scope, Status};
+use crate::report::{CheckKind, Fix, LimitCheck, Scope, Status};
 use throng_types::units::grouped;
 
 /// Up to here no burst of packets is worth a longer queue.
 const FEW: u64 = 10_000;
 
-pub(super) fn check(context: &Context<'_>, checks: &mut Vec<Check>) {
+pub(super) fn check(context: &Context<'_>, checks: &mut Vec<LimitCheck>) {
     if context.plan.role.accepts() {
         checks.extend([
             somaxconn(context),
@@ -33,69 +33,47 @@ const fn backlog(goal: u64) -> u64 {
     if goal < MANY { 4_096 } else { 16_384 }
 }
 
-fn somaxconn(context: &Context<'_>) -> Check {
-    let why = "ceiling of a listener's backlog. When clients come back all at once and it is full, \
-               handshakes are dropped: they retry after 1, 3, 7 seconds";
-    backlog_check(
-        context,
-        BacklogLimit {
-            id: "somaxconn",
-            title: "connections that wait for accept",
-            key: "net.core.somaxconn",
-            value: context.machine.somaxconn,
-            why,
-        },
-    )
-}
-
-fn syn_backlog(context: &Context<'_>) -> Check {
-    let why = "handshakes under way per listener. When it is full the kernel answers with SYN \
-               cookies, or drops";
-    backlog_check(
-        context,
-        BacklogLimit {
-            id: "tcp_max_syn_backlog",
-            title: "handshakes under way",
-            key: "net.ipv4.tcp_max_syn_backlog",
-            value: context.machine.syn_backlog_max,
-            why,
-        },
-    )
-}
-
-struct BacklogLimit {
-    id: &'static str,
-    title: &'static str,
-    key: &'static str,
-    value: Option<u64>,
-    why: &'static str,
-}
-
-fn backlog_check(context: &Context<'_>, limit: BacklogLimit) -> Check {
-    let needed = backlog(context.goal);
-    Limit {
-        id: limit.id,
-        title: limit.title,
-        kind: Kind::Rate,
-        cost: "about 320 bytes per waiting handshake, while it waits",
+fn somaxconn(context: &Context<'_>) -> LimitCheck {
+    LimitCheck {
+        title: "connections that wait for accept",
+        why: "ceiling of a listener's backlog. When clients come back all at once and it is full, \
+              handshakes are dropped: they retry after 1, 3, 7 seconds"
+            .into(),
+        ..backlog_check(context, "net.core.somaxconn", context.machine.somaxconn)
     }
-    .found(Finding {
-        current: limit.value.map(grouped),
-        needed: Some(grouped(needed)),
-        allows: None,
-        status: limit
-            .value
-            .map_or(Status::Unknown, |value| short(value < needed)),
-        why: limit.why.to_owned(),
-        fix: vec![Fix::Sysctl {
-            key: limit.key,
-            value: needed.to_string(),
-            scope: Scope::Namespace,
-        }],
-    })
 }
 
-/// What the kernel can be told, a signed number of 32 bits.
+fn syn_backlog(context: &Context<'_>) -> LimitCheck {
+    LimitCheck {
+        title: "handshakes under way",
+        why: "handshakes under way per listener. When it is full the kernel answers with SYN \
+              cookies, or drops"
+            .into(),
+        ..backlog_check(
+            context,
+            "net.ipv4.tcp_max_syn_backlog",
+            context.machine.syn_backlog_max,
+        )
+    }
+}
+
+fn backlog_check(context: &Context<'_>, key: &'static str, value: Option<u64>) -> LimitCheck {
+    let needed = backlog(context.goal);
+    LimitCheck {
+        id: key.rsplit('.').next().unwrap_or(key),
+        title: "",
+        kind: CheckKind::Rate,
+        cost: "about 320 bytes per waiting handshake, while it waits",
+        current: value.map(grouped),
+        needed: Some(grouped(needed)),
+        allows_connections: None,
+        status: value.map_or(Status::Unknown, |value| short(value < needed)),
+        why: String::new(),
+        fix: vec![Fix::sysctl(key, needed, Scope::Namespace)],
+    }
+}
+
+/// Largest value that the kernel takes, a signed number of 32 bits.
 const PACKETS_MAX: u64 = i32::MAX as u64;
 
 /// Packets that may wait for one core. Over loopback each delivery of a broadcast is one, and its
@@ -112,7 +90,7 @@ fn packets(context: &Context<'_>) -> u64 {
     arriving.max(looped).min(PACKETS_MAX)
 }
 
-fn netdev_backlog(context: &Context<'_>) -> Check {
+fn netdev_backlog(context: &Context<'_>) -> LimitCheck {
     let value = context.machine.netdev_backlog_max;
     let needed = packets(context);
     let mut why = String::from(
@@ -125,28 +103,26 @@ fn netdev_backlog(context: &Context<'_>) -> Check {
             ". Over loopback everything goes through this queue, deliveries and acknowledgements",
         );
     }
-    Limit {
+    LimitCheck {
         id: "netdev_max_backlog",
         title: "packets that wait for one core",
-        kind: Kind::Rate,
+        kind: CheckKind::Rate,
         cost: "about 1 KB per packet and core, while it waits",
-    }
-    .found(Finding {
         current: value.map(grouped),
         needed: Some(grouped(needed)),
-        allows: None,
+        allows_connections: None,
         status: value.map_or(Status::Unknown, |value| short(value < needed)),
         why,
-        fix: vec![Fix::Sysctl {
-            key: "net.core.netdev_max_backlog",
-            value: needed.to_string(),
-            scope: Scope::Host,
-        }],
-    })
+        fix: vec![Fix::sysctl(
+            "net.core.netdev_max_backlog",
+            needed,
+            Scope::Host,
+        )],
+    }
 }
 
 /// Arriving packets are served by one core unless queues or the kernel spread them.
-fn nic(context: &Context<'_>, link: &Link) -> Check {
+fn nic(context: &Context<'_>, link: &Link) -> LimitCheck {
     let cpus = context.machine.cpus;
     let one_core = 1 < link.rx_queues && link.irq_cpus.len() == 1;
     let few = cpus.is_some_and(|cpus| link.rx_queues < cpus) && !link.spread;
@@ -160,22 +136,18 @@ fn nic(context: &Context<'_>, link: &Link) -> Check {
     let mask = rps_mask(cores);
     let mut fix = Vec::new();
     if few {
-        fix.push(Fix::Command {
-            line: format!("ethtool -L {name} combined {cores}   # if the device has that many"),
-        });
-        fix.push(Fix::Command {
-            line: format!(
-                "for q in /sys/class/net/{name}/queues/rx-*; do echo {mask} > $q/rps_cpus; done"
-            ),
-        });
+        fix.push(Fix::Command(format!(
+            "ethtool -L {name} combined {cores}   # if the device has that many"
+        )));
+        fix.push(Fix::Command(format!(
+            "for q in /sys/class/net/{name}/queues/rx-*; do echo {mask} > $q/rps_cpus; done"
+        )));
     }
     if one_core {
-        fix.push(Fix::Command {
-            line: format!(
-                "i=0; for irq in $(ls /sys/class/net/{name}/device/msi_irqs); do echo $((i++ % \
+        fix.push(Fix::Command(format!(
+            "i=0; for irq in $(ls /sys/class/net/{name}/device/msi_irqs); do echo $((i++ % \
                  {cores})) > /proc/irq/$irq/smp_affinity_list; done   # stop irqbalance first"
-            ),
-        });
+        )));
     }
     let served = match link.irq_cpus.len() {
         0 => String::from("interrupts unknown"),
@@ -183,27 +155,25 @@ fn nic(context: &Context<'_>, link: &Link) -> Check {
         n => format!("interrupts on {n} cores"),
     };
     let spread = if link.spread { ", rps on" } else { "" };
-    Limit {
+    LimitCheck {
         id: if one_core {
             "smp_affinity"
         } else {
             "rx_queues"
         },
         title: "cores that take packets from the network device",
-        kind: Kind::Rate,
+        kind: CheckKind::Rate,
         cost: "nothing",
-    }
-    .found(Finding {
         current: Some(format!(
             "{name}: {} rx queues{spread}, {served}",
             link.rx_queues
         )),
         needed: cpus.map(|cpus| format!("{cpus} queues, one per core, or rps")),
-        allows: None,
+        allows_connections: None,
         status,
         why: String::from("packets of one queue are served by one core, which fills up first"),
         fix,
-    })
+    }
 }
 
 /// A mask of the first `cores` cores as `rps_cpus` takes it: hexadecimal words of 32 bits,

@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::fixture::{CONTAINER, STOCK, TUNED, tree};
 use crate::machine::{Conntrack, GroupMemory};
 use crate::plan::Role;
 use crate::report::Fix;
+use crate::tests::{self, container, tree};
 use crate::text::{render_text, summary_line};
 
 fn machine(layers: &[&[(&str, &str)]]) -> Machine {
@@ -18,11 +18,11 @@ fn machine(layers: &[&[(&str, &str)]]) -> Machine {
 }
 
 fn stock() -> Machine {
-    machine(&[STOCK])
+    machine(&[tests::stock()])
 }
 
 fn tuned() -> Machine {
-    let machine = machine(&[STOCK, TUNED]);
+    let machine = machine(&[tests::stock(), tests::tuned()]);
     Machine {
         conntrack: Conntrack::Absent,
         ..machine
@@ -90,7 +90,7 @@ fn what_binds_first() {
     check_first(&few_watches, &server, "max_user_watches", 50_000);
 
     // 448 MiB free in the group, less the reserve of 64 MiB.
-    check_first(&machine(&[CONTAINER]), &server, "memory.max", 95_305);
+    check_first(&machine(&[container()]), &server, "memory.max", 95_305);
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_tuned_machine_passes_a_million() {
 #[test]
 fn a_container_leaves_much_unknown_and_fails_on_what_it_knows() {
     let report = assess(
-        &machine(&[CONTAINER]),
+        &machine(&[container()]),
         &Plan::new(Role::Server, Some(1_000_000)),
     );
     assert_eq!(report.check("nr_open").unwrap().status, Status::Unknown);
@@ -359,7 +359,7 @@ fn a_group_limit_has_a_line() {
     };
     let plan = Plan::new(Role::Server, Some(1_000_000));
     let report = assess(&boxed, &plan);
-    let Some(Fix::Unit { directive }) = report.check("memory.max").unwrap().fix.first() else {
+    let Some(Fix::Unit(directive)) = report.check("memory.max").unwrap().fix.first() else {
         panic!("no directive");
     };
     let mebibytes = directive
@@ -525,7 +525,7 @@ fn the_banner_names_the_limit_and_the_line() {
         assert_eq!(summary_line(&report), expect);
     }
     let nothing = assess(&Machine::default(), &Plan::new(Role::Server, None));
-    assert!(summary_line(&nothing).contains("does not tell"));
+    assert!(summary_line(&nothing).contains("does not show"));
 }
 
 #[test]
@@ -599,7 +599,7 @@ proptest! {
         let plan = Plan { processes, targets, server_user_bytes, ..Plan::new(role, connections) };
         let report = assess(&machine, &plan);
         let lowest = report.checks.iter()
-            .filter(|check| check.kind == Kind::Holds)
+            .filter(|check| check.kind == CheckKind::Holds)
             .filter_map(|check| check.allows_connections)
             .min();
         prop_assert_eq!(report.holds_connections, lowest);
@@ -610,7 +610,8 @@ proptest! {
         for check in &report.checks {
             prop_assert!(Status::Warn <= check.status || check.fix.is_empty(), "{}", check.id);
             prop_assert!(check.status != Status::Fail || !check.fix.is_empty(), "{}", check.id);
-            prop_assert!(check.status != Status::Fail || check.kind == Kind::Holds, "{}", check.id);
+            let holds = check.kind == CheckKind::Holds;
+            prop_assert!(check.status != Status::Fail || holds, "{}", check.id);
         }
         prop_assert!(!render_text(&report).is_empty() && !summary_line(&report).is_empty());
     }

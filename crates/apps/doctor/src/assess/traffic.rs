@@ -1,7 +1,7 @@
-//! What binds once connections move: buffers, orphans, hash chains.
+//! Checks of limits that bind once traffic flows: buffers, orphans, hash chains.
 
-use super::limit::{Context, Finding, Limit, MANY, round_up, short};
-use crate::report::{Check, Fix, Kind, Scope, Status};
+use super::limit::{Context, MANY, round_up, short};
+use crate::report::{CheckKind, Fix, LimitCheck, Scope, Status};
 use crate::text::bytes;
 use throng_types::units::grouped;
 
@@ -11,7 +11,7 @@ const CHAIN_MAX: u64 = 8;
 /// A buffer maximum that a slow reader may fill without harm.
 const BUFFER_BYTES_MAX: u64 = 256 << 10;
 
-pub(super) fn check(context: &Context<'_>, checks: &mut Vec<Check>) {
+pub(super) fn check(context: &Context<'_>, checks: &mut Vec<LimitCheck>) {
     checks.push(tcp_mem(context));
     let machine = context.machine;
     checks.push(buffer(
@@ -30,9 +30,9 @@ pub(super) fn check(context: &Context<'_>, checks: &mut Vec<Check>) {
     checks.push(ehash(context));
 }
 
-/// A broadcast waits in the buffers of everyone who has not read it yet, so all connections count
-/// at once.
-fn tcp_mem(context: &Context<'_>) -> Check {
+/// Judges all TCP buffers. A broadcast waits in those of every slow reader, so all connections
+/// count at once.
+fn tcp_mem(context: &Context<'_>) -> LimitCheck {
     let (machine, plan) = (context.machine, context.plan);
     let page = machine.page_bytes.max(1);
     // The kernel counts whole pages for each socket: one byte that waits is a page.
@@ -73,25 +73,21 @@ fn tcp_mem(context: &Context<'_>) -> Check {
                           before it runs out",
             );
             fix.clear();
-            fix.push(Fix::Advice {
-                text: String::from(
-                    "lower the last number of net.ipv4.tcp_mem below half of \
+            fix.push(Fix::Advice(String::from(
+                "lower the last number of net.ipv4.tcp_mem below half of \
                                     memory; it counts pages, not bytes",
-                ),
-            });
+            )));
         } else if low == max {
             status = Status::Warn;
             why.push_str(". Equal numbers leave no stage of pressure before the stall");
             fix = vec![tcp_mem_fix(max)];
         }
     }
-    Limit {
+    LimitCheck {
         id: "tcp_mem",
         title: "TCP buffers of the machine",
-        kind: Kind::Load,
+        kind: CheckKind::Load,
         cost: "up to that many pages of memory while traffic flows, none when idle",
-    }
-    .found(Finding {
         current: machine.tcp_mem.map(|[low, pressure, max]| {
             format!(
                 "{low} {pressure} {max} pages ({})",
@@ -103,23 +99,23 @@ fn tcp_mem(context: &Context<'_>) -> Check {
             grouped(needed),
             bytes(needed.saturating_mul(page))
         )),
-        allows: machine
+        allows_connections: machine
             .tcp_mem
             .map(|[.., max]| max.saturating_mul(page) / per_connection),
         status,
         why,
         fix,
-    })
+    }
 }
 
 /// At most `max` pages. Pressure begins at three quarters of them and ends at a half.
 fn tcp_mem_fix(max: u64) -> Fix {
     let max = max.max(4);
-    Fix::Sysctl {
-        key: "net.ipv4.tcp_mem",
-        value: format!("{} {} {max}", max / 2, max - max / 4),
-        scope: Scope::Host,
-    }
+    Fix::sysctl(
+        "net.ipv4.tcp_mem",
+        format!("{} {} {max}", max / 2, max - max / 4),
+        Scope::Host,
+    )
 }
 
 fn buffer(
@@ -127,7 +123,7 @@ fn buffer(
     id: &'static str,
     key: &'static str,
     value: Option<[u64; 3]>,
-) -> Check {
+) -> LimitCheck {
     let asked = context
         .plan
         .connections
@@ -136,20 +132,18 @@ fn buffer(
         short(asked && BUFFER_BYTES_MAX < max)
     });
     let [min, default, _] = value.unwrap_or([4_096, 16_384, 0]);
-    Limit {
+    LimitCheck {
         id,
         title: if id == "tcp_rmem" {
             "one receive buffer"
         } else {
             "one send buffer"
         },
-        kind: Kind::Load,
+        kind: CheckKind::Load,
         cost: "a smaller maximum slows bulk transfers over long paths, for the whole machine",
-    }
-    .found(Finding {
         current: value.map(|[min, default, max]| format!("{min} {default} {max} bytes")),
         needed: None,
-        allows: None,
+        allows_connections: None,
         status,
         why: String::from(
             "min, default and max per socket, taken by use. No matter to idle connections; a large \
@@ -160,35 +154,33 @@ fn buffer(
             value: format!("{min} {} {BUFFER_BYTES_MAX}", default.min(BUFFER_BYTES_MAX)),
             scope: Scope::Namespace,
         }],
-    })
+    }
 }
 
-fn orphans(context: &Context<'_>) -> Check {
+fn orphans(context: &Context<'_>) -> LimitCheck {
     let value = context.machine.orphans_max;
-    Limit {
+    LimitCheck {
         id: "tcp_max_orphans",
         title: "sockets that close without a process",
-        kind: Kind::Load,
+        kind: CheckKind::Load,
         cost: "kernel memory of a connection for each orphan, while it lasts",
-    }
-    .found(Finding {
         current: value.map(grouped),
         needed: Some(grouped(context.goal)),
-        allows: value,
+        allows_connections: value,
         status: value.map_or(Status::Unknown, |value| short(value < context.goal)),
         why: String::from(
             "when all connections close at once, those beyond it are reset and lose what was \
              unsent",
         ),
-        fix: vec![Fix::Sysctl {
-            key: "net.ipv4.tcp_max_orphans",
-            value: round_up(context.goal).to_string(),
-            scope: Scope::Host,
-        }],
-    })
+        fix: vec![Fix::sysctl(
+            "net.ipv4.tcp_max_orphans",
+            round_up(context.goal),
+            Scope::Host,
+        )],
+    }
 }
 
-fn ehash(context: &Context<'_>) -> Check {
+fn ehash(context: &Context<'_>) -> LimitCheck {
     let entries = context.machine.ehash_entries;
     let ends = context.plan.role.ends();
     let allowed = entries.map(|entries| entries.saturating_mul(CHAIN_MAX) / ends);
@@ -197,34 +189,28 @@ fn ehash(context: &Context<'_>) -> Check {
         .div_ceil(CHAIN_MAX)
         .checked_next_power_of_two();
     let needed = needed.unwrap_or(u64::MAX);
-    Limit {
+    LimitCheck {
         id: "tcp_ehash_entries",
         title: "hash of established connections",
-        kind: Kind::Load,
+        kind: CheckKind::Load,
         cost: "8 bytes per bucket, taken at boot",
-    }
-    .found(Finding {
         current: entries.map(grouped),
         needed: Some(grouped(needed)),
-        allows: allowed,
+        allows_connections: allowed,
         status: allowed.map_or(Status::Unknown, |allowed| short(allowed < context.goal)),
         why: format!(
             "each packet walks the chain of its bucket; more than {CHAIN_MAX} connections per \
              bucket cost a cache miss each"
         ),
         fix: vec![
-            Fix::Command {
-                line: format!(
-                    "kernel command line: thash_entries={needed}   # at the \
+            Fix::Command(format!(
+                "kernel command line: thash_entries={needed}   # at the \
                                           next boot"
-                ),
-            },
-            Fix::Command {
-                line: format!(
-                    "sysctl -w net.ipv4.tcp_child_ehash_entries={needed}   # for network \
+            )),
+            Fix::Command(format!(
+                "sysctl -w net.ipv4.tcp_child_ehash_entries={needed}   # for network \
                      namespaces made afterwards"
-                ),
-            },
+            )),
         ],
-    })
+    }
 }

@@ -1,11 +1,11 @@
 //! Facts from fixture trees.
 
 use super::*;
-use crate::fixture::{CONTAINER, STOCK, TUNED, put, tree};
+use crate::tests::{container, put, stock, tree, tuned};
 
 #[test]
 fn a_stock_machine_is_read() {
-    let root = tree(&[STOCK]);
+    let root = tree(&[stock()]);
     let machine = Machine::read(root.path());
     assert_eq!(machine.cpus, Some(2));
     assert!(!machine.container);
@@ -44,7 +44,7 @@ fn a_stock_machine_is_read() {
 
 #[test]
 fn a_tuned_machine_is_read() {
-    let root = tree(&[STOCK, TUNED]);
+    let root = tree(&[stock(), tuned()]);
     let machine = Machine::read(root.path());
     assert_eq!(machine.cpus, Some(24));
     // 64,512 ports, less 1024 to 1033 and 8000.
@@ -60,7 +60,7 @@ fn a_tuned_machine_is_read() {
 
 #[test]
 fn a_container_hides_much() {
-    let root = tree(&[CONTAINER]);
+    let root = tree(&[container()]);
     let machine = Machine::read(root.path());
     assert!(machine.container);
     assert_eq!(
@@ -105,7 +105,7 @@ fn nothing_is_known_of_an_empty_tree() {
 
 #[test]
 fn malformed_files_are_unknown() {
-    let garbage: Vec<(&str, &str)> = STOCK
+    let garbage: Vec<(&str, &str)> = stock()
         .iter()
         .map(|(path, _)| (*path, "?? -1 \u{fffd}\n"))
         .collect();

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::Role;
-use crate::fixture::{CONTAINER, STOCK, TUNED, get, put, tree};
+use crate::tests::{container, get, put, stock, tree, tuned};
 
 fn options(root: &Path, connections: u64) -> Options {
     Options {
@@ -16,7 +16,7 @@ fn options(root: &Path, connections: u64) -> Options {
 }
 
 /// Runs with an answer to every question; returns outcome, output and the questions.
-fn go(options: &Options, answer: bool) -> (Outcome, String, Vec<String>) {
+fn go(options: &Options, answer: bool) -> (Diagnosis, String, Vec<String>) {
     let (mut out, mut asked) = (Vec::new(), Vec::new());
     let outcome = run(options, &mut out, &mut |question| {
         asked.push(question.to_owned());
@@ -30,35 +30,35 @@ const DROP_IN: &str = "etc/systemd/system/throng.service.d/60-throng.conf";
 
 #[test]
 fn a_diagnosis_changes_nothing_and_asks_nothing() {
-    let root = tree(&[STOCK]);
+    let root = tree(&[stock()]);
     let (outcome, text, asked) = go(&options(root.path(), 1_000_000), true);
-    assert_eq!((outcome, asked.len()), (Outcome::Short, 0));
+    assert_eq!((outcome, asked.len()), (Diagnosis::Short, 0));
     assert!(
         text.contains("nf_conntrack_max binds first") && !text.contains("Changes"),
         "{text}"
     );
-    for (path, before) in STOCK {
+    for (path, before) in stock() {
         assert_eq!(get(root.path(), path).as_deref(), Some(*before), "{path}");
     }
-    assert_eq!(go(&options(root.path(), 1_000), true).0, Outcome::Good);
+    assert_eq!(go(&options(root.path(), 1_000), true).0, Diagnosis::Good);
 }
 
 #[test]
 fn no_means_no() {
-    let root = tree(&[STOCK]);
+    let root = tree(&[stock()]);
     let options = Options {
         fix: true,
         persist: true,
         ..options(root.path(), 1_000_000)
     };
     let (outcome, _, asked) = go(&options, false);
-    assert_eq!((outcome, asked.len()), (Outcome::Unfixed, 3));
+    assert_eq!((outcome, asked.len()), (Diagnosis::Unfixed, 3));
     assert!(
         asked[0].contains("net.netfilter.nf_conntrack_max=1048576"),
         "{}",
         asked[0]
     );
-    for (path, before) in STOCK {
+    for (path, before) in stock() {
         assert_eq!(get(root.path(), path).as_deref(), Some(*before), "{path}");
     }
     assert_eq!(get(root.path(), SYSCTL_D), None);
@@ -67,7 +67,7 @@ fn no_means_no() {
 
 #[test]
 fn fix_and_persist_keep_what_was_lifted() {
-    let root = tree(&[STOCK]);
+    let root = tree(&[stock()]);
     let wanted = Options {
         fix: true,
         persist: true,
@@ -76,7 +76,7 @@ fn fix_and_persist_keep_what_was_lifted() {
     };
     let (outcome, text, asked) = go(&wanted, false);
     // nofile suffices, and all that failed was a setting.
-    assert_eq!((outcome, asked.len()), (Outcome::Good, 0), "{text}");
+    assert_eq!((outcome, asked.len()), (Diagnosis::Good, 0), "{text}");
     assert!(text.contains("by_hand   sysctl --system"), "{text}");
     assert!(
         get(root.path(), SYSCTL_D)
@@ -97,7 +97,7 @@ fn fix_and_persist_keep_what_was_lifted() {
     };
     let (outcome, text, _) = go(&more, false);
     // A descriptor limit cannot be raised for others from here.
-    assert_eq!(outcome, Outcome::Short, "{text}");
+    assert_eq!(outcome, Diagnosis::Short, "{text}");
     let kept = get(root.path(), SYSCTL_D).unwrap();
     for line in [
         "nf_conntrack_max = 1048576\n",
@@ -116,7 +116,7 @@ fn fix_and_persist_keep_what_was_lifted() {
 
 #[test]
 fn what_cannot_be_written_is_told() {
-    let root = tree(&[CONTAINER]);
+    let root = tree(&[container()]);
     // A file where a directory should be.
     put(root.path(), "etc", "");
     let wanted = Options {
@@ -125,7 +125,7 @@ fn what_cannot_be_written_is_told() {
         ..options(root.path(), 1_000_000)
     };
     let (outcome, text, _) = go(&wanted, false);
-    assert_eq!(outcome, Outcome::Unfixed);
+    assert_eq!(outcome, Diagnosis::Unfixed);
     assert!(text.contains("refused"), "{text}");
 }
 
@@ -228,10 +228,10 @@ fn check_schema(document: &Value) {
 #[test]
 fn json_keeps_its_layout() {
     for (layers, fix) in [
-        (&[STOCK][..], true),
-        (&[STOCK][..], false),
-        (&[STOCK, TUNED][..], false),
-        (&[CONTAINER][..], true),
+        (&[stock()][..], true),
+        (&[stock()][..], false),
+        (&[stock(), tuned()][..], false),
+        (&[container()][..], true),
         (&[][..], true),
     ] {
         let root = tree(layers);

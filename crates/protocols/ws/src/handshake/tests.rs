@@ -302,28 +302,25 @@ fn answers_are_checked() {
     check(&[], Ok(()));
     check(&[("upgrade", Some("WEBSOCKET"))], Ok(()));
     check(&[("sec-websocket-extensions", Some(""))], Ok(()));
-    check(&[("upgrade", None)], Err(ResponseError::Upgrade));
-    check(&[("upgrade", Some("h2c"))], Err(ResponseError::Upgrade));
-    check(&[("connection", None)], Err(ResponseError::Connection));
+    check(&[("upgrade", None)], Err(UpgradeError::Upgrade));
+    check(&[("upgrade", Some("h2c"))], Err(UpgradeError::Upgrade));
+    check(&[("connection", None)], Err(UpgradeError::Connection));
     check(
         &[("connection", Some("close"))],
-        Err(ResponseError::Connection),
+        Err(UpgradeError::Connection),
     );
-    check(
-        &[("sec-websocket-accept", None)],
-        Err(ResponseError::Accept),
-    );
+    check(&[("sec-websocket-accept", None)], Err(UpgradeError::Accept));
     let lower = ACCEPT.to_ascii_lowercase();
     check(
         &[("sec-websocket-accept", Some(&lower))],
-        Err(ResponseError::Accept),
+        Err(UpgradeError::Accept),
     );
     check(
         &[("sec-websocket-extensions", Some("permessage-deflate"))],
-        Err(ResponseError::Extension),
+        Err(UpgradeError::Extension),
     );
     for status in [200, 302, 401, 503] {
         let checked = check_response(status, lookup(&answer, &[]), NONCE);
-        assert_eq!(checked, Err(ResponseError::Status(status)));
+        assert_eq!(checked, Err(UpgradeError::Status(status)));
     }
 }

@@ -1,31 +1,30 @@
-//! How far an agent's clock is from the controller's, and how sure that is.
+//! Offset of an agent's clock to the controller's, with its error.
 //!
 //! Each probe is four readings, as in NTP: sent and returned on the controller's clock, received
 //! and replied on the agent's. The probe with the shortest way there and back is the best one,
-//! since queues only ever add. Its offset is wrong by at most half of that way, whatever the two
-//! directions share of it.
+//! since queues only ever add. Its offset is wrong by at most half of that way, however the two
+//! directions share it.
 
-/// How many probes an estimate takes.
+/// Number of probes that an estimate takes.
 pub const PROBES: usize = 16;
 
-/// An agent's clock against the controller's.
+/// Offset of an agent's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockEstimate {
-    /// The agent's clock minus the controller's, µs.
+    /// Agent's clock minus the controller's, µs.
     pub offset_us: i64,
-    /// How wrong the offset may be at most, µs.
+    /// Largest error of the offset, µs.
     pub error_us: u64,
 }
 
 impl ClockEstimate {
-    /// A reading of the controller's clock as the agent's clock shows it.
-    #[must_use]
+    /// Converts a reading of the controller's clock to the agent's.
     pub const fn to_agent_us(&self, controller_us: u64) -> u64 {
         controller_us.saturating_add_signed(self.offset_us)
     }
 }
 
-/// Gathers probes.
+/// Estimator that gathers probes.
 #[derive(Clone, Debug, Default)]
 pub struct ClockEstimator {
     best: Option<ClockEstimate>,
@@ -37,14 +36,13 @@ impl ClockEstimator {
     /// without a result.
     pub fn on_probe(&mut self, sent_us: u64, received_us: u64, replied_us: u64, returned_us: u64) {
         self.probes += 1;
-        let (Some(whole), Some(there)) = (
-            returned_us.checked_sub(sent_us),
-            replied_us.checked_sub(received_us),
-        ) else {
-            return;
-        };
+        let whole = returned_us.checked_sub(sent_us);
+        let there = replied_us.checked_sub(received_us);
         // An agent that claims to have held the probe longer than it was away is lying or broken.
-        let Some(way_us) = whole.checked_sub(there) else {
+        let Some(way_us) = whole
+            .zip(there)
+            .and_then(|(whole, there)| whole.checked_sub(there))
+        else {
             return;
         };
         let out = i128::from(received_us) - i128::from(sent_us);
@@ -61,14 +59,12 @@ impl ClockEstimator {
         }
     }
 
-    /// How many probes there were.
-    #[must_use]
+    /// Number of probes so far.
     pub const fn probes(&self) -> usize {
         self.probes
     }
 
-    /// The estimate so far; none without a usable probe.
-    #[must_use]
+    /// Best estimate so far; none without a usable probe.
     pub const fn estimate(&self) -> Option<ClockEstimate> {
         self.best
     }

@@ -1,58 +1,38 @@
-//! Frames on the wire: four bytes of length (big-endian), then so many bytes of JSON.
-
-use std::fmt;
+//! Codec of frames: four bytes of length (big-endian), then so many bytes of JSON.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The largest message. A scenario and three histograms are far below.
+use super::PROTOCOL;
+
+/// Bytes of the largest message. A scenario and three histograms are far below.
 pub const MESSAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// What the other side did wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Fault of the other side.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
-    /// It declared more bytes than a message may have.
-    TooLong {
-        /// The declared length.
-        declared: usize,
-    },
-    /// Not the JSON of a message.
+    /// Declared length above [`MESSAGE_BYTES_MAX`].
+    #[error("it declared a message of {0} bytes, {MESSAGE_BYTES_MAX} are allowed")]
+    TooLong(usize),
+    /// Bytes that are not the JSON of a message.
+    #[error("it sent something that is not a message: {0}")]
     Malformed(String),
-    /// A message that does not belong here.
+    /// Message at the wrong moment.
+    #[error("it sent `{0}` at the wrong moment")]
     Unexpected(&'static str),
-    /// It does not know the token.
+    /// Proof of another token.
+    #[error("it does not know the token")]
     WrongToken,
     /// Another version of the protocol.
-    Version {
-        /// Its version.
-        theirs: u32,
-    },
-    /// It refused us, and said why.
+    #[error(
+        "it speaks version {0} of the protocol, we speak {PROTOCOL}; use the same version of \
+         throng on all machines"
+    )]
+    Version(u32),
+    /// Refusal of this side, with its reason.
+    #[error("it refused: {0}")]
     Refused(String),
 }
-
-impl fmt::Display for ProtocolError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLong { declared } => write!(
-                f,
-                "it declared a message of {declared} bytes, {MESSAGE_BYTES_MAX} are allowed"
-            ),
-            Self::Malformed(why) => write!(f, "it sent something that is not a message: {why}"),
-            Self::Unexpected(what) => write!(f, "it sent `{what}` at the wrong moment"),
-            Self::WrongToken => f.write_str("it does not know the token"),
-            Self::Version { theirs } => write!(
-                f,
-                "it speaks version {theirs} of the protocol, we speak {}; use the same version of \
-                 throng on all machines",
-                super::PROTOCOL
-            ),
-            Self::Refused(why) => write!(f, "it refused: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for ProtocolError {}
 
 /// Appends a message as a frame.
 pub fn encode<T: Serialize>(message: &T, out: &mut Vec<u8>) -> Result<(), ProtocolError> {
@@ -62,7 +42,7 @@ pub fn encode<T: Serialize>(message: &T, out: &mut Vec<u8>) -> Result<(), Protoc
     let length = out.len() - start - 4;
     let outcome = match written {
         Err(error) => Err(ProtocolError::Malformed(error.to_string())),
-        Ok(()) if length > MESSAGE_BYTES_MAX => Err(ProtocolError::TooLong { declared: length }),
+        Ok(()) if length > MESSAGE_BYTES_MAX => Err(ProtocolError::TooLong(length)),
         Ok(()) => Ok(()),
     };
     match (&outcome, out.get_mut(start..start + 4)) {
@@ -72,14 +52,14 @@ pub fn encode<T: Serialize>(message: &T, out: &mut Vec<u8>) -> Result<(), Protoc
     outcome
 }
 
-/// Takes the first message of `bytes` and how many bytes it took; `None` until it is whole.
+/// Reads the first message of `bytes`, with its length in bytes; `None` until it is whole.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<Option<(T, usize)>, ProtocolError> {
     let Some((head, rest)) = bytes.split_first_chunk::<4>() else {
         return Ok(None);
     };
     let length = u32::from_be_bytes(*head) as usize;
     if length > MESSAGE_BYTES_MAX {
-        return Err(ProtocolError::TooLong { declared: length });
+        return Err(ProtocolError::TooLong(length));
     }
     let Some(json) = rest.get(..length) else {
         return Ok(None);
@@ -129,7 +109,7 @@ mod tests {
         let head = (declared as u32).to_be_bytes();
         assert_eq!(
             decode::<ToAgent>(&head),
-            Err(ProtocolError::TooLong { declared })
+            Err(ProtocolError::TooLong(declared))
         );
         for json in ["", "{}", "{\"type\":\"x\"}", "[]", "\u{0}"] {
             let mut wire = (json.len() as u32).to_be_bytes().to_vec();

@@ -1,40 +1,37 @@
-//! The controller's side: all agents of a run.
+//! Controller's side: all agents of a run.
 //!
 //! Invariants
-//! - Nobody starts before everybody who is still there is ready.
+//! - No agent starts before all that are still there are ready.
 //! - A lost agent keeps the figures of its last report; its connections count as lost.
 
-mod link;
-
-use super::clock::ClockEstimator;
-use super::messages::{Assignment, Nonce, Step, ToAgent, ToController};
 use throng_bench_measure::{Counters, DeliveryCounts, LostReason};
 use throng_bench_plan::Scenario;
-use throng_bench_report::{AgentSummary, Machine};
+use throng_bench_report::{AgentSummary, MachineInfo};
 
-use link::{Link, Outbox};
+use super::clock::{ClockEstimate, ClockEstimator, PROBES};
+use super::codec::ProtocolError;
+use super::messages::{Assignment, Nonce, PROTOCOL, Progress, RateStep, ToAgent, ToController};
+use super::token::{self, Side};
 
-pub use link::{AgentState, Event};
-
-/// How long before the start it is announced, so that the slowest network has brought the word.
+/// Time from the announcement of the start to the start, enough for the slowest network.
 const LEAD_US: u64 = 1_000_000;
+/// Longest silence of an agent that has something to send.
+const SILENT_US_MAX: u64 = 10_000_000;
 
-/// All agents of a run. Messages to send come out as pairs of agent and message.
+/// Agents of a run. Messages to send come out as pairs of agent and message.
 #[derive(Debug)]
 pub struct Controller {
     token: String,
     scenario: Scenario,
     links: Vec<Link>,
-    silent_max_us: u64,
     started: bool,
-    /// A step of a search is under way.
+    // A step of a search is under way.
     steps: bool,
     finished: bool,
 }
 
 impl Controller {
-    /// For agents by name, each with a random nonce that is used once.
-    #[must_use]
+    /// Takes agents by name, each with a random nonce that is used once.
     pub fn new(token: &str, scenario: Scenario, agents: Vec<(String, Nonce)>, now_us: u64) -> Self {
         let links = agents.into_iter().map(|(name, nonce)| Link {
             name,
@@ -52,7 +49,6 @@ impl Controller {
             token: token.to_owned(),
             scenario,
             links: links.collect(),
-            silent_max_us: 10_000_000,
             started: false,
             steps: false,
             finished: false,
@@ -67,7 +63,7 @@ impl Controller {
         message: ToController,
         now_us: u64,
         out: &mut Outbox,
-        events: &mut Vec<Event>,
+        events: &mut Vec<ControllerEvent>,
     ) {
         let Some(link) = self.links.get_mut(agent) else {
             return;
@@ -90,37 +86,31 @@ impl Controller {
         reason: &str,
         now_us: u64,
         out: &mut Outbox,
-        events: &mut Vec<Event>,
+        events: &mut Vec<ControllerEvent>,
     ) {
         self.lose(agent, reason.to_owned(), events);
         self.proceed(now_us, out, events);
     }
 
-    /// Looks for agents that have been silent for too long; to be called about once a second.
-    pub fn on_tick(&mut self, now_us: u64, out: &mut Outbox, events: &mut Vec<Event>) {
-        let silent: Vec<usize> = self
-            .links
-            .iter()
-            .enumerate()
-            .filter(|(_, link)| {
-                // A prepared agent waits for others and has nothing to say.
-                let waits = matches!(
-                    link.state,
-                    AgentState::Probed | AgentState::Ready | AgentState::Done | AgentState::Lost
-                );
-                !waits && now_us.saturating_sub(link.heard_us) > self.silent_max_us
-            })
-            .map(|(agent, _)| agent)
-            .collect();
-        for agent in silent {
-            let seconds = self.silent_max_us / 1_000_000;
-            self.lose(agent, format!("silent for more than {seconds} s"), events);
+    /// Ends agents that have been silent for too long; to be called about once a second.
+    pub fn on_tick(&mut self, now_us: u64, out: &mut Outbox, events: &mut Vec<ControllerEvent>) {
+        for agent in 0..self.links.len() {
+            let link = &self.links[agent];
+            // A prepared agent waits for others and sends nothing.
+            let waits = matches!(
+                link.state,
+                AgentState::Probed | AgentState::Ready | AgentState::Done | AgentState::Lost
+            );
+            if !waits && now_us.saturating_sub(link.heard_us) > SILENT_US_MAX {
+                let seconds = SILENT_US_MAX / 1_000_000;
+                self.lose(agent, format!("silent for more than {seconds} s"), events);
+            }
         }
         self.proceed(now_us, out, events);
     }
 
-    /// Has every running agent try a rate; [`Event::StepDone`] says when all have.
-    pub fn step(&mut self, step: Step, out: &mut Outbox) {
+    /// Makes every running agent try a rate; [`ControllerEvent::StepDone`] follows when all have.
+    pub fn step(&mut self, step: RateStep, out: &mut Outbox) {
         self.steps = true;
         for link in &mut self.links {
             link.steps = link.state == AgentState::Running;
@@ -151,8 +141,7 @@ impl Controller {
         }
     }
 
-    /// The counts of all agents, those of lost ones up to their last report.
-    #[must_use]
+    /// Adds up the counts of all agents, those of lost ones up to their last report.
     pub fn totals(&self) -> (Counters, DeliveryCounts) {
         let mut counters = Counters::default();
         let mut deliveries = DeliveryCounts::default();
@@ -163,8 +152,7 @@ impl Controller {
         (counters, deliveries)
     }
 
-    /// Every agent for the report.
-    #[must_use]
+    /// Sums up every agent for the report.
     pub fn summaries(&self) -> Vec<AgentSummary> {
         let summary = |link: &Link| {
             let clock = link.clock.estimate();
@@ -179,18 +167,17 @@ impl Controller {
         self.links.iter().map(summary).collect()
     }
 
-    /// The machines that the agents run on.
-    pub fn machines(&self) -> impl Iterator<Item = &Machine> {
+    /// Machines that the agents run on.
+    pub fn machines(&self) -> impl Iterator<Item = &MachineInfo> {
         self.links.iter().filter_map(|link| link.machine.as_ref())
     }
 
-    /// Where an agent stands.
-    #[must_use]
+    /// State of one agent, by its number.
     pub fn state(&self, agent: usize) -> Option<AgentState> {
         self.links.get(agent).map(|link| link.state)
     }
 
-    fn lose(&mut self, agent: usize, reason: String, events: &mut Vec<Event>) {
+    fn lose(&mut self, agent: usize, reason: String, events: &mut Vec<ControllerEvent>) {
         let Some(link) = self.links.get_mut(agent) else {
             return;
         };
@@ -200,11 +187,11 @@ impl Controller {
         let alive = link.counters.alive();
         link.counters.on_lost(LostReason::AgentLost, alive);
         link.state = AgentState::Lost;
-        events.push(Event::Lost { agent, reason });
+        events.push(ControllerEvent::Lost { agent, reason });
     }
 
     /// Moves all agents on together, when the last one is where the others are.
-    fn proceed(&mut self, now_us: u64, out: &mut Outbox, events: &mut Vec<Event>) {
+    fn proceed(&mut self, now_us: u64, out: &mut Outbox, events: &mut Vec<ControllerEvent>) {
         let here = || {
             self.links
                 .iter()
@@ -214,7 +201,7 @@ impl Controller {
         let steps = here().any(|link| link.state == AgentState::Running && link.steps);
         if self.steps && !steps {
             self.steps = false;
-            events.push(Event::StepDone);
+            events.push(ControllerEvent::StepDone);
         }
         if all(AgentState::Probed) {
             self.assign(out);
@@ -222,7 +209,7 @@ impl Controller {
             self.start(now_us + LEAD_US, out, events);
         } else if !self.finished && here().all(|link| link.state == AgentState::Done) {
             self.finished = true;
-            events.push(Event::Finished);
+            events.push(ControllerEvent::Finished);
         }
     }
 
@@ -233,8 +220,9 @@ impl Controller {
         for (agent, link) in self.links.iter_mut().enumerate() {
             if link.state != AgentState::Lost {
                 link.state = AgentState::Preparing;
+                let scenario = self.scenario.clone();
                 let assignment = Assignment {
-                    scenario: self.scenario.clone(),
+                    scenario,
                     index,
                     agents,
                 };
@@ -244,21 +232,182 @@ impl Controller {
         }
     }
 
-    fn start(&mut self, at_us: u64, out: &mut Outbox, events: &mut Vec<Event>) {
+    fn start(&mut self, at_us: u64, out: &mut Outbox, events: &mut Vec<ControllerEvent>) {
         self.started = true;
         for (agent, link) in self.links.iter_mut().enumerate() {
             if let (AgentState::Ready, Some(clock)) = (link.state, link.clock.estimate()) {
                 link.state = AgentState::Running;
+                let (at_us, offset_us) = (clock.to_agent_us(at_us), clock.offset_us);
+                out.push((agent, ToAgent::Start { at_us, offset_us }));
+            }
+        }
+        events.push(ControllerEvent::Started { at_us });
+    }
+}
+
+/// Messages to send, with the numbers of their agents.
+type Outbox = Vec<(usize, ToAgent)>;
+
+/// State of an agent's connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AgentState {
+    /// Waiting for its challenge.
+    AwaitChallenge,
+    /// Waiting for its welcome.
+    AwaitWelcome,
+    /// Answering probes of its clock.
+    Probing,
+    /// Clock known; waiting for the others.
+    Probed,
+    /// Preparing its part of the run.
+    Preparing,
+    /// Waiting for the start of all.
+    Ready,
+    /// Making its part of the load.
+    Running,
+    /// Done, with everything reported.
+    Done,
+    /// Gone, or broken the protocol.
+    Lost,
+}
+
+/// Event that the controller noticed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ControllerEvent {
+    /// The clock of an agent is known.
+    Clock {
+        /// Number of the agent.
+        agent: usize,
+        /// Offset of its clock.
+        estimate: ClockEstimate,
+    },
+    /// All are told to start when the controller's clock shows this.
+    Started {
+        /// Controller's clock at the start, µs.
+        at_us: u64,
+    },
+    /// An agent has reported an interval; its histograms are to be merged.
+    Progress {
+        /// Number of the agent.
+        agent: usize,
+        /// Report of the interval.
+        progress: Box<Progress>,
+    },
+    /// Every agent that is still there has carried out the step.
+    StepDone,
+    /// An agent is gone; the run goes on.
+    Lost {
+        /// Number of the agent.
+        agent: usize,
+        /// Reason that the agent or its connection gave.
+        reason: String,
+    },
+    /// No agent is left that has something to report.
+    Finished,
+}
+
+/// Agent, and the dialogue with it.
+#[derive(Debug)]
+struct Link {
+    name: String,
+    state: AgentState,
+    agent_nonce: Nonce,
+    nonce: Nonce,
+    clock: ClockEstimator,
+    machine: Option<MachineInfo>,
+    heard_us: u64,
+    counters: Counters,
+    deliveries: DeliveryCounts,
+    /// True while it carries out a step of a search.
+    steps: bool,
+}
+
+impl Link {
+    /// Takes a message of this agent that came at `now_us`.
+    fn on_message(
+        &mut self,
+        token: &str,
+        agent: usize,
+        message: ToController,
+        now_us: u64,
+        out: &mut Outbox,
+        events: &mut Vec<ControllerEvent>,
+    ) -> Result<(), ProtocolError> {
+        match (self.state, message) {
+            (AgentState::AwaitChallenge, ToController::Challenge { protocol, nonce }) => {
+                if protocol != PROTOCOL {
+                    return Err(ProtocolError::Version(protocol));
+                }
+                self.agent_nonce = token::read_nonce(&nonce)
+                    .ok_or_else(|| ProtocolError::Malformed("the nonce".into()))?;
+                self.state = AgentState::AwaitWelcome;
+                let proof = token::proof(token, Side::Controller, self.agent_nonce, self.nonce);
+                let (protocol, nonce) = (PROTOCOL, token::write_nonce(self.nonce));
                 out.push((
                     agent,
-                    ToAgent::Start {
-                        at_us: clock.to_agent_us(at_us),
-                        offset_us: clock.offset_us,
+                    ToAgent::Hello {
+                        protocol,
+                        nonce,
+                        proof,
                     },
                 ));
             }
+            (AgentState::AwaitWelcome, ToController::Welcome { proof, machine }) => {
+                if !token::verify(token, Side::Agent, self.agent_nonce, self.nonce, &proof) {
+                    return Err(ProtocolError::WrongToken);
+                }
+                self.machine = Some(machine);
+                self.state = AgentState::Probing;
+                out.push((agent, ToAgent::Probe { sent_us: now_us }));
+            }
+            (_, ToController::Refused { reason } | ToController::Cannot { reason }) => {
+                return Err(ProtocolError::Refused(reason));
+            }
+            (
+                AgentState::Probing,
+                ToController::ProbeReply {
+                    sent_us,
+                    received_us,
+                    replied_us,
+                },
+            ) => {
+                let times = [sent_us, received_us, replied_us, now_us];
+                self.on_probe(times, agent, out, events)?;
+            }
+            (AgentState::Preparing, ToController::Ready) => self.state = AgentState::Ready,
+            (AgentState::Running, ToController::Progress(progress)) => {
+                self.counters = progress.counters.clone();
+                self.deliveries = progress.deliveries;
+                events.push(ControllerEvent::Progress { agent, progress });
+            }
+            (AgentState::Running, ToController::StepDone) if self.steps => self.steps = false,
+            (AgentState::Running, ToController::Done) => self.state = AgentState::Done,
+            _ => return Err(ProtocolError::Unexpected("a message out of turn")),
         }
-        events.push(Event::Started { at_us });
+        Ok(())
+    }
+
+    fn on_probe(
+        &mut self,
+        [sent_us, received_us, replied_us, returned_us]: [u64; 4],
+        agent: usize,
+        out: &mut Outbox,
+        events: &mut Vec<ControllerEvent>,
+    ) -> Result<(), ProtocolError> {
+        self.clock
+            .on_probe(sent_us, received_us, replied_us, returned_us);
+        if self.clock.probes() < PROBES {
+            let sent_us = returned_us;
+            out.push((agent, ToAgent::Probe { sent_us }));
+            return Ok(());
+        }
+        let Some(estimate) = self.clock.estimate() else {
+            let why = "its clock runs backwards: no probe gave an offset";
+            return Err(ProtocolError::Malformed(why.into()));
+        };
+        self.state = AgentState::Probed;
+        events.push(ControllerEvent::Clock { agent, estimate });
+        Ok(())
     }
 }
 

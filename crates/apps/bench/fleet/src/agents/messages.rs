@@ -1,47 +1,47 @@
-//! The messages. JSON, so that an older side can say what it did not understand.
+//! Messages of the protocol. JSON, so that an older side can say what it did not understand.
 
 use serde::{Deserialize, Serialize};
 
-use throng_bench_measure::{Counters, DeliveryCounts, Latency, Sample, Sums, as_base64};
+use throng_bench_measure::{Counters, DeliveryCounts, Histograms, Sample, Sums};
 use throng_bench_plan::Scenario;
-use throng_bench_report::Machine;
+use throng_bench_report::MachineInfo;
 
-/// The version of the protocol; both sides must have the same.
+/// Version of the protocol; both sides must have the same.
 pub const PROTOCOL: u32 = 2;
 
-/// 128 random bits, written as hexadecimal digits.
+/// Random 128 bits, written as hexadecimal digits.
 pub type Nonce = u128;
 
-/// From the controller.
+/// Message of the controller to an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToAgent {
-    /// Answers the challenge.
+    /// Answers the agent's challenge.
     Hello {
-        /// [`PROTOCOL`].
+        /// Value of [`PROTOCOL`] at the sender.
         protocol: u32,
-        /// The controller's own challenge.
+        /// Challenge of the controller itself.
         nonce: String,
-        /// Proof of the token.
+        /// Proof of the controller's token.
         proof: String,
     },
-    /// Asks for the time.
+    /// Asks for the agent's clock.
     Probe {
-        /// The controller's clock when it was sent, µs.
+        /// Controller's clock when it was sent, µs.
         sent_us: u64,
     },
-    /// Says what to do.
+    /// Assigns a part of the run.
     Assign(Box<Assignment>),
-    /// Says when, on the agent's clock.
+    /// Begins the run at a time of the agent's clock.
     Start {
-        /// The agent's clock at the run's zero, µs.
+        /// Agent's clock at the run's zero, µs.
         at_us: u64,
-        /// The agent's clock minus the controller's: subtract it from every stamp, µs.
+        /// Agent's clock minus the controller's, to subtract from every stamp, µs.
         offset_us: i64,
     },
-    /// In a search for a rate: the next one to try.
-    Step(Step),
-    /// There is no rate left to try.
+    /// Tries the next rate of a search.
+    Step(RateStep),
+    /// Ends the search for a rate.
     SearchOver,
     /// Drops all connections: a storm begins.
     DropAll,
@@ -49,109 +49,89 @@ pub enum ToAgent {
     Stop,
 }
 
-/// From an agent.
+/// Message of an agent to the controller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToController {
-    /// The first message.
+    /// Challenges the controller; the first message.
     Challenge {
-        /// [`PROTOCOL`].
+        /// Value of [`PROTOCOL`] at the sender.
         protocol: u32,
-        /// What the proof must cover.
+        /// Number that the proof must cover.
         nonce: String,
     },
-    /// The token is right.
+    /// Accepts the controller's token.
     Welcome {
-        /// The agent's own proof.
+        /// Proof of the agent's token.
         proof: String,
-        /// Where it runs.
-        machine: Machine,
+        /// Machine that the agent runs on.
+        machine: MachineInfo,
     },
-    /// Not like this.
+    /// Refuses the controller for good.
     Refused {
-        /// What the controller must change.
+        /// Sentence that says what to change.
         reason: String,
     },
-    /// The time.
+    /// Answers a probe with the agent's clock.
     ProbeReply {
-        /// From the probe.
+        /// Time of the probe, as it came.
         sent_us: u64,
-        /// The agent's clock when the probe came, µs.
+        /// Agent's clock when the probe came, µs.
         received_us: u64,
-        /// The agent's clock when this left, µs.
+        /// Agent's clock when this left, µs.
         replied_us: u64,
     },
-    /// The assignment is prepared.
+    /// Reports that the assignment is prepared.
     Ready,
-    /// The assignment cannot be carried out on this machine.
+    /// Reports that the assignment cannot be carried out on this machine.
     Cannot {
-        /// Why: the limit that binds.
+        /// Limit that binds, in a sentence.
         reason: String,
     },
-    /// An interval.
+    /// Reports an interval of the run.
     Progress(Box<Progress>),
-    /// The step's publications have come or are missing, and the progress before this has all of
-    /// it.
+    /// Ends a step; the progress before this has all of its deliveries.
     StepDone,
-    /// The end, after the last progress.
+    /// Ends the run, after the last progress.
     Done,
 }
 
-/// An agent's part of a run.
+/// Share of an agent in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Assignment {
-    /// The whole scenario.
+    /// Scenario of all agents together.
     pub scenario: Scenario,
-    /// This agent takes every event whose number modulo `agents` is this.
+    /// Number of the part: every event whose number modulo `agents` is this.
     pub index: u32,
-    /// How many agents there are.
+    /// Number of agents in the run.
     pub agents: u32,
 }
 
-/// One rate of a search. Its times are those of the controller's clock, which an agent reads from
-/// its own once it is started.
+/// Rate of a search to try. Its times are those of the controller's clock, which an agent reads
+/// from its own once it is started.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Step {
-    /// Publications a second, all agents together.
+pub struct RateStep {
+    /// Publications a second of all agents together.
     pub per_s: f64,
-    /// When the first is due, µs.
+    /// Due time of the first, µs.
     pub begin_us: u64,
-    /// None is due from here on, µs.
+    /// Time from which none is due, µs.
     pub end_us: u64,
 }
 
-/// What happened on an agent in an interval. Counts are totals so far, histograms are of the
+/// Report of an agent on an interval. Counts are totals so far, histograms are of the
 /// interval, so that a lost agent's figures stay right up to its last report.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// The interval's row.
+    /// Row that the interval gives.
     pub sample: Sample,
-    /// Counts so far.
+    /// Connections and publications so far.
     pub counters: Counters,
-    /// Deliveries so far.
+    /// Deliveries since the start.
     pub deliveries: DeliveryCounts,
     /// Latencies of the interval.
-    #[serde(with = "as_base64")]
-    pub delivery: Latency,
-    /// Times to be usable in the interval.
-    #[serde(with = "as_base64")]
-    pub connect: Latency,
-    /// Lag of the interval.
-    #[serde(with = "as_base64")]
-    pub lag: Latency,
-    /// What else is summed up so far.
+    #[serde(flatten)]
+    pub interval: Histograms,
+    /// Other sums since the start.
     pub sums: Sums,
-}
-
-impl PartialEq for Progress {
-    fn eq(&self, other: &Self) -> bool {
-        // Histograms are equal when their figures are.
-        self.sample == other.sample
-            && self.counters == other.counters
-            && self.deliveries == other.deliveries
-            && self.delivery.summary() == other.delivery.summary()
-            && self.connect.summary() == other.connect.summary()
-            && self.lag.summary() == other.lag.summary()
-            && self.sums == other.sums
-    }
 }

@@ -1,4 +1,4 @@
-//! Many machines, one run: what a controller and its agents say to each other.
+//! Protocol between a controller and its agents: one run on many machines.
 //!
 //! Owns: the messages, their encoding, the proof of the token, the estimate of each agent's clock,
 //! and both sides as state machines. Never: a socket, a clock, a source of randomness; time and
@@ -19,7 +19,7 @@
 //! ```
 //!
 //! Invariants
-//! - Nobody who does not know the token learns it or starts a load: both sides prove it over both
+//! - Without the token a peer neither learns it nor starts a load: both sides prove it over both
 //!   nonces.
 //! - An agent that is lost is counted, and the run goes on with the others.
 
@@ -30,9 +30,9 @@ mod controller;
 mod messages;
 mod token;
 
-pub use agent::{Action, AgentSide};
+pub use agent::AgentSide;
 pub use clock::{ClockEstimate, ClockEstimator, PROBES};
 pub use codec::{MESSAGE_BYTES_MAX, ProtocolError, decode, encode};
-pub use controller::{AgentState, Controller, Event};
-pub use messages::{Assignment, Nonce, PROTOCOL, Progress, Step, ToAgent, ToController};
-pub use token::{Role, proof, verify};
+pub use controller::{AgentState, Controller, ControllerEvent};
+pub use messages::{Assignment, Nonce, PROTOCOL, Progress, RateStep, ToAgent, ToController};
+pub use token::{Side, proof, verify};

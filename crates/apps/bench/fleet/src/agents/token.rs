@@ -7,20 +7,20 @@ use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign, verify as verify_mac};
 
 use super::Nonce;
 
-/// Whose proof it is.
+/// Side that makes a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// The controller's.
+pub enum Side {
+    /// Controller, which connects to agents.
     Controller,
-    /// The agent's.
+    /// Agent, which makes the load.
     Agent,
 }
 
-/// What is signed.
-fn message(role: Role, agent: Nonce, controller: Nonce) -> Vec<u8> {
+/// Concatenates the bytes to sign.
+fn message(role: Side, agent: Nonce, controller: Nonce) -> Vec<u8> {
     let role: &[u8] = match role {
-        Role::Controller => b"throng-bench 1 controller",
-        Role::Agent => b"throng-bench 1 agent",
+        Side::Controller => b"throng-bench 1 controller",
+        Side::Agent => b"throng-bench 1 agent",
     };
     [role, &agent.to_be_bytes(), &controller.to_be_bytes()].concat()
 }
@@ -29,17 +29,15 @@ fn key(token: &str) -> Key {
     Key::new(HMAC_SHA256, token.as_bytes())
 }
 
-/// The proof as hexadecimal digits.
-#[must_use]
-pub fn proof(token: &str, role: Role, agent: Nonce, controller: Nonce) -> String {
+/// Makes the proof as hexadecimal digits.
+pub fn proof(token: &str, role: Side, agent: Nonce, controller: Nonce) -> String {
     let tag = sign(&key(token), &message(role, agent, controller));
     let digits = tag.as_ref().iter().map(|byte| format!("{byte:02x}"));
     digits.collect()
 }
 
-/// Whether a proof is right, in a time that does not tell how wrong it is.
-#[must_use]
-pub fn verify(token: &str, role: Role, agent: Nonce, controller: Nonce, proof: &str) -> bool {
+/// Checks a proof, in a time that does not depend on how wrong it is.
+pub fn verify(token: &str, role: Side, agent: Nonce, controller: Nonce, proof: &str) -> bool {
     let pairs = proof.as_bytes().chunks_exact(2);
     if !pairs.remainder().is_empty() {
         return false;
@@ -54,7 +52,7 @@ pub fn verify(token: &str, role: Role, agent: Nonce, controller: Nonce, proof: &
         .is_some_and(|bytes| verify_mac(&key(token), &message, &bytes).is_ok())
 }
 
-/// A nonce as its hexadecimal digits.
+/// Writes a nonce as hexadecimal digits.
 pub(super) fn write_nonce(nonce: Nonce) -> String {
     format!("{nonce:032x}")
 }
@@ -71,19 +69,19 @@ mod tests {
 
     #[test]
     fn a_proof_is_right_for_its_token_role_and_nonces_alone() {
-        let right = proof("secret", Role::Agent, 1, 2);
+        let right = proof("secret", Side::Agent, 1, 2);
         assert_eq!(right.len(), 64);
-        assert!(verify("secret", Role::Agent, 1, 2, &right));
+        assert!(verify("secret", Side::Agent, 1, 2, &right));
         for (token, role, a, c) in [
-            ("other", Role::Agent, 1, 2),
-            ("secret", Role::Controller, 1, 2),
-            ("secret", Role::Agent, 2, 1),
-            ("", Role::Agent, 1, 2),
+            ("other", Side::Agent, 1, 2),
+            ("secret", Side::Controller, 1, 2),
+            ("secret", Side::Agent, 2, 1),
+            ("", Side::Agent, 1, 2),
         ] {
             assert!(!verify(token, role, a, c, &right));
         }
         for wrong in ["", "0", &right[2..], "zz", &format!("{right}00"), "é"] {
-            assert!(!verify("secret", Role::Agent, 1, 2, wrong), "{wrong}");
+            assert!(!verify("secret", Side::Agent, 1, 2, wrong), "{wrong}");
         }
     }
 

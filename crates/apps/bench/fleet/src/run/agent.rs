@@ -1,8 +1,9 @@
-//! An agent: this machine makes load for controllers that know the token, one after another.
+//! Agent: makes load for controllers that know the token, one after another.
 //!
-//! Owns: the listener, one run at a time. Never: starts anything for who does not prove the token.
+//! Owns: the listener, one run at a time. Never: starts anything for a peer that does not prove the
+//! token.
 //!
-//! A controller that goes away ends its run: nobody is left who wants it.
+//! A controller that goes away ends its run.
 
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -12,63 +13,62 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::drive::StepOrders;
-use super::local::{Course, carry_out, check_here};
+use throng_bench_report::Snapshot;
+use throng_bench_worker::{Clock, PrepareError, RunShare, Script};
+
+use super::drive::{RunCourse, StepOrders};
+use super::local::{carry_out, check_here};
 use super::machine;
 use super::options::RunOptions;
-use super::server::Watch;
+use super::server::WatchServer;
 use super::tls::AgentTls;
-use super::wire::{Arrived, Outgoing, nonce, split};
-use crate::agents::{Action, AgentSide, Assignment, Progress, Step, ToAgent};
-use throng_bench_report::Snapshot;
-use throng_bench_worker::{Clock, Part, PrepareError, Script};
+use super::wire::{PeerEvent, PeerSender, nonce, split};
+use crate::agents::{AgentSide, Assignment, Progress, RateStep, ToAgent, ToController};
 
-/// Where agents listen unless they are told otherwise.
+/// Port at which agents listen by default.
 pub const AGENT_PORT: u16 = 8092;
 
-/// How often the stop flag is looked at while nobody connects.
+/// Interval at which the stop flag is looked at while nobody connects.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// How an agent serves.
+/// Writer of log lines.
+type Log<'a> = &'a mut dyn FnMut(&str);
+
+/// Options with which an agent serves.
 #[derive(Clone, Debug)]
 pub struct AgentOptions {
-    /// What controllers must prove to know.
+    /// Token that controllers must prove to know.
     pub token: String,
-    /// What controllers are shown; none speaks without TLS.
+    /// Certificate to show to controllers; none speaks without TLS.
     pub tls: Option<AgentTls>,
-    /// Threads that open connections.
+    /// Number of threads that open connections.
     pub threads: Option<usize>,
-    /// Set it to end the agent.
+    /// Flag that ends the agent.
     pub stop: Arc<AtomicBool>,
 }
 
 enum Event {
-    Peer(Arrived<ToAgent>),
+    Peer(PeerEvent<ToAgent>),
     Progress(Box<Progress>),
     StepDone,
     Finished(Result<(), PrepareError>),
 }
 
-/// Serves controllers until the stop flag is set. What happens is told to `tell`, one sentence
-/// each.
+/// Serves controllers until the stop flag is set. Logs each event to `log`, one sentence each.
 ///
 /// # Errors
-/// If the listener fails.
-pub fn serve_agent(
-    listener: &TcpListener,
-    options: &AgentOptions,
-    tell: &mut dyn FnMut(&str),
-) -> io::Result<()> {
+/// Those of the listener.
+pub fn serve_agent(listener: &TcpListener, options: &AgentOptions, log: Log<'_>) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     while !options.stop.load(Ordering::Relaxed) {
         match listener.accept() {
             Ok((stream, peer)) => {
-                tell(&format!("controller {peer}"));
+                log(&format!("controller {peer}"));
                 // Not every system hands the listener's mode on; blocking is what the threads want.
                 stream.set_nonblocking(false)?;
-                match Agent::serve(stream, options, tell) {
-                    Ok(()) => tell(&format!("controller {peer} is done")),
-                    Err(why) => tell(&format!("controller {peer}: {why}")),
+                match Agent::serve(stream, options, log) {
+                    Ok(()) => log(&format!("controller {peer} is done")),
+                    Err(why) => log(&format!("controller {peer}: {why}")),
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -80,33 +80,29 @@ pub fn serve_agent(
     Ok(())
 }
 
-/// One controller's connection.
+/// Connection of one controller.
 struct Agent<'a> {
     options: &'a AgentOptions,
     side: AgentSide,
-    out: Outgoing,
+    out: PeerSender,
     clock: Clock,
     sender: Sender<Event>,
     script: Option<Arc<Script>>,
     run: Option<JoinHandle<()>>,
-    /// Where the rates of a search go; none when there is no other.
-    steps: Option<Sender<Step>>,
+    // Receiver of a search's rates; none when there is no other.
+    steps: Option<Sender<RateStep>>,
     stop: Arc<AtomicBool>,
     drop_all: Arc<AtomicBool>,
 }
 
 impl<'a> Agent<'a> {
-    fn serve(
-        mut stream: TcpStream,
-        options: &'a AgentOptions,
-        tell: &mut dyn FnMut(&str),
-    ) -> Result<(), String> {
+    fn serve(mut stream: TcpStream, options: &'a AgentOptions, log: Log<'_>) -> Result<(), String> {
         let secured = options.tls.as_ref().map(|tls| tls.accept(&mut stream));
         let secured = secured.transpose().map_err(|error| error.to_string())?;
         let (sender, events) = channel();
         let peer = sender.clone();
-        // A loop that has ended wants no more messages.
-        let on = move |arrived| drop(peer.send(Event::Peer(arrived)));
+        // A loop that has ended takes no more messages.
+        let on = move |event| drop(peer.send(Event::Peer(event)));
         let mut out = split(stream, secured, on).map_err(|error| error.to_string())?;
         let (side, challenge) = AgentSide::new(&options.token, machine::describe("agent"), nonce());
         out.send(&challenge).map_err(|error| error.to_string())?;
@@ -122,7 +118,7 @@ impl<'a> Agent<'a> {
             stop: Arc::new(AtomicBool::new(false)),
             drop_all: Arc::new(AtomicBool::new(false)),
         };
-        let outcome = agent.follow(&events, tell);
+        let outcome = agent.follow(&events, log);
         agent.stop.store(true, Ordering::Relaxed);
         if let Some(run) = agent.run.take() {
             // A run that panicked has said so on standard error.
@@ -132,68 +128,64 @@ impl<'a> Agent<'a> {
         outcome
     }
 
-    fn follow(
-        &mut self,
-        events: &Receiver<Event>,
-        tell: &mut dyn FnMut(&str),
-    ) -> Result<(), String> {
+    fn follow(&mut self, events: &Receiver<Event>, log: Log<'_>) -> Result<(), String> {
         loop {
             if self.options.stop.load(Ordering::Relaxed) {
-                return Err("this agent was told to stop".into());
+                return Err("this agent was stopped".into());
             }
             let Ok(event) = events.recv_timeout(LOOK_EVERY) else {
                 continue;
             };
             let send = match event {
-                Event::Peer(Arrived::End(why)) => return Err(why),
-                Event::Peer(Arrived::Message(message)) => {
-                    self.message(message, tell)?;
+                Event::Peer(PeerEvent::End(why)) => return Err(why),
+                Event::Peer(PeerEvent::Message(message)) => {
+                    self.message(message, log)?;
                     continue;
                 }
                 Event::Progress(progress) => self.side.progress(progress),
                 Event::StepDone => self.side.step_done(),
                 Event::Finished(Err(error)) => return Err(error.to_string()),
                 Event::Finished(Ok(())) => {
-                    if let Some(done) = self.side.done() {
-                        self.out.send(&done).map_err(|error| error.to_string())?;
-                    }
-                    return Ok(());
+                    let done = self.side.done();
+                    return self.send(done);
                 }
             };
-            if let Some(message) = send {
-                self.out.send(&message).map_err(|error| error.to_string())?;
-            }
+            self.send(send)?;
         }
     }
 
-    fn message(&mut self, message: ToAgent, tell: &mut dyn FnMut(&str)) -> Result<(), String> {
+    fn send(&mut self, messages: impl IntoIterator<Item = ToController>) -> Result<(), String> {
+        let mut messages = messages.into_iter();
+        messages
+            .try_for_each(|message| self.out.send(&message))
+            .map_err(|error| error.to_string())
+    }
+
+    fn message(&mut self, message: ToAgent, log: Log<'_>) -> Result<(), String> {
         let mut replies = Vec::new();
-        let outcome = self
-            .side
-            .on_message(message, self.clock.now_us(), &mut replies);
-        for reply in &replies {
-            self.out.send(reply).map_err(|error| error.to_string())?;
-        }
+        let now_us = self.clock.now_us();
+        let outcome = self.side.on_message(message, now_us, &mut replies);
+        self.send(replies)?;
         match outcome.map_err(|error| error.to_string())? {
-            None => Ok(()),
-            Some(Action::Prepare(assignment)) => self.prepare(&assignment, tell),
-            Some(Action::Start { at_us, offset_us }) => self.start(at_us, offset_us),
-            Some(Action::Step(step)) => {
+            None | Some(ToAgent::Hello { .. } | ToAgent::Probe { .. }) => Ok(()),
+            Some(ToAgent::Assign(assignment)) => self.prepare(&assignment, log),
+            Some(ToAgent::Start { at_us, offset_us }) => self.start(at_us, offset_us),
+            Some(ToAgent::Step(step)) => {
                 if let Some(steps) = &self.steps {
-                    // A run that has ended tries no more rates, and says so itself.
+                    // A run that has ended tries no more rates, and reports that itself.
                     let _ = steps.send(step);
                 }
                 Ok(())
             }
-            Some(Action::SearchOver) => {
+            Some(ToAgent::SearchOver) => {
                 self.steps = None;
                 Ok(())
             }
-            Some(Action::DropAll) => {
+            Some(ToAgent::DropAll) => {
                 self.drop_all.store(true, Ordering::Relaxed);
                 Ok(())
             }
-            Some(Action::Stop) => {
+            Some(ToAgent::Stop) => {
                 self.stop.store(true, Ordering::Relaxed);
                 if self.run.is_none() {
                     return Err("stopped before it began".into());
@@ -206,26 +198,22 @@ impl<'a> Agent<'a> {
     fn run_options(&self) -> RunOptions {
         RunOptions {
             threads: self.options.threads,
-            watch: Watch::Off,
+            watch: WatchServer::Off,
             stop: self.stop.clone(),
             ..RunOptions::default()
         }
     }
 
-    fn prepare(
-        &mut self,
-        assignment: &Assignment,
-        tell: &mut dyn FnMut(&str),
-    ) -> Result<(), String> {
-        let part = Part {
-            index: assignment.index,
-            of: assignment.agents,
-        };
+    fn prepare(&mut self, assignment: &Assignment, log: Log<'_>) -> Result<(), String> {
+        let &Assignment {
+            index, agents: of, ..
+        } = assignment;
+        let part = RunShare { index, of };
         let made = Script::new(&assignment.scenario, part)
             .and_then(|script| check_here(&script, &self.run_options()).map(|()| script));
         let reply = match made {
             Ok(script) => {
-                tell(&format!(
+                log(&format!(
                     "part {} of {} of `{}`: {} connections",
                     part.index + 1,
                     part.of,
@@ -236,14 +224,11 @@ impl<'a> Agent<'a> {
                 self.side.ready()
             }
             Err(error) => {
-                tell(&format!("cannot: {error}"));
+                log(&format!("cannot: {error}"));
                 self.side.cannot(&error.to_string())
             }
         };
-        match reply {
-            Some(reply) => self.out.send(&reply).map_err(|error| error.to_string()),
-            None => Ok(()),
-        }
+        self.send(reply)
     }
 
     fn start(&mut self, at_us: u64, offset_us: i64) -> Result<(), String> {
@@ -269,10 +254,10 @@ impl<'a> Agent<'a> {
             .spawn(move || {
                 let rows = sender.clone();
                 let mut observer = move |snapshot: &Snapshot<'_>| {
-                    // Whoever followed the run has gone; its end is on its way.
+                    // A loop that has ended has stopped this run.
                     let _ = rows.send(Event::Progress(Box::new(progress(snapshot))));
                 };
-                let course = Course {
+                let course = RunCourse {
                     clock,
                     begin_us: Some(begin_us),
                     settles: false,
@@ -291,11 +276,9 @@ impl<'a> Agent<'a> {
 fn progress(snapshot: &Snapshot<'_>) -> Progress {
     Progress {
         sample: snapshot.sample.clone(),
-        counters: snapshot.counters.clone(),
-        deliveries: *snapshot.deliveries,
-        delivery: snapshot.row_delivery.clone(),
-        connect: snapshot.row_connect.clone(),
-        lag: snapshot.row_lag.clone(),
+        counters: snapshot.tally.counters.clone(),
+        deliveries: snapshot.tally.deliveries,
+        interval: snapshot.tally.interval.clone(),
         sums: snapshot.tally.sums.clone(),
     }
 }

@@ -1,63 +1,63 @@
-//! From figures to results: intervals become rows and totals, totals become a report.
+//! Collection of figures: intervals become rows and totals, totals become results.
 //!
-//! Owns: the rows, the merged histograms, the log, the verdict. It takes intervals from wherever
-//! they come, this machine's workers or other machines.
+//! Owns: the rows, the merged histograms, the log, the verdict. Takes intervals of this machine's
+//! workers and of other machines.
 
 use std::sync::Arc;
 
-use super::finished::Finished;
-use super::machine;
-use super::options::RunOptions;
-use throng_bench_measure::Tally;
 use throng_bench_measure::{
-    DeliveryCounts, GeneratorHealth, GeneratorLimits, Latency, LogWriter, Sample, ServerSample,
+    DeliveryCounts, GeneratorHealth, GeneratorLimits, Histograms, Latency, LogWriter, Sample,
+    ServerSample, Tally,
 };
-use throng_bench_plan::{Kind, Redactor, Scenario};
+use throng_bench_plan::{Redactor, Scenario, Workload};
 use throng_bench_report::{
-    AgentSummary, Machine, Manifest, Results, SCHEMA, ServerTotals, StepResult, Totals,
+    AgentSummary, MachineInfo, Manifest, Observer, Results, RunPhase, ServerTotals, Snapshot,
+    StepResult, Totals,
 };
-use throng_bench_report::{Observer, Phase, Snapshot};
-use throng_bench_worker::Interval;
+use throng_bench_worker::WorkerFigures;
 use throng_sys::clock;
 
-/// Memory before connections, and again when all stood.
+use super::machine;
+use super::options::{Finished, RunOptions};
+
+/// Memory of generator and server, before connections or when all stand.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Footprint {
+pub(crate) struct MemoryReading {
     pub(crate) generator_bytes: Option<u64>,
     pub(crate) server: Option<ServerSample>,
     pub(crate) alive: u64,
 }
 
-/// The figures of a run while it goes on, and what makes results of them.
+/// Figures of a run while it goes on.
 pub(crate) struct Collector {
     redactor: Redactor,
-    /// The scenario, the title and the command line, without secrets: what is shown and kept.
+    // Scenario, title and command line without secrets, to be shown and kept.
     shown: Scenario,
     title: String,
     command: Vec<String>,
     started_unix_ms: u64,
-    /// Histograms since the last row.
-    since: Interval,
-    /// Totals so far.
-    pub(crate) latest: Interval,
-    pub(crate) delivery: Latency,
-    pub(crate) connect: Latency,
+    // Histograms and load of threads since the last row.
+    since: Histograms,
+    busy: Vec<f64>,
+    // Totals so far; its histograms are those of the last row.
+    pub(crate) latest: WorkerFigures,
+    pub(crate) total: Histograms,
     health: GeneratorHealth,
     limits: GeneratorLimits,
     pub(crate) series: Vec<Sample>,
     log: LogWriter,
     row_at_ms: u64,
-    pub(crate) before: Footprint,
-    pub(crate) standing: Option<Footprint>,
+    pub(crate) before: MemoryReading,
+    pub(crate) standing: Option<MemoryReading>,
     pub(crate) measured_ms: (u64, u64),
     pub(crate) steps: Vec<StepResult>,
     pub(crate) notes: Vec<String>,
     pub(crate) agents: Vec<AgentSummary>,
-    pub(crate) machines: Vec<Machine>,
+    pub(crate) machines: Vec<MachineInfo>,
     server_name: Option<String>,
 }
 
-/// This process's own memory.
+/// Reads this process's own memory, in bytes (PSS).
 pub(crate) fn own_memory() -> Option<u64> {
     let memory = throng_sys::memory::process(None).ok()?;
     Some(memory.pss_bytes)
@@ -78,10 +78,10 @@ impl Collector {
             command: redactor.command(&options.command),
             redactor,
             started_unix_ms,
-            since: Interval::default(),
-            latest: Interval::default(),
-            delivery: Latency::new(),
-            connect: Latency::new(),
+            since: Histograms::default(),
+            busy: Vec::new(),
+            latest: WorkerFigures::default(),
+            total: Histograms::default(),
             health: GeneratorHealth::default(),
             limits: GeneratorLimits {
                 lag_share_max: options.lag_share_max,
@@ -90,7 +90,7 @@ impl Collector {
             series: Vec::new(),
             log: LogWriter::new(started_unix_ms),
             row_at_ms: 0,
-            before: Footprint::default(),
+            before: MemoryReading::default(),
             standing: None,
             measured_ms: (0, 0),
             steps: Vec::new(),
@@ -102,50 +102,31 @@ impl Collector {
     }
 
     /// Takes figures as they come: totals so far, and histograms since the ones before.
-    pub(crate) fn take(&mut self, interval: Interval) {
-        self.take_histograms(
-            &interval.tally.delivery,
-            &interval.tally.connect,
-            &interval.tally.lag,
-            None,
-        );
-        self.since.busy.extend(&interval.busy);
+    pub(crate) fn take(&mut self, interval: WorkerFigures) {
+        self.take_histograms(&interval.tally.interval, &interval.busy);
         self.latest = interval;
     }
 
-    /// Takes totals alone.
+    /// Takes totals without histograms.
     pub(crate) fn take_totals(&mut self, totals: Tally) {
         self.latest.tally = totals;
     }
 
-    /// Takes histograms alone, and how busy the busiest thread behind them was.
-    pub(crate) fn take_histograms(
-        &mut self,
-        delivery: &Latency,
-        connect: &Latency,
-        lag: &Latency,
-        busy: impl Into<Option<f64>>,
-    ) {
-        self.since.tally.delivery.merge(delivery);
-        self.since.tally.connect.merge(connect);
-        self.since.tally.lag.merge(lag);
-        self.delivery.merge(delivery);
-        self.connect.merge(connect);
-        self.health.lag.merge(lag);
-        self.since.busy.extend(busy.into());
+    /// Takes histograms, and how busy the threads behind them were, as shares of one CPU.
+    pub(crate) fn take_histograms(&mut self, histograms: &Histograms, busy: &[f64]) {
+        self.since.merge(histograms);
+        self.total.merge(histograms);
+        self.busy.extend(busy);
     }
 
-    /// Ends a row and tells somebody about it.
-    pub(crate) fn tell_row(
+    /// Ends a row and hands it to the observer.
+    pub(crate) fn observe_row(
         &mut self,
-        phase: Phase,
+        phase: RunPhase,
         at_ms: u64,
         (server, memory): (Option<ServerSample>, Option<u64>),
         observer: &mut dyn Observer,
     ) {
-        let delivery = self.since.tally.delivery.clone();
-        let connect = self.since.tally.connect.clone();
-        let lag = self.since.tally.lag.clone();
         let sample = self.row(at_ms, server, memory);
         observer.on_row(&Snapshot {
             scenario: &self.shown,
@@ -153,25 +134,9 @@ impl Collector {
             at_ms,
             sample: &sample,
             before: self.series.iter().rev().nth(1),
-            counters: &self.latest.tally.counters,
-            deliveries: &self.latest.tally.deliveries,
-            delivery: &self.delivery,
-            connect: &self.connect,
-            running: self.latest.tally.running.as_ref(),
-            row_delivery: &delivery,
-            row_connect: &connect,
-            row_lag: &lag,
             tally: &self.latest.tally,
+            total: &self.total,
         });
-    }
-
-    /// How busy the threads were, for the verdict. Called once for each row, with each thread's
-    /// share of a CPU.
-    fn judge_threads(&mut self, busy: &[f64]) -> f64 {
-        for &share in busy {
-            self.health.on_thread_second(share, &self.limits);
-        }
-        busy.iter().copied().fold(0.0, f64::max)
     }
 
     /// Ends a row at `at_ms` from the start.
@@ -181,21 +146,14 @@ impl Collector {
         server: Option<ServerSample>,
         memory: Option<u64>,
     ) -> Sample {
-        let busy = std::mem::take(&mut self.since.busy);
-        let busiest = self.judge_threads(&busy);
-        let now = &self.latest;
-        let counters = &now.tally.counters;
-        let (published, received, sent, came) =
-            self.series
-                .iter()
-                .fold((0, 0, 0, 0), |(published, received, sent, came), row| {
-                    (
-                        published + row.published,
-                        received + row.received,
-                        sent + row.sent_bytes,
-                        came + row.received_bytes,
-                    )
-                });
+        let busy = std::mem::take(&mut self.busy);
+        for &share in &busy {
+            self.health.on_thread_second(share, &self.limits);
+        }
+        self.latest.tally.interval = std::mem::take(&mut self.since);
+        let tally = &self.latest.tally;
+        let counters = &tally.counters;
+        let before = |of: fn(&Sample) -> u64| self.series.iter().map(of).sum::<u64>();
         let length_ms = at_ms.saturating_sub(self.row_at_ms);
         let sample = Sample {
             at_ms,
@@ -207,49 +165,57 @@ impl Collector {
             alive: counters.alive(),
             lost: counters.lost(),
             failed: counters.failed(),
-            published: counters.published.saturating_sub(published),
-            received: now.tally.deliveries.received.saturating_sub(received),
-            sent_bytes: counters.sent_bytes.saturating_sub(sent),
-            received_bytes: counters.received_bytes.saturating_sub(came),
-            latency_us: Sample::figures(&self.since.tally.delivery),
-            connect_us: Sample::figures(&self.since.tally.connect),
-            lag_us: Sample::figures(&self.since.tally.lag),
-            generator_busy: busiest,
+            published: counters
+                .published
+                .saturating_sub(before(|row| row.published)),
+            received: { tally.deliveries.received }.saturating_sub(before(|row| row.received)),
+            sent_bytes: counters
+                .sent_bytes
+                .saturating_sub(before(|row| row.sent_bytes)),
+            received_bytes: { counters.received_bytes }
+                .saturating_sub(before(|row| row.received_bytes)),
+            latency_us: Sample::figures(&tally.interval.delivery),
+            connect_us: Sample::figures(&tally.interval.connect),
+            lag_us: Sample::figures(&tally.interval.lag),
+            generator_busy: busy.into_iter().fold(0.0, f64::max),
             generator_memory_bytes: memory,
             server,
         };
         for (kind, latency) in [
-            ("delivery", &self.since.tally.delivery),
-            ("connect", &self.since.tally.connect),
-            ("lag", &self.since.tally.lag),
+            ("delivery", &tally.interval.delivery),
+            ("connect", &tally.interval.connect),
+            ("lag", &tally.interval.lag),
         ] {
             if latency.count() > 0 {
                 self.log.push(self.row_at_ms, length_ms, kind, latency);
             }
         }
-        self.since = Interval::default();
         self.row_at_ms = at_ms;
         self.series.push(sample.clone());
         sample
     }
 
-    /// Everything that was found.
+    /// Makes the results of the run.
     pub(crate) fn finish(mut self, interrupted: bool) -> Finished {
         let scenario = &self.shown;
         let last = &self.latest.tally;
+        self.health.lag = std::mem::take(&mut self.total.lag);
         self.health.due_events = last.due_events;
         self.health.missed_events = last.counters.missed_events;
-        let delivery = self.delivery.summary();
-        let measured_p99 = self.delivery.percentile_us(99.0);
-        let measured_p99 = measured_p99.or_else(|| self.connect.percentile_us(99.0));
+        let Histograms {
+            delivery, connect, ..
+        } = &self.total;
+        let measured_p99 = delivery
+            .percentile_us(99.0)
+            .or_else(|| connect.percentile_us(99.0));
         let verdict = self.health.verdict(measured_p99, &self.limits);
         let mut notes = std::mem::take(&mut self.notes);
         let mut remarks: Vec<(&String, &u64)> = last.sums.remarks.iter().collect();
         remarks.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
         notes.extend(
             remarks
-                .into_iter()
-                .map(|(what, count)| format!("{count} × {what}")),
+                .iter()
+                .map(|(remark, count)| format!("{count} × {remark}")),
         );
         notes.extend(slow_readers_note(scenario, &last.sums.slowly));
         let notes = notes.iter().map(|note| self.redactor.text(note)).collect();
@@ -261,10 +227,10 @@ impl Collector {
             connections_with_data: (expecting > 0)
                 .then(|| (last.sums.with_data.min(expecting), expecting)),
             connections_with_loss: (expecting > 0).then_some(last.sums.with_loss),
-            delivery,
-            connect: self.connect.summary(),
+            delivery: delivery.summary(),
+            connect: connect.summary(),
             lag: self.health.lag.summary(),
-            delivery_curve: self.delivery.curve(),
+            delivery_curve: delivery.curve(),
             generator_bytes_per_connection: self.slope(|at| at.generator_bytes),
             generator_busiest: self.health.busiest,
             reconnected_us: reached_us(scenario, last, &last.sums.back),
@@ -272,7 +238,6 @@ impl Collector {
         };
         let server = self.server_totals();
         let mut results = Results {
-            schema: SCHEMA,
             manifest: Manifest {
                 title: self.title,
                 started_unix_ms: self.started_unix_ms,
@@ -282,30 +247,28 @@ impl Collector {
                 server: self.server_name,
                 machines: self.machines,
             },
-            scenario: self.shown,
             totals,
             server,
             verdict,
-            figures: std::collections::BTreeMap::new(),
-            checks: Vec::new(),
             steps: self.steps,
             agents: self.agents,
             notes,
             series: self.series,
+            ..Results::empty(&self.shown)
         };
         results.judge();
+        let log = Arc::new(self.log);
         Finished {
             results,
-            log: Arc::new(self.log),
+            log,
             interrupted,
         }
     }
 
-    /// How much more of something there is for each connection, from before the first to when all
-    /// stood.
-    fn slope(&self, of: impl Fn(&Footprint) -> Option<u64>) -> Option<f64> {
+    /// Growth of a reading for each connection, from before the first to when all stand.
+    fn slope(&self, of: impl Fn(&MemoryReading) -> Option<u64>) -> Option<f64> {
         let standing = self.standing.as_ref()?;
-        // Below this the noise of a page or two is more than what is measured.
+        // Below this the noise of a page or two exceeds the reading.
         if standing.alive < 1000 {
             return None;
         }
@@ -315,12 +278,13 @@ impl Collector {
 
     fn server_totals(&self) -> Option<ServerTotals> {
         let (from_ms, to_ms) = self.measured_ms;
-        let seen: Vec<&ServerSample> = self
+        let measured = |row: &&Sample| row.at_ms > from_ms && row.at_ms <= to_ms + 500;
+        let seen = self
             .series
             .iter()
-            .filter(|row| row.at_ms > from_ms && row.at_ms <= to_ms + 500)
-            .filter_map(|row| row.server.as_ref())
-            .collect();
+            .filter(measured)
+            .filter_map(|row| row.server.as_ref());
+        let seen: Vec<&ServerSample> = seen.collect();
         let all = self.series.iter().filter_map(|row| row.server.as_ref());
         let memory_bytes_max = all.filter_map(|server| server.memory_bytes).max();
         let cpus: Vec<f64> = seen.iter().filter_map(|server| server.cpu).collect();
@@ -338,11 +302,11 @@ impl Collector {
 
 fn slow_readers_note(scenario: &Scenario, slowly: &DeliveryCounts) -> Option<String> {
     match scenario.kind {
-        Kind::SlowReaders { bytes_per_s: 0, .. } => Some(
+        Workload::SlowReaders { bytes_per_s: 0, .. } => Some(
             "what the connections that stopped reading never took is not counted as missing"
                 .to_owned(),
         ),
-        Kind::SlowReaders { bytes_per_s, .. } => Some(format!(
+        Workload::SlowReaders { bytes_per_s, .. } => Some(format!(
             "the slow readers, {bytes_per_s} bytes a second each, took {} messages and were \
              refused {} between them; none of that is counted elsewhere",
             slowly.distinct, slowly.missing
@@ -351,10 +315,9 @@ fn slow_readers_note(scenario: &Scenario, slowly: &DeliveryCounts) -> Option<Str
     }
 }
 
-/// How long after the drop of a storm the asked share had reached something; none if that never
-/// happened.
+/// Time after the drop of a storm at which the asked share had reached a state; none if never.
 fn reached_us(scenario: &Scenario, last: &Tally, reached: &Latency) -> Option<u64> {
-    let Kind::ReconnectStorm { back_share, .. } = scenario.kind else {
+    let Workload::ReconnectStorm { back_share, .. } = scenario.kind else {
         return None;
     };
     let (dropped, count) = (last.sums.dropped as f64, reached.count() as f64);

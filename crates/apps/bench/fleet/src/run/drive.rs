@@ -1,82 +1,89 @@
-//! The course of a run: ramp, warm-up, hold, drain, end.
+//! Course of a run: ramp, warm-up, hold, drain, end.
 //!
-//! Owns: when each phase begins and ends, what workers are told then, one row a second. A run ends
+//! Owns: begin and end of each phase, the commands to workers then, one row a second. A run ends
 //! early when its stop flag is set, and still finishes its counts.
 //!
-//! Publishing begins when every connection of the ramp is usable or has failed, so that what each
-//! publication is due is known.
+//! Publishing begins when every connection of the ramp is usable or has failed, so that the
+//! deliveries due to each publication are known.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
-use super::collect::{Collector, Footprint, own_memory};
+use throng_bench_plan::{Scenario, Workload};
+use throng_bench_report::{Observer, RunPhase};
+use throng_bench_worker::{Clock, Command, NEVER, PublishPace, Workers};
+
+use super::collect::{Collector, MemoryReading, own_memory};
 use super::search::Search;
 use super::server::ServerWatch;
-use crate::agents::Step;
-use throng_bench_plan::{Kind, Scenario};
-use throng_bench_report::{Observer, Phase};
-use throng_bench_worker::Workers;
-use throng_bench_worker::{Clock, NEVER, Order, Pace};
+use crate::agents::RateStep;
 
-/// How often flags and clocks are looked at.
+/// Interval at which flags and clocks are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// How often figures are asked for while something is waited for.
+/// Interval at which figures are asked for while a condition is waited for.
 const ASK_EVERY_US: u64 = 100_000;
 const ROW_EVERY_US: u64 = 1_000_000;
-/// Longer than its connect timeout nothing is pending; this is for timers and reports.
+/// Time after the connect timeout for timers and reports; no connection is pending then.
 pub(super) const SETTLE_GRACE_US: u64 = 2_000_000;
-/// Links of publishers are opened so long before the first publication is due.
+/// Time before the first publication at which links of publishers are opened.
 pub(super) const LEAD_US: u64 = 300_000;
-/// Whoever is dropped by an order from elsewhere comes back within this.
+/// Backoff of connections that the controller drops.
 const STORM_BACKOFF_US: (u64, u64) = (0, 1_000_000);
-/// Looking for what has not come takes a while with many connections; it may take this share of the
-/// time.
+/// Share of the time, as a divisor, for counting missing deliveries, which is slow with many
+/// connections.
 const LOOK_SHARE: u64 = 10;
-/// Deliveries have drained when all that are due have come, and nothing else for so long.
+/// Time without a new delivery after which a drain ends, when all that are due have come.
 const QUIET_US: u64 = 500_000;
-/// The same where other machines publish too, and may be late.
+/// Time without a new delivery where other machines publish too, and may be late.
 const QUIET_FLEET_US: u64 = 2_000_000;
 
-/// The steps of a search that somebody else makes.
+/// Steps of a search that the controller makes.
 pub(crate) struct StepOrders {
-    /// Ends when no rate is left to try.
-    pub(crate) steps: Receiver<Step>,
-    /// Called after each step, when its row is told.
+    /// Receiver that ends when no rate is left to try.
+    pub(crate) steps: Receiver<RateStep>,
+    /// Callback after each step, when its row has been observed.
     pub(crate) done: Box<dyn Fn() + Send>,
 }
 
-/// What a driver needs.
-pub(crate) struct Drive<'a> {
+/// Course of a run, alone or together with other machines.
+pub(crate) struct RunCourse<'a> {
+    pub(crate) clock: Clock,
+    /// Zero of the run, in µs; a run alone begins as soon as everything is ready.
+    pub(crate) begin_us: Option<u64>,
+    /// True if phases wait for connections; otherwise they follow the clock alone.
+    pub(crate) settles: bool,
+    /// Flag that drops all connections.
+    pub(crate) drop_all: &'a AtomicBool,
+    /// Steps of a search that the controller makes.
+    pub(crate) orders: Option<&'a StepOrders>,
+}
+
+/// State of a run that goes on.
+pub(crate) struct RunDriver<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) local: &'a mut Workers,
     pub(crate) collector: &'a mut Collector,
     pub(crate) watch: &'a mut ServerWatch,
     pub(crate) clock: Clock,
-    /// The run's zero, in µs.
+    /// Zero of the run, in µs.
     pub(crate) begin_us: u64,
     pub(crate) stop: &'a AtomicBool,
-    /// Set by somebody else who wants all connections dropped.
-    pub(crate) drop_all: &'a AtomicBool,
+    pub(crate) course: &'a RunCourse<'a>,
     pub(crate) observer: &'a mut dyn Observer,
-    /// Whether the ramp ends when all connections are settled; otherwise by the clock, so that
-    /// several machines go on together.
-    pub(crate) settles: bool,
-    /// Where somebody else searches for a rate.
-    pub(crate) orders: Option<&'a StepOrders>,
     pub(crate) next_row_us: u64,
     pub(crate) next_ask_us: u64,
-    pub(crate) phase: Phase,
-    /// Nothing is published any more, and what is on its way is waited for.
+    pub(crate) phase: RunPhase,
+    /// True while deliveries on their way are waited for.
     pub(crate) draining: bool,
 }
 
-impl Drive<'_> {
-    /// Drives the run to its end. True if it was stopped.
+impl RunDriver<'_> {
+    /// Drives the run to its end. Returns true if it was stopped.
     pub(crate) fn run(&mut self) -> bool {
         self.ramp();
         let alive = self.collector.latest.tally.counters.alive();
-        self.collector.standing = Some(Footprint {
+        self.collector.standing = Some(MemoryReading {
             generator_bytes: own_memory(),
             server: self.watch.sample(),
             alive,
@@ -95,12 +102,13 @@ impl Drive<'_> {
         self.clock.now_us().saturating_sub(self.begin_us) / 1000
     }
 
-    /// Waits until a moment or a stop, with a row each second; `done` is asked after each asking.
+    /// Waits until a moment or a stop, with a row each second; `done` is asked after each reading
+    /// of figures.
     fn wait(&mut self, until_us: u64, asks: bool, mut done: impl FnMut(&Collector) -> bool) {
         while !self.stopped() {
-            if self.drop_all.swap(false, Ordering::Relaxed) {
+            if self.course.drop_all.swap(false, Ordering::Relaxed) {
                 let backoff_us = STORM_BACKOFF_US;
-                self.local.order(|| Order::Storm {
+                self.local.command(|| Command::Storm {
                     share: 1.0,
                     backoff_us,
                 });
@@ -132,7 +140,7 @@ impl Drive<'_> {
     }
 
     fn ask(&mut self) {
-        let interval = self.local.ask(self.draining);
+        let interval = self.local.figures(self.draining);
         self.collector.take(interval);
     }
 
@@ -140,27 +148,28 @@ impl Drive<'_> {
         self.ask();
         let at_ms = self.at_ms();
         let (server, memory) = (self.watch.sample(), own_memory());
+        let readings = (server, memory);
         self.collector
-            .tell_row(self.phase, at_ms, (server, memory), self.observer);
+            .observe_row(self.phase, at_ms, readings, self.observer);
     }
 
     fn ramp(&mut self) {
-        self.phase = Phase::Ramp;
+        self.phase = RunPhase::Ramp;
         let arrivals_end_us = self.begin_us + self.scenario.arrivals.duration_us();
-        if !self.settles {
+        if !self.course.settles {
             // The same moment on all machines, whatever became of their connections.
             return self.wait(self.ramp_end_us(), false, |_| false);
         }
         let until_us = arrivals_end_us + self.scenario.connect_timeout_us + SETTLE_GRACE_US;
-        // Connections that come and go are never settled.
-        let churns = matches!(self.scenario.kind, Kind::Churn);
+        // Connections that come and go never settle.
+        let churns = matches!(self.scenario.kind, Workload::Churn);
         let settled = move |collector: &Collector| {
             collector.latest.arrivals_done && (churns || collector.latest.tally.pending == 0)
         };
         self.wait(until_us, true, settled);
     }
 
-    /// When the ramp of every machine is over, by the clock alone.
+    /// End of the ramp of every machine, by the clock alone.
     fn ramp_end_us(&self) -> u64 {
         self.begin_us + self.scenario.arrivals.duration_us() + SETTLE_GRACE_US
     }
@@ -169,40 +178,38 @@ impl Drive<'_> {
         if self.scenario.warm_up_us == 0 || self.stopped() {
             return;
         }
-        self.phase = Phase::WarmUp;
-        let begin_us = if self.settles {
-            self.clock.now_us()
-        } else {
-            self.ramp_end_us()
+        self.phase = RunPhase::WarmUp;
+        let begin_us = match self.course.settles {
+            true => self.clock.now_us(),
+            false => self.ramp_end_us(),
         };
         let end_us = begin_us + self.scenario.warm_up_us;
-        self.local.order(|| Order::Measure {
-            from_us: NEVER,
-            to_us: NEVER,
-        });
+        let (from_us, to_us) = (NEVER, NEVER);
+        self.local.command(|| Command::Measure { from_us, to_us });
         if let Some(publish) = &self.scenario.publish {
-            let pace = Pace {
-                per_s: publish.per_s,
-                begin_us: begin_us + LEAD_US,
-                end_us,
-                warm_up: true,
-            };
-            self.local.order(|| Order::Publish(pace));
+            self.publish(publish.per_s, (begin_us + LEAD_US, end_us), true);
         }
         self.wait(end_us, false, |_| false);
+    }
+
+    fn publish(&self, per_s: f64, (begin_us, end_us): (u64, u64), warm_up: bool) {
+        let pace = PublishPace {
+            per_s,
+            begin_us,
+            end_us,
+            warm_up,
+        };
+        self.local.command(|| Command::Publish(pace));
     }
 
     fn hold(&mut self) {
         if self.stopped() {
             return;
         }
-        self.phase = Phase::Hold;
-        let lead_us = if self.scenario.publish.is_some() {
-            LEAD_US
-        } else {
-            0
-        };
-        let from_us = if self.settles {
+        self.phase = RunPhase::Hold;
+        let publish = self.scenario.publish.as_ref();
+        let lead_us = if publish.is_some() { LEAD_US } else { 0 };
+        let from_us = if self.course.settles {
             self.clock.now_us() + lead_us
         } else {
             // The same moment on all machines, so that they agree on what counts.
@@ -210,29 +217,19 @@ impl Drive<'_> {
         };
         let to_us = from_us + self.scenario.hold_us;
         self.collector.measured_ms.0 = (from_us - self.begin_us.min(from_us)) / 1000;
-        let searches = self
-            .scenario
-            .publish
-            .as_ref()
-            .is_some_and(|p| p.until.is_some());
-        let measured_to_us = if searches { NEVER } else { to_us };
-        self.local.order(|| Order::Measure {
+        let searches = publish.is_some_and(|publish| publish.until.is_some());
+        let until_us = if searches { NEVER } else { to_us };
+        self.local.command(|| Command::Measure {
             from_us,
-            to_us: measured_to_us,
+            to_us: until_us,
         });
-        if let Some(orders) = self.orders {
+        if let Some(orders) = self.course.orders {
             self.follow(orders);
         } else if searches {
             self.search();
         } else {
-            if let Some(publish) = &self.scenario.publish {
-                let pace = Pace {
-                    per_s: publish.per_s,
-                    begin_us: from_us,
-                    end_us: to_us,
-                    warm_up: false,
-                };
-                self.local.order(|| Order::Publish(pace));
+            if let Some(publish) = publish {
+                self.publish(publish.per_s, (from_us, to_us), false);
             }
             self.hold_until(from_us, to_us);
         }
@@ -240,7 +237,7 @@ impl Drive<'_> {
     }
 
     fn hold_until(&mut self, from_us: u64, to_us: u64) {
-        let Kind::ReconnectStorm {
+        let Workload::ReconnectStorm {
             at_us,
             share,
             backoff_us,
@@ -251,12 +248,12 @@ impl Drive<'_> {
         };
         self.wait(from_us + at_us, false, |_| false);
         if !self.stopped() {
-            self.local.order(|| Order::Storm { share, backoff_us });
+            self.local.command(|| Command::Storm { share, backoff_us });
             self.wait(to_us, false, |_| false);
         }
     }
 
-    /// One rate after another, until the promise breaks.
+    /// Tries one rate after another, until the check fails.
     fn search(&mut self) {
         let Some(mut search) = Search::new(self.scenario) else {
             return;
@@ -264,7 +261,7 @@ impl Drive<'_> {
         while let Some(per_s) = search.next(self.collector) {
             let begin_us = self.clock.now_us() + LEAD_US;
             let end_us = begin_us + search.step_us();
-            self.step(Step {
+            self.step(RateStep {
                 per_s,
                 begin_us,
                 end_us,
@@ -277,7 +274,7 @@ impl Drive<'_> {
         search.conclude(self.collector);
     }
 
-    /// The rates that somebody else says, until nobody says one.
+    /// Tries the rates of the controller, until it sends no more.
     fn follow(&mut self, orders: &StepOrders) {
         while !self.stopped() {
             match orders.steps.try_recv() {
@@ -295,36 +292,29 @@ impl Drive<'_> {
         }
     }
 
-    /// Publishes at a rate, and waits for what is on its way.
-    fn step(&mut self, step: Step) {
+    /// Publishes at a rate, and waits for deliveries on their way.
+    fn step(&mut self, step: RateStep) {
         let (from_us, to_us) = (step.begin_us, step.end_us);
-        self.local.order(|| Order::Measure { from_us, to_us });
-        self.local.order(|| {
-            Order::Publish(Pace {
-                per_s: step.per_s,
-                begin_us: from_us,
-                end_us: to_us,
-                warm_up: false,
-            })
-        });
+        self.local.command(|| Command::Measure { from_us, to_us });
+        self.publish(step.per_s, (from_us, to_us), false);
         self.wait(to_us, true, |_| false);
         if !self.stopped() {
-            self.local.order(|| Order::Hush);
+            self.local.command(|| Command::StopPublishing);
             self.quiet();
         }
     }
 
-    /// Waits until everything that is due has come and nothing else comes, or the grace is over.
-    /// Nothing is published meanwhile, so what is still on its way is not missing.
+    /// Waits until all due deliveries have come and no other comes, or the grace is over. Nothing
+    /// is published meanwhile, so deliveries on their way are not missing.
     fn quiet(&mut self) {
         let away_us = match self.scenario.kind {
-            Kind::Resume { away_us, .. } => away_us,
+            Workload::Resume { away_us, .. } => away_us,
             _ => 0,
         };
         let until_us = self.clock.now_us() + self.scenario.grace_us + away_us;
         let mut last = (0, 0, 0);
         let mut since = Instant::now();
-        let quiet_us = if self.settles {
+        let quiet_us = if self.course.settles {
             QUIET_US
         } else {
             QUIET_FLEET_US
@@ -348,9 +338,9 @@ impl Drive<'_> {
     }
 
     fn drain(&mut self) {
-        self.phase = Phase::Drain;
-        self.local.order(|| Order::NoMoreArrivals);
-        self.local.order(|| Order::Hush);
+        self.phase = RunPhase::Drain;
+        self.local.command(|| Command::NoMoreArrivals);
+        self.local.command(|| Command::StopPublishing);
         let says = self.scenario.say.is_some() || self.scenario.publish.is_some();
         if says && !self.stopped() {
             self.quiet();

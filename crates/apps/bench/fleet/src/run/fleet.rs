@@ -1,61 +1,55 @@
-//! A run on several machines, from the controller's side: connections to agents, one row a second,
+//! Run on several machines, from the controller's side: connections to agents, one row a second,
 //! one result.
 //!
 //! Owns: the sockets and the merging. The rules are in [`crate::agents::Controller`].
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use throng_bench_measure::Tally;
+use throng_bench_plan::Scenario;
+use throng_bench_report::{Observer, RunPhase};
+use throng_bench_worker::Clock;
+
 use super::agent::AGENT_PORT;
 use super::collect::Collector;
 use super::drive::{LEAD_US, SETTLE_GRACE_US};
-use super::finished::Finished;
-use super::options::RunOptions;
+use super::options::{Finished, RunOptions};
 use super::search::Search;
 use super::server::ServerWatch;
 use super::tls::{ControllerTls, Secured};
-use super::wire::{Arrived, Outgoing, nonce, split};
-use crate::agents::{Controller, Event, Progress, Step, ToAgent, ToController};
-use throng_bench_measure::Tally;
-use throng_bench_plan::Scenario;
-use throng_bench_report::{Observer, Phase};
-use throng_bench_worker::Clock;
+use super::wire::{PeerEvent, PeerSender, nonce, split};
+use crate::agents::{Controller, ControllerEvent, Progress, RateStep, ToAgent, ToController};
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const ROW_EVERY: Duration = Duration::from_secs(1);
 
-/// Why a run on several machines did not take place.
-#[derive(Debug)]
+/// Messages to send, with the numbers of their agents.
+type Outbox = Vec<(usize, ToAgent)>;
+
+/// Reason why a run on several machines did not take place.
+#[derive(Debug, thiserror::Error)]
 pub enum FleetError {
-    /// No agent took part: each by its name, and why.
+    /// No agent took part: each by its name, with the reason.
+    #[error("no agent took part{}", reasons(.0))]
     NoAgents(Vec<(String, String)>),
 }
 
-impl fmt::Display for FleetError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoAgents(agents) => {
-                f.write_str("no agent took part")?;
-                for (name, why) in agents {
-                    write!(f, "; {name}: {why}")?;
-                }
-                Ok(())
-            }
-        }
-    }
+fn reasons(agents: &[(String, String)]) -> String {
+    agents
+        .iter()
+        .map(|(name, why)| format!("; {name}: {why}"))
+        .collect()
 }
-
-impl std::error::Error for FleetError {}
 
 /// Runs a scenario on agents, each of which takes its part of connections and publications.
 ///
 /// # Errors
-/// If no agent takes part. An agent that is lost later is counted, and the run goes on.
+/// [`FleetError`] if no agent takes part. One that is lost later is counted, and the run goes on.
 pub fn run_on_agents(
     scenario: &Scenario,
     agents: &[String],
@@ -84,14 +78,12 @@ pub fn run_on_agents(
         stopped: false,
         names: agents.to_vec(),
     };
-    fleet.collector.notes.push(
-        "with several machines, what never came after the last delivery of a publisher elsewhere \
-         is not known to be missing"
-            .to_owned(),
-    );
+    let note = "with several machines, messages after the last delivery of a publisher elsewhere \
+                are not known to be missing";
+    fleet.collector.notes.push(note.to_owned());
     for (number, name) in agents.iter().enumerate() {
         let sender = sender.clone();
-        let on = move |arrived| drop(sender.send((number, arrived)));
+        let on = move |event| drop(sender.send((number, event)));
         let tls = options.agents_tls.as_ref();
         match dial(name, tls).and_then(|(stream, secured)| split(stream, secured, on)) {
             Ok(link) => fleet.links.push(Some(link)),
@@ -127,16 +119,16 @@ struct Fleet<'a> {
     scenario: &'a Scenario,
     clock: Clock,
     controller: Controller,
-    links: Vec<Option<Outgoing>>,
-    /// The last report of each agent, for figures that are not sums.
+    links: Vec<Option<PeerSender>>,
+    // Last report of each agent, for figures that are not sums.
     latest: BTreeMap<usize, Box<Progress>>,
     collector: Collector,
     watch: Option<ServerWatch>,
     begin_us: Option<u64>,
     lost: Vec<(String, String)>,
-    /// Until it is over.
+    // None when it is over.
     search: Option<Search<'a>>,
-    /// A step of it is under way.
+    // A step of it is under way.
     steps: bool,
     first_step_us: Option<u64>,
     finished: bool,
@@ -147,15 +139,15 @@ struct Fleet<'a> {
 impl Fleet<'_> {
     fn run(
         &mut self,
-        arrived: &Receiver<(usize, Arrived<ToController>)>,
+        arrived: &Receiver<(usize, PeerEvent<ToController>)>,
         options: &RunOptions,
         observer: &mut dyn Observer,
     ) {
         let mut next_tick = Instant::now() + ROW_EVERY;
         while !self.finished {
             match arrived.recv_timeout(LOOK_EVERY) {
-                Ok((agent, Arrived::Message(message))) => self.message(agent, message),
-                Ok((agent, Arrived::End(why))) => self.gone(agent, &why),
+                Ok((agent, PeerEvent::Message(message))) => self.message(agent, message),
+                Ok((agent, PeerEvent::End(why))) => self.gone(agent, &why),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -164,18 +156,14 @@ impl Fleet<'_> {
                 if self.begin_us.is_none() {
                     return;
                 }
-                let mut out = Vec::new();
-                self.controller.stop(&mut out);
-                self.send(out);
+                self.drive(|controller, _, out, _| controller.stop(out));
             }
             self.search_on();
             if Instant::now() >= next_tick {
                 next_tick += ROW_EVERY;
-                let (mut out, mut events) = (Vec::new(), Vec::new());
-                self.controller
-                    .on_tick(self.clock.now_us(), &mut out, &mut events);
-                self.send(out);
-                self.events(events);
+                self.drive(|controller, now_us, out, events| {
+                    controller.on_tick(now_us, out, events);
+                });
                 self.row(options, observer);
             }
         }
@@ -183,53 +171,61 @@ impl Fleet<'_> {
     }
 
     fn message(&mut self, agent: usize, message: ToController) {
-        let (mut out, mut events) = (Vec::new(), Vec::new());
-        self.controller
-            .on_message(agent, message, self.clock.now_us(), &mut out, &mut events);
-        self.send(out);
-        self.events(events);
+        self.drive(|controller, now_us, out, events| {
+            controller.on_message(agent, message, now_us, out, events);
+        });
     }
 
     fn gone(&mut self, agent: usize, why: &str) {
+        self.drive(|controller, now_us, out, events| {
+            controller.on_disconnect(agent, why, now_us, out, events);
+        });
+    }
+
+    /// Calls the controller, sends its messages and handles its events.
+    fn drive(
+        &mut self,
+        call: impl FnOnce(&mut Controller, u64, &mut Outbox, &mut Vec<ControllerEvent>),
+    ) {
         let (mut out, mut events) = (Vec::new(), Vec::new());
-        self.controller
-            .on_disconnect(agent, why, self.clock.now_us(), &mut out, &mut events);
+        call(
+            &mut self.controller,
+            self.clock.now_us(),
+            &mut out,
+            &mut events,
+        );
         self.send(out);
         self.events(events);
     }
 
-    fn send(&mut self, out: Vec<(usize, ToAgent)>) {
+    fn send(&mut self, out: Outbox) {
         for (agent, message) in out {
             let Some(Some(link)) = self.links.get_mut(agent) else {
                 continue;
             };
             if link.send(&message).is_err() {
-                // The thread that reads it finds the end and says why.
+                // The thread that reads it finds the end and its reason.
                 link.close();
             }
         }
     }
 
-    fn events(&mut self, events: Vec<Event>) {
+    fn events(&mut self, events: Vec<ControllerEvent>) {
         for event in events {
             match event {
-                Event::Clock { agent, estimate } => self.collector.notes.push(format!(
+                ControllerEvent::Clock { agent, estimate } => self.collector.notes.push(format!(
                     "clock of {}: {} µs from the controller's, at most {} µs wrong",
                     self.name(agent),
                     estimate.offset_us,
                     estimate.error_us
                 )),
-                Event::Started { at_us } => self.begin_us = Some(at_us),
-                Event::Progress { agent, progress } => {
-                    self.collector.take_histograms(
-                        &progress.delivery,
-                        &progress.connect,
-                        &progress.lag,
-                        progress.sample.generator_busy,
-                    );
+                ControllerEvent::Started { at_us } => self.begin_us = Some(at_us),
+                ControllerEvent::Progress { agent, progress } => {
+                    let busy = progress.sample.generator_busy;
+                    self.collector.take_histograms(&progress.interval, &[busy]);
                     self.latest.insert(agent, progress);
                 }
-                Event::Lost { agent, reason } => {
+                ControllerEvent::Lost { agent, reason } => {
                     let name = self.name(agent);
                     self.collector
                         .notes
@@ -239,14 +235,14 @@ impl Fleet<'_> {
                         link.close();
                     }
                 }
-                Event::StepDone => {
+                ControllerEvent::StepDone => {
                     self.take_totals();
                     self.steps = false;
                     if let Some(search) = &mut self.search {
                         search.judge(&mut self.collector);
                     }
                 }
-                Event::Finished => self.finished = true,
+                ControllerEvent::Finished => self.finished = true,
             }
         }
     }
@@ -255,21 +251,20 @@ impl Fleet<'_> {
         self.names.get(agent).cloned().unwrap_or_default()
     }
 
-    /// Where a run stands that follows the clock alone.
-    fn phase(&self, since_begin_us: u64) -> Phase {
+    /// Phase of a run that follows the clock alone.
+    fn phase(&self, since_begin_us: u64) -> RunPhase {
         let ramp_us = self.scenario.arrivals.duration_us() + SETTLE_GRACE_US;
         let warm_us = self.warm_us();
+        let hold_us = warm_us + LEAD_US + self.scenario.hold_us;
         if since_begin_us < ramp_us {
-            Phase::Ramp
+            RunPhase::Ramp
         } else if since_begin_us < warm_us {
-            Phase::WarmUp
-        } else if self.search.is_some()
-            || (self.first_step_us.is_none()
-                && since_begin_us < warm_us + LEAD_US + self.scenario.hold_us)
+            RunPhase::WarmUp
+        } else if self.search.is_some() || self.first_step_us.is_none() && since_begin_us < hold_us
         {
-            Phase::Hold
+            RunPhase::Hold
         } else {
-            Phase::Drain
+            RunPhase::Drain
         }
     }
 
@@ -302,10 +297,10 @@ impl Fleet<'_> {
         };
         let mut out = Vec::new();
         if let Some(per_s) = search.next(&mut self.collector) {
-            // The word has to get there, and then the publishers open their links.
+            // The message has to get there, and then the publishers open their links.
             let begin_us = now_us + 2 * LEAD_US;
             let end_us = begin_us + search.step_us();
-            let step = Step {
+            let step = RateStep {
                 per_s,
                 begin_us,
                 end_us,
@@ -322,7 +317,7 @@ impl Fleet<'_> {
         self.send(out);
     }
 
-    /// From the start until nothing warms any more.
+    /// Time from the start to the end of the warm-up.
     fn warm_us(&self) -> u64 {
         self.scenario.arrivals.duration_us() + SETTLE_GRACE_US + self.scenario.warm_up_us
     }
@@ -336,25 +331,21 @@ impl Fleet<'_> {
             return;
         }
         self.take_totals();
-        let targets = || {
-            let hosts = self.scenario.targets.iter();
-            hosts
-                .filter_map(|target| (target.host.as_str(), target.port).to_socket_addrs().ok())
-                .flatten()
-                .collect::<Vec<_>>()
-        };
         let watch = self.watch.get_or_insert_with(|| {
-            ServerWatch::new(&options.watch, options.metrics.clone(), &targets())
+            let targets = self.scenario.targets.iter();
+            let addresses = targets
+                .filter_map(|target| (target.host.as_str(), target.port).to_socket_addrs().ok());
+            let addresses: Vec<_> = addresses.flatten().collect();
+            ServerWatch::new(&options.watch, options.metrics.clone(), &addresses)
         });
         let server = watch.sample();
-        let memory = self
-            .latest
-            .values()
+        let reports = self.latest.values();
+        let memory = reports
             .map(|progress| progress.sample.generator_memory_bytes)
             .sum();
         let phase = self.phase(since_us);
         self.collector
-            .tell_row(phase, since_us / 1000, (server, memory), observer);
+            .observe_row(phase, since_us / 1000, (server, memory), observer);
     }
 
     fn conclude(mut self) -> Result<Finished, FleetError> {

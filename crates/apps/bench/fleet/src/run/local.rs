@@ -1,22 +1,22 @@
-//! A run on this machine: its threads, its course, its figures.
+//! Run on this machine: its threads, its course, its figures.
 //!
-//! Owns: how many threads there are, and whether this machine can hold the connections.
+//! Owns: the number of threads, and the check that this machine can hold the connections.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::collect::{Collector, Footprint, own_memory};
-use super::drive::{Drive, StepOrders};
-use super::finished::Finished;
-use super::options::RunOptions;
-use super::server::ServerWatch;
 use throng_bench_plan::Scenario;
-use throng_bench_report::{Observer, Phase, Snapshot};
-use throng_bench_worker::{Clock, Part, PrepareError, Script, Start, Workers};
+use throng_bench_report::{Observer, RunPhase, Snapshot};
+use throng_bench_worker::{Clock, PrepareError, RunShare, Script, WorkerOptions, Workers};
 
-/// How many connections one thread opens and keeps before another one helps it.
+use super::collect::{Collector, MemoryReading, own_memory};
+use super::drive::{RunCourse, RunDriver};
+use super::options::{Finished, RunOptions};
+use super::server::ServerWatch;
+
+/// Connections that one thread opens and keeps before another one helps it.
 const CLIENTS_PER_THREAD: u64 = 20_000;
-/// From the start of the workers to the first connection.
+/// Time from the start of the workers to the first connection.
 const BEGIN_IN_US: u64 = 100_000;
 /// Descriptors that the process needs besides its connections.
 const OTHER_DESCRIPTORS: u64 = 64;
@@ -24,12 +24,13 @@ const OTHER_DESCRIPTORS: u64 = 64;
 /// Runs a scenario on this machine.
 ///
 /// # Errors
-/// Why it cannot run here; nothing was opened then. What fails while it runs is in the results.
+/// [`PrepareError`] if it cannot run here, before anything is opened. Later failures are in the
+/// results.
 pub fn run_scenario(scenario: &Scenario, options: &RunOptions) -> Result<Finished, PrepareError> {
     run_observed(scenario, options, &mut |_: &Snapshot<'_>| {})
 }
 
-/// Runs a scenario on this machine, and tells somebody about it each second.
+/// Runs a scenario on this machine, with an observer that sees a row each second.
 ///
 /// # Errors
 /// As [`run_scenario`].
@@ -39,8 +40,8 @@ pub fn run_observed(
     observer: &mut dyn Observer,
 ) -> Result<Finished, PrepareError> {
     let clock = Clock::start();
-    let script = Arc::new(Script::new(scenario, Part::WHOLE)?);
-    let course = Course {
+    let script = Arc::new(Script::new(scenario, RunShare::WHOLE)?);
+    let course = RunCourse {
         clock,
         begin_us: None,
         settles: true,
@@ -50,34 +51,22 @@ pub fn run_observed(
     carry_out(&script, options, &course, observer)
 }
 
-/// When a run begins, and what else depends on who else takes part.
-pub(super) struct Course<'a> {
-    pub(super) clock: Clock,
-    /// The run's zero, in µs; where nobody else waits for it, as soon as everything is ready.
-    pub(super) begin_us: Option<u64>,
-    /// Whether phases wait for connections; otherwise they follow the clock alone.
-    pub(super) settles: bool,
-    /// Set when all connections are to be dropped.
-    pub(super) drop_all: &'a AtomicBool,
-    /// Where somebody else searches for a rate.
-    pub(super) orders: Option<&'a StepOrders>,
-}
-
-/// Refuses what this machine cannot hold.
+/// Refuses more connections than this machine can hold.
 pub(super) fn check_here(script: &Script, options: &RunOptions) -> Result<(), PrepareError> {
     let clients = if options.subscribers {
         script.clients()
     } else {
         0
     };
-    check_descriptors(clients + publishers(&script.scenario))
+    let publish = script.scenario.publish.as_ref();
+    check_descriptors(clients + publish.map_or(0, |publish| u64::from(publish.publishers)))
 }
 
 /// Runs a scenario's part on this machine, as `course` says.
 pub(super) fn carry_out(
     script: &Arc<Script>,
     options: &RunOptions,
-    course: &Course<'_>,
+    course: &RunCourse<'_>,
     observer: &mut dyn Observer,
 ) -> Result<Finished, PrepareError> {
     let scenario = &script.scenario;
@@ -90,23 +79,24 @@ pub(super) fn carry_out(
     let begin_us = course
         .begin_us
         .unwrap_or_else(|| clock.now_us() + BEGIN_IN_US);
-    let start = Start {
+    let openers = match options.subscribers {
+        true => threads(options.threads, script.clients()),
+        false => 0,
+    };
+    let running = options.running;
+    let start = WorkerOptions {
         clock,
         begin_us,
-        openers: if options.subscribers {
-            threads(options.threads, script.clients())
-        } else {
-            0
-        },
-        running: options.running,
+        openers,
+        running,
     };
     let mut local = Workers::start(script, &start)?;
-    collector.before = Footprint {
+    collector.before = MemoryReading {
         generator_bytes: own_memory(),
         server: watch.sample(),
         alive: 0,
     };
-    let interrupted = Drive {
+    let interrupted = RunDriver {
         scenario,
         local: &mut local,
         collector: &mut collector,
@@ -114,29 +104,20 @@ pub(super) fn carry_out(
         clock,
         begin_us,
         stop: &options.stop,
-        drop_all: course.drop_all,
+        course,
         observer,
-        settles: course.settles,
-        orders: course.orders,
         next_row_us: begin_us + 1_000_000,
         next_ask_us: 0,
-        phase: Phase::Ramp,
+        phase: RunPhase::Ramp,
         draining: false,
     }
     .run();
     let last = local.finish();
     collector.take(last);
     let at_ms = clock.now_us().saturating_sub(begin_us) / 1000;
-    let seen = (watch.sample(), own_memory());
-    collector.tell_row(Phase::Drain, at_ms, seen, observer);
+    let readings = (watch.sample(), own_memory());
+    collector.observe_row(RunPhase::Drain, at_ms, readings, observer);
     Ok(collector.finish(interrupted))
-}
-
-fn publishers(scenario: &Scenario) -> u64 {
-    scenario
-        .publish
-        .as_ref()
-        .map_or(0, |publish| u64::from(publish.publishers))
 }
 
 fn threads(asked: Option<usize>, clients: u64) -> usize {

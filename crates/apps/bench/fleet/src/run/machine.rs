@@ -1,8 +1,8 @@
-//! What this machine is, for the manifest. Reads `/proc`; what cannot be read is left out.
+//! Description of this machine for the manifest. Reads `/proc`; unreadable facts are left out.
 
-use throng_bench_report::{LimitSetting, Machine};
+use throng_bench_report::{LimitSetting, MachineInfo};
 
-/// Kernel settings that a run's figures hang on.
+/// Kernel settings that a run's figures depend on.
 const SETTINGS: [(&str, &str); 9] = [
     ("file-max", "fs/file-max"),
     ("nr_open", "fs/nr_open"),
@@ -15,8 +15,8 @@ const SETTINGS: [(&str, &str); 9] = [
     ("nf_conntrack_max", "net/netfilter/nf_conntrack_max"),
 ];
 
-/// This machine in its role.
-pub(crate) fn describe(role: &str) -> Machine {
+/// Describes this machine in its role.
+pub(crate) fn describe(role: &str) -> MachineInfo {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let line = |path: &str| read(path).split_whitespace().collect::<Vec<_>>().join(" ");
     let nofile = throng_sys::limits::nofile();
@@ -38,7 +38,7 @@ pub(crate) fn describe(role: &str) -> Machine {
         .lines()
         .find_map(|line| line.strip_prefix("model name")?.split_once(':'))
         .map_or_else(String::new, |(_, model)| model.trim().to_owned());
-    Machine {
+    MachineInfo {
         name: line("/proc/sys/kernel/hostname"),
         role: role.to_owned(),
         kernel: format!(

@@ -1,38 +1,40 @@
-//! What whoever starts a run may ask for, besides its scenario.
+//! Options of a run besides its scenario, and its end.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::server::Watch;
-use super::tls::ControllerTls;
-use throng_bench_measure::GeneratorLimits;
+use throng_bench_measure::{GeneratorLimits, LogWriter};
 use throng_bench_plan::Target;
+use throng_bench_plan::check::BenchExit;
+use throng_bench_report::Results;
 
-/// How a scenario is run.
+use super::server::WatchServer;
+use super::tls::ControllerTls;
+
+/// Options of a run besides its scenario.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
-    /// What the run is called; the scenario's name otherwise.
+    /// Title of the run; by default the scenario's name.
     pub title: Option<String>,
-    /// The command line, for the manifest.
+    /// Command line, for the manifest.
     pub command: Vec<String>,
-    /// How many threads open connections; as many as there are processors at most, otherwise.
+    /// Number of threads that open connections; by default at most that of processors.
     pub threads: Option<usize>,
-    /// Whether the scenario's clients are opened; publishing alone needs them only to know the
-    /// channels.
+    /// True to open the scenario's clients; publishing alone needs them only to know the channels.
     pub subscribers: bool,
-    /// How the server is watched.
-    pub watch: Watch,
-    /// The server's own metrics page.
+    /// Way to observe the server.
+    pub watch: WatchServer,
+    /// Metrics page of the server itself.
     pub metrics: Option<Target>,
-    /// Whether mean and spread of all latencies are wanted, for MigratoryData's lines.
+    /// True to keep mean and spread of all latencies, for MigratoryData's lines.
     pub running: bool,
-    /// How agents are believed; none speaks to them without TLS.
+    /// Certificates of agents to accept; none speaks to them without TLS.
     pub agents_tls: Option<ControllerTls>,
-    /// Which part of the measured 99th percentile the generator's own lag may be: 0.1 is a tenth.
+    /// Largest lag of the generator, as a share of the measured 99th percentile: 0.1 is a tenth.
     pub lag_share_max: f64,
-    /// What a reader of the report must know.
+    /// Sentences that a reader of the report must know.
     pub notes: Vec<String>,
-    /// Set it to end the run early; the results are written all the same.
+    /// Flag that ends the run early; the results are written all the same.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -43,7 +45,7 @@ impl Default for RunOptions {
             command: Vec::new(),
             threads: None,
             subscribers: true,
-            watch: Watch::Auto,
+            watch: WatchServer::Auto,
             metrics: None,
             running: false,
             agents_tls: None,
@@ -51,5 +53,42 @@ impl Default for RunOptions {
             notes: Vec::new(),
             stop: Arc::default(),
         }
+    }
+}
+
+/// Run that has come to its end.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// Figures, checks and notes of the run.
+    pub results: Results,
+    pub(super) log: Arc<LogWriter>,
+    /// True if it was ended before its time.
+    pub interrupted: bool,
+}
+
+impl Finished {
+    /// Histograms of all intervals, as the log that HdrHistogram's own tools read.
+    pub fn log(&self) -> &LogWriter {
+        &self.log
+    }
+
+    /// Chooses the exit code of the process.
+    pub fn exit(&self) -> BenchExit {
+        if self.interrupted {
+            return BenchExit::Interrupted;
+        }
+        let counters = &self.results.totals.counters;
+        let nothing = counters.attempted > 0 && counters.upgraded == 0;
+        let unheard = counters.published > 0 && counters.publish_failed >= counters.published;
+        if nothing || unheard {
+            return BenchExit::Error;
+        }
+        let outcomes: Vec<_> = self
+            .results
+            .checks
+            .iter()
+            .map(|check| check.outcome)
+            .collect();
+        BenchExit::of_run(&outcomes, self.results.verdict.is_valid())
     }
 }

@@ -1,7 +1,7 @@
-//! The server as it can be seen from outside: its processes on this machine, or its `/metrics`.
+//! Observation of the server from outside: its processes on this machine, or its `/metrics`.
 //!
 //! Owns: finding the processes that listen at a target, reading their CPU and memory, reading one
-//! gauge from a metrics page. Never: asks the server anything else.
+//! gauge from a metrics page. Never: asks the server for more.
 
 use std::collections::HashSet;
 use std::io::{Read as _, Write as _};
@@ -15,19 +15,19 @@ use throng_http1::HttpLimits;
 use throng_bench_measure::ServerSample;
 use throng_bench_plan::Target;
 
-/// How the server is watched.
+/// Way to observe the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Watch {
-    /// Whoever listens at the targets on this machine.
+pub enum WatchServer {
+    /// By the processes that listen at the targets on this machine.
     #[default]
     Auto,
-    /// These processes.
+    /// By the processes with these ids.
     Processes(Vec<u32>),
-    /// Not at all.
+    /// Not observed at all.
     Off,
 }
 
-/// Metrics whose value is the number of connections, by the names that servers give them.
+/// Names that servers give to their metric of connections.
 const CONNECTION_METRICS: [&str; 4] = [
     "throng_connections",
     "centrifugo_node_num_clients",
@@ -41,7 +41,7 @@ const METRICS_LIMITS: HttpLimits = HttpLimits {
     body_bytes_max: 4 << 20,
 };
 
-/// What is known of the server, and what was read of it before.
+/// Observer of the server, with its last reading of CPU.
 pub(crate) struct ServerWatch {
     pids: Vec<u32>,
     metrics: Option<Target>,
@@ -49,12 +49,16 @@ pub(crate) struct ServerWatch {
 }
 
 impl ServerWatch {
-    /// Finds the server; it may not be visible.
-    pub(crate) fn new(watch: &Watch, metrics: Option<Target>, targets: &[SocketAddr]) -> Self {
+    /// Finds the server, if it is visible.
+    pub(crate) fn new(
+        watch: &WatchServer,
+        metrics: Option<Target>,
+        targets: &[SocketAddr],
+    ) -> Self {
         let pids = match watch {
-            Watch::Off => Vec::new(),
-            Watch::Processes(pids) => pids.clone(),
-            Watch::Auto => listeners_at(targets),
+            WatchServer::Off => Vec::new(),
+            WatchServer::Processes(pids) => pids.clone(),
+            WatchServer::Auto => listeners_at(targets),
         };
         let mut watch = Self {
             pids,
@@ -66,12 +70,12 @@ impl ServerWatch {
         watch
     }
 
-    /// Whether anything can be seen.
-    pub(crate) fn sees(&self) -> bool {
+    /// Returns true if the server can be observed.
+    fn sees(&self) -> bool {
         !self.pids.is_empty() || self.metrics.is_some()
     }
 
-    /// What the server says it is: the name of its program.
+    /// Name of the server's program, with the number of its processes.
     pub(crate) fn name(&self) -> Option<String> {
         let pid = self.pids.first()?;
         let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
@@ -81,17 +85,12 @@ impl ServerWatch {
     }
 
     fn cpu_us(&self) -> Option<u64> {
-        if self.pids.is_empty() {
-            return None;
-        }
-        let times = self
-            .pids
-            .iter()
-            .filter_map(|&pid| throng_sys::cpu::process_time(Some(pid)).ok());
-        Some(times.map(|time| time.total_us()).sum())
+        let time = |&pid: &u32| throng_sys::cpu::process_time(Some(pid)).ok();
+        let times = self.pids.iter().filter_map(time);
+        (!self.pids.is_empty()).then(|| times.map(|time| time.total_us()).sum())
     }
 
-    /// How it stands now.
+    /// Reads CPU, memory and connections; none if the server cannot be observed.
     pub(crate) fn sample(&mut self) -> Option<ServerSample> {
         if !self.sees() {
             return None;
@@ -106,12 +105,13 @@ impl ServerWatch {
             _ => None,
         };
         self.before = cpu_us.map(|us| (now, us));
-        let memory: Vec<u64> = self
+        let memory = |&pid: &u32| throng_sys::memory::process(Some(pid)).ok();
+        let memory = self
             .pids
             .iter()
-            .filter_map(|&pid| throng_sys::memory::process(Some(pid)).ok())
-            .map(|memory| memory.pss_bytes)
-            .collect();
+            .filter_map(memory)
+            .map(|memory| memory.pss_bytes);
+        let memory: Vec<u64> = memory.collect();
         let system = throng_sys::memory::system();
         Some(ServerSample {
             cpu,
@@ -123,23 +123,17 @@ impl ServerWatch {
     }
 }
 
-/// Processes that hold a listening socket at one of these ports, by the kernel's own tables.
+/// Finds the processes that listen at one of these ports, by the kernel's own tables.
 fn listeners_at(targets: &[SocketAddr]) -> Vec<u32> {
-    let ports: HashSet<u16> = targets
-        .iter()
-        .filter(|target| is_here(target))
-        .map(SocketAddr::port)
-        .collect();
+    let here = targets.iter().filter(|target| is_here(target));
+    let ports: HashSet<u16> = here.map(SocketAddr::port).collect();
     if ports.is_empty() {
         return Vec::new();
     }
     let inodes: HashSet<String> = ["tcp", "tcp6"]
         .iter()
         .filter_map(|name| std::fs::read_to_string(format!("/proc/net/{name}")).ok())
-        .flat_map(|table| {
-            let found = listening(&table, &ports);
-            found.into_iter()
-        })
+        .flat_map(|table| listening(&table, &ports))
         .map(|inode| format!("socket:[{inode}]"))
         .collect();
     if inodes.is_empty() {
@@ -156,12 +150,12 @@ fn listeners_at(targets: &[SocketAddr]) -> Vec<u32> {
         .collect()
 }
 
-/// Whether the address is one of this machine: it can be bound.
+/// Returns true if the address is one of this machine: it can be bound.
 fn is_here(address: &SocketAddr) -> bool {
     std::net::UdpSocket::bind(SocketAddr::new(address.ip(), 0)).is_ok()
 }
 
-/// Inodes of the listening sockets of a table of the kernel's.
+/// Lists the inodes of the listening sockets in a table of the kernel.
 fn listening(table: &str, ports: &HashSet<u16>) -> Vec<String> {
     // State 0A is LISTEN; columns as in proc(5).
     let inode = |line: &str| {
@@ -184,7 +178,7 @@ fn holds_any(pid: u32, inodes: &HashSet<String>) -> bool {
     })
 }
 
-/// The server's own count of its connections, from its metrics page.
+/// Reads the server's own count of its connections from its metrics page.
 fn connections_of(metrics: &Target) -> Option<u64> {
     let address = (metrics.host.as_str(), metrics.port)
         .to_socket_addrs()
@@ -214,7 +208,7 @@ fn connections_of(metrics: &Target) -> Option<u64> {
     connections_in(&String::from_utf8_lossy(&page))
 }
 
-/// The sum over all labels of the first metric that is known to count connections.
+/// Sums the first metric that is known to count connections, over all labels.
 fn connections_in(page: &str) -> Option<u64> {
     CONNECTION_METRICS.iter().find_map(|name| {
         let values: Vec<f64> = page

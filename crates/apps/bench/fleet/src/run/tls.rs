@@ -19,20 +19,20 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, Connection, RootCertStore};
 use rustls::{ServerConfig, ServerConnection};
 
-/// A peer that does not speak TLS, or not at all, is waited for so long.
+/// Time in which a peer must complete the handshake.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
-/// What an agent shows to controllers: its certificate and the key to it.
+/// Certificate and key that an agent shows to controllers.
 #[derive(Clone, Debug)]
 pub struct AgentTls(Arc<ServerConfig>);
 
-/// Which agents a controller believes: those with a certificate of these authorities, or this very
-/// one.
+/// Certificates of agents that a controller accepts: of these authorities, or one of these itself.
 #[derive(Clone, Debug)]
 pub struct ControllerTls(Arc<ClientConfig>);
 
-/// Files that TLS cannot begin with.
-#[derive(Debug)]
+/// Refusal of a file for TLS.
+#[derive(Debug, thiserror::Error)]
+#[error("{file}: {why}")]
 pub struct TlsError {
     file: String,
     why: String,
@@ -46,14 +46,6 @@ impl TlsError {
         }
     }
 }
-
-impl fmt::Display for TlsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.file, self.why)
-    }
-}
-
-impl std::error::Error for TlsError {}
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let found: Vec<_> = CertificateDer::pem_file_iter(file)
@@ -70,7 +62,7 @@ impl AgentTls {
     /// its key.
     ///
     /// # Errors
-    /// Files that cannot be read, or do not belong together.
+    /// [`TlsError`] for files that cannot be read or do not belong together.
     pub fn read(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let chain = certificates(certificate)?;
         let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| TlsError::of(key, error))?;
@@ -82,11 +74,11 @@ impl AgentTls {
         Ok(Self(Arc::new(config)))
     }
 
-    /// Shakes hands with a controller that has connected.
+    /// Makes the handshake with a controller that has connected.
     pub(super) fn accept(&self, socket: &mut TcpStream) -> io::Result<Secured> {
         let connection = ServerConnection::new(self.0.clone()).map_err(io::Error::other)?;
-        shake_hands(connection.into(), socket)
-            .map_err(|error| told(error, "does the controller have --tls-ca?"))
+        handshake(connection.into(), socket)
+            .map_err(|error| with_hint(error, "does the controller have --tls-ca?"))
     }
 }
 
@@ -94,13 +86,12 @@ impl ControllerTls {
     /// Reads a PEM file of authorities.
     ///
     /// # Errors
-    /// A file that cannot be read or has no certificate.
+    /// [`TlsError`] for a file that cannot be read or has no certificate.
     pub fn read(authorities: &Path) -> Result<Self, TlsError> {
         let mut roots = RootCertStore::empty();
         for certificate in certificates(authorities)? {
-            roots
-                .add(certificate)
-                .map_err(|error| TlsError::of(authorities, error))?;
+            let added = roots.add(certificate);
+            added.map_err(|error| TlsError::of(authorities, error))?;
         }
         let provider = Arc::new(aws_lc_rs::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
@@ -111,21 +102,21 @@ impl ControllerTls {
         Ok(Self(Arc::new(config)))
     }
 
-    /// Shakes hands with an agent, whose certificate must be for `host`.
+    /// Makes the handshake with an agent, whose certificate must be for `host`.
     pub(super) fn connect(&self, host: &str, socket: &mut TcpStream) -> io::Result<Secured> {
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         let name = ServerName::try_from(bare.to_owned()).map_err(io::Error::other)?;
         let connection = ClientConnection::new(self.0.clone(), name).map_err(io::Error::other)?;
-        shake_hands(connection.into(), socket)
-            .map_err(|error| told(error, "does the agent have --tls-cert, and for this name?"))
+        handshake(connection.into(), socket)
+            .map_err(|error| with_hint(error, "does the agent have --tls-cert, and for this name?"))
     }
 }
 
-fn told(error: io::Error, question: &str) -> io::Error {
-    io::Error::new(error.kind(), format!("no TLS: {error}; {question}"))
+fn with_hint(error: io::Error, hint: &str) -> io::Error {
+    io::Error::new(error.kind(), format!("no TLS: {error}; {hint}"))
 }
 
-fn shake_hands(mut connection: Connection, socket: &mut TcpStream) -> io::Result<Secured> {
+fn handshake(mut connection: Connection, socket: &mut TcpStream) -> io::Result<Secured> {
     // A message goes out whole, however long it is.
     connection.set_buffer_limit(None);
     socket.set_read_timeout(Some(HANDSHAKE_WITHIN))?;
@@ -137,18 +128,17 @@ fn shake_hands(mut connection: Connection, socket: &mut TcpStream) -> io::Result
     Ok(Secured(Arc::new(Mutex::new(connection))))
 }
 
-/// A connection after its handshake; clones are the same one.
+/// Connection after its handshake; clones share it.
 #[derive(Clone)]
 pub(super) struct Secured(Arc<Mutex<Connection>>);
 
 impl Secured {
     fn lock(&self) -> io::Result<MutexGuard<'_, Connection>> {
-        self.0
-            .lock()
-            .map_err(|_| io::Error::other("the thread beside this one panicked"))
+        let panicked = |_| io::Error::other("the thread beside this one panicked");
+        self.0.lock().map_err(panicked)
     }
 
-    /// Takes bytes of the socket and appends what they say to `plain`.
+    /// Decrypts bytes of the socket and appends their plaintext to `plain`.
     pub(super) fn receive(&self, mut sealed: &[u8], plain: &mut Vec<u8>) -> io::Result<()> {
         let mut connection = self.lock()?;
         loop {
@@ -165,8 +155,7 @@ impl Secured {
         }
     }
 
-    /// Appends to `sealed` what the socket is to carry for `plain`, and for what the connection
-    /// itself has to say.
+    /// Encrypts `plain` and appends the bytes for the socket to `sealed`, with those of TLS itself.
     pub(super) fn send(&self, plain: &[u8], sealed: &mut Vec<u8>) -> io::Result<()> {
         let mut connection = self.lock()?;
         connection.writer().write_all(plain)?;

@@ -1,4 +1,4 @@
-//! One connection between a controller and an agent: frames in by a thread, frames out at once.
+//! Connection between a controller and an agent: frames in by a thread, frames out at once.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
@@ -10,25 +10,24 @@ use serde::de::DeserializeOwned;
 use super::tls::Secured;
 use crate::agents::{self, Nonce, ProtocolError};
 
-/// A peer that takes nothing for so long is gone.
+/// Time after which a peer that takes nothing is gone.
 const WRITE_WITHIN: Duration = Duration::from_secs(10);
 const READ_BYTES: usize = 64 << 10;
 
-/// What a connection brings.
-pub(super) enum Arrived<M> {
-    /// A message.
+/// Event of a connection.
+pub(super) enum PeerEvent<M> {
     Message(M),
-    /// Its end, and why.
+    /// End of the connection, with its reason.
     End(String),
 }
 
-/// The sending half.
-pub(super) struct Outgoing {
+/// Sending half of the connection.
+pub(super) struct PeerSender {
     socket: TcpStream,
     secured: Option<Secured>,
 }
 
-impl Outgoing {
+impl PeerSender {
     /// Sends a message whole.
     pub(super) fn send<M: Serialize>(&mut self, message: &M) -> io::Result<()> {
         let mut frame = Vec::new();
@@ -43,7 +42,7 @@ impl Outgoing {
 
     /// Ends the connection in both directions, so that the thread that reads it ends too.
     pub(super) fn close(&self) {
-        // It may have ended by itself.
+        // The connection may have ended already.
         let _ = self.socket.shutdown(std::net::Shutdown::Both);
     }
 }
@@ -52,8 +51,8 @@ impl Outgoing {
 pub(super) fn split<M: DeserializeOwned + Send + 'static>(
     stream: TcpStream,
     secured: Option<Secured>,
-    mut on: impl FnMut(Arrived<M>) + Send + 'static,
-) -> io::Result<Outgoing> {
+    mut on: impl FnMut(PeerEvent<M>) + Send + 'static,
+) -> io::Result<PeerSender> {
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(WRITE_WITHIN))?;
     let reading = stream.try_clone()?;
@@ -62,9 +61,9 @@ pub(super) fn split<M: DeserializeOwned + Send + 'static>(
         .name("peer".into())
         .spawn(move || {
             let why = read_all(reading, unsealing.as_ref(), &mut on);
-            on(Arrived::End(why));
+            on(PeerEvent::End(why));
         })?;
-    Ok(Outgoing {
+    Ok(PeerSender {
         socket: stream,
         secured,
     })
@@ -73,13 +72,13 @@ pub(super) fn split<M: DeserializeOwned + Send + 'static>(
 fn read_all<M: DeserializeOwned>(
     mut stream: TcpStream,
     secured: Option<&Secured>,
-    on: &mut impl FnMut(Arrived<M>),
+    on: &mut impl FnMut(PeerEvent<M>),
 ) -> String {
     let mut kept: Vec<u8> = Vec::new();
     let mut buffer = vec![0; READ_BYTES];
     let mut arrived = 0;
     loop {
-        // The first time nothing is read: words may have come with the handshake.
+        // The first time nothing is read: messages may have come with the handshake.
         let bytes = buffer.get(..arrived).unwrap_or_default();
         let taken = match secured {
             Some(secured) => secured.receive(bytes, &mut kept),
@@ -88,10 +87,9 @@ fn read_all<M: DeserializeOwned>(
                 Ok(())
             }
         };
-        if let Err(error) = taken.map_err(|error| error.to_string()).and_then(|()| {
-            tell_whole(&mut kept, on).map_err(|error| ProtocolError::to_string(&error))
-        }) {
-            return error;
+        let taken = taken.and_then(|()| hand_out(&mut kept, on).map_err(io::Error::other));
+        if let Err(error) = taken {
+            return error.to_string();
         }
         arrived = match stream.read(&mut buffer) {
             Ok(0) => return "the connection ended".to_owned(),
@@ -102,19 +100,19 @@ fn read_all<M: DeserializeOwned>(
     }
 }
 
-/// Tells the messages that are whole, and keeps the rest.
-fn tell_whole<M: DeserializeOwned>(
+/// Hands out the messages that are whole, and keeps the rest.
+fn hand_out<M: DeserializeOwned>(
     kept: &mut Vec<u8>,
-    on: &mut impl FnMut(Arrived<M>),
+    on: &mut impl FnMut(PeerEvent<M>),
 ) -> Result<(), ProtocolError> {
     while let Some((message, used)) = agents::decode::<M>(kept)? {
         kept.drain(..used);
-        on(Arrived::Message(message));
+        on(PeerEvent::Message(message));
     }
     Ok(())
 }
 
-/// 128 bits that nobody can guess.
+/// Draws 128 bits that nobody can guess.
 pub(super) fn nonce() -> Nonce {
     let half = || u128::from(throng_sys::random::seed());
     half() << 64 | half()

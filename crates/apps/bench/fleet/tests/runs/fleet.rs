@@ -11,7 +11,7 @@ use throng_bench_fleet::{
 };
 use throng_bench_measure::LostReason;
 use throng_bench_plan::schedule::Growth;
-use throng_bench_plan::{Kind, Publish, Until};
+use throng_bench_plan::{Publish, RateSearch, Workload};
 use throng_bench_report::Snapshot;
 
 use crate::server::Server;
@@ -67,7 +67,7 @@ fn agents_share_connections_and_publications() {
         Agent::start("secret"),
     ];
     let names: Vec<String> = agents.iter().map(|agent| agent.name.clone()).collect();
-    let mut scenario = scenario(Kind::FanOut, &server.ws("/ws?channel={channel}"));
+    let mut scenario = scenario(Workload::FanOut, &server.ws("/ws?channel={channel}"));
     scenario.channels = vec!["a".into()];
     scenario.publish = Some(publish(&server, 50.0));
     let mut observer = |_: &Snapshot<'_>| {};
@@ -103,11 +103,11 @@ fn an_agent_that_dies_is_counted_and_the_run_goes_on() {
     let server = Server::start();
     let agents = [Agent::start("secret"), Agent::start("secret")];
     let names: Vec<String> = agents.iter().map(|agent| agent.name.clone()).collect();
-    let mut scenario = scenario(Kind::Hold, &server.ws("/ws?channel=a"));
+    let mut scenario = scenario(Workload::Hold, &server.ws("/ws?channel=a"));
     scenario.hold_us = 2_000_000;
     let victim = agents[1].stop.clone();
     let mut observer = |snapshot: &Snapshot<'_>| {
-        if snapshot.counters.alive() == 20 {
+        if snapshot.tally.counters.alive() == 20 {
             victim.store(true, Ordering::Relaxed);
         }
     };
@@ -124,7 +124,7 @@ fn an_agent_that_dies_is_counted_and_the_run_goes_on() {
 fn who_does_not_know_the_token_starts_nothing() {
     let server = Server::start();
     let agent = Agent::start("secret");
-    let scenario = scenario(Kind::Hold, &server.ws("/ws?channel=a"));
+    let scenario = scenario(Workload::Hold, &server.ws("/ws?channel=a"));
     let mut observer = |_: &Snapshot<'_>| {};
     let names = [agent.name.clone()];
     let error = run_on_agents(&scenario, &names, "guess", &options(), &mut observer).unwrap_err();
@@ -138,10 +138,10 @@ fn agents_search_for_a_rate_together() {
     let server = Server::start();
     let agents = [Agent::start("secret"), Agent::start("secret")];
     let names: Vec<String> = agents.iter().map(|agent| agent.name.clone()).collect();
-    let mut scenario = scenario(Kind::FanOut, &server.ws("/ws?channel={channel}"));
+    let mut scenario = scenario(Workload::FanOut, &server.ws("/ws?channel={channel}"));
     scenario.channels = vec!["a".into()];
     scenario.publish = Some(Publish {
-        until: Some(Until {
+        until: Some(RateSearch {
             // Both together make 50 publications a step at 50/s.
             check: "published<=50".parse().unwrap(),
             growth: Growth::Add(50.0),
@@ -186,7 +186,7 @@ fn a_storm_is_timed_over_all_agents() {
     let server = Server::start();
     let agents = [Agent::start("secret"), Agent::start("secret")];
     let names: Vec<String> = agents.iter().map(|agent| agent.name.clone()).collect();
-    let kind = Kind::ReconnectStorm {
+    let kind = Workload::ReconnectStorm {
         at_us: 100_000,
         share: 1.0,
         backoff_us: (0, 100_000),
@@ -214,7 +214,7 @@ fn agents_are_believed_by_their_certificate() {
     let server = Server::start();
     let shown = AgentTls::read(&pem("agent.pem"), &pem("agent.key")).unwrap();
     let agent = Agent::start_with("secret", Some(shown));
-    let scenario = scenario(Kind::Hold, &server.ws("/ws?channel=a"));
+    let scenario = scenario(Workload::Hold, &server.ws("/ws?channel=a"));
     let mut observer = |_: &Snapshot<'_>| {};
     let mut run = |authorities: &str| {
         let mut options = options();
@@ -233,7 +233,7 @@ fn agents_are_believed_by_their_certificate() {
 fn tls_is_not_left_out_by_one_side() {
     let server = Server::start();
     let agent = Agent::start("secret");
-    let scenario = scenario(Kind::Hold, &server.ws("/ws?channel=a"));
+    let scenario = scenario(Workload::Hold, &server.ws("/ws?channel=a"));
     let mut options = options();
     options.agents_tls = Some(ControllerTls::read(&pem("agent.pem")).unwrap());
     let names = [agent.name.clone()];

@@ -7,14 +7,14 @@ mod stages;
 
 use std::path::Path;
 
-use throng_bench_fleet::Watch;
+use throng_bench_fleet::WatchServer;
 use throng_bench_fleet::{Finished, RunOptions, run_scenario};
-use throng_bench_plan::{Dialect, Kind, Publish, Scenario, Target, Transport, Via};
+use throng_bench_plan::{Dialect, Publish, Scenario, Target, Transport, Via, Workload};
 
 /// Runs of a test binary are not the server's processes.
 pub(crate) fn options() -> RunOptions {
     RunOptions {
-        watch: Watch::Off,
+        watch: WatchServer::Off,
         threads: Some(1),
         ..RunOptions::default()
     }
@@ -25,7 +25,7 @@ pub(crate) fn run(scenario: &Scenario) -> Finished {
 }
 
 /// Twenty connections, held for a short while.
-pub(crate) fn scenario(kind: Kind, url: &str) -> Scenario {
+pub(crate) fn scenario(kind: Workload, url: &str) -> Scenario {
     let transport = if url.starts_with("ws") {
         Transport::websocket(Dialect::Plain)
     } else {
@@ -46,7 +46,7 @@ pub(crate) fn publish(server: &server::Server, per_s: f64) -> Publish {
         per_s,
         publishers: 2,
         size_bytes: 100,
-        choose: throng_bench_plan::Choose::RoundRobin,
+        choose: throng_bench_plan::ChannelChoice::RoundRobin,
         until: None,
     }
 }

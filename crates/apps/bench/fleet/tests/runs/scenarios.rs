@@ -1,18 +1,18 @@
-//! What is published, and what becomes of it.
+//! Published messages and their deliveries.
 
 use throng_bench_fleet::RunOptions;
 use throng_bench_fleet::run_observed;
-use throng_bench_plan::check::{Check, Exit, Outcome};
+use throng_bench_plan::check::{BenchExit, Check, CheckOutcome};
 use throng_bench_plan::schedule::Growth;
-use throng_bench_plan::{Kind, Transport, Until, Via};
-use throng_bench_report::{Phase, Snapshot};
+use throng_bench_plan::{RateSearch, Transport, Via, Workload};
+use throng_bench_report::{RunPhase, Snapshot};
 
 use crate::server::Server;
 use crate::{options, publish, run, scenario};
 
 #[track_caller]
 fn check_fan_out(url: &str, server: &Server) {
-    let mut scenario = scenario(Kind::FanOut, url);
+    let mut scenario = scenario(Workload::FanOut, url);
     scenario.channels = vec!["room-{n%4}".into()];
     scenario.publish = Some(publish(server, 100.0));
     let totals = run(&scenario).results.totals;
@@ -42,7 +42,7 @@ fn every_delivery_that_is_due_is_counted() {
 #[test]
 fn a_warm_up_is_published_and_not_counted() {
     let server = Server::start();
-    let mut scenario = scenario(Kind::FanOut, &server.ws("/ws?channel={channel}"));
+    let mut scenario = scenario(Workload::FanOut, &server.ws("/ws?channel={channel}"));
     scenario.channels = vec!["a".into()];
     scenario.publish = Some(publish(&server, 100.0));
     scenario.warm_up_us = 500_000;
@@ -58,7 +58,7 @@ fn a_warm_up_is_published_and_not_counted() {
 #[test]
 fn connections_that_stop_reading_do_not_spoil_the_count() {
     let server = Server::start();
-    let kind = Kind::SlowReaders {
+    let kind = Workload::SlowReaders {
         share: 0.5,
         bytes_per_s: 0,
     };
@@ -80,7 +80,7 @@ fn connections_that_stop_reading_do_not_spoil_the_count() {
 fn slow_readers_are_counted_apart() {
     let server = Server::start();
     for (bytes_per_s, reads) in [(1, false), (1_000_000, true)] {
-        let kind = Kind::SlowReaders {
+        let kind = Workload::SlowReaders {
             share: 0.5,
             bytes_per_s,
         };
@@ -110,7 +110,7 @@ fn slow_readers_are_counted_apart() {
 fn release_in_the_drain(server: &Server) -> impl FnMut(&Snapshot<'_>) {
     let mut rows = 0;
     move |snapshot| {
-        rows += u32::from(snapshot.phase == Phase::Drain);
+        rows += u32::from(snapshot.phase == RunPhase::Drain);
         if rows == 2 {
             server.hold(false);
         }
@@ -126,7 +126,7 @@ fn what_is_on_its_way_at_the_end_is_waited_for() {
         } else {
             server.http("/sse?channel={channel}")
         };
-        let mut scenario = scenario(Kind::FanOut, &url);
+        let mut scenario = scenario(Workload::FanOut, &url);
         scenario.channels = vec!["a-{n%2}".into()];
         scenario.publish = Some(publish(&server, 50.0));
         scenario.grace_us = 60_000_000;
@@ -144,7 +144,7 @@ fn what_is_on_its_way_at_the_end_is_waited_for() {
 #[test]
 fn what_never_comes_is_missing_when_the_grace_is_over() {
     let server = Server::start();
-    let mut scenario = scenario(Kind::FanOut, &server.ws("/ws?channel={channel}"));
+    let mut scenario = scenario(Workload::FanOut, &server.ws("/ws?channel={channel}"));
     scenario.channels = vec!["a".into()];
     scenario.publish = Some(publish(&server, 50.0));
     scenario.grace_us = 1_000_000;
@@ -153,8 +153,8 @@ fn what_never_comes_is_missing_when_the_grace_is_over() {
     assert_eq!(totals.deliveries.missing, totals.counters.published * 20);
 }
 
-fn storm() -> Kind {
-    Kind::ReconnectStorm {
+fn storm() -> Workload {
+    Workload::ReconnectStorm {
         at_us: 100_000,
         share: 1.0,
         backoff_us: (0, 100_000),
@@ -222,7 +222,7 @@ fn a_storm_is_over_when_all_are_back() {
 #[test]
 fn who_leaves_and_resumes_misses_nothing() {
     let server = Server::start();
-    let kind = Kind::Resume {
+    let kind = Workload::Resume {
         away_us: 50_000,
         every_us: 200_000,
     };
@@ -243,7 +243,7 @@ fn who_leaves_and_resumes_misses_nothing() {
 #[test]
 fn connections_come_and_go() {
     let server = Server::start();
-    let mut scenario = scenario(Kind::Churn, &server.ws("/ws?channel=a"));
+    let mut scenario = scenario(Workload::Churn, &server.ws("/ws?channel=a"));
     scenario.lifetime_us = Some(100_000);
     let counters = run(&scenario).results.totals.counters;
     assert!(counters.attempted > 20, "they come again");
@@ -257,10 +257,10 @@ fn connections_come_and_go() {
 #[test]
 fn a_search_ends_where_the_promise_breaks() {
     let server = Server::start();
-    let mut scenario = scenario(Kind::FanOut, &server.ws("/ws?channel={channel}"));
+    let mut scenario = scenario(Workload::FanOut, &server.ws("/ws?channel={channel}"));
     scenario.channels = vec!["a".into()];
     scenario.publish = Some(throng_bench_plan::Publish {
-        until: Some(Until {
+        until: Some(RateSearch {
             // A rate of 50/s makes 50 publications in a step, one of 100/s twice as many, a late
             // thread somewhat fewer.
             check: "published<=50".parse::<Check>().unwrap(),
@@ -288,7 +288,7 @@ fn a_search_ends_where_the_promise_breaks() {
 #[test]
 fn publishing_alone_opens_no_clients() {
     let server = Server::start();
-    let mut scenario = scenario(Kind::FanOut, &server.ws("/"));
+    let mut scenario = scenario(Workload::FanOut, &server.ws("/"));
     scenario.channels = vec!["a-{n%3}".into()];
     scenario.publish = Some(publish(&server, 100.0));
     scenario.checks = vec!["published>0".parse().unwrap(), "p99<1s".parse().unwrap()];
@@ -301,23 +301,23 @@ fn publishing_alone_opens_no_clients() {
     assert_eq!((counters.attempted, counters.publish_failed), (0, 0));
     assert!(counters.publish_acknowledged > 0);
     let outcomes = &finished.results.checks;
-    assert!(matches!(outcomes[0].outcome, Outcome::Passed { .. }));
-    assert_eq!(outcomes[1].outcome, Outcome::NoData);
+    assert!(matches!(outcomes[0].outcome, CheckOutcome::Passed { .. }));
+    assert_eq!(outcomes[1].outcome, CheckOutcome::NoData);
     let verdict = finished.results.verdict.is_valid();
     let expected = if verdict {
-        Exit::CheckNoData
+        BenchExit::CheckNoData
     } else {
-        Exit::GeneratorSaturated
+        BenchExit::GeneratorSaturated
     };
     assert_eq!(finished.exit(), expected);
 }
 
-/// What a run shows and leaves behind is handed on; the server's keys are not.
+/// Output and results of a run are handed on; the server's keys are not.
 #[test]
 fn no_secret_is_shown_or_kept() {
     let server = Server::start();
     let url = server.ws("/ws?channel={channel:url}&token=s3cret-url");
-    let mut scenario = scenario(Kind::FanOut, &url);
+    let mut scenario = scenario(Workload::FanOut, &url);
     scenario.name = "with s3cret-url in it".into();
     scenario.channels = vec!["news".into()];
     if let Transport::WebSocket { headers, .. } = &mut scenario.transport {

@@ -1,12 +1,12 @@
-//! How far connections come, and under which reason they end.
+//! Stages that connections reach, and the reasons under which they end.
 
 use std::sync::atomic::Ordering;
 
 use throng_bench_fleet::{run_observed, run_scenario};
 use throng_bench_measure::{ConnectFailure, LostReason};
-use throng_bench_plan::check::Exit;
+use throng_bench_plan::check::BenchExit;
 use throng_bench_plan::ports::parse_sources;
-use throng_bench_plan::{Dialect, Kind, Say, Transport};
+use throng_bench_plan::{Dialect, PeriodicMessage, Transport, Workload};
 use throng_bench_report::Snapshot;
 use throng_bench_worker::PrepareError;
 
@@ -16,7 +16,7 @@ use crate::{options, run, scenario};
 #[test]
 fn connections_are_counted_by_stage() {
     let server = Server::start();
-    let mut scenario = scenario(Kind::Hold, &server.ws("/ws?channel={n}"));
+    let mut scenario = scenario(Workload::Hold, &server.ws("/ws?channel={n}"));
     let Transport::WebSocket {
         ping_interval_us, ..
     } = &mut scenario.transport
@@ -47,7 +47,7 @@ fn connections_are_counted_by_stage() {
 
 #[track_caller]
 fn check_failure(url: &str, reason: ConnectFailure) {
-    let mut scenario = scenario(Kind::Hold, url);
+    let mut scenario = scenario(Workload::Hold, url);
     if reason == ConnectFailure::HandshakeTimeout {
         // Everybody else is answered, however late on a busy machine.
         scenario.connect_timeout_us = 1_000_000;
@@ -56,7 +56,7 @@ fn check_failure(url: &str, reason: ConnectFailure) {
     let counters = &finished.results.totals.counters;
     assert_eq!(counters.connect_failures(), [(reason, 20)], "{url}");
     assert_eq!(counters.alive(), 0);
-    assert_eq!(finished.exit(), Exit::Error);
+    assert_eq!(finished.exit(), BenchExit::Error);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn failures_have_their_reason() {
 #[test]
 fn a_subscription_that_nobody_acknowledges_is_a_failure() {
     let server = Server::start();
-    let mut scenario = scenario(Kind::Hold, &server.ws("/ws?channel=a"));
+    let mut scenario = scenario(Workload::Hold, &server.ws("/ws?channel=a"));
     scenario.transport = Transport::websocket(Dialect::Centrifugo { token: None });
     scenario.connect_timeout_us = 2_000_000;
     let finished = run(&scenario);
@@ -90,7 +90,7 @@ fn a_subscription_that_nobody_acknowledges_is_a_failure() {
 
 #[track_caller]
 fn check_lost(url: &str, reason: LostReason) {
-    let finished = run(&scenario(Kind::Hold, url));
+    let finished = run(&scenario(Workload::Hold, url));
     let counters = &finished.results.totals.counters;
     assert_eq!(counters.lost_reasons(), [(reason, 20)], "{url}");
     assert_eq!((counters.upgraded, counters.alive()), (20, 0));
@@ -106,7 +106,7 @@ fn losses_have_their_reason() {
 #[test]
 fn planned_sources_are_used_in_turn() {
     let server = Server::start();
-    let mut scenario = scenario(Kind::Hold, &server.ws("/ws?channel=a"));
+    let mut scenario = scenario(Workload::Hold, &server.ws("/ws?channel=a"));
     scenario.sources = parse_sources("127.0.0.2-3").unwrap();
     let finished = run(&scenario);
     assert_eq!(finished.results.totals.counters.alive(), 20);
@@ -123,8 +123,8 @@ fn planned_sources_are_used_in_turn() {
 #[test]
 fn an_echo_comes_back_to_who_said_it() {
     let server = Server::start();
-    let mut scenario = scenario(Kind::Echo, &server.ws("/echo"));
-    scenario.say = Some(Say {
+    let mut scenario = scenario(Workload::Echo, &server.ws("/echo"));
+    scenario.say = Some(PeriodicMessage {
         text: "{payload}".into(),
         every_us: 50_000,
         count: Some(3),
@@ -147,7 +147,7 @@ fn an_echo_comes_back_to_who_said_it() {
 #[test]
 fn a_run_that_is_stopped_keeps_what_it_has() {
     let server = Server::start();
-    let mut scenario = scenario(Kind::Hold, &server.ws("/ws?channel=a"));
+    let mut scenario = scenario(Workload::Hold, &server.ws("/ws?channel=a"));
     // Long enough for nobody to wait for: only the flag ends it.
     scenario.hold_us = 3_600_000_000;
     let options = options();
@@ -157,7 +157,7 @@ fn a_run_that_is_stopped_keeps_what_it_has() {
     })
     .unwrap();
     assert!(finished.interrupted);
-    assert_eq!(finished.exit(), Exit::Interrupted);
+    assert_eq!(finished.exit(), BenchExit::Interrupted);
     assert_eq!(finished.results.totals.counters.alive(), 20);
     assert!(!finished.results.series.is_empty());
 }
@@ -165,7 +165,7 @@ fn a_run_that_is_stopped_keeps_what_it_has() {
 #[test]
 fn what_the_machine_cannot_hold_is_refused_before_anything_opens() {
     let server = Server::start();
-    let mut scenario = scenario(Kind::Hold, &server.ws("/ws?channel=a"));
+    let mut scenario = scenario(Workload::Hold, &server.ws("/ws?channel=a"));
     scenario.sources = parse_sources("127.0.0.2-127.0.3.200").unwrap();
     scenario.set_clients(50_000_000, 1e6);
     let error = run_scenario(&scenario, &options()).unwrap_err();

@@ -3,7 +3,6 @@ use std::collections::BTreeSet;
 use proptest::prelude::{prop_assert_eq, proptest};
 
 use super::*;
-use throng_bench_plan::payload::Message;
 
 fn run(first: Option<u64>, heard: &[u64], last: Option<u64>) -> DeliveryCounts {
     let mut counts = DeliveryCounts::default();
@@ -71,21 +70,21 @@ fn pairs_are_followed_apart_and_their_number_is_bounded() {
     tracks.expect(1, 0, 1);
     assert_eq!(
         tracks.on(&message(1, 0, 2), &mut counts),
-        Some(Heard::Ahead)
+        Some(SequenceOutcome::Ahead)
     );
     assert_eq!(
         tracks.on(&message(1, 1, 7), &mut counts),
-        Some(Heard::InOrder)
+        Some(SequenceOutcome::InOrder)
     );
     assert_eq!(
         tracks.on(&message(0, 0, 3), &mut counts),
-        Some(Heard::InOrder)
+        Some(SequenceOutcome::InOrder)
     );
-    assert_eq!(tracks.len(), 3);
+    assert_eq!(tracks.entries.len(), 3);
     for channel in 10..10 + TRACKS_MAX as u32 {
         tracks.on(&message(channel, 0, 1), &mut counts);
     }
-    assert_eq!(tracks.len(), TRACKS_MAX);
+    assert_eq!(tracks.entries.len(), TRACKS_MAX);
     assert_eq!(counts.untracked, 3);
     tracks.finish(|channel, _| (channel == 1).then_some(8), &mut counts);
     // Number 1 and 3 to 8 of (1, 0), and number 8 of (1, 1).

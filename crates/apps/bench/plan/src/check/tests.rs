@@ -2,11 +2,11 @@ use super::*;
 
 struct Run;
 
-impl Facts for Run {
+impl FigureSource for Run {
     fn get(&self, metric: Metric) -> Option<f64> {
         match metric {
-            Metric::Percentile(Kind::Delivery, p) => Some(p * 1000.0),
-            Metric::Percentile(Kind::Connect, _) => Some(5000.0),
+            Metric::Percentile(LatencyKind::Delivery, p) => Some(p * 1000.0),
+            Metric::Percentile(LatencyKind::Connect, _) => Some(5000.0),
             Metric::Max(_) => Some(2e6),
             Metric::Figure(Figure::Lost) => Some(0.0),
             Metric::Figure(Figure::Reach) => Some(0.9995),
@@ -20,9 +20,9 @@ impl Facts for Run {
 fn check(text: &str, expected: Option<bool>) {
     let outcome = text.parse::<Check>().unwrap().judge(&Run);
     let got = match outcome {
-        Outcome::Passed { .. } => Some(true),
-        Outcome::Failed { .. } => Some(false),
-        Outcome::NoData => None,
+        CheckOutcome::Passed { .. } => Some(true),
+        CheckOutcome::Failed { .. } => Some(false),
+        CheckOutcome::NoData => None,
     };
     assert_eq!(got, expected, "{text}: {outcome:?}");
 }
@@ -78,19 +78,27 @@ fn every_name_can_be_asked_for() {
 #[test]
 fn exit_codes_have_an_order_of_precedence() {
     let (passed, failed) = (
-        Outcome::Passed { actual: 1.0 },
-        Outcome::Failed { actual: 1.0 },
+        CheckOutcome::Passed { actual: 1.0 },
+        CheckOutcome::Failed { actual: 1.0 },
     );
     for (outcomes, valid, exit) in [
-        (vec![], true, Exit::Ok),
-        (vec![passed], true, Exit::Ok),
-        (vec![passed, Outcome::NoData], true, Exit::CheckNoData),
-        (vec![Outcome::NoData, failed], true, Exit::CheckFailed),
-        (vec![failed], false, Exit::GeneratorSaturated),
+        (vec![], true, BenchExit::Ok),
+        (vec![passed], true, BenchExit::Ok),
+        (
+            vec![passed, CheckOutcome::NoData],
+            true,
+            BenchExit::CheckNoData,
+        ),
+        (
+            vec![CheckOutcome::NoData, failed],
+            true,
+            BenchExit::CheckFailed,
+        ),
+        (vec![failed], false, BenchExit::GeneratorSaturated),
     ] {
-        assert_eq!(Exit::of_run(&outcomes, valid), exit);
+        assert_eq!(BenchExit::of_run(&outcomes, valid), exit);
     }
-    assert_eq!(Exit::Interrupted.code(), 130);
+    assert_eq!(BenchExit::Interrupted.code(), 130);
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! Other tools' scenarios, as scenarios of ours.
+//! Importers of other tools' scenarios.
 //!
-//! Owns: reading Tsung's XML and TCPKali's command line. Never: guesses. What is not supported is
-//! refused with its line or its name, and what works differently here is said in a note.
+//! Owns: reading Tsung's XML and TCPKali's command line. Never: guesses. Unsupported parts
+//! are refused with their line or name; a note says where a part works differently here.
 
 mod tcpkali;
 mod tsung;
@@ -12,12 +12,11 @@ pub use tsung::{TsungOptions, read_tsung};
 
 use crate::Scenario;
 
-/// A scenario that was written for another tool.
+/// Scenario that was written for another tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Imported {
-    /// What will run.
+    /// Scenario that will run.
     pub scenario: Scenario,
-    /// What the reader should know before it runs: what the original would do, and what is
-    /// different here.
+    /// Sentences on the original load, and on the differences to it here.
     pub notes: Vec<String>,
 }

@@ -1,40 +1,34 @@
-//! TCPKali's command line.
+//! Importer of TCPKali's command line.
 //!
 //! Owns: its options, its units, its escapes and its `\{…}` expressions, as far as they mean
-//! something here. Facts: TCPKali's manual page, and `--no-source-bind` of the fork that held a
+//! something here. Sources: TCPKali's manual page, and `--no-source-bind` of the fork that held a
 //! million streams.
 //!
 //! `-T` means twice the time there: the ramp must end within it, and the hold lasts as long again.
 //! Here the ramp takes what the connect rate needs, and `-T` is the hold.
 
-use std::net::IpAddr;
-
-mod message;
-
-use super::Imported;
-use crate::template::escape;
-use crate::{Dialect, Kind, Marker, Say, Scenario, StatsdExport, Target, Transport};
 use throng_types::units;
 
-use message::message;
+use super::Imported;
+use crate::ports::parse_sources;
+use crate::schedule::positive_rate;
+use crate::template::escape;
+use crate::{
+    Dialect, Marker, PeriodicMessage, Scenario, StatsdExport, Target, Transport, Workload,
+};
 
-#[cfg(test)]
-mod tests;
-
-/// Reads the arguments that would follow `tcpkali`. The first thing that is not supported is
-/// refused by name.
+/// Reads the arguments that would follow `tcpkali`. The first one that is not supported is refused
+/// by name.
 pub fn read_tcpkali(arguments: &[String]) -> Result<Imported, String> {
-    let mut line = CommandLine::default();
+    let mut line = CommandLine::new();
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         if argument == "--" {
             continue;
         }
         if let Some(long) = argument.strip_prefix("--") {
-            let (name, inline) = match long.split_once('=') {
-                Some((name, value)) => (name, Some(value)),
-                None => (long, None),
-            };
+            let inline = long.split_once('=');
+            let (name, inline) = inline.map_or((long, None), |(name, value)| (name, Some(value)));
             line.option(&format!("--{name}"), inline, &mut rest)?;
         } else if argument.len() > 1 && argument.starts_with('-') {
             short_options(&mut line, &argument[1..], &mut rest)?;
@@ -47,7 +41,7 @@ pub fn read_tcpkali(arguments: &[String]) -> Result<Imported, String> {
 
 type Rest<'a> = std::slice::Iter<'a, String>;
 
-/// `-e`, `-em text`, `-T2h`: letters without a value, the last one perhaps with.
+/// Reads `-e`, `-em text`, `-T2h`: letters without a value, the last one perhaps with.
 fn short_options(line: &mut CommandLine, letters: &str, rest: &mut Rest<'_>) -> Result<(), String> {
     for (at, letter) in letters.char_indices() {
         let name = format!("-{letter}");
@@ -63,33 +57,51 @@ fn short_options(line: &mut CommandLine, letters: &str, rest: &mut Rest<'_>) -> 
     Ok(())
 }
 
-#[derive(Default)]
 struct CommandLine {
     targets: Vec<String>,
-    connections: Option<u64>,
-    connect_rate: Option<f64>,
-    connect_timeout_us: Option<u64>,
-    duration_us: Option<u64>,
-    lifetime_us: Option<u64>,
-    delay_us: u64,
+    clients: u64,
+    connects_per_s: f64,
     websocket: bool,
     tls: bool,
     unescape: bool,
     first: Vec<String>,
     messages: Vec<String>,
-    message_rate: Option<f64>,
-    marker: bool,
-    sources: Vec<IpAddr>,
+    messages_per_s: Option<f64>,
     headers: Vec<(String, String)>,
-    statsd: bool,
-    statsd_host: Option<String>,
-    statsd_port: Option<u16>,
-    statsd_namespace: Option<String>,
-    statsd_window_us: Option<u64>,
+    statsd: StatsdExport,
+    sends_statsd: bool,
+    scenario: Scenario,
     notes: Vec<String>,
 }
 
 impl CommandLine {
+    fn new() -> Self {
+        let transport = Transport::websocket(Dialect::Plain);
+        let mut scenario = Scenario::new(Workload::Hold, Vec::new(), transport);
+        scenario.name = "tcpkali".into();
+        scenario.connect_timeout_us = 1_000_000;
+        scenario.replace_lost = true;
+        Self {
+            targets: Vec::new(),
+            clients: 1,
+            connects_per_s: 100.0,
+            websocket: false,
+            tls: false,
+            unescape: false,
+            first: Vec::new(),
+            messages: Vec::new(),
+            messages_per_s: None,
+            headers: Vec::new(),
+            statsd: StatsdExport {
+                namespace: "tcpkali".into(),
+                ..StatsdExport::default()
+            },
+            sends_statsd: false,
+            scenario,
+            notes: Vec::new(),
+        }
+    }
+
     fn option(
         &mut self,
         name: &str,
@@ -102,27 +114,28 @@ impl CommandLine {
                 .ok_or_else(|| format!("`{name}` needs a value"))
         };
         let named = |why: String| format!("`{name}`: {why}");
+        let scenario = &mut self.scenario;
         match name {
-            "-c" | "--connections" => {
-                self.connections = Some(units::parse_count(value()?).map_err(named)?);
+            "-c" | "--connections" => self.clients = units::parse_count(value()?).map_err(named)?,
+            "--connect-rate" => self.connects_per_s = positive_rate(value()?).map_err(named)?,
+            "--connect-timeout" => {
+                scenario.connect_timeout_us = time(value()?).map_err(named)?;
             }
-            "--connect-rate" => self.connect_rate = Some(rate(value()?).map_err(named)?),
-            "--connect-timeout" => self.connect_timeout_us = Some(time(value()?).map_err(named)?),
-            "-T" | "--duration" => self.duration_us = Some(time(value()?).map_err(named)?),
-            "--channel-lifetime" => self.lifetime_us = Some(time(value()?).map_err(named)?),
-            "--delay-send" => self.delay_us = time(value()?).map_err(named)?,
+            "-T" | "--duration" => scenario.hold_us = time(value()?).map_err(named)?,
+            "--channel-lifetime" => {
+                scenario.lifetime_us = Some(time(value()?).map_err(named)?);
+            }
+            "--delay-send" => scenario.warm_up_us = time(value()?).map_err(named)?,
             "--ws" | "--websocket" => self.websocket = true,
             "--ssl" => self.tls = true,
             "-e" | "--unescape-message-args" => self.unescape = true,
             "-1" | "--first-message" => {
-                let text = value()?;
                 self.first
-                    .push(message(text, self.unescape).map_err(named)?);
+                    .push(message(value()?, self.unescape).map_err(named)?);
             }
             "-m" | "--message" => {
-                let text = value()?;
                 self.messages
-                    .push(message(text, self.unescape).map_err(named)?);
+                    .push(message(value()?, self.unescape).map_err(named)?);
             }
             "-r" | "--message-rate" => {
                 let text = value()?;
@@ -132,30 +145,26 @@ impl CommandLine {
                          bench pub --until` does it"
                     ));
                 }
-                self.message_rate = Some(rate(text).map_err(named)?);
+                self.messages_per_s = Some(positive_rate(text).map_err(named)?);
             }
-            "--message-marker" => self.marker = true,
+            "--message-marker" => scenario.marker = Marker::Tcpkali,
             "--source-ip" => {
-                let sources =
-                    crate::ports::parse_sources(value()?).map_err(|why| named(why.to_string()))?;
-                self.sources.extend(sources);
+                let sources = parse_sources(value()?).map_err(|why| named(why.to_string()))?;
+                scenario.sources.extend(sources);
             }
             "-H" | "--header" => self.header(value()?)?,
-            "--statsd" => self.statsd = true,
-            "--statsd-host" => self.statsd_host = Some(value()?.to_owned()),
+            "--statsd" => self.sends_statsd = true,
+            "--statsd-host" => self.statsd.host = value()?.to_owned(),
             "--statsd-port" => {
-                self.statsd_port = Some(value()?.parse().map_err(|_| named("not a port".into()))?);
+                self.statsd.port = value()?.parse().map_err(|_| named("not a port".into()))?;
             }
-            "--statsd-namespace" => self.statsd_namespace = Some(value()?.to_owned()),
+            "--statsd-namespace" => self.statsd.namespace = value()?.to_owned(),
             "--statsd-latency-window" => {
-                self.statsd_window_us = Some(time(value()?).map_err(named)?)
+                self.statsd.latency_window_us = Some(time(value()?).map_err(named)?);
             }
+            "--nagle" if value()? == "off" => {}
             "--nagle" => {
-                if value()? != "off" {
-                    return Err(
-                        "`--nagle=on` is not supported: connections send without delay".into(),
-                    );
-                }
+                return Err("`--nagle=on` is not supported: connections send without delay".into());
             }
             "--no-source-bind" => self.notes.push(
                 "--no-source-bind: the kernel chooses address and port unless source addresses \
@@ -164,14 +173,10 @@ impl CommandLine {
             ),
             "-w" | "--workers" => {
                 value()?;
-                self.notes.push(format!(
-                    "`{name}` is left out: there is one thread for each \
-                                         processor"
-                ));
+                let note = "is left out: there is one thread for each processor";
+                self.notes.push(format!("`{name}` {note}"));
             }
-            "-v" | "--verbose" => {
-                value()?;
-            }
+            "-v" | "--verbose" => drop(value()?),
             "--latency-connect" | "--latency-percentiles" => {
                 if name.ends_with("percentiles") {
                     value()?;
@@ -197,73 +202,44 @@ impl CommandLine {
         if self.targets.is_empty() {
             return Err("there is no host:port to connect to".into());
         }
-        let targets = self
-            .targets
-            .iter()
-            .map(|text| {
-                let mut target = Target::parse(text).map_err(|error| error.to_string())?;
-                target.tls |= self.tls;
-                target.path = escape(&target.path);
-                Ok(target)
-            })
-            .collect::<Result<Vec<_>, String>>()?;
-        let say = self.say()?;
-        let transport = self.transport()?;
-        let mut scenario = Scenario::new(Kind::Hold, targets, transport);
-        scenario.name = "tcpkali".into();
-        scenario.set_clients(
-            self.connections.unwrap_or(1),
-            self.connect_rate.unwrap_or(100.0),
-        );
-        scenario.connect_timeout_us = self.connect_timeout_us.unwrap_or(1_000_000);
-        scenario.hold_us = self.duration_us.unwrap_or(10_000_000);
-        scenario.warm_up_us = self.delay_us;
-        scenario.lifetime_us = self.lifetime_us;
-        scenario.replace_lost = true;
-        scenario.sources = self.sources;
-        scenario.say = say;
-        if self.marker {
-            scenario.marker = Marker::Tcpkali;
+        for text in &self.targets {
+            let mut target = Target::parse(text)?;
+            target.tls |= self.tls;
+            target.path = escape(&target.path);
+            self.scenario.targets.push(target);
         }
-        if self.statsd {
-            scenario.statsd = Some(StatsdExport {
-                host: self.statsd_host.unwrap_or_else(|| "127.0.0.1".into()),
-                port: self.statsd_port.unwrap_or(8125),
-                namespace: self.statsd_namespace.unwrap_or_else(|| "tcpkali".into()),
-                latency_window_us: self.statsd_window_us,
-            });
-        }
-        self.notes.push(format!(
+        self.scenario.say = self.say()?;
+        self.scenario.transport = self.transport()?;
+        let (mut scenario, mut notes) = (self.scenario, self.notes);
+        scenario.set_clients(self.clients, self.connects_per_s);
+        scenario.statsd = self.sends_statsd.then_some(self.statsd);
+        notes.push(format!(
             "-T is the hold: {:.0} s of ramp for {} connections come before it",
             scenario.arrivals.duration_us() as f64 / 1e6,
             scenario.clients
         ));
-        if let Some(problem) = scenario.problems().into_iter().next() {
-            return Err(problem.to_string());
+        match scenario.problems().into_iter().next() {
+            Some(problem) => Err(problem.to_string()),
+            None => Ok(Imported { scenario, notes }),
         }
-        Ok(Imported {
-            scenario,
-            notes: self.notes,
-        })
     }
 
-    fn say(&self) -> Result<Option<Say>, String> {
+    fn say(&self) -> Result<Option<PeriodicMessage>, String> {
         let text = match self.messages.as_slice() {
             [] => return Ok(None),
-            [text] => text.clone(),
             [_, _, ..] if self.websocket => {
                 return Err("several `-m` with `--ws` are not supported: give one".into());
             }
-            several => several.concat(),
+            messages => messages.concat(),
         };
-        let Some(per_s) = self.message_rate else {
+        let Some(per_s) = self.messages_per_s else {
             return Err(
                 "`-m` without `-r` sends as fast as it can, which measures the generator; give \
                  `-r`"
                     .into(),
             );
         };
-        Ok(Some(Say {
+        Ok(Some(PeriodicMessage {
             text,
             every_us: (1e6 / per_s).round().max(1.0) as u64,
             count: None,
@@ -273,10 +249,11 @@ impl CommandLine {
     }
 
     fn transport(&mut self) -> Result<Transport, String> {
+        let first = std::mem::take(&mut self.first);
         if self.websocket {
             return Ok(Transport::WebSocket {
                 dialect: Dialect::Plain,
-                first_frames: std::mem::take(&mut self.first),
+                first_frames: first,
                 headers: std::mem::take(&mut self.headers),
                 subprotocol: None,
                 ping_interval_us: None,
@@ -287,18 +264,13 @@ impl CommandLine {
                 "`-H` without `--ws` has no request to stand in; write it into the message".into(),
             );
         }
-        let expect_http = self.first.first().is_some_and(|text| is_http_request(text));
+        let expect_http = first.first().is_some_and(|text| is_http_request(text));
         if expect_http {
-            self.notes.push(
-                "the first message is an HTTP request: its answer must be 2xx to count as \
-                 connected"
-                    .into(),
-            );
+            let note = "the first message is an HTTP request: its answer must be 2xx to count as \
+                        connected";
+            self.notes.push(note.into());
         }
-        Ok(Transport::Raw {
-            first: std::mem::take(&mut self.first),
-            expect_http,
-        })
+        Ok(Transport::Raw { first, expect_http })
     }
 }
 
@@ -329,22 +301,114 @@ fn is_http_request(text: &str) -> bool {
     line.ends_with(" HTTP/1.1") || line.ends_with(" HTTP/1.0")
 }
 
-/// A time; TCPKali reads a bare number as seconds.
+/// Reads a time; a bare number is in seconds.
 fn time(text: &str) -> Result<u64, String> {
     let bare = text
         .bytes()
         .all(|byte| byte.is_ascii_digit() || byte == b'.');
-    if bare {
-        units::parse_duration_us(&format!("{text}s"))
-    } else {
-        units::parse_duration_us(text)
-    }
+    units::parse_duration_us(&format!("{text}{}", if bare { "s" } else { "" }))
 }
 
-fn rate(text: &str) -> Result<f64, String> {
-    let per_s = units::parse_rate_per_s(text)?;
-    if per_s <= 0.0 {
-        return Err(format!("`{text}` is not above zero"));
+/// Turns a message with TCPKali's expressions and, after `-e`, its escapes into a template.
+fn message(text: &str, unescape: bool) -> Result<String, String> {
+    let mut out = String::with_capacity(text.len());
+    let mut literal = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        literal.push_str(&rest[..at]);
+        let after = &rest[at + 1..];
+        if let Some(body) = after.strip_prefix('{') {
+            let close = body
+                .find('}')
+                .ok_or_else(|| format!("`\\{{{body}` is never closed"))?;
+            out.push_str(&escape(&std::mem::take(&mut literal)));
+            out.push_str(&expression(&body[..close])?);
+            rest = &body[close + 1..];
+        } else if unescape {
+            let taken = unescaped(after, &mut literal)?;
+            rest = &after[taken..];
+        } else {
+            literal.push('\\');
+            rest = after;
+        }
     }
-    Ok(per_s)
+    literal.push_str(rest);
+    // A brace that ends one literal cannot become a hole together with what follows: holes are
+    // closed by then.
+    out.push_str(&escape(&literal));
+    Ok(out)
 }
+
+/// Translates `connection.uid`, `connection.uid%1000`, `message.marker`.
+fn expression(body: &str) -> Result<String, String> {
+    let body = body.trim();
+    if body == "message.marker" {
+        return Ok("{payload}".into());
+    }
+    if let Some(argument) = body.strip_prefix("connection.uid") {
+        let argument = argument.trim();
+        let modulo = argument.strip_prefix('%').map(str::trim);
+        if argument.is_empty() {
+            return Ok("{n}".into());
+        }
+        if let Some(by) = modulo
+            && by.parse::<u64>().is_ok_and(|by| by > 0)
+        {
+            return Ok(format!("{{n%{by}}}"));
+        }
+    }
+    Err(format!(
+        "the expression `\\{{{body}}}` of tcpkali is not supported; supported are connection.uid, \
+         connection.uid%N and message.marker"
+    ))
+}
+
+/// Reads one escape after its backslash; returns its length in bytes.
+fn unescaped(after: &str, out: &mut String) -> Result<usize, String> {
+    let Some(letter) = after.chars().next() else {
+        return Err("a backslash at the end".into());
+    };
+    let plain = match letter {
+        'n' => '\n',
+        'r' => '\r',
+        't' => '\t',
+        'f' => '\u{c}',
+        'b' => '\u{8}',
+        'a' => '\u{7}',
+        '\\' | '"' | '\'' => letter,
+        'x' => {
+            let digits = after
+                .chars()
+                .skip(1)
+                .take(2)
+                .take_while(char::is_ascii_hexdigit);
+            let digits: String = digits.collect();
+            let code =
+                u8::from_str_radix(&digits, 16).map_err(|_| "`\\x` without digits".to_owned())?;
+            return push_ascii(code, 1 + digits.len(), out);
+        }
+        '0'..='7' => {
+            let digits = after.chars().take(3).take_while(|c| c.is_digit(8));
+            let digits: String = digits.collect();
+            let code = u8::from_str_radix(&digits, 8)
+                .map_err(|_| format!("`\\{digits}` is not a byte"))?;
+            return push_ascii(code, digits.len(), out);
+        }
+        other => return Err(format!("the escape `\\{other}` is not supported")),
+    };
+    out.push(plain);
+    Ok(letter.len_utf8())
+}
+
+fn push_ascii(code: u8, taken: usize, out: &mut String) -> Result<usize, String> {
+    if !code.is_ascii() {
+        return Err(format!(
+            "the byte `\\x{code:02x}` is not supported: messages are UTF-8"
+        ));
+    }
+    out.push(char::from(code));
+    Ok(taken)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! XML as a tree of elements that know their line.
+//! Parser of XML into a tree of elements that know their line.
 //!
 //! No external entity is ever loaded and no entity of a DTD is expanded. Depth and number of
 //! elements are bounded.
@@ -14,19 +14,18 @@ use crate::Problem;
 const DEPTH_MAX: usize = 64;
 const ELEMENTS_MAX: usize = 100_000;
 
-/// An element, its attributes and what it contains.
+/// Element with its attributes and contents.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Element {
     pub(super) name: String,
     pub(super) line: usize,
     pub(super) attributes: Vec<(String, String)>,
     pub(super) children: Vec<Self>,
-    /// All text directly within, without leading and trailing white space.
+    // Text directly within, without leading and trailing white space.
     pub(super) text: String,
 }
 
 impl Element {
-    /// A problem on the element's line.
     pub(super) fn problem(&self, message: impl Into<String>) -> Problem {
         Problem {
             line: Some(self.line),
@@ -34,61 +33,56 @@ impl Element {
         }
     }
 
-    /// An attribute's value.
     pub(super) fn attribute(&self, name: &str) -> Option<&str> {
-        self.attributes
-            .iter()
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| value.as_str())
+        let mut attributes = self.attributes.iter();
+        Some(attributes.find(|(key, _)| key == name)?.1.as_str())
     }
 
-    /// An attribute that must be there.
+    /// Attribute that must be there.
     pub(super) fn required(&self, name: &str) -> Result<&str, Problem> {
         self.attribute(name)
             .ok_or_else(|| self.problem(format!("<{}> needs the attribute `{name}`", self.name)))
     }
 
-    /// An attribute as a number; none if it is not there.
+    /// Attribute as a number; none if it is not there.
     pub(super) fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, Problem> {
-        self.attribute(name)
-            .map(|text| {
-                text.trim().parse().map_err(|_| {
-                    self.problem(format!(
-                        "`{name}=\"{text}\"` of <{}> is not a number that fits",
-                        self.name
-                    ))
-                })
-            })
-            .transpose()
+        let Some(text) = self.attribute(name) else {
+            return Ok(None);
+        };
+        let wrong = || {
+            format!(
+                "`{name}=\"{text}\"` of <{}> is not a number that fits",
+                self.name
+            )
+        };
+        text.trim()
+            .parse()
+            .map(Some)
+            .map_err(|_| self.problem(wrong()))
     }
 
-    /// The problem of an element that nothing here takes.
+    pub(super) fn required_number<T: FromStr>(&self, name: &str) -> Result<T, Problem> {
+        self.required(name)?;
+        self.number(name)?.ok_or_else(|| self.unsupported())
+    }
+
     pub(super) fn unsupported(&self) -> Problem {
         self.problem(format!("<{}> is not supported", self.name))
     }
 
-    /// Refuses attributes that are not among these.
     pub(super) fn only_attributes(&self, known: &[&str]) -> Result<(), Problem> {
-        match self
-            .attributes
-            .iter()
-            .find(|(name, _)| !known.contains(&name.as_str()))
-        {
-            None => Ok(()),
-            Some((name, _)) => Err(self.problem(format!(
-                "the attribute `{name}` of <{}> is not supported{}",
-                self.name,
-                known_list(known)
-            ))),
-        }
-    }
-}
-
-fn known_list(known: &[&str]) -> String {
-    if known.is_empty() {
-        String::new()
-    } else {
-        format!("; supported are {}", known.join(", "))
+        let mut attributes = self.attributes.iter();
+        let Some((name, _)) = attributes.find(|(name, _)| !known.contains(&name.as_str())) else {
+            return Ok(());
+        };
+        let supported = match known {
+            [] => String::new(),
+            known => format!("; supported are {}", known.join(", ")),
+        };
+        Err(self.problem(format!(
+            "the attribute `{name}` of <{}> is not supported{supported}",
+            self.name
+        )))
     }
 }
 
@@ -104,21 +98,20 @@ pub(super) fn parse(text: &str) -> Result<Element, Problem> {
             let at = usize::try_from(reader.error_position()).unwrap_or(at);
             problem(text, at, format!("not well-formed XML: {error}"))
         })?;
+        let is_empty = matches!(event, Event::Empty(_));
         match event {
-            Event::Start(start) => {
+            Event::Start(start) | Event::Empty(start) => {
                 elements += 1;
-                if stack.len() >= DEPTH_MAX || elements > ELEMENTS_MAX {
-                    return Err(problem(text, at, "too many elements".into()));
-                }
-                stack.push(open(&start, text, at)?);
-            }
-            Event::Empty(start) => {
-                elements += 1;
-                if elements > ELEMENTS_MAX {
+                let is_deep = stack.len() >= DEPTH_MAX && !is_empty;
+                if is_deep || elements > ELEMENTS_MAX {
                     return Err(problem(text, at, "too many elements".into()));
                 }
                 let element = open(&start, text, at)?;
-                close(element, &mut stack, &mut root, text)?;
+                if is_empty {
+                    close(element, &mut stack, &mut root, text)?;
+                } else {
+                    stack.push(element);
+                }
             }
             Event::End(_) => {
                 if let Some(element) = stack.pop() {
@@ -195,12 +188,8 @@ fn close(
     match stack.last_mut() {
         Some(parent) => parent.children.push(element),
         None if root.is_some() => {
-            let at = text.len();
-            return Err(problem(
-                text,
-                at,
-                "there is more than one root element".into(),
-            ));
+            let why = "there is more than one root element";
+            return Err(problem(text, text.len(), why.into()));
         }
         None => *root = Some(element),
     }

@@ -26,16 +26,16 @@ fn encoded(message: Message, size_bytes: usize) -> Vec<u8> {
     out
 }
 
-fn all_in(frame: &[u8]) -> Vec<Found> {
+fn all_in(frame: &[u8]) -> Vec<ScanMatch> {
     let mut found = Vec::new();
-    Scanner::with_tcpkali().scan_frame(frame, |one| found.push(one));
+    Scanner::new(true).scan_frame(frame, |one| found.push(one));
     found
 }
 
 /// Feeds `wire` in two parts cut at every place, as a connection would.
 #[track_caller]
 fn check_splits(wire: &[u8], expected: usize) {
-    let scanner = Scanner::with_tcpkali();
+    let scanner = Scanner::new(true);
     for cut in 0..=wire.len() {
         let mut count = 0;
         let (head, tail) = wire.split_at(cut);
@@ -65,18 +65,14 @@ fn a_message_has_the_asked_size_and_only_plain_characters() {
 fn sizes_and_fields_out_of_bounds_are_refused() {
     let mut out = Vec::new();
     for (size, error) in [
-        (0, PayloadError::TooShort { asked: 0 }),
+        (0, PayloadError::TooShort(0)),
         (
             MESSAGE_BYTES_MIN - 1,
-            PayloadError::TooShort {
-                asked: MESSAGE_BYTES_MIN - 1,
-            },
+            PayloadError::TooShort(MESSAGE_BYTES_MIN - 1),
         ),
         (
             MESSAGE_BYTES_MAX + 1,
-            PayloadError::TooLong {
-                asked: MESSAGE_BYTES_MAX + 1,
-            },
+            PayloadError::TooLong(MESSAGE_BYTES_MAX + 1),
         ),
     ] {
         assert_eq!(message(1).encode(size, &mut out), Err(error));
@@ -101,9 +97,10 @@ fn it_is_found_in_every_wrapping() {
     ] {
         let found = all_in(&found_bytes(&frame));
         assert_eq!(found.len(), 1, "{frame}");
-        assert!(
-            matches!(found[0], Found::Message { message: m, length: 128, .. } if m == message(42))
-        );
+        assert!(matches!(
+            found[0],
+            ScanMatch::Message { message: m, length: 128, .. } if m == message(42)
+        ));
         assert!(found[0].is_whole_in(frame.as_bytes()));
     }
 }
@@ -150,12 +147,12 @@ fn tcpkali_markers_are_read_only_when_asked() {
     assert_eq!(wire, b"TCPKaliMsgTS-0005b2d01234abcd.");
     assert_eq!(
         all_in(&wire),
-        [Found::Tcpkali {
+        [ScanMatch::Tcpkali {
             unix_us: 0x0005_b2d0_1234_abcd
         }]
     );
     let mut count = 0;
-    Scanner::new().scan_frame(&wire, |_| count += 1);
+    Scanner::new(false).scan_frame(&wire, |_| count += 1);
     assert_eq!(count, 0);
 }
 
@@ -170,7 +167,7 @@ proptest! {
         let bytes = encoded(message, MESSAGE_BYTES_MIN + extra);
         let found = all_in(&bytes);
         prop_assert_eq!(found.len(), 1);
-        prop_assert_eq!(found[0], Found::Message { message, start: 0, length: bytes.len() });
+        prop_assert_eq!(found[0], ScanMatch::Message { message, start: 0, length: bytes.len() });
     }
 
     #[test]
@@ -179,7 +176,7 @@ proptest! {
             prop_oneof![Just(b'T'), Just(b'B'), Just(b'1'), Just(b'-'), any::<u8>()], 0..300
         ),
     ) {
-        let keep = Scanner::with_tcpkali().scan_stream(&bytes, |_| ());
+        let keep = Scanner::new(true).scan_stream(&bytes, |_| ());
         prop_assert!(keep <= CARRY_BYTES_MAX && keep <= bytes.len());
     }
 }

@@ -1,7 +1,11 @@
 //! Scenarios from TOML: what is understood, and what is refused with its line.
 
 use super::*;
-use crate::template::{Place, Template, Values};
+
+fn read_toml(text: &str) -> Result<Scenario, Vec<Problem>> {
+    read_toml_with(text, &|_| Err("files cannot be read here".into()))
+}
+use crate::template::{HoleScope, Template, Values};
 
 const WHOLE: &str = r#"
 name = "groups"
@@ -41,7 +45,7 @@ namespace = "b"
 fn a_whole_scenario_is_read() {
     let scenario = read_toml(WHOLE).unwrap();
     assert_eq!(scenario.name, "groups");
-    assert_eq!(scenario.kind, Kind::FanOut);
+    assert_eq!(scenario.kind, Workload::FanOut);
     assert_eq!((scenario.targets.len(), scenario.sources.len()), (2, 39));
     assert_eq!(
         (scenario.clients, scenario.arrivals.duration_us()),
@@ -66,7 +70,7 @@ fn a_whole_scenario_is_read() {
 #[test]
 fn the_least_scenario_has_defaults() {
     let scenario = read_toml("targets = 'ws://h:1/'").unwrap();
-    assert_eq!(scenario.kind, Kind::Hold);
+    assert_eq!(scenario.kind, Workload::Hold);
     assert_eq!(scenario.clients, 100);
     assert_eq!(scenario.transport, Transport::websocket(Dialect::Plain));
 }
@@ -267,9 +271,9 @@ fn data_from_a_file_fills_templates() {
     let subscribed = |n| channels.of_connection(n).collect::<Vec<_>>();
     assert_eq!((channels.len(), channels.subscribers(0)), (2, 2));
     assert_eq!(subscribed(0), subscribed(2));
-    let path = Template::compile_with(
+    let path = Template::compile(
         &scenario.targets[0].path,
-        Place::Connection,
+        HoleScope::Connection,
         scenario.data.as_ref(),
     );
     let values = Values {

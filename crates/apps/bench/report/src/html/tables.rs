@@ -1,141 +1,175 @@
-//! The tables of a report: everything that is read rather than looked at.
+//! Tables of a report: figures that are read rather than looked at.
 
-use std::fmt::{self, Write as _};
+use std::fmt::{self, Display, Write as _};
 
-use super::escape::Escaped;
+use throng_bench_measure::{LatencySummary, PERCENTILES};
+use throng_types::units::{format_bytes, format_us, grouped};
+
 use crate::Results;
-use throng_bench_measure::LatencySummary;
-use throng_types::units::grouped;
-use throng_types::units::{format_bytes, format_us};
+use crate::text::time;
 
-pub(super) fn write_funnel(results: &Results, out: &mut String) -> fmt::Result {
-    let counters = &results.totals.counters;
-    out.push_str("<div class=\"panel\"><h3>Connections</h3><table class=\"funnel\">\n");
-    for (name, count) in [
-        ("attempted", counters.attempted),
-        ("connected (TCP)", counters.tcp_connected),
-        ("upgraded", counters.upgraded),
-        ("subscribed", counters.subscribed),
-        ("alive at the end", counters.alive()),
-        ("closed as planned", counters.closed_by_plan),
-        ("reconnected", counters.reconnected),
-    ] {
-        if count == 0 && matches!(name, "closed as planned" | "reconnected") {
-            continue;
+/// Text that cannot become markup.
+pub(super) struct Escaped<T>(pub(super) T);
+
+impl<T: Display> Display for Escaped<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.to_string().chars() {
+            match c {
+                '&' => f.write_str("&amp;")?,
+                '<' => f.write_str("&lt;")?,
+                '>' => f.write_str("&gt;")?,
+                '"' => f.write_str("&quot;")?,
+                '\'' => f.write_str("&#39;")?,
+                _ => f.write_char(c)?,
+            }
         }
-        let share = count as f64 / counters.attempted.max(1) as f64 * 100.0;
-        writeln!(
-            out,
-            "<tr><td>{name}<span class=\"bar\" style=\"width:{:.2}%\"></span></td><td \
-             class=\"n\">{}</td></tr>",
-            share.min(100.0),
-            grouped(count)
-        )?;
+        Ok(())
     }
-    out.push_str("</table></div>\n");
-    Ok(())
 }
 
-pub(super) fn write_latencies(results: &Results, out: &mut String) -> fmt::Result {
-    let kinds: Vec<(&str, &LatencySummary)> = [
-        ("delivery", &results.totals.delivery),
-        ("usable", &results.totals.connect),
-        ("lag", &results.totals.lag),
-    ]
-    .into_iter()
-    .filter_map(|(name, latency)| Some((name, latency.as_ref()?)))
-    .collect();
-    if kinds.is_empty() {
+/// Writes a panel with a table; without rows nothing. All columns but the first are numbers.
+fn panel(
+    title: &str,
+    heads: &[&str],
+    rows: impl IntoIterator<Item = String>,
+    out: &mut String,
+) -> fmt::Result {
+    let mut rows = rows.into_iter().peekable();
+    if rows.peek().is_none() {
         return Ok(());
     }
-    out.push_str("<div class=\"panel\"><h3>Latency</h3><table><tr><th></th>");
-    for (name, _) in &kinds {
-        write!(out, "<th class=\"n\">{name}</th>")?;
-    }
-    out.push_str("</tr>\n");
-    let mut row = |name: &str, of: &dyn Fn(&LatencySummary) -> String| {
-        write!(out, "<tr><td>{name}</td>")?;
-        for (_, latency) in &kinds {
-            write!(out, "<td class=\"n\">{}</td>", Escaped(of(latency)))?;
-        }
-        writeln!(out, "</tr>")
-    };
-    row("min", &|latency| format_us(latency.min_us as f64))?;
-    for percentile in throng_bench_measure::PERCENTILES {
-        row(&format!("p{percentile}"), &|latency| {
-            latency
-                .percentile_us(percentile)
-                .map_or_else(|| "–".into(), |us| format_us(us as f64))
-        })?;
-    }
-    row("max", &|latency| format_us(latency.max_us as f64))?;
-    row("mean", &|latency| format_us(latency.mean_us))?;
-    row("standard deviation", &|latency| format_us(latency.stdev_us))?;
-    row("values", &|latency| grouped(latency.count))?;
-    out.push_str("</table></div>\n");
-    Ok(())
-}
-
-fn pairs(title: &str, rows: &[(String, String)], out: &mut String) -> fmt::Result {
-    if rows.is_empty() {
-        return Ok(());
-    }
-    writeln!(
+    write!(
         out,
         "<div class=\"panel\"><h3>{}</h3><table>",
         Escaped(title)
     )?;
-    for (name, value) in rows {
-        writeln!(
-            out,
-            "<tr><td>{}</td><td class=\"n\">{}</td></tr>",
-            Escaped(name),
-            Escaped(value)
-        )?;
+    if let [first, others @ ..] = heads {
+        write!(out, "<tr><th>{first}</th>")?;
+        for head in others {
+            write!(out, "<th class=\"n\">{head}</th>")?;
+        }
+        out.push_str("</tr>");
+    }
+    out.push('\n');
+    for row in rows {
+        writeln!(out, "<tr>{row}</tr>")?;
     }
     out.push_str("</table></div>\n");
     Ok(())
 }
 
-pub(super) fn write_deliveries(results: &Results, out: &mut String) -> fmt::Result {
-    let deliveries = &results.totals.deliveries;
+fn name(text: impl Display) -> String {
+    format!("<td>{}</td>", Escaped(text))
+}
+
+fn number(text: impl Display) -> String {
+    format!("<td class=\"n\">{}</td>", Escaped(text))
+}
+
+fn pair((text, value): (impl Display, impl Display)) -> String {
+    name(text) + &number(value)
+}
+
+pub(super) fn write_funnel(results: &Results, out: &mut String) -> fmt::Result {
     let counters = &results.totals.counters;
+    let stages = [
+        ("attempted", counters.attempted, true),
+        ("connected (TCP)", counters.tcp_connected, true),
+        ("upgraded", counters.upgraded, true),
+        ("subscribed", counters.subscribed, true),
+        ("alive at the end", counters.alive(), true),
+        ("closed as planned", counters.closed_by_plan, false),
+        ("reconnected", counters.reconnected, false),
+    ];
+    let rows = stages
+        .into_iter()
+        .filter(|(_, count, always)| *always || *count > 0);
+    let rows = rows.map(|(name, count, _)| {
+        let share = count as f64 / counters.attempted.max(1) as f64 * 100.0;
+        let width = share.min(100.0);
+        let bar = format!("<span class=\"bar\" style=\"width:{width:.2}%\"></span>");
+        format!(
+            "<td class=\"stage\">{name}{bar}</td>{}",
+            number(grouped(count))
+        )
+    });
+    panel("Connections", &[], rows, out)
+}
+
+pub(super) fn write_latencies(results: &Results, out: &mut String) -> fmt::Result {
+    let totals = &results.totals;
+    let kinds = [
+        ("delivery", &totals.delivery),
+        ("usable", &totals.connect),
+        ("lag", &totals.lag),
+    ];
+    let kinds = kinds.map(|(name, latency)| Some((name, latency.as_ref()?)));
+    let kinds: Vec<(&str, &LatencySummary)> = kinds.into_iter().flatten().collect();
+    if kinds.is_empty() {
+        return Ok(());
+    }
+    let row = |title: &str, of: &dyn Fn(&LatencySummary) -> String| {
+        let cells: String = kinds
+            .iter()
+            .map(|(_, latency)| number(of(latency)))
+            .collect();
+        name(title) + &cells
+    };
+    let mut rows = vec![row("min", &|latency| format_us(latency.min_us as f64))];
+    rows.extend(PERCENTILES.map(|percentile| {
+        row(&format!("p{percentile}"), &|latency| {
+            time(latency.percentile_us(percentile))
+        })
+    }));
+    rows.push(row("max", &|latency| format_us(latency.max_us as f64)));
+    rows.push(row("mean", &|latency| format_us(latency.mean_us)));
+    rows.push(row("standard deviation", &|latency| {
+        format_us(latency.stdev_us)
+    }));
+    rows.push(row("values", &|latency| grouped(latency.count)));
+    let heads: Vec<&str> = std::iter::once("")
+        .chain(kinds.iter().map(|(name, _)| *name))
+        .collect();
+    panel("Latency", &heads, rows, out)
+}
+
+pub(super) fn write_deliveries(results: &Results, out: &mut String) -> fmt::Result {
+    let totals = &results.totals;
+    let (deliveries, counters) = (&totals.deliveries, &totals.counters);
     if deliveries.expected() + deliveries.received + counters.published == 0 {
         return Ok(());
     }
-    let mut rows = vec![
-        ("published", counters.published),
-        ("publications failed", counters.publish_failed),
-        ("deliveries expected", deliveries.expected()),
-        ("received", deliveries.received),
-        ("missing", deliveries.missing),
-        ("duplicates", deliveries.duplicates),
-        ("out of order", deliveries.out_of_order),
+    let counts = [
+        ("published", counters.published, true),
+        ("publications failed", counters.publish_failed, true),
+        ("deliveries expected", deliveries.expected(), true),
+        ("received", deliveries.received, true),
+        ("missing", deliveries.missing, true),
+        ("duplicates", deliveries.duplicates, true),
+        ("out of order", deliveries.out_of_order, true),
+        ("too late to tell", deliveries.too_late, false),
+        (
+            "from before the subscription",
+            deliveries.before_join,
+            false,
+        ),
+        ("not followed", deliveries.untracked, false),
+        ("damaged", deliveries.damaged, false),
     ];
-    for (name, count) in [
-        ("too late to tell", deliveries.too_late),
-        ("from before the subscription", deliveries.before_join),
-        ("not followed", deliveries.untracked),
-        ("damaged", deliveries.damaged),
-    ] {
-        if count > 0 {
-            rows.push((name, count));
-        }
-    }
-    let mut rows: Vec<(String, String)> = rows
+    let counts = counts
         .into_iter()
-        .map(|(name, count)| (name.to_owned(), grouped(count)))
+        .filter(|(_, count, always)| *always || *count > 0);
+    let mut rows: Vec<String> = counts
+        .map(|(name, n, _)| pair((name, grouped(n))))
         .collect();
-    if let Some((with, of)) = results.totals.connections_with_data {
-        rows.push((
-            "connections with data".into(),
-            format!("{} of {}", grouped(with), grouped(of)),
-        ));
+    if let Some((with, of)) = totals.connections_with_data {
+        let shown = format!("{} of {}", grouped(with), grouped(of));
+        rows.push(pair(("connections with data", shown)));
     }
-    if let Some(count) = results.totals.connections_with_loss {
-        rows.push(("connections with a loss".into(), grouped(count)));
+    if let Some(count) = totals.connections_with_loss {
+        rows.push(pair(("connections with a loss", grouped(count))));
     }
-    pairs("Messages", &rows, out)
+    panel("Messages", &[], rows, out)
 }
 
 pub(super) fn write_reasons(results: &Results, out: &mut String) -> fmt::Result {
@@ -147,109 +181,81 @@ pub(super) fn write_reasons(results: &Results, out: &mut String) -> fmt::Result 
             let limit = reason
                 .limit()
                 .map_or_else(String::new, |(name, _)| format!(" — {name}"));
-            (
-                format!("failed: {}{limit}", reason.as_str().replace('_', " ")),
-                grouped(count),
-            )
+            let reason = reason.as_str().replace('_', " ");
+            pair((format!("failed: {reason}{limit}"), grouped(count)))
         });
     let lost = counters.lost_reasons().into_iter().map(|(reason, count)| {
-        (
-            format!("lost: {}", reason.as_str().replace('_', " ")),
-            grouped(count),
-        )
+        let reason = reason.as_str().replace('_', " ");
+        pair((format!("lost: {reason}"), grouped(count)))
     });
-    pairs(
-        "Failures by reason",
-        &failed.chain(lost).collect::<Vec<_>>(),
-        out,
-    )
+    panel("Failures by reason", &[], failed.chain(lost), out)
 }
 
 pub(super) fn write_steps(results: &Results, out: &mut String) -> fmt::Result {
-    if results.steps.is_empty() {
-        return Ok(());
-    }
-    out.push_str(
-        "<div class=\"panel\"><h3>Search for the highest \
-                  rate</h3><table><tr><th>rate</th><th class=\"n\">p50</th><th \
-                  class=\"n\">p99</th><th class=\"n\">promise</th></tr>\n",
-    );
-    for step in &results.steps {
+    let rows = results.steps.iter().map(|step| {
         let at = |p| {
-            let us = step
-                .delivery
-                .as_ref()
-                .and_then(|latency| latency.percentile_us(p));
-            us.map_or_else(|| "–".into(), |us| format_us(us as f64))
+            number(time(
+                step.delivery.as_ref().and_then(|it| it.percentile_us(p)),
+            ))
         };
         let (class, word) = if step.held {
             ("better", "held")
         } else {
             ("worse", "broke")
         };
-        writeln!(
-            out,
-            "<tr><td>{}/s</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n \
-             {class}\">{word}</td></tr>",
-            grouped(step.per_s.round() as u64),
-            Escaped(at(50.0)),
-            Escaped(at(99.0)),
-        )?;
-    }
-    out.push_str("</table></div>\n");
-    Ok(())
+        let rate = name(format!("{}/s", grouped(step.per_s.round() as u64)));
+        let verdict = format!("<td class=\"n {class}\">{word}</td>");
+        [rate, at(50.0), at(99.0), verdict].concat()
+    });
+    panel(
+        "Search for the highest rate",
+        &["rate", "p50", "p99", "check"],
+        rows,
+        out,
+    )
 }
 
 pub(super) fn write_agents(results: &Results, out: &mut String) -> fmt::Result {
-    if results.agents.is_empty() {
-        return Ok(());
-    }
-    out.push_str(
-        "<div class=\"panel\"><h3>Load machines</h3><table><tr><th>name</th><th \
-                  class=\"n\">alive</th><th class=\"n\">clock offset</th></tr>\n",
-    );
-    for agent in &results.agents {
+    let rows = results.agents.iter().map(|agent| {
         let lost = if agent.lost {
             " <span class=\"worse\">lost</span>"
         } else {
             ""
         };
-        writeln!(
-            out,
-            "<tr><td>{}{lost}</td><td class=\"n\">{}</td><td class=\"n\">{:+.3} ± {:.3} \
-             ms</td></tr>",
+        let (offset, error) = (agent.offset_us as f64, agent.offset_error_us as f64);
+        let clock = format!("{:+.3} ± {:.3} ms", offset / 1000.0, error / 1000.0);
+        let alive = number(grouped(agent.alive));
+        format!(
+            "<td>{}{lost}</td>{alive}{}",
             Escaped(&agent.name),
-            grouped(agent.alive),
-            agent.offset_us as f64 / 1000.0,
-            agent.offset_error_us as f64 / 1000.0
-        )?;
-    }
-    out.push_str("</table></div>\n");
-    Ok(())
+            number(clock)
+        )
+    });
+    panel(
+        "Load machines",
+        &["name", "alive", "clock offset"],
+        rows,
+        out,
+    )
 }
 
 pub(super) fn write_environment(results: &Results, out: &mut String) -> fmt::Result {
     let manifest = &results.manifest;
     out.push_str("<h2>How it was made</h2>\n<section class=\"panels\">\n");
     for machine in &manifest.machines {
-        let mut rows = vec![
-            ("kernel".to_owned(), machine.kernel.clone()),
-            (
-                "processors".to_owned(),
-                format!("{} × {}", machine.cpus, machine.cpu_model),
-            ),
-            (
-                "memory".to_owned(),
-                format_bytes(machine.memory_bytes as f64),
-            ),
+        let processors = format!("{} × {}", machine.cpus, machine.cpu_model);
+        let memory = format_bytes(machine.memory_bytes as f64);
+        let limits = machine
+            .limits
+            .iter()
+            .map(|limit| pair((&limit.name, &limit.value)));
+        let rows = [
+            pair(("kernel", &machine.kernel)),
+            pair(("processors", processors)),
+            pair(("memory", memory)),
         ];
-        rows.extend(
-            machine
-                .limits
-                .iter()
-                .map(|limit| (limit.name.clone(), limit.value.clone())),
-        );
-        pairs(&format!("{} ({})", machine.name, machine.role), &rows, out)?;
+        let title = format!("{} ({})", machine.name, machine.role);
+        panel(&title, &[], rows.into_iter().chain(limits), out)?;
     }
     out.push_str("</section>\n");
     writeln!(out, "<pre>{}</pre>", Escaped(manifest.command.join(" ")))?;

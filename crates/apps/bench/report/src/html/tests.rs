@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::{
-    AgentSummary, LimitSetting, Machine, Manifest, Reading, ResultsError, SCHEMA, ServerTotals,
+    AgentSummary, LimitSetting, MachineInfo, Manifest, Reading, ResultsError, SCHEMA, ServerTotals,
     StepResult, Totals, files, summary,
 };
 use throng_bench_measure::{
     ConnectFailure, Counters, DeliveryCounts, Latency, LogWriter, LostReason, Sample, ServerSample,
 };
-use throng_bench_plan::{Choose, Dialect, Kind, Publish, Scenario, Target, Transport, Via};
+use throng_bench_plan::check::CheckOutcome;
+use throng_bench_plan::{
+    ChannelChoice, Dialect, Publish, Scenario, Target, Transport, Via, Workload,
+};
 use throng_types::Rng;
 
 /// A run of ten minutes, made up from a seed: a ramp, a hold with publications, one bad moment.
@@ -18,7 +21,7 @@ fn sample_run(seed: u64) -> Results {
     let api = Target::parse("http://127.0.0.1:8001").unwrap();
     let target = Target::parse("ws://127.0.0.1:8000/ws?channel={channel}").unwrap();
     let mut scenario = Scenario::new(
-        Kind::FanOut,
+        Workload::FanOut,
         vec![target],
         Transport::websocket(Dialect::Plain),
     );
@@ -31,7 +34,7 @@ fn sample_run(seed: u64) -> Results {
         per_s: 200.0,
         publishers: 1,
         size_bytes: 512,
-        choose: Choose::RoundRobin,
+        choose: ChannelChoice::RoundRobin,
         until: None,
     });
     for check in ["p99<50ms", "missing==0", "lag_p99<1ms", "back_time<5s"] {
@@ -119,7 +122,7 @@ fn sample_run(seed: u64) -> Results {
             ],
             version: "0.1.0".into(),
             server: Some("Throng/0.1.0".into()),
-            machines: vec![Machine {
+            machines: vec![MachineInfo {
                 name: "load-1".into(),
                 role: "controller".into(),
                 kernel: "Linux 6.18.0".into(),
@@ -302,7 +305,7 @@ fn checks_are_judged_by_what_was_found() {
         .map(|result| result.outcome.passed())
         .collect();
     assert_eq!(passed, [true, false, false, false]);
-    assert_eq!(results.checks[2].outcome, Outcome::NoData);
+    assert_eq!(results.checks[2].outcome, CheckOutcome::NoData);
     let text = summary(&results);
     for part in [
         "check        pass  p99<50ms",

@@ -1,4 +1,4 @@
-//! The finished runs of a results folder: what the live page lists, shows and compares.
+//! Finished runs of a results folder, for the live page to list, show and compare.
 //!
 //! Owns: the folder's name. Each question reads the folder anew, so a run that ends meanwhile is
 //! there the next time. Never: writes, follows a name that a viewer sent, or reads below the
@@ -15,31 +15,32 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
-use crate::Results;
 use throng_types::date;
 
-/// How many runs are listed.
+use crate::Results;
+
+/// Most runs that are listed.
 const RUNS_MAX: usize = 50;
-/// How many entries of the folder are looked at.
+/// Most entries of the folder that are looked at.
 const FOLDERS_MAX: usize = 10_000;
-/// The largest file that is read: hours of rows fit.
+/// Size of the largest file that is read: hours of rows fit.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// The runs of one results folder.
+/// Finished runs of one results folder.
 #[derive(Clone, Debug)]
 pub struct History {
     folder: PathBuf,
 }
 
-/// A finished run as the page lists it.
+/// Finished run as the page lists it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Run {
-    /// What names it in an address: plain letters, whatever the folder is called.
+    /// Name in an address: plain letters, whatever the folder is called.
     id: String,
-    /// Its folder.
+    /// Name of its folder.
     name: String,
     title: String,
-    /// When it started, to the minute.
+    /// Minute of its start.
     started: String,
     scenario: &'static str,
     transport: &'static str,
@@ -54,13 +55,12 @@ pub(super) struct Listing {
 }
 
 impl History {
-    /// The runs whose folders lie in this one. It need not be there yet.
-    #[must_use]
+    /// Takes the folder in which runs have theirs. It need not be there yet.
     pub const fn new(folder: PathBuf) -> Self {
         Self { folder }
     }
 
-    /// The newest runs, the newest first. What cannot be read is left out.
+    /// Lists the newest runs, the newest first, without those that cannot be read.
     pub(super) fn list(&self) -> Listing {
         let mut found: Vec<(SystemTime, PathBuf)> = self
             .folders()
@@ -94,7 +94,7 @@ impl History {
         }
     }
 
-    /// The run with this id, and its name; none if it is not there or cannot be read.
+    /// Reads the run with this id; also returns its name. None if it is not there or unreadable.
     pub(super) fn run(&self, wanted: &str) -> Option<(String, Results)> {
         let path = self.folders().find(|path| id(&name(path)) == wanted)?;
         // The series is a file of its own, and a run can be shown without it.
@@ -116,8 +116,8 @@ fn name(path: &Path) -> String {
         .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
-/// A name that needs no escaping in an address: other bytes than letters, digits, `-`, `_` and `.`
-/// are `~` and two digits.
+/// Makes a name that needs no escaping in an address: other bytes than letters, digits, `-`, `_`
+/// and `.` are `~` and two digits.
 fn id(name: &str) -> String {
     let mut id = String::with_capacity(name.len());
     for byte in name.bytes() {

@@ -1,18 +1,17 @@
-//! One line a second, for logs and pipes.
+//! Lines of text for logs and pipes: one a second, or a block every five.
 
 use std::fmt::Write as _;
 
+use throng_types::units::{format_us, grouped};
+
 use crate::Snapshot;
-use throng_types::units::format_us;
-use throng_types::units::grouped;
 
-/// Makes the lines.
+/// Writer of one line a second.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Lines;
+pub struct ProgressLines;
 
-impl Lines {
-    /// The line of a row: only what there is to say.
-    #[must_use]
+impl ProgressLines {
+    /// Makes the line of a row, without figures that are zero.
     pub fn line(self, snapshot: &Snapshot<'_>) -> String {
         let sample = snapshot.sample;
         let mut out = format!(
@@ -40,10 +39,7 @@ impl Lines {
         if sample.lost > 0 {
             write!(out, ", {} lost", grouped(sample.lost))?;
         }
-        let per_s = |count: u64| {
-            let rate = (count * 1000).checked_div(sample.length_ms).unwrap_or(0);
-            grouped(rate)
-        };
+        let per_s = |count: u64| grouped(sample.per_s(count));
         if sample.published > 0 {
             write!(out, ", {}/s published", per_s(sample.published))?;
         }
@@ -51,22 +47,17 @@ impl Lines {
             write!(out, ", {}/s received", per_s(sample.received))?;
         }
         if let Some([p50, _, p99, _, max]) = sample.latency_us {
-            write!(
-                out,
-                ", p50 {} p99 {} max {}",
-                format_us(p50 as f64),
-                format_us(p99 as f64),
-                format_us(max as f64)
-            )?;
+            let [p50, p99, max] = [p50, p99, max].map(|us| format_us(us as f64));
+            write!(out, ", p50 {p50} p99 {p99} max {max}")?;
         }
         Ok(())
     }
 }
 
-/// How often MigratoryData's benchmark prints its block, in seconds.
+/// Interval at which MigratoryData's benchmark prints its block, in ms.
 const BLOCK_EVERY_MS: u64 = 5_000;
 
-/// MigratoryData's running statistics, every five seconds.
+/// Writer of MigratoryData's running statistics, every five seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RunningStats {
     printed_ms: u64,
@@ -74,13 +65,13 @@ pub struct RunningStats {
 }
 
 impl RunningStats {
-    /// The block, if it is time for one.
+    /// Makes the block, if it is time for one.
     pub fn block(&mut self, snapshot: &Snapshot<'_>) -> Option<String> {
         let since_ms = snapshot.at_ms.saturating_sub(self.printed_ms);
         if since_ms < BLOCK_EVERY_MS {
             return None;
         }
-        let running = snapshot.running.copied().unwrap_or_default();
+        let running = snapshot.tally.running.unwrap_or_default();
         let new = running.count().saturating_sub(self.counted);
         let per_s = new as f64 * 1000.0 / since_ms as f64;
         self.printed_ms = snapshot.at_ms;

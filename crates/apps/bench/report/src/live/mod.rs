@@ -1,14 +1,15 @@
-//! A run while it goes on: lines, a screen, a page, statsd. Each takes snapshots; none of them
+//! Views of a run that goes on: lines, a screen, a page, statsd. Each takes snapshots; none of them
 //! changes the run.
 
 mod history;
 mod lines;
 mod page;
+mod prometheus;
 mod screen;
 mod statsd;
 
 pub use history::History;
-pub use lines::{Lines, RunningStats};
+pub use lines::{ProgressLines, RunningStats};
 pub use page::Page;
 pub use screen::Screen;
 pub use statsd::Statsd;
@@ -17,47 +18,43 @@ pub use statsd::Statsd;
 mod testing {
     //! A snapshot to look at.
 
-    use crate::{Phase, Snapshot};
-    use throng_bench_measure::Tally;
-    use throng_bench_measure::{ConnectFailure, Counters, DeliveryCounts, Latency, Sample};
-    use throng_bench_plan::{Dialect, Kind, Scenario, Target, Transport};
+    use crate::{RunPhase, Snapshot};
+    use throng_bench_measure::{ConnectFailure, Histograms, Sample, Tally};
+    use throng_bench_plan::{Dialect, Scenario, Target, Transport, Workload};
 
     /// Lends a snapshot of a run with a bit of everything.
     pub(super) fn with_snapshot(look: impl FnOnce(&Snapshot<'_>)) {
-        let target = Target::parse("ws://127.0.0.1:1/").unwrap();
-        let scenario = Scenario::new(
-            Kind::Hold,
-            vec![target],
-            Transport::websocket(Dialect::Plain),
-        );
-        let mut counters = Counters::default();
-        (0..3).for_each(|_| counters.on_connect_failure(ConnectFailure::Refused));
-        let mut latency = Latency::new();
-        latency.record_us(1500);
+        let mut tally = Tally::default();
+        (0..3).for_each(|_| tally.counters.on_connect_failure(ConnectFailure::Refused));
+        tally.interval.delivery.record_us(1500);
         let sample = Sample {
             at_ms: 7000,
             length_ms: 1000,
             alive: 90,
             received: 5000,
-            latency_us: Sample::figures(&latency),
+            latency_us: Sample::figures(&tally.interval.delivery),
             ..Sample::default()
         };
-        let none = Latency::new();
+        with_figures(&sample, &tally, &tally.interval, look);
+    }
+
+    /// Lends a snapshot with these figures.
+    pub(super) fn with_figures(
+        sample: &Sample,
+        tally: &Tally,
+        total: &Histograms,
+        look: impl FnOnce(&Snapshot<'_>),
+    ) {
+        let target = Target::parse("ws://127.0.0.1:1/").unwrap();
+        let transport = Transport::websocket(Dialect::Plain);
         look(&Snapshot {
-            scenario: &scenario,
-            phase: Phase::Hold,
+            scenario: &Scenario::new(Workload::Hold, vec![target], transport),
+            phase: RunPhase::Hold,
             at_ms: 7000,
-            sample: &sample,
+            sample,
             before: None,
-            counters: &counters,
-            deliveries: &DeliveryCounts::default(),
-            delivery: &latency,
-            connect: &none,
-            running: None,
-            row_delivery: &latency,
-            row_connect: &none,
-            row_lag: &none,
-            tally: &Tally::default(),
+            tally,
+            total,
         });
     }
 }

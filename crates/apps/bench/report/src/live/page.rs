@@ -1,8 +1,8 @@
-//! The live page: rows are pushed to browsers over an event stream as they end.
+//! Live page: rows are pushed to browsers over an event stream as they end.
 //!
 //! | path | what |
 //! |---|---|
-//! | `/` | the page, which needs nothing from elsewhere |
+//! | `/` | the page, without resources from elsewhere |
 //! | `/events` | every row so far, then each as it ends |
 //! | `/metrics` | Prometheus |
 //! | `/runs` | the finished runs of the results folder, as JSON |
@@ -13,7 +13,7 @@
 //! process or when dropped. A viewer that stops reading loses its stream and nothing else.
 //!
 //! The folder is read only when somebody opens the page or picks runs, so that a run that goes on
-//! has its processor for itself.
+//! keeps its processor.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -23,20 +23,21 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::Snapshot;
-use crate::export::{Live, write_prometheus};
-use crate::live::History;
-use crate::{comparison_page, report_page};
 use throng_bench_measure::Sample;
 
-/// Viewers at a time.
+use super::History;
+use super::prometheus::write_prometheus;
+use crate::text::reasons;
+use crate::{Snapshot, comparison_page, report_page};
+
+/// Most viewers at a time.
 const VIEWERS_MAX: usize = 64;
 const REQUEST_BYTES_MAX: u64 = 16 << 10;
-/// How long a viewer may take to send its request, or to take a row.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How long viewers may take to hear of the end.
-const FAREWELL: Duration = Duration::from_secs(1);
-/// A comment keeps a quiet stream alive.
+/// Time in which a viewer must send its request, or take a row.
+const VIEWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time in which viewers must take the end.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
+/// Interval of comments, which keep a quiet stream alive.
 const COMMENT_EVERY: Duration = Duration::from_secs(15);
 
 const NO_RUN: &str = "There is no such run in the results folder, or it cannot be read.\n";
@@ -52,7 +53,7 @@ struct State {
     rows: Vec<String>,
     metrics: String,
     ended: bool,
-    /// There is no run: streams end at once, and the page goes on.
+    // True without a run: streams end at once, and the page goes on.
     resting: bool,
 }
 
@@ -70,7 +71,7 @@ impl Shared {
     }
 }
 
-/// The live page while it is served; when it is dropped, viewers hear that the run has ended.
+/// Live page while it is served; when it is dropped, viewers are told that the run has ended.
 pub struct Page {
     shared: Arc<Shared>,
     address: SocketAddr,
@@ -94,7 +95,7 @@ impl Page {
     /// Listens. The page lists the finished runs of `history`, too.
     ///
     /// # Errors
-    /// If the address is taken or not of this machine.
+    /// Those of binding the address.
     pub fn listen(address: SocketAddr, history: History) -> std::io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
@@ -111,8 +112,7 @@ impl Page {
         Ok(Self { shared, address })
     }
 
-    /// Where it listens.
-    #[must_use]
+    /// Address at which it listens.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
@@ -125,29 +125,25 @@ impl Page {
 
     /// Pushes a row to everybody.
     pub fn on_row(&mut self, snapshot: &Snapshot<'_>) {
-        let counters = snapshot.counters;
+        let tally = snapshot.tally;
+        let named = |fate: &str| {
+            let reasons = reasons(&tally.counters).filter(|(of, ..)| *of == fate);
+            reasons.map(|(_, reason, count)| (reason, count)).collect()
+        };
         let row = Row {
             name: &snapshot.scenario.name,
             phase: snapshot.phase.as_str(),
             clients: snapshot.scenario.clients,
             sample: snapshot.sample,
-            failures: named(&counters.connect_failures(), |reason| reason.as_str()),
-            lost: named(&counters.lost_reasons(), |reason| reason.as_str()),
-            missing: snapshot.deliveries.missing,
-            duplicates: snapshot.deliveries.duplicates,
-            out_of_order: snapshot.deliveries.out_of_order,
-            publish_failed: counters.publish_failed,
+            failures: named("failed"),
+            lost: named("lost"),
+            missing: tally.deliveries.missing,
+            duplicates: tally.deliveries.duplicates,
+            out_of_order: tally.deliveries.out_of_order,
+            publish_failed: tally.counters.publish_failed,
         };
         let mut metrics = String::new();
-        let live = Live {
-            counters,
-            deliveries: snapshot.deliveries,
-            delivery: snapshot.delivery,
-            connect: snapshot.connect,
-            lag: snapshot.row_lag,
-            busiest: snapshot.sample.generator_busy,
-        };
-        write_prometheus(&live, &mut metrics);
+        write_prometheus(snapshot, &mut metrics);
         let mut state = self.shared.lock();
         // A row of plain numbers and texts becomes JSON without fail.
         state.rows.extend(serde_json::to_string(&row));
@@ -157,30 +153,19 @@ impl Page {
     }
 }
 
-fn named<T: Copy>(
-    counts: &[(T, u64)],
-    name: impl Fn(T) -> &'static str,
-) -> Vec<(&'static str, u64)> {
-    counts
-        .iter()
-        .map(|&(reason, count)| (name(reason), count))
-        .collect()
-}
-
 impl Drop for Page {
     fn drop(&mut self) {
         self.shared.lock().ended = true;
         self.shared.changed.notify_all();
         // Wakes the thread that accepts; if that fails, it ends with the process.
-        let _ = TcpStream::connect_timeout(&self.address, PATIENCE);
-        // The process may end next, and viewers are to hear of it first.
+        let _ = TcpStream::connect_timeout(&self.address, VIEWER_TIMEOUT);
+        // The process may end next, and viewers must be told first.
         let state = self.shared.lock();
-        let watched = |_: &mut State| self.shared.viewers.load(Ordering::Acquire) > 0;
-        drop(
-            self.shared
-                .changed
-                .wait_timeout_while(state, FAREWELL, watched),
-        );
+        let Shared {
+            changed, viewers, ..
+        } = &*self.shared;
+        let watched = |_: &mut State| viewers.load(Ordering::Acquire) > 0;
+        drop(changed.wait_timeout_while(state, END_TIMEOUT, watched));
     }
 }
 
@@ -201,7 +186,7 @@ fn serve(listener: &TcpListener, shared: &Arc<Shared>) {
                 // A viewer that goes away is not news.
                 let _ = answer(stream, &viewed);
                 viewed.viewers.fetch_sub(1, Ordering::AcqRel);
-                // Whoever has just counted the viewers is asleep by the time that this has the
+                // A thread that has just counted the viewers sleeps by the time that this has the
                 // lock.
                 drop(viewed.lock());
                 viewed.changed.notify_all();
@@ -213,8 +198,8 @@ fn serve(listener: &TcpListener, shared: &Arc<Shared>) {
 }
 
 fn answer(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(VIEWER_TIMEOUT))?;
+    stream.set_write_timeout(Some(VIEWER_TIMEOUT))?;
     let mut request = BufReader::new(stream.try_clone()?.take(REQUEST_BYTES_MAX));
     let mut first = String::new();
     request.read_line(&mut first)?;
@@ -257,7 +242,7 @@ fn answer(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
     }
 }
 
-/// Two runs side by side; none if one of them is not there.
+/// Makes the comparison of two runs; none if one of them is not there.
 fn compared(history: &History, query: &str) -> Option<String> {
     let (a, b) = query.split_once('&')?;
     let ((a_name, a), (b_name, b)) = (history.run(a)?, history.run(b)?);

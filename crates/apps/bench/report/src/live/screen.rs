@@ -1,4 +1,4 @@
-//! The live screen of a terminal.
+//! Live screen of a terminal.
 //!
 //! Owns: the screen while it exists; when it is dropped, the terminal is as it was. It reads no
 //! keys, so the terminal stays in its ordinary mode and Ctrl-C is a signal.
@@ -17,15 +17,16 @@ use ratatui::text::Line;
 use ratatui::widgets::{Axis, Block, Chart, Dataset, Gauge, GraphType, Paragraph, Row, Table};
 use ratatui::{Frame, Terminal};
 
-use crate::Snapshot;
 use throng_bench_measure::Sample;
-use throng_types::units::grouped;
-use throng_types::units::{format_bytes, format_us};
+use throng_types::units::{format_bytes, grouped};
 
-/// Rows that the charts show.
+use crate::Snapshot;
+use crate::text::{reasons, time};
+
+/// Most rows that the charts show.
 const ROWS_MAX: usize = 120;
 
-/// The screen while it is open.
+/// Screen while it is open.
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<Stderr>>,
     rows: VecDeque<Sample>,
@@ -35,7 +36,7 @@ impl Screen {
     /// Takes the terminal at standard error.
     ///
     /// # Errors
-    /// If the terminal does not obey.
+    /// Those of writing to the terminal.
     pub fn open() -> io::Result<Self> {
         execute!(io::stderr(), EnterAlternateScreen, Hide)?;
         Ok(Self {
@@ -93,15 +94,14 @@ fn draw(frame: &mut Frame<'_>, snapshot: &Snapshot<'_>, rows: &VecDeque<Sample>)
     draw_gauge(frame, gauge, snapshot);
     let [left, right] = Layout::horizontal([Constraint::Percentage(50); 2]).areas(middle);
     draw_figures(frame, left, snapshot);
-    draw_troubles(frame, right, snapshot);
+    draw_errors(frame, right, snapshot);
     let [left, right] = Layout::horizontal([Constraint::Percentage(50); 2]).areas(charts);
     let messages =
         |sample: &Sample| sample.received as f64 * 1000.0 / sample.length_ms.max(1) as f64;
-    let latency = |place: usize| {
-        move |sample: &Sample| {
-            sample
-                .latency_us
-                .map_or(f64::NAN, |us| us[place] as f64 / 1000.0)
+    let latency = |index: usize| {
+        move |row: &Sample| {
+            row.latency_us
+                .map_or(f64::NAN, |us| us[index] as f64 / 1000.0)
         }
     };
     let received = points(rows, messages);
@@ -114,10 +114,8 @@ fn draw(frame: &mut Frame<'_>, snapshot: &Snapshot<'_>, rows: &VecDeque<Sample>)
     let (p50, p99) = (points(rows, latency(0)), points(rows, latency(2)));
     let lines = [("p50", Color::Green, &p50), ("p99", Color::Yellow, &p99)];
     chart(frame, right, "latency in ms", &lines);
-    frame.render_widget(
-        Line::from(" Ctrl-C ends the run early and keeps its results").dim(),
-        foot,
-    );
+    let help = " Ctrl-C ends the run early and keeps its results";
+    frame.render_widget(Line::from(help).dim(), foot);
 }
 
 type Points = Vec<(f64, f64)>;
@@ -139,53 +137,39 @@ fn draw_gauge(frame: &mut Frame<'_>, area: Rect, snapshot: &Snapshot<'_>) {
 
 fn draw_figures(frame: &mut Frame<'_>, area: Rect, snapshot: &Snapshot<'_>) {
     let sample = snapshot.sample;
-    let per_s = |count: u64| {
-        let rate = (count * 1000).checked_div(sample.length_ms).unwrap_or(0);
-        format!("{}/s", grouped(rate))
-    };
-    let latency = snapshot.row_delivery;
-    let percentile = |p: f64| {
-        latency
-            .percentile_us(p)
-            .map_or_else(|| "–".to_owned(), |us| format_us(us as f64))
-    };
+    let per_s = |count: u64| format!("{}/s", grouped(sample.per_s(count)));
+    let percentile = |p: f64| time(snapshot.tally.interval.delivery.percentile_us(p));
     let bytes = |count: u64| {
         let per_s = count as f64 * 1000.0 / sample.length_ms.max(1) as f64;
         format!("{}/s", format_bytes(per_s))
     };
     let rows = [
-        ["published".to_owned(), per_s(sample.published)],
-        ["received".to_owned(), per_s(sample.received)],
-        [
-            "p50 / p99".to_owned(),
+        ("published", per_s(sample.published)),
+        ("received", per_s(sample.received)),
+        (
+            "p50 / p99",
             format!("{} / {}", percentile(50.0), percentile(99.0)),
-        ],
-        ["p99.9".to_owned(), percentile(99.9)],
-        ["bytes in".to_owned(), bytes(sample.received_bytes)],
-        ["bytes out".to_owned(), bytes(sample.sent_bytes)],
-        [
-            "generator".to_owned(),
+        ),
+        ("p99.9", percentile(99.9)),
+        ("bytes in", bytes(sample.received_bytes)),
+        ("bytes out", bytes(sample.sent_bytes)),
+        (
+            "generator",
             format!("{:.0} % of a CPU", sample.generator_busy * 100.0),
-        ],
+        ),
     ];
-    let table = Table::new(
-        rows.into_iter().map(Row::new),
-        [Constraint::Length(12), Constraint::Min(10)],
-    )
-    .block(Block::bordered().title(" this second "));
+    let rows = rows.map(|(name, value)| Row::new([name.to_owned(), value]));
+    let table = Table::new(rows, [Constraint::Length(12), Constraint::Min(10)])
+        .block(Block::bordered().title(" this second "));
     frame.render_widget(table, area);
 }
 
-fn draw_troubles(frame: &mut Frame<'_>, area: Rect, snapshot: &Snapshot<'_>) {
-    let counters = snapshot.counters;
-    let deliveries = snapshot.deliveries;
-    let mut lines: Vec<Line<'_>> = Vec::new();
-    for (reason, count) in counters.connect_failures() {
-        lines.push(Line::from(format!(" failed {}: {}", reason.as_str(), grouped(count))).red());
-    }
-    for (reason, count) in counters.lost_reasons() {
-        lines.push(Line::from(format!(" lost {}: {}", reason.as_str(), grouped(count))).red());
-    }
+fn draw_errors(frame: &mut Frame<'_>, area: Rect, snapshot: &Snapshot<'_>) {
+    let (counters, deliveries) = (&snapshot.tally.counters, &snapshot.tally.deliveries);
+    let mut lines: Vec<Line<'_>> = reasons(counters)
+        .map(|(fate, reason, count)| format!(" {fate} {reason}: {}", grouped(count)))
+        .map(|line| Line::from(line).red())
+        .collect();
     for (what, count) in [
         ("publications failed", counters.publish_failed),
         ("duplicates", deliveries.duplicates),
@@ -202,9 +186,9 @@ fn draw_troubles(frame: &mut Frame<'_>, area: Rect, snapshot: &Snapshot<'_>) {
     if let Some(server) = snapshot.sample.server {
         let cpu = server.cpu.map_or(0.0, |cpu| cpu * 100.0);
         let memory = server.memory_bytes.map_or(0.0, |bytes| bytes as f64);
+        let memory = format_bytes(memory);
         lines.push(Line::from(format!(
-            " server: {cpu:.0} % of a CPU, {}",
-            format_bytes(memory)
+            " server: {cpu:.0} % of a CPU, {memory}"
         )));
     }
     let block = Block::bordered().title(" errors ");

@@ -1,4 +1,4 @@
-//! A publisher's kept connection: how it is opened, what the server answers on it, how it ends.
+//! Kept connection of a publisher: its handshake, the server's answers, its end.
 
 use std::ops::ControlFlow;
 
@@ -9,26 +9,27 @@ use throng_types::ConnId;
 use throng_ws::{Opcode, WsEvent};
 
 use super::{Link, LinkState, Publishers, REOPEN_AFTER_US, Reader};
-use crate::core::Core;
-use crate::script::{Goal, PublishForm};
+use crate::core::SharedState;
+use crate::script::{Endpoint, PublishForm};
 use throng_bench_plan::template::Values;
 use throng_types::Rng;
 
-/// What is kept of the body of a refusal, for the remark. Bound of `Link::said`.
-const SAID_BYTES_MAX: usize = 160;
+/// Bytes kept of the body of a refusal, for the remark. Bound of `Link::refusal`.
+const REFUSAL_BYTES_MAX: usize = 160;
 const HTTP_LIMITS: HttpLimits = HttpLimits {
     head_bytes_max: 32 * 1024,
     headers_max: 100,
     body_bytes_max: 16 << 20,
 };
 const WS_LIMITS: throng_ws::WsLimits = throng_ws::WsLimits::new(16 << 20);
+
 impl Publishers<'_> {
-    /// A link's TCP stands.
+    /// Begins to speak on a link whose TCP connection stands.
     pub(crate) fn connected(
         &mut self,
         number: u32,
         id: ConnId,
-        core: &mut Core<'_>,
+        core: &mut SharedState<'_>,
         fx: &mut Effects<'_>,
     ) {
         let Some(link) = self.links.get_mut(number as usize) else {
@@ -43,8 +44,8 @@ impl Publishers<'_> {
                 n: u64::from(number),
                 ..Values::default()
             };
-            let path = self.form.goal.path.render_to_string(&values, &mut rng);
-            let host = &self.form.goal.authority;
+            let path = self.form.endpoint.path.render_to_string(&values, &mut rng);
+            let host = &self.form.endpoint.authority;
             // Nobody but us reads these handshakes, so the key need not be a secret.
             let key = Rng::new(u64::from(number) ^ 0x6b65_7973).bytes();
             let socket = WebSocket::open(host, &path, key, &[], WS_LIMITS, fx.out);
@@ -55,7 +56,7 @@ impl Publishers<'_> {
         }
     }
 
-    fn up(&mut self, number: usize, core: &mut Core<'_>, fx: &mut Effects<'_>) {
+    fn up(&mut self, number: usize, core: &mut SharedState<'_>, fx: &mut Effects<'_>) {
         self.links[number].state = LinkState::Up;
         self.links[number].failures = 0;
         if let PublishForm::WebSocket { first_frames, .. } = &self.form.form {
@@ -77,12 +78,12 @@ impl Publishers<'_> {
         }
     }
 
-    /// Bytes came on a link.
+    /// Reads bytes that came on a link.
     pub(crate) fn bytes(
         &mut self,
         number: u32,
         input: &mut [u8],
-        core: &mut Core<'_>,
+        core: &mut SharedState<'_>,
         fx: &mut Effects<'_>,
     ) {
         core.tally.counters.received_bytes += input.len() as u64;
@@ -92,7 +93,7 @@ impl Publishers<'_> {
         };
         let fed = match &mut link.reader {
             None => return fx.end(End::Now),
-            Some(Reader::Answers(_)) => link.answers(input, &self.form.goal, core, fx),
+            Some(Reader::Answers(_)) => link.answers(input, &self.form.endpoint, core, fx),
             Some(Reader::Socket(socket)) => {
                 let mut closed = false;
                 let mask = || core.mask_key();
@@ -117,8 +118,8 @@ impl Publishers<'_> {
         }
     }
 
-    /// A link is gone.
-    pub(crate) fn closed(&mut self, number: u32, why: Closed, core: &mut Core<'_>) {
+    /// Counts the outcome of what was unanswered on a link that has ended.
+    pub(crate) fn closed(&mut self, number: u32, why: Closed, core: &mut SharedState<'_>) {
         let now_us = core.clock.now_us();
         let Some(link) = self.links.get_mut(number as usize) else {
             return;
@@ -158,12 +159,12 @@ impl Publishers<'_> {
 }
 
 impl Link {
-    /// Counts what the server answers.
+    /// Counts the answers of the server.
     fn answers(
         &mut self,
         input: &[u8],
-        goal: &Goal,
-        core: &mut Core<'_>,
+        endpoint: &Endpoint,
+        core: &mut SharedState<'_>,
         fx: &mut Effects<'_>,
     ) -> Result<(), String> {
         let Some(Reader::Answers(reader)) = &mut self.reader else {
@@ -173,13 +174,14 @@ impl Link {
             match event {
                 ResponseEvent::Head(response) => {
                     self.status = response.status;
-                    self.said.clear();
+                    self.refusal.clear();
                     self.closes = !response.keep_alive();
                 }
                 ResponseEvent::Data(bytes) => {
                     if !matches!(self.status, 200..=299) {
-                        let room = SAID_BYTES_MAX.saturating_sub(self.said.len());
-                        self.said.extend_from_slice(&bytes[..bytes.len().min(room)]);
+                        let room = REFUSAL_BYTES_MAX.saturating_sub(self.refusal.len());
+                        self.refusal
+                            .extend_from_slice(&bytes[..bytes.len().min(room)]);
                     }
                 }
                 ResponseEvent::End => {
@@ -188,13 +190,13 @@ impl Link {
                         core.tally.counters.publish_acknowledged += 1;
                     } else {
                         core.tally.counters.publish_failed += 1;
-                        let said = String::from_utf8_lossy(&self.said);
-                        let said = said.lines().next().unwrap_or_default().trim();
-                        let refusal = goal.refusal(self.status);
-                        core.tally.remark(match said {
-                            "" => refusal,
-                            said => format!("{refusal}: {said}"),
-                        });
+                        let body = String::from_utf8_lossy(&self.refusal);
+                        let refusal = endpoint.refusal(self.status);
+                        core.tally
+                            .remark(match body.lines().next().unwrap_or_default().trim() {
+                                "" => refusal,
+                                line => format!("{refusal}: {line}"),
+                            });
                     }
                     if self.closes {
                         fx.end(End::Now);

@@ -1,11 +1,11 @@
-//! `throng bench agent`: this machine makes load for whoever knows the token.
+//! `throng bench agent`: this machine makes load for controllers that know the token.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 
 use throng_bench_fleet::{AGENT_PORT, AgentOptions, AgentTls, serve_agent};
 
-use super::signals::stop_flag;
+use super::common::stop_flag;
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -17,7 +17,7 @@ use crate::failure::{Failure, Result};
 /// the other side.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where to listen
+    /// Address to listen on
     #[arg(
         long,
         value_name = "ADDR",
@@ -25,7 +25,7 @@ pub(crate) struct Args {
         default_value_t = SocketAddr::from(([127, 0, 0, 1], AGENT_PORT))
     )]
     listen: SocketAddr,
-    /// What the other side must know too
+    /// Token that the other side must know too
     #[arg(long, env = "THRONG_AGENT_TOKEN", hide_env_values = true)]
     token: String,
     /// The certificate to show, a PEM file; the other side has its authority, or itself, as
@@ -45,7 +45,7 @@ pub(crate) struct Args {
         requires = "tls_cert"
     )]
     tls_key: Option<PathBuf>,
-    /// Threads that open connections
+    /// Number of threads that open connections
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
 }

@@ -1,36 +1,39 @@
-//! From a scenario to its results: runs it here or on agents, shows it, and keeps what was found.
+//! Run of a scenario: here or on agents, shown while it goes on, with its results and failures.
 
 use std::path::Path;
 
-use throng_bench_fleet::{Finished, run_observed, run_on_agents};
+use throng_bench_fleet::{Finished, FleetError, run_observed, run_on_agents};
 use throng_bench_measure::ConnectFailure;
-use throng_bench_plan::Scenario;
+use throng_bench_plan::{Problem, Scenario, check};
+use throng_bench_worker::PrepareError;
 use throng_doctor::{Role, explain_errno};
+use throng_sys::errno;
 
 use super::common::Common;
-use super::faults::{cannot_run, no_agents};
 use super::show::Show;
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 
-/// Runs a scenario that some command has made, shows it, and keeps what was found.
+/// Runs a scenario, shows it, and keeps its results.
 pub(super) fn execute(
     mut scenario: Scenario,
     common: &Common,
     subscribers: bool,
     notes: Vec<String>,
 ) -> Result {
-    scenario.checks.extend(common.checks.iter().cloned());
-    scenario.grace_us = common.grace.unwrap_or(scenario.grace_us);
+    scenario
+        .checks
+        .extend(common.results.checks.iter().cloned());
+    scenario.grace_us = common.generator.grace.unwrap_or(scenario.grace_us);
     scenario.tls = common.trust()?;
     let options = common.options(subscribers, notes)?;
     // Before the run: an hour of load must not end with a folder that cannot be written.
-    if let Some(folder) = &common.out {
+    if let Some(folder) = &common.results.out {
         make_folder(folder)?;
     }
     let mut show = Show::new(&scenario, common)?;
-    let finished = match (&common.agents[..], &common.agents_token) {
+    let finished = match (&common.generator.agents[..], &common.generator.agents_token) {
         ([], _) | (_, None) => run_observed(&scenario, &options, &mut show).map_err(cannot_run),
         (agents, Some(token)) => {
             run_on_agents(&scenario, agents, token, &options, &mut show).map_err(no_agents)
@@ -41,24 +44,20 @@ pub(super) fn execute(
     conclude(&finished?, common)
 }
 
-/// Prints and writes what was found, and says how the process ends.
+/// Prints and writes the results, and chooses the exit code.
 fn conclude(finished: &Finished, common: &Common) -> Result {
     let results = &finished.results;
-    if let Some(folder) = &common.out {
+    if let Some(folder) = &common.results.out {
         write_files(folder, finished)?;
     }
-    if common.json {
-        let text = serde_json::to_string(results).map_err(|error| {
-            Failure::new(Exit::Failed, format!("cannot write results: {error}"))
-        })?;
+    if common.results.json {
+        let text = serde_json::to_string(results).map_err(|error| cannot_write(&error))?;
         console::print(text + "\n")?;
     } else {
         console::print(throng_bench_report::summary(results))?;
-        if let Some(folder) = &common.out {
-            console::print(format!(
-                "results      {}\n",
-                folder.join("report.html").display()
-            ))?;
+        if let Some(folder) = &common.results.out {
+            let report = folder.join("report.html");
+            console::print(format!("results      {}\n", report.display()))?;
         }
     }
     for line in limits_hit(finished) {
@@ -67,33 +66,33 @@ fn conclude(finished: &Finished, common: &Common) -> Result {
     Ok(Exit::Bench(finished.exit()))
 }
 
+fn cannot_write(error: &dyn std::fmt::Display) -> Failure {
+    Failure::new(Exit::Failed, format!("cannot write results: {error}"))
+}
+
 fn make_folder(folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder).map_err(|error| {
-        Failure::new(
-            Exit::Failed,
-            format!("cannot make the folder {}: {error}", folder.display()),
-        )
+        let failure = format!("cannot make the folder {}: {error}", folder.display());
+        Failure::new(Exit::Failed, failure)
     })
 }
 
 fn write_files(folder: &Path, finished: &Finished) -> Result<()> {
     let files = throng_bench_report::files(&finished.results, finished.log())
-        .map_err(|error| Failure::new(Exit::Failed, format!("cannot write results: {error}")))?;
+        .map_err(|error| cannot_write(&error))?;
     for file in files {
         let path = folder.join(file.name);
         std::fs::write(&path, file.bytes).map_err(|error| {
-            Failure::new(
-                Exit::Failed,
-                format!("cannot write {}: {error}", path.display()),
-            )
-            .advise("make room there, or name another folder: --out DIR")
-            .advise("--json prints the results instead")
+            let failure = format!("cannot write {}: {error}", path.display());
+            Failure::new(Exit::Failed, failure)
+                .advise("make room there, or name another folder: --out DIR")
+                .advise("--json prints the results instead")
         })?;
     }
     Ok(())
 }
 
-/// What the doctor says to the limits that connects ran into.
+/// Explains the limits that connects ran into, as the doctor does.
 fn limits_hit(finished: &Finished) -> Vec<String> {
     let failures = finished.results.totals.counters.connect_failures();
     if failures.is_empty() {
@@ -105,7 +104,6 @@ fn limits_hit(finished: &Finished) -> Vec<String> {
     failures
         .into_iter()
         .filter_map(|(reason, count)| {
-            use throng_sys::errno;
             let number = match reason {
                 ConnectFailure::AddressNotAvailable => errno::EADDRNOTAVAIL,
                 ConnectFailure::AddressInUse => errno::EADDRINUSE,
@@ -122,4 +120,36 @@ fn limits_hit(finished: &Finished) -> Vec<String> {
             ))
         })
         .collect()
+}
+
+/// Reports that the agents could not run the scenario.
+fn no_agents(error: FleetError) -> Failure {
+    Failure::new(Exit::Unreachable, error.to_string())
+        .advise("each machine runs `throng bench agent --listen ADDR --token TOKEN`")
+}
+
+/// Reports that the run could not begin on this machine.
+fn cannot_run(error: PrepareError) -> Failure {
+    let exit = match &error {
+        PrepareError::Limit { .. } | PrepareError::System { .. } => {
+            Exit::Bench(check::BenchExit::Preflight)
+        }
+        PrepareError::Resolve { .. } => Exit::Unreachable,
+        _ => Exit::Usage,
+    };
+    let failure = Failure::new(exit, error.to_string());
+    match error {
+        PrepareError::Limit { .. } => {
+            failure.advise("`throng doctor --role loadgen` says what this machine can hold")
+        }
+        _ => failure,
+    }
+}
+
+/// Reports the problems of a scenario, each with its line.
+pub(super) fn bad_scenario(what: &str, problems: Vec<Problem>) -> Failure {
+    let mut problems = problems.iter().map(Problem::to_string);
+    let first = problems.next().unwrap_or_else(|| "it is empty".to_owned());
+    let failure = Failure::usage(format!("{what}: {first}"));
+    problems.fold(failure, Failure::advise)
 }

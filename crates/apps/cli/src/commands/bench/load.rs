@@ -1,5 +1,5 @@
-//! What `sub` and `pub` have in common: channels, data, what is published, and reading options into
-//! a scenario.
+//! Arguments that `sub` and `pub` share: times, data, publications, and the protocol of
+//! connections.
 
 use std::path::{Path, PathBuf};
 
@@ -8,29 +8,30 @@ use throng_bench_plan::check::Check;
 use throng_bench_plan::payload::MESSAGE_BYTES_MIN;
 use throng_bench_plan::schedule::Growth;
 use throng_bench_plan::{
-    Choose, DATA_BYTES_MAX, Data, Dialect, Publish, Scenario, Target, Transport, Until, Via,
+    ChannelChoice, DATA_BYTES_MAX, Data, Dialect, Publish, RateSearch, Scenario, Target, Transport,
+    Via,
 };
-use throng_types::units;
+use throng_types::units::{parse_duration_us, parse_rate_per_s, parse_size_bytes};
 
-use super::faults::bad_scenario;
+use super::execute::bad_scenario;
 use crate::failure::{Failure, Result};
 
-/// What a connection speaks.
+/// Protocol of a connection.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum Speak {
-    /// A WebSocket; the URL or the first frames say what it subscribes to
+    /// A WebSocket; the URL or the first frames subscribe
     Websocket,
     /// Centrifugo's client protocol in JSON
     Centrifugo,
-    /// Appwrite Realtime; the URL says what it subscribes to
+    /// Appwrite Realtime; the URL subscribes
     Appwrite,
-    /// An event stream
+    /// An event stream (text/event-stream)
     Sse,
     /// A chunked response that never ends
     Stream,
 }
 
-/// In what form publications reach the server.
+/// Form in which publications reach the server.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum Form {
     /// POST /pub?channel=… with the bare message
@@ -45,18 +46,38 @@ pub(super) enum Form {
     Websocket,
 }
 
-/// Data for templates.
+/// Times of a run, its random choices, and data for templates.
 #[derive(Debug, clap::Args)]
-pub(super) struct DataArgs {
+pub(super) struct RunArgs {
+    /// Time in which figures are taken
+    #[arg(long, value_name = "TIME", value_parser = parse_duration_us, default_value = "10s")]
+    duration: u64,
+    /// Time before figures count, once all connections stand
+    #[arg(long, value_name = "TIME", value_parser = parse_duration_us, default_value = "0s")]
+    warm_up: u64,
+    /// Seed of random choices
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
     /// A CSV file whose first line names columns: `{data.NAME}` in templates is the cell of the row
     /// that `{n}` has, from 0; after the last row comes the first
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
 }
 
-impl DataArgs {
-    /// Reads the file, if there is one.
-    pub(super) fn read(&self) -> Result<Option<Data>> {
+impl RunArgs {
+    /// Puts times, seed and data into a scenario, and checks it as a whole.
+    pub(super) fn complete(&self, mut scenario: Scenario) -> Result<Scenario> {
+        scenario.hold_us = self.duration;
+        scenario.warm_up_us = self.warm_up;
+        scenario.seed = self.seed;
+        scenario.data = self.read_data()?;
+        match scenario.problems() {
+            problems if problems.is_empty() => Ok(scenario),
+            problems => Err(bad_scenario("this run makes no sense", problems)),
+        }
+    }
+
+    fn read_data(&self) -> Result<Option<Data>> {
         let Some(file) = &self.data else {
             return Ok(None);
         };
@@ -68,7 +89,7 @@ impl DataArgs {
     }
 }
 
-/// The text of a file of data, if it is not too large to be one.
+/// Reads a file of data, if it is not too large to be one.
 pub(super) fn read_data(file: &Path) -> std::result::Result<String, String> {
     let cannot = |why: &dyn std::fmt::Display| format!("cannot read {}: {why}", file.display());
     let bytes = std::fs::metadata(file)
@@ -82,141 +103,115 @@ pub(super) fn read_data(file: &Path) -> std::result::Result<String, String> {
     std::fs::read_to_string(file).map_err(|error| cannot(&error))
 }
 
-/// How publications are made and measured.
+/// Publications of a run.
 #[derive(Debug, clap::Args)]
 pub(super) struct PublishArgs {
-    /// How the server takes them
-    #[arg(
-        long = "as",
-        value_enum,
-        value_name = "FORM",
-        default_value_t = Form::Plain,
-        help_heading = "Publishing"
-    )]
+    #[command(flatten)]
+    publications: PublicationArgs,
+    #[command(flatten)]
+    search: SearchArgs,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Publishing")]
+struct PublicationArgs {
+    /// Form in which the server takes them
+    #[arg(long = "as", value_enum, value_name = "FORM", default_value_t = Form::Plain)]
     form: Form,
     /// Publications a second, all publishers together, whatever the answers do: 1000/s
-    #[arg(
-        long,
-        value_name = "RATE",
-        value_parser = units::parse_rate_per_s,
-        default_value = "100/s",
-        help_heading = "Publishing"
-    )]
+    #[arg(long, value_name = "RATE", value_parser = parse_rate_per_s, default_value = "100/s")]
     publish_rate: f64,
     /// Bytes of a message: 512, 4k
-    #[arg(
-        long,
-        value_name = "BYTES",
-        value_parser = units::parse_size_bytes,
-        default_value = "128",
-        help_heading = "Publishing"
-    )]
+    #[arg(long, value_name = "BYTES", value_parser = parse_size_bytes, default_value = "128")]
     size: u64,
     /// Kept connections that publish
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 1,
-        help_heading = "Publishing"
-    )]
+    #[arg(long, value_name = "N", default_value_t = 1)]
     publishers: u32,
     /// Choose channels at random instead of in turn
-    #[arg(long, help_heading = "Publishing")]
+    #[arg(long)]
     random: bool,
     /// The key of Centrifugo's server API
-    #[arg(long, help_heading = "Publishing")]
+    #[arg(long)]
     key: Option<String>,
     /// A header line of publications, `Name: value`; may be repeated
-    #[arg(long, value_name = "LINE", value_parser = header, help_heading = "Publishing")]
+    #[arg(long, value_name = "LINE", value_parser = header)]
     publish_header: Vec<(String, String)>,
     /// The template of a body or frame
-    #[arg(long, default_value = "{payload}", help_heading = "Publishing")]
+    #[arg(long, default_value = "{payload}")]
     body: String,
     /// The method of publications
-    #[arg(long, default_value = "POST", help_heading = "Publishing")]
+    #[arg(long, default_value = "POST")]
     method: String,
-    /// Raise the rate until this promise breaks: p99<50ms
-    #[arg(long, value_name = "CHECK", help_heading = "Search")]
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Search")]
+struct SearchArgs {
+    /// Raise the rate until this check fails: p99<50ms
+    #[arg(long, value_name = "CHECK")]
     until: Option<Check>,
-    /// How the rate grows from step to step: x2 or +500/s
-    #[arg(
-        long,
-        value_name = "STEP",
-        value_parser = Growth::parse,
-        default_value = "x2",
-        help_heading = "Search"
-    )]
+    /// Growth of the rate from step to step: x2 or +500/s
+    #[arg(long, value_name = "STEP", value_parser = Growth::parse, default_value = "x2")]
     step: Growth,
-    /// How long each step is measured
-    #[arg(
-        long,
-        value_name = "TIME",
-        value_parser = units::parse_duration_us,
-        default_value = "10s",
-        help_heading = "Search"
-    )]
+    /// Time in which each step is measured
+    #[arg(long, value_name = "TIME", value_parser = parse_duration_us, default_value = "10s")]
     step_duration: u64,
-    /// No rate above this
-    #[arg(
-        long,
-        value_name = "RATE",
-        value_parser = units::parse_rate_per_s,
-        default_value = "10M/s",
-        help_heading = "Search"
-    )]
+    /// Highest rate to try
+    #[arg(long, value_name = "RATE", value_parser = parse_rate_per_s, default_value = "10M/s")]
     rate_max: f64,
 }
 
 impl PublishArgs {
-    /// The publications that go to a target.
+    /// Makes the publications that go to a target.
     pub(super) fn publish(&self, target: &Target) -> Publish {
-        let mut via = match self.form {
+        let (args, search) = (&self.publications, &self.search);
+        let mut via = match args.form {
             Form::Plain => Via::plain(target),
-            Form::Centrifugo => Via::centrifugo(target, self.key.as_deref()),
+            Form::Centrifugo => Via::centrifugo(target, args.key.as_deref()),
             Form::Grip => Via::grip(target),
             Form::Http => Via::Http {
                 target: target.clone(),
-                method: self.method.clone(),
+                method: args.method.clone(),
                 headers: Vec::new(),
-                body: self.body.clone(),
+                body: args.body.clone(),
             },
             Form::Websocket => Via::WebSocket {
                 target: target.clone(),
                 first_frames: Vec::new(),
-                frame: self.body.clone(),
+                frame: args.body.clone(),
             },
         };
         if let Via::Http { headers, .. } = &mut via {
-            headers.extend(self.publish_header.iter().cloned());
+            headers.extend(args.publish_header.iter().cloned());
         }
         Publish {
             via,
-            per_s: self.publish_rate,
-            publishers: self.publishers,
+            per_s: args.publish_rate,
+            publishers: args.publishers,
             // Too small a size is refused with the scenario, with a sentence that says how small it
             // may be.
-            size_bytes: usize::try_from(self.size).unwrap_or(usize::MAX),
-            choose: if self.random {
-                Choose::Random
+            size_bytes: usize::try_from(args.size).unwrap_or(usize::MAX),
+            choose: if args.random {
+                ChannelChoice::Random
             } else {
-                Choose::RoundRobin
+                ChannelChoice::RoundRobin
             },
-            until: self.until.clone().map(|check| Until {
+            until: search.until.clone().map(|check| RateSearch {
                 check,
-                growth: self.step,
-                per_s_max: self.rate_max,
-                step_us: self.step_duration,
+                growth: search.step,
+                per_s_max: search.rate_max,
+                step_us: search.step_duration,
             }),
         }
     }
 
-    /// Whether a search is asked for.
+    /// Returns true if a search is asked for.
     pub(super) const fn searches(&self) -> bool {
-        self.until.is_some()
+        self.search.until.is_some()
     }
 }
 
-/// What is spoken to this target if nobody says: the scheme tells.
+/// Makes the protocol of connections to a URL; by default its scheme chooses.
 pub(super) fn transport(speak: Option<Speak>, url: &str, opening: Opening) -> Result<Transport> {
     let websocket = url.starts_with("ws://") || url.starts_with("wss://");
     let speak = match speak {
@@ -224,12 +219,10 @@ pub(super) fn transport(speak: Option<Speak>, url: &str, opening: Opening) -> Re
         None if websocket => Speak::Websocket,
         None if url.starts_with("http") => Speak::Sse,
         None => {
-            return Err(
-                Failure::usage(format!("`{url}` does not say what is spoken")).advise(
-                    "write ws:// or http://, or add --speak \
-                         websocket|centrifugo|appwrite|sse|stream",
-                ),
-            );
+            let advice = "write ws:// or http://, or add --speak \
+                          websocket|centrifugo|appwrite|sse|stream";
+            let failure = format!("`{url}` does not say what is spoken");
+            return Err(Failure::usage(failure).advise(advice));
         }
     };
     let dialect = match speak {
@@ -247,8 +240,9 @@ pub(super) fn transport(speak: Option<Speak>, url: &str, opening: Opening) -> Re
             });
         }
         Speak::Stream => {
+            let headers = opening.headers;
             return Ok(Transport::HttpStream {
-                headers: opening.headers,
+                headers,
                 content_type: None,
             });
         }
@@ -266,7 +260,8 @@ pub(super) fn transport(speak: Option<Speak>, url: &str, opening: Opening) -> Re
     })
 }
 
-/// How a connection begins.
+/// Frames and headers that open a connection.
+#[derive(Default)]
 pub(super) struct Opening {
     pub(super) first_frames: Vec<String>,
     pub(super) headers: Vec<(String, String)>,
@@ -275,25 +270,14 @@ pub(super) struct Opening {
     pub(super) ping_interval_us: Option<u64>,
 }
 
-/// Refuses a scenario that makes no sense, before anything is opened.
-pub(super) fn checked(scenario: Scenario) -> Result<Scenario> {
-    let problems = scenario.problems();
-    if problems.is_empty() {
-        Ok(scenario)
-    } else {
-        Err(bad_scenario("this run makes no sense", problems))
-    }
-}
-
-/// `Name: value`.
+/// Reads a line `Name: value`.
 pub(super) fn header(line: &str) -> std::result::Result<(String, String), String> {
     line.split_once(':')
         .map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
         .ok_or_else(|| format!("`{line}` is not a header line; write `Name: value`"))
 }
 
-/// A message carries its number and its stamp, so it has a least size; it is the default's business
-/// to be above it.
+// A message carries its number and its stamp, so it has a least size; the default is above it.
 const _: () = assert!(MESSAGE_BYTES_MIN <= 128);
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! `throng bench pub`: publications at a rate that nothing slows down.
 
-use throng_bench_plan::{Dialect, Kind, Scenario, Target, Transport};
-use throng_types::units;
+use throng_bench_plan::{Dialect, Scenario, Target, Transport, Workload};
+use throng_types::units::{parse_count, parse_rate_per_s};
 
 use super::common::Common;
 use super::execute::execute;
-use super::load::{DataArgs, Opening, PublishArgs, Speak, checked, transport};
+use super::load::{Opening, PublishArgs, RunArgs, Speak, transport};
 use crate::failure::{Failure, Result};
 
-/// Publish at a steady rate, or faster and faster until a promise breaks
+/// Publish at a steady rate, or faster and faster until a check fails
 ///
 /// With --subscribe the same process also listens, so that the latency of deliveries is measured;
 /// --until needs it.
@@ -18,74 +18,49 @@ use crate::failure::{Failure, Result};
     --publish-rate 5000/s \\
     --subscribe 'ws://127.0.0.1:8000/ws?channel={channel:url}' --clients 10k --until 'p99<50ms'")]
 pub(crate) struct Args {
-    /// Where publications go
+    /// Server that takes publications
     #[arg(long, value_name = "URL", value_parser = Target::parse)]
     url: Target,
     /// The channels, a template; may be repeated
     #[arg(long, value_name = "TEMPLATE", required = true)]
     channels: Vec<String>,
-    /// How many connections the channels are numbered for; with --subscribe it is --clients
-    #[arg(long, value_name = "N", value_parser = units::parse_count, default_value = "1")]
+    /// Number of connections that the channels are numbered for; with --subscribe it is --clients
+    #[arg(long, value_name = "N", value_parser = parse_count, default_value = "1")]
     count: u64,
-    /// How long to publish
-    #[arg(
-        long,
-        value_name = "TIME",
-        value_parser = units::parse_duration_us,
-        default_value = "10s"
-    )]
-    duration: u64,
-    /// How long to publish before figures count
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration_us, default_value = "0s")]
-    warm_up: u64,
-    /// Where random choices come from
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Also open connections here that receive; the path is a template
-    #[arg(long, value_name = "URL", help_heading = "Receiving")]
-    subscribe: Option<String>,
-    /// What they speak
-    #[arg(long, value_enum, help_heading = "Receiving")]
-    speak: Option<Speak>,
-    /// How many there are
-    #[arg(
-        long,
-        value_name = "N",
-        value_parser = units::parse_count,
-        default_value = "100",
-        help_heading = "Receiving"
-    )]
-    clients: u64,
-    /// How many are opened in a second
-    #[arg(
-        long,
-        value_name = "RATE",
-        value_parser = units::parse_rate_per_s,
-        default_value = "1000/s",
-        help_heading = "Receiving"
-    )]
-    rate: f64,
     #[command(flatten)]
-    data: DataArgs,
+    run: RunArgs,
+    #[command(flatten)]
+    receiving: ReceiveArgs,
     #[command(flatten)]
     publishing: PublishArgs,
     #[command(flatten)]
     common: Common,
 }
 
-/// Runs it.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Receiving")]
+struct ReceiveArgs {
+    /// Also open connections here that receive; the path is a template
+    #[arg(long, value_name = "URL")]
+    subscribe: Option<String>,
+    /// Protocol of these connections
+    #[arg(long, value_enum)]
+    speak: Option<Speak>,
+    /// Number of these connections
+    #[arg(long, value_name = "N", value_parser = parse_count, default_value = "100")]
+    clients: u64,
+    /// Number of connections opened in a second
+    #[arg(long, value_name = "RATE", value_parser = parse_rate_per_s, default_value = "1000/s")]
+    rate: f64,
+}
+
 pub(super) fn run(args: Args) -> Result {
-    let (target, transport, clients) = match &args.subscribe {
+    let receiving = &args.receiving;
+    let (target, transport, clients) = match &receiving.subscribe {
         Some(url) => {
-            let opening = Opening {
-                first_frames: Vec::new(),
-                headers: Vec::new(),
-                subprotocol: None,
-                token: None,
-                ping_interval_us: None,
-            };
-            let target = Target::parse(url).map_err(|error| Failure::usage(error.to_string()))?;
-            (target, transport(args.speak, url, opening)?, args.clients)
+            let target = Target::parse(url).map_err(Failure::usage)?;
+            let transport = transport(receiving.speak, url, Opening::default())?;
+            (target, transport, receiving.clients)
         }
         None if args.publishing.searches() => {
             return Err(Failure::usage(
@@ -97,24 +72,25 @@ pub(super) fn run(args: Args) -> Result {
             (args.url.with_path("/"), plain, args.count)
         }
     };
-    if args.rate <= 0.0 {
+    if receiving.rate <= 0.0 {
         return Err(Failure::usage("--rate must be above zero"));
     }
-    let mut scenario = Scenario::new(Kind::FanOut, vec![target], transport);
+    let mut scenario = Scenario::new(Workload::FanOut, vec![target], transport);
     scenario.name = "publish".to_owned();
     // Connections that are not opened only number the channels, and take no time.
-    let rate = if args.subscribe.is_some() {
-        args.rate
+    let receives = receiving.subscribe.is_some();
+    let rate = if receives {
+        receiving.rate
     } else {
         clients.max(1) as f64 * 1e6
     };
     scenario.set_clients(clients, rate);
     scenario.channels = args.channels;
-    scenario.hold_us = args.duration;
-    scenario.warm_up_us = args.warm_up;
-    scenario.seed = args.seed;
-    scenario.data = args.data.read()?;
     scenario.publish = Some(args.publishing.publish(&args.url));
-    let scenario = checked(scenario)?;
-    execute(scenario, &args.common, args.subscribe.is_some(), Vec::new())
+    execute(
+        args.run.complete(scenario)?,
+        &args.common,
+        receives,
+        Vec::new(),
+    )
 }

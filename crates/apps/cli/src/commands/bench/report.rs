@@ -1,5 +1,4 @@
-//! `throng bench report`: what a run found, again, two runs side by side, or a page on which to
-//! pick them.
+//! `throng bench report`: results of a run, two runs side by side, or a page on which to pick them.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -8,8 +7,8 @@ use std::time::Duration;
 
 use throng_bench_report::{Results, compare, comparison_page, report_page, summary};
 
+use super::common::stop_flag;
 use super::show::listen;
-use super::signals::stop_flag;
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -24,7 +23,7 @@ pub(crate) struct Args {
     /// Also write a page that opens from disk
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Print JSON
+    /// Print the results as JSON
     #[arg(long)]
     json: bool,
     /// Serve a page here that lists the runs in the folder and compares any two, until Ctrl-C
@@ -32,10 +31,9 @@ pub(crate) struct Args {
     web: Option<SocketAddr>,
 }
 
-/// How often is looked for a signal.
+/// Interval at which the stop flag is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Shows it.
 pub(super) fn run(args: &Args) -> Result {
     if let Some(address) = args.web {
         return serve(address, &args.a);
@@ -55,10 +53,8 @@ pub(super) fn run(args: &Args) -> Result {
     };
     if let Some(path) = &args.html {
         std::fs::write(path, page).map_err(|error| {
-            Failure::new(
-                Exit::Failed,
-                format!("cannot write {}: {error}", path.display()),
-            )
+            let failure = format!("cannot write {}: {error}", path.display());
+            Failure::new(Exit::Failed, failure)
         })?;
     }
     if args.json {

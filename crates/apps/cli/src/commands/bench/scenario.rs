@@ -1,14 +1,14 @@
-//! `throng bench run`: a scenario from a file, ours or Tsung's.
+//! `throng bench run` and `throng bench tcpkali`: scenarios from files, ours or Tsung's, and from
+//! the command line of TCPKali.
 
 use std::path::{Path, PathBuf};
 
-use throng_bench_plan::import::{Imported, TsungOptions, read_tsung};
+use throng_bench_plan::import::{Imported, TsungOptions, read_tcpkali, read_tsung};
 use throng_bench_plan::{Scenario, Target, read_toml_with};
-use throng_types::units;
+use throng_types::units::parse_duration_us;
 
 use super::common::Common;
-use super::execute::execute;
-use super::faults::bad_scenario;
+use super::execute::{bad_scenario, execute};
 use super::load::read_data;
 use crate::console;
 use crate::failure::{Failure, Result};
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FACTOR", value_parser = factor)]
     scale: Option<f64>,
     /// An upper bound of the whole run: 10s
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration_us)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration_us)]
     duration: Option<u64>,
     #[command(flatten)]
     common: Common,
@@ -52,7 +52,6 @@ fn factor(text: &str) -> std::result::Result<f64, String> {
     }
 }
 
-/// Runs it.
 pub(super) fn run(args: Args) -> Result {
     let text = std::fs::read_to_string(&args.file)
         .map_err(|error| Failure::usage(format!("cannot read {}: {error}", args.file.display())))?;
@@ -72,14 +71,35 @@ pub(super) fn run(args: Args) -> Result {
         let scenario = read_toml_with(&text, &|name| read_data(&folder.join(name)))
             .map_err(|problems| bad_scenario(&args.file.display().to_string(), problems))?;
         Imported {
-            scenario: bent(scenario, &args),
+            scenario: adapted(scenario, &args),
             notes: Vec::new(),
         }
     };
+    imported(scenario, &args.common, notes)
+}
+
+/// Run a command line of TCPKali
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  throng bench tcpkali -- -c 250 --connect-rate 200 -T 10s --ws 127.0.0.1:8000/ws")]
+pub(crate) struct TcpkaliArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Arguments as they would follow `tcpkali`
+    #[arg(last = true, required = true, value_name = "ARGUMENTS")]
+    arguments: Vec<String>,
+}
+
+pub(super) fn run_tcpkali(args: TcpkaliArgs) -> Result {
+    let Imported { scenario, notes } = read_tcpkali(&args.arguments).map_err(Failure::usage)?;
+    imported(scenario, &args.common, notes)
+}
+
+fn imported(scenario: Scenario, common: &Common, notes: Vec<String>) -> Result {
     for note in &notes {
         console::note(&format!("note: {note}"));
     }
-    execute(scenario, &args.common, true, notes)
+    execute(scenario, common, true, notes)
 }
 
 fn is_xml(path: &Path, text: &str) -> bool {
@@ -88,7 +108,7 @@ fn is_xml(path: &Path, text: &str) -> bool {
         || text.trim_start().starts_with("<?xml")
 }
 
-fn bent(mut scenario: Scenario, args: &Args) -> Scenario {
+fn adapted(mut scenario: Scenario, args: &Args) -> Scenario {
     go_to(&mut scenario.targets, &args.targets);
     if let Some(factor) = args.scale {
         scenario.scale(factor);
@@ -99,7 +119,7 @@ fn bent(mut scenario: Scenario, args: &Args) -> Scenario {
     scenario
 }
 
-/// Leads all clients to the given targets, if there are any.
+/// Replaces the targets by the given ones, if there are any.
 fn go_to(targets: &mut Vec<Target>, given: &[Target]) {
     if given.is_empty() {
         return;

@@ -1,12 +1,12 @@
-//! How a run is shown while it goes on: a screen on a terminal, one line a second elsewhere,
-//! nothing with --json; and a page and statsd where somebody asks for them.
+//! Views of a run that goes on: a screen on a terminal, one line a second elsewhere,
+//! nothing with --json; and a page and statsd where they are asked for.
 
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use throng_bench_plan::{Scenario, StatsdExport};
-use throng_bench_report::live::{History, Lines, Page, RunningStats, Screen, Statsd};
+use throng_bench_report::live::{History, Page, ProgressLines, RunningStats, Screen, Statsd};
 use throng_bench_report::{Observer, Snapshot};
 
 use super::common::Common;
@@ -17,7 +17,7 @@ use crate::failure::{Failure, Result};
 /// The views that were asked for.
 #[derive(Default)]
 pub(super) struct Show {
-    lines: Option<Lines>,
+    lines: Option<ProgressLines>,
     screen: Option<Screen>,
     stats: Option<RunningStats>,
     page: Option<Page>,
@@ -26,11 +26,10 @@ pub(super) struct Show {
 
 impl Show {
     pub(super) fn new(scenario: &Scenario, common: &Common) -> Result<Self> {
-        let page = common
-            .web
-            .map(|address| listen(address, beside(common.out.as_deref())))
+        let page = { common.progress.web }
+            .map(|address| listen(address, beside(common.results.out.as_deref())))
             .transpose()?;
-        let export = match &common.statsd {
+        let export = match &common.progress.statsd {
             Some(to) => Some(export(to)?),
             None => scenario.statsd.clone(),
         };
@@ -40,30 +39,30 @@ impl Show {
             statsd,
             ..Self::default()
         };
-        if common.json {
+        if common.results.json {
             return Ok(show);
         }
         if let Some(page) = &show.page {
             console::note(&format!("live page: http://{}/", page.address()));
         }
-        if common.running_stats {
+        if common.progress.running_stats {
             show.stats = Some(RunningStats::default());
-        } else if std::io::stderr().is_terminal() && !common.plain && is_able() {
+        } else if std::io::stderr().is_terminal() && !common.progress.plain && is_able() {
             show.screen = Screen::open().ok();
         }
         if show.screen.is_none() && show.stats.is_none() {
-            show.lines = Some(Lines);
+            show.lines = Some(ProgressLines);
         }
         Ok(show)
     }
 }
 
-/// A terminal that knows no cursor gets lines.
+/// Returns true if the terminal has a cursor; others get lines.
 fn is_able() -> bool {
     std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// Where finished runs are: beside the folder of this one, or where examples put them.
+/// Folder of finished runs: beside the folder of this one, or as in the examples.
 fn beside(out: Option<&Path>) -> PathBuf {
     match out.and_then(Path::parent) {
         Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
@@ -75,10 +74,8 @@ fn beside(out: Option<&Path>) -> PathBuf {
 /// Serves the live page, which lists the finished runs of a folder.
 pub(super) fn listen(address: SocketAddr, finished: PathBuf) -> Result<Page> {
     Page::listen(address, History::new(finished)).map_err(|error| {
-        Failure::new(
-            Exit::Start,
-            format!("cannot serve the live page at {address}: {error}"),
-        )
+        let failure = format!("cannot serve the live page at {address}: {error}");
+        Failure::new(Exit::Start, failure)
     })
 }
 
@@ -88,18 +85,15 @@ fn export(to: &str) -> Result<StatsdExport> {
     Ok(StatsdExport {
         host: host.trim_matches(['[', ']']).to_owned(),
         port: port.parse().map_err(|_| wrong())?,
-        namespace: "throng".to_owned(),
-        latency_window_us: None,
+        ..StatsdExport::default()
     })
 }
 
 fn statsd(export: &StatsdExport) -> Result<Statsd> {
     Statsd::new(export).map_err(|error| {
         let to = format!("{}:{}", export.host, export.port);
-        Failure::new(
-            Exit::Unreachable,
-            format!("cannot send statsd lines to {to}: {error}"),
-        )
+        let failure = format!("cannot send statsd lines to {to}: {error}");
+        Failure::new(Exit::Unreachable, failure)
     })
 }
 

@@ -2,12 +2,12 @@
 
 use throng_bench_plan::ports::parse_sources;
 use throng_bench_plan::schedule::Stage;
-use throng_bench_plan::{Kind, Scenario, Target};
-use throng_types::units;
+use throng_bench_plan::{Scenario, Target, Workload};
+use throng_types::units::{parse_count, parse_duration_us, parse_rate_per_s};
 
 use super::common::Common;
 use super::execute::execute;
-use super::load::{DataArgs, Opening, PublishArgs, Speak, checked, header, transport};
+use super::load::{Opening, PublishArgs, RunArgs, Speak, header, transport};
 use crate::failure::{Failure, Result};
 
 /// Open connections at a steady rate, keep them, and count what they receive
@@ -20,19 +20,14 @@ use crate::failure::{Failure, Result};
     --rate 1000/s \\
       --channels 'group-{n%1000}' --publish http://127.0.0.1:8001 --publish-rate 500/s")]
 pub(crate) struct Args {
-    /// Where connections go; the path is a template. Several share the connections
+    /// Server to connect to; the path is a template. Several share the connections
     #[arg(long, value_name = "URL", required = true)]
     url: Vec<String>,
-    /// How many connections: 5000, 50k, 1M
-    #[arg(long, value_name = "N", value_parser = units::parse_count, default_value = "100")]
+    /// Number of connections: 5000, 50k, 1M
+    #[arg(long, value_name = "N", value_parser = parse_count, default_value = "100")]
     clients: u64,
-    /// How many are opened in a second
-    #[arg(
-        long,
-        value_name = "RATE",
-        value_parser = units::parse_rate_per_s,
-        default_value = "100/s"
-    )]
+    /// Number of connections opened in a second
+    #[arg(long, value_name = "RATE", value_parser = parse_rate_per_s, default_value = "100/s")]
     rate: f64,
     /// Instead of both: so many connections within that time, 10k:2m; may be repeated, for one
     /// stage after another
@@ -43,25 +38,16 @@ pub(crate) struct Args {
         conflicts_with_all = ["clients", "rate"]
     )]
     stages: Vec<Stage>,
-    /// Which channel each connection subscribes to, a template; several make several subscriptions
+    /// Channel that each connection subscribes to, a template; several make several subscriptions
     /// each
     #[arg(long, value_name = "TEMPLATE")]
     channels: Vec<String>,
-    /// How long all connections are kept
-    #[arg(
-        long,
-        value_name = "TIME",
-        value_parser = units::parse_duration_us,
-        default_value = "10s"
-    )]
-    duration: u64,
-    /// How long to wait, once all stand, before figures count
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration_us, default_value = "0s")]
-    warm_up: u64,
-    /// What is spoken; by default a WebSocket for ws:// and an event stream for http://
+    #[command(flatten)]
+    run: RunArgs,
+    /// Protocol of connections; by default a WebSocket for ws:// and an event stream for http://
     #[arg(long, value_enum)]
     speak: Option<Speak>,
-    /// Addresses that connections come from: 127.0.0.2-127.0.0.40; their ports are planned
+    /// Source addresses of connections: 127.0.0.2-127.0.0.40; their ports are planned
     #[arg(long, value_name = "ADDRESSES", value_parser = sources)]
     source: Option<Sources>,
     /// A frame that each connection sends once it is open, a template; may be repeated
@@ -76,38 +62,28 @@ pub(crate) struct Args {
     /// The connection token of --speak centrifugo, a template
     #[arg(long)]
     token: Option<String>,
-    /// How often each WebSocket pings the server
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration_us)]
+    /// Interval at which each WebSocket pings the server
+    #[arg(long, value_name = "TIME", value_parser = parse_duration_us)]
     ping_interval: Option<u64>,
-    /// How long a connection may take to become usable
-    #[arg(
-        long,
-        value_name = "TIME",
-        value_parser = units::parse_duration_us,
-        default_value = "10s"
-    )]
+    /// Time in which a connection must become usable
+    #[arg(long, value_name = "TIME", value_parser = parse_duration_us, default_value = "10s")]
     timeout: u64,
-    /// How long each connection lives; by default to the end
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration_us)]
+    /// Life of each connection; by default to the end
+    #[arg(long, value_name = "TIME", value_parser = parse_duration_us)]
     lifetime: Option<u64>,
     /// Open a new connection for each that is lost
     #[arg(long)]
     replace_lost: bool,
-    /// Where random choices come from
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
     /// Publish to the channels too, through this server
     #[arg(long, value_name = "URL", value_parser = Target::parse, help_heading = "Publishing")]
     publish: Option<Target>,
-    #[command(flatten)]
-    data: DataArgs,
     #[command(flatten)]
     publishing: PublishArgs,
     #[command(flatten)]
     common: Common,
 }
 
-/// Source addresses as one argument gives them.
+/// Source addresses of one argument.
 #[derive(Clone, Debug)]
 pub(super) struct Sources(Vec<std::net::IpAddr>);
 
@@ -117,12 +93,11 @@ fn sources(text: &str) -> std::result::Result<Sources, String> {
         .map_err(|error| error.to_string())
 }
 
-/// Runs it.
 pub(super) fn run(args: Args) -> Result {
     let targets: Vec<Target> = args
         .url
         .iter()
-        .map(|url| Target::parse(url).map_err(|error| Failure::usage(error.to_string())))
+        .map(|url| Target::parse(url).map_err(Failure::usage))
         .collect::<Result<_>>()?;
     let first = args.url.first().map_or("", String::as_str);
     let opening = Opening {
@@ -134,9 +109,9 @@ pub(super) fn run(args: Args) -> Result {
     };
     let transport = transport(args.speak, first, opening)?;
     let kind = if args.publish.is_some() {
-        Kind::FanOut
+        Workload::FanOut
     } else {
-        Kind::Hold
+        Workload::Hold
     };
     let mut scenario = Scenario::new(kind, targets, transport);
     if args.rate <= 0.0 {
@@ -149,14 +124,10 @@ pub(super) fn run(args: Args) -> Result {
         scenario.clients = scenario.arrivals.count();
     }
     scenario.channels = args.channels;
-    scenario.hold_us = args.duration;
-    scenario.warm_up_us = args.warm_up;
     scenario.sources = args.source.map(|sources| sources.0).unwrap_or_default();
     scenario.connect_timeout_us = args.timeout;
     scenario.lifetime_us = args.lifetime;
     scenario.replace_lost = args.replace_lost;
-    scenario.seed = args.seed;
-    scenario.data = args.data.read()?;
     scenario.publish = args
         .publish
         .as_ref()
@@ -166,6 +137,5 @@ pub(super) fn run(args: Args) -> Result {
             "--until needs --publish URL: it searches for a rate of publications",
         ));
     }
-    let scenario = checked(scenario)?;
-    execute(scenario, &args.common, true, Vec::new())
+    execute(args.run.complete(scenario)?, &args.common, true, Vec::new())
 }

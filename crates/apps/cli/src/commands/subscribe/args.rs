@@ -1,4 +1,4 @@
-//! The arguments of `throng subscribe`.
+//! Arguments of `throng subscribe` and `throng tail`.
 
 use throng_types::ChannelName;
 
@@ -13,34 +13,14 @@ use crate::values;
 /// missed. Ctrl-C ends it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The channels
-    #[arg(required = true, value_name = "CHANNEL", value_parser = publish::channel)]
-    pub(super) channels: Vec<ChannelName>,
-    /// Where the server's port for clients is
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "THRONG_SERVER_URL",
-        default_value = "http://127.0.0.1:8000"
-    )]
-    pub(super) server: Endpoint,
+    #[command(flatten)]
+    pub(super) follow: FollowArgs,
     /// Use this WebSocket instead, such as ws://127.0.0.1:8000/ws; it does not resume
     #[arg(long, value_name = "URL", value_parser = websocket, conflicts_with = "json")]
     pub(super) url: Option<Endpoint>,
-    #[command(flatten)]
-    pub(super) trust: TrustArgs,
-    /// A token (`throng token create` makes one)
-    #[arg(long, env = "THRONG_TOKEN", hide_env_values = true)]
-    pub(super) token: Option<String>,
     /// Print a JSON object for each publication, with channel, data and position
     #[arg(long)]
     pub(super) json: bool,
-    /// End after this many publications
-    #[arg(long, value_name = "N", value_parser = values::count)]
-    pub(super) count: Option<u64>,
-    /// Each publication has a line of its own, with its time and channel.
-    #[arg(skip)]
-    pub(super) stamped: bool,
 }
 
 /// Watch channels: a line for each publication, with the time and the channel
@@ -49,40 +29,44 @@ pub(crate) struct Args {
 /// breaks it is made again, and where the channels keep history nothing is missed. Ctrl-C ends it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TailArgs {
-    /// The channels
+    #[command(flatten)]
+    pub(super) follow: FollowArgs,
+}
+
+/// Channels to follow, their server and the bounds.
+#[derive(Debug, clap::Args)]
+pub(super) struct FollowArgs {
+    /// The channels to follow
     #[arg(required = true, value_name = "CHANNEL", value_parser = publish::channel)]
-    channels: Vec<ChannelName>,
-    /// Where the server's port for clients is
+    pub(super) channels: Vec<ChannelName>,
+    /// Address of the server's port for clients
     #[arg(
         long,
         value_name = "URL",
         env = "THRONG_SERVER_URL",
         default_value = "http://127.0.0.1:8000"
     )]
-    server: Endpoint,
+    pub(super) server: Endpoint,
     #[command(flatten)]
-    trust: TrustArgs,
+    pub(super) trust: TrustArgs,
     /// A token (`throng token create` makes one)
     #[arg(long, env = "THRONG_TOKEN", hide_env_values = true)]
-    token: Option<String>,
+    pub(super) token: Option<String>,
     /// End after this many publications
     #[arg(long, value_name = "N", value_parser = values::count)]
-    count: Option<u64>,
+    pub(super) count: Option<u64>,
 }
 
-impl From<TailArgs> for Args {
-    fn from(args: TailArgs) -> Self {
-        Self {
-            channels: args.channels,
-            server: args.server,
-            url: None,
-            trust: args.trust,
-            token: args.token,
-            json: true,
-            count: args.count,
-            stamped: true,
-        }
-    }
+/// Form in which publications are read and printed.
+pub(super) enum Form {
+    /// Data of an event stream.
+    Data,
+    /// Lines of JSON as they come.
+    Json,
+    /// Lines of JSON with time and channel in front.
+    Stamped,
+    /// Messages of the WebSocket at this address.
+    WebSocket(Endpoint),
 }
 
 /// Reads the URL of a WebSocket; without a path it is `/ws`.

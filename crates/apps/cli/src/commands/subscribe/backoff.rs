@@ -1,26 +1,24 @@
-//! How long to wait before coming back.
-//!
-//! Pure: chance comes in as a number.
+//! Backoff before a reconnect. Pure: chance comes in as a number.
 
 use std::time::Duration;
 
 const FIRST_MS: u64 = 200;
 const LAST_MS: u64 = 15_000;
 
-/// Doubles from try to try, and starts anew after a success.
+/// Backoff that doubles from try to try, and starts anew after a success.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     tries: u32,
 }
 
 impl Backoff {
-    /// The connection worked.
+    /// Starts anew after a connection that worked.
     pub(crate) fn reset(&mut self) {
         self.tries = 0;
     }
 
-    /// The wait before the next try. `asked_ms` is what the server asked for, and holds for the
-    /// first one.
+    /// Wait before the next try. `asked_ms` is the wait that the server asked for, and
+    /// holds for the first one.
     ///
     /// Between half and all of the time, by chance, so that the clients of a server that went away
     /// do not come back together.

@@ -6,11 +6,13 @@
 use std::io::{self, IsTerminal as _};
 use std::thread;
 
-use throng_client::{BadAnswer, Notice, Subscription, SubscriptionEvent, Transport};
+use throng_client::{
+    Notice, ResponseError, Subscription, SubscriptionEvent, SubscriptionTransport,
+};
 use throng_types::ChannelName;
-use throng_ws::handshake::{self, ResponseError};
+use throng_ws::handshake::{self, UpgradeError};
 
-use super::args::Args;
+use super::args::{FollowArgs, Form};
 use super::backoff::Backoff;
 use super::stamp::{harmless, stamped_now};
 use crate::commands::publish::{UNKNOWN_NAMESPACE, said};
@@ -21,17 +23,18 @@ use crate::http::{Endpoint, Exchange, Fault, Request, TrustArgs, query};
 
 const REFUSAL_BYTES_MAX: usize = 16 * 1024;
 
-/// How a connection ended.
+/// End of one connection.
 enum End {
-    /// As many publications as were asked for.
+    /// All publications that were asked for have come.
     Counted,
-    /// Nobody answers, or no longer.
+    /// No answer, or none any more.
     Lost(String),
 }
 
-/// The state that outlives a connection.
+/// State that outlives a connection.
 pub(super) struct Follower {
-    args: Args,
+    args: FollowArgs,
+    form: Form,
     subscription: Subscription,
     /// Publications still to print; none for no end.
     left: Option<u64>,
@@ -40,15 +43,16 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    pub(super) fn new(args: Args) -> Self {
+    pub(super) fn new(args: FollowArgs, form: Form) -> Self {
         Self {
-            subscription: Subscription::new(match (&args.url, args.json) {
-                (Some(_), _) => Transport::WebSocket,
-                (None, true) => Transport::Stream,
-                (None, false) => Transport::Sse,
+            subscription: Subscription::new(match form {
+                Form::WebSocket(_) => SubscriptionTransport::WebSocket,
+                Form::Json | Form::Stamped => SubscriptionTransport::Stream,
+                Form::Data => SubscriptionTransport::Sse,
             }),
             left: args.count,
             args,
+            form,
             connected_once: false,
             backoff: Backoff::default(),
         }
@@ -73,7 +77,7 @@ impl Follower {
         }
     }
 
-    /// One connection from its request to its end.
+    /// Makes one connection, from its request to its end.
     fn connection(&mut self) -> Result<End> {
         let mut exchange = match self.open() {
             Ok(exchange) => exchange,
@@ -88,7 +92,7 @@ impl Follower {
         self.backoff.reset();
         if resuming && self.subscription.last_event_id().is_empty() {
             console::note(match self.subscription.transport() {
-                Transport::WebSocket => {
+                SubscriptionTransport::WebSocket => {
                     "connected again; what was published in between is missed, since this \
                      WebSocket does not resume"
                 }
@@ -110,10 +114,10 @@ impl Follower {
         loop {
             let mut turn = Turn::default();
             let (subscription, left) = (&mut self.subscription, &mut self.left);
-            let shown = match (self.args.stamped, io::stdout().is_terminal()) {
-                (true, _) => stamped_now,
-                (false, true) => harmless,
-                (false, false) => <[u8]>::to_vec,
+            let shown = match (&self.form, io::stdout().is_terminal()) {
+                (Form::Stamped, _) => stamped_now,
+                (_, true) => harmless,
+                (_, false) => <[u8]>::to_vec,
             };
             let more = exchange.read_some(|data| turn.take(data, subscription, left, shown));
             turn.printed?;
@@ -130,14 +134,14 @@ impl Follower {
             let lost = match (turn.damage, more) {
                 (Some(damage), _) => damage,
                 (None, Ok(true)) if end.is_none() => continue,
-                (None, Ok(_)) => BadAnswer::Ended.to_string(),
+                (None, Ok(_)) => ResponseError::Ended.to_string(),
                 (None, Err(fault)) => fault.to_string(),
             };
             return Ok(end.unwrap_or(End::Lost(lost)));
         }
     }
 
-    /// What follows from what the server said about the stream itself.
+    /// Handles a notice of the server about the stream itself.
     fn heed(&mut self, notice: Notice) -> Result<Option<End>> {
         let is_final = notice.is_final();
         match notice {
@@ -163,7 +167,10 @@ impl Follower {
     }
 
     fn server(&self) -> &Endpoint {
-        self.args.url.as_ref().unwrap_or(&self.args.server)
+        match &self.form {
+            Form::WebSocket(url) => url,
+            _ => &self.args.server,
+        }
     }
 
     fn open(&self) -> std::result::Result<Exchange, Fault> {
@@ -185,7 +192,7 @@ impl Follower {
         if !self.subscription.last_event_id().is_empty() {
             headers.push(("Last-Event-ID", self.subscription.last_event_id()));
         }
-        if self.subscription.transport() == Transport::WebSocket {
+        if self.subscription.transport() == SubscriptionTransport::WebSocket {
             return upgraded((self.server(), &self.args.trust), &target, &headers);
         }
         Exchange::open(
@@ -200,7 +207,7 @@ impl Follower {
         )
     }
 
-    /// Nothing if the answer is what was asked for.
+    /// Returns none if the answer is the stream that was asked for.
     fn judge(&self, exchange: &mut Exchange) -> Result<Option<End>> {
         let status = exchange.status;
         if is_stream(
@@ -270,36 +277,36 @@ impl Follower {
     }
 }
 
-const fn path(transport: Transport) -> &'static str {
+const fn path(transport: SubscriptionTransport) -> &'static str {
     match transport {
-        Transport::Sse => "/sse",
-        Transport::Stream => "/stream",
+        SubscriptionTransport::Sse => "/sse",
+        SubscriptionTransport::Stream => "/stream",
         // The address has it: WebSockets are addressed by whole URLs.
-        Transport::WebSocket => "",
+        SubscriptionTransport::WebSocket => "",
     }
 }
 
-/// What the header Accept says.
-const fn accept(transport: Transport) -> &'static str {
+/// Value of the header Accept.
+const fn accept(transport: SubscriptionTransport) -> &'static str {
     match transport {
-        Transport::Sse => "text/event-stream",
-        Transport::Stream => "application/x-ndjson, application/json",
-        Transport::WebSocket => "*/*",
+        SubscriptionTransport::Sse => "text/event-stream",
+        SubscriptionTransport::Stream => "application/x-ndjson, application/json",
+        SubscriptionTransport::WebSocket => "*/*",
     }
 }
 
-/// Whether an answer is the stream that was asked for.
-fn is_stream(transport: Transport, status: u16, media_type: &str) -> bool {
+/// Returns true if an answer is the stream that was asked for.
+fn is_stream(transport: SubscriptionTransport, status: u16, media_type: &str) -> bool {
     match transport {
-        Transport::Sse => status == 200 && media_type == "text/event-stream",
-        Transport::Stream => {
+        SubscriptionTransport::Sse => status == 200 && media_type == "text/event-stream",
+        SubscriptionTransport::Stream => {
             status == 200 && media_type.starts_with("application/") && media_type.ends_with("json")
         }
-        Transport::WebSocket => status == 101,
+        SubscriptionTransport::WebSocket => status == 101,
     }
 }
 
-/// Tells on standard error what matters beside the publications.
+/// Writes a notice to standard error.
 fn tell(notice: &Notice) {
     match notice {
         Notice::Subscribed {
@@ -336,22 +343,22 @@ fn upgraded(
     handshake::encode_request(&server.authority(), target, key, headers, &mut wire);
     let exchange = Exchange::send(server, trust, &wire)?;
     match handshake::check_response(exchange.status, |name| exchange.header(name), key) {
-        Ok(()) | Err(ResponseError::Status(_)) => Ok(exchange),
+        Ok(()) | Err(UpgradeError::Status(_)) => Ok(exchange),
         Err(fault) => Err(Fault::Upgrade(fault)),
     }
 }
 
-/// Fresh for each frame (RFC 6455 section 5.3).
+/// Draws a key, fresh for each frame (RFC 6455 section 5.3).
 fn mask_key() -> [u8; 4] {
     let [a, b, c, d, ..] = throng_sys::random::seed().to_be_bytes();
     [a, b, c, d]
 }
 
-/// What one read brought.
+/// Results of one read of the connection.
 struct Turn {
     printed: io::Result<()>,
     notices: Vec<Notice>,
-    /// What the server must be told in return.
+    /// Bytes to send to the server in return.
     answers: Vec<u8>,
     damage: Option<String>,
 }

@@ -2,15 +2,15 @@
 //! die.
 
 use super::*;
-use crate::agents::{Action, AgentSide, PROTOCOL, Progress, ProtocolError, decode, encode, token};
+use crate::agents::{AgentSide, PROTOCOL, Progress, ProtocolError, decode, encode, token};
 use throng_bench_measure::Sums;
-use throng_bench_measure::{Latency, Sample};
-use throng_bench_plan::{Dialect, Kind, Target, Transport};
+use throng_bench_measure::{Histograms, Sample};
+use throng_bench_plan::{Dialect, Target, Transport, Workload};
 
 fn scenario() -> Scenario {
     let target = Target::parse("ws://h:1/").unwrap();
     Scenario::new(
-        Kind::Hold,
+        Workload::Hold,
         vec![target],
         Transport::websocket(Dialect::Plain),
     )
@@ -20,15 +20,13 @@ fn progress(upgraded: u64) -> Box<Progress> {
     let mut counters = Counters::default();
     counters.attempted = upgraded;
     counters.upgraded = upgraded;
-    let mut delivery = Latency::new();
-    delivery.record_us(1234);
+    let mut interval = Histograms::default();
+    interval.delivery.record_us(1234);
     Box::new(Progress {
         sample: Sample::default(),
         counters,
         deliveries: DeliveryCounts::default(),
-        delivery,
-        connect: Latency::new(),
-        lag: Latency::new(),
+        interval,
         sums: Sums::default(),
     })
 }
@@ -38,8 +36,8 @@ struct World {
     controller: Controller,
     agents: Vec<(AgentSide, i64)>,
     now_us: u64,
-    events: Vec<Event>,
-    actions: Vec<(usize, Action)>,
+    events: Vec<ControllerEvent>,
+    actions: Vec<(usize, ToAgent)>,
 }
 
 impl World {
@@ -54,7 +52,7 @@ impl World {
         };
         let mut greetings = Vec::new();
         for (k, token) in tokens.iter().enumerate() {
-            let (side, challenge) = AgentSide::new(token, Machine::default(), 900 + k as Nonce);
+            let (side, challenge) = AgentSide::new(token, MachineInfo::default(), 900 + k as Nonce);
             world.agents.push((side, offsets[k]));
             greetings.push((k, challenge));
         }
@@ -122,7 +120,7 @@ impl World {
     }
 
     fn finished(&self) -> bool {
-        self.events.contains(&Event::Finished)
+        self.events.contains(&ControllerEvent::Finished)
     }
 }
 
@@ -132,7 +130,7 @@ fn a_run_goes_from_the_token_to_the_end() {
     let mut world = World::new(&["secret", "secret"], &offsets);
     assert_eq!(world.actions.len(), 2);
     for (k, (agent, action)) in world.actions.clone().into_iter().enumerate() {
-        let Action::Prepare(assignment) = action else {
+        let ToAgent::Assign(assignment) = action else {
             panic!("not an assignment: {action:?}");
         };
         assert_eq!(
@@ -147,11 +145,11 @@ fn a_run_goes_from_the_token_to_the_end() {
         "nobody starts before all are ready"
     );
     world.ready(1);
-    let Some(&Event::Started { at_us }) = world.events.last() else {
+    let Some(&ControllerEvent::Started { at_us }) = world.events.last() else {
         panic!("not started: {:?}", world.events);
     };
     for (agent, action) in world.actions.clone() {
-        let Action::Start { at_us: local, .. } = action else {
+        let ToAgent::Start { at_us: local, .. } = action else {
             panic!("not a start: {action:?}");
         };
         let exact = at_us.checked_add_signed(offsets[agent]).unwrap();
@@ -205,7 +203,10 @@ fn an_agent_that_dies_before_the_start_holds_nobody_up() {
     world.ready(0);
     world.ready(2);
     world.disconnect(1);
-    assert!(matches!(world.events.last(), Some(Event::Started { .. })));
+    assert!(matches!(
+        world.events.last(),
+        Some(ControllerEvent::Started { .. })
+    ));
     assert_eq!(world.controller.state(0), Some(AgentState::Running));
 }
 
@@ -228,11 +229,12 @@ fn silence_is_a_loss_while_there_is_something_to_say() {
 fn a_wrong_token_starts_nothing_on_either_side() {
     let world = World::new(&["secret", "guess"], &[0, 0]);
     assert_eq!(world.controller.state(1), Some(AgentState::Lost));
-    assert!(world.events.iter().any(
-        |event| matches!(event, Event::Lost { agent: 1, reason } if reason.contains("token"))
-    ));
+    assert!(world.events.iter().any(|event| matches!(
+        event,
+        ControllerEvent::Lost { agent: 1, reason } if reason.contains("token")
+    )));
     // The other agent goes on with the whole load.
-    assert!(matches!(&world.actions[..], [(0, Action::Prepare(part))] if part.agents == 1));
+    assert!(matches!(&world.actions[..], [(0, ToAgent::Assign(part))] if part.agents == 1));
 
     // An agent that sends the controller's own proof back does not know the token.
     let mut controller = Controller::new("secret", scenario(), vec![("x".into(), 5)], 0);
@@ -247,7 +249,7 @@ fn a_wrong_token_starts_nothing_on_either_side() {
     };
     let welcome = ToController::Welcome {
         proof,
-        machine: Machine::default(),
+        machine: MachineInfo::default(),
     };
     controller.on_message(0, welcome, 2, &mut out, &mut events);
     assert_eq!(controller.state(0), Some(AgentState::Lost));
@@ -259,7 +261,7 @@ fn messages_out_of_turn_are_refused_on_both_sides() {
     world.bring(0, &ToController::Done);
     assert_eq!(world.controller.state(0), Some(AgentState::Lost));
 
-    let (mut side, _) = AgentSide::new("secret", Machine::default(), 1);
+    let (mut side, _) = AgentSide::new("secret", MachineInfo::default(), 1);
     let mut out = Vec::new();
     assert!(side.on_message(ToAgent::Stop, 0, &mut out).is_err());
     assert!(side.ready().is_none() && side.done().is_none() && side.cannot("x").is_none());
@@ -270,9 +272,7 @@ fn messages_out_of_turn_are_refused_on_both_sides() {
     };
     assert_eq!(
         side.on_message(old, 0, &mut out),
-        Err(ProtocolError::Version {
-            theirs: PROTOCOL + 1
-        })
+        Err(ProtocolError::Version(PROTOCOL + 1))
     );
     assert!(matches!(&out[..], [ToController::Refused { .. }]));
 }
@@ -282,12 +282,9 @@ fn an_agent_that_cannot_says_why() {
     let mut world = World::new(&["secret"], &[0]);
     let message = world.agents[0].0.cannot("nofile binds at 20000").unwrap();
     world.bring(0, &message);
-    assert!(
-        world
-            .events
-            .iter()
-            .any(|event| matches!(event, Event::Lost { reason, .. } if reason.contains("nofile")))
-    );
+    assert!(world.events.iter().any(
+        |event| matches!(event, ControllerEvent::Lost { reason, .. } if reason.contains("nofile"))
+    ));
     assert!(world.finished());
 }
 
@@ -308,7 +305,12 @@ fn a_storm_and_a_stop_reach_those_who_run() {
         .collect();
     assert_eq!(
         kinds,
-        [Action::DropAll, Action::DropAll, Action::Stop, Action::Stop]
+        [
+            ToAgent::DropAll,
+            ToAgent::DropAll,
+            ToAgent::Stop,
+            ToAgent::Stop
+        ]
     );
     world.report(0, 3);
     world.finish(0);
@@ -323,7 +325,7 @@ fn a_step_is_done_when_all_who_are_left_have_done_it() {
         world.ready(agent);
     }
     world.actions.clear();
-    let step = Step {
+    let step = RateStep {
         per_s: 100.0,
         begin_us: 5,
         end_us: 9,
@@ -332,7 +334,7 @@ fn a_step_is_done_when_all_who_are_left_have_done_it() {
         world
             .events
             .iter()
-            .filter(|e| **e == Event::StepDone)
+            .filter(|e| **e == ControllerEvent::StepDone)
             .count()
     };
     for (rounds, lost) in [(1, false), (2, true)] {
@@ -355,7 +357,7 @@ fn a_step_is_done_when_all_who_are_left_have_done_it() {
         world
             .actions
             .iter()
-            .all(|(_, action)| *action == Action::Step(step))
+            .all(|(_, action)| *action == ToAgent::Step(step))
     );
     // Nobody asked for this one.
     world.bring(0, &ToController::StepDone);
@@ -364,7 +366,7 @@ fn a_step_is_done_when_all_who_are_left_have_done_it() {
     let mut out = Vec::new();
     world.controller.end_search(&mut out);
     world.deliver(out);
-    assert_eq!(world.actions, [(1, Action::SearchOver)]);
+    assert_eq!(world.actions, [(1, ToAgent::SearchOver)]);
 }
 
 #[test]
@@ -377,7 +379,7 @@ fn a_step_that_makes_no_sense_is_refused() {
         (f64::INFINITY, 0, 1),
         (1.0, 2, 1),
     ] {
-        let step = ToAgent::Step(Step {
+        let step = ToAgent::Step(RateStep {
             per_s,
             begin_us,
             end_us,

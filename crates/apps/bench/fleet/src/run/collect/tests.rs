@@ -4,7 +4,7 @@ use throng_bench_plan::{Dialect, Target, Transport};
 #[test]
 fn a_storm_is_over_when_the_asked_share_is_back() {
     let target = Target::parse("ws://127.0.0.1:1/").unwrap();
-    let kind = Kind::ReconnectStorm {
+    let kind = Workload::ReconnectStorm {
         at_us: 0,
         share: 1.0,
         backoff_us: (0, 0),
@@ -29,12 +29,12 @@ fn a_storm_is_over_when_the_asked_share_is_back() {
 fn rows_hold_what_happened_since_the_row_before() {
     let target = Target::parse("a:1").unwrap();
     let transport = Transport::websocket(Dialect::Plain);
-    let scenario = Scenario::new(Kind::Hold, vec![target], transport);
+    let scenario = Scenario::new(Workload::Hold, vec![target], transport);
     let mut collector = Collector::new(&scenario, &RunOptions::default(), None);
     let interval = |published: u64, us: u64| {
-        let mut interval = Interval::default();
+        let mut interval = WorkerFigures::default();
         interval.tally.counters.published = published;
-        interval.tally.delivery.record_us(us);
+        interval.tally.interval.delivery.record_us(us);
         interval.busy.push(0.5);
         interval
     };
@@ -47,5 +47,5 @@ fn rows_hold_what_happened_since_the_row_before() {
     let row = collector.row(1500, None, None);
     assert_eq!((row.published, row.length_ms), (3, 500));
     assert_eq!(row.latency_us.unwrap()[4], 50);
-    assert_eq!(collector.delivery.count(), 3);
+    assert_eq!(collector.total.delivery.count(), 3);
 }

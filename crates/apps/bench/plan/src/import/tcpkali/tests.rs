@@ -3,7 +3,7 @@
 use proptest::prelude::proptest;
 
 use super::*;
-use crate::template::{Place, Template, Values};
+use crate::template::{HoleScope, Template, Values};
 use throng_types::Rng;
 
 fn read(arguments: &[&str]) -> Result<Imported, String> {
@@ -59,7 +59,7 @@ fn the_published_command_is_understood() {
         ..Values::default()
     };
     assert_eq!(
-        Template::compile(&first[0], Place::Connection)
+        Template::compile(&first[0], HoleScope::Connection, None)
             .unwrap()
             .render_to_string(&values, &mut Rng::new(0)),
         "GET /stream.php?topic=group-345 HTTP/1.1\r\nHost: example.com\r\n\r\n"
@@ -122,7 +122,7 @@ fn what_is_not_supported_is_refused_by_name() {
         (&["h:1", "-c"], "`-c` needs a value"),
         (&["h:1", "-c", "x"], "`-c`"),
         (&["h:1", "-c", "0"], "no clients"),
-        (&["h:1", "--connect-rate", "0"], "not above zero"),
+        (&["h:1", "--connect-rate", "0"], "must be above zero"),
         (
             &["h:1", "--frobnicate"],
             "`--frobnicate` of tcpkali is not supported: it is unknown",
@@ -155,7 +155,7 @@ proptest! {
         unescape: bool,
     ) {
         if let Ok(template) = message(&text, unescape) {
-            Template::compile(&template, Place::Publish).unwrap();
+            Template::compile(&template, HoleScope::Publish, None).unwrap();
         }
     }
 }

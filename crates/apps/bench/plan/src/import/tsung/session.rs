@@ -1,10 +1,10 @@
-//! A Tsung session of type `ts_websocket`: one connect, then thinking, perhaps with a message that
-//! repeats.
+//! Reader of a Tsung session of type `ts_websocket`: one connect, then thinking, perhaps with a
+//! message that repeats.
 
-use super::super::xml::Element;
 use crate::Problem;
+use crate::import::xml::Element;
 
-/// What a session does.
+/// Actions of a session.
 #[derive(Debug, Default)]
 pub(super) struct Session {
     pub(super) name: String,
@@ -14,13 +14,12 @@ pub(super) struct Session {
     /// Messages sent at once after the connect.
     pub(super) first_frames: Vec<String>,
     pub(super) say: Option<Message>,
-    /// From the connect to the end of the session.
+    /// Time from the connect to the end of the session.
     pub(super) lifetime_us: u64,
     connected: bool,
     closed: bool,
 }
 
-/// A message that repeats.
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) text: String,
@@ -29,15 +28,16 @@ pub(super) struct Message {
     pub(super) count: u64,
 }
 
-pub(super) fn read(element: &Element) -> Result<Session, Problem> {
-    element.only_attributes(&[
+pub(super) fn read_session(element: &Element) -> Result<Session, Problem> {
+    let known = [
         "name",
         "probability",
         "weight",
         "type",
         "bidi",
         "persistent",
-    ])?;
+    ];
+    element.only_attributes(&known)?;
     let kind = element.required("type")?;
     if kind != "ts_websocket" {
         return Err(element.problem(format!(
@@ -111,13 +111,8 @@ impl Session {
         }
         self.connected = true;
         let owned = |name| websocket.attribute(name).map(str::to_owned);
-        self.path = owned("path").map(|path| {
-            if path.starts_with('/') {
-                path
-            } else {
-                format!("/{path}")
-            }
-        });
+        self.path =
+            owned("path").map(|path| format!("/{}", path.strip_prefix('/').unwrap_or(&path)));
         self.origin = owned("origin");
         self.subprotocol = owned("subprotocols");
         Ok(())
@@ -134,19 +129,12 @@ impl Session {
         Ok(())
     }
 
-    /// A loop of thinking, perhaps around one message.
+    /// Reads a loop of thinking, perhaps around one message.
     fn repeat(&mut self, repeat: &Element) -> Result<(), Problem> {
         repeat.only_attributes(&["var", "from", "to", "incr"])?;
-        let bound = |name: &str| -> Result<u64, Problem> {
-            repeat
-                .number(name)?
-                .ok_or_else(|| repeat.problem(format!("<for> needs the attribute `{name}`")))
-        };
-        let (from, to, step) = (
-            bound("from")?,
-            bound("to")?,
-            repeat.number::<u64>("incr")?.unwrap_or(1),
-        );
+        let from: u64 = repeat.required_number("from")?;
+        let to: u64 = repeat.required_number("to")?;
+        let step = repeat.number::<u64>("incr")?.unwrap_or(1);
         if step == 0 {
             return Err(repeat.problem("a <for> with incr=\"0\" never ends"));
         }
@@ -217,7 +205,7 @@ fn websocket_of(request: &Element) -> Result<&Element, Problem> {
     }
 }
 
-/// The text of a message, and whether it is a binary frame, which is Tsung's default.
+/// Returns the text of a message, and true for a binary frame, which is Tsung's default.
 fn message_of(websocket: &Element) -> Result<(String, bool), Problem> {
     websocket.only_attributes(&["type", "ack", "frame"])?;
     if websocket
@@ -235,7 +223,7 @@ fn message_of(websocket: &Element) -> Result<(String, bool), Problem> {
     Ok((websocket.text.clone(), binary))
 }
 
-/// Tsung's thinktime is in seconds, fractions allowed.
+/// Reads a thinktime, which is in seconds, fractions allowed.
 fn think_us(think: &Element) -> Result<u64, Problem> {
     think.only_attributes(&["value", "random"])?;
     if think

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::schedule::Spread;
-use crate::{Kind, Target, Transport};
+use crate::{Target, Transport, Workload};
 
 const BENCH: &str = include_str!("../../../fixtures/tsung-bench.xml");
 
@@ -22,7 +22,7 @@ fn the_published_file_is_understood_as_it_stands() {
         scenario.targets[0].path,
         "/v1/realtime?project=console&channels[]=files"
     );
-    assert_eq!(scenario.kind, Kind::Hold);
+    assert_eq!(scenario.kind, Workload::Hold);
     assert!(
         notes[0].contains(
             "16 machines with 64 Erlang virtual machines: 2000000 users in 1000 s, 125000 on each"

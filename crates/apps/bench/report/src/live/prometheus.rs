@@ -1,35 +1,20 @@
-//! The Prometheus text format, version 0.0.4, for the generator's own `/metrics`.
+//! Prometheus text format, version 0.0.4, for the generator's own `/metrics`.
 
 use std::fmt::{self, Write as _};
 
-use throng_bench_measure::{Counters, DeliveryCounts, Latency};
+use throng_bench_measure::Latency;
 
-/// What is known of a run that goes on.
-#[derive(Clone, Copy, Debug)]
-pub struct Live<'a> {
-    /// Connections and publications.
-    pub counters: &'a Counters,
-    /// What came, and what did not, so far.
-    pub deliveries: &'a DeliveryCounts,
-    /// Latencies of deliveries so far.
-    pub delivery: &'a Latency,
-    /// Times to be usable so far.
-    pub connect: &'a Latency,
-    /// The generator's lag so far.
-    pub lag: &'a Latency,
-    /// The generator's busiest thread in the last interval, as a share of one CPU.
-    pub busiest: f64,
-}
+use crate::Snapshot;
+use crate::text::reasons;
 
 /// Appends all metrics. Every name begins with `throng_bench_`.
-pub fn write_prometheus(live: &Live<'_>, out: &mut String) {
+pub(super) fn write_prometheus(snapshot: &Snapshot<'_>, out: &mut String) {
     // Writing to a String does not fail.
-    let _ = try_write(live, out);
+    let _ = try_write(snapshot, out);
 }
 
-fn try_write(live: &Live<'_>, out: &mut String) -> fmt::Result {
-    let counters = live.counters;
-    let deliveries = live.deliveries;
+fn try_write(snapshot: &Snapshot<'_>, out: &mut String) -> fmt::Result {
+    let (counters, deliveries) = (&snapshot.tally.counters, &snapshot.tally.deliveries);
     head(out, "connections", "gauge", "Usable connections now.")?;
     writeln!(out, "throng_bench_connections {}", counters.alive())?;
     head(
@@ -49,99 +34,76 @@ fn try_write(live: &Live<'_>, out: &mut String) -> fmt::Result {
             "throng_bench_connects_total{{stage=\"{stage}\"}} {count}"
         )?;
     }
-    head(
-        out,
-        "connect_failures_total",
-        "counter",
-        "Connects that failed, by reason.",
-    )?;
-    for (reason, count) in counters.connect_failures() {
-        let reason = reason.as_str();
-        writeln!(
-            out,
-            "throng_bench_connect_failures_total{{reason=\"{reason}\"}} {count}"
-        )?;
-    }
-    head(
-        out,
-        "lost_total",
-        "counter",
-        "Connections that were lost, by reason.",
-    )?;
-    for (reason, count) in counters.lost_reasons() {
-        let reason = reason.as_str();
-        writeln!(
-            out,
-            "throng_bench_lost_total{{reason=\"{reason}\"}} {count}"
-        )?;
+    for (fate, name, help) in [
+        (
+            "failed",
+            "connect_failures_total",
+            "Connects that failed, by reason.",
+        ),
+        (
+            "lost",
+            "lost_total",
+            "Connections that were lost, by reason.",
+        ),
+    ] {
+        head(out, name, "counter", help)?;
+        for (_, reason, count) in reasons(counters).filter(|(of, ..)| *of == fate) {
+            writeln!(out, "throng_bench_{name}{{reason=\"{reason}\"}} {count}")?;
+        }
     }
     for (name, help, count) in [
-        ("published_total", "Publications begun.", counters.published),
+        ("published", "Publications begun.", counters.published),
         (
-            "publish_failed_total",
+            "publish_failed",
             "Publications that failed.",
             counters.publish_failed,
         ),
         (
-            "missed_events_total",
+            "missed_events",
             "Events that were due and never begun.",
             counters.missed_events,
         ),
-        ("sent_bytes_total", "Bytes sent.", counters.sent_bytes),
+        ("sent_bytes", "Bytes sent.", counters.sent_bytes),
+        ("received_bytes", "Bytes received.", counters.received_bytes),
         (
-            "received_bytes_total",
-            "Bytes received.",
-            counters.received_bytes,
-        ),
-        (
-            "deliveries_total",
+            "deliveries",
             "Measured messages received.",
             deliveries.received,
         ),
         (
-            "deliveries_missing_total",
+            "deliveries_missing",
             "Deliveries known to be missing.",
             deliveries.missing,
         ),
         (
-            "deliveries_duplicate_total",
+            "deliveries_duplicate",
             "Deliveries received again.",
             deliveries.duplicates,
         ),
         (
-            "deliveries_out_of_order_total",
+            "deliveries_out_of_order",
             "Deliveries after a later one.",
             deliveries.out_of_order,
         ),
     ] {
-        head(out, name, "counter", help)?;
-        writeln!(out, "throng_bench_{name} {count}")?;
+        head(out, &format!("{name}_total"), "counter", help)?;
+        writeln!(out, "throng_bench_{name}_total {count}")?;
     }
+    let busiest = snapshot.sample.generator_busy;
     head(
         out,
         "busiest_thread_cpus",
         "gauge",
         "The generator's busiest thread, in CPUs.",
     )?;
-    writeln!(out, "throng_bench_busiest_thread_cpus {}", live.busiest)?;
-    summary(
-        out,
-        "delivery_latency_seconds",
-        "From the intended publication to the delivery.",
-        live.delivery,
-    )?;
-    summary(
-        out,
-        "connect_seconds",
-        "From the intended connect to being usable.",
-        live.connect,
-    )?;
-    summary(
-        out,
-        "lag_seconds",
-        "How late the generator began its events.",
-        live.lag,
-    )
+    writeln!(out, "throng_bench_busiest_thread_cpus {busiest}")?;
+    let total = snapshot.total;
+    let delivery = "From the intended publication to the delivery.";
+    summary(out, "delivery_latency_seconds", delivery, &total.delivery)?;
+    let connect = "From the intended connect to being usable.";
+    summary(out, "connect_seconds", connect, &total.connect)?;
+    let lag = "How late the generator began its events.";
+    summary(out, "lag_seconds", lag, &snapshot.tally.interval.lag)
 }
 
 fn head(out: &mut String, name: &str, kind: &str, help: &str) -> fmt::Result {
@@ -153,19 +115,21 @@ fn head(out: &mut String, name: &str, kind: &str, help: &str) -> fmt::Result {
 
 fn summary(out: &mut String, name: &str, help: &str, latency: &Latency) -> fmt::Result {
     head(out, name, "summary", help)?;
-    let summary = latency.summary();
     for percentile in [50.0, 90.0, 99.0, 99.9] {
         // A quantile of nothing is not a number, as the format has it.
         let seconds = latency
             .percentile_us(percentile)
-            .map_or_else(|| "NaN".into(), |us| (us as f64 / 1e6).to_string());
+            .map_or(f64::NAN, |us| us as f64 / 1e6);
         let quantile = percentile / 100.0;
         writeln!(
             out,
             "throng_bench_{name}{{quantile=\"{quantile}\"}} {seconds}"
         )?;
     }
-    let (count, sum_s) = summary.map_or((0, 0.0), |s| (s.count, s.mean_us * s.count as f64 / 1e6));
+    let sums = latency
+        .summary()
+        .map(|s| (s.count, s.mean_us * s.count as f64 / 1e6));
+    let (count, sum_s) = sums.unwrap_or_default();
     writeln!(
         out,
         "throng_bench_{name}_sum {sum_s}\nthrong_bench_{name}_count {count}"
@@ -177,27 +141,23 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use throng_bench_measure::{ConnectFailure, LostReason};
+    use crate::live::testing::with_figures;
+    use throng_bench_measure::{ConnectFailure, Histograms, LostReason, Sample, Tally};
 
     #[test]
     fn every_line_is_of_a_declared_metric_and_no_line_is_doubled() {
-        let mut counters = Counters::default();
+        let mut tally = Tally::default();
+        let counters = &mut tally.counters;
         counters.attempted = 5;
         counters.upgraded = 4;
         counters.on_connect_failure(ConnectFailure::Refused);
         counters.on_lost(LostReason::Eof, 1);
-        let mut delivery = Latency::new();
-        delivery.record_us(2_000_000);
-        let live = Live {
-            counters: &counters,
-            deliveries: &DeliveryCounts::default(),
-            delivery: &delivery,
-            connect: &Latency::new(),
-            lag: &Latency::new(),
-            busiest: 0.25,
-        };
+        let mut total = Histograms::default();
+        total.delivery.record_us(2_000_000);
         let mut out = String::new();
-        write_prometheus(&live, &mut out);
+        with_figures(&Sample::default(), &tally, &total, |snapshot| {
+            write_prometheus(snapshot, &mut out);
+        });
         for line in [
             "throng_bench_connections 3\n",
             "throng_bench_connect_failures_total{reason=\"refused\"} 1\n",
