@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal as _, Read as _};
 
-use throng_client::ResponseError;
+use throng_client::ResponseReadError;
 use throng_types::ChannelName;
 
 use crate::console;
@@ -98,7 +98,7 @@ fn unanswered(api: &Endpoint, fault: &RequestError) -> Failure {
             .advise("is the server running? start it with `throng serve`")
             .advise("if its API is elsewhere, say where: --api http://HOST:PORT"),
         RequestError::Resolve(_) => failure.advise("check the name behind --api"),
-        RequestError::Answer(ResponseError::Head(_)) => {
+        RequestError::Answer(ResponseReadError::Head(_)) => {
             failure.advise("--api takes the address of the server API, by default port 8001")
         }
         RequestError::Tls(_) => failure

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use rustix::net::sockopt;
-use throng_client::{ResponseError, ResponseEvent, ResponseReader};
+use throng_client::{ResponseEvent, ResponseReadError, ResponseReader};
 use throng_http1::{Limits, encode_request};
 use throng_ws::handshake::ResponseFault;
 
@@ -50,7 +50,7 @@ pub(crate) enum RequestError {
     /// The connection broke.
     Io(io::Error),
     /// The answer is not HTTP as we know it, or it ended in the middle.
-    Answer(ResponseError),
+    Answer(ResponseReadError),
     /// It does not open the WebSocket that was asked for.
     Upgrade(ResponseFault),
 }
@@ -132,9 +132,10 @@ impl Exchange {
         // so the answer counts for more than the error.
         let sent = stream.write_all(wire);
         match (Self::read_head(stream), sent) {
-            (Err(RequestError::Io(_) | RequestError::Answer(ResponseError::Ended)), Err(error)) => {
-                Err(RequestError::Io(error))
-            }
+            (
+                Err(RequestError::Io(_) | RequestError::Answer(ResponseReadError::Ended)),
+                Err(error),
+            ) => Err(RequestError::Io(error)),
             (answer, _) => answer,
         }
     }
@@ -147,7 +148,7 @@ impl Exchange {
             let mut bytes = [0; READ_BYTES];
             let count = read(&mut stream, &mut bytes)?;
             if count == 0 {
-                return Err(RequestError::Answer(ResponseError::Ended));
+                return Err(RequestError::Answer(ResponseReadError::Ended));
             }
             let fed = reader.feed(&bytes[..count], |event| {
                 match event {
@@ -214,7 +215,7 @@ impl Exchange {
     /// Reads once and hands over the data of the body that came; false at its end.
     ///
     /// # Errors
-    /// A [`RequestError`]; [`ResponseError::Ended`] if the connection ended before the body did.
+    /// A [`RequestError`]; [`ResponseReadError::Ended`] if the connection ended before the body did.
     pub(crate) fn read_some(
         &mut self,
         mut on_data: impl FnMut(&[u8]),

@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal as _};
 use std::thread;
 
 use throng_client::{
-    Notice, ResponseError, Subscription, SubscriptionEvent, SubscriptionTransport,
+    Notice, ResponseReadError, Subscription, SubscriptionEvent, SubscriptionTransport,
 };
 use throng_types::ChannelName;
 use throng_ws::handshake::{self, ResponseFault};
@@ -134,7 +134,7 @@ impl Follower {
             let lost = match (turn.damage, more) {
                 (Some(damage), _) => damage,
                 (None, Ok(true)) if end.is_none() => continue,
-                (None, Ok(_)) => ResponseError::Ended.to_string(),
+                (None, Ok(_)) => ResponseReadError::Ended.to_string(),
                 (None, Err(fault)) => fault.to_string(),
             };
             return Ok(end.unwrap_or(End::Lost(lost)));
