@@ -215,7 +215,7 @@ impl Exchange {
     /// Reads once and hands over the data of the body that came; false at its end.
     ///
     /// # Errors
-    /// A [`RequestError`]; [`ResponseReadError::Ended`] if the connection ended before the body did.
+    /// A [`RequestError`]; [`ResponseReadError::Ended`] if the connection ended within the body.
     pub(crate) fn read_some(
         &mut self,
         mut on_data: impl FnMut(&[u8]),
