@@ -19,7 +19,7 @@ mod target;
 mod websocket;
 
 pub use lines::{LineTooLong, Lines};
-pub use response::{BytesAfterHead, HeadReader, ResponseError, ResponseEvent, ResponseReader};
+pub use response::{BytesAfterHead, HeadReader, ResponseEvent, ResponseReadError, ResponseReader};
 pub use subscription::{Notice, Subscription, SubscriptionEvent, SubscriptionTransport};
 pub use target::Target;
 pub use websocket::{WebSocket, WebSocketError};

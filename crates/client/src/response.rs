@@ -109,7 +109,7 @@ pub enum ResponseEvent<'a> {
 
 /// Error in the response of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ResponseError {
+pub enum ResponseReadError {
     /// Head that is not HTTP.
     #[error("the answer is not HTTP as expected: {0}")]
     Head(BadResponse),
@@ -142,12 +142,12 @@ impl ResponseReader {
     /// Takes bytes. After a break, the bytes that follow are dropped; so the connection must end.
     ///
     /// # Errors
-    /// [`ResponseError`]; nothing more can be read then.
+    /// [`ResponseReadError`]; nothing more can be read then.
     pub fn feed(
         &mut self,
         input: &[u8],
         mut on_event: impl FnMut(ResponseEvent<'_>) -> ControlFlow<()>,
-    ) -> Result<(), ResponseError> {
+    ) -> Result<(), ResponseReadError> {
         let mut joined = std::mem::take(&mut self.kept);
         let mut rest = if joined.is_empty() {
             input
@@ -161,7 +161,7 @@ impl ResponseReader {
             } else if rest.is_empty() {
                 return Ok(());
             } else {
-                match read_head(rest, &self.limits).map_err(ResponseError::Head)? {
+                match read_head(rest, &self.limits).map_err(ResponseReadError::Head)? {
                     Head::Partial(skipped) => {
                         let partial = rest.get(skipped..).unwrap_or_default();
                         self.kept.extend_from_slice(partial);
@@ -184,7 +184,7 @@ impl ResponseReader {
                 }
             };
             while !rest.is_empty() && !body.is_done() {
-                let step = body.feed(rest).map_err(ResponseError::Body)?;
+                let step = body.feed(rest).map_err(ResponseReadError::Body)?;
                 rest = rest.get(step.consumed..).unwrap_or_default();
                 if !step.data.is_empty() && on_event(ResponseEvent::Data(step.data)).is_break() {
                     return Ok(());
@@ -203,12 +203,12 @@ impl ResponseReader {
     /// Ends the connection. Returns true if that ends a response whose body had no other end.
     ///
     /// # Errors
-    /// [`ResponseError::Ended`] in the middle of a response.
-    pub fn end(&mut self) -> Result<bool, ResponseError> {
+    /// [`ResponseReadError::Ended`] in the middle of a response.
+    pub fn end(&mut self) -> Result<bool, ResponseReadError> {
         match self.body.take() {
             Some(body) if body.may_end_here() => Ok(true),
             None if self.kept.is_empty() => Ok(false),
-            _ => Err(ResponseError::Ended),
+            _ => Err(ResponseReadError::Ended),
         }
     }
 }
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(wire: &str, expect: &str, end: Result<bool, ResponseError>) {
+    fn check(wire: &str, expect: &str, end: Result<bool, ResponseReadError>) {
         for cut in 0..=wire.len() {
             let mut reader = ResponseReader::new(HttpLimits::default());
             let (head, tail) = wire.as_bytes().split_at(cut);
@@ -264,8 +264,8 @@ mod tests {
         let switched = "HTTP/1.1 101 Switching Protocols\r\n\r\nframes";
         check(switched, "<101>frames", Ok(true));
         let short = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nhi";
-        check(short, "<200>hi", Err(ResponseError::Ended));
-        check("HTTP/1.1 200 O", "", Err(ResponseError::Ended));
+        check(short, "<200>hi", Err(ResponseReadError::Ended));
+        check("HTTP/1.1 200 O", "", Err(ResponseReadError::Ended));
         check("", "", Ok(false));
     }
 

@@ -196,7 +196,7 @@ mod tests {
             assert!(own(status, kind, "").is_none(), "{status} {kind}");
         }
         for (status, body) in [
-            (404, "<html>404 Not LookupReply</html>"),
+            (404, "<html>404 Not Found</html>"),
             (401, "<html>401 Authorization Required</html>"),
             (401, ""),
             (401, r#"{"error":"no"}"#),

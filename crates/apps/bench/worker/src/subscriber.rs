@@ -70,7 +70,7 @@ impl SharedState<'_> {
                     ("Cache-Control", "no-cache"),
                 ];
                 if let Some(id) = id.as_deref().filter(|id| !id.is_empty()) {
-                    fixed.push(("Last-WsEvent-ID", id));
+                    fixed.push(("Last-Event-ID", id));
                 }
                 self.http_request(subscriber, &fixed, fx.out);
             }

@@ -14,14 +14,14 @@ use crate::values;
 /// refused.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How many connections are wanted: 50000, 50k, 1M. Without it: how far would the memory reach?
+    /// Number of wanted connections: 50000, 50k, 1M; without it, as many as the memory holds
     #[arg(long, value_name = "N", value_parser = values::count)]
     connections: Option<u64>,
-    /// Which end of the connections lives here
+    /// End of the connections that lives here
     #[arg(long, value_enum, default_value_t = End::Server)]
     role: End,
-    /// How many processes share the connections; with --role both these are the clients, and the
-    /// server is one
+    /// Number of processes that share the connections; with --role both these are the clients, and
+    /// the server is one
     #[arg(long, value_name = "N", value_parser = values::count, default_value = "1")]
     processes: u64,
     /// Judge the limits of this process instead of your shell's, such as a running server
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     /// Write files that keep it lifted after a reboot, after asking
     #[arg(long)]
     persist: bool,
-    /// Do not ask
+    /// Apply without asking first
     #[arg(long)]
     yes: bool,
     /// The systemd service that --persist is for
@@ -46,11 +46,11 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum End {
-    /// It accepts connections
+    /// Machine that accepts the connections
     Server,
-    /// It opens them, towards another machine
+    /// Machine that opens them, towards another one
     Loadgen,
-    /// It does both, over loopback
+    /// Machine that does both, over loopback
     Both,
 }
 

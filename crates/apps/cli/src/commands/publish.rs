@@ -2,18 +2,18 @@
 
 use std::io::{self, IsTerminal as _, Read as _};
 
-use throng_client::ResponseError;
+use throng_client::ResponseReadError;
 use throng_types::ChannelName;
 
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::http::{ApiArgs, Endpoint, Fault, query};
+use crate::http::{ApiArgs, Endpoint, RequestError, query};
 
 /// The largest body that any server takes (`limits.publish_bytes_max` goes no higher).
 const DATA_BYTES_MAX: u64 = 1 << 30;
 
-/// What to do about a channel whose namespace the server does not have.
+/// Advice for a channel whose namespace the server does not have.
 pub(crate) const UNKNOWN_NAMESPACE: &str = "what stands before the `:` is a namespace: add a \
      [[namespace]] with that name to the server's configuration, or correct the channel";
 
@@ -26,7 +26,7 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// break.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The channel
+    /// Channel that gets the message
     #[arg(value_parser = channel)]
     channel: ChannelName,
     /// The data; `-` or nothing reads standard input to its end
@@ -51,7 +51,7 @@ pub(crate) fn run(mut args: Args) -> Result {
     let answer = args
         .server
         .post(&target, Some(content), &data, ANSWER_BYTES_MAX);
-    let (status, body) = answer.map_err(|fault| lost(&args.server.api, &fault))?;
+    let (status, body) = answer.map_err(|fault| unanswered(&args.server.api, &fault))?;
     if !(200..300).contains(&status) {
         return Err(refused(status, &body, &args));
     }
@@ -87,23 +87,23 @@ fn data(given: Option<String>) -> Result<Vec<u8>> {
     Ok(data)
 }
 
-/// Nobody answered.
-fn lost(api: &Endpoint, fault: &Fault) -> Failure {
+/// Failure without an answer, with advice by its cause.
+fn unanswered(api: &Endpoint, fault: &RequestError) -> Failure {
     let failure = Failure::new(
         Exit::Unreachable,
         format!("cannot publish at {api}: {fault}"),
     );
     match fault {
-        Fault::Connect(_) => failure
+        RequestError::Connect(_) => failure
             .advise("is the server running? start it with `throng serve`")
             .advise("if its API is elsewhere, say where: --api http://HOST:PORT"),
-        Fault::Resolve(_) => failure.advise("check the name behind --api"),
-        Fault::Answer(ResponseError::Head(_)) => {
+        RequestError::Resolve(_) => failure.advise("check the name behind --api"),
+        RequestError::Answer(ResponseReadError::Head(_)) => {
             failure.advise("--api takes the address of the server API, by default port 8001")
         }
-        Fault::Tls(_) => failure
+        RequestError::Tls(_) => failure
             .advise("--ca FILE names the authorities to believe, --insecure believes anybody"),
-        Fault::Io(_) | Fault::Answer(_) | Fault::Upgrade(_) => {
+        RequestError::Io(_) | RequestError::Answer(_) | RequestError::Upgrade(_) => {
             failure.advise("whether the message was published is unknown")
         }
     }

@@ -11,27 +11,27 @@ use throng_grip::zmtp::{PeerLimits, SocketRole, ZmtpPeer, encode_message};
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::http::{Endpoint, Exchange, Fault, Request, TrustArgs};
+use crate::http::{Endpoint, Exchange, Request, RequestError, TrustArgs};
 
 /// An answer to a publish is a line.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
-/// How long a ZeroMQ socket may take to answer the greeting.
+/// Wait for a ZeroMQ socket to answer the greeting.
 const ZEROMQ_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Publish an item over GRIP, with the arguments of `pushpin-publish`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The channel
+    /// Channel that gets the item
     channel: String,
-    /// What HTTP bodies and WebSocket messages hold; `@FILE` reads a file
+    /// Content of HTTP bodies and WebSocket messages; `@FILE` reads a file
     content: Option<String>,
-    /// The item's id
+    /// Id of the published item
     #[arg(long, value_name = "ID")]
     id: Option<String>,
     /// The id of the item before it
     #[arg(long, value_name = "ID")]
     prev_id: Option<String>,
-    /// Who sent it, for the filter skip-self
+    /// Sender of the item, for the filter skip-self
     #[arg(long)]
     sender: Option<String>,
     /// The status of an HTTP response
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     /// A header of an HTTP response
     #[arg(short = 'H', long, value_name = "K: V", value_parser = header)]
     header: Vec<(String, String)>,
-    /// A meta variable
+    /// Meta variable of the item
     #[arg(short = 'M', long, value_name = "K=V", value_parser = meta)]
     meta: Vec<(String, String)>,
     /// Have clients ask their backend instead of getting content
@@ -188,7 +188,7 @@ fn post(spec: &str, item: &Value) -> Result<()> {
         ],
         body: Some(body.as_bytes()),
     };
-    let lost = |fault: Fault| failed(format!("cannot publish at {url}: {fault}"));
+    let lost = |fault: RequestError| failed(format!("cannot publish at {url}: {fault}"));
     let trust = TrustArgs::default();
     let mut answer = Exchange::open(&endpoint, &trust, request).map_err(lost)?;
     let said = answer.read_all(ANSWER_BYTES_MAX).map_err(lost)?;

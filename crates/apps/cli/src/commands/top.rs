@@ -13,7 +13,7 @@ use crate::commands::publish::said;
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::http::{ApiArgs, Exchange, Fault};
+use crate::http::{ApiArgs, Exchange, RequestError};
 use crate::values::{self, span};
 
 /// An answer that is no stream is a sentence.
@@ -38,7 +38,7 @@ pub(crate) struct Args {
 /// Shows samples until the count is reached or the server goes.
 pub(crate) fn run(args: &Args) -> Result {
     let api = args.server.api.to_string();
-    let lost = |fault: Fault| {
+    let lost = |fault: RequestError| {
         let text = format!("cannot watch {api}: {fault}");
         Failure::new(Exit::Unreachable, text)
             .advise("is the server running, and is its API elsewhere? --api http://HOST:PORT")

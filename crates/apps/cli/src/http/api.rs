@@ -1,6 +1,6 @@
 //! A call of the server API, for commands that make one: where it is, the key, whom to believe.
 
-use super::{Endpoint, Exchange, Fault, Request, TrustArgs};
+use super::{Endpoint, Exchange, Request, RequestError, TrustArgs};
 
 /// Where the server API is, and what it wants to see.
 #[derive(Debug, clap::Args)]
@@ -34,7 +34,7 @@ impl ApiArgs {
     ///
     /// # Errors
     /// If nobody answers.
-    pub(crate) fn get(&self, target: &str) -> Result<Exchange, Fault> {
+    pub(crate) fn get(&self, target: &str) -> Result<Exchange, RequestError> {
         let headers = [("Cache-Control", "no-store")].into_iter();
         let headers: Vec<(&str, &str)> = headers.chain(self.key()).collect();
         let request = Request {
@@ -56,7 +56,7 @@ impl ApiArgs {
         content: Option<(&str, &str)>,
         body: &[u8],
         bytes_max: usize,
-    ) -> Result<(u16, Vec<u8>), Fault> {
+    ) -> Result<(u16, Vec<u8>), RequestError> {
         let key = self.key();
         let headers = content.into_iter().chain([("Connection", "close")]);
         let headers: Vec<(&str, &str)> = headers.chain(key).collect();

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use rustix::net::sockopt;
-use throng_client::{ResponseError, ResponseEvent, ResponseReader};
+use throng_client::{ResponseEvent, ResponseReadError, ResponseReader};
 use throng_http1::{HttpLimits, encode_request};
 use throng_ws::handshake::UpgradeError;
 
@@ -40,7 +40,7 @@ pub(crate) struct Request<'a> {
 
 /// Why there is no answer, or no more of it.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum RequestError {
     /// The name has no address.
     Resolve(io::Error),
     /// Nobody took the connection.
@@ -50,12 +50,12 @@ pub(crate) enum Fault {
     /// The connection broke.
     Io(io::Error),
     /// The answer is not HTTP as we know it, or it ended in the middle.
-    Answer(ResponseError),
+    Answer(ResponseReadError),
     /// It does not open the WebSocket that was asked for.
     Upgrade(UpgradeError),
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Resolve(error) => write!(f, "the host name cannot be resolved: {error}"),
@@ -97,12 +97,12 @@ impl Exchange {
     /// Sends a request and waits for the head of the answer.
     ///
     /// # Errors
-    /// A [`Fault`].
+    /// A [`RequestError`].
     pub(crate) fn open(
         endpoint: &Endpoint,
         trust: &TrustArgs,
         request: Request<'_>,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, RequestError> {
         let mut wire = Vec::new();
         let host = endpoint.authority();
         let Request {
@@ -118,24 +118,29 @@ impl Exchange {
     /// Sends a request that is encoded already, such as one for an upgrade.
     ///
     /// # Errors
-    /// A [`Fault`].
-    pub(crate) fn send(endpoint: &Endpoint, trust: &TrustArgs, wire: &[u8]) -> Result<Self, Fault> {
+    /// A [`RequestError`].
+    pub(crate) fn send(
+        endpoint: &Endpoint,
+        trust: &TrustArgs,
+        wire: &[u8],
+    ) -> Result<Self, RequestError> {
         let socket = connect(endpoint)?;
         let within = socket.set_read_timeout(Some(ANSWER_TIMEOUT));
-        within.map_err(Fault::Io)?;
-        let mut stream = Stream::over(socket, endpoint, trust).map_err(Fault::Tls)?;
+        within.map_err(RequestError::Io)?;
+        let mut stream = Stream::over(socket, endpoint, trust).map_err(RequestError::Tls)?;
         // A server that refuses a large body may answer and close before it has read all of it,
         // so the answer counts for more than the error.
         let sent = stream.write_all(wire);
         match (Self::read_head(stream), sent) {
-            (Err(Fault::Io(_) | Fault::Answer(ResponseError::Ended)), Err(error)) => {
-                Err(Fault::Io(error))
-            }
+            (
+                Err(RequestError::Io(_) | RequestError::Answer(ResponseReadError::Ended)),
+                Err(error),
+            ) => Err(RequestError::Io(error)),
             (answer, _) => answer,
         }
     }
 
-    fn read_head(mut stream: Stream) -> Result<Self, Fault> {
+    fn read_head(mut stream: Stream) -> Result<Self, RequestError> {
         let mut reader = ResponseReader::new(LIMITS);
         let mut head = None;
         let (mut early, mut done) = (Vec::new(), false);
@@ -143,7 +148,7 @@ impl Exchange {
             let mut bytes = [0; READ_BYTES];
             let count = read(&mut stream, &mut bytes)?;
             if count == 0 {
-                return Err(Fault::Answer(ResponseError::Ended));
+                return Err(RequestError::Answer(ResponseReadError::Ended));
             }
             let fed = reader.feed(&bytes[..count], |event| {
                 match event {
@@ -162,7 +167,7 @@ impl Exchange {
                 }
                 ControlFlow::Continue(())
             });
-            fed.map_err(Fault::Answer)?;
+            fed.map_err(RequestError::Answer)?;
         }
         let (status, headers) = head.unwrap_or_default();
         Ok(Self {
@@ -194,9 +199,9 @@ impl Exchange {
     /// Sends more, behind an upgrade.
     ///
     /// # Errors
-    /// [`Fault::Io`]
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Fault> {
-        self.stream.write_all(bytes).map_err(Fault::Io)
+    /// [`RequestError::Io`]
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), RequestError> {
+        self.stream.write_all(bytes).map_err(RequestError::Io)
     }
 
     /// Waits for the next bytes however long it takes: events come when they come.
@@ -210,8 +215,11 @@ impl Exchange {
     /// Reads once and hands over the data of the body that came; false at its end.
     ///
     /// # Errors
-    /// A [`Fault`]; [`ResponseError::Ended`] if the connection ended before the body did.
-    pub(crate) fn read_some(&mut self, mut on_data: impl FnMut(&[u8])) -> Result<bool, Fault> {
+    /// A [`RequestError`]; [`ResponseReadError::Ended`] if the connection ended within the body.
+    pub(crate) fn read_some(
+        &mut self,
+        mut on_data: impl FnMut(&[u8]),
+    ) -> Result<bool, RequestError> {
         if !self.early.is_empty() {
             on_data(&std::mem::take(&mut self.early));
             return Ok(!self.done);
@@ -223,7 +231,11 @@ impl Exchange {
         let count = read(&mut self.stream, &mut bytes)?;
         if count == 0 {
             self.done = true;
-            return self.reader.end().map(|_| false).map_err(Fault::Answer);
+            return self
+                .reader
+                .end()
+                .map(|_| false)
+                .map_err(RequestError::Answer);
         }
         let fed = self.reader.feed(&bytes[..count], |event| {
             match event {
@@ -236,15 +248,15 @@ impl Exchange {
             }
             ControlFlow::Continue(())
         });
-        fed.map_err(Fault::Answer)?;
+        fed.map_err(RequestError::Answer)?;
         Ok(!self.done)
     }
 
     /// The body, or its first `bytes_max` bytes.
     ///
     /// # Errors
-    /// A [`Fault`].
-    pub(crate) fn read_all(&mut self, bytes_max: usize) -> Result<Vec<u8>, Fault> {
+    /// A [`RequestError`].
+    pub(crate) fn read_all(&mut self, bytes_max: usize) -> Result<Vec<u8>, RequestError> {
         let mut all = Vec::new();
         while all.len() < bytes_max && self.read_some(|data| all.extend_from_slice(data))? {}
         all.truncate(bytes_max);
@@ -252,10 +264,10 @@ impl Exchange {
     }
 }
 
-fn connect(endpoint: &Endpoint) -> Result<TcpStream, Fault> {
+fn connect(endpoint: &Endpoint) -> Result<TcpStream, RequestError> {
     let addresses = endpoint.host_and_port().to_socket_addrs();
     let mut last = io::Error::from(ErrorKind::NotFound);
-    for address in addresses.map_err(Fault::Resolve)? {
+    for address in addresses.map_err(RequestError::Resolve)? {
         match TcpStream::connect_timeout(&address, ANSWER_TIMEOUT) {
             Ok(stream) => {
                 // A request leaves in one piece and waits for nothing; without this the answer is
@@ -267,7 +279,7 @@ fn connect(endpoint: &Endpoint) -> Result<TcpStream, Fault> {
             Err(error) => last = error,
         }
     }
-    Err(Fault::Connect(last))
+    Err(RequestError::Connect(last))
 }
 
 /// A peer that lost its power sends nothing, which looks like a quiet channel. The kernel asks it
@@ -284,11 +296,11 @@ fn notice_dead_peers(stream: &TcpStream) {
 }
 
 /// How many bytes came; 0 at the end.
-fn read(stream: &mut Stream, bytes: &mut [u8]) -> Result<usize, Fault> {
+fn read(stream: &mut Stream, bytes: &mut [u8]) -> Result<usize, RequestError> {
     loop {
         match stream.read(bytes) {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            read => return read.map_err(Fault::Io),
+            read => return read.map_err(RequestError::Io),
         }
     }
 }

@@ -6,6 +6,6 @@ mod endpoint;
 mod stream;
 
 pub(crate) use api::ApiArgs;
-pub(crate) use client::{Exchange, Fault, Request};
+pub(crate) use client::{Exchange, Request, RequestError};
 pub(crate) use endpoint::{Endpoint, query};
 pub(crate) use stream::TrustArgs;

@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal as _};
 use std::thread;
 
 use throng_client::{
-    Notice, ResponseError, Subscription, SubscriptionEvent, SubscriptionTransport,
+    Notice, ResponseReadError, Subscription, SubscriptionEvent, SubscriptionTransport,
 };
 use throng_types::ChannelName;
 use throng_ws::handshake::{self, UpgradeError};
@@ -19,7 +19,7 @@ use crate::commands::publish::{UNKNOWN_NAMESPACE, said};
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::http::{Endpoint, Exchange, Fault, Request, TrustArgs, query};
+use crate::http::{Endpoint, Exchange, Request, RequestError, TrustArgs, query};
 
 const REFUSAL_BYTES_MAX: usize = 16 * 1024;
 
@@ -134,7 +134,7 @@ impl Follower {
             let lost = match (turn.damage, more) {
                 (Some(damage), _) => damage,
                 (None, Ok(true)) if end.is_none() => continue,
-                (None, Ok(_)) => ResponseError::Ended.to_string(),
+                (None, Ok(_)) => ResponseReadError::Ended.to_string(),
                 (None, Err(fault)) => fault.to_string(),
             };
             return Ok(end.unwrap_or(End::Lost(lost)));
@@ -173,7 +173,7 @@ impl Follower {
         }
     }
 
-    fn open(&self) -> std::result::Result<Exchange, Fault> {
+    fn open(&self) -> std::result::Result<Exchange, RequestError> {
         let channels = self.args.channels.iter().map(ChannelName::as_str);
         let target = self.server().target(path(self.subscription.transport()))
             + &query(channels.map(|name| ("channel", name)));
@@ -260,16 +260,16 @@ impl Follower {
         })
     }
 
-    fn unreachable(&self, fault: &Fault) -> Failure {
+    fn unreachable(&self, fault: &RequestError) -> Failure {
         let failure = Failure::new(
             Exit::Unreachable,
             format!("cannot subscribe at {}: {fault}", self.server()),
         );
         match fault {
-            Fault::Connect(_) => failure
+            RequestError::Connect(_) => failure
                 .advise("is the server running? start it with `throng serve`")
                 .advise("if it is elsewhere, say where: --server http://HOST:PORT"),
-            Fault::Resolve(_) => failure.advise("check the name behind --server"),
+            RequestError::Resolve(_) => failure.advise("check the name behind --server"),
             _ => failure.advise(
                 "--server takes the address of Throng's port for clients, by default port 8000",
             ),
@@ -336,7 +336,7 @@ fn upgraded(
     (server, trust): (&Endpoint, &TrustArgs),
     target: &str,
     headers: &[(&str, &str)],
-) -> std::result::Result<Exchange, Fault> {
+) -> std::result::Result<Exchange, RequestError> {
     let (high, low) = (throng_sys::random::seed(), throng_sys::random::seed());
     let key = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
     let mut wire = Vec::new();
@@ -344,7 +344,7 @@ fn upgraded(
     let exchange = Exchange::send(server, trust, &wire)?;
     match handshake::check_response(exchange.status, |name| exchange.header(name), key) {
         Ok(()) | Err(UpgradeError::Status(_)) => Ok(exchange),
-        Err(fault) => Err(Fault::Upgrade(fault)),
+        Err(fault) => Err(RequestError::Upgrade(fault)),
     }
 }
 
