@@ -16,7 +16,6 @@ use rustls::server::{
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 
-use crate::lean::Captured;
 use crate::preface::PrefaceLength;
 use crate::{Authorities, CertificateError, Site, suites};
 
@@ -149,7 +148,8 @@ impl ServerTls {
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.ticketer = Ticketer::new().map_err(|error| fail(&error))?;
         config.send_tls13_tickets = TICKETS;
-        config.enable_secret_extraction = records != Records::Rustls;
+        // For our own records, from the handshake or from an upgrade on.
+        config.enable_secret_extraction = true;
         Ok(Self {
             config: Arc::new(config),
             records,
@@ -169,18 +169,11 @@ impl ServerTls {
         self.preface
     }
 
-    /// What a new connection offers, and where its secrets are told if the record layer is ours.
-    pub(crate) fn for_connection(&self) -> (Arc<ServerConfig>, Option<Arc<Captured>>) {
-        match self.records {
-            Records::Rustls => (Arc::clone(&self.config), None),
-            Records::Lean => {
-                // rustls tells secrets to the configuration: each connection has one of its own,
-                // until hands are shaken.
-                let captured = Arc::new(Captured::new());
-                let mut config = ServerConfig::clone(&self.config);
-                config.key_log = captured.clone();
-                (Arc::new(config), Some(captured))
-            }
-        }
+    pub(crate) const fn config(&self) -> &Arc<ServerConfig> {
+        &self.config
+    }
+
+    pub(crate) fn is_lean(&self) -> bool {
+        self.records == Records::Lean
     }
 }

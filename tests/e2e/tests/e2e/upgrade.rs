@@ -196,10 +196,16 @@ const REFUSES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/handover/relay.py");
 
 #[test]
 fn nobody_notices_upgrades_that_break_off_at_their_end() {
+    for records in ["rustls", "lean"] {
+        breaks_off_at_its_end(records);
+    }
+}
+
+fn breaks_off_at_its_end(records: &str) {
     let (installed, record) = (Installed::new(), tempfile::NamedTempFile::new());
     let record = record.expect("a file").into_temp_path();
     let tls = TlsFiles::new();
-    let server = Setup::new(&format!("{CONFIG}{}", tls.config("lean")))
+    let server = Setup::new(&format!("{CONFIG}{}", tls.config(records)))
         .binary(&installed.path())
         .variable("HANDOVER_RECORD", &record.to_string_lossy())
         .shards(2)
@@ -255,7 +261,9 @@ fn tls_upgrades_in_a_row(records: &str, each: usize) {
 
 #[test]
 fn nobody_notices_upgrades_over_tls() {
-    tls_upgrades_in_a_row("lean", 20);
+    for records in ["rustls", "lean"] {
+        tls_upgrades_in_a_row(records, 20);
+    }
 }
 
 /// Upgrades a server while clients hear what is published, and looks at what they heard.

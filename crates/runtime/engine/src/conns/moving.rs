@@ -13,6 +13,9 @@ use super::{Conns, NO_QUEUE, Slot, flag};
 use crate::Kernel;
 use crate::outbound::Outbound;
 
+/// Connections with one of these do not move.
+const STAYS: u16 = flag::LEAVING | flag::CONNECTING | flag::SHAKING | flag::SAID_ALL;
+
 /// A connection in the table, without its session.
 pub struct SavedConn {
     index: u32,
@@ -46,13 +49,12 @@ impl SavedConn {
 
 impl<S, K: Kernel> Conns<S, K> {
     /// Connections that can move: established, not on their way out, of a peer that reads, and in
-    /// plain text or with TLS records of our own. In the order in which [`Conns::adopt`] wants
-    /// them.
+    /// plain text or with TLS whose keys can be taken out. In the order in which [`Conns::adopt`]
+    /// wants them.
     pub fn movable(&self) -> impl Iterator<Item = ConnId> {
-        let stays = flag::LEAVING | flag::CONNECTING | flag::SHAKING | flag::SAID_ALL;
         let slots = self.slots.iter().filter(move |(index, slot)| {
             let link = self.secured.links.peek(*index).map(|entry| &entry.link);
-            !slot.has(stays) && self.reads(slot.out) && link.is_none_or(Link::can_move)
+            !slot.has(STAYS) && self.reads(slot.out) && link.is_none_or(Link::can_move)
         });
         slots.map(|(index, slot)| ConnId::new(self.shard, index, slot.generation))
     }
@@ -65,7 +67,29 @@ impl<S, K: Kernel> Conns<S, K> {
         Some((&slot.socket, slot.tag))
     }
 
-    /// Appends what the table knows of a connection; nothing if it has gone.
+    /// Takes the keys of a connection from rustls, if TLS is spoken, so that it can be saved. What
+    /// rustls had yet to say leaves, or waits with it. False if the connection stays, since it can
+    /// only end. One that does not move after all goes on with records of our own.
+    pub fn leave_rustls(&mut self, id: ConnId) -> bool {
+        let index = id.index();
+        let mut wire = self.secured.take_wire();
+        let left = match self.secured.links.get(index) {
+            Some(entry) => entry.link.leave_rustls(&mut wire),
+            None => Ok(true),
+        };
+        self.send_sealed(index, &wire);
+        self.secured.put_wire(wire);
+        match left {
+            Ok(has_left) => has_left && { self.slots.get(index) }.is_some_and(|s| !s.has(STAYS)),
+            Err(fault) => {
+                self.give_up(index, fault);
+                false
+            }
+        }
+    }
+
+    /// Appends what the table knows of a connection, whose keys are out of rustls; nothing if it
+    /// has gone.
     pub fn save(&self, id: ConnId, out: &mut Vec<u8>) {
         let Some(slot) = self.slots.get(id.index()) else {
             return;

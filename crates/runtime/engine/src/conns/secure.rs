@@ -156,7 +156,7 @@ impl<S, K: Kernel> Conns<S, K> {
     }
 
     /// Ends a connection whose peer does not keep to TLS: an alert may be on its way.
-    fn give_up(&mut self, index: u32, fault: Fault) {
+    pub(super) fn give_up(&mut self, index: u32, fault: Fault) {
         self.tell(index, |is_shaking| {
             if is_shaking {
                 TlsNews::Refused(fault)
@@ -245,7 +245,7 @@ impl<S, K: Kernel> Conns<S, K> {
     }
 
     /// Sends records that must leave before anything that is not sealed yet.
-    fn send_sealed(&mut self, index: u32, records: &[u8]) {
+    pub(super) fn send_sealed(&mut self, index: u32, records: &[u8]) {
         let Some(slot) = self.slots.get(index) else {
             return;
         };
