@@ -9,7 +9,7 @@ use std::time::Duration;
 use throng_config::{Config, FeedBegin, FeedKind};
 use throng_engine::MailboxSender;
 use throng_feeds::{
-    Call, Feed, FeedOptions, FeedsPeer, KafkaOptions, KafkaTopics, NatsOptions, NatsStream,
+    Call, Feed, FeedOptions, FeedsPeer, KafkaOptions, KafkaTopics, NatsOptions, NatsStream, Order,
     PostgresOptions, RedisOptions, Reply, SourceOptions, UrlError,
 };
 use throng_outward::{CallSender, Host};
@@ -124,18 +124,18 @@ impl Feeds {
     }
 
     pub(crate) fn go_on(&self) {
-        self.call(Call::GoOn);
+        self.call(Call::Order(Order::Go));
     }
 
     /// Has them give their sources back, and waits until they have, at most ten seconds.
     pub(crate) fn pause(&self) {
-        self.call(Call::Pause);
+        self.call(Call::Order(Order::Pause));
         self.wait_until_idle(PAUSED_WITHIN);
     }
 
     /// The server ends: so do they, within about a second.
     pub(crate) fn end(&self) {
-        self.call(Call::End);
+        self.call(Call::Order(Order::End));
     }
 
     /// Waits for the end, at most a second.

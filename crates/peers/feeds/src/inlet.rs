@@ -31,15 +31,20 @@ pub struct Round {
     pub drafts: Vec<Draft>,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Give the source back, and wait.
+    Pause,
+    Go,
+    /// Give the source back, and end.
+    End,
+}
+
 /// Orders and answers to feeds.
 #[derive(Debug)]
 pub enum Call {
-    /// Begin to read, or go on.
-    GoOn,
-    /// Give the sources back, and wait.
-    Pause,
-    /// Give the sources back, and end.
-    End,
+    /// To all feeds, from now on.
+    Order(Order),
     /// Let the sender go once no feed has a source.
     WhenIdle(mpsc::Sender<()>),
     /// Results of a round.
@@ -53,15 +58,6 @@ pub enum Reply {
     Round(Round),
     /// Behind all that was said to sources: they are given back. To be dropped.
     Idle(mpsc::Sender<()>),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// Give the source back, and wait.
-    Pause,
-    Go,
-    /// Give the source back, and end.
-    End,
 }
 
 /// A feed is to give its source back.

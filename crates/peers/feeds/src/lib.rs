@@ -36,7 +36,7 @@ mod tests;
 mod url;
 
 pub use feed::{Feed, FeedOptions};
-pub use inlet::{Call, Reply, Results, Round, RoundId};
+pub use inlet::{Call, Order, Reply, Results, Round, RoundId};
 pub use kafka::{KafkaOptions, KafkaTopics};
 pub use kinds::SourceOptions;
 pub use nats::{NatsOptions, NatsStream};

@@ -63,9 +63,9 @@ pub use options::{NatsOptions, NatsStream};
 
 /// Bytes that one request asks for; a message that is longer is asked for alone.
 const PULL_BYTES_MAX: usize = 4 << 20;
-/// How long a request waits in the server, in milliseconds.
+/// Time for which a request waits in the server, in milliseconds.
 const PULL_WAIT_MS: u64 = 5_000;
-/// How long its end may be late, in milliseconds.
+/// Time by which the end of a request may be late, in milliseconds.
 const PULL_LATE_MS: u64 = 3_000;
 /// Bound of giving everything back, in milliseconds.
 const LEAVE_MS: u64 = 1_000;
@@ -76,9 +76,8 @@ const HELD_BYTES_MAX: usize = 64 << 20;
 /// A request for messages that is in the server.
 struct Pull {
     number: u64,
-    /// How many messages may still come.
+    /// Number of messages that may still come.
     left: usize,
-    /// Some came.
     has_given: bool,
     until: Millis,
 }
@@ -156,7 +155,7 @@ impl Source for Subjects {
         self.begin_anew().await
     }
 
-    /// What the consumer has not given to anybody, and what is not acknowledged.
+    /// Messages that the consumer has given to nobody, and those that are not acknowledged.
     async fn lag(&mut self) -> Result<Option<u64>, Fault> {
         let look = self.look().await?;
         Ok(Some(look.undelivered + look.unacknowledged))

@@ -10,10 +10,10 @@ use throng_peer::{Context, Ended, Flow, LinkId, Peer};
 use throng_types::{Millis, Rng};
 
 use crate::feed::{Feed, Runner};
-use crate::inlet::{Call, Control, Inlet, Order, Reply};
+use crate::inlet::{Call, Control, Inlet, Reply};
 use crate::source::{ReadFile, Setup};
 
-/// All feeds of a server. They wait for [`Call::GoOn`].
+/// All feeds of a server. They read once they are told to.
 pub struct FeedsPeer {
     tasks: Tasks,
     feeds: Vec<(Rc<Control>, Task)>,
@@ -70,12 +70,6 @@ impl FeedsPeer {
         }
         cx.wake_at(self.tasks.deadline());
     }
-
-    fn order(&self, order: Order) {
-        for (control, _) in &self.feeds {
-            control.order(order);
-        }
-    }
 }
 
 impl Peer for FeedsPeer {
@@ -84,9 +78,7 @@ impl Peer for FeedsPeer {
 
     fn call(&mut self, call: Call, cx: &mut Context<'_, Reply>) {
         match call {
-            Call::GoOn => self.order(Order::Go),
-            Call::Pause => self.order(Order::Pause),
-            Call::End => self.order(Order::End),
+            Call::Order(order) => self.feeds.iter().for_each(|(it, _)| it.order(order)),
             Call::WhenIdle(who) => self.waiting.push(who),
             Call::Answer(id, results) => {
                 if let Some((control, _)) = self.feeds.get(id.feed as usize) {

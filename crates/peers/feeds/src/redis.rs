@@ -26,7 +26,7 @@ use crate::event::Event;
 use crate::source::{ANSWER_MS, Fault, LOOK_MS, Setup, Source};
 use crate::url::UrlError;
 
-/// How long a reader is believed to live without a word, in milliseconds.
+/// Time for which a reader is believed to live without a word, in milliseconds.
 const LEASE_MS: u64 = 10_000;
 /// Bound of giving the lease back, in milliseconds.
 const LEAVE_MS: u64 = 1_000;
@@ -95,7 +95,7 @@ impl RedisOptions {
         })
     }
 
-    /// Who reads for the group says so here.
+    /// Key under which the node that reads for the group says so.
     fn lease(&self) -> String {
         format!("throng:feed:{}:{}", self.stream, self.group)
     }
@@ -177,8 +177,8 @@ impl Source for Stream {
         Ok(())
     }
 
-    /// What the group has not read, and what was read and is not acknowledged. Redis does not know
-    /// the former where entries were deleted in the midst.
+    /// Entries that the group has not read, and those that it has not acknowledged. Redis does not
+    /// know the former where entries were deleted in the midst.
     async fn lag(&mut self) -> Result<Option<u64>, Fault> {
         let stream = self.options.stream.as_bytes();
         let groups = self.link.ask(&[b"XINFO", b"GROUPS", stream]).await?;

@@ -9,12 +9,18 @@ use throng_peer::task::Net;
 use throng_peer::{Ended, LinkId, Want};
 use throng_types::Rng;
 
-use super::partition::tests::BATCH;
 use super::{KafkaOptions, KafkaTopics, connect, event};
 use crate::event::Event;
 use crate::source::{Setup, Source as _};
 use crate::tests::Talk;
 
+/// Records 5, 6 and 8 in a batch that goes up to 9: some were removed.
+pub(super) const BATCH: &[u8] = b"\
+    \x00\x00\x00\x00\x00\x00\x00\x05\x00\x00\x00\x49\x00\x00\x00\x00\x02\x8b\xef\x19\x4b\
+    \x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\
+    \x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00\x00\x03\x0e\x00\
+    \x00\x00\x01\x02\x35\x00\x0e\x00\x00\x02\x01\x02\x36\x00\x0e\x00\x00\x06\x01\x02\x38\
+    \x00";
 /// Offsets of [`BATCH`], which may begin with any: its first eight bytes.
 const LENGTH: i64 = 5;
 /// A broker waits so long for records.

@@ -24,7 +24,7 @@ fn number(value: &Value) -> u64 {
 pub(super) struct Stream {
     /// When it was made: tells it from one of the same name.
     pub(super) created: String,
-    /// Its newest message.
+    /// Number of its newest message.
     last: u64,
     /// Messages are removed when they are acknowledged.
     is_queue: bool,
@@ -82,7 +82,7 @@ impl Consumer {
         })
     }
 
-    /// How it is now.
+    /// Asks how the consumer is now.
     pub(super) async fn look(link: &mut Link, options: &NatsOptions) -> Result<Look, Fault> {
         let (name, of) = (&options.consumer, &options.stream);
         let info = format!("$JS.API.CONSUMER.INFO.{of}.{name}");

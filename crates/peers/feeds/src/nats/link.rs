@@ -29,11 +29,9 @@ pub(super) struct Answer {
     pub(super) number: u64,
     /// Something like HTTP's, if there is no answer proper.
     pub(super) status: Option<u16>,
-    /// In words.
     pub(super) text: String,
 }
 
-/// What is said to us.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Word {
     Message(Message),
@@ -66,7 +64,7 @@ pub(super) struct Link {
     inbox: String,
     /// The number of the subscription for messages.
     pulls: u64,
-    /// What came while an answer was waited for. Bound: what was asked for.
+    /// Words that came while an answer was waited for. Bound: what was asked for.
     early: VecDeque<Word>,
 }
 
@@ -153,7 +151,7 @@ impl Link {
         self.flush().await
     }
 
-    /// What was on its way when the server forgot what was asked for.
+    /// Messages that were on their way when the server forgot what was asked for.
     pub(super) async fn last_messages(&mut self) -> Vec<Message> {
         let (words, header) = (&mut self.early, &*self.channel_header);
         let _ = self
@@ -188,7 +186,7 @@ impl Link {
         }
     }
 
-    /// Writes what waits.
+    /// Writes all that waits.
     pub(super) async fn flush(&mut self) -> Result<(), Fault> {
         self.link.flush().await.map_err(Fault)
     }

@@ -19,7 +19,7 @@ pub(super) struct Message {
     pub(super) delivery: Delivery,
     channel: Option<String>,
     tags: Option<String>,
-    /// It only says that something is deleted.
+    /// A mark that something is deleted, and nothing else.
     is_mark: bool,
     data: Vec<u8>,
 }

@@ -7,12 +7,10 @@ use throng_nats_link::{Target, targets};
 
 use crate::url::UrlError;
 
-/// What a feed reads, beside where that is.
+/// Stream and subjects that a feed reads, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct NatsStream<'a> {
-    /// The feed's name.
     pub feed: &'a str,
-    /// The stream's name.
     pub stream: &'a str,
     /// The subjects in it, with `*` and `>`; without, all.
     pub subject: Option<&'a str>,
@@ -45,7 +43,7 @@ pub struct NatsOptions {
 }
 
 impl fmt::Debug for NatsOptions {
-    /// Without the password.
+    /// Leaves the password out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("NatsOptions");
         shown

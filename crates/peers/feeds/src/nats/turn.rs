@@ -6,14 +6,14 @@ use throng_types::Millis;
 
 use crate::source::LOOK_MS;
 
-/// How long nothing may move until messages that somebody may have given back are asked for, in
-/// milliseconds.
+/// Time for which nothing may move until messages that somebody may have given back are asked for,
+/// in milliseconds.
 const FIRST_TRY_MS: u64 = 1_000;
 /// So often it waits in vain for messages that are given again. Times are not enough to say that
 /// there are none: a node that sleeps does not ask.
 const IN_VAIN: u32 = 8;
 
-/// What a consumer says of itself.
+/// A consumer's word of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Look {
     /// The number of the last delivery.
@@ -40,15 +40,15 @@ impl Look {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// It looks whether another node reads.
+    /// Looks whether another node reads.
     Watches,
-    /// It takes what is not acknowledged, and publishes nothing yet.
+    /// Takes what is not acknowledged, and publishes nothing yet.
     Gathers,
     /// All that is not acknowledged is in its hands.
     Reads,
 }
 
-/// What is in hand after some was gathered.
+/// Messages in hand after some were gathered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gathered {
     /// All that is not acknowledged and that there still is.
@@ -63,15 +63,15 @@ pub(super) struct Turn {
     stage: Stage,
     /// After so long the consumer gives again what is not acknowledged.
     ack_wait_ms: u64,
-    /// Differs between nodes.
+    /// Time that differs between nodes.
     jitter_ms: u64,
-    /// How the consumer was, and since when it has not moved.
+    /// State of the consumer, and since when it has not moved.
     quiet: Option<(Look, Millis)>,
-    /// What may have been given back was asked for, and was not all.
+    /// Messages that may have been given back were asked for, and were not all.
     has_tried: bool,
-    /// How often it waited for messages to gather since the last one came.
+    /// Number of waits for messages to gather since the last one came.
     in_vain: u32,
-    /// What is to be gathered: what was not acknowledged when that began, and what is new since.
+    /// Number of messages to gather: those not acknowledged when that began, and new ones since.
     unacknowledged: u64,
     /// The number of the next delivery, if it is to this node.
     next: u64,
@@ -95,7 +95,7 @@ impl Turn {
         self.stage
     }
 
-    /// What is to be gathered.
+    /// Number of messages to gather.
     pub(super) const fn unacknowledged(&self) -> usize {
         self.unacknowledged as usize
     }
@@ -170,7 +170,7 @@ impl Turn {
         }
     }
 
-    /// What was in hand is given back.
+    /// Notes that all in hand is given back.
     pub(super) fn leave(&mut self, jitter_ms: u64) {
         if self.stage != Stage::Gathers {
             self.has_tried = false;

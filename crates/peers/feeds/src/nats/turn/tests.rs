@@ -25,7 +25,7 @@ struct Model {
     again: VecDeque<u64>,
     /// Nodes that wait, and for how many messages.
     waiting: VecDeque<(usize, usize)>,
-    /// What the broker has taken, in its order.
+    /// Numbers that the broker has taken, in its order.
     published: Vec<u64>,
 }
 
