@@ -39,8 +39,8 @@ pub(crate) fn home_options(
     }
 }
 
-/// How many drivers the broker has.
-pub(crate) fn drivers(config: &Config) -> usize {
+/// Number of peers that serve the broker.
+pub(crate) fn broker_peers(config: &Config) -> usize {
     let broker = &config.broker;
     match (broker.kind, &broker.url) {
         (BrokerKind::Redis, Some(url)) => throng_redis::servers(url.expose()).len(),
@@ -48,15 +48,15 @@ pub(crate) fn drivers(config: &Config) -> usize {
     }
 }
 
-/// The driver of a broker on the other side of a network, before it starts.
+/// Options of a broker on the other side of a network, whose peers are to start.
 #[derive(Clone)]
-pub(crate) enum BrokerDriver {
+pub(crate) enum RemoteStart {
     /// One for each Redis.
     Redis(Vec<RedisOptions>),
     Nats(NatsOptions),
 }
 
-impl BrokerDriver {
+impl RemoteStart {
     /// What the configuration says, if the broker is not in memory.
     pub(crate) fn new(
         config: &Config,
@@ -99,7 +99,7 @@ impl BrokerDriver {
         }
     }
 
-    /// Gives each driver a chance of its own, in the place of that of the server's start: a process
+    /// Gives each peer a chance of its own, in the place of that of the server's start: a process
     /// that takes over begins as the one before it, and both are nodes of the cluster for a while.
     pub(crate) fn reseed(&mut self, seed: u64) {
         let mut random = Rng::new(seed);

@@ -15,7 +15,7 @@ use throng_session::{DateCell, Forwarded, Meter, NodeKey, Notices, Port, Shared}
 use throng_sys::{memory, random};
 use throng_types::{Rng, ShardId};
 
-use crate::broker::{BrokerDriver, Part, drivers, home_options};
+use crate::broker::{Part, RemoteStart, broker_peers, home_options};
 use crate::feeds::feeds_of;
 use crate::gateways::pushpin_metrics;
 use crate::history::{self, Kept};
@@ -51,7 +51,7 @@ pub struct Blueprint {
     node: NodeKey,
     seed: u64,
     home: MemoryOptions,
-    broker: Option<BrokerDriver>,
+    broker: Option<RemoteStart>,
     /// They start when the shards have.
     pub(crate) feeds: Arc<[Feed]>,
     ports: Arc<[Port]>,
@@ -107,7 +107,7 @@ impl Blueprint {
         let mut counters: Vec<_> = (0..shards).map(|_| Arc::new(Counters::new())).collect();
         // Drivers have counters of their own: a set has one writer.
         counters.push(driver_counters);
-        let broker_counters = (0..drivers(config)).map(|_| Arc::new(Counters::new()));
+        let broker_counters = (0..broker_peers(config)).map(|_| Arc::new(Counters::new()));
         let broker_counters: Vec<_> = broker_counters.collect();
         counters.extend(broker_counters.iter().cloned());
         let feeds = feeds_of(config)?;
@@ -152,7 +152,7 @@ impl Blueprint {
             port: own.port,
         }));
         let home = home_options(config, &live.broker, shards, &mut random);
-        let broker = BrokerDriver::new(config, &home, &broker_counters, &mut secret);
+        let broker = RemoteStart::new(config, &home, &broker_counters, &mut secret);
         let work_secret = [secret.next_u64(), secret.next_u64()];
         Ok(Self {
             broker,
@@ -180,7 +180,7 @@ impl Blueprint {
         })
     }
 
-    /// Starts the driver of a broker on the other side of a network, if one is configured. Each
+    /// Starts the peers of a broker on the other side of a network, if one is configured. Each
     /// ring wakes a shard; gives each shard's part, in the order of the rings.
     pub(crate) fn start_broker(&self, rings: Vec<Ring>) -> Result<Vec<Part>, StartError> {
         let Some(mut options) = self.broker.clone() else {

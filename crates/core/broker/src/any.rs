@@ -3,7 +3,7 @@
 //! Which one is known when the server starts. With a [`Remote`] every channel goes to it, but for
 //! those of the server itself: what a node tells about itself stays on that node, in memory.
 //!
-//! Never: threads, sockets. A driver has them, and this is its end on a shard.
+//! Never: links. A peer has them, and this is its end on a shard.
 
 use throng_types::{ChannelName, Now, Parts, Saved, ShardId};
 
@@ -15,11 +15,11 @@ use crate::{
 /// The namespace of channels that stay on their node.
 const OWN: &str = "throng";
 
-/// One shard's end of a broker whose driver has threads of its own.
+/// One shard's end of a broker that a peer serves.
 ///
 /// The rules of [`Broker`] hold. No call waits.
 pub trait Remote: Send {
-    /// Hands a request to the driver, or gives the reply that refuses it.
+    /// Hands a request to the peer, or gives the reply that refuses it.
     fn request(&mut self, request: Request) -> Option<Reply>;
 
     /// Hands in a publication of which nobody wants to hear again.
@@ -28,7 +28,7 @@ pub trait Remote: Send {
     /// Why not, and the draft: after [`Refusal::Busy`] it may be offered again.
     fn publish(&mut self, draft: Draft) -> Result<(), (Refusal, Draft)>;
 
-    /// What the driver has left, oldest first; to look at.
+    /// Shows what the peer has left, oldest first.
     fn peek(&mut self) -> Option<&Reply>;
 
     /// Takes it.
