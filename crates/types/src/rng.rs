@@ -12,7 +12,8 @@ pub const fn mix(mut bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// FNV-1a, 64 bits: the same in every process, version and run. Not for tables that others can fill.
+/// Hashes by FNV-1a, 64 bits: the same in every process, version and run. Not for tables that
+/// others can fill.
 #[must_use]
 pub fn fnv1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {

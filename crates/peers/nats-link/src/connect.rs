@@ -11,7 +11,7 @@ use crate::link::{LATE, Link, fault};
 /// A file with the credentials of a user, as `nsc` writes it, or with nothing but a seed.
 #[derive(Clone, Debug)]
 pub struct CredentialsFile {
-    /// Its place.
+    /// Path of the file.
     pub path: PathBuf,
     /// Reads a file, for each connection anew. Errors name the file.
     pub read: fn(&Path) -> Result<String, String>,

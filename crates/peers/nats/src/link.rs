@@ -71,7 +71,7 @@ pub enum Word {
     Ping,
     Pong,
     Message(Message),
-    /// In words.
+    /// Error that NATS tells, between quotes.
     Refused(String),
 }
 
@@ -96,7 +96,7 @@ impl Word {
     }
 }
 
-/// Words from bytes.
+/// Reads words from a connection's bytes.
 pub struct NatsWords(Decoder);
 
 impl Words for NatsWords {

@@ -46,12 +46,11 @@ impl State {
     }
 }
 
-/// Kinds of items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A publication with an offset.
     Kept,
-    /// One without.
+    /// A publication without an offset.
     Passing,
     Joined,
     Left,
@@ -70,7 +69,7 @@ pub(crate) struct Record {
     /// `None` in those that are not kept.
     pub(crate) state: Option<State>,
     pub(crate) time_ms: u64,
-    /// Bound: [`ITEMS_MAX`].
+    /// Publications and news of members. Bound: [`ITEMS_MAX`].
     pub(crate) items: Vec<Item>,
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Seed {
     pub(crate) number: u64,
     /// Process that stored it; see [`crate::link::Established::server`].
     pub(crate) server: u64,
-    /// Unix milliseconds.
+    /// Time at which it was made, in Unix milliseconds.
     pub(crate) time_ms: u64,
 }
 

@@ -157,7 +157,7 @@ pub(crate) type Member = (ChannelName, Box<str>, u64);
 /// Members of this node as NATS lists them, while they are compared with those that are here.
 #[derive(Debug)]
 pub(crate) struct Comparison {
-    /// They were stored before it was asked. Bound: the rows.
+    /// Members that were stored before it was asked. Bound: the rows.
     pub(crate) stored: Vec<Member>,
     /// Subjects so far. Bound: what NATS lists.
     pub(crate) listed: BTreeSet<String>,
@@ -187,7 +187,7 @@ pub(crate) fn body(channel: &ChannelName, presence: &Presence) -> Vec<u8> {
     out
 }
 
-/// Reads [`body`].
+/// Reads what [`body`] wrote; `None` for any other form.
 pub(crate) fn read_body(bytes: &[u8]) -> Option<(ChannelName, Presence)> {
     let (&[form, announced], rest) = bytes.split_first_chunk::<2>()?;
     let (length, rest) = rest.split_first_chunk::<4>()?;

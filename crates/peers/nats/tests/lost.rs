@@ -1,7 +1,7 @@
 //! A network that loses what the driver asks or changes what it is told, in front of a real server.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc;
 
 use throng_nats::NatsOptions;
 use throng_remote_suite::{Cluster, On, Setup, nodes};
@@ -42,13 +42,13 @@ fn what_jetstream_never_heard_is_asked_again() {
 fn a_stream_that_is_still_being_made_is_waited_for() {
     let server = NatsServer::start();
     let network = Proxy::new(server.address());
-    let names = Arc::new(Mutex::new(Vec::new()));
-    let told = names.clone();
+    let (told, names) = mpsc::channel();
+    let mut count = 0;
     network.edit(move |bytes| {
         if let Some(name) = text_behind(bytes, INFO, br#""name":""#) {
-            let mut told = told.lock().unwrap();
-            told.push(String::from_utf8_lossy(&bytes[name]).into_owned());
-            if told.len() <= 3 {
+            count += 1;
+            let _ = told.send(String::from_utf8_lossy(&bytes[name]).into_owned());
+            if count <= 3 {
                 let created = text_behind(bytes, INFO, br#""created":""#).unwrap();
                 let unmade = br#"0001-01-01T00:00:00Z""#;
                 let (zero, rest) = bytes[created.start..=created.end].split_at_mut(unmade.len());
@@ -58,7 +58,7 @@ fn a_stream_that_is_still_being_made_is_waited_for() {
         }
     });
     drop(connected(&network));
-    let names = names.lock().unwrap();
+    let names: Vec<String> = names.try_iter().collect();
     let asked = names.iter().filter(|&name| name == &names[0]).count();
     assert_eq!((asked, network.connections()), (4, 1), "{names:?}");
 }
