@@ -51,9 +51,6 @@ pub(crate) const HOUSE: &[Room] = &[
         "types", "core/broker", "core/metrics", "core/peer", "peers/remote", "peers/redis-link",
     ]),
     room("peers/remote",   &["types", "core/broker", "core/metrics", "core/peer"]),
-    room("peers/remote/suite", &[
-        "types", "core/broker", "core/broker/suite", "peers/remote", "runtime/outward",
-    ]),
     room("peers/nats", &[
         "types", "core/broker", "core/metrics", "core/peer", "protocols/*", "peers/nats-link",
         "peers/remote",
@@ -131,7 +128,7 @@ pub(crate) const HOUSE: &[Room] = &[
 pub(crate) const AWAITED: &[&str] = &[];
 
 /// Rooms that any room may use in its tests, and only there.
-pub(crate) const FOR_TESTS: &[&str] = &["dev/*", "core/broker/suite", "peers/remote/suite"];
+pub(crate) const FOR_TESTS: &[&str] = &["dev/*", "core/broker/suite"];
 
 /// Rooms where bytes, time and chance come in as arguments.
 pub(crate) const PURE: &[&str] = &[

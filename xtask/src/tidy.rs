@@ -31,7 +31,7 @@ pub(crate) fn check() -> Result<bool> {
     findings.extend(purity::check(&tree));
     let ratchet = Ratchet::read(&tree)?;
     findings.extend(size::check(&tree, &ratchet));
-    findings.extend(ratchet.compare(size::count(&tree)));
+    findings.extend(ratchet.compare(counts(&tree)));
     findings.extend(circles::check(&tree));
     findings.extend(width::check(&tree));
     findings.extend(prose::check(&tree));
@@ -51,10 +51,17 @@ pub(crate) fn check() -> Result<bool> {
     Ok(findings.is_empty())
 }
 
+/// Numbers that the ratchet holds.
+fn counts(tree: &Tree) -> Vec<ratchet::Count> {
+    let mut counts = size::count(tree);
+    counts.extend(prose::count(tree));
+    counts
+}
+
 /// Writes the ratchet and the copies that `tidy` compares: the change then shows in the diff.
 pub(crate) fn update() -> Result<()> {
     let tree = Tree::read()?;
-    let ratchet = Ratchet::read(&tree)?.updated(&size::count(&tree));
+    let ratchet = Ratchet::read(&tree)?.updated(&counts(&tree));
     let write = |path: &str, text: &str| {
         std::fs::write(tree.root.join(path), text).with_context(|| format!("cannot write {path}"))
     };

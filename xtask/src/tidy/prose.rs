@@ -1,7 +1,18 @@
 //! Documentation that tells the reader nothing, and phrases that nobody says.
 
+use std::collections::BTreeMap;
+
+use super::ratchet::{Count, Measure};
 use crate::finding::Finding;
 use crate::tree::Tree;
+
+/// Words with which a doc of an item does not begin: what follows has no main clause, or a noun
+/// that is elsewhere.
+const VAGUE: &[&str] = &[
+    "What", "Who", "Whoever", "Whose", "How", "Of", "That", "It", "They", "The same",
+];
+/// A doc of an item has so many words, or says nothing.
+const WORDS_MIN: usize = 4;
 
 /// Documentation that sends the reader elsewhere; the place it names may change or be long.
 const ELSEWHERE: &[&str] = &["See the module's head", "See the head of the module"];
@@ -53,6 +64,35 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     found
 }
 
+/// Docs of items that say little, by crate.
+pub(super) fn count(tree: &Tree) -> Vec<Count> {
+    let mut found: BTreeMap<&str, Vec<Finding>> = BTreeMap::new();
+    for (path, source) in tree.rust() {
+        let docs = source.docs.iter().filter(|doc| !doc.inner);
+        for doc in docs.filter(|doc| is_vague(&doc.text)) {
+            let folder = tree.package_of(path).map_or("", |package| &package.folder);
+            let message = "says little: begin with a verb or a noun, in four words or more";
+            let finding = Finding::at(path, doc.line, message);
+            found.entry(folder).or_default().push(finding);
+        }
+    }
+    let count = |(folder, findings): (&str, Vec<Finding>)| Count {
+        measure: Measure::Vague,
+        folder: folder.to_owned(),
+        number: findings.len(),
+        findings,
+    };
+    found.into_iter().map(count).collect()
+}
+
+fn is_vague(doc: &str) -> bool {
+    let begins = |start: &&&str| {
+        let rest = doc.strip_prefix(**start);
+        rest.is_some_and(|rest| rest.starts_with([' ', '\n', ',', '\'']))
+    };
+    VAGUE.iter().any(|start| begins(&start)) || doc.split_whitespace().count() < WORDS_MIN
+}
+
 fn fault(doc: &str) -> Option<&'static str> {
     let words = doc.split_whitespace().count();
     if words == 1 && doc.chars().all(|c| c.is_alphabetic() || ".?!".contains(c)) {
@@ -88,6 +128,19 @@ mod tests {
             ("Sends it. See the module's head.", false),
         ] {
             assert_eq!(fault(doc).is_none(), fine, "{doc}");
+        }
+    }
+
+    #[test]
+    fn docs_begin_with_a_verb_or_a_noun() {
+        for (doc, vague) in [
+            ("What it says.", true),
+            ("The same, by hand.", true),
+            ("Whatever it says counts.", false),
+            ("Its own port.", true),
+            ("Port of the server.", false),
+        ] {
+            assert_eq!(is_vague(doc), vague, "{doc}");
         }
     }
 

@@ -1,7 +1,6 @@
-//! The ratchet: lines of each crate's largest file, which may fall and not rise, in
-//! `xtask/ratchet.toml`.
+//! The ratchet: numbers of each crate that may fall and not rise, in `xtask/ratchet.toml`.
 //!
-//! Owns: the file, and the comparison. Never: counts; `size` hands the numbers in as [`Count`]s.
+//! Owns: the file, and the comparison. Never: counts; others hand the numbers in as [`Count`]s.
 //! `tidy --update` writes today's numbers, and one that rose shows in the diff.
 
 use std::collections::BTreeMap;
@@ -11,27 +10,56 @@ use anyhow::{Context, Result, bail};
 use crate::finding::Finding;
 use crate::tree::Tree;
 
-/// Where the numbers are kept.
+/// Path of the file with the numbers.
 pub(super) const RATCHET: &str = "xtask/ratchet.toml";
 
-/// The section of the file with the lines of each crate's largest file.
-const LARGEST: &str = "largest";
-/// Files of code may have this many lines; up to it nothing is stored.
-const FINE: usize = 600;
+/// Kinds of numbers: a section of the file each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Measure {
+    /// Lines in the largest file.
+    Largest,
+    /// Docs of items that say little.
+    Vague,
+}
 
-/// The largest file of one crate.
+impl Measure {
+    const ALL: [Self; 2] = [Self::Largest, Self::Vague];
+
+    const fn section(self) -> &'static str {
+        match self {
+            Self::Largest => "largest",
+            Self::Vague => "vague",
+        }
+    }
+
+    /// Up to it nothing is stored.
+    const fn fine(self) -> usize {
+        match self {
+            Self::Largest => 600,
+            Self::Vague => 0,
+        }
+    }
+
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Largest => "lines in the largest file",
+            Self::Vague => "docs that say little",
+        }
+    }
+}
+
+/// A number of one crate.
 pub(super) struct Count {
+    pub(super) measure: Measure,
     pub(super) folder: String,
-    /// Its lines.
     pub(super) number: usize,
-    /// What to show if the number is too high.
+    /// Shown if the number is too high.
     pub(super) findings: Vec<Finding>,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Ratchet {
-    /// Lines by crate.
-    largest: BTreeMap<String, usize>,
+    numbers: BTreeMap<(Measure, String), usize>,
     /// Reasons, by path, of files that are longer than a file should be.
     pub(super) reasons: BTreeMap<String, String>,
 }
@@ -47,14 +75,15 @@ impl Ratchet {
         let table: toml::Table = text.parse()?;
         let mut ratchet = Self::default();
         for (name, section) in table {
+            let measure = { Measure::ALL.into_iter() }.find(|measure| measure.section() == name);
             for (key, value) in section.as_table().context("not a table")?.clone() {
                 if name == "reasons" {
                     let reason = value.as_str().context("the reason is not a text")?;
                     ratchet.reasons.insert(key, reason.to_owned());
-                } else if name == LARGEST {
+                } else if let Some(measure) = measure {
                     let number = value.as_integer().map(usize::try_from);
                     let number = number.with_context(|| format!("{key}: not a number"))??;
-                    ratchet.largest.insert(key, number);
+                    ratchet.numbers.insert((measure, key), number);
                 } else {
                     bail!("there is no section {name}");
                 }
@@ -66,30 +95,25 @@ impl Ratchet {
     /// Compares today's numbers with those that are stored.
     pub(super) fn compare(&self, today: Vec<Count>) -> Vec<Finding> {
         let mut findings = Vec::new();
-        for (folder, stored) in &self.largest {
-            let found = today.iter().find(|count| count.folder == *folder);
-            let now = found.map_or(0, |count| count.number);
+        for ((measure, folder), stored) in &self.numbers {
+            let is_it = |count: &&Count| (count.measure, &count.folder) == (*measure, folder);
+            let now = today.iter().find(is_it).map_or(0, |count| count.number);
             if now < *stored {
+                let words = measure.words();
                 let message = format!(
-                    "{folder}: the largest file fell from {stored} to {now} lines: \
-                     run `cargo xtask tidy --update`"
+                    "{folder}: {words} fell from {stored} to {now}: run `cargo xtask tidy --update`"
                 );
                 findings.push(Finding::new(RATCHET, message));
             }
         }
         for count in today {
-            let held = self
-                .largest
-                .get(&count.folder)
-                .copied()
-                .unwrap_or(0)
-                .max(FINE);
+            let key = (count.measure, count.folder.clone());
+            let stored = self.numbers.get(&key).copied().unwrap_or(0);
+            let held = stored.max(count.measure.fine());
             if count.number > held {
                 findings.extend(count.findings);
-                let message = format!(
-                    "{} lines in the largest file; it is held to {held}",
-                    count.number
-                );
+                let (number, words) = (count.number, count.measure.words());
+                let message = format!("{number} {words}; held to {held}");
                 findings.push(Finding::new(count.folder, message));
             }
         }
@@ -102,16 +126,19 @@ impl Ratchet {
             "# Numbers that may fall and not rise; `cargo xtask tidy --update` writes them."
                 .to_owned(),
         ];
-        lines.push(format!(
-            "\n# By crate: lines in the largest file, if above {FINE}.\n[{LARGEST}]"
-        ));
-        let large = today.iter().filter(|count| count.number > FINE);
-        let large: BTreeMap<_, _> = large.map(|count| (&count.folder, count.number)).collect();
-        lines.extend(
-            large
+        for measure in Measure::ALL {
+            let (section, fine) = (measure.section(), measure.fine());
+            let words = measure.words();
+            lines.push(format!(
+                "\n# By crate: {words}, if above {fine}.\n[{section}]"
+            ));
+            let above = today
                 .iter()
-                .map(|(folder, number)| format!("\"{folder}\" = {number}")),
-        );
+                .filter(|it| it.measure == measure && it.number > fine);
+            let above: BTreeMap<_, _> = above.map(|it| (&it.folder, it.number)).collect();
+            let above = above.iter();
+            lines.extend(above.map(|(folder, number)| format!("\"{folder}\" = {number}")));
+        }
         lines.push("\n# Why a file that is too long is better whole; written by hand.".to_owned());
         lines.push("[reasons]".to_owned());
         let reasons = self.reasons.iter();
@@ -134,6 +161,7 @@ mod tests {
 
     fn count(folder: &str, number: usize) -> Count {
         Count {
+            measure: Measure::Largest,
             folder: folder.to_owned(),
             number,
             findings: vec![Finding::new("a.rs", "here")],

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::ratchet::{Count, RATCHET, Ratchet};
+use super::ratchet::{Count, Measure, RATCHET, Ratchet};
 use crate::finding::Finding;
 use crate::tree::{Tree, is_test_file};
 
@@ -24,6 +24,7 @@ pub(super) fn count(tree: &Tree) -> Vec<Count> {
         }
     }
     let count = |(folder, (number, path)): (&str, (usize, &str))| Count {
+        measure: Measure::Largest,
         folder: folder.to_owned(),
         number,
         findings: vec![Finding::new(path, format!("{number} lines: split it"))],

@@ -8,13 +8,13 @@ use throng_config::{BrokerKind, Config};
 use throng_metrics::Counters;
 use throng_nats::{CredentialsFile, NatsOptions};
 use throng_redis::RedisOptions;
-use throng_remote::{BrokerPeer, Health, Node, Peers, RemoteOptions, Ring, Wake};
+use throng_remote::{BrokerPeer, Health, Node, Nodes, RemoteOptions, Ring, Wake};
 use throng_types::Rng;
 
 /// A shard's part of a broker elsewhere.
 pub(crate) struct RemotePart {
     pub(crate) broker: Box<dyn Remote>,
-    pub(crate) nodes: Peers,
+    pub(crate) nodes: Nodes,
 }
 
 /// The same, if there is one.
@@ -124,7 +124,7 @@ impl BrokerDriver {
             }
         };
         let parts = parts.into_iter().map(|part| {
-            let nodes = part.peers();
+            let nodes = part.nodes();
             let broker: Box<dyn Remote> = Box::new(part);
             Some(RemotePart { broker, nodes })
         });

@@ -21,8 +21,8 @@ use crate::shard::{Letter, Mail};
 
 /// Bound of the wait for sources that are given back to a successor.
 const PAUSED_WITHIN: Duration = Duration::from_secs(10);
-/// The same when the server ends: who goes on elsewhere would wait longer for what is not given
-/// back.
+/// Bound of the same wait when the server ends: a node that goes on elsewhere waits longer for
+/// sources that are not given back.
 const ENDED_WITHIN: Duration = Duration::from_secs(1);
 
 /// The feeds of a configuration, before they start.
@@ -123,7 +123,6 @@ impl Feeds {
         self.host.clone()
     }
 
-    /// Lets them read.
     pub(crate) fn go_on(&self) {
         self.call(Call::GoOn);
     }

@@ -2,7 +2,7 @@
 
 use throng_engine::{Conns, Kernel};
 use throng_hub::ReplyTo;
-use throng_remote::{PeerEvent, Peers};
+use throng_remote::{NodeEvent, Nodes};
 use throng_session::{
     CloseReason, Event, NodeCount, Survey, SurveyReply, Transport, Wish, decode_replies,
     decode_survey, encode_replies, encode_survey,
@@ -83,15 +83,15 @@ impl<L: GatewayList> ShardApp<L> {
 
     /// Takes what other nodes want or say.
     pub(crate) fn hear_nodes<K: Kernel>(&mut self, conns: &mut Conns<L::Session, K>, now: Now) {
-        while let Some(event) = self.parts.nodes.as_ref().and_then(Peers::next) {
+        while let Some(event) = self.parts.nodes.as_ref().and_then(Nodes::next) {
             match event {
                 // What cannot be read is of another version: no answer says so.
-                PeerEvent::Asked(asker, question) => {
+                NodeEvent::Asked(asker, question) => {
                     if let Some(survey) = decode_survey(&question) {
                         self.survey_for(Asked::Elsewhere(asker), survey, conns, now);
                     }
                 }
-                PeerEvent::Answered(ticket, answers) => {
+                NodeEvent::Answered(ticket, answers) => {
                     let nodes = answers.and_then(|answers| {
                         let nodes = answers.iter().map(|answer| decode_replies(answer));
                         nodes.collect::<Option<Vec<_>>>()

@@ -27,7 +27,7 @@ struct Waiting {
     feeds: CallSender<Call>,
 }
 
-/// What this shard has of feeds under way.
+/// Rounds of feeds under way on this shard.
 #[derive(Default)]
 pub(crate) struct Rounds {
     /// Bound: one round a feed.

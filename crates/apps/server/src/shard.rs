@@ -84,7 +84,7 @@ pub(crate) struct ShardParts {
     pub(crate) shards: u8,
     pub(crate) hub: Hub,
     /// The way to other nodes, where there are any.
-    pub(crate) nodes: Option<throng_remote::Peers>,
+    pub(crate) nodes: Option<throng_remote::Nodes>,
     /// Whether what the hub's broker keeps is written down.
     pub(crate) is_stored: bool,
     pub(crate) shared: Shared,

@@ -13,7 +13,7 @@ use throng_config::{Config, ListenAddress, TlsRecords, TlsVersion};
 use throng_engine::{TlsEvent, TlsNews};
 use throng_metrics::{Counter, Counters, Gauge};
 use throng_session::Work;
-use throng_sys::{clock, ktls};
+use throng_sys::clock;
 use throng_tls::{
     Authorities, CertificateError, Certificates, Fault, MinVersion, Records, ServerTls, Site,
 };
@@ -136,8 +136,8 @@ fn authorities(config: &Config) -> Result<Option<Authorities>, String> {
         .map_err(|error| format!("{option}: {path}: {error}"))
 }
 
-/// Reads the certificates, keys and authorities that a configuration names, and tries TLS in the
-/// kernel if it is wanted. Gives what an operator should know of them, and what is wrong with them.
+/// Reads the certificates, keys and authorities that a configuration names. Gives what an operator
+/// should know of them, and what is wrong with them.
 #[must_use]
 pub fn check_certificates(config: &Config) -> (Vec<String>, Vec<String>) {
     let (mut known, mut wrong) = (Vec::new(), Vec::new());
@@ -148,23 +148,7 @@ pub fn check_certificates(config: &Config) -> (Vec<String>, Vec<String>) {
         }
     }
     wrong.extend(authorities(config).err());
-    wrong.extend(kernel_lack(config));
     (known, wrong)
-}
-
-/// Why the kernel cannot make the records that a configuration wants of it, and what to do. Nothing
-/// else takes its place: an operator would not know what encrypts.
-fn kernel_lack(config: &Config) -> Option<String> {
-    let is_wanted = config.tls.records == TlsRecords::Kernel
-        && config.listeners().any(|listener| listener.is_tls);
-    if !is_wanted {
-        return None;
-    }
-    let lack = ktls::probe().err()?;
-    Some(format!(
-        "tls.records: \"kernel\" cannot be used here: {lack}. Load the kernel's module on the host \
-         (`modprobe tls`), or set tls.records = \"lean\""
-    ))
 }
 
 fn now_s() -> i64 {
@@ -187,9 +171,6 @@ impl Tls {
         if !config.listeners().any(|listener| listener.is_tls) {
             return Ok(None);
         }
-        if let Some(lack) = kernel_lack(config) {
-            return Err(StartError::Tls(lack));
-        }
         let files = files(config);
         let state = State::of(files);
         let sites = read_all(&state.files).map_err(|faults| StartError::Tls(faults.join("\n")))?;
@@ -201,7 +182,6 @@ impl Tls {
         let records = match config.tls.records {
             TlsRecords::Rustls => Records::Rustls,
             TlsRecords::Lean => Records::Lean,
-            TlsRecords::Kernel => Records::Kernel,
         };
         let authorities = authorities(config).map_err(StartError::Tls)?;
         let offer = |clients: Option<&Authorities>| {
@@ -374,9 +354,6 @@ impl<L: GatewayList> ShardApp<L> {
             TlsNews::Truncated => return,
             TlsNews::Shaken(shaken) if shaken.is_resumed => (Counter::TlsResumed, None),
             TlsNews::Shaken(_) => (Counter::TlsFull, None),
-            TlsNews::Broken(fault @ Fault::KeyUpdate) => {
-                (Counter::TlsKeyUpdateRefused, Some(fault))
-            }
             TlsNews::Broken(fault) => (Counter::TlsBroken, Some(fault)),
             TlsNews::Refused(fault) => {
                 let counter = match fault {

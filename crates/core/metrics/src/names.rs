@@ -303,9 +303,6 @@ metrics! {
         }
         "tls_broken_total" "TLS connections that ended after their handshake because the peer \
                             broke the protocol." { TlsBroken }
-        "tls_key_updates_refused_total" "TLS connections that ended because the client asked for \
-                                         new keys, which TLS in the kernel does not \
-                                         make." { TlsKeyUpdateRefused }
         "tls_reloads_total" "Times that certificates were read again, because their files had \
                              changed or on SIGHUP." {
             TlsReloaded(result = "good"),

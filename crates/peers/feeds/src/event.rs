@@ -6,20 +6,19 @@ use serde_json::value::RawValue;
 use throng_broker::{Acknowledge, Draft};
 use throng_types::{ChannelName, Payload, PayloadKind};
 
-/// What a source hands over.
+/// An event as its source hands it over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Event {
     /// Its place in the source, which no other event ever has: the idempotency key.
     pub(crate) place: String,
     /// The channel, if the event names one.
     pub(crate) channel: Option<String>,
-    /// What its source knows it by, if that is something: a record's key, a subject.
+    /// Key at its source, if there is one: a record's key, a subject.
     pub(crate) key: Option<String>,
-    /// The data.
     pub(crate) data: Option<Vec<u8>>,
     /// Tags: a JSON object of texts.
     pub(crate) tags: Option<String>,
-    /// It is longer than any that is published, so it was not read.
+    /// Longer than any that is published, so its data was not read.
     pub(crate) is_too_long: bool,
 }
 
@@ -40,7 +39,7 @@ pub(crate) enum Unfit {
     Tags,
 }
 
-/// How events become publications.
+/// Rules by which events become publications.
 #[derive(Clone, Debug)]
 pub(crate) struct Mapping {
     /// The channel of all events; `{key}` in it stands for the event's key.

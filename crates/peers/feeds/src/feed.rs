@@ -21,14 +21,14 @@ const PAUSES_MS: (u64, u64) = (250, 10_000);
 /// Between two questions how many events wait, in milliseconds.
 const LAG_EVERY_MS: u64 = 5_000;
 
-/// What a feed is made of.
+/// Options of one feed.
 #[derive(Clone, Debug)]
 pub struct FeedOptions {
     /// Its name, which no other feed of the cluster's broker has; part of idempotency keys.
     pub name: String,
     /// Where its events are.
     pub source: SourceOptions,
-    /// How they become publications.
+    /// Channel of its publications; see the configuration's `channel`.
     pub channel: Option<String>,
     /// The longest data, in bytes.
     pub data_bytes_max: usize,
@@ -41,7 +41,6 @@ pub struct FeedOptions {
 /// One feed, before it starts.
 #[derive(Clone)]
 pub struct Feed {
-    /// What it is made of.
     pub options: FeedOptions,
     /// Its own counters: a set has one writer.
     pub counters: Arc<Counters>,

@@ -10,13 +10,12 @@ use throng_broker::{Draft, Refusal};
 use throng_peer::task::{Either, Net, Sender, first};
 use throng_types::Millis;
 
-/// What became of publications, in their order.
+/// Results of publications, in their order.
 pub type Results = Vec<Result<(), Refusal>>;
 
 /// A round, for the answer to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundId {
-    /// Its feed.
     pub(crate) feed: u32,
     /// Counts what the feed offers to all shards at once.
     pub(crate) number: u64,
@@ -29,7 +28,6 @@ pub struct RoundId {
 pub struct Round {
     /// Given back with the answer.
     pub id: RoundId,
-    /// What to publish.
     pub drafts: Vec<Draft>,
 }
 
@@ -44,7 +42,7 @@ pub enum Call {
     End,
     /// Let the sender go once no feed has a source.
     WhenIdle(mpsc::Sender<()>),
-    /// What became of a round.
+    /// Results of a round.
     Answer(RoundId, Results),
 }
 
@@ -57,12 +55,10 @@ pub enum Reply {
     Idle(mpsc::Sender<()>),
 }
 
-/// What a feed is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     /// Give the source back, and wait.
     Pause,
-    /// Read on.
     Go,
     /// Give the source back, and end.
     End,
@@ -72,12 +68,12 @@ pub(crate) enum Order {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Over;
 
-/// What a feed and the peer tell each other.
+/// State that a feed and the peer share.
 pub(crate) struct Control {
     order: Cell<Order>,
     /// The feed has no source, and nothing of it is under way.
     is_idle: Cell<bool>,
-    /// What is offered now.
+    /// Number of the present offer.
     number: Cell<u64>,
     /// Bound: one of each shard, to what is offered now.
     answers: RefCell<Vec<(RoundId, Results)>>,
@@ -194,7 +190,7 @@ impl Inlet {
         parts.map(send).count()
     }
 
-    /// Waits until then.
+    /// Lets time pass; answers are forgotten.
     pub(crate) async fn rest(&self, until: Millis) -> Result<(), Over> {
         while self.now() < until {
             self.next(until).await?;

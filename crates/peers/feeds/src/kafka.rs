@@ -52,7 +52,7 @@ pub(crate) struct Topics {
     batch_max: usize,
     group: Group,
     shelf: Shelf,
-    /// What went wrong while nobody asked.
+    /// A heartbeat's fault, for the next call.
     fault: Option<Fault>,
 }
 
@@ -146,7 +146,8 @@ impl Topics {
     }
 }
 
-/// Of headers with the same name the last one counts, as in Kafka's own clients.
+/// Makes an event of a record. The last of several headers with one name counts, as in Kafka's
+/// own clients.
 fn event(options: &Options, place: &Place, record: Record) -> Event {
     let header = |name: &str| {
         let mut headers = record.headers.iter().rev();
@@ -164,59 +165,4 @@ fn event(options: &Options, place: &Place, record: Record) -> Event {
 }
 
 #[cfg(test)]
-mod tests {
-    use throng_kafka_protocol::Header;
-
-    use super::*;
-
-    #[test]
-    fn a_record_is_an_event() {
-        let header = |name: &str, value: &[u8]| Header {
-            name: name.to_owned(),
-            value: Some(value.to_vec()),
-        };
-        let reads = KafkaTopics {
-            feed: "f",
-            topics: &[],
-            group: "g",
-            channel_header: "to",
-            begins_with_newest: false,
-            data_bytes_max: 10,
-        };
-        let options = Options::new("kafka://a", &reads).unwrap();
-        let place = Place {
-            topic: "t".into(),
-            partition: 3,
-        };
-        let record = Record {
-            offset: 7,
-            key: Some(b"k".to_vec()),
-            value: Some(b"1".to_vec()),
-            headers: vec![
-                header("to", b"a"),
-                header("to", b"b"),
-                header("tags", b"{}"),
-            ],
-            is_too_long: false,
-        };
-        let whole = Event {
-            place: "kafka f t-3 7".to_owned(),
-            channel: Some("b".to_owned()),
-            key: Some("k".to_owned()),
-            data: Some(b"1".to_vec()),
-            tags: Some("{}".to_owned()),
-            is_too_long: false,
-        };
-        assert_eq!(event(&options, &place, record), whole);
-        let strange = Record {
-            key: Some(b"\xff".to_vec()),
-            headers: vec![header("to", b"\xff")],
-            ..Record::default()
-        };
-        let empty = Event {
-            place: "kafka f t-3 0".to_owned(),
-            ..Event::default()
-        };
-        assert_eq!(event(&options, &place, strange), empty);
-    }
-}
+mod tests;

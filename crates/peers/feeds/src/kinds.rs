@@ -14,9 +14,9 @@ pub enum SourceOptions {
     Postgres(PostgresOptions),
     /// A stream of Redis.
     Redis(RedisOptions),
-    /// Topics of Kafka.
+    /// Topics of a Kafka.
     Kafka(KafkaOptions),
-    /// Subjects of NATS.
+    /// Subjects of a NATS.
     Nats(NatsOptions),
     /// A source of this crate's tests.
     #[cfg(test)]

@@ -14,8 +14,8 @@ use crate::source::{LOOK_MS, Source};
 
 /// The first pause after a refusal, and the longest, in milliseconds.
 const PAUSES_MS: (u64, u64) = (5, 1_000);
-/// How long refusals may last until the batch goes back to its source, which may hold locks for
-/// it, in milliseconds.
+/// Time for which refusals may last until the batch goes back to its source, which may hold locks
+/// for it, in milliseconds.
 const PATIENCE_MS: u64 = 5_000;
 
 /// A draft by its place in the batch, and what became of it this time.
@@ -39,7 +39,7 @@ impl From<Over> for NotTaken {
 /// Offers drafts until each is accepted, or refused for good.
 pub(crate) struct Publisher {
     pub(crate) inlet: Inlet,
-    /// As in [`crate::FeedOptions`].
+    /// Publications are kept on disk.
     is_on_disk: bool,
     /// When the source is kept again.
     keep_at: Millis,

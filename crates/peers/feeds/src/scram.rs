@@ -43,7 +43,6 @@ pub(crate) fn nonce(rng: &mut Rng) -> String {
     STANDARD.encode(rng.bytes::<18>())
 }
 
-/// One exchange.
 pub(crate) struct Scram {
     hash: Hash,
     password: String,

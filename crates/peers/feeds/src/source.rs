@@ -22,13 +22,11 @@ pub type ReadFile = fn(&Path) -> Result<String, String>;
 /// Everything that a source is made with, beside its options.
 #[derive(Clone)]
 pub(crate) struct Setup {
-    /// Links and timers.
     pub(crate) net: Net,
     /// Differs for each connection.
     pub(crate) rng: Rng,
     /// Events of a batch at most.
     pub(crate) batch_max: usize,
-    /// Reads credentials.
     pub(crate) read_file: ReadFile,
     /// Name that the source gave this feed, which outlives connections.
     pub(crate) member: Rc<RefCell<String>>,
@@ -51,7 +49,7 @@ impl Setup {
     }
 }
 
-/// How far a stream was read.
+/// Progress in a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     /// When the stream was made: tells it from one of the same name.
@@ -68,7 +66,7 @@ impl Progress {
         self.seq = self.seq.max(seq);
     }
 
-    /// How far this stream was read, as far as this node knows.
+    /// Number up to which this stream was read, as far as this node knows.
     pub(crate) fn of(&self, created: &str) -> Option<u64> {
         (self.created == created).then_some(self.seq)
     }

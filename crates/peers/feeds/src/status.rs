@@ -2,21 +2,19 @@
 
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 
-/// How a feed fares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum State {
-    /// It has not read anything yet.
+    /// Nothing was read yet.
     Starting,
-    /// It reads.
     Up,
-    /// It cannot read its source.
+    /// The source cannot be read.
     NoSource,
     /// The broker does not take what it read.
     NoBroker,
 }
 
-/// One feed's state.
+/// Name and state of one feed.
 #[derive(Debug)]
 pub struct Status {
     name: String,
@@ -45,7 +43,7 @@ impl Status {
         self.kind
     }
 
-    /// What keeps it from going on, as a word for `/healthz`.
+    /// Line for `/healthz` that says what keeps it from going on, if anything does.
     #[must_use]
     pub fn lacks(&self) -> Option<&'static str> {
         let state = self.state.load(SeqCst);

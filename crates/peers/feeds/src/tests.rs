@@ -30,7 +30,7 @@ struct World {
     waiting: VecDeque<Event>,
     /// Every question fails with it while it is there.
     fault: Option<String>,
-    /// What was done to the source, and when.
+    /// Calls of the source, with their times.
     log: Vec<(u64, String)>,
 }
 
@@ -172,12 +172,12 @@ impl Server {
         self.script.0.borrow_mut().fault = fault.map(str::to_owned);
     }
 
-    /// What was done to the source since the last look.
+    /// Calls of the source since the last look.
     fn log(&self) -> Vec<(u64, String)> {
         std::mem::take(&mut self.script.0.borrow_mut().log)
     }
 
-    /// The same without times.
+    /// Names of those calls alone.
     fn steps(&self) -> Vec<String> {
         self.log().into_iter().map(|(_, what)| what).collect()
     }
@@ -227,7 +227,7 @@ impl Server {
         }
     }
 
-    /// What a shard makes of a round.
+    /// Answers a round as a shard would.
     fn take(&mut self, round: &Round) -> Results {
         let mut names = HashSet::new();
         let take = |draft: &Draft| {

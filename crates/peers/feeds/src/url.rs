@@ -15,7 +15,7 @@ pub(crate) struct Url {
     pub(crate) password: Option<String>,
     /// Hosts with their ports, if given; several stand behind commas.
     pub(crate) hosts: Vec<(String, Option<u16>)>,
-    /// Without its slash.
+    /// The path without its slash.
     pub(crate) path: String,
     pub(crate) options: Vec<(String, String)>,
 }

@@ -17,9 +17,9 @@ const DEPTH_MAX: usize = 8;
 pub struct Answers {
     /// Bound: a line or a text that is not whole, and what was fed last.
     buffer: Vec<u8>,
-    /// Where what is not taken begins.
+    /// Beginning of what is not taken.
     at: usize,
-    /// Where the end of a line is looked for next.
+    /// Place at which the end of a line is looked for next.
     seen: usize,
     /// Bytes that one answer may keep, its values included.
     bytes_max: usize,
@@ -276,7 +276,7 @@ mod tests {
         ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$2\r\nhi\r\n",
     ];
 
-    /// What comes of bytes in pieces of this size.
+    /// Answers in bytes that come in pieces of this size.
     fn answers(bytes: &[u8], size: usize) -> Vec<Value> {
         let mut answers = Answers::new(1 << 20);
         let mut found = Vec::new();

@@ -1,6 +1,6 @@
 //! Commands on their way to Redis (RESP, "Sending commands").
 
-/// Appends a command.
+/// Appends a command as an array of texts.
 pub fn command(out: &mut Vec<u8>, parts: &[&[u8]]) {
     length(out, b'*', parts.len());
     for part in parts {

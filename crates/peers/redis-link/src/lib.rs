@@ -15,5 +15,5 @@ mod source;
 pub use answers::Answers;
 pub use command::command;
 pub use link::{ANSWER_BYTES_MAX, Link};
-pub use place::Place;
-pub use source::{RedisUrlError, Source};
+pub use place::{Place, RedisUrlError};
+pub use source::Source;

@@ -87,7 +87,7 @@ impl Link {
         Ok(())
     }
 
-    /// Sends a command.
+    /// Sends a command; its answer comes by [`Self::next_within`].
     pub fn send(&mut self, parts: &[&[u8]]) {
         let mut out = Vec::new();
         command(&mut out, parts);

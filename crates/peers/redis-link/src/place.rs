@@ -5,16 +5,24 @@ use std::path::Path;
 use redis::{Client, ConnectionAddr};
 use throng_peer::{Dial, DialTls};
 
-use crate::source::RedisUrlError;
+/// Faults of an address of Redis.
+#[derive(Debug, thiserror::Error)]
+pub enum RedisUrlError {
+    /// Does not parse. The text is not shown, because it may hold a password.
+    #[error("the address of Redis cannot be read: {0}")]
+    Malformed(String),
+    /// Sentinels without a name to ask for.
+    #[error("the address has no master: write redis+sentinel://HOST:PORT,HOST:PORT/MASTER")]
+    NoMaster,
+}
 
 /// Address of a Redis, and the credentials there.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Place {
     /// A name, an address, or the path of a socket, which begins with `/`.
     pub host: String,
-    /// Its port.
+    /// Unused for a socket.
     pub port: u16,
-    /// TLS is spoken.
     pub is_tls: bool,
     /// Without one, a password is the default user's.
     pub user: Option<String>,
@@ -25,7 +33,7 @@ pub struct Place {
 }
 
 impl std::fmt::Debug for Place {
-    /// Without the password.
+    /// Shows all but the password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}/{}", self.host, self.port, self.db)
     }

@@ -11,7 +11,7 @@ use redis::RedisError;
 use throng_peer::task::Net;
 
 use crate::link::{ANSWER_BYTES_MAX, Link};
-use crate::place::Place;
+use crate::place::{Place, RedisUrlError};
 
 /// Beginning of an address of Sentinels, and that of what it leads to.
 const SENTINELS: [(&str, &str); 2] = [
@@ -21,23 +21,12 @@ const SENTINELS: [(&str, &str); 2] = [
 /// Port of a Sentinel that names none.
 const SENTINEL_PORT: u16 = 26379;
 
-/// Faults of an address of Redis.
-#[derive(Debug, thiserror::Error)]
-pub enum RedisUrlError {
-    /// It does not parse. The text is not shown, because it may hold a password.
-    #[error("the address of Redis cannot be read: {0}")]
-    Malformed(String),
-    /// Sentinels without a name to ask for.
-    #[error("the address has no master: write redis+sentinel://HOST:PORT,HOST:PORT/MASTER")]
-    NoMaster,
-}
-
 /// One way to a Redis.
 #[derive(Clone)]
 pub enum Source {
-    /// It stays where it is.
+    /// Address that does not move.
     Direct(Place),
-    /// It may be somewhere else tomorrow.
+    /// A master that Sentinels name, which may move.
     Sentinels {
         /// Places of Sentinels, in the order in which they are asked.
         sentinels: Vec<Place>,

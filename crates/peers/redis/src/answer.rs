@@ -1,8 +1,8 @@
-//! What Redis says, as values of ours.
+//! Answers and messages of Redis, as values of ours.
 
 use std::sync::Arc;
 
-use redis::Value;
+use redis::{RedisError, Value};
 use throng_remote::agent::{Looked, Status};
 use throng_remote::blob;
 use throng_types::{ChannelName, Epoch, Position, Publication, Publisher, Told};
@@ -46,7 +46,7 @@ pub(crate) fn position(epoch: &str, offset: &str) -> Option<Option<Position>> {
     }))
 }
 
-/// What the script `publish` answers.
+/// Reads an answer of the script `publish`.
 pub(crate) fn published(value: &Value) -> Option<Option<Position>> {
     let [epoch, offset, ..] = list(value)? else {
         return None;
@@ -54,7 +54,7 @@ pub(crate) fn published(value: &Value) -> Option<Option<Position>> {
     position(text(epoch)?, text(offset)?)
 }
 
-/// What the script `look` answers.
+/// Reads an answer of the script `look`.
 pub(crate) fn looked(value: &Value, channel: &ChannelName) -> Option<Looked> {
     let [epoch, offset, status, entries @ ..] = list(value)? else {
         return None;
@@ -128,8 +128,17 @@ pub(crate) fn message(
     })
 }
 
-/// Who is present, as `present` lists them.
+/// Reads the members that the script `present` lists.
 pub(crate) fn members(value: &Value) -> Option<Vec<Arc<Publisher>>> {
     let one = |row: &Value| Some(Arc::new(*blob::decode(bytes(row)?)?.publisher?));
     list(value)?.iter().map(one).collect()
+}
+
+/// The cause of an error, without its kind.
+pub(crate) fn reason(error: RedisError) -> String {
+    let parts: Vec<&str> = { error.code().into_iter() }.chain(error.detail()).collect();
+    match parts.is_empty() {
+        true => error.to_string(),
+        false => parts.join(" "),
+    }
 }

@@ -3,7 +3,7 @@
 //! Channels are shared among [`PARTITIONS`] parts by their names, as among several Redis. Each part
 //! has one hash tag in all of its names, so that all of it is in one slot, on one primary: scripts
 //! stay whole, and one connection still is the one road of commands, answers and deliveries
-//! (sharded publish and subscribe). A part is one driver, and the slot names its server, as
+//! (sharded publish and subscribe). A part is one peer, and the slot names its server, as
 //! Sentinels name one. Which server that is comes from `CLUSTER SLOTS` before each connection;
 //! a connection ends when its server no longer has the slot.
 //!
@@ -21,23 +21,22 @@ use redis::{RedisError, Value};
 use throng_peer::task::Net;
 use throng_redis_link::{ANSWER_BYTES_MAX, Link, Place};
 
-use crate::answer;
-use crate::link::reason;
+use crate::answer::{self, reason};
 
-/// Into how many parts the channels are shared. All names depend on it. Twelve lie evenly on 1, 2,
-/// 3, 4, 6 and 12 primaries.
+/// Number of parts among which channels are shared. All names depend on it. Twelve lie evenly on 1,
+/// 2, 3, 4, 6 and 12 primaries.
 pub(crate) const PARTITIONS: u32 = 12;
 /// Slots of a cluster, by its specification.
 const SLOTS: u32 = 16_384;
 /// Addresses that are remembered besides those of the configuration.
 const LEARNED_MAX: usize = 64;
-/// How an address of a cluster begins, and those of its servers.
+/// Beginning of an address of a cluster, and of those of its servers.
 const SCHEMES: [(&str, &str); 2] = [
     ("redis+cluster://", "redis://"),
     ("rediss+cluster://", "rediss://"),
 ];
 
-/// Where something listens.
+/// Host and port of a server.
 type Address = (String, u16);
 
 /// Whether this is the URL of a cluster.
@@ -57,7 +56,7 @@ pub(crate) struct Part {
     /// Credentials of all servers, at no address.
     there: Place,
     seeds: Vec<Address>,
-    /// What the cluster has said of itself. Bound: [`LEARNED_MAX`].
+    /// Servers that the cluster has named. Bound: [`LEARNED_MAX`].
     learned: Arc<Mutex<Vec<Address>>>,
     slot: u32,
     tag: String,
@@ -90,7 +89,7 @@ impl Part {
         })
     }
 
-    /// What all names of this part have in braces.
+    /// Hash tag of all names of this part.
     pub(crate) fn tag(&self) -> &str {
         &self.tag
     }

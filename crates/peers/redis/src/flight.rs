@@ -1,10 +1,10 @@
-//! What waits for Redis: each command that was sent, and what its answer is for.
+//! Commands that wait for Redis, and what the answer of each is for.
 
 use throng_broker::Ticket;
 use throng_remote::{Purpose, Wanted};
 use throng_types::ChannelName;
 
-/// What an answer is for.
+/// Purpose of an answer.
 #[derive(Debug)]
 pub(crate) enum Flight {
     Publish {
@@ -23,7 +23,7 @@ pub(crate) enum Flight {
         ticket: Ticket,
         with_members: bool,
     },
-    /// How many nodes got a question.
+    /// Number of nodes that got a question.
     Asked(u8, u32),
     /// Whether there is a node of this name, and the question for it.
     Find(u8, u32, Box<str>, Vec<u8>),
@@ -33,7 +33,7 @@ pub(crate) enum Flight {
     Leased,
     /// A member's row was written or removed.
     Row,
-    /// Which incarnations there are.
+    /// Names of all incarnations.
     Nodes,
     /// Whether an incarnation lives.
     Lives(String),
@@ -41,9 +41,9 @@ pub(crate) enum Flight {
     MaySweep(String),
     /// Channels to sweep after an incarnation.
     Places(String),
-    /// Which line of replication the server's data is of.
+    /// The server's line of replication.
     Line,
-    /// Nothing follows.
+    /// Nothing follows its answer.
     Nothing,
 }
 

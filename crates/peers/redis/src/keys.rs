@@ -22,7 +22,7 @@ impl Keys {
         format!("{}:{{{channel}}}{what}", self.prefix)
     }
 
-    /// Where a channel's publications and its news are sent.
+    /// Name by which a channel's publications and its news are sent.
     pub(crate) fn channel(&self, channel: &ChannelName) -> String {
         self.of(channel, "")
     }
@@ -43,22 +43,22 @@ impl Keys {
         self.of(channel, ":stream")
     }
 
-    /// What an idempotency key was answered.
+    /// Key of the answer to an idempotency key.
     pub(crate) fn result(&self, channel: &ChannelName, key: &str) -> String {
         self.of(channel, &format!(":once:{key}"))
     }
 
-    /// Who is present, by client.
+    /// Key of the members, by client.
     pub(crate) fn members(&self, channel: &ChannelName) -> String {
         self.of(channel, ":members")
     }
 
-    /// How many members each user has.
+    /// Key of the number of members that each user has.
     pub(crate) fn users(&self, channel: &ChannelName) -> String {
         self.of(channel, ":users")
     }
 
-    /// What a node sends to itself, to prove that it hears.
+    /// Name by which a node sends to itself, to prove that it hears.
     pub(crate) fn probe(&self, incarnation: &str) -> String {
         format!("{}:node:{incarnation}", self.prefix)
     }
@@ -68,7 +68,7 @@ impl Keys {
         format!("{}:named:{node}", self.prefix)
     }
 
-    /// What concerns every node.
+    /// Name by which every node is told.
     pub(crate) fn everybody(&self) -> String {
         format!("{}:nodes:all", self.prefix)
     }
@@ -88,7 +88,7 @@ impl Keys {
         format!("{}:places:{incarnation}", self.prefix)
     }
 
-    /// Who sweeps after an incarnation.
+    /// Key of the node that sweeps after an incarnation.
     pub(crate) fn sweeper(&self, incarnation: &str) -> String {
         format!("{}:sweep:{incarnation}", self.prefix)
     }

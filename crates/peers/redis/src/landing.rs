@@ -1,4 +1,4 @@
-//! What becomes of Redis's answers.
+//! Handling of Redis's answers.
 
 use redis::{ServerError, Value};
 use throng_broker::{HistoryPage, Present, Refusal, Reply};
@@ -9,7 +9,6 @@ use crate::flight::Flight;
 use crate::node::Redis;
 
 impl Redis {
-    /// Takes an answer.
     pub(crate) fn landed(&mut self, flight: Flight, value: Value) -> Result<(), Fault> {
         if let Value::ServerError(error) = &value {
             let code = code_of(error);

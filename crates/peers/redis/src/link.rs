@@ -1,16 +1,16 @@
 //! One connection to Redis: found, made and introduced by a task.
 //!
-//! Where Sentinels name the server, they are asked now and then whether it is still that one: a
+//! Sentinels that name the server are asked now and then whether it is still that one: a
 //! server that was replaced may keep its connections and say nothing any more.
 
 use std::path::PathBuf;
 
-use redis::{RedisError, Value};
+use redis::Value;
 use throng_peer::task::{Link as Wire, Net};
 use throng_redis_link::{Answers, Link, Place};
 use throng_remote::{Dial, Words};
 
-use crate::answer::text;
+use crate::answer::{reason, text};
 use crate::command::Script;
 use crate::keys::Keys;
 use crate::node::Established;
@@ -135,15 +135,6 @@ impl RedisDial {
         };
         let (wire, answers) = link.into_parts();
         Ok((established, wire, RedisWords(answers)))
-    }
-}
-
-/// The cause of an error, without its kind.
-pub(crate) fn reason(error: RedisError) -> String {
-    let parts: Vec<&str> = { error.code().into_iter() }.chain(error.detail()).collect();
-    match parts.is_empty() {
-        true => error.to_string(),
-        false => parts.join(" "),
     }
 }
 

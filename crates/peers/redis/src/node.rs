@@ -16,7 +16,7 @@ use crate::flight::{Flight, Pending};
 use crate::keys::Keys;
 use crate::options::Target;
 
-/// How long a stream without publications is remembered when nobody subscribes to it, in
+/// Time for which a stream without publications is remembered when nobody subscribes to it, in
 /// milliseconds: enough to subscribe from the position that a question for history gave.
 const EMPTY_MS: u64 = 10_000;
 
@@ -37,7 +37,7 @@ pub struct Established {
     pub(crate) incarnation: String,
 }
 
-/// Who is listed, by channel and client.
+/// Members that are listed, by channel and client.
 pub(crate) type Rows = BTreeMap<(ChannelName, Box<str>), Presence>;
 
 /// The broker on Redis.
@@ -115,7 +115,7 @@ impl Redis {
         self.fly(flight, bytes);
     }
 
-    /// What each script that looks at a stream is told first: the server, a fresh epoch, the time
+    /// First arguments of each script that looks at a stream: the server, a fresh epoch, the time
     /// if it is not Redis's, and how long positions are kept.
     pub(crate) fn stream_args(&mut self) -> [String; 4] {
         let link = self.link.as_ref();
@@ -128,7 +128,7 @@ impl Redis {
         ]
     }
 
-    /// How long a stream without publications lives that nobody subscribes to.
+    /// Lifetime of a stream without publications that nobody subscribes to.
     pub(crate) fn empty_ms(&self) -> String {
         EMPTY_MS
             .min(self.core.desk.options.position_ttl_ms)

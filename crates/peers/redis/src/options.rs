@@ -1,4 +1,4 @@
-//! What the driver is made of.
+//! Options of the broker on Redis.
 
 use std::path::Path;
 
@@ -6,17 +6,17 @@ use throng_peer::task::Net;
 use throng_redis_link::{Place, Source};
 use throng_remote::RemoteOptions;
 
+use crate::answer::reason;
 use crate::cluster::{self, Part};
-use crate::link::reason;
 
-/// What the driver is made of.
+/// Options of the broker on Redis.
 #[derive(Clone)]
 pub struct RedisOptions {
     /// `redis://user:password@host:port/db`, `rediss://` where TLS is spoken, or
     /// `redis+sentinel://user:password@sentinel:port,sentinel:port/master/db`, or one of those that
     /// [`servers`] makes of `redis+cluster://user:password@host:port,host:port`.
     pub url: String,
-    /// What all drivers are made of.
+    /// Options that all brokers share.
     pub remote: RemoteOptions,
 }
 
@@ -47,18 +47,18 @@ pub fn servers(urls: &str) -> Vec<String> {
 /// Why a URL is not one of Redis that can be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RedisUrlError {
-    /// It cannot be read.
+    /// The address cannot be read.
     #[error(transparent)]
     Malformed(#[from] throng_redis_link::RedisUrlError),
-    /// What it asks for is not there.
+    /// A socket of this machine is not supported.
     #[error("the broker is reached by redis://, rediss:// or redis+sentinel://, not by a socket")]
     NotSupported,
-    /// It is not one of a cluster.
+    /// Form of an address of a cluster.
     #[error("the address of a cluster is redis+cluster://user:password@host:port,host:port")]
     NoCluster,
 }
 
-/// How to find Redis.
+/// The way to find a server.
 #[derive(Clone)]
 pub(crate) enum Target {
     One(Source),
@@ -71,7 +71,7 @@ pub(crate) struct Verbs {
     pub(crate) publish: &'static str,
     pub(crate) subscribe: &'static str,
     pub(crate) unsubscribe: &'static str,
-    /// How `PUBSUB` counts who subscribes by name; those by pattern are none of ours.
+    /// Form in which `PUBSUB` counts who subscribes by name; those by pattern are none of ours.
     pub(crate) numsub: &'static str,
 }
 
@@ -121,7 +121,7 @@ impl Target {
         }
     }
 
-    /// What all names begin with, where the configuration says `prefix`.
+    /// Beginning of all names, where the configuration says `prefix`.
     pub(crate) fn prefix(&self, prefix: &str) -> String {
         match self {
             Self::One(_) => prefix.to_owned(),
@@ -129,7 +129,6 @@ impl Target {
         }
     }
 
-    /// Finds its server.
     pub(crate) async fn find(
         &self,
         net: &Net,

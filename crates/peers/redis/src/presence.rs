@@ -1,4 +1,4 @@
-//! Who of this node is present, and what becomes of the members of nodes that died.
+//! Presence: members of this node, and the removal of those of nodes that died.
 //!
 //! A member is a row in Redis with the incarnation of its node. An incarnation lasts as long as a
 //! connection to Redis and has a lease of [`LEASE_MS`], which the node renews. With a new
@@ -20,7 +20,7 @@ use crate::command::Script;
 use crate::flight::Flight;
 use crate::node::Redis;
 
-/// How long a node has for one step of a sweep before another may take it over, in milliseconds.
+/// Time for one step of a sweep before another node may take it over, in milliseconds.
 const SWEEPER_MS: &[u8] = b"10000";
 /// Channels in one step of a sweep.
 const STEP: &[u8] = b"100";
@@ -105,7 +105,6 @@ impl Redis {
         }
     }
 
-    /// Renews the lease.
     pub(crate) fn set_lease(&mut self) {
         let lease = format!("{}{}", self.keys.leases(), self.incarnation());
         let lease_ms = LEASE_MS.to_string();

@@ -17,7 +17,7 @@ use crate::node::{Established, Redis};
 const MEMBER_BYTES: usize = 4 << 10;
 /// Time for which a slot may be on its way before the connection is made anew, in milliseconds.
 const MOVE_MS: u64 = 10_000;
-/// How long an idempotency key is remembered, in milliseconds (Centrifugo: five minutes).
+/// Time for which an idempotency key is remembered, in milliseconds (Centrifugo: five minutes).
 const KEY_TTL_MS: u64 = 300_000;
 
 impl Verbs for Redis {

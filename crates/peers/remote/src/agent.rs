@@ -23,7 +23,7 @@ pub const AUDIT_SOON_MS: u64 = 300;
 /// The most looks of that kind in a second.
 pub const AUDITS_PER_S: usize = 50;
 
-/// What a channel's deliveries are worth.
+/// Trust in a channel's deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// No shard is told anything yet.
@@ -37,16 +37,16 @@ pub enum State {
     Deaf,
 }
 
-/// What becomes of a publication that was delivered.
+/// Fate of a publication that was delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Took {
-    /// It goes to the shards that are interested.
+    /// Handed to the shards that are interested.
     Next,
-    /// They have it, or will get it with what the next look brings.
+    /// Known to them, or part of what the next look brings.
     Known,
     /// Something is missing before it.
     Gap,
-    /// It cannot be, for this reason: see [`crate::Desk::doubt_from`].
+    /// Contradicts what came before, for this reason: see [`crate::Desk::doubt_from`].
     Strange(&'static str),
 }
 
@@ -56,7 +56,7 @@ pub struct Channel {
     pub interest: u64,
     /// Subscribes on their way.
     pub pending: u32,
-    /// What its deliveries are worth.
+    /// Trust in its deliveries.
     pub state: State,
     /// The broker was asked for it on this connection.
     pub is_subscribed: bool,
@@ -71,9 +71,9 @@ pub struct Channel {
         reason = "8 bytes instead of 24 in every channel"
     )]
     pub(crate) floors: Option<Box<Vec<(u8, Position)>>>,
-    /// What its newest publications hold; nothing before the first one.
+    /// Digests of its newest publications; none before the first one.
     contents: Option<Box<Contents>>,
-    /// What came before the answer that it follows.
+    /// Publications that came before the answer that they follow.
     pub(crate) early: Option<Box<Early>>,
     /// Tells it from a channel of that name before.
     pub serial: u64,
@@ -82,7 +82,7 @@ pub struct Channel {
 /// Publications of a channel whose contents are remembered.
 const CONTENTS_MAX: usize = 16;
 
-/// What the newest publications of one epoch hold, as digests of 32 bits.
+/// Contents of the newest publications of one epoch, as digests of 32 bits.
 struct Contents {
     epoch: Epoch,
     newest: u64,
@@ -238,14 +238,14 @@ impl Channel {
     }
 }
 
-/// Which channels are to be compared with their streams, and when: each some time after it was
+/// Channels that are to be compared with their streams, and when: each some time after it was
 /// wanted, and again after each time.
 #[derive(Default)]
 pub struct Audits {
     /// In the order of their times. Bound: the channels, and those that were given up within
     /// [`AUDIT_MS`].
     soon: VecDeque<(u64, ChannelName, u64)>,
-    /// The same. Bound: as `soon`.
+    /// Channels that were compared before. Bound: as `soon`.
     later: VecDeque<(u64, ChannelName, u64)>,
 }
 
@@ -278,11 +278,11 @@ impl Audits {
 /// A part of a stream's history, as the broker gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Looked {
-    /// Where the stream stands.
+    /// Newest position of the stream.
     pub position: Position,
     /// Whether the rest is what was asked for.
     pub status: Status,
-    /// What was asked for.
+    /// The part that was asked for.
     pub publications: Vec<Arc<Publication>>,
 }
 
@@ -305,7 +305,7 @@ impl Looked {
 /// Whether a part of history is what was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// It is.
+    /// All of it is there.
     Fits,
     /// Something is missing, or it was too much.
     Lost,
@@ -313,7 +313,7 @@ pub enum Status {
     NoSuchPosition,
 }
 
-/// What is looked for in a stream's history.
+/// Part of a stream's history that is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Nothing but where it stands.
@@ -326,8 +326,8 @@ pub enum Mode {
     Oldest,
 }
 
-/// What a look for a subscriber has to bring, besides where the stream stands, and how many
-/// publications at most.
+/// Content of a look for a subscriber, besides where the stream stands, and the publications at
+/// most.
 #[must_use]
 pub fn wanted(
     options: &ChannelOptions,

@@ -1,4 +1,4 @@
-//! How far another process has handed over to this one, as a driver knows it; see
+//! State of a hand-over from another process to this one, as a peer knows it; see
 //! [`throng_broker::Moving`].
 //!
 //! A cut is a message to every node of the cluster. It is made when this process hears every
@@ -6,17 +6,17 @@
 //! it. Where the broker delivers everything to everybody in one order, as one Redis does, it is the
 //! same place for both.
 
-/// How a cut begins; its number follows, in hexadecimal digits.
+/// Beginning of a cut; its number follows, in hexadecimal digits.
 const WORD: &str = "cut ";
 
-/// What has been handed over so far.
+/// State of a hand-over from another process.
 #[derive(Debug, Default)]
 pub struct Arrival {
     /// Bit `n` is set when shard `n` has said all channels that it expects.
     expected: u64,
     /// Bit `n` is set when shard `n` has said up to where its subscribers have everything.
     resumed: u64,
-    /// What has no position is still for the other process.
+    /// Deliveries without a position are still for the other process.
     is_early: bool,
     /// The cut that is to be made.
     due: Option<u64>,

@@ -13,14 +13,12 @@ const TAGS: u8 = 2;
 const CONN_INFO: u8 = 4;
 const CHAN_INFO: u8 = 8;
 
-/// What a blob holds.
+/// Content of a blob.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blob {
-    /// The data.
     pub payload: Payload,
-    /// Who published it, if a connection did.
+    /// Publisher, if a connection published it.
     pub publisher: Option<Box<Publisher>>,
-    /// Its tags.
     pub tags: Option<Box<str>>,
 }
 

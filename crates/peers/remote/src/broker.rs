@@ -55,7 +55,7 @@ pub struct BrokerPeer<N: Node> {
     pause_ms: u64,
     is_told_down: bool,
     down_since_ms: u64,
-    /// Bound: [`AT_ONCE`].
+    /// Requests of one lane. Bound: [`AT_ONCE`].
     wishes: Vec<Wish>,
     /// More was there than one turn takes.
     is_behind: bool,

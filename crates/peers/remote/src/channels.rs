@@ -162,7 +162,7 @@ pub trait Channels: Verbs {
         self.core().wait(wanted.lane, request);
     }
 
-    /// It is known where the stream stands: the subscription begins there.
+    /// Begins a subscription, now that it is known where the stream stands.
     fn subscribed(&mut self, wanted: Wanted, looked: Option<Looked>) {
         let core = self.core();
         let options = core.desk.options.of(&wanted.channel);
@@ -330,7 +330,7 @@ pub trait Channels: Verbs {
         self.look(name, purpose, query);
     }
 
-    /// What a deaf channel missed is here, or is lost.
+    /// Delivers what a deaf channel missed, or notes that it is lost.
     fn refilled(&mut self, name: &ChannelName, serial: u64, looked: Looked) {
         let core = self.core();
         let recovers = core.desk.options.of(name).recovery;
@@ -408,7 +408,7 @@ pub trait Channels: Verbs {
         }
     }
 
-    /// Where a stream stands. On one road every publication up to there has come before this
+    /// Takes where a stream stands. On one road every publication up to there has come before this
     /// answer; otherwise what is on its way to us is taken for missing, and then for known.
     fn audited(&mut self, name: &ChannelName, serial: u64, position: Position) {
         let found = self.core().same(name, serial);

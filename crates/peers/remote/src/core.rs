@@ -19,7 +19,7 @@ use crate::questions::Questions;
 pub const FLIGHTS_MAX: usize = 4096;
 /// Their bytes, unless a single one has more. Queue: `to the broker`.
 pub const FLIGHT_BYTES_MAX: usize = 8 << 20;
-/// How long a node is believed to live without a word, in milliseconds.
+/// Time for which a node is believed to live without a word, in milliseconds.
 pub const LEASE_MS: u64 = 15_000;
 /// Between two words, in milliseconds.
 pub const RENEW_MS: u64 = 3000;
@@ -40,7 +40,6 @@ pub struct Due {
 pub struct Core {
     /// Lanes, clocks and output.
     pub desk: Desk,
-    /// A connection stands.
     pub is_up: bool,
     /// Channels that shards of this node want.
     pub channels: ChannelMap<Channel>,
@@ -95,7 +94,7 @@ impl Core {
         self.desk.options.of(channel).retention.keeps()
     }
 
-    /// Where a channel's deliveries stand, if it is known here.
+    /// Position up to which a channel was delivered, if it is known here.
     #[must_use]
     pub fn top(&self, channel: &ChannelName) -> Option<Position> {
         self.channels.get(channel)?.top

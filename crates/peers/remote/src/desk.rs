@@ -1,4 +1,4 @@
-//! What a driver has at hand: the shards' lanes, the clocks, chance, and the bytes to be written.
+//! Surroundings of a node: the shards' lanes, the clocks, chance, and the bytes to be written.
 //!
 //! Never: sockets, threads. Its owner is told what time it is.
 
@@ -13,16 +13,16 @@ use crate::agent::{self, Looked};
 use crate::arrival::{self, Arrival};
 use crate::doubt::Doubt;
 use crate::lane::Lane;
+use crate::nodes::{NodeEvent, ToNodes};
 use crate::options::RemoteOptions;
-use crate::peer::{PeerEvent, ToPeers};
 use crate::status::Status;
 
 /// The ticket of a request of which nobody wants to hear again.
 pub const NOBODY: Ticket = Ticket(u32::MAX);
 
-/// What a driver has at hand.
+/// Surroundings of a node.
 pub struct Desk {
-    /// What the driver was made of.
+    /// Options of the peer.
     pub options: RemoteOptions,
     /// Monotonic milliseconds at the beginning of the turn.
     pub now_ms: u64,
@@ -32,7 +32,7 @@ pub struct Desk {
     pub rng: Rng,
     /// Bytes to be written to the broker. Bound: what waits for its answers.
     pub out: Vec<u8>,
-    /// How far another process has handed over to this one.
+    /// State of a hand-over from another process.
     pub arrival: Arrival,
     pub(crate) lanes: Vec<Arc<Lane>>,
     pub(crate) status: Arc<Status>,
@@ -63,7 +63,7 @@ impl Desk {
         Self::new(options, Vec::new(), Arc::default())
     }
 
-    /// How many shards there are.
+    /// Number of shards that have lanes.
     #[must_use]
     pub fn shards(&self) -> u8 {
         self.lanes.len() as u8
@@ -171,7 +171,7 @@ impl Desk {
         true
     }
 
-    /// Whether no shard has handed in what the driver has not taken.
+    /// Whether no shard has handed in what the peer has not taken.
     #[must_use]
     pub fn lanes_are_taken(&self) -> bool {
         self.lanes.iter().all(|lane| lane.waiting() == 0)
@@ -188,13 +188,13 @@ impl Desk {
 
     /// The next that some shard wants of other nodes.
     #[must_use]
-    pub fn next_to_peers(&self) -> Option<(u8, ToPeers)> {
+    pub fn next_to_nodes(&self) -> Option<(u8, ToNodes)> {
         let mut lanes = (0..).zip(&self.lanes);
-        lanes.find_map(|(lane, from)| Some((lane, from.next_to_peers()?)))
+        lanes.find_map(|(lane, from)| Some((lane, from.next_to_nodes()?)))
     }
 
     /// Lets a shard know of other nodes.
-    pub fn tell_shard(&mut self, lane: u8, event: PeerEvent) {
+    pub fn tell_shard(&mut self, lane: u8, event: NodeEvent) {
         if let Some(to) = self.lanes.get(usize::from(lane)) {
             to.tell_shard(event);
             self.rung.insert(lane);
@@ -210,8 +210,8 @@ impl Desk {
         }
     }
 
-    /// The same, where publications from one position up to `top` may be others than clients have:
-    /// those of these shards are told of a gap.
+    /// Notes a contradiction where publications from one position up to `top` may be others than
+    /// clients have: those of these shards are told of a gap.
     pub fn doubt_from(
         &mut self,
         channel: &ChannelName,
@@ -240,7 +240,7 @@ impl Desk {
         }
     }
 
-    /// What a subscriber is told, after the look that [`agent::wanted`] describes; `None` in
+    /// Answer to a subscriber, after the look that [`agent::wanted`] describes; `None` in
     /// channels without history. Nothing is recovered from a position in doubt.
     #[must_use]
     pub fn subscribed(

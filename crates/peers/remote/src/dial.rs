@@ -8,7 +8,7 @@ pub struct Fault(pub String);
 
 /// A connection on its way, as a task of the peer.
 pub trait Dial: 'static {
-    /// What a connection that stands has said of itself.
+    /// Facts about a connection that stands.
     type Hello;
     /// The reader of what the broker says.
     type Words: Words;
@@ -28,7 +28,7 @@ pub trait Dial: 'static {
 
 /// Bytes in, words out. Bounds the bytes of a word that is not whole.
 pub trait Words: 'static {
-    /// What the broker says.
+    /// One message or answer of the broker.
     type Word;
 
     /// Takes bytes as they came.

@@ -1,4 +1,4 @@
-//! What a broker says that cannot be: two contents for one position, a position behind the one
+//! Contradictions of a broker: two contents for one position, a position behind the one
 //! before, an answer that makes no sense.
 //!
 //! Nobody knows why it happens, so nothing is concluded from it but this: it is counted and logged,
@@ -27,7 +27,7 @@ struct Range {
 /// Contradictions of the broker, and the positions that they leave in doubt.
 #[derive(Default)]
 pub(crate) struct Doubt {
-    /// Bound: [`RANGES_MAX`].
+    /// Oldest first. Bound: [`RANGES_MAX`].
     ranges: VecDeque<Range>,
     until_ms: Option<u64>,
     logged_at_ms: Option<u64>,

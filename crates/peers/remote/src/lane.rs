@@ -1,8 +1,8 @@
-//! The queues between one shard and the driver.
+//! The queues between one shard and the peer.
 //!
 //! Rule for "full": a shard has at most [`REQUESTS_MAX`] requests and [`REQUEST_BYTES_MAX`] of
 //! drafts without an answer; one more is refused as busy. While [`REPLIES_MAX`] or
-//! [`REPLY_BYTES_MAX`] wait for a shard, the driver takes nothing more from the broker.
+//! [`REPLY_BYTES_MAX`] wait for a shard, the peer takes nothing more from the broker.
 //!
 //! Never: waits. A lock is held for as long as it takes to push or to swap a queue.
 
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use throng_broker::{Moving, Reply, Request};
 
-use crate::peer::{PeerEvent, QUESTIONS_MAX, ToPeers};
+use crate::nodes::{NodeEvent, QUESTIONS_MAX, ToNodes};
 
 /// Requests of one shard without an answer. Queue: `to the broker`.
 pub const REQUESTS_MAX: usize = 8192;
@@ -28,7 +28,13 @@ pub const REPLIES_MAX: usize = 32_768;
 /// Their bytes. Queue: `from the broker`.
 pub const REPLY_BYTES_MAX: usize = 32 << 20;
 
-/// What a shard wants of the driver.
+/// Wakes a shard, so that it looks around.
+pub type Ring = Box<dyn Fn() + Send + Sync>;
+
+/// Calls a [`crate::BrokerPeer`], so that it looks into its lanes. The peer ends with it.
+pub type Wake = Arc<dyn Fn() + Send + Sync>;
+
+/// Wish of a shard for the peer.
 pub(crate) enum Wish {
     /// Something of the broker.
     Request(Request),
@@ -36,9 +42,8 @@ pub(crate) enum Wish {
     Move(Moving),
 }
 
-/// What a driver leaves for a shard.
+/// News of the peer for a shard.
 pub(crate) enum Left {
-    /// For its hub.
     Reply(Reply),
     /// The cut of this number was made here among the deliveries.
     Cut(u64),
@@ -51,16 +56,16 @@ struct Replies {
     bytes: usize,
 }
 
-/// What lies between one shard and the driver.
+/// The queues between one shard and the peer.
 pub(crate) struct Lane {
     /// Bound: [`REQUESTS_MAX`]; a leave or a quit has room, of which there is one for each
     /// subscribe, and so has what is handed over, of which there are two for each channel.
     requests: Mutex<VecDeque<Wish>>,
     replies: Mutex<Replies>,
-    /// Bound: [`crate::peer::QUESTIONS_MAX`] questions, and an answer to each of others'.
-    to_peers: Mutex<VecDeque<ToPeers>>,
-    /// Bound: [`crate::peer::QUESTIONS_MAX`] questions of others, and an answer to each of ours.
-    from_peers: Mutex<VecDeque<PeerEvent>>,
+    /// Bound: [`crate::nodes::QUESTIONS_MAX`] questions, and an answer to each of others'.
+    to_nodes: Mutex<VecDeque<ToNodes>>,
+    /// Bound: [`crate::nodes::QUESTIONS_MAX`] questions of others, and an answer to each of ours.
+    from_nodes: Mutex<VecDeque<NodeEvent>>,
     is_open: AtomicBool,
     ring: Arc<dyn Fn() + Send + Sync>,
 }
@@ -69,7 +74,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a reply keeps, in bytes.
+/// Bytes that a reply keeps.
 fn cost(reply: &Reply) -> usize {
     let more = match reply {
         Reply::Delivery(publication) => publication.cost_bytes(),
@@ -83,8 +88,8 @@ impl Lane {
         Self {
             requests: Mutex::default(),
             replies: Mutex::default(),
-            to_peers: Mutex::default(),
-            from_peers: Mutex::default(),
+            to_nodes: Mutex::default(),
+            from_nodes: Mutex::default(),
             is_open: AtomicBool::new(true),
             ring,
         }
@@ -95,12 +100,12 @@ impl Lane {
         lock(&self.requests).push_back(wish);
     }
 
-    /// Requests that the driver has not taken.
+    /// Requests that the peer has not taken.
     pub(crate) fn waiting(&self) -> usize {
         lock(&self.requests).len()
     }
 
-    /// Takes all that the driver has left. True if it had no room for more.
+    /// Takes all that the peer has left. True if it had no room for more.
     pub(crate) fn take(&self, into: &mut VecDeque<Left>) -> bool {
         let mut replies = lock(&self.replies);
         let was_full = replies.queue.len() >= REPLIES_MAX || replies.bytes >= REPLY_BYTES_MAX;
@@ -142,31 +147,31 @@ impl Lane {
         lock(&self.replies).queue.is_empty()
     }
 
-    /// Whether the driver may leave more.
+    /// Whether the peer may leave more.
     pub(crate) fn has_room(&self) -> bool {
         let replies = lock(&self.replies);
         replies.queue.len() < REPLIES_MAX && replies.bytes < REPLY_BYTES_MAX
     }
 
-    pub(crate) fn tell_peers(&self, wanted: ToPeers) {
-        lock(&self.to_peers).push_back(wanted);
+    pub(crate) fn tell_nodes(&self, wanted: ToNodes) {
+        lock(&self.to_nodes).push_back(wanted);
     }
 
-    pub(crate) fn next_to_peers(&self) -> Option<ToPeers> {
-        lock(&self.to_peers).pop_front()
+    pub(crate) fn next_to_nodes(&self) -> Option<ToNodes> {
+        lock(&self.to_nodes).pop_front()
     }
 
     /// Lets the shard know of other nodes. What is one too many is left out: who asked hears
     /// nothing, and knows that.
-    pub(crate) fn tell_shard(&self, event: PeerEvent) {
-        let mut events = lock(&self.from_peers);
-        if events.len() < QUESTIONS_MAX || matches!(event, PeerEvent::Answered(..)) {
+    pub(crate) fn tell_shard(&self, event: NodeEvent) {
+        let mut events = lock(&self.from_nodes);
+        if events.len() < QUESTIONS_MAX || matches!(event, NodeEvent::Answered(..)) {
             events.push_back(event);
         }
     }
 
-    pub(crate) fn next_from_peers(&self) -> Option<PeerEvent> {
-        lock(&self.from_peers).pop_front()
+    pub(crate) fn next_from_nodes(&self) -> Option<NodeEvent> {
+        lock(&self.from_nodes).pop_front()
     }
 
     pub(crate) fn ring(&self) {

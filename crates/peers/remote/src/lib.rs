@@ -1,5 +1,5 @@
-//! What every broker on the other side of a network needs: the way between shards and a peer, and
-//! what such a peer does whatever it speaks to.
+//! Brokers on the other side of a network: the way between shards and a peer, and what such a peer
+//! does whatever it speaks to.
 //!
 //! A broker brings its [`Verbs`]. With them it is a [`Node`]: it takes requests of shards and
 //! words of its connection, and leaves replies in [`Desk`]'s lanes and bytes in its output.
@@ -21,9 +21,9 @@ mod doubt;
 mod early;
 mod lane;
 mod node;
+mod nodes;
 mod options;
 mod part;
-mod peer;
 mod questions;
 mod shares;
 mod start;
@@ -35,12 +35,12 @@ pub use channels::Channels;
 pub use core::{Core, FLIGHT_BYTES_MAX, FLIGHTS_MAX, LEASE_MS, RENEW_MS};
 pub use desk::{Desk, NOBODY};
 pub use dial::{Dial, Fault, WordOf, Words};
-pub use lane::{REPLIES_MAX, REPLY_BYTES_MAX, REQUEST_BYTES_MAX, REQUESTS_MAX};
+pub use lane::{REPLIES_MAX, REPLY_BYTES_MAX, REQUEST_BYTES_MAX, REQUESTS_MAX, Ring, Wake};
 pub use node::Node;
+pub use nodes::{Asker, CLIENTS_QUESTIONS_MAX, NodeEvent, QUESTIONS_MAX, ToNodes};
 pub use options::RemoteOptions;
-pub use part::{Peers, RemoteBroker, server_of};
-pub use peer::{Asker, CLIENTS_QUESTIONS_MAX, PeerEvent, QUESTIONS_MAX, ToPeers};
+pub use part::{Nodes, RemoteBroker, server_of};
 pub use questions::Questions;
-pub use start::{Ring, Wake, start};
+pub use start::start;
 pub use status::{Health, Status};
 pub use verbs::{Purpose, Query, Verbs, Wanted};

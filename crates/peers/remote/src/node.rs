@@ -18,13 +18,13 @@ use crate::agent::{AUDIT_SOON_MS, Channel};
 use crate::channels::Channels;
 use crate::core::{Due, FLIGHT_BYTES_MAX, FLIGHTS_MAX, RENEW_MS, SWEEP_MS};
 use crate::dial::{Dial, Fault};
-use crate::peer::{PeerEvent, ToPeers};
+use crate::nodes::{NodeEvent, ToNodes};
 use crate::questions::{For, Questions};
 
 /// Channels that are subscribed to again at once.
 const BATCH: usize = 512;
 
-/// A driver without its threads: what it knows, and what it does about what happens.
+/// A peer without its links: what it knows, and what it does about what happens.
 pub trait Node: Channels {
     /// A connection stands: everything that is wanted is asked for again.
     fn up(&mut self, hello: <Self::Dial as Dial>::Hello) {
@@ -88,7 +88,7 @@ pub trait Node: Channels {
     /// its own reason.
     fn tick(&mut self) -> Result<(), Fault> {
         self.refuse_late();
-        self.take_peers();
+        self.take_to_nodes();
         let core = self.core();
         core.questions.give_up(core.is_up, &mut core.desk);
         if !core.is_up {
@@ -284,17 +284,17 @@ pub trait Node: Channels {
     // ---- other nodes ----
 
     /// Takes what shards want of other nodes. A question that cannot be sent has failed at once.
-    fn take_peers(&mut self) {
-        while let Some((lane, wanted)) = self.core().desk.next_to_peers() {
+    fn take_to_nodes(&mut self) {
+        while let Some((lane, wanted)) = self.core().desk.next_to_nodes() {
             let is_up = self.core().is_up;
             match wanted {
-                ToPeers::Named(name) => {
+                ToNodes::Named(name) => {
                     let before = self.core().name.replace(name.clone());
                     if before.is_none() && is_up {
                         self.hear_by_name(&name);
                     }
                 }
-                ToPeers::Ask(ticket, question) => {
+                ToNodes::Ask(ticket, question) => {
                     let may_ask = is_up && self.may_ask();
                     if let Some(message) =
                         self.question((lane, ticket), may_ask, For::Operator, &question)
@@ -302,14 +302,14 @@ pub trait Node: Channels {
                         self.ask_all((lane, ticket), message);
                     }
                 }
-                ToPeers::AskOne(ticket, node, question) => {
+                ToNodes::AskOne(ticket, node, question) => {
                     if let Some(message) =
                         self.question((lane, ticket), is_up, For::Client, &question)
                     {
                         self.ask_one((lane, ticket), &node, message);
                     }
                 }
-                ToPeers::Answer(to, answer) => {
+                ToNodes::Answer(to, answer) => {
                     let answer = Questions::answer(&to, &answer).filter(|_| is_up);
                     if let Some((node, message)) = answer {
                         self.answer_to(node, message);
@@ -328,7 +328,7 @@ pub trait Node: Channels {
         question: &[u8],
     ) -> Option<Vec<u8>> {
         if !may_ask {
-            let event = PeerEvent::Answered(who.1, None);
+            let event = NodeEvent::Answered(who.1, None);
             self.core().desk.tell_shard(who.0, event);
             return None;
         }

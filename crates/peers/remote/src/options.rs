@@ -1,4 +1,4 @@
-//! What a driver is made of, whatever it speaks to.
+//! Options of a peer, whatever it speaks to.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,24 +8,24 @@ use throng_broker::{ChannelOptions, Namespaces, ReplyLimit};
 use throng_metrics::Counters;
 use throng_types::ChannelName;
 
-/// What a driver is made of, whatever it speaks to.
+/// Options of a peer, whatever it speaks to.
 #[derive(Clone)]
 pub struct RemoteOptions {
     /// Begins every name in the broker: nodes with the same one are one cluster.
     pub prefix: String,
     /// The options of channels; the same on every node.
     pub namespaces: Arc<Namespaces>,
-    /// How much one reply may carry.
+    /// Bound of one reply.
     pub reply: ReplyLimit,
-    /// How long a stream that nobody touches remembers its position, in milliseconds. Nodes touch
-    /// those of their subscribers.
+    /// Time for which a stream that nobody touches remembers its position, in milliseconds. Nodes
+    /// touch those of their subscribers.
     pub position_ttl_ms: u64,
-    /// How long the broker may take to answer, and to be connected to, in milliseconds. Who
+    /// Time for the broker to answer, and to be connected to, in milliseconds. Who
     /// subscribes while there is no connection waits as long.
     pub timeout_ms: u64,
     /// Any number; differs from node to node and from start to start. Epochs follow from it.
     pub seed: u64,
-    /// Where the driver counts; nobody else may.
+    /// Counters of the peer alone.
     pub counters: Arc<Counters>,
     /// The PEM file of the authorities whose certificates are believed, where TLS is spoken; those
     /// of this machine without one.

@@ -1,7 +1,7 @@
-//! The shard's ends of what lies between it and the drivers: its part of the broker, and its way to
+//! The shard's ends of what lies between it and the peers: its part of the broker, and its way to
 //! other nodes.
 //!
-//! A broker of several servers has a driver for each. A channel belongs to one of them by its name
+//! A broker of several servers has a peer for each. A channel belongs to one of them by its name
 //! alone, so all that concerns it takes one road, and the others do not matter to it.
 
 use std::collections::{HashMap, VecDeque};
@@ -11,17 +11,16 @@ use throng_broker::{Draft, LiveOptions, Moving, Refusal, Remote, Reply, Request,
 use throng_types::ChannelName;
 
 use crate::desk::NOBODY;
-use crate::lane::{Lane, Left, REQUEST_BYTES_MAX, REQUESTS_MAX, Wish};
-use crate::peer::{Asker, PeerEvent, ToPeers};
-use crate::start::Wake;
+use crate::lane::{Lane, Left, REQUEST_BYTES_MAX, REQUESTS_MAX, Wake, Wish};
+use crate::nodes::{Asker, NodeEvent, ToNodes};
 use crate::status::Status;
 
 /// One shard's way to the other nodes: by any server that they all have.
-pub struct Peers {
+pub struct Nodes {
     pub(crate) ways: Vec<Way>,
 }
 
-/// The way by one driver.
+/// The way by one peer.
 #[derive(Clone)]
 pub(crate) struct Way {
     lane: Arc<Lane>,
@@ -30,12 +29,12 @@ pub(crate) struct Way {
 }
 
 impl Way {
-    fn tell(&self, wanted: ToPeers) {
-        self.lane.tell_peers(wanted);
+    fn tell(&self, wanted: ToNodes) {
+        self.lane.tell_nodes(wanted);
         self.call();
     }
 
-    /// Lets the driver look into its lanes, unless it is about to.
+    /// Lets the peer look into its lanes, unless it is about to.
     fn call(&self) {
         if self.status.call() {
             (self.wake)();
@@ -43,46 +42,46 @@ impl Way {
     }
 }
 
-impl Peers {
-    /// Tells the drivers what this node is called, for [`Self::ask_one`] of others.
+impl Nodes {
+    /// Tells the peers what this node is called, for [`Self::ask_one`] of others.
     pub fn name(&self, name: &str) {
         for way in &self.ways {
-            way.tell(ToPeers::Named(name.into()));
+            way.tell(ToNodes::Named(name.into()));
         }
     }
 
-    /// Asks every other node; [`PeerEvent::Answered`] follows for certain.
+    /// Asks every other node; [`NodeEvent::Answered`] follows for certain.
     pub fn ask(&self, ticket: u32, question: Vec<u8>) {
-        self.tell(ToPeers::Ask(ticket, question));
+        self.tell(ToNodes::Ask(ticket, question));
     }
 
-    /// Asks the node of a name for a client; [`PeerEvent::Answered`] follows for certain, without
+    /// Asks the node of a name for a client; [`NodeEvent::Answered`] follows for certain, without
     /// answers if there is no such node. These questions have few places of their own.
     pub fn ask_one(&self, ticket: u32, node: &str, question: Vec<u8>) {
-        self.tell(ToPeers::AskOne(ticket, node.into(), question));
+        self.tell(ToNodes::AskOne(ticket, node.into(), question));
     }
 
-    fn tell(&self, wanted: ToPeers) {
+    fn tell(&self, wanted: ToNodes) {
         let up = self.ways.iter().find(|way| way.status.is_up());
         if let Some(way) = up.or_else(|| self.ways.first()) {
             way.tell(wanted);
         }
     }
 
-    /// Answers a question.
+    /// Answers a question of another node.
     pub fn answer(&self, asker: Asker, answer: Vec<u8>) {
         if let Some(way) = self.ways.get(asker.way) {
-            way.tell(ToPeers::Answer(asker, answer));
+            way.tell(ToNodes::Answer(asker, answer));
         }
     }
 
     /// The next of what other nodes want or say.
     #[must_use]
-    pub fn next(&self) -> Option<PeerEvent> {
+    pub fn next(&self) -> Option<NodeEvent> {
         let mut ways = self.ways.iter().enumerate();
         ways.find_map(|(number, way)| {
-            let mut event = way.lane.next_from_peers()?;
-            if let PeerEvent::Asked(asker, _) = &mut event {
+            let mut event = way.lane.next_from_nodes()?;
+            if let NodeEvent::Asked(asker, _) = &mut event {
                 asker.way = number;
             }
             Some(event)
@@ -94,23 +93,23 @@ impl Peers {
 pub struct RemoteBroker {
     /// One for each server. Never empty.
     ends: Vec<End>,
-    /// Whose reply is the next.
+    /// Index of the end whose reply is the next.
     turn: usize,
 }
 
-/// One shard's end of what lies between it and one driver.
+/// One shard's end of what lies between it and one peer.
 pub(crate) struct End {
     way: Way,
     /// Taken from the lane, and not by the hub yet. Bound: what was in the lane.
     taken: VecDeque<Left>,
-    /// Where another process takes over, if one does.
+    /// Place at which another process takes over, if one does.
     stop: Stop,
     /// The bytes of each request without an answer.
     unanswered: HashMap<Ticket, usize>,
     unanswered_bytes: usize,
 }
 
-/// How far a shard takes what the driver leaves.
+/// End of what a shard takes of all that the peer leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
     /// As far as there is something.
@@ -130,9 +129,9 @@ impl RemoteBroker {
 
     /// The shard's way to the other nodes.
     #[must_use]
-    pub fn peers(&self) -> Peers {
+    pub fn nodes(&self) -> Nodes {
         let ways = self.ends.iter().map(|end| end.way.clone());
-        Peers {
+        Nodes {
             ways: ways.collect(),
         }
     }
@@ -150,8 +149,8 @@ impl RemoteBroker {
     }
 }
 
-/// Which of so many servers has a channel: the one that, with its number, gives the highest hash
-/// of the channel's name ("rendezvous hashing", Thaler and Ravishankar, 1998). One server more
+/// Finds which of so many servers has a channel: the one that, with its number, gives the highest
+/// hash of the channel's name ("rendezvous hashing", Thaler and Ravishankar, 1998). One server more
 /// takes its part of the channels from each of the others, and all the rest stay.
 #[must_use]
 pub fn server_of(channel: &ChannelName, servers: usize) -> usize {

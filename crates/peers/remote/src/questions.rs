@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 
 use crate::desk::Desk;
-use crate::peer::{Asker, CLIENTS_QUESTIONS_MAX, PeerEvent, QUESTIONS_MAX};
+use crate::nodes::{Asker, CLIENTS_QUESTIONS_MAX, NodeEvent, QUESTIONS_MAX};
 
-/// How long other nodes may take to answer, in milliseconds.
+/// Time for other nodes to answer, in milliseconds.
 const ANSWER_MS: u64 = 3000;
 
 /// For whom something is asked.
@@ -16,14 +16,13 @@ const ANSWER_MS: u64 = 3000;
 pub enum For {
     /// An operator or a backend.
     Operator,
-    /// A client.
     Client,
 }
 
 struct Question {
     whose: For,
     answers: Vec<Vec<u8>>,
-    /// How many there will be, once that is known.
+    /// Number of answers to come, once that is known.
     expected: Option<usize>,
     until_ms: u64,
 }
@@ -52,7 +51,7 @@ impl Questions {
             For::Client => self.of_clients >= CLIENTS_QUESTIONS_MAX,
         };
         if is_full {
-            desk.tell_shard(lane, PeerEvent::Answered(ticket, None));
+            desk.tell_shard(lane, NodeEvent::Answered(ticket, None));
             return None;
         }
         self.of_clients += usize::from(whose == For::Client);
@@ -100,7 +99,7 @@ impl Questions {
         };
         let question = parts.next().unwrap_or_default().to_vec();
         // Any shard will do.
-        desk.tell_shard(0, PeerEvent::Asked(asker, question));
+        desk.tell_shard(0, NodeEvent::Asked(asker, question));
     }
 
     /// The node that asked, and the message to send to it with an answer.
@@ -135,7 +134,7 @@ impl Questions {
         });
         if is_complete && let Some(question) = self.open.remove(&(lane, ticket)) {
             self.of_clients -= usize::from(question.whose == For::Client);
-            desk.tell_shard(lane, PeerEvent::Answered(ticket, Some(question.answers)));
+            desk.tell_shard(lane, NodeEvent::Answered(ticket, Some(question.answers)));
         }
     }
 
@@ -145,7 +144,7 @@ impl Questions {
             let is_over = !is_up || question.until_ms <= desk.now_ms;
             if is_over {
                 self.of_clients -= usize::from(question.whose == For::Client);
-                desk.tell_shard(*lane, PeerEvent::Answered(*ticket, None));
+                desk.tell_shard(*lane, NodeEvent::Answered(*ticket, None));
             }
             !is_over
         });
@@ -183,8 +182,8 @@ mod tests {
             assert!(ask(&mut questions, ticket, For::Client, &mut desk));
         }
         assert!(!ask(&mut questions, places, For::Client, &mut desk));
-        let refused = Some(PeerEvent::Answered(places, None));
-        assert_eq!(lane.next_from_peers(), refused);
+        let refused = Some(NodeEvent::Answered(places, None));
+        assert_eq!(lane.next_from_nodes(), refused);
         for ticket in 0..all {
             assert!(ask(
                 &mut questions,

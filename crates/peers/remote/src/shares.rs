@@ -83,14 +83,14 @@ impl Channel {
     }
 }
 
-/// Who gets what of that which a channel missed, each a set of shards.
+/// Receivers of what a channel missed, each a set of shards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shares {
-    /// They get all of it.
+    /// Shards that get all of it.
     pub all: u64,
-    /// They get what is behind an offset.
+    /// Offsets, and shards that get what is behind each.
     late: Vec<(u64, u64)>,
-    /// They were in another epoch: nothing continues what they have.
+    /// Shards in another epoch: nothing continues what they have.
     pub strange: u64,
 }
 

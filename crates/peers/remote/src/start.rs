@@ -3,17 +3,11 @@
 use std::sync::Arc;
 
 use crate::desk::Desk;
-use crate::lane::Lane;
+use crate::lane::{Lane, Ring, Wake};
 use crate::node::Node;
 use crate::options::RemoteOptions;
 use crate::part::{End, RemoteBroker};
 use crate::status::{Health, Status};
-
-/// Wakes a shard, so that it looks around.
-pub type Ring = Box<dyn Fn() + Send + Sync>;
-
-/// Calls a [`crate::BrokerPeer`], so that it looks into its lanes. The peer ends with it.
-pub type Wake = Arc<dyn Fn() + Send + Sync>;
 
 /// Makes a node for each server, of which there is one at least, and lanes to it for so many shards
 /// as there are rings. `host` serves a node's [`crate::BrokerPeer`]; all peers end when all parts
@@ -81,7 +75,7 @@ mod tests {
         health.0[0].has_heard();
         leave(1);
         assert_eq!(called(), 3);
-        let nodes = parts[0].peers();
+        let nodes = parts[0].nodes();
         drop(parts);
         assert_eq!(
             Arc::strong_count(&calls),

@@ -1,4 +1,4 @@
-//! What is known of the connection to the broker, for whoever asks from any thread; and what the
+//! State of the connection to the broker, for whoever asks from any thread; and what the
 //! driver is told by them.
 
 #![expect(
@@ -16,7 +16,7 @@ use throng_broker::LiveOptions;
 pub struct Health(pub(crate) Vec<Arc<Status>>);
 
 impl Health {
-    /// How many servers answer, and how many there are.
+    /// Number of servers that answer, and of all.
     #[must_use]
     pub fn servers_up(&self) -> (usize, usize) {
         let up = self.0.iter().filter(|status| status.is_up());
@@ -42,14 +42,13 @@ pub struct Status {
     is_up: AtomicBool,
     is_in_doubt: AtomicBool,
     is_refusing: AtomicBool,
-    /// A shard has left something since the driver last looked.
+    /// A shard has left something since the peer last looked.
     is_called: AtomicBool,
-    /// Until the driver takes them.
+    /// Until the peer takes them.
     renewed: Mutex<Option<LiveOptions>>,
 }
 
 impl Status {
-    /// Whether it answers.
     #[must_use]
     pub fn is_up(&self) -> bool {
         self.is_up.load(Ordering::Relaxed)
@@ -77,17 +76,17 @@ impl Status {
         self.is_in_doubt.store(is_in_doubt, Ordering::Relaxed);
     }
 
-    /// Notes that a shard has left something; true if the driver is to be woken.
+    /// Notes that a shard has left something; true if the peer is to be woken.
     pub(crate) fn call(&self) -> bool {
         !self.is_called.swap(true, Ordering::AcqRel)
     }
 
-    /// Notes that the driver looks into its lanes now.
+    /// Notes that the peer looks into its lanes now.
     pub(crate) fn has_heard(&self) {
         self.is_called.swap(false, Ordering::AcqRel);
     }
 
-    /// Leaves other options for the driver.
+    /// Leaves other options for the peer.
     pub(crate) fn renew(&self, options: &LiveOptions) {
         let mut renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
         *renewed = Some(options.clone());

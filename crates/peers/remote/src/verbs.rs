@@ -21,11 +21,10 @@ use crate::dial::{Dial, Fault, WordOf};
 /// A subscribe on its way.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// The shard.
+    /// Number of the shard's lane.
     pub lane: u8,
     /// The ticket of its request.
     pub ticket: Ticket,
-    /// The channel.
     pub channel: ChannelName,
     /// From where on publications are missing, if a client asked for them.
     pub since: Option<Position>,
@@ -51,11 +50,11 @@ pub enum Purpose {
 /// The part of a history that is wanted.
 #[derive(Clone, Copy, Debug)]
 pub struct Query {
-    /// Which end it begins at.
+    /// End of the history at which it begins.
     pub mode: Mode,
-    /// Where it begins, if not at an end.
+    /// Position at which it begins, if not at an end.
     pub since: Option<Position>,
-    /// Publications at most.
+    /// Bound of the number of publications.
     pub limit: usize,
     /// Bytes at most, unless a single publication has more.
     pub bytes: usize,
@@ -64,7 +63,7 @@ pub struct Query {
 /// Requests that a node makes of its broker, and the broker's words. No method waits, and none
 /// reads a clock: the time is in the [`Core`]'s desk.
 pub trait Verbs: Sized + Send + 'static {
-    /// How it connects.
+    /// The way in which it connects.
     type Dial: Dial;
 
     /// Name of the broker, for the log.
@@ -85,7 +84,7 @@ pub trait Verbs: Sized + Send + 'static {
     /// A connection to be made.
     fn dial(&mut self) -> Self::Dial;
 
-    /// A connection stands.
+    /// Notes that a connection stands.
     fn connected(&mut self, hello: <Self::Dial as Dial>::Hello);
 
     /// Tells others that this node lives, and lists its members again. Its lease has been renewed.

@@ -14,7 +14,6 @@
 //!   `closed`, until the turn is over: nothing disappears under the app's hands.
 
 mod deliver;
-mod kernel_tls;
 mod links;
 mod moving;
 mod relief;
@@ -31,7 +30,6 @@ use std::io;
 
 use throng_types::{Actions, ConnId, Frame, Frames, Millis, Now, ShardId, Slots};
 
-pub(crate) use kernel_tls::Unread;
 pub(crate) use links::Intake;
 pub use links::{TlsEvent, TlsNews};
 pub use moving::SavedConn;
@@ -79,12 +77,10 @@ mod flag {
     pub(super) const SHAKING: u16 = 2048;
     /// The peer was told that nothing more will come.
     pub(super) const SAID_ALL: u16 = 4096;
-    /// What it sends and gets is sealed by the kernel; see `kernel_tls.rs`.
-    pub(super) const KERNEL_TLS: u16 = 8192;
     /// Its queue was full: it ends, as `slow.rs` says.
-    pub(super) const SLOW: u16 = 16384;
+    pub(super) const SLOW: u16 = 8192;
     /// It is served however busy others keep the shard.
-    pub(super) const PREFERRED: u16 = 32768;
+    pub(super) const PREFERRED: u16 = 16384;
     /// Nothing new is taken for it or from it.
     pub(super) const LEAVING: u16 = ENDING | LINGERING | CLOSED | READ_END | SLOW;
 }
@@ -114,7 +110,7 @@ impl<S, F> Slot<S, F> {
     ) -> Actions {
         let mut fx = Effects::new(out, now);
         fx.tag = self.tag;
-        fx.is_tls = self.has(flag::SECURE | flag::KERNEL_TLS);
+        fx.is_tls = self.has(flag::SECURE);
         act(id, &mut self.session, &mut fx);
         fx.actions
     }
@@ -527,9 +523,6 @@ impl<S, K: Kernel> Conns<S, K> {
     /// Marks a connection as failed by an error of the kernel's. It is not the news if the
     /// peer had ended its side, or everything had left and only its end was awaited.
     pub(crate) fn fail(&mut self, index: u32, error: &io::Error) {
-        if self.is_unopened(index, error) {
-            return;
-        }
         let expected = |slot: &Slot<S, K::Socket>| {
             slot.has(flag::LINGERING) || slot.has(flag::READ_END) && !slot.has(flag::ENDING)
         };

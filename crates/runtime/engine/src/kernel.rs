@@ -26,7 +26,6 @@ use std::path::Path;
 use std::time::Duration;
 
 pub use linux::Linux;
-use throng_tls::KernelKeys;
 
 /// What an event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,46 +183,6 @@ pub trait Kernel: Sized {
     /// # Errors
     /// If the connection has failed.
     fn shutdown_write(&mut self, socket: &Self::Socket) -> io::Result<()>;
-
-    /// Lets the kernel itself seal and open what is sent and received from here on. Nothing that is
-    /// sealed waits to be sent, and nothing of the peer's is left that was received.
-    ///
-    /// # Errors
-    /// If it cannot; the connection is of no more use.
-    fn seal_from_here(&mut self, _socket: &Self::Socket, _keys: &KernelKeys) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    /// Takes a record of another type than data, at which [`Kernel::recv`] failed: its type, `None`
-    /// at the end of the peer's stream, and how many of its bytes are in `buffer`.
-    ///
-    /// # Errors
-    /// As [`Kernel::recv`].
-    fn recv_record(
-        &mut self,
-        _socket: &Self::Socket,
-        _buffer: &mut [u8],
-    ) -> io::Result<(Option<u8>, usize)> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    /// Sends a record of another type than data, whole, behind all that was sent before it.
-    ///
-    /// # Errors
-    /// `WouldBlock` if there may be no room for all of it; room is then told to whoever asked for
-    /// that. As [`Kernel::send`] otherwise.
-    fn send_record(&mut self, _socket: &Self::Socket, _kind: u8, _body: &[u8]) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    /// How many records the kernel has sealed with a connection's key, if a key may seal only so
-    /// many; 0 if there is no such bound.
-    ///
-    /// # Errors
-    /// If it does not tell.
-    fn sealed_records(&self, _socket: &Self::Socket) -> io::Result<u64> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
 
     /// The peer's address, if the kernel still knows it.
     fn peer(&self, _socket: &Self::Socket) -> Option<SocketAddr> {

@@ -89,7 +89,7 @@ pub struct Outward<P: Peer> {
     deliver_at: Option<Millis>,
     /// The peer's own deadline.
     wake_at: Option<Millis>,
-    /// Why TLS failed, until the connection's end is told.
+    /// First fault of TLS, until the connection's end is told.
     tls_faults: BTreeMap<ConnId, String>,
 }
 
@@ -544,6 +544,7 @@ impl<P: Peer, K: Kernel> App<K> for Outward<P> {
             TlsNews::Refused(fault) | TlsNews::Broken(fault) => fault.to_string(),
             TlsNews::Truncated => "it ended the connection without TLS's word for it".to_owned(),
         };
-        self.tls_faults.insert(event.conn, fault);
+        // The first one is the reason; behind it comes the end that we, or the other side, made.
+        self.tls_faults.entry(event.conn).or_insert(fault);
     }
 }

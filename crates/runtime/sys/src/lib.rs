@@ -12,7 +12,6 @@ pub mod clock;
 pub mod cpu;
 pub mod errno;
 pub mod handover;
-pub mod ktls;
 pub mod limits;
 pub mod memory;
 pub mod random;

@@ -21,10 +21,6 @@ pub enum Fault {
     Gone,
     /// The connection's keys may not be used any longer, and the peer's version knows no others.
     Exhausted,
-    /// The peer asks for new keys, and the kernel makes the records.
-    KeyUpdate,
-    /// The kernel did not take the keys; its error number.
-    Kernel(i32),
 }
 
 impl fmt::Display for Fault {
@@ -46,13 +42,6 @@ impl fmt::Display for Fault {
             Self::TimedOut => f.write_str("the handshake took too long"),
             Self::Gone => f.write_str("the peer went away during the handshake"),
             Self::Exhausted => f.write_str("the keys are used up"),
-            Self::KeyUpdate => {
-                f.write_str("the client asks for new keys, which TLS in the kernel does not make")
-            }
-            Self::Kernel(number) => {
-                let error = std::io::Error::from_raw_os_error(*number);
-                write!(f, "the kernel does not take the keys: {error}")
-            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! TLS: the state of one connection, certificates, and what servers and clients offer.
 //!
-//! rustls shakes hands. Records are made by rustls too, by our own layer, or by the kernel
-//! ([`Records`]). This room gives the engine a [`Link`] that takes and gives bytes, and the server
+//! rustls shakes hands. Records are made by rustls too, or by our own layer ([`Records`]).
+//! This room gives the engine a [`Link`] that takes and gives bytes, and the server
 //! [`Certificates`] that can be replaced while it runs.
 //!
 //! Owns: keys and certificates, tickets, and what a connection needs to go on. Never: touches a
@@ -14,7 +14,6 @@ mod client;
 mod der;
 mod fault;
 mod halves;
-mod kernel;
 mod lean;
 mod link;
 mod opening;
@@ -32,10 +31,6 @@ pub use certificate::{CertificateError, Finding, Site, Unkeyed, Validity};
 pub use client::{ClientTls, Trust, client_config};
 pub use fault::Fault;
 pub use halves::{ReadHalf, WriteHalf};
-pub use kernel::{
-    ALERT, CLOSE_NOTIFY, Control, KERNEL_RECORDS_MAX, KernelCipher, KernelKey, KernelKeys,
-    Unopened, control, unopened,
-};
 pub use link::Link;
 pub use preface::PrefaceLength;
 pub use server::{Certificates, MinVersion, Records, ServerTls};

@@ -7,8 +7,8 @@
 //! - What [`Link::seal`] and its like append to `wire` leaves in that order, each byte once:
 //!   nothing is ever sealed a second time.
 //! - Whatever was not read yet is kept in `partial`; rustls keeps places in there.
-//! - If records shall be ours, rustls sees one at a time, and none after the last of the handshake:
-//!   an update of keys that it took would be lost when the keys change hands.
+//! - If records shall be ours from the handshake on, rustls sees one at a time, and none after the
+//!   last of the handshake: its answer to an update of keys would be lost when they change hands.
 //! - A link that has failed takes and gives nothing more.
 
 mod aside;
@@ -23,7 +23,9 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::{CommonState, HandshakeKind, ProtocolVersion};
 
 use self::aside::Aside;
-use crate::lean::{Captured, Lean};
+use crate::lean::Lean;
+#[cfg(test)]
+use crate::lean::Secret;
 use crate::opening::Opening;
 use crate::preface::Preface;
 use crate::talk::{Next, Talk, Words};
@@ -38,7 +40,7 @@ enum Side {
     Client(Box<UnbufferedClientConnection>),
     /// A server's, whose hands rustls has shaken.
     Lean(Box<Lean>),
-    /// Its keys are elsewhere, or it failed while they changed hands.
+    /// It failed while its keys changed hands.
     Gone,
 }
 
@@ -56,13 +58,12 @@ impl Link {
     /// # Errors
     /// If there is no randomness to be had.
     pub fn server(tls: &ServerTls) -> Result<Self, Fault> {
-        let (config, captured) = tls.for_connection();
+        let config = Arc::clone(tls.config());
         let side = UnbufferedServerConnection::new(config).map_err(Fault::Refused)?;
         let aside = Aside {
-            captured,
+            is_for_lean: tls.is_lean(),
             preface: tls.preface().map(Preface::new),
             opening: Some(Opening::default()),
-            is_for_kernel: tls.is_for_kernel(),
             ..Aside::default()
         };
         Ok(Self::new(Side::Server(Box::new(side)), aside))
@@ -107,14 +108,8 @@ impl Link {
         }
     }
 
-    fn captured(&self) -> Option<&Arc<Captured>> {
-        self.aside.as_ref()?.captured.as_ref()
-    }
-
-    /// Whether another process can go on with it: what rustls knows cannot be taken out of it.
-    #[must_use]
-    pub const fn can_move(&self) -> bool {
-        matches!(self.side, Side::Lean(_)) && !self.has_failed
+    fn is_for_lean(&self) -> bool {
+        self.aside.as_ref().is_some_and(|aside| aside.is_for_lean)
     }
 
     /// What rustls knows of the connection, while it is rustls'.
@@ -156,13 +151,13 @@ impl Link {
 
     /// A client that has shaken hands, as a record layer that says whatever a test likes.
     #[cfg(test)]
-    pub(crate) fn into_forger(self, captured: &Captured) -> Lean {
+    pub(crate) fn into_forger(self, secrets: &[Secret]) -> Lean {
         let shaken = self.shaken().unwrap();
         let Side::Client(connection) = self.side else {
             panic!("a client's end");
         };
-        let (secrets, _) = connection.dangerous_into_kernel_connection().unwrap();
-        Lean::new(secrets, captured.take(), shaken).unwrap_or_else(|fault| panic!("{fault}"))
+        let (keys, _) = connection.dangerous_into_kernel_connection().unwrap();
+        Lean::new(keys, secrets, shaken).unwrap_or_else(|fault| panic!("{fault}"))
     }
 
     /// Bytes that wait for their record to be whole.
@@ -310,8 +305,8 @@ impl Link {
         let aside = self.aside.as_mut();
         let mut whole = aside.map_or(0, |aside| mem::take(&mut aside.whole_bytes)) as usize;
         while !matches!(self.side, Side::Lean(_)) {
-            let is_for_us = self.captured().is_some();
-            let record = { is_for_us.then(|| &input[whole..]) }.and_then(record_bytes);
+            let is_for_lean = self.is_for_lean();
+            let record = { is_for_lean.then(|| &input[whole..]) }.and_then(record_bytes);
             let shown = record.map_or(input.len(), |bytes| whole + bytes);
             let result = self.shake(&mut input[..shown], &mut used, talk);
             let result = result.and_then(|()| {

@@ -16,7 +16,6 @@ use rustls::server::{
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 
-use crate::lean::Captured;
 use crate::preface::PrefaceLength;
 use crate::{Authorities, CertificateError, Site, suites};
 
@@ -42,8 +41,6 @@ pub enum Records {
     Rustls,
     /// A record layer of our own, which takes a tenth of the memory.
     Lean,
-    /// The kernel, once whoever has the socket gives it the keys; see [`crate::Link::take_keys`].
-    Kernel,
 }
 
 /// The certificates of a server, by name. Clones are the same ones.
@@ -151,7 +148,8 @@ impl ServerTls {
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.ticketer = Ticketer::new().map_err(|error| fail(&error))?;
         config.send_tls13_tickets = TICKETS;
-        config.enable_secret_extraction = records != Records::Rustls;
+        // For our own records, from the handshake or from an upgrade on.
+        config.enable_secret_extraction = true;
         Ok(Self {
             config: Arc::new(config),
             records,
@@ -167,26 +165,15 @@ impl ServerTls {
         self
     }
 
-    pub(crate) fn is_for_kernel(&self) -> bool {
-        self.records == Records::Kernel
-    }
-
     pub(crate) const fn preface(&self) -> Option<PrefaceLength> {
         self.preface
     }
 
-    /// What a new connection offers, and where its secrets are told if the record layer is ours.
-    pub(crate) fn for_connection(&self) -> (Arc<ServerConfig>, Option<Arc<Captured>>) {
-        match self.records {
-            Records::Rustls | Records::Kernel => (Arc::clone(&self.config), None),
-            Records::Lean => {
-                // rustls tells secrets to the configuration: each connection has one of its own,
-                // until hands are shaken.
-                let captured = Arc::new(Captured::new());
-                let mut config = ServerConfig::clone(&self.config);
-                config.key_log = captured.clone();
-                (Arc::new(config), Some(captured))
-            }
-        }
+    pub(crate) const fn config(&self) -> &Arc<ServerConfig> {
+        &self.config
+    }
+
+    pub(crate) fn is_lean(&self) -> bool {
+        self.records == Records::Lean
     }
 }

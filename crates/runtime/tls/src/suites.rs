@@ -1,12 +1,15 @@
-//! The suites of TLS 1.3 for rustls' own records, with keys that are expanded for each record.
+//! The suites of TLS 1.3 for rustls' own records, with keys that are expanded for each record, and
+//! with traffic secrets that can be taken out together with the keys.
 //!
 //! rustls keeps what its crypto library makes of a key for as long as the connection lives: 0.7 kB
 //! for each direction of AES-GCM, which an idle connection has no use for. Here a connection keeps
 //! 56 bytes, and pays for an expansion at each record.
 //!
-//! Owns: nothing beside the keys that rustls hands over. Never: chooses a nonce, since rustls
+//! Owns: nothing beside the keys that rustls hands over, and traffic secrets while [`overhear`]
+//! runs. Never: chooses a nonce, since rustls
 //! counts; suites of TLS 1.2, which stay as the library has them.
 
+use std::cell::RefCell;
 use std::sync::LazyLock;
 
 use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce as RecordNonce, UnboundKey};
@@ -15,13 +18,14 @@ use rustls::crypto::cipher::{
     Nonce, OutboundOpaqueMessage, OutboundPlainMessage, PrefixedPayload, Tls13AeadAlgorithm,
     UnsupportedOperationError, make_tls13_aad,
 };
-use rustls::crypto::{CryptoProvider, aws_lc_rs as library};
+use rustls::crypto::tls13::{Hkdf, HkdfExpander, OkmBlock};
+use rustls::crypto::{ActiveKeyExchange, CryptoProvider, aws_lc_rs as library, hmac};
 use rustls::{
     CipherSuite, CipherSuiteCommon, ConnectionTrafficSecrets, ContentType, Error, ProtocolVersion,
     SupportedCipherSuite, Tls13CipherSuite,
 };
 
-use crate::lean::Aead;
+use crate::lean::{Aead, Secret};
 
 /// The library's provider, with these suites in place of its own for TLS 1.3.
 pub(crate) fn provider() -> CryptoProvider {
@@ -47,7 +51,8 @@ static SUITES: LazyLock<Vec<Tls13CipherSuite>> = LazyLock::new(|| {
                 hash_provider: theirs.common.hash_provider,
                 confidentiality_limit: theirs.common.confidentiality_limit,
             },
-            hkdf_provider: theirs.hkdf_provider,
+            // Once for the process.
+            hkdf_provider: Box::leak(Box::new(Overheard(theirs.hkdf_provider))),
             aead_alg: aead(theirs.common.suite)?,
             quic: None,
         })
@@ -89,6 +94,61 @@ impl Tls13AeadAlgorithm for Aead {
             Self::Aes256 => ConnectionTrafficSecrets::Aes256Gcm { key, iv },
             Self::ChaCha => ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv },
         })
+    }
+}
+
+thread_local! {
+    /// Secrets that were expanded while [`overhear`] runs; none at other times. Bound: two of the
+    /// connection whose keys are taken out.
+    static HEARD: RefCell<Option<Vec<Secret>>> = const { RefCell::new(None) };
+}
+
+/// Runs `give`, in which rustls gives the keys of a connection away, and returns the traffic
+/// secrets that it expands them from in TLS 1.3: it tells them to nobody, and the next keys come
+/// from them.
+pub(crate) fn overhear<T>(give: impl FnOnce() -> T) -> (T, Vec<Secret>) {
+    HEARD.set(Some(Vec::with_capacity(2)));
+    let given = give();
+    (given, HEARD.take().unwrap_or_default())
+}
+
+/// The library's HKDF, for [`overhear`].
+struct Overheard(&'static dyn Hkdf);
+
+impl Hkdf for Overheard {
+    fn extract_from_zero_ikm(&self, salt: Option<&[u8]>) -> Box<dyn HkdfExpander> {
+        self.0.extract_from_zero_ikm(salt)
+    }
+
+    fn extract_from_secret(&self, salt: Option<&[u8]>, secret: &[u8]) -> Box<dyn HkdfExpander> {
+        self.0.extract_from_secret(salt, secret)
+    }
+
+    fn extract_from_kx_shared_secret(
+        &self,
+        salt: Option<&[u8]>,
+        exchange: Box<dyn ActiveKeyExchange>,
+        peer_key: &[u8],
+    ) -> Result<Box<dyn HkdfExpander>, Error> {
+        self.0
+            .extract_from_kx_shared_secret(salt, exchange, peer_key)
+    }
+
+    fn expander_for_okm(&self, secret: &OkmBlock) -> Box<dyn HkdfExpander> {
+        HEARD.with_borrow_mut(|heard| {
+            if let Some(heard) = heard {
+                heard.push(Secret::new(secret.as_ref()));
+            }
+        });
+        self.0.expander_for_okm(secret)
+    }
+
+    fn hmac_sign(&self, key: &OkmBlock, message: &[u8]) -> hmac::Tag {
+        self.0.hmac_sign(key, message)
+    }
+
+    fn fips(&self) -> bool {
+        self.0.fips()
     }
 }
 

@@ -21,6 +21,8 @@ pub(crate) enum Words<'a> {
     Nothing,
     Data(&'a [u8]),
     Close,
+    /// What rustls keeps back until the next record.
+    Waiting,
 }
 
 pub(crate) enum Next {
@@ -91,6 +93,11 @@ impl<'a> Talk<'a> {
                 };
                 match mem::replace(&mut self.words, Words::Nothing) {
                     Words::Nothing => Ok(()),
+                    Words::Waiting => {
+                        // Without room nothing is sealed, but what waits comes before it.
+                        let _ = traffic.encrypt(&[0], &mut []);
+                        return (discard, Ok(Next::Again));
+                    }
                     Words::Data(data) => append(self.wire, sealed_bytes(data.len()), |room| {
                         traffic.encrypt(data, room).map_err(size)
                     }),

@@ -9,7 +9,6 @@ use throng_testkit::{Authority, Issued};
 
 use super::*;
 
-mod kernel;
 mod moving;
 mod opening;
 mod records;

@@ -4,7 +4,6 @@ mod bad;
 mod certificates;
 mod commands;
 mod gateways;
-pub(crate) mod kernel_tls;
 mod openssl;
 
 use std::process::Command;

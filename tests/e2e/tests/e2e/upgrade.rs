@@ -17,7 +17,6 @@ use tempfile::TempDir;
 use throng_testkit::{Authority, PemFiles, Sdk, Server, Setup, Signal, Wire, throng, until};
 
 use crate::support::{data, emulated, publish, sdks, url};
-use crate::tls::kernel_tls::has_kernel_tls;
 
 /// History, and nothing that happens by itself while a test looks.
 const CONFIG: &str = r#"
@@ -197,10 +196,16 @@ const REFUSES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/handover/relay.py");
 
 #[test]
 fn nobody_notices_upgrades_that_break_off_at_their_end() {
+    for records in ["rustls", "lean"] {
+        breaks_off_at_its_end(records);
+    }
+}
+
+fn breaks_off_at_its_end(records: &str) {
     let (installed, record) = (Installed::new(), tempfile::NamedTempFile::new());
     let record = record.expect("a file").into_temp_path();
     let tls = TlsFiles::new();
-    let server = Setup::new(&format!("{CONFIG}{}", tls.config("lean")))
+    let server = Setup::new(&format!("{CONFIG}{}", tls.config(records)))
         .binary(&installed.path())
         .variable("HANDOVER_RECORD", &record.to_string_lossy())
         .shards(2)
@@ -256,14 +261,8 @@ fn tls_upgrades_in_a_row(records: &str, each: usize) {
 
 #[test]
 fn nobody_notices_upgrades_over_tls() {
-    tls_upgrades_in_a_row("lean", 20);
-}
-
-/// The descriptor alone carries the keys.
-#[test]
-fn nobody_notices_upgrades_with_kernel_tls() {
-    if has_kernel_tls() {
-        tls_upgrades_in_a_row("kernel", 2);
+    for records in ["rustls", "lean"] {
+        tls_upgrades_in_a_row(records, 20);
     }
 }
 

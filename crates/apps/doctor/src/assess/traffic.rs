@@ -28,32 +28,6 @@ pub(super) fn check(context: &Context<'_>, checks: &mut Vec<Check>) {
     ));
     checks.push(orphans(context));
     checks.push(ehash(context));
-    checks.extend(machine.kernel_tls.map(kernel_tls));
-}
-
-/// Only who asks for it needs it, so its absence is nothing bad.
-fn kernel_tls(is_there: bool) -> Check {
-    let (current, status) = match is_there {
-        true => ("loaded", Status::Ok),
-        false => ("not loaded", Status::Info),
-    };
-    Limit {
-        id: "kernel_tls",
-        title: "TLS in the kernel",
-        kind: Kind::Load,
-        cost: "unswappable kernel memory for each connection that uses it",
-    }
-    .found(Finding {
-        current: Some(current.to_owned()),
-        needed: None,
-        allows: None,
-        status,
-        why: String::from(
-            "tls.records = \"kernel\" needs the kernel's module: `modprobe tls`, on the host; \
-             \"rustls\" and \"lean\" do not",
-        ),
-        fix: Vec::new(),
-    })
 }
 
 /// A broadcast waits in the buffers of everyone who has not read it yet, so all connections count

@@ -86,8 +86,6 @@ pub struct Machine {
     pub conntrack: Conntrack,
     /// Buckets of the table of established connections.
     pub ehash_entries: Option<u64>,
-    /// Whether the kernel offers TLS on sockets, as far as its modules are loaded.
-    pub kernel_tls: Option<bool>,
     /// Network devices with hardware behind them.
     pub links: Vec<Link>,
 }
@@ -143,9 +141,6 @@ impl Machine {
             tw_reuse: tree.number("proc/sys/net/ipv4/tcp_tw_reuse"),
             conntrack: tree.conntrack(),
             ehash_entries: tree.ehash_entries(),
-            kernel_tls: tree
-                .text("proc/sys/net/ipv4/tcp_available_ulp")
-                .map(|names| names.split_ascii_whitespace().any(|name| name == "tls")),
             links: net::links(&tree),
         }
     }

@@ -142,7 +142,7 @@ impl<K: Kernel> Parcel<K> {
             let ids: Vec<ConnId> = conns.movable().collect();
             let (mut batch, mut count) = (vec![CONNECTIONS], 0);
             for id in ids {
-                if !app.save_conn(id, conns, &mut batch) {
+                if !(conns.leave_rustls(id) && app.save_conn(id, conns, &mut batch)) {
                     continue;
                 }
                 let Some(socket) = app.take_out(id, conns) else {

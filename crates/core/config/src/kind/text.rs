@@ -17,6 +17,10 @@ pub(crate) trait TextKind {
     fn of(text: &str) -> Option<Self::Field>;
     /// The inverse of [`TextKind::of`].
     fn text(value: &Self::Field) -> String;
+    /// Advice on a text that was a value in older versions.
+    fn advice(_: &str) -> Option<&'static str> {
+        None
+    }
 }
 
 impl<K: TextKind> Kind for K {
@@ -31,10 +35,17 @@ impl<K: TextKind> Kind for K {
     }
 
     fn read(given: &Given<'_>, rule: &Rule) -> Result<K::Field, Fault> {
-        given
-            .as_str()
-            .and_then(K::of)
-            .map_or_else(|| Self::refuse(given, rule), Ok)
+        let text = given.as_str();
+        if let Some(field) = text.and_then(K::of) {
+            return Ok(field);
+        }
+        Self::refuse(given, rule).map_err(|mut fault: Fault| {
+            if let Some(advice) = text.and_then(K::advice) {
+                fault.message += "; ";
+                fault.message += advice;
+            }
+            fault
+        })
     }
 
     fn write(value: &K::Field) -> Option<String> {
@@ -315,6 +326,8 @@ impl TextKind for PathPrefix {
 pub(crate) trait Named: Copy + PartialEq + 'static {
     /// Every value with its text.
     const NAMES: &'static [(&'static str, Self)];
+    /// Texts of values that are no more, with what an operator does instead, and why.
+    const GONE: &'static [(&'static str, &'static str)] = &[];
 }
 
 /// One of a few words.
@@ -335,6 +348,11 @@ impl<T: Named> TextKind for Choice<T> {
     fn of(text: &str) -> Option<T> {
         let found = T::NAMES.iter().find(|(name, _)| *name == text.trim());
         found.map(|&(_, value)| value)
+    }
+
+    fn advice(text: &str) -> Option<&'static str> {
+        let found = T::GONE.iter().find(|(name, _)| *name == text.trim());
+        found.map(|&(_, advice)| advice)
     }
 
     fn text(value: &T) -> String {

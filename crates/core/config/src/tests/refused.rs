@@ -316,6 +316,19 @@ fn wrong_values_say_what_is_expected() {
     );
 }
 
+/// What older versions took is refused with what to write now, and why.
+#[test]
+fn records_by_the_kernel_are_no_more() {
+    check(
+        "[tls]\nrecords = \"kernel\"\n",
+        &[
+            "throng.toml:2:11: tls.records: expected one of \"rustls\", \"lean\", found \
+             \"kernel\"; records by the kernel (kTLS) are no more, since they took 4 kB of its \
+             memory for each connection: set \"lean\", which takes 0.3 kB, or \"rustls\"",
+        ],
+    );
+}
+
 #[test]
 fn sizes_and_durations_of_zero_are_refused_where_they_would_stop_everything() {
     for option in options() {

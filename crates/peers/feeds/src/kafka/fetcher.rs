@@ -12,7 +12,7 @@ use throng_peer::task::{Receiver, Sender, Task, queue};
 use super::link::{Client, Link, answer, checked};
 use crate::source::{ANSWER_MS, Fault, LOOK_MS};
 
-/// How much is fetched at once.
+/// Bounds of one fetch.
 const LIMITS: FetchLimits = FetchLimits {
     wait_ms: LOOK_MS as i32,
     bytes_max: 4 << 20,
@@ -21,7 +21,6 @@ const LIMITS: FetchLimits = FetchLimits {
 /// A broker may wait so long for records before it answers, in milliseconds.
 const ANSWER_MAX_MS: u64 = ANSWER_MS + LOOK_MS;
 
-/// What a broker is asked.
 pub(super) enum Ask {
     /// Records from these offsets on.
     Records(Vec<(Place, i64)>),
@@ -32,7 +31,6 @@ pub(super) enum Ask {
     },
 }
 
-/// What it answers.
 pub(super) enum Reply {
     Records(Vec<Fetched>),
     Offsets(Vec<OffsetAnswer>),

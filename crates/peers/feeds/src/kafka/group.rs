@@ -21,14 +21,14 @@ use crate::source::{Fault, LOOK_MS};
 /// says one.
 const SESSION_MS: u64 = 10_000;
 const BEAT_EVERY_MS: u64 = 3_000;
-/// How long the group waits for its members when partitions are dealt anew.
+/// Time for which the group waits for its members when partitions are dealt anew.
 const REBALANCE_MS: u64 = 20_000;
 /// The longest wait for an answer that waits for other members.
 const DEAL_MAX_MS: u64 = 40_000;
-/// How long a coordinator may take to be there at all: Kafka makes the topic that it needs when
+/// Bound of the wait for a coordinator to be there at all: Kafka makes the topic that it needs when
 /// somebody asks for the first time.
 const FOUND_MAX_MS: u64 = 5_000;
-/// How long a good-bye may take.
+/// Bound of leaving the group.
 const LEAVE_MAX_MS: u64 = 1_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,9 +43,8 @@ enum Phase {
 pub(super) enum Step {
     /// Others are waited for.
     Waits,
-    /// It has just got these partitions, in place of those that it had.
+    /// Partitions that it has just got, in place of those that it had.
     New(Vec<Place>),
-    /// It has its partitions.
     In,
 }
 
@@ -274,7 +273,7 @@ impl Group {
         self.phase == Phase::In
     }
 
-    /// What is to be done about an error: join anew, wait, or give up.
+    /// Acts on an error: joins anew, waits, or gives up.
     async fn lost(&mut self, error: ErrorCode) -> Result<(), Fault> {
         match error {
             ErrorCode::UNKNOWN_MEMBER => self.client.member.borrow_mut().clear(),

@@ -16,12 +16,12 @@ use crate::source::{ANSWER_MS, Fault, Setup};
 /// The longest answer, in bytes: what is fetched at once, or one batch that is longer than that.
 const FRAME_BYTES_MAX: u32 = 64 << 20;
 
-/// What all connections to brokers are made with.
+/// Everything that connections to brokers are made with.
 pub(super) struct Client {
     pub(super) net: Net,
     pub(super) options: KafkaOptions,
-    /// Who this feed is in its group. It outlives connections, so that who comes back is not taken
-    /// for one more.
+    /// Member id in the group. Outlives connections: a feed that comes back is not taken for one
+    /// more member.
     pub(super) member: Rc<RefCell<String>>,
     rng: RefCell<Rng>,
 }
@@ -180,7 +180,7 @@ impl Link {
     }
 }
 
-/// What an answer's body says.
+/// Reads an answer's body.
 pub(super) fn answer<T>(read: fn(&[u8]) -> Option<T>, body: &[u8]) -> Result<T, Fault> {
     read(body).ok_or_else(strange)
 }

@@ -10,7 +10,7 @@ use crate::url::{Url, UrlError};
 const BESIDE_BYTES_MAX: usize = 128 << 10;
 const PORT: u16 = 9092;
 
-/// How a password is proven.
+/// SASL mechanisms that prove a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mechanism {
     Plain,
@@ -27,7 +27,6 @@ impl Mechanism {
     }
 }
 
-/// Who the client is.
 #[derive(Clone)]
 pub(super) struct Login {
     pub(super) mechanism: Mechanism,
@@ -35,12 +34,10 @@ pub(super) struct Login {
     pub(super) password: String,
 }
 
-/// What a feed reads, beside where that is.
+/// Topics that a feed reads, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct KafkaTopics<'a> {
-    /// The feed's name.
     pub feed: &'a str,
-    /// The topics' names.
     pub topics: &'a [String],
     /// The group of consumers.
     pub group: &'a str,
@@ -70,7 +67,7 @@ pub struct KafkaOptions {
 }
 
 impl fmt::Debug for KafkaOptions {
-    /// Without the password.
+    /// Leaves the password out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("KafkaOptions");
         shown

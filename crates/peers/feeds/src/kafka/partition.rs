@@ -7,10 +7,10 @@ use std::collections::VecDeque;
 
 use throng_kafka_protocol::{Batch, Record, RecordFault, Records};
 
-/// Where reading begins.
+/// Place where reading begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
-    /// It is known.
+    /// With an offset that is known.
     Known,
     /// With the oldest record that there is.
     Oldest,
@@ -61,7 +61,7 @@ impl Partition {
         (is_empty && self.start == Start::Known).then_some(self.next)
     }
 
-    /// Begins there.
+    /// Begins with this offset.
     pub(super) fn begin(&mut self, offset: i64) {
         *self = Self {
             leader: self.leader,
@@ -144,7 +144,7 @@ impl Partition {
         }
     }
 
-    /// How many offsets are not done, once that is known.
+    /// Number of offsets that are not done, once that is known.
     pub(super) fn lag(&self) -> Option<u64> {
         let lag = self.end?.saturating_sub(self.done);
         Some(u64::try_from(lag).unwrap_or_default())
@@ -152,13 +152,13 @@ impl Partition {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use throng_kafka_protocol::batches;
 
     use super::*;
 
     /// Records 5, 6 and 8 in a batch that goes up to 9: some were removed.
-    const BATCH: &[u8] = b"\
+    pub(in super::super) const BATCH: &[u8] = b"\
         \x00\x00\x00\x00\x00\x00\x00\x05\x00\x00\x00\x49\x00\x00\x00\x00\x02\x8b\xef\x19\x4b\
         \x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\
         \x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00\x00\x03\x0e\x00\

@@ -22,7 +22,7 @@ use crate::source::Fault;
 const FETCHED_BYTES_MAX: usize = 16 << 20;
 /// Between two looks at who leads what, and whether there are more partitions, in milliseconds.
 const REFRESH_EVERY_MS: u64 = 60_000;
-/// The same while somebody is missing.
+/// Between two looks while a partition has no leader, in milliseconds.
 const REFRESH_SOON_MS: u64 = 500;
 /// A broker that fails so often, one time after the other, is the feed's failure.
 const FAILURES_MAX: u32 = 8;
@@ -34,7 +34,7 @@ pub(super) struct Shelf {
     /// The partition whose turn it is.
     turn: usize,
     brokers: HashMap<i32, Broker>,
-    /// How many partitions each topic has.
+    /// Number of partitions of each topic.
     counts: BTreeMap<Arc<str>, usize>,
     refresh_at: Millis,
     /// One for each broker that leads a partition.
@@ -171,7 +171,7 @@ impl Shelf {
         }
     }
 
-    /// What a broker is to be asked next: where to begin, before anything is read.
+    /// The next question to a broker: where to begin, before anything is read.
     fn wanted(&self, leader: i32) -> Option<Ask> {
         let led = |(_, it): &(&Place, &Partition)| it.leader == Some(leader);
         for (start, newest) in [(Start::Oldest, false), (Start::Newest, true)] {
@@ -328,7 +328,7 @@ impl Shelf {
         Ok(None)
     }
 
-    /// What the coordinator does not know yet.
+    /// Offsets that the coordinator does not know yet.
     pub(super) fn uncommitted(&self) -> Vec<(Place, i64)> {
         let offset = |(place, it): (&Place, &Partition)| Some((place.clone(), it.uncommitted()?));
         self.partitions.iter().filter_map(offset).collect()
@@ -346,7 +346,7 @@ impl Shelf {
         }
     }
 
-    /// How many offsets of the own partitions are not done.
+    /// Number of offsets of the own partitions that are not done.
     pub(super) fn lag(&self) -> u64 {
         let lags = self.partitions.values().filter_map(Partition::lag);
         lags.fold(0, u64::saturating_add)

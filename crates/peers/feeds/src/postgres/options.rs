@@ -6,7 +6,7 @@ use crate::url::{Url, UrlError};
 pub(super) const NAME_MAX: usize = 4096;
 pub(super) const TAGS_MAX: usize = 64 << 10;
 
-/// How the connection is made safe: libpq's `sslmode`.
+/// Modes of TLS: libpq's `sslmode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SslMode {
     Disable,

@@ -11,7 +11,7 @@ use crate::source::{ANSWER_MS, Fault};
 
 const MECHANISM: &str = "SCRAM-SHA-256";
 
-/// What the statements of one query gave.
+/// Rows that the last statement of a query gave.
 #[derive(Default)]
 pub(super) struct Rows {
     /// The types of the last statement's columns.
@@ -204,7 +204,7 @@ impl Session {
         self.link.write(out);
     }
 
-    /// Says good-bye.
+    /// Ends the session behind its Terminate message.
     pub(super) fn terminate(mut self) {
         self.say(write::terminate);
         self.link.finish();

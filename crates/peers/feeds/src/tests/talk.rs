@@ -64,7 +64,7 @@ impl Talk {
         self.run()
     }
 
-    /// What the task ended with.
+    /// Text that the task ended with.
     #[track_caller]
     pub(crate) fn outcome(&self) -> String {
         self.outcome.borrow().clone().expect("an end")

@@ -19,8 +19,8 @@ use crate::desk::Desk;
 use crate::dial::{Dial, Fault, Words};
 use crate::lane::{Lane, Left};
 use crate::node::Node as _;
+use crate::nodes::{NodeEvent, ToNodes};
 use crate::options::RemoteOptions;
-use crate::peer::{PeerEvent, ToPeers};
 use crate::verbs::{Purpose, Query, Verbs, Wanted};
 
 /// Connects by one question, whose answer is one byte.
@@ -86,9 +86,9 @@ enum Back {
 pub(crate) struct Played<const ONE_ROAD: bool> {
     core: Core,
     pub(crate) lanes: Vec<Arc<Lane>>,
-    /// What it was told by its connection.
+    /// Words that came by its connection.
     pub(crate) words: String,
-    /// Where the stream stands.
+    /// Newest position of the stream.
     stands: Position,
     hears: bool,
     sent: VecDeque<Sent>,
@@ -399,7 +399,7 @@ impl<const ONE_ROAD: bool> Verbs for Played<ONE_ROAD> {
 
 // ---- whatever the order ----
 
-/// What a shard has got, as its hub would know it.
+/// State of a shard, as its hub would know it.
 #[derive(Default)]
 struct Shard {
     /// Everything up to here, while a subscription stands.
@@ -454,7 +454,7 @@ impl Shard {
     }
 }
 
-/// One seed's story.
+/// Plays the story of a seed.
 fn plays<const ONE_ROAD: bool>(seed: u64) {
     let story = format!("seed {seed}, one road: {ONE_ROAD}");
     let mut rng = Rng::new(seed);
@@ -721,19 +721,19 @@ fn the_cut_is_made_when_all_that_is_expected_is_heard() {
 fn a_question_that_cannot_be_sent_has_failed_and_a_name_is_heard_on_each_connection() {
     let mut node = Played::<true>::new(true);
     let lane = node.lanes[0].clone();
-    lane.tell_peers(ToPeers::Named("n".into()));
-    lane.tell_peers(ToPeers::Ask(1, b"?".to_vec()));
+    lane.tell_nodes(ToNodes::Named("n".into()));
+    lane.tell_nodes(ToNodes::Ask(1, b"?".to_vec()));
     node.later(1).expect("nothing to give up");
-    let failed = |ticket| Some(PeerEvent::Answered(ticket, None));
-    assert_eq!((lane.next_from_peers(), node.asked), (failed(1), 0));
+    let failed = |ticket| Some(NodeEvent::Answered(ticket, None));
+    assert_eq!((lane.next_from_nodes(), node.asked), (failed(1), 0));
     node.up(());
     assert_eq!(node.told, ["named n"]);
-    lane.tell_peers(ToPeers::Ask(2, b"?".to_vec()));
-    lane.tell_peers(ToPeers::AskOne(3, "gone".into(), b"?".to_vec()));
+    lane.tell_nodes(ToNodes::Ask(2, b"?".to_vec()));
+    lane.tell_nodes(ToNodes::AskOne(3, "gone".into(), b"?".to_vec()));
     node.later(1).expect("a connection");
-    let none = Some(PeerEvent::Answered(3, Some(Vec::new())));
-    assert_eq!((lane.next_from_peers(), node.asked), (none, 1));
+    let none = Some(NodeEvent::Answered(3, Some(Vec::new())));
+    assert_eq!((lane.next_from_nodes(), node.asked), (none, 1));
     node.hear_answer(b"0 2 !");
-    let answered = Some(PeerEvent::Answered(2, Some(vec![b"!".to_vec()])));
-    assert_eq!(lane.next_from_peers(), answered);
+    let answered = Some(NodeEvent::Answered(2, Some(vec![b"!".to_vec()])));
+    assert_eq!(lane.next_from_nodes(), answered);
 }

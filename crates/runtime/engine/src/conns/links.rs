@@ -127,19 +127,14 @@ impl Secured {
 }
 
 /// What to do with bytes that were read from a connection.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) enum Intake {
     /// They are the app's.
     Plain,
     /// They are records.
     Sealed,
-    /// They are the app's, and the kernel has opened them: other records may be behind them, of
-    /// which it tells nothing.
-    Opened,
     /// Nobody wants them any more.
     Nothing,
-    /// The same, where the kernel has opened them.
-    OpenedForNothing,
 }
 
 /// What came of records.

@@ -6,12 +6,15 @@
 //! A connection keeps its place and its generation, so that its id stays what it was.
 
 use throng_tls::Link;
-use throng_types::{ConnId, Millis, Save, Saved, save_fields, save_option};
+use throng_types::{ConnId, Millis, Save, save_fields, save_option};
 
 use super::links::Entry;
 use super::{Conns, NO_QUEUE, Slot, flag};
 use crate::Kernel;
 use crate::outbound::Outbound;
+
+/// Connections with one of these do not move.
+const STAYS: u16 = flag::LEAVING | flag::CONNECTING | flag::SHAKING | flag::SAID_ALL;
 
 /// A connection in the table, without its session.
 pub struct SavedConn {
@@ -20,7 +23,8 @@ pub struct SavedConn {
     deadline: Option<Millis>,
     is_paused: bool,
     queue: Option<Outbound>,
-    tls: Tls,
+    /// The keys, if TLS is spoken.
+    tls: Option<Link>,
 }
 save_fields!(SavedConn {
     index,
@@ -43,47 +47,14 @@ impl SavedConn {
     }
 }
 
-/// Who seals and opens.
-enum Tls {
-    /// Nobody: it is plain text.
-    None,
-    /// The process, which needs the keys.
-    Ours(Link),
-    /// The kernel, which goes on with it wherever the socket is.
-    Kernel,
-}
-
-impl Save for Tls {
-    fn save(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::None => 0_u8.save(out),
-            Self::Ours(link) => {
-                1_u8.save(out);
-                link.save(out);
-            }
-            Self::Kernel => 2_u8.save(out),
-        }
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        Some(match u8::load(from)? {
-            0 => Self::None,
-            1 => Self::Ours(Link::load(from)?),
-            2 => Self::Kernel,
-            _ => return None,
-        })
-    }
-}
-
 impl<S, K: Kernel> Conns<S, K> {
     /// Connections that can move: established, not on their way out, of a peer that reads, and in
-    /// plain text or with TLS records of our own or the kernel's. In the order in which
-    /// [`Conns::adopt`] wants them.
+    /// plain text or with TLS whose keys can be taken out. In the order in which [`Conns::adopt`]
+    /// wants them.
     pub fn movable(&self) -> impl Iterator<Item = ConnId> {
-        let stays = flag::LEAVING | flag::CONNECTING | flag::SHAKING | flag::SAID_ALL;
         let slots = self.slots.iter().filter(move |(index, slot)| {
             let link = self.secured.links.peek(*index).map(|entry| &entry.link);
-            !slot.has(stays) && self.reads(slot.out) && link.is_none_or(Link::can_move)
+            !slot.has(STAYS) && self.reads(slot.out) && link.is_none_or(Link::can_move)
         });
         slots.map(|(index, slot)| ConnId::new(self.shard, index, slot.generation))
     }
@@ -96,7 +67,29 @@ impl<S, K: Kernel> Conns<S, K> {
         Some((&slot.socket, slot.tag))
     }
 
-    /// Appends what the table knows of a connection; nothing if it has gone.
+    /// Takes the keys of a connection from rustls, if TLS is spoken, so that it can be saved. What
+    /// rustls had yet to say leaves, or waits with it. False if the connection stays, since it can
+    /// only end. One that does not move after all goes on with records of our own.
+    pub fn leave_rustls(&mut self, id: ConnId) -> bool {
+        let index = id.index();
+        let mut wire = self.secured.take_wire();
+        let left = match self.secured.links.get(index) {
+            Some(entry) => entry.link.leave_rustls(&mut wire),
+            None => Ok(true),
+        };
+        self.send_sealed(index, &wire);
+        self.secured.put_wire(wire);
+        match left {
+            Ok(has_left) => has_left && { self.slots.get(index) }.is_some_and(|s| !s.has(STAYS)),
+            Err(fault) => {
+                self.give_up(index, fault);
+                false
+            }
+        }
+    }
+
+    /// Appends what the table knows of a connection, whose keys are out of rustls; nothing if it
+    /// has gone.
     pub fn save(&self, id: ConnId, out: &mut Vec<u8>) {
         let Some(slot) = self.slots.get(id.index()) else {
             return;
@@ -107,14 +100,7 @@ impl<S, K: Kernel> Conns<S, K> {
         slot.has(flag::PAUSED).save(out);
         save_option(self.queues.get(slot.out), out);
         let entry = self.secured.links.peek(id.index());
-        match entry {
-            Some(entry) => {
-                1_u8.save(out);
-                entry.link.save(out);
-            }
-            None if slot.has(flag::KERNEL_TLS) => Tls::Kernel.save(out),
-            None => Tls::None.save(out),
-        }
+        save_option(entry.map(|entry| &entry.link), out);
     }
 
     /// Takes a connection out of the table, with its socket, which stays as it is: watched, and
@@ -182,11 +168,7 @@ impl<S, K: Kernel> Conns<S, K> {
             out: NO_QUEUE,
             tag,
             flags: if is_paused { flag::PAUSED } else { 0 }
-                | match &tls {
-                    Tls::None => 0,
-                    Tls::Ours(_) => flag::SECURE,
-                    Tls::Kernel => flag::KERNEL_TLS,
-                },
+                | if tls.is_some() { flag::SECURE } else { 0 },
             session,
         };
         if !self.slots.restore(index, slot) {
@@ -201,7 +183,7 @@ impl<S, K: Kernel> Conns<S, K> {
                 slot.out = place;
             }
         }
-        if let Tls::Ours(link) = tls {
+        if let Some(link) = tls {
             let deadline_ms = None;
             self.secured
                 .links
@@ -245,24 +227,21 @@ mod tests {
     fn what_the_table_knows_survives() {
         let mut queue = Outbound::default();
         queue.push_own(b"own");
-        let mut saved = SavedConn {
+        let saved = SavedConn {
             index: 7,
             generation: 9,
             deadline: Some(Millis(11)),
             is_paused: true,
             queue: Some(queue),
-            tls: Tls::None,
+            tls: None,
         };
-        for tls in [Tls::None, Tls::Kernel] {
-            saved.tls = tls;
-            let mut bytes = saved.saved();
-            let loaded = SavedConn::load_whole(&bytes).expect("what was saved");
-            assert_eq!(loaded.saved(), bytes);
-            for cut in 0..bytes.len() {
-                assert!(SavedConn::load_whole(&bytes[..cut]).is_none(), "{cut}");
-            }
-            *bytes.last_mut().unwrap() = 3;
-            assert!(SavedConn::load_whole(&bytes).is_none(), "no such kind");
+        let mut bytes = saved.saved();
+        let loaded = SavedConn::load_whole(&bytes).expect("what was saved");
+        assert_eq!(loaded.saved(), bytes);
+        for cut in 0..bytes.len() {
+            assert!(SavedConn::load_whole(&bytes[..cut]).is_none(), "{cut}");
         }
+        *bytes.last_mut().unwrap() = 3;
+        assert!(SavedConn::load_whole(&bytes).is_none(), "no such kind");
     }
 }

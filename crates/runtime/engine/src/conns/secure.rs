@@ -110,11 +110,9 @@ impl<S, K: Kernel> Conns<S, K> {
     #[inline]
     pub(crate) fn intake(&self, index: u32) -> Intake {
         let flags = self.slots.get(index).map_or(0, |slot| slot.flags);
-        match flags & (flag::LEAVING | flag::SECURE | flag::KERNEL_TLS) {
+        match flags & (flag::LEAVING | flag::SECURE) {
             0 => Intake::Plain,
             flag::SECURE => Intake::Sealed,
-            flag::KERNEL_TLS => Intake::Opened,
-            leaving if leaving & flag::KERNEL_TLS != 0 => Intake::OpenedForNothing,
             _ => Intake::Nothing,
         }
     }
@@ -151,7 +149,7 @@ impl<S, K: Kernel> Conns<S, K> {
         self.send_sealed(index, &wire);
         match result {
             Ok(true) => taken.has_ended = true,
-            Ok(false) => self.hand_to_kernel(index),
+            Ok(false) => {}
             Err(fault) => self.give_up(index, fault),
         }
         taken
@@ -221,7 +219,7 @@ impl<S, K: Kernel> Conns<S, K> {
     }
 
     /// Notes what came of a handshake.
-    pub(super) fn tell(&mut self, index: u32, news: impl FnOnce(bool) -> TlsNews) {
+    fn tell(&mut self, index: u32, news: impl FnOnce(bool) -> TlsNews) {
         let Some(slot) = self.slots.get(index) else {
             return;
         };
@@ -247,7 +245,7 @@ impl<S, K: Kernel> Conns<S, K> {
     }
 
     /// Sends records that must leave before anything that is not sealed yet.
-    fn send_sealed(&mut self, index: u32, records: &[u8]) {
+    pub(super) fn send_sealed(&mut self, index: u32, records: &[u8]) {
         let Some(slot) = self.slots.get(index) else {
             return;
         };
@@ -283,9 +281,6 @@ impl<S, K: Kernel> Conns<S, K> {
         let Some(slot) = self.slots.get_mut(index) else {
             return true;
         };
-        if slot.has(flag::KERNEL_TLS) {
-            return self.say_all_by_kernel(index);
-        }
         let secure = slot.flags & (flag::SECURE | flag::SAID_ALL | flag::CLOSED | flag::SHAKING);
         if secure != flag::SECURE {
             return true;
@@ -330,10 +325,7 @@ impl<S, K: Kernel> Conns<S, K> {
         let result = self.seal_and_send(index, &mut wire);
         self.secured.put_wire(wire);
         match result {
-            Ok(full) => {
-                self.wrote(index, full, flushed);
-                self.hand_to_kernel(index);
-            }
+            Ok(full) => self.wrote(index, full, flushed),
             Err(Trouble::Kernel(error)) => flushed.broken.push((index, error)),
             Err(Trouble::Tls(fault)) => self.give_up(index, fault),
             Err(Trouble::Nothing) => self.written_if_leaving(index),

@@ -122,13 +122,7 @@ impl<S, K: Kernel> Conns<S, K> {
         };
         slot.flags |= flag::READ_END;
         let Some(queue) = self.queues.get_mut(slot.out) else {
-            if slot.has(flag::SECURE | flag::KERNEL_TLS) && !self.say_all(index) {
-                let slot = self.slots.get(index);
-                if slot.is_some_and(|slot| slot.has(flag::KERNEL_TLS)) {
-                    // What the kernel holds back leaves first.
-                    return self.wheel.set(index, Some(self.now.mono + LINGER_MS));
-                }
-            }
+            self.say_all(index);
             let slot = self.slots.get(index);
             let why = slot.map_or(Closed::ByPeer, Slot::ended_by);
             return self.close(index, why);
@@ -256,7 +250,7 @@ impl<S, K: Kernel> Conns<S, K> {
             if ending && let Some(why) = self.slots.get(index).map(Slot::ended_by) {
                 self.close(index, why);
             }
-            !ending && !self.shook_too_long(index) && !self.has_sealed_enough(index)
+            !ending && !self.shook_too_long(index)
         });
         due
     }

@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 
 use mio::unix::SourceFd;
 use mio::{Events, Poll, Token};
-use throng_sys::{clock, ktls, socket};
-use throng_tls::{KernelCipher, KernelKey, KernelKeys};
+use throng_sys::{clock, socket};
 
 use super::pair::{PairReceiver, PairSender, pair};
 use super::{Interest, Kernel, MailReceiver, MailSender, Ready, Source, Wake};
@@ -72,20 +71,6 @@ const fn interest(interest: Interest) -> mio::Interest {
     match interest {
         Interest::Input => mio::Interest::READABLE,
         Interest::InputAndRoom => mio::Interest::READABLE.add(mio::Interest::WRITABLE),
-    }
-}
-
-fn sys_keys(key: &KernelKey) -> ktls::Keys<'_> {
-    ktls::Keys {
-        cipher: match key.cipher() {
-            KernelCipher::Aes128Gcm => ktls::Cipher::Aes128Gcm,
-            KernelCipher::Aes256Gcm => ktls::Cipher::Aes256Gcm,
-            KernelCipher::ChaCha20Poly1305 => ktls::Cipher::ChaCha20Poly1305,
-        },
-        is_tls13: key.is_tls13(),
-        key: key.key(),
-        iv: key.iv(),
-        sequence: key.sequence(),
     }
 }
 
@@ -190,38 +175,6 @@ impl Kernel for Linux {
 
     fn send_vectored(&mut self, socket: &OwnedFd, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         socket::send_vectored(socket.as_fd(), slices)
-    }
-
-    fn seal_from_here(&mut self, socket: &OwnedFd, keys: &KernelKeys) -> io::Result<()> {
-        ktls::begin(
-            socket.as_fd(),
-            &sys_keys(&keys.sends),
-            &sys_keys(&keys.receives),
-        )
-    }
-
-    fn recv_record(
-        &mut self,
-        socket: &OwnedFd,
-        buffer: &mut [u8],
-    ) -> io::Result<(Option<u8>, usize)> {
-        ktls::recv_record(socket.as_fd(), buffer)
-    }
-
-    fn send_record(&mut self, socket: &OwnedFd, kind: u8, body: &[u8]) -> io::Result<()> {
-        // What the kernel took before may wait above TCP, and would be lost at the end of the
-        // connection. With so much room it leaves before this.
-        if !ktls::has_room(socket.as_fd()) {
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
-        ktls::send_record(socket.as_fd(), kind, body).map(drop)
-    }
-
-    fn sealed_records(&self, socket: &OwnedFd) -> io::Result<u64> {
-        Ok(match ktls::sealed_records(socket.as_fd())? {
-            (ktls::Cipher::ChaCha20Poly1305, _) => 0,
-            (ktls::Cipher::Aes128Gcm | ktls::Cipher::Aes256Gcm, sealed) => sealed,
-        })
     }
 
     fn peer(&self, socket: &OwnedFd) -> Option<SocketAddr> {

@@ -5,7 +5,7 @@
 use std::io;
 
 use super::{READ_BYTES, Running};
-use crate::conns::{Flushed, Intake, Unread};
+use crate::conns::{Flushed, Intake};
 use crate::{App, Closed, Kernel, Ready};
 
 /// Reads from one connection before others have their turn.
@@ -71,7 +71,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
 
     /// Reads a connection's share. With `to_end`, a short read is not taken for the last one:
     /// the peer's close may be behind it.
-    pub(super) fn read(&mut self, index: u32, mut to_end: bool) {
+    pub(super) fn read(&mut self, index: u32, to_end: bool) {
         let mut has_read = false;
         for _ in 0..READS_PER_TURN {
             if !self.conns.may_read(index) {
@@ -87,27 +87,18 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
                 }
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => match self.conns.unread(index, &error) {
-                    Unread::Again => {
-                        to_end = true;
-                        continue;
-                    }
-                    Unread::End => return self.conns.read_ended(index),
-                    Unread::Over => return,
-                },
+                Err(error) => return self.conns.fail(index, &error),
             };
             self.stats.read_bytes += count as u64;
             has_read = true;
             match self.conns.intake(index) {
-                kind @ (Intake::Plain | Intake::Opened) => {
-                    to_end |= kind == Intake::Opened;
+                Intake::Plain => {
                     let (app, input) = (&mut self.app, &mut self.buffer[..count]);
                     self.conns
                         .act(index, |id, session, fx| app.bytes(id, session, input, fx));
                 }
                 Intake::Sealed => self.read_sealed(index, count),
                 Intake::Nothing => {}
-                Intake::OpenedForNothing => to_end = true,
             }
             if count < READ_BYTES && !to_end {
                 return;

@@ -4,7 +4,6 @@
 //! reach its end.
 
 mod ending;
-mod kernel_tls;
 mod mail;
 mod outgoing;
 mod secure;

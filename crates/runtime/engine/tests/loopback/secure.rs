@@ -17,7 +17,7 @@ use crate::support::{
 };
 
 const FRAME: usize = LAST_WORD_BYTES;
-pub(crate) const LIMITS: ConnLimits = ConnLimits {
+const LIMITS: ConnLimits = ConnLimits {
     queue_bytes_max: 64 << 10,
     queued_bytes_max: usize::MAX,
     unread_above_bytes: 16 << 10,
@@ -28,60 +28,33 @@ pub(crate) const LIMITS: ConnLimits = ConnLimits {
 const SEALING: usize = 64;
 
 /// What a server shows, and a client that believes it.
-pub(crate) static BOTH: LazyLock<(Servers, ClientTls)> = LazyLock::new(|| {
+static BOTH: LazyLock<(ServerTls, ClientTls)> = LazyLock::new(|| {
     let authority = Authority::new("ours");
     let issued = authority.issue(&["localhost"]);
     let site = Site::read_certificate("", issued.certificate.as_bytes()).unwrap();
     let site = site.with_key(issued.key.as_bytes()).unwrap();
     let shown = Certificates::new(&[site]);
-    let server = |records| ServerTls::new(&shown, MinVersion::Tls12, records, None).unwrap();
-    let servers = Servers {
-        rustls: server(Records::Rustls),
-        kernel: server(Records::Kernel),
-    };
+    let server = ServerTls::new(&shown, MinVersion::Tls12, Records::Rustls, None).unwrap();
     let trust = Trust::Of(Authorities::read(authority.pem().as_bytes()).unwrap());
-    (servers, ClientTls::new("localhost", &trust, true).unwrap())
+    (server, ClientTls::new("localhost", &trust, true).unwrap())
 });
 
-/// The same server, with records of each maker.
-pub(crate) struct Servers {
-    rustls: ServerTls,
-    pub(crate) kernel: ServerTls,
-}
-
 fn rig(manner: Manner, limits: ConnLimits) -> Rig {
-    secure_rig(manner, limits, &BOTH.0.rustls)
-}
-
-/// Whether this machine's kernel speaks TLS.
-pub(crate) fn has_kernel_tls() -> bool {
-    let lack = throng_sys::ktls::probe().err();
-    if let Some(lack) = &lack {
-        println!("skipped, nothing is proved for TLS in the kernel: {lack}");
-    }
-    lack.is_none()
-}
-
-/// Runs a test with records by rustls, and with those of the kernel if it can.
-fn each(test: impl Fn(&dyn Fn(Manner, ConnLimits) -> Rig)) {
-    test(&rig);
-    if has_kernel_tls() {
-        test(&|manner, limits| secure_rig(manner, limits, &BOTH.0.kernel));
-    }
+    secure_rig(manner, limits, &BOTH.0)
 }
 
 /// A client's end of TLS over a blocking socket.
-pub(crate) struct Client {
-    pub(crate) socket: TcpStream,
-    pub(crate) link: Link,
-    pub(crate) plain: Vec<u8>,
+struct Client {
+    socket: TcpStream,
+    link: Link,
+    plain: Vec<u8>,
     /// The server has said that nothing more comes.
-    pub(crate) is_told: bool,
+    is_told: bool,
 }
 
 impl Client {
     /// Shakes hands with a rig.
-    pub(crate) fn of(rig: &Rig) -> (Self, ConnId) {
+    fn of(rig: &Rig) -> (Self, ConnId) {
         let (socket, id) = rig.client();
         let mut client = Self {
             socket,
@@ -100,7 +73,7 @@ impl Client {
     }
 
     /// Reads some; false at the end.
-    pub(crate) fn read(&mut self, most: usize) -> bool {
+    fn read(&mut self, most: usize) -> bool {
         let mut bytes = vec![0; most];
         let count = self.socket.read(&mut bytes).unwrap();
         let mut wire = Vec::new();
@@ -114,20 +87,20 @@ impl Client {
         count > 0
     }
 
-    pub(crate) fn exactly(&mut self, bytes: usize) -> Vec<u8> {
+    fn exactly(&mut self, bytes: usize) -> Vec<u8> {
         while self.plain.len() < bytes {
             assert!(self.read(64 << 10), "the end came too early");
         }
         self.plain.drain(..bytes).collect()
     }
 
-    pub(crate) fn seal(&mut self, bytes: &[u8]) -> Vec<u8> {
+    fn seal(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut wire = Vec::new();
         self.link.seal(bytes, &mut wire).unwrap();
         wire
     }
 
-    pub(crate) fn send(&mut self, bytes: &[u8]) {
+    fn send(&mut self, bytes: &[u8]) {
         let wire = self.seal(bytes);
         self.socket.write_all(&wire).unwrap();
     }
@@ -143,34 +116,30 @@ fn read_numbers(client: &mut Client, last: u64) -> Vec<u64> {
 
 #[test]
 fn what_is_sent_comes_back_however_it_is_cut() {
-    each(|rig| {
-        let rig = rig(Manner::Echo, LIMITS);
-        let (mut client, _) = Client::of(&rig);
-        for text in [&b"a"[..], b"hello", &pattern(100_000)] {
-            let wire = client.seal(text);
-            for piece in wire.chunks(wire.len().div_ceil(50)) {
-                client.socket.write_all(piece).unwrap();
-            }
-            assert!(client.exactly(text.len()) == text);
+    let rig = rig(Manner::Echo, LIMITS);
+    let (mut client, _) = Client::of(&rig);
+    for text in [&b"a"[..], b"hello", &pattern(100_000)] {
+        let wire = client.seal(text);
+        for piece in wire.chunks(wire.len().div_ceil(50)) {
+            client.socket.write_all(piece).unwrap();
         }
-    });
+        assert!(client.exactly(text.len()) == text);
+    }
 }
 
 #[test]
 fn a_large_reply_passes_a_client_that_reads_late() {
-    each(|rig| {
-        let rig = rig(Manner::Echo, LIMITS);
-        let (mut client, id) = Client::of(&rig);
-        let large = pattern(12 << 20);
-        let reply = large.clone();
-        rig.ask(move |conns, _| conns.with(id, |_, fx| fx.out.extend(reply)));
-        rig.until("the kernel takes no more", move |conns| {
-            (1..large_enough()).contains(&conns.queued_bytes(id))
-        });
-        assert!(client.exactly(large.len()) == large);
-        let event = rig.find(|event| matches!(event, Event::Drained(..)).then_some(event));
-        assert_eq!(event, Event::Drained(id, 0));
+    let rig = rig(Manner::Echo, LIMITS);
+    let (mut client, id) = Client::of(&rig);
+    let large = pattern(12 << 20);
+    let reply = large.clone();
+    rig.ask(move |conns, _| conns.with(id, |_, fx| fx.out.extend(reply)));
+    rig.until("the kernel takes no more", move |conns| {
+        (1..large_enough()).contains(&conns.queued_bytes(id))
     });
+    assert!(client.exactly(large.len()) == large);
+    let event = rig.find(|event| matches!(event, Event::Drained(..)).then_some(event));
+    assert_eq!(event, Event::Drained(id, 0));
 }
 
 const fn large_enough() -> usize {
@@ -179,47 +148,43 @@ const fn large_enough() -> usize {
 
 #[test]
 fn a_full_queue_ends_its_connection_and_no_other() {
-    each(|rig| {
-        let rig = rig(Manner::Echo, LIMITS);
-        let (mut slow, slow_id) = Client::of(&rig);
-        let (mut quick, quick_id) = Client::of(&rig);
-        let first = rig.overrun(slow_id, &[slow_id, quick_id], 20, Overflow::Close);
-        rig.find(|event| (event == Event::Slow(slow_id)).then_some(()));
-        let seen = read_numbers(&mut quick, first + 19);
-        assert_eq!(seen, (first..first + 20).collect::<Vec<_>>());
-        let most = rig.seen.lock().unwrap().queued_bytes_most;
-        assert!(most <= LIMITS.queue_bytes_max + SEALING, "{most}");
-        let mut got = Vec::new();
-        while got.last() != Some(&LAST_WORD) {
-            got.extend(numbers(&slow.exactly(FRAME), FRAME));
-        }
-        assert_ends_in_order(&got, first);
-        while slow.read(64 << 10) {}
-        assert!(slow.is_told && slow.plain.is_empty());
-        drop(slow);
-        assert_eq!(rig.closed(), (slow_id, Closed::Slow));
-    });
+    let rig = rig(Manner::Echo, LIMITS);
+    let (mut slow, slow_id) = Client::of(&rig);
+    let (mut quick, quick_id) = Client::of(&rig);
+    let first = rig.overrun(slow_id, &[slow_id, quick_id], 20, Overflow::Close);
+    rig.find(|event| (event == Event::Slow(slow_id)).then_some(()));
+    let seen = read_numbers(&mut quick, first + 19);
+    assert_eq!(seen, (first..first + 20).collect::<Vec<_>>());
+    let most = rig.seen.lock().unwrap().queued_bytes_most;
+    assert!(most <= LIMITS.queue_bytes_max + SEALING, "{most}");
+    let mut got = Vec::new();
+    while got.last() != Some(&LAST_WORD) {
+        got.extend(numbers(&slow.exactly(FRAME), FRAME));
+    }
+    assert_ends_in_order(&got, first);
+    while slow.read(64 << 10) {}
+    assert!(slow.is_told && slow.plain.is_empty());
+    drop(slow);
+    assert_eq!(rig.closed(), (slow_id, Closed::Slow));
 }
 
 #[test]
 fn what_is_dropped_was_not_sealed() {
-    each(|rig| {
-        for overflow in [Overflow::DropOldest, Overflow::LatestOnly] {
-            let rig = rig(Manner::Echo, LIMITS);
-            let (mut client, id) = Client::of(&rig);
-            let count = rig.overrun(id, &[id], 50, overflow) + 50;
-            let most = rig.seen.lock().unwrap().queued_bytes_most;
-            assert!(most <= LIMITS.queue_bytes_max + SEALING, "{most}");
-            let seen = read_numbers(&mut client, count - 1);
-            assert!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
-            let dropped = rig.find(|event| match event {
-                Event::Drained(whom, dropped) if whom == id => Some(dropped),
-                _ => None,
-            });
-            assert!(30 < dropped, "{overflow:?}: {dropped}");
-            assert_eq!(seen.len() as u64 + u64::from(dropped), count);
-        }
-    });
+    for overflow in [Overflow::DropOldest, Overflow::LatestOnly] {
+        let rig = rig(Manner::Echo, LIMITS);
+        let (mut client, id) = Client::of(&rig);
+        let count = rig.overrun(id, &[id], 50, overflow) + 50;
+        let most = rig.seen.lock().unwrap().queued_bytes_most;
+        assert!(most <= LIMITS.queue_bytes_max + SEALING, "{most}");
+        let seen = read_numbers(&mut client, count - 1);
+        assert!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
+        let dropped = rig.find(|event| match event {
+            Event::Drained(whom, dropped) if whom == id => Some(dropped),
+            _ => None,
+        });
+        assert!(30 < dropped, "{overflow:?}: {dropped}");
+        assert_eq!(seen.len() as u64 + u64::from(dropped), count);
+    }
 }
 
 #[test]
@@ -254,44 +219,40 @@ fn frames_gather_in_records_behind_replies() {
 
 #[test]
 fn an_end_is_said_before_it_comes() {
-    each(|rig| {
-        let rig = rig(Manner::ReplyAndEnd(End::Flush), LIMITS);
-        let (mut client, id) = Client::of(&rig);
-        client.send(b"goodbye");
-        while client.read(4096) {}
-        assert!(client.is_told && client.plain == b"goodbye");
-        drop(client);
-        assert_eq!(rig.closed(), (id, Closed::ByApp));
-    });
+    let rig = rig(Manner::ReplyAndEnd(End::Flush), LIMITS);
+    let (mut client, id) = Client::of(&rig);
+    client.send(b"goodbye");
+    while client.read(4096) {}
+    assert!(client.is_told && client.plain == b"goodbye");
+    drop(client);
+    assert_eq!(rig.closed(), (id, Closed::ByApp));
 }
 
 /// A client that has said all that it will gets its answer, and the word that this is all.
 #[test]
 fn a_client_s_end_is_heard() {
-    each(|rig| {
-        for is_said in [true, false] {
-            let rig = rig(Manner::Echo, LIMITS);
-            let (mut client, id) = Client::of(&rig);
-            let mut wire = client.seal(b"and now goodbye");
-            if is_said {
-                client.link.close(&mut wire);
-            }
-            client.socket.write_all(&wire).unwrap();
-            client.socket.shutdown(Shutdown::Write).unwrap();
-            assert_eq!(rig.closed(), (id, Closed::ByPeer));
-            let mut rest = Vec::new();
-            client.socket.read_to_end(&mut rest).unwrap();
-            if !is_said {
-                assert!(
-                    client
-                        .link
-                        .receive(&mut rest, &mut client.plain, &mut wire)
-                        .is_ok()
-                );
-                assert_eq!(client.plain, b"and now goodbye");
-            }
+    for is_said in [true, false] {
+        let rig = rig(Manner::Echo, LIMITS);
+        let (mut client, id) = Client::of(&rig);
+        let mut wire = client.seal(b"and now goodbye");
+        if is_said {
+            client.link.close(&mut wire);
         }
-    });
+        client.socket.write_all(&wire).unwrap();
+        client.socket.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(rig.closed(), (id, Closed::ByPeer));
+        let mut rest = Vec::new();
+        client.socket.read_to_end(&mut rest).unwrap();
+        if !is_said {
+            assert!(
+                client
+                    .link
+                    .receive(&mut rest, &mut client.plain, &mut wire)
+                    .is_ok()
+            );
+            assert_eq!(client.plain, b"and now goodbye");
+        }
+    }
 }
 
 #[test]
@@ -323,46 +284,42 @@ fn hands_must_be_shaken_in_time() {
 
 #[test]
 fn nobody_hears_of_what_breaks_the_protocol() {
-    each(|rig| {
-        let rig = rig(Manner::Report, LIMITS);
-        let (mut good, good_id) = Client::of(&rig);
-        let mut plain = connect(rig.addr);
-        plain.write_all(b"get / HTTP/1.1\r\n\r\n").unwrap();
-        let mut alert = Vec::new();
-        plain.read_to_end(&mut alert).unwrap();
-        assert_eq!(alert.first(), Some(&0x15), "an alert: {alert:?}");
-        drop(plain);
-        let (mut broken, broken_id) = Client::of(&rig);
-        let mut wire = broken.seal(b"a secret");
-        *wire.last_mut().unwrap() ^= 1;
-        broken.socket.write_all(&wire).unwrap();
-        let told = rig.find(|event| match event {
-            Event::Bytes(..) => panic!("{event:?}"),
-            Event::Tls(what) if what.starts_with("broken") => Some(what),
-            _ => None,
-        });
-        assert!(told.contains("decrypt"), "{told}");
-        // The client is told too.
-        let mut rest = Vec::new();
-        broken.socket.read_to_end(&mut rest).unwrap();
-        let fault = broken
-            .link
-            .receive(&mut rest, &mut Vec::new(), &mut Vec::new());
-        assert!(fault.unwrap_err().to_string().contains("BadRecordMac"));
-        drop(broken);
-        assert_eq!(rig.closed(), (broken_id, Closed::ByApp));
-        let early = connect(rig.addr);
-        drop(early);
-        rig.find(|event| {
-            matches!(event, Event::Tls(what) if what.contains("went away")).then_some(())
-        });
-        good.send(b"still here");
-        let bytes = rig.find(|event| match event {
-            Event::Bytes(id, bytes) => Some((id, bytes)),
-            _ => None,
-        });
-        assert_eq!(bytes, (good_id, b"still here".to_vec()));
+    let rig = rig(Manner::Report, LIMITS);
+    let (mut good, good_id) = Client::of(&rig);
+    let mut plain = connect(rig.addr);
+    plain.write_all(b"get / HTTP/1.1\r\n\r\n").unwrap();
+    let mut alert = Vec::new();
+    plain.read_to_end(&mut alert).unwrap();
+    assert_eq!(alert.first(), Some(&0x15), "an alert: {alert:?}");
+    drop(plain);
+    let (mut broken, broken_id) = Client::of(&rig);
+    let mut wire = broken.seal(b"a secret");
+    *wire.last_mut().unwrap() ^= 1;
+    broken.socket.write_all(&wire).unwrap();
+    let told = rig.find(|event| match event {
+        Event::Bytes(..) => panic!("{event:?}"),
+        Event::Tls(what) if what.starts_with("broken") => Some(what),
+        _ => None,
     });
+    assert!(told.contains("decrypt"), "{told}");
+    // The client is told too.
+    let mut rest = Vec::new();
+    broken.socket.read_to_end(&mut rest).unwrap();
+    let fault = broken
+        .link
+        .receive(&mut rest, &mut Vec::new(), &mut Vec::new());
+    assert!(fault.unwrap_err().to_string().contains("BadRecordMac"));
+    drop(broken);
+    assert_eq!(rig.closed(), (broken_id, Closed::ByApp));
+    let early = connect(rig.addr);
+    drop(early);
+    rig.find(|event| matches!(event, Event::Tls(what) if what.contains("went away")).then_some(()));
+    good.send(b"still here");
+    let bytes = rig.find(|event| match event {
+        Event::Bytes(id, bytes) => Some((id, bytes)),
+        _ => None,
+    });
+    assert_eq!(bytes, (good_id, b"still here".to_vec()));
 }
 
 #[test]

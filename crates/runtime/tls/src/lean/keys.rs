@@ -8,14 +8,11 @@
 //!   at zero.
 //! - Secrets are wiped when they are replaced or dropped.
 
-use std::sync::{Mutex, PoisonError};
-use std::{fmt, mem};
-
 use aws_lc_rs::aead::{
     AES_128_GCM, AES_256_GCM, Algorithm, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, UnboundKey,
 };
 use aws_lc_rs::hkdf;
-use rustls::{ConnectionTrafficSecrets, KeyLog};
+use rustls::ConnectionTrafficSecrets;
 use throng_types::{save_choice, save_fields};
 use zeroize::Zeroize;
 
@@ -67,7 +64,7 @@ impl Secret {
         used: 0,
     };
 
-    fn new(secret: &[u8]) -> Self {
+    pub(crate) fn new(secret: &[u8]) -> Self {
         let mut new = Self::NONE;
         if let Some(bytes) = new.bytes.get_mut(..secret.len()) {
             bytes.copy_from_slice(secret);
@@ -84,8 +81,16 @@ impl Secret {
         }
     }
 
-    pub(super) fn is_known(&self) -> bool {
-        self.used != 0
+    /// Whether this is what rustls has expanded `key` from.
+    fn makes(&self, key: &[u8]) -> bool {
+        let mut made = [0; KEY_BYTES_MAX];
+        let Some(made) = made.get_mut(..key.len()) else {
+            return false;
+        };
+        self.expand(b"key", made);
+        let is_it = made == key;
+        made.zeroize();
+        is_it
     }
 
     fn as_bytes(&self) -> &[u8] {
@@ -145,11 +150,12 @@ impl Direction {
         self.secret.is_of(is_tls13)
     }
 
-    /// What rustls used until now; `sequence` records were sealed or opened.
+    /// What rustls used until now; `sequence` records were sealed or opened. For TLS 1.3 one of
+    /// `secrets` is what its key came from.
     pub(super) fn new(
         sequence: u64,
         keys: &ConnectionTrafficSecrets,
-        secret: Secret,
+        secrets: Option<&[Secret]>,
     ) -> Option<Self> {
         let (aead, key, iv) = match keys {
             ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (Aead::Aes128, key, iv),
@@ -161,10 +167,14 @@ impl Direction {
             aead,
             key: [0; KEY_BYTES_MAX],
             iv: iv.as_ref().try_into().ok()?,
-            secret,
+            secret: Secret::NONE,
             sequence,
         };
         direction.key[..key.as_ref().len()].copy_from_slice(key.as_ref());
+        if let Some(secrets) = secrets {
+            let source = { secrets.iter() }.find(|secret| secret.makes(key.as_ref()))?;
+            direction.secret = source.clone();
+        }
         Some(direction)
     }
 
@@ -225,45 +235,5 @@ impl Drop for Direction {
     fn drop(&mut self) {
         self.key.zeroize();
         self.iv.zeroize();
-    }
-}
-
-/// Keeps the traffic secrets of one handshake, which rustls tells only to a log of keys.
-pub(crate) struct Captured(Mutex<(Secret, Secret)>);
-
-const OF_CLIENT: &str = "CLIENT_TRAFFIC_SECRET_0";
-const OF_SERVER: &str = "SERVER_TRAFFIC_SECRET_0";
-
-impl Captured {
-    pub(crate) const fn new() -> Self {
-        Self(Mutex::new((Secret::NONE, Secret::NONE)))
-    }
-
-    /// What the client seals with, and what the server does. Empty before TLS 1.3 has them, and for
-    /// TLS 1.2.
-    pub(crate) fn take(&self) -> (Secret, Secret) {
-        let mut secrets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        mem::replace(&mut secrets, (Secret::NONE, Secret::NONE))
-    }
-}
-
-impl KeyLog for Captured {
-    fn log(&self, label: &str, _: &[u8], secret: &[u8]) {
-        let mut secrets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match label {
-            OF_CLIENT => secrets.0 = Secret::new(secret),
-            OF_SERVER => secrets.1 = Secret::new(secret),
-            _ => {}
-        }
-    }
-
-    fn will_log(&self, label: &str) -> bool {
-        label == OF_CLIENT || label == OF_SERVER
-    }
-}
-
-impl fmt::Debug for Captured {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Captured")
     }
 }

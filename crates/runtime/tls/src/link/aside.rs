@@ -1,8 +1,5 @@
 //! What a link keeps beside its keys, mostly while hands are shaken.
 
-use std::sync::Arc;
-
-use crate::lean::Captured;
 use crate::opening::Opening;
 use crate::preface::Preface;
 
@@ -13,20 +10,18 @@ pub(super) struct Aside {
     pub(super) partial: Vec<u8>,
     /// How much of `partial` is whole records that rustls has seen, if records shall be ours.
     pub(super) whole_bytes: u32,
-    /// Where rustls tells the secrets of a handshake after which [`crate::lean::Lean`] shall go on.
-    pub(super) captured: Option<Arc<Captured>>,
+    /// [`crate::lean::Lean`] shall go on after the handshake.
+    pub(super) is_for_lean: bool,
     /// What has to come before TLS, until hands are shaken.
     pub(super) preface: Option<Preface>,
     /// How a client begins, until hands are shaken.
     pub(super) opening: Option<Opening>,
-    /// The kernel shall make its records.
-    pub(super) is_for_kernel: bool,
 }
 
 impl Aside {
     /// Whether it has to be kept.
     pub(super) const fn is_of_use(&self) -> bool {
         let is_shaking = self.preface.is_some() || self.opening.is_some();
-        is_shaking || self.captured.is_some() || self.is_for_kernel || !self.partial.is_empty()
+        is_shaking || self.is_for_lean || !self.partial.is_empty()
     }
 }

@@ -3,34 +3,81 @@
 //! Never: seals or opens with them.
 
 use std::mem;
-use std::sync::Arc;
 
+use rustls::CommonState;
 use throng_types::{Save, Saved, save_bytes};
 
 use super::aside::Aside;
-use super::{Link, PARTIAL_BYTES_MAX, Side};
+use super::{Link, PARTIAL_BYTES_MAX, Side, record_bytes};
 use crate::lean::Lean;
-use crate::{Fault, KernelKeys};
+use crate::suites::overhear;
+use crate::talk::Words;
+use crate::{Fault, Shaken};
 
 impl Link {
-    /// Takes the keys from rustls, once hands are shaken and all is said.
-    pub(super) fn slim(&mut self) -> Result<(), Fault> {
-        let may = self.common().is_some_and(|common| !common.wants_write());
-        let (true, Some(shaken), Some(captured)) = (may, self.shaken(), self.captured()) else {
-            return Ok(());
+    /// Whether another process can go on with it, once [`Link::leave_rustls`] has taken its keys
+    /// out. It cannot while hands are shaken, nor for a client's end.
+    #[must_use]
+    pub fn can_move(&self) -> bool {
+        !self.has_failed
+            && match &self.side {
+                Side::Lean(_) => true,
+                // What rustls has seen of a handshake message that is not whole is still in there.
+                Side::Server(_) => self.shaken().is_some() && !self.holds_whole_record(),
+                Side::Client(_) | Side::Gone => false,
+            }
+    }
+
+    fn holds_whole_record(&self) -> bool {
+        let partial = self.aside.as_ref().map(|aside| &*aside.partial);
+        partial.and_then(record_bytes).is_some()
+    }
+
+    /// Takes the keys from rustls, so that the link can be saved and goes on with records of our
+    /// own, wherever it does. What rustls had yet to say is appended to `wire`. False, and nothing
+    /// changes, where [`Link::can_move`] says no.
+    ///
+    /// The caller has neither said that nothing more comes nor heard it.
+    ///
+    /// # Errors
+    /// If rustls does not tell the keys; the connection cannot go on.
+    pub fn leave_rustls(&mut self, wire: &mut Vec<u8>) -> Result<bool, Fault> {
+        let shaken = match &self.side {
+            Side::Server(_) if self.can_move() => self.shaken(),
+            _ => None,
         };
-        let captured = Arc::clone(captured);
+        if let Some(shaken) = shaken {
+            if shaken.is_tls13 {
+                // The answer to an update of keys waits for the next record, and would be lost.
+                self.say(Words::Waiting, wire)?;
+            }
+            self.take_keys(shaken)?;
+        }
+        Ok(matches!(self.side, Side::Lean(_)))
+    }
+
+    /// Takes the keys from rustls, once hands are shaken and all is said, if records shall be ours.
+    pub(super) fn slim(&mut self) -> Result<(), Fault> {
+        match self.shaken() {
+            Some(shaken) if self.is_for_lean() => self.take_keys(shaken),
+            _ => Ok(()),
+        }
+    }
+
+    fn take_keys(&mut self, shaken: Shaken) -> Result<(), Fault> {
+        if self.common().is_none_or(CommonState::wants_write) {
+            return Ok(());
+        }
         let Side::Server(connection) = mem::replace(&mut self.side, Side::Gone) else {
             return Ok(());
         };
         if let Some(aside) = &mut self.aside {
-            aside.captured = None;
+            aside.is_for_lean = false;
         }
-        let (of_client, of_server) = captured.take();
-        let secrets = connection.dangerous_into_kernel_connection();
-        let lean = secrets
+        let (given, secrets) = overhear(|| connection.dangerous_into_kernel_connection());
+        let lean = given
             .map_err(Fault::Refused)
-            .and_then(|(secrets, _)| Lean::new(secrets, (of_server, of_client), shaken));
+            .and_then(|(keys, _)| Lean::new(keys, &secrets, shaken));
         match lean {
             Ok(lean) => self.side = Side::Lean(Box::new(lean)),
             Err(fault) => {
@@ -39,34 +86,6 @@ impl Link {
             }
         }
         Ok(())
-    }
-
-    /// Takes the keys out, for a kernel that goes on with the connection. `None` as long as it
-    /// cannot: hands are not shaken, or a record is not whole; and if it shall not. Then the link
-    /// goes on as it is.
-    ///
-    /// The caller has sent all that it got in `wire` and has not said [`Link::close`]. All that the
-    /// peer has sent was either given to [`Link::receive`] or is still with the kernel. The link is
-    /// of no more use.
-    ///
-    /// # Errors
-    /// If rustls does not tell the keys; the connection cannot go on.
-    pub fn take_keys(&mut self) -> Option<Result<KernelKeys, Fault>> {
-        let aside = self.aside.as_ref()?;
-        if !aside.is_for_kernel || self.has_failed || !aside.partial.is_empty() {
-            return None;
-        }
-        let shaken = self.shaken()?;
-        if self.common()?.wants_write() {
-            return None;
-        }
-        let Side::Server(connection) = mem::replace(&mut self.side, Side::Gone) else {
-            return None;
-        };
-        self.fail();
-        let secrets = connection.dangerous_into_kernel_connection();
-        let keys = secrets.map_err(Fault::Refused);
-        Some(keys.and_then(|(secrets, _)| KernelKeys::new(&secrets, shaken.is_tls13)))
     }
 }
 
@@ -77,7 +96,7 @@ impl Save for Link {
     fn save(&self, out: &mut Vec<u8>) {
         match &self.side {
             Side::Lean(lean) => lean.save(out),
-            _ => debug_assert!(false, "a link of rustls' does not move"),
+            _ => debug_assert!(false, "it has not left rustls"),
         }
         let partial = self.aside.as_ref().map(|aside| &*aside.partial);
         save_bytes(partial.unwrap_or_default(), out);

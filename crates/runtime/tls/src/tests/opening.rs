@@ -47,7 +47,7 @@ fn told(server: &ServerTls, bytes: &[u8]) -> (Vec<u8>, String) {
 }
 
 fn servers() -> impl Iterator<Item = ServerTls> {
-    [Records::Rustls, Records::Lean, Records::Kernel]
+    [Records::Rustls, Records::Lean]
         .into_iter()
         .map(|records| both_with(records).0)
 }

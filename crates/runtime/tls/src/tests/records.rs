@@ -1,13 +1,13 @@
 //! Our record layer beside rustls': whatever a client that has keys says, both take and refuse the
 //! same.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use rustls::crypto::CryptoProvider;
-use rustls::{ClientConfig, SupportedCipherSuite};
+use rustls::{ClientConfig, KeyLog, SupportedCipherSuite};
 
 use super::*;
-use crate::lean::{Captured, Lean};
+use crate::lean::{Lean, Secret};
 
 const ALERT: u8 = 21;
 pub(super) const HANDSHAKE: u8 = 22;
@@ -51,20 +51,39 @@ pub(super) fn suites() -> impl Iterator<Item = SupportedCipherSuite> {
         .copied()
 }
 
+/// The traffic secrets of a client's handshake.
+#[derive(Debug, Default)]
+struct Told(Mutex<Vec<Vec<u8>>>);
+
+impl Told {
+    fn secrets(&self) -> Vec<Secret> {
+        let told = self.0.lock().unwrap();
+        told.iter().map(|secret| Secret::new(secret)).collect()
+    }
+}
+
+impl KeyLog for Told {
+    fn log(&self, label: &str, _: &[u8], secret: &[u8]) {
+        if label.ends_with("_TRAFFIC_SECRET_0") {
+            self.0.lock().unwrap().push(secret.to_vec());
+        }
+    }
+}
+
 /// Both ends before the handshake; the client's keys can be taken out of it.
-fn capturing(server: &ServerTls, client: &ClientTls, captured: &Arc<Captured>) -> (End, End) {
+fn capturing(server: &ServerTls, client: &ClientTls, told: &Arc<Told>) -> (End, End) {
     let mut config = ClientConfig::clone(client.config());
     config.enable_secret_extraction = true;
-    config.key_log = captured.clone();
+    config.key_log = told.clone();
     ends(server, &client.with_config(config))
 }
 
 /// A server and a client that has its keys, after the handshake.
 pub(super) fn shaken(server: &ServerTls, client: &ClientTls) -> (End, Lean) {
-    let captured = Arc::new(Captured::new());
-    let (mut server, mut client) = capturing(server, client, &captured);
+    let told = Arc::new(Told::default());
+    let (mut server, mut client) = capturing(server, client, &told);
     carry(&mut server, &mut client, 1000);
-    (server, client.link.into_forger(&captured))
+    (server, client.link.into_forger(&told.secrets()))
 }
 
 /// What a server makes of it.
@@ -313,12 +332,12 @@ fn keys_may_follow_each_other_at_once() {
             .into_iter()
             .flat_map(|r| [(r, 1), (r, 40), (r, 1000)])
         {
-            let captured = Arc::new(Captured::new());
-            let (mut server, mut client) = capturing(&server, &only(&client, suite), &captured);
+            let told = Arc::new(Told::default());
+            let (mut server, mut client) = capturing(&server, &only(&client, suite), &told);
             server.take(&std::mem::take(&mut client.wire));
             client.take(&std::mem::take(&mut server.wire));
             let mut wire = std::mem::take(&mut client.wire);
-            let mut client = client.link.into_forger(&captured);
+            let mut client = client.link.into_forger(&told.secrets());
             for round in 0..3 {
                 client.forge(HANDSHAKE, &[24, 0, 0, 1, request], &mut wire);
                 client.forge_update();

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
-use throng_testkit::{Process, Setup};
+use throng_testkit::{Process, Server, Setup};
 
 use super::Scene;
 
@@ -187,6 +187,45 @@ fn new_keys_are_made_when_a_client_asks() {
         drop(openssl);
         assert_eq!(server.metric("throng_tls_broken_total"), 0);
         server.stop();
+    }
+}
+
+/// A client that has asked for new keys, and hears what is published on both sides of two upgrades
+/// without coming back, and has new keys after them.
+#[test]
+fn clients_hear_everything_over_upgrades() {
+    let scene = Scene::new();
+    for records in RECORDS {
+        let mut server = scene.start(records);
+        let to = server.clients();
+        let mut clients = ["-tls1_3", "-tls1_3", "-tls1_2"].map(|v| stream(&scene, to, v));
+        let asks = |openssl: &mut Process, times: usize| {
+            openssl.say("K");
+            openssl.err("that it asked", |lines| {
+                (lines.iter().filter(|line| *line == "KEYUPDATE").count() == times).then_some(())
+            });
+        };
+        let everybody_hears = |clients: &mut [Process], server: &Server, text: &str| {
+            server.publish("news", text);
+            for openssl in clients {
+                hears(openssl, text);
+            }
+        };
+        everybody_hears(&mut clients, &server, "before all");
+        // Nothing is said to it before rustls gives its keys away, but for the answer to this.
+        asks(&mut clients[0], 1);
+        server.upgrade_well();
+        everybody_hears(&mut clients, &server, "between the two");
+        asks(&mut clients[0], 2);
+        server.upgrade_well();
+        everybody_hears(&mut clients, &server, "after both");
+        asks(&mut clients[0], 3);
+        everybody_hears(&mut clients, &server, "the end");
+        let full = "throng_tls_handshakes_total{result=\"full\"}";
+        assert_eq!(server.metric(full), 0, "the new process shook no hands");
+        assert_eq!(server.metric("throng_tls_broken_total"), 0);
+        // The first process has ended by itself.
+        assert_eq!(server.wait().code(), Some(0));
     }
 }
 

@@ -3,7 +3,7 @@
 //! Owns: each shard's part of its node's driver, and the replies that have come. Waits for a reply
 //! with a deadline that only a broken driver reaches.
 //!
-//! A node of several servers has a driver for each, and no answer of one says anything of the
+//! A node of several servers has a peer for each, and no answer of one says anything of the
 //! others. So whatever is asked of a node to know that it has heard everything is asked once of
 //! each server, by a channel that this server has.
 
@@ -26,10 +26,10 @@ const DEADLINE: Duration = Duration::from_secs(30);
 const OWN: u32 = 1 << 31;
 
 static CLUSTERS: AtomicU64 = AtomicU64::new(1);
-/// What drivers log is shown when a test fails.
+/// Logs of peers, shown when a test fails.
 static LOG: Once = Once::new();
 
-/// Rung whenever a driver has left something.
+/// Rung whenever a peer has left something.
 #[derive(Default)]
 struct Bell {
     rung: Mutex<bool>,
@@ -51,12 +51,12 @@ impl Bell {
     }
 }
 
-/// What a driver keeps its channels on.
+/// Servers on which a peer keeps its channels.
 #[derive(Clone, Copy, Debug)]
 pub struct On {
-    /// Servers that share the channels; each node has a driver for each of them.
+    /// Servers that share the channels; each node has a peer for each of them.
     pub servers: usize,
-    /// See [`Cluster::orders_all`].
+    /// Value of [`Cluster::orders_all`] on it.
     pub orders_all: bool,
 }
 
