@@ -12,7 +12,7 @@ use throng_metrics::Counters;
 use throng_types::{ConnId, ShardId};
 
 use crate::drain::DrainOptions;
-use crate::gateways::{AppwriteFeed, GatewayMail, Gateways, GatewaysPart, GatewaysPlan, Lookups};
+use crate::gateways::{GatewayMail, Gateways, GatewaysPart, GatewaysPlan, Inlet, Lookups};
 use crate::handover::{Parcel, steps};
 use crate::list::Holds;
 use crate::live::conn_limits;
@@ -36,7 +36,7 @@ pub struct Assembly {
 }
 
 /// The feed, and what each shard has not taken of it yet.
-type Fed = (Option<Arc<AppwriteFeed>>, Vec<Option<GatewaysPart>>);
+type Fed = (Vec<Inlet>, Vec<Option<GatewaysPart>>);
 
 impl Assembly {
     /// What so many shards share.
@@ -92,8 +92,8 @@ impl Assembly {
         let mut part = None;
         if let Ok(mut feed) = self.feed.lock() {
             let (_, parts) = feed.get_or_insert_with(|| {
-                let (feed, parts) = self.plan.without_drivers(mailboxes);
-                (feed, parts.into_iter().map(Some).collect())
+                let (inlets, parts) = self.plan.without_drivers(mailboxes);
+                (inlets, parts.into_iter().map(Some).collect())
             });
             part = parts.get_mut(shard.index()).and_then(Option::take);
         }
@@ -101,11 +101,12 @@ impl Assembly {
         self.blueprint.app(shard, list.unwrap_or_default())
     }
 
-    /// Where Appwrite's events go in, if it is configured and the apps are made.
+    /// The ways of Appwrite's news into the shards, if it is configured and the apps are made.
     #[must_use]
-    pub fn feed(&self) -> Option<Arc<AppwriteFeed>> {
-        let feed = self.feed.lock().ok()?;
-        feed.as_ref().and_then(|(feed, _)| feed.clone())
+    pub fn inlets(&self) -> Vec<Inlet> {
+        let feed = self.feed.lock();
+        let inlets = feed.map(|feed| feed.as_ref().map(|(inlets, _)| inlets.clone()));
+        inlets.ok().flatten().unwrap_or_default()
     }
 
     /// Gives look-ups of Appwrite's users to whoever answers them in the driver's place.

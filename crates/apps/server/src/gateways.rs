@@ -26,7 +26,7 @@ use crate::plan::{Plan, Renewer, Sources};
 use crate::shard::Mail;
 use crate::slot::Slot;
 use appwrite::{AppwritePart, AppwritePlan};
-pub use appwrite_feed::{AppwriteFeed, Lookups};
+pub use appwrite_feed::{Inlet, Lookups};
 use grip::GripPlan;
 use proxy::{Asker, ProxyPart, ProxyPlan};
 use renew::GatewaysRenewer;
@@ -179,17 +179,14 @@ impl GatewaysPlan {
         }
     }
 
-    /// The parts, and the feed that nothing feeds yet: no driver is started.
+    /// The ways of Appwrite's news into the shards, and the parts: no driver is started.
     pub(crate) fn without_drivers(
         &self,
         mailboxes: &[MailboxSender<Mail<GatewayMail>>],
-    ) -> (Option<Arc<AppwriteFeed>>, Vec<GatewaysPart>) {
-        let fed = self.appwrite.as_ref().map(|plan| plan.feed(mailboxes));
-        let (feed, parts) = fed.unzip();
-        (
-            feed.map(Arc::new),
-            self.parts(mailboxes, parts.unwrap_or_default()),
-        )
+    ) -> (Vec<Inlet>, Vec<GatewaysPart>) {
+        let appwrite = self.appwrite.as_ref().map(|plan| plan.parts(mailboxes));
+        let (inlets, parts) = appwrite.unwrap_or_default();
+        (inlets, self.parts(mailboxes, parts))
     }
 
     fn parts(

@@ -28,12 +28,14 @@ use crate::trace::Detail;
 use crate::visitor::Visitor;
 use crate::witness::{Summary, Witness};
 use crate::zmq::{Speaks, ZmqPublisher};
+use appwrite::AppwriteFeed;
 
 struct Play {
     net: Net,
     setup: Setup,
     witness: Witness,
     assembly: Assembly,
+    feed: Option<AppwriteFeed>,
     stage: Stage<ShardApp<Gateways>>,
     requests: Requests,
     directory: Directory,
@@ -117,6 +119,7 @@ impl Play {
             draining: false,
             made_of,
             retired: Vec::new(),
+            feed: AppwriteFeed::begin(assembly.inlets()),
             assembly,
             stage,
             requests,

@@ -13,7 +13,7 @@ use throng_gateway_appwrite::{Appwrite, AppwriteProject, AppwriteShared, EventHu
 use throng_metrics::Counters;
 use throng_sys::random;
 
-use super::appwrite_feed::{AppwriteFeed, Inlet, Lookups, Openings, ShardInbox, World, inlet};
+use super::appwrite_feed::{Inlet, Lookups, Openings, ShardInbox, World, inlet};
 use crate::options::StartError;
 use crate::plan::Sources;
 
@@ -77,16 +77,8 @@ impl AppwritePlan {
         })
     }
 
-    /// The feed, without the peer; the parts are in the order of the mailboxes.
-    pub(crate) fn feed<M: Send + 'static>(
-        &self,
-        mailboxes: &[MailboxSender<M>],
-    ) -> (AppwriteFeed, Vec<AppwritePart>) {
-        let (inlets, parts) = self.parts(mailboxes);
-        (AppwriteFeed::new(inlets, random::seed()), parts)
-    }
-
-    fn parts<M: Send + 'static>(
+    /// The ways into the shards, and their parts, both in the order of the mailboxes.
+    pub(crate) fn parts<M: Send + 'static>(
         &self,
         mailboxes: &[MailboxSender<M>],
     ) -> (Vec<Inlet>, Vec<AppwritePart>) {

@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use throng_appwrite::FeedMessage;
-use throng_appwrite_api::{AppwriteOptions, AppwritePeer, Call, Feed, Offers, Reply};
+use throng_appwrite_api::{AppwriteOptions, AppwritePeer, Call, Offers, Reply};
 use throng_engine::MailboxSender;
-use throng_gateway_appwrite::{Inbox, Lookup, LookupReply, News, Outside, PresenceCall, QueueFull};
+use throng_gateway_appwrite::{Inbox, Lookup, News, Outside, PresenceCall, QueueFull};
 use throng_outward::Host;
 use throng_session::counted_as;
-use throng_types::{ConnId, Now};
+use throng_types::Now;
 
 use crate::plan::Sources;
 
@@ -36,7 +36,7 @@ impl Inbox for ShardInbox {
 }
 
 /// Hands news to one shard and wakes it. Gives them back while there is no room.
-pub(crate) type Inlet = Box<dyn Fn(News) -> Result<(), News> + Send>;
+pub type Inlet = Arc<dyn Fn(News) -> Result<(), News> + Send + Sync>;
 
 /// An inlet and the queue behind it.
 pub(crate) fn inlet<M: Send + 'static>(mailbox: MailboxSender<M>) -> (Inlet, Receiver<News>) {
@@ -50,64 +50,16 @@ pub(crate) fn inlet<M: Send + 'static>(mailbox: MailboxSender<M>) -> (Inlet, Rec
             Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
         }
     };
-    (Box::new(inlet), receiver)
+    (Arc::new(inlet), receiver)
 }
 
 /// Answers look-ups in the peer's place.
 pub trait Lookups: Send + Sync {
-    /// Takes a question; [`AppwriteFeed::answer`] follows for certain unless it is refused.
+    /// Takes a question; [`News::Found`] follows for certain unless it is refused.
     ///
     /// # Errors
     /// [`QueueFull`] if too many wait.
     fn ask(&self, lookup: Lookup) -> Result<(), QueueFull>;
-}
-
-/// Appwrite's events in one order, where no peer hears them.
-pub struct AppwriteFeed {
-    feed: Mutex<Feed>,
-    inlets: Mutex<Vec<Inlet>>,
-}
-
-impl AppwriteFeed {
-    pub(crate) fn new(inlets: Vec<Inlet>, epoch: u64) -> Self {
-        let own = Self {
-            feed: Mutex::new(Feed::new(epoch)),
-            inlets: Mutex::new(inlets),
-        };
-        own.tell_all(|feed| feed.begun());
-        own
-    }
-
-    /// Hands an event to every shard.
-    pub fn publish(&self, event: FeedMessage) {
-        self.tell_all(|feed| feed.event(event));
-    }
-
-    /// Begins a new epoch, as after a lost connection.
-    pub fn begin_anew(&self) {
-        self.tell_all(Feed::begin_anew);
-    }
-
-    /// Answers a look-up. The answer must be newer than every change that was published before.
-    pub fn answer(&self, conn: ConnId, token: u32, found: LookupReply) {
-        self.tell(conn.shard().index(), News::Found { conn, token, found });
-    }
-
-    fn tell_all(&self, make: impl FnOnce(&mut Feed) -> News) {
-        let shards = self.inlets.lock().map_or(0, |inlets| inlets.len());
-        if let Ok(mut feed) = self.feed.lock() {
-            let news = make(&mut feed);
-            (0..shards).for_each(|shard| self.tell(shard, news.clone()));
-        }
-    }
-
-    fn tell(&self, shard: usize, news: News) {
-        if let Ok(inlets) = self.inlets.lock()
-            && let Some(inlet) = inlets.get(shard)
-        {
-            assert!(inlet(news).is_ok(), "a shard has no room for news");
-        }
-    }
 }
 
 /// What is outside the shards, for all of them.

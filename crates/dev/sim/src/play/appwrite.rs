@@ -1,6 +1,9 @@
 //! What Appwrite does in a run: events, users that change, answers to look-ups.
 
 use throng_appwrite::FeedMessage;
+use throng_appwrite_api::Feed;
+use throng_gateway_appwrite::News;
+use throng_server::gateways::Inlet;
 
 use super::Play;
 use crate::directory::{Answer, SECRET, USERS};
@@ -10,9 +13,41 @@ use crate::setup::{APPWRITE, CHANNELS};
 /// Bytes of one event.
 const FEED_BYTES_MAX: usize = 100_000;
 
+/// Hands Appwrite's news to the shards of a process, in the peer's place.
+pub(super) struct AppwriteFeed {
+    feed: Feed,
+    inlets: Vec<Inlet>,
+}
+
+impl AppwriteFeed {
+    /// Begins; `None` if Appwrite is not configured.
+    pub(super) fn begin(inlets: Vec<Inlet>) -> Option<Self> {
+        let feed = Feed::new(1);
+        let own = Self { feed, inlets };
+        own.tell_all(&own.feed.begun());
+        (!own.inlets.is_empty()).then_some(own)
+    }
+
+    fn tell_all(&self, news: &News) {
+        (0..self.inlets.len()).for_each(|shard| self.tell(shard, news.clone()));
+    }
+
+    fn tell(&self, shard: usize, news: News) {
+        assert!((self.inlets[shard])(news).is_ok(), "room for news");
+    }
+
+    /// Tells the one who asked.
+    pub(super) fn answer(&self, answer: Answer) {
+        let Answer {
+            conn, token, found, ..
+        } = answer;
+        self.tell(conn.shard().index(), News::Found { conn, token, found });
+    }
+}
+
 impl Play {
     pub(super) fn appwrite_acts(&mut self) {
-        let Some(feed) = self.assembly.feed() else {
+        let Some(feed) = &mut self.feed else {
             return;
         };
         if self.net.percent(3) {
@@ -21,7 +56,8 @@ impl Play {
                 self.directory.change_unheard(self.net.below(USERS));
             }
             self.directory.gap();
-            return feed.begin_anew();
+            let news = feed.feed.begin_anew();
+            return feed.tell_all(&news);
         }
         if self.net.percent(30) {
             return self.team_acts();
@@ -40,7 +76,7 @@ impl Play {
     }
 
     /// Somebody joins or leaves the team, or something of the team's happens.
-    fn team_acts(&self) {
+    fn team_acts(&mut self) {
         if self.net.percent(50) {
             self.tell_secret();
             return;
@@ -62,7 +98,7 @@ impl Play {
         ));
     }
 
-    fn tell_secret(&self) -> usize {
+    fn tell_secret(&mut self) -> usize {
         let secret = self.directory.secret();
         self.tell_appwrite(&format!(
             "{{\"project\":\"sim\",\"roles\":[\"team:T\"],\"data\":{{\"events\":[\"e\"],\
@@ -71,11 +107,12 @@ impl Play {
         secret
     }
 
-    fn tell_appwrite(&self, event: &str) {
+    fn tell_appwrite(&mut self, event: &str) {
         self.net.note(format_args!("Appwrite tells {event}"));
         let event = FeedMessage::parse(event.as_bytes(), FEED_BYTES_MAX);
-        if let Some(feed) = self.assembly.feed() {
-            feed.publish(event.expect("a good event"));
+        if let Some(feed) = &mut self.feed {
+            let news = feed.feed.event(event.expect("a good event"));
+            feed.tell_all(&news);
         }
     }
 
@@ -95,13 +132,13 @@ impl Play {
         if answer.overtaken {
             self.net.hit(Fault::LookupOvertaken);
         }
-        if let Some(feed) = self.assembly.feed() {
+        if let Some(feed) = &self.feed {
             let Answer {
                 conn, token, found, ..
-            } = answer;
+            } = &answer;
             self.net
                 .note(format_args!("Appwrite answers {conn:?} {token}: {found:?}"));
-            feed.answer(conn, token, found);
+            feed.answer(answer);
         }
     }
 

@@ -20,7 +20,7 @@ impl Play {
                 stage,
                 requests,
                 directory,
-                assembly,
+                feed,
                 clients,
                 publishers,
                 visitors,
@@ -28,7 +28,6 @@ impl Play {
                 retired,
                 ..
             } = self;
-            let feed = assembly.feed();
             let mailboxes = stage.mailboxes.clone();
             stage.rest(|| {
                 let mut around = Around {
@@ -42,9 +41,9 @@ impl Play {
                 for (_, stage) in &mut *retired {
                     busy |= stage.turn_all();
                 }
-                while let (Some(feed), Some(answer)) = (&feed, directory.answer(0, false)) {
+                while let (Some(feed), Some(answer)) = (&*feed, directory.answer(0, false)) {
                     busy = true;
-                    feed.answer(answer.conn, answer.token, answer.found);
+                    feed.answer(answer);
                 }
                 for client in &mut *clients {
                     if let Some(conn) = client.conn() {

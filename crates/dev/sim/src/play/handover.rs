@@ -8,6 +8,7 @@ use std::io;
 
 use throng_server::handover::{Parcel, Unpacking, steps};
 
+use super::appwrite::AppwriteFeed;
 use super::{Play, Process};
 use crate::client::Around;
 use crate::fault::Fault;
@@ -188,6 +189,7 @@ impl Play {
             self.assembly.leave(running, parcel);
         }
         new.running_mut().for_each(throng_engine::Running::begin);
+        self.feed = AppwriteFeed::begin(assembly.inlets());
         let old = std::mem::replace(&mut self.stage, new);
         let of_old = std::mem::replace(&mut self.assembly, assembly);
         self.retired.push((of_old, old));
