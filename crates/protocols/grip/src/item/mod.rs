@@ -124,7 +124,7 @@ coded_enum! {
     /// The kinds of frames that carry a payload of a publisher or a backend.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum WsKind {
-        /// Name in documents.
+        /// Name in documents of publishers.
         fn name;
         /// Text in UTF-8, checked.
         Text = "text";
