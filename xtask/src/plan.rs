@@ -77,12 +77,6 @@ pub(crate) const HOUSE: &[Room] = &[
         "types", "core/peer", "runtime/tls", "runtime/engine",
     ]),
 
-    // The other side of a network, each on a thread of its own. TLS is bytes in and out, with
-    // neither sockets nor threads, so what a client believes is said once, in its room.
-    room("drivers/*", &[
-        "types", "core/*", "protocols/*", "gateways/*", "runtime/tls", "peers/remote",
-        "peers/redis-link", "peers/nats-link",
-    ]),
     // The way of shards to HTTP backends.
     room("drivers/origin", &[
         "types", "protocols/*", "core/peer", "peers/backend", "runtime/outward",

@@ -19,68 +19,19 @@ mod link;
 mod queue;
 mod run;
 mod time;
+mod world;
 
 pub use link::Link;
 pub use queue::{Receiver, Sender, queue};
 pub use run::{Task, Tasks};
 pub use time::{Either, Late, Sleep, first};
+pub use world::{INPUT_BYTES_MAX, Net};
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
-use std::task::Waker;
+use throng_types::Millis;
 
-use throng_types::{Millis, Now};
-
-use crate::link::{Dial, DialTls, Ended, LinkId};
-
-/// Unread input of one link above which the host stops reading it, in bytes.
-pub const INPUT_BYTES_MAX: usize = 256 << 10;
-
-/// Everything that tasks ask of the world. Clones lead to the same one.
-#[derive(Clone, Default)]
-pub struct Net(Rc<RefCell<World>>);
-
-/// Tells a link from others before its host has named it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key(u64);
-
-/// A wish of a task. Carried out after it was polled.
-enum Wish {
-    Dial(Key, Dial),
-    Secure(Key, DialTls),
-    Write(Key, Vec<u8>),
-    Resume(Key),
-    /// Reads a link again that is the peer's own now.
-    ResumeReleased(LinkId),
-    Finish(Key),
-    End(Key),
-}
-
-/// State of links and timers that tasks share with [`Tasks`].
-#[derive(Default)]
-struct World {
-    now: Now,
-    next_key: u64,
-    /// Bound: what tasks wish in one poll.
-    wishes: Vec<Wish>,
-    links: BTreeMap<Key, link::State>,
-    ids: BTreeMap<LinkId, Key>,
-    names: BTreeMap<Key, LinkId>,
-    next_timer: u64,
-    due: BTreeSet<(Millis, u64)>,
-    timers: BTreeMap<u64, Waker>,
-    /// Bound: tasks that were spawned in one poll.
-    spawned: Vec<run::Spawned>,
-}
+use crate::link::{Dial, Ended};
 
 impl Net {
-    /// The clocks, as read at the start of the turn.
-    #[must_use]
-    pub fn now(&self) -> Now {
-        self.0.borrow().now
-    }
-
     /// Waits until then.
     #[must_use]
     pub fn sleep_until(&self, at: Millis) -> Sleep {

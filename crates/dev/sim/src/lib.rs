@@ -19,6 +19,7 @@
 //!
 //! Not played: a server that crashes, several nodes, TLS with the server and its gateways.
 
+mod appwrite_feed;
 mod backend;
 mod backends;
 mod client;

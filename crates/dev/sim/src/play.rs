@@ -15,6 +15,7 @@ use throng_server::{Assembly, Options, ShardApp, Start};
 use throng_sys::random;
 
 use crate::Failure;
+use crate::appwrite_feed::AppwriteFeed;
 use crate::attempt;
 use crate::backend::Requests;
 use crate::client::{Around, Client};
@@ -28,7 +29,6 @@ use crate::trace::Detail;
 use crate::visitor::Visitor;
 use crate::witness::{Summary, Witness};
 use crate::zmq::{Speaks, ZmqPublisher};
-use appwrite::AppwriteFeed;
 
 struct Play {
     net: Net,

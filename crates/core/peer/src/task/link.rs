@@ -1,62 +1,10 @@
 //! Links as tasks see them.
 
-use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::task::{Poll, Waker};
+use std::task::Poll;
 
-use super::{INPUT_BYTES_MAX, Key, Net, Wish};
-use crate::link::{Dial, DialTls, Ended, Flow, LinkId};
-
-/// State of a link between its task and its host.
-#[derive(Default)]
-pub(super) struct State {
-    /// Established, and its TLS handshake done.
-    is_ready: bool,
-    /// Input came before the TLS handshake.
-    is_unprotected: bool,
-    /// Unread input. Bound: [`INPUT_BYTES_MAX`] and one read.
-    input: VecDeque<u8>,
-    /// The host reads nothing until [`Wish::Resume`].
-    is_held: bool,
-    /// Bytes were written that the kernel may not have taken.
-    is_writing: bool,
-    ended: Option<Ended>,
-    waker: Option<Waker>,
-}
-
-impl State {
-    fn wake(&mut self) {
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
-        }
-    }
-
-    pub(super) fn connected(&mut self) {
-        self.is_unprotected = !self.input.is_empty();
-        self.is_ready = true;
-        self.wake();
-    }
-
-    pub(super) fn bytes(&mut self, input: &[u8]) -> Flow {
-        self.input.extend(input);
-        self.wake();
-        if self.input.len() < INPUT_BYTES_MAX {
-            return Flow::More;
-        }
-        self.is_held = true;
-        Flow::Hold
-    }
-
-    pub(super) fn written(&mut self) {
-        self.is_writing = false;
-        self.wake();
-    }
-
-    pub(super) fn ended(&mut self, why: Ended) {
-        self.ended = Some(why);
-        self.wake();
-    }
-}
+use super::world::{Key, LinkState, Net, Wish};
+use crate::link::{Dial, DialTls, Ended, LinkId};
 
 /// A connection that a task has. Dropping it ends it at once.
 pub struct Link {
@@ -70,7 +18,7 @@ impl Link {
         let mut world = net.0.borrow_mut();
         world.next_key += 1;
         let key = Key(world.next_key);
-        world.links.insert(key, State::default());
+        world.links.insert(key, LinkState::default());
         world.wishes.push(Wish::Dial(key, dial));
         Self {
             net: net.clone(),
@@ -80,7 +28,7 @@ impl Link {
     }
 
     /// Waits for what `look` finds; a link that has ended gives its end where `look` finds nothing.
-    async fn wait<T>(&self, mut look: impl FnMut(&mut State) -> Option<T>) -> Result<T, Ended> {
+    async fn wait<T>(&self, mut look: impl FnMut(&mut LinkState) -> Option<T>) -> Result<T, Ended> {
         poll_fn(|cx| {
             let mut world = self.net.0.borrow_mut();
             let Some(state) = world.links.get_mut(&self.key) else {
@@ -180,7 +128,7 @@ impl Link {
     }
 
     /// Takes the link out; `wish` names it one last time.
-    fn leave(&mut self, wish: Option<Wish>) -> Option<(Option<LinkId>, State)> {
+    fn leave(&mut self, wish: Option<Wish>) -> Option<(Option<LinkId>, LinkState)> {
         if std::mem::replace(&mut self.is_released, true) {
             return None;
         }

@@ -1,33 +1,15 @@
 //! The peer's side: events in, polls, wishes out.
 
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context as PollContext, Poll, Wake, Waker};
+use std::task::{Context as PollContext, Poll, Waker};
 
 use throng_types::Millis;
 
-use super::link::State;
-use super::{Net, Wish, World};
+use super::world::{LinkState, Net, Ready, Spawned, Wish, World};
 use crate::context::Context;
 use crate::link::{Ended, Flow, LinkId};
-
-/// Tasks ready to be polled.
-struct Ready(AtomicBool);
-
-impl Wake for Ready {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-/// A future on its way into [`Tasks`].
-pub(super) struct Spawned {
-    future: Pin<Box<dyn Future<Output = ()>>>,
-    ready: Arc<Ready>,
-    is_cancelled: Arc<AtomicBool>,
-}
 
 /// A task that was spawned. Dropping it ends the task and its links.
 #[must_use = "a task ends when this is dropped"]
@@ -70,7 +52,7 @@ impl Tasks {
         act(&mut self.net.0.borrow_mut())
     }
 
-    fn link<R>(&self, id: LinkId, act: impl FnOnce(&mut State) -> R) -> Option<R> {
+    fn link<R>(&self, id: LinkId, act: impl FnOnce(&mut LinkState) -> R) -> Option<R> {
         self.world(|world| {
             let key = world.ids.get(&id)?;
             world.links.get_mut(key).map(act)
@@ -85,7 +67,7 @@ impl Tasks {
 
     /// Notes that a link is established; see [`crate::Peer::connected`].
     pub fn connected(&self, link: LinkId) {
-        self.link(link, State::connected);
+        self.link(link, LinkState::connected);
     }
 
     /// Takes input; see [`crate::Peer::bytes`].
@@ -96,7 +78,7 @@ impl Tasks {
 
     /// Notes that the kernel has taken all that was written; see [`crate::Peer::written`].
     pub fn written(&self, link: LinkId) {
-        self.link(link, State::written);
+        self.link(link, LinkState::written);
     }
 
     /// Notes that a link is gone; see [`crate::Peer::ended`].

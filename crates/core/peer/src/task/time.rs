@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use throng_types::Millis;
 
-use super::Net;
+use super::world::Net;
 
 /// Ends at a time. Dropping it forgets the timer.
 pub struct Sleep {

@@ -1,9 +1,6 @@
 //! What Appwrite does in a run: events, users that change, answers to look-ups.
 
 use throng_appwrite::FeedMessage;
-use throng_appwrite_api::Feed;
-use throng_gateway_appwrite::News;
-use throng_server::gateways::Inlet;
 
 use super::Play;
 use crate::directory::{Answer, SECRET, USERS};
@@ -12,38 +9,6 @@ use crate::setup::{APPWRITE, CHANNELS};
 
 /// Bytes of one event.
 const FEED_BYTES_MAX: usize = 100_000;
-
-/// Hands Appwrite's news to the shards of a process, in the peer's place.
-pub(super) struct AppwriteFeed {
-    feed: Feed,
-    inlets: Vec<Inlet>,
-}
-
-impl AppwriteFeed {
-    /// Begins; `None` if Appwrite is not configured.
-    pub(super) fn begin(inlets: Vec<Inlet>) -> Option<Self> {
-        let feed = Feed::new(1);
-        let own = Self { feed, inlets };
-        own.tell_all(&own.feed.begun());
-        (!own.inlets.is_empty()).then_some(own)
-    }
-
-    fn tell_all(&self, news: &News) {
-        (0..self.inlets.len()).for_each(|shard| self.tell(shard, news.clone()));
-    }
-
-    fn tell(&self, shard: usize, news: News) {
-        assert!((self.inlets[shard])(news).is_ok(), "room for news");
-    }
-
-    /// Tells the one who asked.
-    pub(super) fn answer(&self, answer: Answer) {
-        let Answer {
-            conn, token, found, ..
-        } = answer;
-        self.tell(conn.shard().index(), News::Found { conn, token, found });
-    }
-}
 
 impl Play {
     pub(super) fn appwrite_acts(&mut self) {
@@ -56,8 +21,7 @@ impl Play {
                 self.directory.change_unheard(self.net.below(USERS));
             }
             self.directory.gap();
-            let news = feed.feed.begin_anew();
-            return feed.tell_all(&news);
+            return feed.begin_anew();
         }
         if self.net.percent(30) {
             return self.team_acts();
@@ -111,8 +75,7 @@ impl Play {
         self.net.note(format_args!("Appwrite tells {event}"));
         let event = FeedMessage::parse(event.as_bytes(), FEED_BYTES_MAX);
         if let Some(feed) = &mut self.feed {
-            let news = feed.feed.event(event.expect("a good event"));
-            feed.tell_all(&news);
+            feed.publish(event.expect("a good event"));
         }
     }
 

@@ -8,8 +8,8 @@ use std::io;
 
 use throng_server::handover::{Parcel, Unpacking, steps};
 
-use super::appwrite::AppwriteFeed;
 use super::{Play, Process};
+use crate::appwrite_feed::AppwriteFeed;
 use crate::client::Around;
 use crate::fault::Fault;
 use crate::kernel::{SimKernel, SimSocket};
