@@ -17,7 +17,7 @@ use super::appwrite_feed::{Inlet, Lookups, Openings, ShardInbox, World, inlet};
 use crate::options::StartError;
 use crate::plan::Sources;
 
-/// What all shards have in common.
+/// Options and state that all shards share.
 #[derive(Clone)]
 pub(crate) struct AppwritePlan {
     shared: AppwriteShared,
@@ -27,7 +27,7 @@ pub(crate) struct AppwritePlan {
     queue_bytes_max: usize,
 }
 
-/// What moves to one shard's thread.
+/// One shard's part, which moves to its thread.
 pub(crate) struct AppwritePart {
     news: Receiver<News>,
     plan: AppwritePlan,
@@ -90,7 +90,7 @@ impl AppwritePlan {
         mailboxes.iter().cloned().map(part).unzip()
     }
 
-    /// What stands still while the server hands over.
+    /// Sources that stand still while the server hands over.
     pub(crate) fn sources(&self) -> Arc<dyn Sources> {
         self.world.clone()
     }

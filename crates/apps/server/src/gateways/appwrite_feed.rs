@@ -1,5 +1,5 @@
-//! What Appwrite Realtime needs outside the shards: the thread that serves the peer, the queues of
-//! news, and a count of openings.
+//! Appwrite Realtime outside the shards: the thread that serves the peer, the queues of news, and a
+//! count of openings.
 //!
 //! Rule for "full": the host of the peer offers news again; the peer then takes no more events.
 
@@ -21,7 +21,7 @@ use crate::plan::Sources;
 
 /// News that may wait for one shard. Queue: `news`.
 const NEWS_MAX: usize = 1024;
-/// How long a process that hands over takes events that came before the new one listened.
+/// Bound of the wait until everything is taken that came before a new process listened.
 const CATCH_UP: Duration = Duration::from_secs(8);
 /// Addresses counted in one minute; beyond that nobody new is counted, and nobody refused for it.
 const ADDRESSES_MAX: usize = 1 << 20;
@@ -62,7 +62,7 @@ pub trait Lookups: Send + Sync {
     fn ask(&self, lookup: Lookup) -> Result<(), QueueFull>;
 }
 
-/// What is outside the shards, for all of them.
+/// State outside the shards, for all of them.
 pub(crate) struct World {
     pub(crate) openings: Openings,
     offers: Offers,
@@ -156,7 +156,7 @@ impl Outside for World {
     }
 }
 
-/// How many connections each address has opened in this window, over all shards.
+/// Connections that each address has opened in this window, over all shards.
 pub(crate) struct Openings {
     opens_max: u32,
     window_ms: u64,

@@ -7,7 +7,7 @@ use throng_types::ShardId;
 use super::*;
 use crate::cache::USER_MS;
 
-/// What Appwrite answers to an invalid credential.
+/// Appwrite's answer to an invalid credential.
 const NOBODY: &str = r#"{"message":"no","code":401,"type":"general_unauthorized_scope"}"#;
 const ANN: &str = r#"{"$id":"ann"}"#;
 const NO_TEAMS: &str = r#"{"total":0,"teams":[]}"#;

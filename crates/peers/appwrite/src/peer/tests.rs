@@ -12,7 +12,7 @@ use throng_types::{ConnId, ShardId};
 use super::*;
 use crate::directory::DirectoryOptions;
 
-/// What Appwrite answers to an invalid credential.
+/// Appwrite's answer to an invalid credential.
 const NOBODY: &str = r#"{"message":"no","code":401,"type":"general_unauthorized_scope"}"#;
 const ANN: &str = r#"{"$id":"ann"}"#;
 const SUBSCRIBED: &str = "*3\r\n$9\r\nsubscribe\r\n$8\r\nrealtime\r\n:1\r\n";
@@ -34,7 +34,7 @@ struct Fixture {
     offers: Offers,
     /// Links whose requests for an account wait for an answer. Nobody is in a team.
     asked: VecDeque<LinkId>,
-    /// What Redis was told, by link; those that are open.
+    /// Commands to Redis by link, of those that are open.
     redis: BTreeMap<LinkId, String>,
     wake: Option<Millis>,
     stood: Arc<AtomicU32>,
@@ -73,7 +73,7 @@ impl Fixture {
         fixture
     }
 
-    /// The same, and Redis lets it listen on this link.
+    /// A fixture that Redis lets listen on this link.
     fn listening() -> (Self, LinkId) {
         let mut fixture = Self::new();
         let link = fixture.subscribe();
