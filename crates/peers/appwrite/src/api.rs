@@ -22,7 +22,6 @@ pub(crate) enum ApiError {
     Status {
         /// The path of the request.
         path: &'static str,
-        /// The answer.
         status: u16,
     },
     /// The answer is not what Appwrite's documentation says.
@@ -30,7 +29,6 @@ pub(crate) enum ApiError {
     Answer {
         /// The path of the request.
         path: &'static str,
-        /// The fault.
         error: AccountError,
     },
 }

@@ -18,7 +18,7 @@ pub enum Call {
     /// Stands still once everything is handed on that was published so far, or at once if nothing
     /// is heard; [`Reply::Stands`] follows, unless [`Call::GoOn`] comes first.
     StandStill(Stood),
-    /// Reads events again.
+    /// Reads events again after [`Call::StandStill`].
     GoOn,
 }
 

@@ -14,7 +14,6 @@ pub(crate) type User = (Box<str>, Box<str>);
 /// Users that have changed, with the count of changes at which they did.
 #[derive(Default)]
 pub(crate) struct Changes {
-    /// Counts changes.
     clock: u64,
     /// The latest change that concerned everybody, or was forgotten.
     all: u64,

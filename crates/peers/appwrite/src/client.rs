@@ -31,11 +31,9 @@ const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// Options of the way to Appwrite's HTTP API.
 pub struct ApiOptions {
-    /// Its address.
     pub address: Address,
     /// Bound of each request, in milliseconds.
     pub timeout_ms: u64,
-    /// Bounds of look-ups.
     pub directory: DirectoryOptions,
 }
 
@@ -45,7 +43,6 @@ pub(crate) enum Token {
     Presence(Box<PresenceCall>),
 }
 
-/// Asks Appwrite.
 pub(crate) struct Client {
     api: Api,
     limits: AskLimits,

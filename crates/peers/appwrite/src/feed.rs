@@ -32,7 +32,6 @@ impl Feed {
         News::Began(self.position)
     }
 
-    /// Numbers an event.
     pub fn event(&mut self, event: FeedMessage) -> News {
         self.position.offset += 1;
         News::Event {

@@ -38,13 +38,11 @@ const LOOK_MS: u64 = 1;
 
 /// Options of the peer.
 pub struct AppwriteOptions {
-    /// Number of shards.
     pub shards: usize,
     /// The first epoch, which must differ from those of earlier processes.
     pub epoch: u64,
     /// Appwrite's Redis, and the bytes that an event of it may have.
     pub redis: Option<(Source, usize)>,
-    /// Appwrite's HTTP API.
     pub api: Option<ApiOptions>,
     /// Counts the events of [`Call::Offer`].
     pub offers: Offers,

@@ -36,10 +36,11 @@ const PAUSES_MS: (u64, u64) = (250, 10_000);
 /// A word of the subscriber for the peer.
 pub(crate) enum Heard {
     /// The connection stands. Events may have been lost before, if `missed`.
-    Up { missed: bool },
+    Up {
+        missed: bool,
+    },
     /// The connection is lost, or was not made.
     Down,
-    /// An event.
     Event(FeedMessage),
     /// Everything is told that was published before [`Standstill`] had this number.
     Stands(u32),
@@ -79,7 +80,7 @@ pub(crate) struct Subscriber {
 }
 
 impl Subscriber {
-    /// Listens without end.
+    /// Listens until its task is dropped.
     pub(crate) async fn run(mut self) {
         let mut pause_ms = PAUSES_MS.0;
         let mut down_since = self.net.now().mono;
@@ -145,7 +146,6 @@ impl Subscriber {
         }
     }
 
-    /// Connects and subscribes.
     async fn connect(&self) -> Result<Link, RedisError> {
         let place = self.source.find(&self.net, ANSWER_MS, None).await?;
         // Longer ones than can be delivered are still told by name, if they are not far longer.
