@@ -9,8 +9,10 @@ use throng_engine::{ConnLimits, Kernel, MailboxSender, Running};
 use throng_gateway_grip::{Backends, Grip, Mail as GripMail};
 use throng_grip::exchange::OriginEvent;
 use throng_metrics::Counters;
+use throng_remote::{RemoteBroker, Ring};
 use throng_types::{ConnId, ShardId};
 
+use crate::broker::BrokerHost;
 use crate::drain::DrainOptions;
 use crate::gateways::{GatewayMail, Gateways, GatewaysPart, GatewaysPlan, Inlet, Lookups};
 use crate::handover::{Parcel, steps};
@@ -89,6 +91,17 @@ impl Assembly {
         mailboxes: &[Mailbox],
         backends: Box<dyn Backends>,
     ) -> ShardApp<Gateways> {
+        self.app_with_broker(shard, mailboxes, backends, None)
+    }
+
+    /// The same, with its part of a broker elsewhere.
+    pub fn app_with_broker(
+        &self,
+        shard: ShardId,
+        mailboxes: &[Mailbox],
+        backends: Box<dyn Backends>,
+        broker: Option<RemoteBroker>,
+    ) -> ShardApp<Gateways> {
         let mut part = None;
         if let Ok(mut feed) = self.feed.lock() {
             let (_, parts) = feed.get_or_insert_with(|| {
@@ -98,7 +111,26 @@ impl Assembly {
             part = parts.get_mut(shard.index()).and_then(Option::take);
         }
         let list = part.map(|part| part.into_list(Some(backends)));
-        self.blueprint.app(shard, list.unwrap_or_default())
+        self.blueprint
+            .app_with(shard, list.unwrap_or_default(), (broker, None))
+    }
+
+    /// Has `host` serve the broker of the configuration, if it is elsewhere; gives each shard's
+    /// part.
+    ///
+    /// # Errors
+    /// If its address is not good, and those of `host`.
+    pub fn start_broker(
+        &self,
+        mailboxes: &[Mailbox],
+        host: &mut impl BrokerHost,
+    ) -> Result<Vec<Option<RemoteBroker>>, StartError> {
+        let ring = |mailbox: &Mailbox| {
+            let mailbox = mailbox.clone();
+            Box::new(move || mailbox.ring()) as Ring
+        };
+        let rings = mailboxes.iter().map(ring).collect();
+        self.blueprint.start_broker(rings, host)
     }
 
     /// The ways of Appwrite's news into the shards, if it is configured and the apps are made.

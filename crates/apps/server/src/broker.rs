@@ -3,22 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use throng_broker::{Budget, LiveOptions, MemoryOptions, Remote};
+use throng_broker::{Budget, LiveOptions, MemoryOptions};
 use throng_config::{BrokerKind, Config};
 use throng_metrics::Counters;
 use throng_nats::{CredentialsFile, NatsOptions};
 use throng_redis::RedisOptions;
-use throng_remote::{BrokerPeer, Health, Node, Nodes, RemoteOptions, Ring, Wake};
+use throng_remote::{BrokerPeer, Health, Node, RemoteBroker, RemoteOptions, Ring, Wake};
 use throng_types::Rng;
 
-/// A shard's part of a broker elsewhere.
-pub(crate) struct RemotePart {
-    pub(crate) broker: Box<dyn Remote>,
-    pub(crate) nodes: Nodes,
-}
-
-/// The same, if there is one.
-pub(crate) type Part = Option<RemotePart>;
+/// A shard's part of a broker elsewhere, if there is one.
+pub(crate) type Part = Option<RemoteBroker>;
 
 /// The options of every shard's part; they share one budget for history.
 pub(crate) fn home_options(
@@ -111,24 +105,23 @@ impl RemoteStart {
         }
     }
 
-    /// Starts it. Each ring wakes a shard; gives each shard's part, in the order of the rings.
-    pub(crate) fn start(self, rings: Vec<Ring>) -> Result<(Vec<Part>, Health), String> {
-        let (parts, health) = match self {
+    /// Has `host` serve it. Each ring wakes a shard; gives each shard's part, in the order of the
+    /// rings.
+    pub(crate) fn start(
+        self,
+        rings: Vec<Ring>,
+        host: &mut impl BrokerHost,
+    ) -> Result<(Vec<RemoteBroker>, Health), String> {
+        match self {
             Self::Redis(options) => {
                 let nodes = throng_redis::nodes(options).map_err(|error| error.to_string())?;
-                throng_remote::start(nodes, rings, host)?
+                throng_remote::start(nodes, rings, |node| host.host(node))
             }
             Self::Nats(options) => {
                 let node = throng_nats::node(options).map_err(|error| error.to_string())?;
-                throng_remote::start(vec![node], rings, host)?
+                throng_remote::start(vec![node], rings, |node| host.host(node))
             }
-        };
-        let parts = parts.into_iter().map(|part| {
-            let nodes = part.nodes();
-            let broker: Box<dyn Remote> = Box::new(part);
-            Some(RemotePart { broker, nodes })
-        });
-        Ok((parts.collect(), health))
+        }
     }
 }
 
@@ -136,12 +129,25 @@ fn read(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Serves a node on a shard of its own, which ends with the last way to it.
-fn host(node: impl Node) -> Result<Wake, String> {
-    let deliver = Box::new(|reply| match reply {});
-    let host = throng_outward::start("broker", || BrokerPeer::new(node), deliver);
-    let host = host.map_err(|error| format!("no thread for the broker: {error}"))?;
-    Ok(Arc::new(move || {
-        host.calls().send(());
-    }))
+/// Serves the peers of a broker: on threads, or on the stage of the simulator.
+pub trait BrokerHost {
+    /// Begins to serve a node, which ends with the last way to it.
+    ///
+    /// # Errors
+    /// A sentence, if there is no thread for it.
+    fn host<N: Node>(&mut self, node: N) -> Result<Wake, String>;
+}
+
+/// Serves each node on a shard of its own, on a thread.
+pub(crate) struct Threads;
+
+impl BrokerHost for Threads {
+    fn host<N: Node>(&mut self, node: N) -> Result<Wake, String> {
+        let deliver = Box::new(|reply| match reply {});
+        let host = throng_outward::start("broker", || BrokerPeer::new(node), deliver);
+        let host = host.map_err(|error| format!("no thread for the broker: {error}"))?;
+        Ok(Arc::new(move || {
+            host.calls().send(());
+        }))
+    }
 }

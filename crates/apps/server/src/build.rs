@@ -11,6 +11,7 @@ use throng_sys::{clock, cpu, random};
 use throng_types::ShardId;
 
 use crate::broker::Part;
+use crate::broker::Threads;
 use crate::drain::DrainOptions;
 use crate::feeds::Feeds;
 use crate::gateways::GatewaysPlan;
@@ -167,7 +168,7 @@ fn build<P: Plan>(
         let mailbox = mailbox.clone();
         Box::new(move || mailbox.ring()) as Ring
     };
-    let remotes = blueprint.start_broker(mailboxes.iter().map(ring).collect())?;
+    let remotes = blueprint.start_broker(mailboxes.iter().map(ring).collect(), &mut Threads)?;
     blueprint.await_broker(predecessor.is_some());
     await_events(config, &drivers, predecessor.is_some());
     let rings = mailboxes.iter().map(ring).collect();

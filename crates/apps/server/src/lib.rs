@@ -55,6 +55,7 @@ mod warned;
 mod watch;
 
 pub use assembly::{Assembly, Mailbox};
+pub use broker::BrokerHost;
 pub use build::{start, start_with, take_over};
 pub use drain::DrainOptions;
 pub use gateways::check_routes;

@@ -4,18 +4,18 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use throng_broker::{AnyBroker, MemoryBroker, MemoryOptions};
+use throng_broker::{AnyBroker, MemoryBroker, MemoryOptions, Remote};
 use throng_config::Config;
 use throng_feeds::Feed;
 use throng_history::Opened;
 use throng_hub::{Hub, HubOptions};
 use throng_metrics::{Counters, Gauge};
-use throng_remote::Ring;
+use throng_remote::{RemoteBroker, Ring};
 use throng_session::{DateCell, Forwarded, Meter, NodeKey, Notices, Port, Shared};
 use throng_sys::{memory, random};
 use throng_types::{Rng, ShardId};
 
-use crate::broker::{Part, RemoteStart, broker_peers, home_options};
+use crate::broker::{BrokerHost, Part, RemoteStart, broker_peers, home_options};
 use crate::feeds::feeds_of;
 use crate::gateways::pushpin_metrics;
 use crate::history::{self, Kept};
@@ -182,14 +182,18 @@ impl Blueprint {
 
     /// Starts the peers of a broker on the other side of a network, if one is configured. Each
     /// ring wakes a shard; gives each shard's part, in the order of the rings.
-    pub(crate) fn start_broker(&self, rings: Vec<Ring>) -> Result<Vec<Part>, StartError> {
+    pub(crate) fn start_broker(
+        &self,
+        rings: Vec<Ring>,
+        host: &mut impl BrokerHost,
+    ) -> Result<Vec<Part>, StartError> {
         let Some(mut options) = self.broker.clone() else {
             return Ok(rings.iter().map(|_| None).collect());
         };
         options.reseed(random::seed());
-        let (parts, health) = options.start(rings).map_err(StartError::Broker)?;
+        let (parts, health) = options.start(rings, host).map_err(StartError::Broker)?;
         let _ = self.observatory.broker.set(health);
-        Ok(parts)
+        Ok(parts.into_iter().map(Some).collect())
     }
 
     /// A process that takes over waits for its broker for a while, so that what is delivered goes
@@ -220,6 +224,7 @@ impl Blueprint {
     }
 
     /// A shard's app with the broker in memory; on its thread.
+    #[cfg(test)]
     #[must_use]
     pub fn app<L: GatewayList>(&self, shard: ShardId, list: L) -> ShardApp<L> {
         self.app_with(shard, list, (None, None))
@@ -253,7 +258,8 @@ impl Blueprint {
         if let Some(kept) = kept {
             memory = kept.restore(memory);
         }
-        let (remote, nodes) = remote.map(|part| (part.broker, part.nodes)).unzip();
+        let nodes = remote.as_ref().map(RemoteBroker::nodes);
+        let remote = remote.map(|part| Box::new(part) as Box<dyn Remote>);
         if let Some(nodes) = &nodes {
             nodes.name(&self.node.name());
         }

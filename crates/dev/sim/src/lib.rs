@@ -7,22 +7,23 @@
 //! mailboxes between shards), GRIP's backend, Appwrite's events and users, the network and the
 //! clients.
 //!
-//! Four kinds of runs: [`run_server`], [`run_hand_overs`] with a server that hands over to another
+//! Five kinds of runs: [`run_server`], [`run_hand_overs`] with a server that hands over to another
 //! process now and then, [`run_engine`] with the smallest app that uses all of the engine
 //! ([`run_secure_engine`] is that with TLS between the clients and the kernel), and
-//! [`run_backends`] with the host of HTTP backends, around which servers and callers are played. A
-//! model
+//! [`run_backends`] with the host of HTTP backends, around which servers and callers are played,
+//! and [`run_cluster`] with several nodes that share a played Redis. A model
 //! beside them checks what each client got; see `witness.rs`. It knows nothing of the server's
 //! insides.
 //!
 //! Invariant: the same code and the same seed give the same trace, to the last byte.
 //!
-//! Not played: a server that crashes, several nodes, TLS with the server and its gateways.
+//! Not played: a server that crashes, TLS with the server and its gateways.
 
 mod appwrite_feed;
 mod backend;
 mod backends;
 mod client;
+mod cluster;
 mod directory;
 mod fault;
 mod kernel;
@@ -42,6 +43,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use backends::{Tally, run_backends};
+pub use cluster::{ClusterSummary, run_cluster};
 pub use fault::{Fault, Hits};
 pub use play::{Outcome, run_hand_overs, run_server};
 pub use relay::{run_engine, run_secure_engine};

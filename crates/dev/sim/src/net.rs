@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt::Display;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -282,12 +283,23 @@ impl Net {
 
     /// A client connects; the kernel gives the connection to a shard.
     pub(crate) fn connect(&self, port: u8, down_bytes_max: usize) -> usize {
+        self.connect_to(0..usize::MAX, port, down_bytes_max)
+    }
+
+    /// The same, to the process with these kernels.
+    pub(crate) fn connect_to(
+        &self,
+        kernels: Range<usize>,
+        port: u8,
+        down_bytes_max: usize,
+    ) -> usize {
         let mut world = self.0.borrow_mut();
         let number = world.conns.len();
         world.conns.push(Conn::new(down_bytes_max));
         let port = usize::from(port);
         let listens = |side: &ShardSide| side.ports.get(port).is_some_and(|port| !port.closed);
         let open: Vec<usize> = (0..world.shards.len())
+            .filter(|shard| kernels.contains(shard))
             .filter(|&shard| listens(&world.shards[shard]))
             .collect();
         if open.is_empty() {

@@ -39,6 +39,17 @@ impl<A: App<SimKernel>> Stage<A> {
         Self::secure(net, shards, listeners, limits, None, app)
     }
 
+    /// The same, for another node: it has ports of its own from the start.
+    pub(crate) fn beside(
+        net: &Net,
+        shards: usize,
+        listeners: usize,
+        limits: ConnLimits,
+        app: impl FnMut(ShardId, &[MailboxSender<A::Mail>]) -> A,
+    ) -> Self {
+        Self::made(net, (shards, listeners), limits, None, false, app)
+    }
+
     /// Takes the ports of another process.
     pub(crate) fn take_ports(&self, from: &Self) {
         for shard in 0..self.len() {
@@ -53,12 +64,24 @@ impl<A: App<SimKernel>> Stage<A> {
         listeners: usize,
         limits: ConnLimits,
         tls: Option<&ServerTls>,
+        app: impl FnMut(ShardId, &[MailboxSender<A::Mail>]) -> A,
+    ) -> Self {
+        let takes_over = !net.0.borrow().shards.is_empty();
+        Self::made(net, (shards, listeners), limits, tls, takes_over, app)
+    }
+
+    fn made(
+        net: &Net,
+        (shards, listeners): (usize, usize),
+        limits: ConnLimits,
+        tls: Option<&ServerTls>,
+        takes_over: bool,
         mut app: impl FnMut(ShardId, &[MailboxSender<A::Mail>]) -> A,
     ) -> Self {
         let first = net.0.borrow().shards.len();
         let parts = (0..shards).map(|shard| ShardParts {
             shard: ShardId(shard as u8),
-            kernel: SimKernel::new(net, first + shard, listeners, first > 0),
+            kernel: SimKernel::new(net, first + shard, listeners, takes_over),
             listeners: (0..listeners as u8).map(SimListener).collect(),
             limits,
         });

@@ -3,8 +3,8 @@
 use std::fmt::Debug;
 
 use throng_sim::{
-    Failure, Fault, Hits, Outcome, Summary, Tally, run_backends, run_engine, run_hand_overs,
-    run_secure_engine, run_server,
+    ClusterSummary, Failure, Fault, Hits, Outcome, Summary, Tally, run_backends, run_cluster,
+    run_engine, run_hand_overs, run_secure_engine, run_server,
 };
 
 /// Steps of one run of the engine alone, and of the server.
@@ -12,6 +12,8 @@ const ENGINE_STEPS: usize = 1000;
 const SERVER_STEPS: usize = 1500;
 /// Steps of one run of backends.
 const BACKEND_STEPS: usize = 2500;
+/// Steps of one run of a cluster.
+const CLUSTER_STEPS: usize = 4000;
 /// Kinds of runs.
 #[derive(Clone, Copy)]
 enum Kind {
@@ -176,6 +178,19 @@ fn backends_answer_once_and_nothing_is_left() {
     for what in Tally::ALL {
         assert!(all.is_empty() || tally.of(what) > 0, "{what}");
     }
+}
+
+#[test]
+fn clusters_lose_and_double_nothing_in_silence() {
+    let all = sweep(|seed, print| run_cluster(seed, CLUSTER_STEPS, print));
+    let mut sum = ClusterSummary::default();
+    all.iter().for_each(|(_, of_run)| sum.add(of_run));
+    println!("{sum:?}");
+    let all_done = sum.parts().iter().all(|&part| part > 0);
+    assert!(
+        all.is_empty() || all_done,
+        "not everything was done: {sum:?}"
+    );
 }
 
 #[test]

@@ -1,0 +1,106 @@
+//! A publisher: one publication at a time to some node, with its idempotency key again and again
+//! until a node acknowledges it.
+
+use serde_json::{Value, json};
+use throng_http1::encode_request;
+
+use super::around::Around;
+use super::http::{Exchange, Progress};
+use super::witness::CHANNELS;
+use crate::setup::{API_KEY, PORT_API};
+
+/// A publication that is not acknowledged.
+struct Pending {
+    n: u64,
+    body: Vec<u8>,
+    attempts: u64,
+}
+
+/// A client of the server API.
+#[derive(Default)]
+pub(super) struct Publisher {
+    pending: Option<Pending>,
+    link: Option<Exchange>,
+}
+
+impl Publisher {
+    pub(super) const fn is_waiting(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    /// Publishes something, or the same once more; `new` forbids something new.
+    pub(super) fn act(&mut self, new: bool, around: &mut Around<'_>) {
+        if self.link.is_some() {
+            return;
+        }
+        let repeats = { self.pending.as_ref() }
+            .is_some_and(|pending| around.witness.may_repeat(pending.n, around.net));
+        if !repeats {
+            // Its key may be forgotten: nobody knows what became of it.
+            self.pending = None;
+            if !new {
+                return;
+            }
+            let channel = around.net.below(CHANNELS.len());
+            let n = around.witness.sends(channel, around.net);
+            let body = json!({
+                "channel": CHANNELS[channel].name,
+                "data": {"n": n},
+                "idempotency_key": format!("key-{n}"),
+            });
+            self.pending = Some(Pending {
+                n,
+                body: body.to_string().into_bytes(),
+                attempts: 0,
+            });
+        }
+        let Some(pending) = &mut self.pending else {
+            return;
+        };
+        pending.attempts += 1;
+        around.witness.sum.repeated += u64::from(pending.attempts == 2);
+        let node = around.net.below(around.nodes.len());
+        let mut request = Vec::new();
+        let headers = [("X-API-Key", API_KEY)];
+        let body = Some(&*pending.body);
+        encode_request("POST", "/api/publish", "sim", &headers, body, &mut request);
+        let conn = around.connect(node, PORT_API);
+        around
+            .net
+            .note(format_args!("{} is published at node {node}", pending.n));
+        self.link = Some(Exchange::begin(around.net, conn, &request));
+    }
+
+    /// Gives up on an answer.
+    pub(super) fn leave(&mut self, around: &Around<'_>) {
+        if let Some(exchange) = self.link.take() {
+            around.net.client_leaves(exchange.conn, false);
+        }
+    }
+
+    pub(super) fn read(&mut self, around: &mut Around<'_>) -> bool {
+        let Some(exchange) = &mut self.link else {
+            return false;
+        };
+        let progress = exchange.read(around.net, usize::MAX);
+        if progress == Progress::Open {
+            return false;
+        }
+        let is_answered = progress == Progress::Whole && exchange.status() == Some(200);
+        let answer: Value = match is_answered {
+            true => serde_json::from_slice(exchange.body()).expect("JSON"),
+            false => Value::Null,
+        };
+        let n = self.pending.as_ref().map_or(0, |pending| pending.n);
+        let status = exchange.status();
+        around
+            .net
+            .note(format_args!("{n} is answered {status:?}: {answer}"));
+        self.leave(around);
+        if is_answered && answer["error"].is_null() {
+            around.witness.acknowledged(n, &answer["result"]);
+            self.pending = None;
+        }
+        true
+    }
+}

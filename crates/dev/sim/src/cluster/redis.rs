@@ -1,0 +1,331 @@
+//! A played Redis: connections, publish and subscribe, scripts in a real Lua, and its faults.
+//!
+//! Commands of all connections take effect one after the other. What a connection is owed waits
+//! here until the server writes; a fault may cut it at any byte.
+
+mod resp;
+mod scripts;
+mod store;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+
+pub(super) use store::Refuses;
+
+use self::resp::{Reply, take_command};
+use self::scripts::Scripts;
+use self::store::{Call, Data, number};
+use crate::net::Net;
+
+/// Data with which a server starts anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kept {
+    All,
+    Older,
+    Nothing,
+}
+
+/// State that commands and scripts change.
+struct Shared {
+    net: Net,
+    data: Data,
+    /// Milliseconds by which the clock of Redis is ahead.
+    ahead_ms: u64,
+    /// Names this process, and its line of replication.
+    process: String,
+    line: String,
+    subscribers: BTreeMap<Vec<u8>, BTreeSet<usize>>,
+    /// Bytes owed to each connection.
+    out: BTreeMap<usize, Vec<u8>>,
+    refuses: Refuses,
+    has_written: bool,
+    /// The connection whose command is carried out, and pushes of that command to itself, if they
+    /// come behind the answer.
+    current: usize,
+    own_pushes: Vec<Reply>,
+    pushes_first: bool,
+}
+
+/// Connection of a node.
+struct Client {
+    conn: usize,
+    input: Vec<u8>,
+}
+
+/// The played server: what is known, who is connected.
+pub(super) struct Redis {
+    net: Net,
+    shared: Rc<RefCell<Shared>>,
+    scripts: Scripts,
+    clients: Vec<Client>,
+    /// Copies of its data, the newest last. Bound: [`COPIES_MAX`].
+    copies: VecDeque<Data>,
+    /// Takes nothing until then.
+    pub(super) is_paused: bool,
+    /// Refuses connections until it starts again.
+    pub(super) is_down: bool,
+}
+
+const COPIES_MAX: usize = 4;
+
+impl Shared {
+    fn call(&mut self, args: &[Vec<u8>]) -> Reply {
+        let name = String::from_utf8_lossy(&args[0]).to_uppercase();
+        let rest = &args[1..];
+        let now_ms = self.net.now().unix_ms + self.ahead_ms;
+        let mut call = Call {
+            data: &mut self.data,
+            now_ms,
+            refuses: self.refuses,
+            has_written: &mut self.has_written,
+        };
+        if let Some(reply) = call.run(&name, rest) {
+            return reply;
+        }
+        match &*name {
+            "PING" => Reply::Simple("PONG"),
+            "SELECT" => Reply::Simple("OK"),
+            "HELLO" => Reply::Map(vec![(Reply::text("server"), Reply::text("redis"))]),
+            "INFO" => Reply::Verbatim(match &*rest[0] {
+                b"server" => format!("# Server\r\nrun_id:{}\r\n", self.process),
+                _ => {
+                    let line = &self.line;
+                    format!("# Replication\r\nrole:master\r\nmaster_replid:{line}\r\n")
+                }
+            }),
+            "PUBLISH" => Reply::Int(self.publish(&rest[0], &rest[1])),
+            "PUBSUB" => {
+                let count = self.subscribers.get(&rest[1]).map_or(0, BTreeSet::len);
+                Reply::Array(vec![Reply::Bulk(rest[1].clone()), Reply::Int(count as i64)])
+            }
+            _ => panic!("the played Redis has no {name}"),
+        }
+    }
+
+    fn publish(&mut self, channel: &Vec<u8>, message: &[u8]) -> i64 {
+        let to = self.subscribers.get(channel).cloned().unwrap_or_default();
+        let push = Reply::Push(vec![
+            Reply::text("message"),
+            Reply::Bulk(channel.clone()),
+            Reply::Bulk(message.to_vec()),
+        ]);
+        for &conn in &to {
+            match conn == self.current && !self.pushes_first {
+                true => self.own_pushes.push(push.clone()),
+                false => self.owe(conn, &push),
+            }
+        }
+        to.len() as i64
+    }
+
+    fn owe(&mut self, conn: usize, reply: &Reply) {
+        reply.write(self.out.entry(conn).or_default());
+    }
+
+    fn subscribe(&mut self, conn: usize, channels: &[Vec<u8>], comes: bool) {
+        for channel in channels {
+            let theirs = self.subscribers.entry(channel.clone()).or_default();
+            let word = match comes {
+                true => {
+                    theirs.insert(conn);
+                    "subscribe"
+                }
+                false => {
+                    theirs.remove(&conn);
+                    "unsubscribe"
+                }
+            };
+            let push = vec![
+                Reply::text(word),
+                Reply::Bulk(channel.clone()),
+                Reply::Int(1),
+            ];
+            self.owe(conn, &Reply::Push(push));
+        }
+    }
+}
+
+impl Redis {
+    pub(super) fn new(net: &Net) -> Self {
+        let shared = Rc::new(RefCell::new(Shared {
+            net: net.clone(),
+            data: Data::default(),
+            ahead_ms: net.pick(&[0, 0, 400_000]),
+            process: format!("{:040x}", net.next()),
+            line: format!("{:040x}", net.next()),
+            subscribers: BTreeMap::new(),
+            out: BTreeMap::new(),
+            refuses: Refuses::Nothing,
+            has_written: false,
+            current: usize::MAX,
+            own_pushes: Vec::new(),
+            pushes_first: net.percent(50),
+        }));
+        Self {
+            net: net.clone(),
+            scripts: no_scripts(&shared),
+            shared,
+            clients: Vec::new(),
+            copies: VecDeque::new(),
+            is_paused: false,
+            is_down: false,
+        }
+    }
+
+    /// Takes a connection that a node has dialled.
+    pub(super) fn accept(&mut self, conn: usize) {
+        let input = Vec::new();
+        self.clients.push(Client { conn, input });
+    }
+
+    pub(super) fn refuse(&self, refuses: Refuses) {
+        self.shared.borrow_mut().refuses = refuses;
+    }
+
+    /// Keeps a copy of the data, as a disk or a replica does now and then.
+    pub(super) fn copy(&mut self) {
+        if self.copies.len() == COPIES_MAX {
+            self.copies.pop_front();
+        }
+        self.copies.push_back(self.shared.borrow().data.clone());
+    }
+
+    /// Reads, carries out and answers; whether there was anything to do.
+    pub(super) fn act(&mut self, bytes_max: usize) -> bool {
+        if self.is_paused || self.is_down {
+            return false;
+        }
+        let mut busy = false;
+        let mut gone = Vec::new();
+        for at in 0..self.clients.len() {
+            let client = &mut self.clients[at];
+            let conn = client.conn;
+            match self.net.client_recv(conn, bytes_max) {
+                Some(bytes) => {
+                    busy |= !bytes.is_empty();
+                    client.input.extend(bytes);
+                }
+                None => gone.push(conn),
+            }
+            while let Some(command) = take_command(&mut self.clients[at].input) {
+                self.carry_out(conn, &command);
+            }
+        }
+        gone.into_iter().for_each(|conn| self.forget(conn));
+        busy | self.write(usize::MAX)
+    }
+
+    /// Writes what is owed, at most so many bytes to each.
+    fn write(&mut self, bytes_max: usize) -> bool {
+        let mut out = std::mem::take(&mut self.shared.borrow_mut().out);
+        let mut busy = false;
+        for (conn, bytes) in &mut out {
+            let count = bytes.len().min(bytes_max);
+            busy |= count > 0;
+            self.net.client_send(*conn, &bytes[..count]);
+            bytes.drain(..count);
+        }
+        out.retain(|_, bytes| !bytes.is_empty());
+        self.shared.borrow_mut().out = out;
+        busy
+    }
+
+    fn carry_out(&mut self, conn: usize, command: &[Vec<u8>]) {
+        {
+            let mut shared = self.shared.borrow_mut();
+            (shared.current, shared.has_written) = (conn, false);
+        }
+        let name = String::from_utf8_lossy(&command[0]).to_uppercase();
+        let reply = match &*name {
+            "SUBSCRIBE" | "UNSUBSCRIBE" => {
+                let comes = name == "SUBSCRIBE";
+                return { self.shared.borrow_mut() }.subscribe(conn, &command[1..], comes);
+            }
+            "SCRIPT" => Reply::Bulk(self.scripts.load(&command[2])),
+            "EVALSHA" => {
+                let keys = number(Some(&command[2])) as usize;
+                let (keys, args) = command[3..].split_at(keys);
+                let ran = self.scripts.run(&command[1], keys, args);
+                ran.unwrap_or_else(|| Reply::Error("NOSCRIPT No matching script.".to_owned()))
+            }
+            _ => self.shared.borrow_mut().call(command),
+        };
+        let mut shared = self.shared.borrow_mut();
+        shared.owe(conn, &reply);
+        for push in std::mem::take(&mut shared.own_pushes) {
+            shared.owe(conn, &push);
+        }
+    }
+
+    fn forget(&mut self, conn: usize) {
+        self.clients.retain(|client| client.conn != conn);
+        let mut shared = self.shared.borrow_mut();
+        shared.out.remove(&conn);
+        shared.subscribers.retain(|_, theirs| {
+            theirs.remove(&conn);
+            !theirs.is_empty()
+        });
+    }
+
+    /// Number of connections of nodes.
+    pub(super) const fn clients(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// Ends a connection, behind so many bytes of what it is owed.
+    pub(super) fn cut(&mut self, at: usize, bytes: usize) {
+        let conn = self.clients[at].conn;
+        self.net.note(format_args!(
+            "Redis's connection {conn} is cut behind {bytes} bytes"
+        ));
+        self.write(bytes);
+        self.net.client_leaves(conn, self.net.percent(50));
+        self.forget(conn);
+    }
+
+    /// Ends; every connection is cut. What it had read and not carried out never happens.
+    pub(super) fn stop(&mut self) {
+        self.is_down = true;
+        while !self.clients.is_empty() {
+            self.cut(0, self.net.pick(&[0, 0, 1, 40, 100_000]));
+        }
+    }
+
+    /// Starts anew, as another process or by another line of replication; gives whether anything
+    /// may be missing.
+    pub(super) fn start(&mut self, kept: Kept) -> bool {
+        let mut shared = self.shared.borrow_mut();
+        let is_promoted = self.net.percent(25);
+        if !is_promoted {
+            shared.process = format!("{:040x}", self.net.next());
+        }
+        shared.line = format!("{:040x}", self.net.next());
+        let is_less = match kept {
+            Kept::All => false,
+            Kept::Older => {
+                let at = self.net.below(self.copies.len().max(1));
+                shared.data = self.copies.get(at).cloned().unwrap_or_default();
+                self.copies.truncate(at + 1);
+                true
+            }
+            Kept::Nothing => {
+                shared.data = Data::default();
+                self.copies.clear();
+                true
+            }
+        };
+        drop(shared);
+        self.scripts = no_scripts(&self.shared);
+        self.is_down = false;
+        is_less
+    }
+}
+
+/// A server begins without scripts.
+fn no_scripts(shared: &Rc<RefCell<Shared>>) -> Scripts {
+    let shared = shared.clone();
+    Scripts::new(Rc::new(RefCell::new(move |args: Vec<Vec<u8>>| {
+        shared.borrow_mut().call(&args)
+    })))
+}

@@ -1,0 +1,296 @@
+//! What everybody must have seen. Knows nothing of the nodes' insides, nor of the broker's.
+//!
+//! A reader is *whole* from a moment on: from its first words, unless they say that it was
+//! recovered, in which case since before. From that moment on it must get every publication that
+//! is acknowledged later, once and in order, however often it moves between nodes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::net::Net;
+
+/// A channel of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Channel {
+    pub(super) name: &'static str,
+    /// Publications that are kept; none if zero.
+    pub(super) history: usize,
+}
+
+pub(super) const CHANNELS: [Channel; 4] = [
+    channel("plain:a", 0),
+    channel("hist:a", 60),
+    channel("hist:b", 60),
+    channel("small:a", 5),
+];
+
+const fn channel(name: &'static str, history: usize) -> Channel {
+    Channel { name, history }
+}
+
+/// Time for which publications and idempotency keys are kept, in milliseconds. No seed plays longer
+/// without a word of it.
+pub(super) const TTL_MS: u64 = 200_000;
+/// Publications of one channel that may be under way.
+const UNDER_WAY: usize = 12;
+/// Epochs before its own that a stream remembers.
+const EPOCHS: u64 = 8;
+
+/// Publication, from its first attempt on.
+struct Sent {
+    channel: usize,
+    /// Number of the first step that tried it.
+    begun: u64,
+    begun_ms: u64,
+    /// Position, once acknowledged; none in channels without history.
+    acknowledged: Option<Option<(String, u64)>>,
+}
+
+/// Losses of a channel that the broker's faults explain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Excuses {
+    /// Starts with less than all data.
+    losses: u64,
+    /// Starts of the broker, whatever it kept.
+    starts: u64,
+}
+
+/// State of a reader, kept over its connections.
+#[derive(Default)]
+pub(super) struct Track {
+    pub(super) name: String,
+    channel: usize,
+    /// Publications since it has been whole, in their order, with their offsets.
+    got: Vec<(u64, Option<u64>)>,
+    /// Step from which on it is whole. None: not now.
+    whole_since: Option<u64>,
+    /// Epoch of its position.
+    epoch: String,
+    heard_ms: u64,
+    /// Behind no publication yet.
+    is_at_start: bool,
+    sent_until: usize,
+}
+
+/// Record of everything that was published and heard.
+#[derive(Default)]
+pub(super) struct Witness {
+    /// Publications by their numbers.
+    sent: Vec<Sent>,
+    /// Steps so far: which of two events came first.
+    pub(super) step: u64,
+    excuses: Excuses,
+    /// The broker's starts when an epoch was seen first: a node may not have heard of the newest.
+    epochs: BTreeMap<String, Excuses>,
+    /// Each publication's position in each epoch, as any reader had it.
+    seen: BTreeMap<(usize, u64), BTreeSet<u64>>,
+    pub(super) sum: Summary,
+}
+
+/// Sums of one run, or of several.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Summary {
+    /// Publications that were acknowledged.
+    pub acknowledged: u64,
+    /// Deliveries that readers have had.
+    pub delivered: u64,
+    /// Readers who came back and missed nothing.
+    pub recovered: u64,
+    /// Readers who were told of a gap.
+    pub told: u64,
+    /// Publications whose outcome was not known at first.
+    pub repeated: u64,
+}
+
+impl Summary {
+    /// Adds those of another run.
+    pub const fn add(&mut self, other: &Self) {
+        self.acknowledged += other.acknowledged;
+        self.delivered += other.delivered;
+        self.recovered += other.recovered;
+        self.told += other.told;
+        self.repeated += other.repeated;
+    }
+
+    /// All of them, for a check that each came up.
+    #[must_use]
+    pub const fn parts(&self) -> [u64; 5] {
+        [
+            self.acknowledged,
+            self.delivered,
+            self.recovered,
+            self.told,
+            self.repeated,
+        ]
+    }
+}
+
+impl Witness {
+    /// A new publication; gives its number.
+    pub(super) fn sends(&mut self, channel: usize, net: &Net) -> u64 {
+        self.sent.push(Sent {
+            channel,
+            begun: self.step,
+            begun_ms: net.now().unix_ms,
+            acknowledged: None,
+        });
+        self.sent.len() as u64 - 1
+    }
+
+    /// A publication was acknowledged.
+    pub(super) fn acknowledged(&mut self, n: u64, told: &Value) {
+        let sent = &mut self.sent[n as usize];
+        let offset = told["offset"].as_u64().filter(|offset| *offset > 0);
+        let epoch = told["epoch"].as_str().unwrap_or_default().to_owned();
+        let keeps = CHANNELS[sent.channel].history > 0;
+        assert_eq!(offset.is_some(), keeps, "publication {n}: {told}");
+        sent.acknowledged = Some(offset.map(|offset| (epoch, offset)));
+        self.sum.acknowledged += 1;
+    }
+
+    /// The broker started anew.
+    pub(super) const fn broker_started(&mut self, is_less: bool) {
+        self.excuses.starts += 1;
+        self.excuses.losses += is_less as u64;
+    }
+
+    pub(super) fn reader(&self, name: String, channel: usize) -> Track {
+        Track {
+            name,
+            channel,
+            ..Track::default()
+        }
+    }
+
+    /// First words of a connection.
+    pub(super) fn begins(&mut self, track: &mut Track, words: &Value, net: &Net) {
+        let resuming = words["resuming"] == true;
+        let recovered = words["recovered"] == true;
+        assert!(resuming || !recovered, "{}: {words}", track.name);
+        if recovered {
+            self.sum.recovered += 1;
+            return self.hears(track, words, net);
+        }
+        if resuming {
+            self.sum.told += 1;
+            self.excuse(track, net);
+        }
+        track.is_at_start = { words["id"].as_str() }.is_none_or(|id| id.ends_with(".0"));
+        track.got.clear();
+        track.whole_since = Some(self.step);
+        self.hears(track, words, net);
+    }
+
+    /// Notes where a reader is, by the id of a line.
+    fn hears(&mut self, track: &mut Track, line: &Value, net: &Net) {
+        if let Some(epoch) = line["id"].as_str().and_then(|id| id.split('.').nth(1)) {
+            track.epoch = epoch.to_owned();
+            let begun = self.epochs.entry(epoch.to_owned());
+            begun.or_insert(self.excuses);
+        }
+        track.heard_ms = net.now().unix_ms;
+        track.sent_until = self.sent.len();
+    }
+
+    /// Nothing was recovered: there is a reason for it.
+    fn excuse(&self, track: &Track, net: &Net) {
+        let channel = CHANNELS[track.channel];
+        let more = self.sent[track.sent_until..].iter();
+        let more = more.filter(|sent| sent.channel == track.channel).count();
+        // Those on their way at that moment come later, too.
+        let is_full = more + UNDER_WAY >= channel.history;
+        let is_old = net.now().unix_ms >= track.heard_ms + TTL_MS / 2;
+        let begun = self.epochs.get(&track.epoch).copied().unwrap_or_default();
+        let has_lost = self.excuses.losses != begun.losses;
+        let is_forgotten = self.excuses.starts - begun.starts >= EPOCHS;
+        // A stream without publications is forgotten after some seconds without subscribers.
+        let is_empty = track.is_at_start;
+        assert!(
+            is_empty || is_full || is_old || has_lost || is_forgotten,
+            "{} was told of a gap that nothing explains: {more} publications since",
+            track.name
+        );
+    }
+
+    /// Notes a publication that a reader got.
+    pub(super) fn gets(&mut self, track: &mut Track, n: u64, line: &Value, net: &Net) {
+        let offset = line["offset"].as_u64();
+        let sent = &self.sent[n as usize];
+        let name = &track.name;
+        assert_eq!(sent.channel, track.channel, "{name} got {n}");
+        assert!(track.whole_since.is_some(), "{name} got {n} before a word");
+        let is_known = track.got.iter().any(|(known, _)| *known == n);
+        assert!(!is_known, "{name} got {n} twice: {:?}", track.got);
+        if let (Some((last, Some(before))), Some(now)) = (track.got.last(), offset) {
+            let follows = now == before + 1;
+            assert!(follows, "{name} got {n} at {now} behind {last} at {before}");
+        }
+        track.is_at_start = false;
+        track.got.push((n, offset));
+        self.sum.delivered += 1;
+        self.hears(track, line, net);
+        if let Some(offset) = offset {
+            self.seen
+                .entry((track.channel, n))
+                .or_default()
+                .insert(offset);
+        }
+    }
+
+    /// A reader's connection ended; it may come back.
+    pub(super) fn leaves(track: &mut Track) {
+        if CHANNELS[track.channel].history == 0 {
+            // Nothing is kept for it.
+            track.whole_since = None;
+        }
+    }
+
+    /// Everything has come to rest, and all readers are connected.
+    pub(super) fn settle<'a>(&self, tracks: impl Iterator<Item = &'a Track>) {
+        for track in tracks {
+            let name = &track.name;
+            if CHANNELS[track.channel].history == 0 {
+                // A node without a connection misses what nobody keeps.
+                continue;
+            }
+            let since = track.whole_since;
+            let since = since.unwrap_or_else(|| panic!("{name} has come to rest without a word"));
+            for (n, sent) in self.sent.iter().enumerate() {
+                let is_due = sent.channel == track.channel && sent.begun > since;
+                if sent.acknowledged.is_none() || !is_due {
+                    continue;
+                }
+                let has = track.got.iter().any(|(known, _)| *known == n as u64);
+                let at = &sent.acknowledged;
+                assert!(
+                    has,
+                    "{name} has no {n}, acknowledged as {at:?}; whole since {since}, got {:?}",
+                    track.got
+                );
+            }
+        }
+        if self.excuses.losses == 0 {
+            self.offsets_agree();
+        }
+    }
+
+    /// A publication has one offset for everybody: that with which it was acknowledged.
+    fn offsets_agree(&self) {
+        for ((channel, n), offsets) in &self.seen {
+            let name = CHANNELS[*channel].name;
+            assert_eq!(offsets.len(), 1, "{n} in {name} has several: {offsets:?}");
+            if let Some(Some((_, offset))) = &self.sent[*n as usize].acknowledged {
+                assert!(
+                    offsets.contains(offset),
+                    "{n} in {name}: {offset}, {offsets:?}"
+                );
+            }
+        }
+    }
+
+    /// Whether a publication may be repeated by its key for some time.
+    pub(super) fn may_repeat(&self, n: u64, net: &Net) -> bool {
+        net.now().unix_ms < self.sent[n as usize].begun_ms + TTL_MS
+    }
+}
