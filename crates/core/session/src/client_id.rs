@@ -129,7 +129,7 @@ impl NodeKey {
 }
 
 impl fmt::Debug for NodeKey {
-    /// Without the key.
+    /// Prints the number only; the key stays secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "NodeKey({:016x})", self.number)
     }
@@ -192,8 +192,8 @@ mod tests {
         }
     }
 
-    /// What an id showed before: its first half was the connection's number and the node's secret,
-    /// stirred by a function that everybody can run backwards.
+    /// Regression: ids once showed the connection's number and the node's secret, mixed by an
+    /// invertible function in their first half.
     #[test]
     fn ids_show_neither_the_number_nor_the_node() {
         let key = key(9);

@@ -23,7 +23,7 @@ struct Usual {
     start: Vec<u8>,
     /// Bound: a short body, and what stands around it.
     whole: Vec<u8>,
-    /// Bound: [`BODY_BYTES_MAX`].
+    /// Body that `whole` was written for. Bound: [`BODY_BYTES_MAX`].
     body: Vec<u8>,
 }
 

@@ -26,7 +26,7 @@ pub enum Counted {
     Roughly(Payer),
 }
 
-/// How many connections each address has, over all shards.
+/// Count of connections by address, over all shards.
 pub trait Census: Send + Sync {
     /// Counts a connection; false if its address has too many with it.
     fn enter(&self, address: IpAddr) -> (Counted, bool);
@@ -34,7 +34,7 @@ pub trait Census: Send + Sync {
     fn leave(&self, address: IpAddr, counted: Counted);
 }
 
-/// What a shard knows of proxies and the clients behind them.
+/// Trusted proxies, and the clients behind them, as one shard knows them.
 #[derive(Default)]
 pub struct Forwarded {
     trusted: Arc<[Block]>,

@@ -26,7 +26,7 @@ use crate::{
     CloseReason, Context, Form, Identity, Reloaded, Shard, Shared, SurveyReply, Transport, Wish,
 };
 
-/// What happens to a session.
+/// Input to a session: bytes, a deadline, or a reply from another part of the server.
 pub enum Event<'a> {
     /// Bytes arrived; all of them are the session's to take.
     Bytes(&'a mut [u8]),
@@ -34,9 +34,8 @@ pub enum Event<'a> {
     Timeout,
     /// The hub answers; `token` is the one that the command carried.
     Answer {
-        /// What the command carried.
+        /// Token from the command that is answered.
         token: u32,
-        /// What the hub says.
         answer: Answer,
     },
     /// A backend wants something of the connection.
@@ -55,7 +54,7 @@ pub enum Event<'a> {
     },
     /// The server ended one of its subscriptions.
     Unsubscribed {
-        /// Of which channel.
+        /// Channel of the ended subscription.
         channel: &'a ChannelName,
         /// Why the server ended it.
         why: Unsubscribe,
@@ -64,34 +63,32 @@ pub enum Event<'a> {
     Close(&'a CloseReason),
 }
 
-/// What a claimed request leads to.
+/// Result of opening a claimed request.
 pub enum Opened<C> {
-    /// It was answered; the connection may serve another request.
-    Answered {
-        /// Whether it does.
-        keep_alive: bool,
-    },
-    /// It was carried out, and its answer comes later; the connection goes on taking requests.
+    /// The request was answered; the connection may serve another one if `keep_alive`.
+    Answered { keep_alive: bool },
+    /// The request was carried out, and its answer comes later; the connection goes on taking
+    /// requests.
     Later(Later),
     /// The connection is the gateway's from now on.
     Session(C),
 }
 
-/// What the server wants to know of a session.
+/// Facts about a session that the server needs for gauges and lists.
 #[derive(Clone, Copy, Debug)]
 pub struct Class<'a> {
-    /// How its peer is connected.
+    /// Kind of its connection.
     pub transport: Transport,
     /// Whether it belongs to a client, rather than to a publisher or an API call.
     pub is_client: bool,
-    /// Who it is, if its token says.
+    /// Identity from its token, if it has one.
     pub identity: Option<&'a Identity>,
 }
 
 /// Where mail comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
-    /// The same gateway on another shard.
+    /// This gateway on another shard.
     Shard(ShardId),
     /// A driver of this gateway.
     Driver,
@@ -99,20 +96,20 @@ pub enum Sender {
 
 /// A family of clients. One value per shard, owned by the shard's thread.
 pub trait Gateway: Family + Sized {
-    /// Its wire forms.
+    /// Wire forms of this gateway.
     const FORMS: &'static [Form];
     /// The gauge of its connections, beside that of their transport.
     const CONNECTIONS: Option<Gauge> = None;
     /// Namespaces in which clients have no business: only the gateway subscribes there.
     const NAMESPACES: &'static [&'static str] = &[];
 
-    /// What its sessions share; the same value each time.
+    /// Returns the state that its sessions share; the same value each time.
     fn shared(&self) -> Rc<Self::Shared>;
 
     /// Whether a request is its own, and on which terms.
     fn claim(own: &Self::Shared, request: &Incoming<'_, '_>, shared: &Shared) -> Option<Claim>;
 
-    /// What to say at a path of this gateway while it is not configured.
+    /// Returns the text for a path of this gateway while it is not configured.
     fn off(port: Port, path: &str) -> Option<&'static str> {
         let _ = (port, path);
         None
@@ -141,7 +138,7 @@ pub trait Gateway: Family + Sized {
         cx: &mut Context<'_, Self::Shared, Self::Order>,
     ) -> Flow;
 
-    /// What a session is.
+    /// Returns transport and identity of a session.
     fn class(session: &Self::Session) -> Class<'_>;
 
     /// Appends a publication in a shared wire form, by the form's number. Appends nothing for what
@@ -150,7 +147,8 @@ pub trait Gateway: Family + Sized {
         let _ = (own, form, publication, out);
     }
 
-    /// The same in a form of the kind [`crate::FormKind::Delta`]; without a patch it is whole.
+    /// Appends a publication in a form of the kind [`crate::FormKind::Delta`]; without a patch in
+    /// full.
     fn encode_delta(
         own: &Self::Shared,
         form: u8,
@@ -253,7 +251,7 @@ pub trait Gateway: Family + Sized {
         0
     }
 
-    /// Takes mail.
+    /// Handles mail from another shard or from a driver.
     fn mail(&mut self, from: Sender, mail: Self::Mail, shard: &mut impl Shard<Self>) {
         let _ = (from, mail, shard);
     }
@@ -274,7 +272,7 @@ pub trait Gateway: Family + Sized {
         false
     }
 
-    /// Once a second.
+    /// Runs once a second, for work that depends on time.
     fn tick(&mut self, shard: &mut impl Shard<Self>) {
         let _ = shard;
     }

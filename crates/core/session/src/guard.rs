@@ -23,11 +23,11 @@ pub struct Guard {
 /// The rules of all ports.
 #[derive(Clone, Debug)]
 pub struct Guards {
-    /// Of the client ports.
+    /// Rule for the client ports.
     pub client: Guard,
-    /// Of the API port.
+    /// Rule for the API port.
     pub api: Guard,
-    /// Of the gateways' own ports.
+    /// Rule for the gateways' own ports.
     pub own: Guard,
 }
 

@@ -45,13 +45,13 @@ use response::keep_head;
 
 /// The gateways as the front door sees them.
 pub trait Router {
-    /// What a connection becomes.
+    /// Session type that a connection changes to.
     type Session;
 
     /// The highest claim to a request, and the place of the gateway that has it.
     fn claim(&self, request: &Incoming<'_, '_>, cx: &Context<'_>) -> Option<(u8, Claim)>;
 
-    /// What to say at a path of a gateway that is not configured.
+    /// Returns the text for a path of a gateway that is not configured.
     fn off(&self, request: &Incoming<'_, '_>) -> Option<&'static str>;
 
     /// Opens a request at the gateway that claimed it.
@@ -66,15 +66,15 @@ pub trait Router {
     ) -> Result<Opened<Self::Session>, Reject>;
 }
 
-/// What a connection becomes, and bytes that it has not read.
+/// Session that the connection changes to, with the bytes that are not read yet.
 pub type Becomes<S> = Option<(S, Vec<u8>)>;
 
-/// What is kept between reads. Boxed, because most connections need none.
+/// State between reads of one request. Boxed, because most connections need none.
 #[derive(Default)]
 struct Pending {
     /// A head that is not whole; or the head that the body belongs to.
     raw: Vec<u8>,
-    /// How far `raw` was searched for the end of a head.
+    /// Bytes of `raw` already searched for the end of a head.
     searched: usize,
     /// The body in progress.
     coming: Option<Coming>,
@@ -83,12 +83,11 @@ struct Pending {
 /// A connection that takes HTTP requests.
 pub struct Http {
     port: Port,
-    /// The peer's address.
     peer: IpAddr,
     admission: Admission,
     /// A PROXY header comes before anything else.
     awaits_proxy: bool,
-    /// What the client has spent; made with the first request.
+    /// Allowance spent by the client; created with its first request.
     allowance: Option<Allowance>,
     /// Whether it has served a request: the first one's time runs since it was accepted.
     has_served: bool,
@@ -112,7 +111,7 @@ impl Http {
         }
     }
 
-    /// The same, by a port to which proxies connect that say first whom they speak for.
+    /// Expects the PROXY header first: the port belongs to proxies that send the client's address.
     #[must_use]
     pub fn behind_proxy(self) -> Self {
         Self {
@@ -137,7 +136,7 @@ impl Http {
         matches!(self.port, Port::Client)
     }
 
-    /// What it is, for the server.
+    /// Returns transport and identity, for gauges.
     #[must_use]
     pub const fn class(&self) -> Class<'_> {
         Class {

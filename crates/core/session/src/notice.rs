@@ -30,20 +30,20 @@ pub enum NoticeKind {
     Published,
 }
 
-/// Who, what, why.
+/// Log record of a refusal or a change: connection, user, reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// Why it is there.
     pub kind: NoticeKind,
-    /// The connection.
+    /// Id of the connection.
     pub conn: ConnId,
     /// The client's address, as far as the session knew it.
     pub address: Option<IpAddr>,
     /// The user, empty if nobody knows.
     pub user: Box<str>,
-    /// What was asked for: `subscribe`, `publish`, `request`.
+    /// Action that was requested: `subscribe`, `publish`, `request`.
     pub what: &'static str,
-    /// Of what: a channel, a path without its query.
+    /// Object of the action: a channel, or a path without its query.
     pub object: Box<str>,
     /// Why not; empty for what was done.
     pub why: Box<str>,
@@ -52,7 +52,7 @@ pub struct Notice {
 /// One per shard, owned by its thread.
 #[derive(Default)]
 pub struct Notices {
-    /// Bound: [`WAITING_MAX`].
+    /// Records for the log, in order. Bound: [`WAITING_MAX`].
     waiting: RefCell<Vec<Notice>>,
     suppressed: Cell<u64>,
     /// The second that is being counted, and the refusals that were kept in it.
@@ -77,7 +77,7 @@ impl Notices {
         self.wants_published.set(wants);
     }
 
-    /// What is noted from now on is about this connection.
+    /// Sets the connection that later notices belong to.
     pub fn begin(&self, conn: ConnId, now: Now) {
         self.conn.set(Some((conn, now)));
         self.address.set(None);
@@ -139,19 +139,19 @@ impl Notices {
         kept < PER_S_MAX
     }
 
-    /// Whether nothing waits.
+    /// Whether no notice waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting.borrow().is_empty()
     }
 
-    /// What waits, in order.
+    /// Takes all waiting notices, in order.
     #[must_use]
     pub fn take(&self) -> Vec<Notice> {
         std::mem::take(&mut self.waiting.borrow_mut())
     }
 
-    /// How many were not kept since the last time.
+    /// Returns the number of notices dropped since the last call.
     #[must_use]
     pub fn take_suppressed(&self) -> u64 {
         self.suppressed.take()

@@ -22,7 +22,7 @@ pub fn subscribe<S, O>(
     }
 }
 
-/// What one channel said.
+/// Result of one channel's subscription.
 pub struct ChannelOpened {
     /// The channel that was asked for.
     pub channel: ChannelName,
@@ -96,7 +96,7 @@ impl Opening {
         }
     }
 
-    /// What was kept, in order.
+    /// Takes the publications held back, in order.
     pub fn take_held(&mut self) -> Vec<Arc<Publication>> {
         std::mem::take(&mut self.held)
     }

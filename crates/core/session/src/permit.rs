@@ -19,20 +19,20 @@ use crate::{Identity, Shared};
 /// Channels of the server's own; clients have no business there.
 pub const RESERVED: &str = "throng";
 
-/// What a request asks for.
+/// Decision on a request for a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Go on.
+    /// The request is allowed.
     Yes,
-    /// This backend decides.
+    /// This backend has to decide.
     Ask(BackendId),
     /// The namespace is not configured.
     UnknownChannel,
-    /// Not this client.
+    /// The client lacks the permission.
     No,
 }
 
-/// What decides beside the wish itself.
+/// Facts that a decision depends on, beside the kind of request.
 struct Grounds<'a> {
     options: &'a ChannelOptions,
     channel: &'a ChannelName,
@@ -91,7 +91,7 @@ impl<'a> Grounds<'a> {
         self.options.user_channels.then(is_named)
     }
 
-    /// What the names and the patterns say; nothing if the options decide.
+    /// Decides by names and patterns; `None` leaves it to the options.
     fn by_name(&self) -> Option<bool> {
         match self.needs_token() {
             true => Some(false),
@@ -167,7 +167,7 @@ pub fn may_read_history(
 /// Whether a connection may see a channel's past, or who is present there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
-    /// In any case.
+    /// Allowed without further checks.
     Yes,
     /// While it subscribes to the channel.
     IfSubscribed,
@@ -175,7 +175,7 @@ pub enum Sight {
     UnknownChannel,
     /// There is no such list.
     NotAvailable,
-    /// Not this client.
+    /// The client lacks the permission.
     No,
 }
 

@@ -25,7 +25,7 @@ const QUESTIONS_MAX: usize = 16;
 /// The client on whose behalf a backend is asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Asker<'a> {
-    /// How the client is connected, in the words of the schema.
+    /// Transport of the client, as the proxy schema names it.
     pub transport: &'static str,
     /// The form of the protocol that it speaks.
     pub protocol: Codec,
@@ -39,17 +39,17 @@ pub struct Open<P> {
     pub number: u32,
     /// The backend that was asked.
     pub to: BackendId,
-    /// What it was about.
+    /// Subject of the question, for the session to go on with.
     pub pending: P,
 }
 
 /// A field of the client's request.
 pub struct Passed {
-    /// In lower case.
+    /// Name in lower case.
     pub name: Box<str>,
-    /// What it says.
+    /// Value of the field.
     pub value: Box<str>,
-    /// It stood in `headers` of the client's `connect`.
+    /// The field came in `headers` of the client's `connect`.
     pub is_emulated: bool,
 }
 
@@ -59,7 +59,7 @@ throng_types::save_fields!(Passed {
     is_emulated
 });
 
-/// What a connection has asked; `P` is what a question may be about.
+/// Open questions of one connection; `P` is the subject of a question.
 pub struct Questions<P> {
     /// Fields of its request that some backend wants to know. Bound: one of each kind for each
     /// name in the options.
@@ -68,12 +68,12 @@ pub struct Questions<P> {
     pub meta: Option<Box<str>>,
     /// The number of the last question.
     pub next: u32,
-    /// Bound: `QUESTIONS_MAX`.
+    /// Questions without an answer. Bound: `QUESTIONS_MAX`.
     pub open: Vec<Open<P>>,
     /// Channels that it begins with, while a backend has to answer about one of them. Bound:
     /// `limits.channels_max`.
     channels: Vec<Wanted>,
-    /// What pays, where the session has no allowance of its own.
+    /// Allowance that pays for questions, where the session has none of its own.
     allowance: Option<Allowance>,
 }
 
@@ -118,7 +118,7 @@ impl<P> Questions<P> {
         }
     }
 
-    /// The same for what its `connect` says as if it were in the request.
+    /// Adds fields from `headers` of the client's `connect`, as if they came with its request.
     pub fn emulate(&mut self, said: &[(Cow<'_, str>, Cow<'_, str>)], own: &ProxyOptions) {
         if said.is_empty() {
             return;
@@ -160,7 +160,7 @@ impl<P> Questions<P> {
         headers
     }
 
-    /// What is not answered.
+    /// Iterates over the subjects of open questions.
     pub fn pending(&self) -> impl Iterator<Item = &P> {
         self.open.iter().map(|open| &open.pending)
     }
@@ -171,7 +171,7 @@ impl<P> Questions<P> {
         self.open.is_empty()
     }
 
-    /// What a question was about; it is answered now.
+    /// Removes an open question by its number.
     pub fn take(&mut self, number: u32) -> Option<Open<P>> {
         let at = self.open.iter().position(|open| open.number == number)?;
         Some(self.open.remove(at))
@@ -299,7 +299,7 @@ impl<P> Questions<P> {
         }
     }
 
-    /// What has been spent on it.
+    /// Returns the allowance that pays for questions, if it is kept here.
     #[must_use]
     pub const fn allowance(&self) -> Option<Allowance> {
         self.allowance
@@ -312,7 +312,7 @@ impl<P> Questions<P> {
         }
     }
 
-    /// Ends it.
+    /// Takes back the allowance that [`Questions::lend_allowance`] lent.
     pub fn take_allowance_back<O>(&mut self, cx: &Context<'_, ProxyOptions, O>) {
         self.allowance = cx.shared.meter.take_back();
     }

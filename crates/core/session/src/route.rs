@@ -65,12 +65,12 @@ impl Claim {
     }
 }
 
-/// What the front door serves itself.
+/// Endpoints of the front door itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Own {
     /// `OPTIONS *`: what the server as a whole can do (RFC 9110 section 9.3.7).
     Server,
-    /// `/healthz`.
+    /// Health check at `/healthz`.
     Health,
     /// The dashboard, which knows nothing until it has asked with a key.
     Dashboard,
@@ -115,10 +115,10 @@ impl Own {
     }
 }
 
-/// What clients of any port may do, for `OPTIONS *`.
+/// Methods allowed on any port, for `OPTIONS *`.
 pub(crate) const SERVER_METHODS: &str = "GET, HEAD, POST, OPTIONS";
 
-/// What there is on the client port, for people who come without a path.
+/// List of endpoints on the client port, shown at its root.
 pub(crate) const CLIENT_ENDPOINTS: &str = "\
 Throng's client port:
   GET  /ws?channel=NAME                WebSocket, one frame a publication

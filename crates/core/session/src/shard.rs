@@ -11,16 +11,16 @@ use crate::{Context, Shared};
 /// The gateway's context for one of its sessions.
 pub type Own<'a, G> = Context<'a, <G as Family>::Shared, <G as Family>::Order>;
 
-/// What a gateway may do beyond one connection. Calls act at once; what sessions order meanwhile
-/// is carried out after the gateway has returned, unless it takes its own orders before.
+/// Calls that a gateway may make beyond one connection. They act at once; orders of sessions are
+/// carried out after the gateway has returned, unless it takes its own orders before.
 pub trait Shard<G: Family> {
     /// Which shard this is.
     fn this(&self) -> ShardId;
-    /// How many shards there are.
+    /// Number of shards in the process.
     fn shards(&self) -> u8;
     /// The clocks, as read at the start of the turn.
     fn now(&self) -> Now;
-    /// What all sessions of the shard share.
+    /// Returns the state that all sessions of the shard share.
     fn shared(&self) -> &Shared;
     /// The shard's hub, for questions.
     fn hub(&self) -> &Hub;

@@ -11,7 +11,7 @@ use crate::opening::{OPENING, Opening, subscribe};
 use crate::websocket::first_beat;
 use crate::{CloseReason, Context, Form, Identity};
 
-/// What a deadline means.
+/// Meaning of a stream's deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamBeat {
     /// Nothing is due yet.
@@ -24,7 +24,7 @@ pub enum StreamBeat {
 
 /// The part that every held HTTP stream has: identity, opening, heartbeat.
 pub struct Stream {
-    /// Who the client is, if it brought a token.
+    /// Identity from the token, if the client sent one.
     pub identity: Option<Box<Identity>>,
     /// Until the first words are written.
     pub opening: Option<Box<Opening>>,
@@ -41,7 +41,7 @@ impl Stream {
         self.opening.is_none() && !self.closing
     }
 
-    /// Reads it back.
+    /// Restores a stream from its saved bytes.
     pub fn load(from: &mut Saved<'_>) -> Option<Self> {
         Some(Self {
             identity: Save::load(from)?,
@@ -129,7 +129,7 @@ impl Stream {
         ended.map(|(channel, _)| channel).collect()
     }
 
-    /// What is due; the deadline is set anew.
+    /// Decides what is due at a deadline, and sets the next one.
     pub fn timeout<S, O>(&mut self, cx: &mut Context<'_, S, O>) -> StreamBeat {
         if self.closing {
             return StreamBeat::Early;

@@ -14,7 +14,7 @@ use bytes::{Reader, Writer, channel, transport_number, transport_of};
 /// The form of both; another one is not read.
 const FORM: u8 = 1;
 
-/// Writes a survey.
+/// Encodes a survey for other nodes.
 #[must_use]
 pub fn encode_survey(survey: &Survey) -> Vec<u8> {
     let mut out = Writer(vec![FORM]);
@@ -75,7 +75,7 @@ pub fn encode_survey(survey: &Survey) -> Vec<u8> {
     out.0
 }
 
-/// Reads a survey.
+/// Decodes a survey; `None` if the bytes are not of this version.
 #[must_use]
 pub fn decode_survey(bytes: &[u8]) -> Option<Survey> {
     let mut from = Reader(bytes);

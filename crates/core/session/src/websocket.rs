@@ -41,7 +41,7 @@ impl Soon {
     }
 }
 
-/// What there is to know of a WebSocket, in one byte.
+/// Bits of a WebSocket's state, in one byte.
 #[derive(Clone, Copy)]
 struct Flags(u8);
 
@@ -61,22 +61,21 @@ impl Flags {
     }
 }
 
-/// What a frame leaves for the gateway to do.
+/// Work that a frame leaves to the gateway.
 pub enum Heard<'a> {
     /// The frame is answered here, or needs no answer.
     Nothing,
     /// The client has answered a ping: the deadline is to be set anew.
     Alive,
-    /// A message.
+    /// A complete message from the client.
     Message {
-        /// Text or binary.
+        /// Opcode, either text or binary.
         opcode: Opcode,
-        /// The payload.
         data: &'a [u8],
     },
 }
 
-/// What a deadline means.
+/// Meaning of a WebSocket's deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beat {
     /// Nothing is due yet.
@@ -111,7 +110,7 @@ impl<T: Save> WebSocket<T> {
         !self.closing
     }
 
-    /// Reads it back.
+    /// Restores a WebSocket from its saved bytes.
     pub fn load(from: &mut Saved<'_>) -> Option<Self> {
         Some(Self {
             decoder: Save::load(from)?,
@@ -138,7 +137,7 @@ impl<T> WebSocket<T> {
         }
     }
 
-    /// The same, with compression as the handshake's answer agreed to it.
+    /// Enables compression as the handshake agreed on.
     #[must_use]
     pub fn with_deflate(mut self, offer: Option<DeflateOffer>) -> Self {
         self.flags.set(Flags::INFLATES, offer.is_some());
@@ -320,7 +319,7 @@ impl<T> WebSocket<T> {
         true
     }
 
-    /// What is due now.
+    /// Decides what is due at a deadline.
     #[must_use]
     pub fn beat<S, O>(&self, cx: &Context<'_, S, O>) -> Beat {
         match cx.now.mono >= self.beat_at.near(cx.now) {

@@ -30,7 +30,7 @@ pub const BAD_TOKENS_MAX: u32 = 3;
 /// Where the number of bad tokens begins in [`Allowance::owed`].
 const BAD_SHIFT: u32 = 29;
 
-/// What one connection has spent. Kept in the session, and small for that reason.
+/// Debt of one connection. Kept in the session, and small for that reason.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allowance {
     at_ms: u32,
@@ -65,9 +65,9 @@ impl Allowance {
 pub struct Meter {
     limits: WorkLimits,
     secret: [u64; 2],
-    /// Of the connection that is being served, if its work is counted.
+    /// Allowance of the connection that is being served; `None` if its work is not counted.
     current: Cell<Option<Allowance>>,
-    /// Of its address.
+    /// Address that pays for the connection that is being served.
     payer: Cell<Payer>,
     table: Table,
 }
@@ -90,7 +90,7 @@ impl Meter {
         self.limits = limits;
     }
 
-    /// Who pays for an address.
+    /// Finds the places in the table that are charged for an address.
     #[must_use]
     pub fn payer(&self, address: IpAddr) -> Payer {
         if self.limits.address_ms_per_s_max == 0 {
@@ -109,12 +109,12 @@ impl Meter {
         self.current.set(Some(allowance));
     }
 
-    /// Ends it.
+    /// Takes back the allowance of the connection that was served.
     pub fn take_back(&self) -> Option<Allowance> {
         self.current.take()
     }
 
-    /// What the connection that is being served has spent.
+    /// Returns the allowance of the connection that is being served.
     #[must_use]
     pub fn lent(&self) -> Option<Allowance> {
         self.current.get()

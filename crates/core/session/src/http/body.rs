@@ -12,7 +12,7 @@ use crate::{Context, SessionLimits};
 /// A body that is not whole yet.
 pub(super) struct Coming {
     decoder: BodyDecoder,
-    /// What has come; bounded by the decoder's limit.
+    /// Bytes received so far; bounded by the decoder's limit.
     pub(super) body: Vec<u8>,
     began: Millis,
 }

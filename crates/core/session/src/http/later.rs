@@ -26,7 +26,7 @@ impl Later {
         Self::new(1, incoming, write)
     }
 
-    /// The same for many, one at least, which go together and have one answer.
+    /// Orders one publication or more as one batch with one answer.
     pub fn publish_all<S, O>(
         drafts: Vec<Draft>,
         incoming: &Incoming<'_, '_>,

@@ -38,7 +38,7 @@ pub type WriteAnswer =
 pub struct Later {
     /// The token of its first publication.
     first: u32,
-    /// How long the request was; or the answer, if that is there already.
+    /// Length of the request in bytes; or of the answer, once that is written.
     bytes: usize,
     state: State,
     style: u8,
@@ -111,7 +111,7 @@ impl Later {
 /// The answers of one connection. Boxed, and there only once a request has waited.
 #[derive(Default)]
 pub(super) struct Pipeline {
-    /// Bound: [`WAITING_MAX`].
+    /// Requests without an answer, in order. Bound: [`WAITING_MAX`].
     waiting: VecDeque<Later>,
     /// The sum of theirs.
     bytes: usize,
@@ -166,12 +166,12 @@ impl Pipeline {
         self.behind.extend_from_slice(input);
     }
 
-    /// Whether input waits.
+    /// Whether input waits behind an unanswered request.
     pub(super) const fn is_blocked(&self) -> bool {
         !self.behind.is_empty()
     }
 
-    /// What could not be taken.
+    /// Takes the input that waits behind unanswered requests.
     pub(super) fn take_behind(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.behind)
     }

@@ -14,7 +14,7 @@ use crate::{Admission, Context, Opened, Overspent, Work};
 
 const TOO_MANY_CONNECTIONS: &str = "your address has as many connections as it may";
 
-/// Who a request belongs to.
+/// Owner of a request: a gateway, or the front door itself.
 enum Owner {
     Gateway(u8),
     FrontDoor(Own),

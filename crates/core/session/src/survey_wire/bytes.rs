@@ -13,7 +13,7 @@ const TRANSPORTS: [Transport; 4] = [
     Transport::Stream,
 ];
 
-/// From 1 on.
+/// Number on the wire, from 1 on; 0 for a transport that is not in the table.
 pub(super) fn transport_number(transport: Transport) -> u8 {
     let place = TRANSPORTS.iter().position(|known| *known == transport);
     place.map_or(0, |place| place as u8 + 1)

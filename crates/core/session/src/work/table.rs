@@ -60,14 +60,14 @@ impl Payer {
     }
 }
 
-/// What one place of the table owes.
+/// Debt of one place in the table.
 #[derive(Clone, Copy, Default)]
 struct Place {
     at_ms: u32,
     owed_us: u32,
 }
 
-/// What all addresses owe; see the head of this file.
+/// Debts of all addresses, in a table of fixed size.
 #[derive(Default)]
 pub(super) struct Table {
     /// Bound: [`PLACES`]; empty until an address is charged.
