@@ -30,6 +30,6 @@ pub trait Ticket {
     /// Sends more of what follows the request. An event tells when the backend has it; until then
     /// it is kept, so stop while much is on its way.
     fn send(&mut self, bytes: Vec<u8>);
-    /// Nothing more follows.
+    /// Marks the end of the bytes that follow the request.
     fn finish(&mut self);
 }

@@ -21,7 +21,7 @@ use crate::following::{Following, leave_channel};
 use crate::forms::{GRIP_FRAMES, GRIP_OWN, hub_channel};
 use crate::frames::{close_code, frame};
 
-/// How long a client may take to answer a close, in milliseconds.
+/// Milliseconds that a client may take to answer a close.
 pub(crate) const CLOSE_TIMEOUT_MS: u64 = 5_000;
 
 /// Closes the WebSocket of a client that says more than it may: "policy violation" (RFC 6455
@@ -44,11 +44,11 @@ pub(crate) struct Side {
     pub(crate) close_sent: bool,
 }
 
-/// What a publication wants of whoever speaks to the backend.
+/// Request from a publication to the side that talks to the backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
     Nothing,
-    /// It is to be asked.
+    /// The backend has to be asked now.
     Refresh,
 }
 

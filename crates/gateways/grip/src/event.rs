@@ -186,8 +186,8 @@ impl Session {
         flow
     }
 
-    /// Of how many channels publishers had been told when its backend was first asked; none if that
-    /// is of no interest.
+    /// Number of channels that publishers had been told of when the backend was first asked; `None`
+    /// for sessions other than held streams with filters, ids or links.
     pub(crate) fn topics_told(&self) -> Option<u64> {
         match self {
             Self::Held(held) => held.topics_told(),
@@ -227,7 +227,7 @@ impl Session {
         !matches!(self, Self::Publishing(_) | Self::Zmtp(_) | Self::Stats(_))
     }
 
-    /// How it is subscribed to its channels.
+    /// Subscription mode of the session, for statistics.
     const fn mode(&self) -> SubscriptionMode {
         match self {
             Self::Held(_) => SubscriptionMode::Stream,

@@ -14,8 +14,8 @@ use crate::backends::Ticket;
 /// A queue above this is one that the client does not empty: twice what an exchange may be ahead.
 const QUEUE_LONG_BYTES: usize = 256 << 10;
 
-/// How long a client may take nothing while much waits for it, in milliseconds. Long, because the
-/// kernel's own buffer may hold some megabytes before.
+/// Milliseconds that a client may take nothing while much waits for it. Long, because the kernel's
+/// own buffer may hold some megabytes before.
 const STUCK_MS: u64 = 300_000;
 
 struct Live {
@@ -23,7 +23,7 @@ struct Live {
     ticket: Box<dyn Ticket>,
     /// Bytes that are granted when the client's queue is empty.
     owed: usize,
-    /// It came to owe something in this turn.
+    /// Whether it is in the list of those that owe since this turn.
     is_listed: bool,
     /// The client's queue while something is owed, when it last became shorter.
     shortest: Option<(usize, Millis)>,

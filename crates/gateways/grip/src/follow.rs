@@ -18,13 +18,13 @@ use crate::order::Order;
 use crate::request::Asked;
 use crate::shared::GripShared;
 
-/// How long after the first subscription to a channel the link is fetched, in milliseconds, and how
-/// far a crowd is spread (Pushpin: a second).
+/// Milliseconds until the link is fetched after the first subscription to a channel, and the range
+/// over which a crowd is spread (Pushpin: a second).
 const FIRST_ASK_MS: u64 = 1000;
 
 /// An exchange with the backend about this stream.
 pub(crate) struct Fetch {
-    /// It is the one that began the stream.
+    /// Whether this exchange began the stream.
     pub(crate) is_first: bool,
     pub(crate) step: Step,
     pub(crate) waiting: Vec<Arc<Publication>>,
@@ -36,7 +36,7 @@ pub(crate) struct Fetch {
     pub(crate) rest: Vec<u8>,
 }
 
-/// How far an exchange has come.
+/// Progress of an exchange with the backend.
 pub(crate) enum Step {
     Head,
     /// Instructions that stand in the body.
@@ -117,7 +117,7 @@ impl Fetch {
     }
 }
 
-/// What a stream with filters, ids or links keeps.
+/// State of a stream with filters, ids or links.
 pub(crate) struct Follow {
     pub(crate) asked: Asked,
     pub(crate) following: Following,
@@ -128,7 +128,8 @@ pub(crate) struct Follow {
     pub(crate) link_at: Option<Millis>,
     /// Failed fetches in a row; the next one is due whatever was sent since.
     pub(crate) retries: u32,
-    /// The same, because something may have been missed.
+    /// Whether the next fetch is due whatever was sent since, because something may have been
+    /// missed.
     pub(crate) must_ask: bool,
     /// The stream ends with the body that is being sent.
     pub(crate) ends: bool,

@@ -12,7 +12,7 @@ use crate::order::Order;
 
 /// One channel of a held client.
 pub(crate) struct Followed {
-    /// The hub's name.
+    /// Name of the channel in the hub.
     pub(crate) channel: ChannelName,
     /// Bytes of the route's prefix in front of the backend's name.
     pub(crate) prefix_bytes: u16,
@@ -21,7 +21,7 @@ pub(crate) struct Followed {
 }
 
 impl Followed {
-    /// The backend's name.
+    /// Name of the channel at the backend, without the route's prefix.
     pub(crate) fn name(&self) -> &str {
         let name = own_name(&self.channel);
         name.get(usize::from(self.prefix_bytes)..).unwrap_or(name)
@@ -34,13 +34,13 @@ pub(crate) struct Following {
     pub(crate) meta: Vec<(String, String)>,
 }
 
-/// What becomes of an item for this client.
+/// Outcome of an item for one client.
 pub(crate) enum Due {
     /// The client has it.
     Known,
     /// Something is missing before it.
     Gap,
-    /// It is next, and its id is noted.
+    /// The item is next; its id is noted.
     Next,
 }
 

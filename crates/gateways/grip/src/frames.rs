@@ -8,7 +8,7 @@ use throng_ws::{
     encode_close, encode_header, encode_message, encode_ping, encode_pong,
 };
 
-/// What somebody has said.
+/// Message or close that one side sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     Message(WsKind, Vec<u8>),

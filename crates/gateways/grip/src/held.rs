@@ -37,7 +37,7 @@ pub struct Held {
     /// When something was last sent, in milliseconds of the monotonic clock, the low half. In
     /// a cell, because deliveries from shared bytes only touch it.
     sent_at: Cell<u32>,
-    /// Of the exchange whose events are waited for.
+    /// Token of the exchange whose events are awaited.
     pub(crate) token: u32,
     pub(crate) is_chunked: bool,
     pub(crate) closing: bool,
@@ -47,7 +47,7 @@ pub struct Held {
     pub(crate) state: Box<State>,
 }
 
-/// What is not looked at for each delivery.
+/// State that a delivery need not touch.
 pub(crate) struct State {
     pub(crate) keep_alive: Option<Rc<KeepAlive>>,
     /// When the next keep-alive is due, unless something is sent before.
@@ -60,13 +60,14 @@ pub(crate) struct State {
 /// An item for a stream that looks at it.
 pub(crate) struct News<'a> {
     pub(crate) publication: &'a Arc<Publication>,
-    /// They wait behind it.
+    /// Publications that wait behind it.
     pub(crate) others: &'a [Arc<Publication>],
     /// The backend was asked since it came, and has answered.
     pub(crate) is_covered: bool,
 }
 
-/// What waits until the client is a member of its channels: as long as mail takes between shards.
+/// Bytes that wait until the client is a member of its channels: as long as mail takes between
+/// shards.
 pub(crate) struct Early {
     /// Channels that have not answered.
     left: usize,
@@ -327,13 +328,15 @@ impl Held {
         }
     }
 
-    /// See [`Asked::topics_told`].
+    /// Number of channels that publishers had been told of before the backend was asked; `None` for
+    /// a plain stream.
     pub(crate) fn topics_told(&self) -> Option<u64> {
         let follow = self.state.follow.as_ref()?;
         Some(follow.asked.topics_told)
     }
 
-    /// What went out last in a channel of which the client has said what it has.
+    /// Handles the answer about the last item of a channel: fetches the link if the client has
+    /// another one.
     pub(crate) fn last_item(&mut self, channel: &ChannelName, last: &LastItem, cx: &mut Cx<'_>) {
         let is_free = self.state.fetch.is_none();
         let Some(follow) = self.state.follow.as_mut().filter(|_| is_free) else {

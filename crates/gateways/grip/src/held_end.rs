@@ -21,7 +21,8 @@ impl Held {
         self.next = NextRequest::Never;
     }
 
-    /// Whose connection waits for the next request, if the stream has ended so.
+    /// Returns the client's address if the stream has ended and its connection waits for the next
+    /// request.
     pub(crate) fn left(&self, cx: &Cx<'_>) -> Option<IpAddr> {
         match self.next {
             _ if !self.has_left => None,

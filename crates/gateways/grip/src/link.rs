@@ -179,7 +179,8 @@ impl Held {
         self.arm(cx);
     }
 
-    /// What waited while a body was sent; so many of it came before the backend was asked.
+    /// Handles publications that waited while a body was sent; the first `covered` came before the
+    /// backend was asked.
     pub(crate) fn catch_up(
         &mut self,
         (waiting, covered): (Vec<Arc<Publication>>, usize),

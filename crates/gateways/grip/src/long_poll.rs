@@ -16,7 +16,7 @@ use crate::sequencer::LastItem;
 use crate::wait::Wait;
 
 impl Proxied {
-    /// Holds the client.
+    /// Holds the client until something is published or its timeout.
     pub(crate) fn wait(&mut self, instruct: Instruct, body: Vec<u8>, cx: &mut Cx<'_>) {
         let prefix = &self.asked.route.channel_prefix;
         let following = Following::new(prefix, &instruct.channels, instruct.meta);

@@ -7,21 +7,21 @@ use throng_grip::command::CommandRequest;
 use throng_grip::zmtp::ZmtpMessage;
 use throng_types::{ConnId, ShardId};
 
-/// What a publisher wants of connections.
+/// Action that a publisher requests for connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// To know which of them are there.
     Check,
-    /// That they ask their backends, as far as they are WebSockets.
+    /// Makes them ask their backends, as far as they are WebSockets.
     Refresh,
 }
 
-/// What one shard says.
+/// Answer of one shard to a publisher's question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// These are there.
+    /// Connections that are open on that shard.
     These(Vec<ConnId>),
-    /// It could not be asked.
+    /// The shard could not be asked.
     Failed,
 }
 

@@ -26,7 +26,7 @@ use crate::shared::GripShared;
 use crate::topics::{Topics, Wanted};
 use crate::wait::Wait;
 
-/// Kinds of sessions.
+/// Kinds of sessions in saved bytes.
 const HELD: u8 = 0;
 const WAITING: u8 = 1;
 const OVER_HTTP: u8 = 2;
@@ -88,7 +88,7 @@ pub(crate) fn save(session: &Session, out: &mut Vec<u8>) -> bool {
     }
 }
 
-/// Reads one back.
+/// Restores a session from its saved bytes.
 pub(crate) fn load(from: &mut Saved<'_>) -> Option<Session> {
     match u8::load(from)? {
         HELD => Held::load(from).map(Session::Held),
@@ -161,7 +161,7 @@ impl Topics {
         self.look_at.save(out);
     }
 
-    /// Who wants to know comes back, and is told of all.
+    /// Restores the topics without listeners: publishers reconnect, and are told all topics then.
     fn load(from: &mut Saved<'_>) -> Option<Self> {
         let own: Vec<_> = Save::load(from)?;
         let wanted: Vec<_> = Save::load(from)?;

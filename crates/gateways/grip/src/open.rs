@@ -18,14 +18,14 @@ use crate::shared::GripShared;
 use crate::stats::NewClient;
 use crate::tunnel::Tunnel;
 
-/// A route's.
+/// Claim on a request that a route catches.
 const ROUTE: u8 = 0;
-/// A publisher's.
+/// Claim on a request of a publisher.
 const PUBLISH: u8 = 1;
-/// Pushpin's metrics.
+/// Claim on a request for Pushpin's metrics.
 const METRICS: u8 = 2;
 
-/// What the pages have under Pushpin's names; no path of a request is like it.
+/// Key of the page with Pushpin's metrics; no request's path equals it.
 pub const PUSHPIN_METRICS: &str = "pushpin";
 
 /// The route of a request.

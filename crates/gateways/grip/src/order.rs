@@ -14,87 +14,50 @@ pub enum Order {
     /// Ask a backend. What it does comes to its session with this token, and an
     /// exchange that the connection had before is over.
     Ask {
-        /// The connection.
         conn: ConnId,
         /// Given back with each event.
         token: u32,
-        /// The request.
         request: Box<OriginRequest>,
     },
     /// Tell a backend something to which no answer is awaited, even if the connection ends.
-    Tell {
-        /// The request.
-        request: Box<OriginRequest>,
-    },
+    Tell { request: Box<OriginRequest> },
     /// Send bytes behind the request that was asked last; [`OriginEvent::Taken`] answers.
     ///
     /// [`OriginEvent::Taken`]: throng_grip::exchange::OriginEvent::Taken
-    Send {
-        /// The connection.
-        conn: ConnId,
-        /// The bytes.
-        bytes: Vec<u8>,
-    },
+    Send { conn: ConnId, bytes: Vec<u8> },
     /// Nothing more follows the request that was asked last.
-    Finish {
-        /// The connection.
-        conn: ConnId,
-    },
+    Finish { conn: ConnId },
     /// Nothing more of the exchange is wanted.
-    Forget {
-        /// The connection.
-        conn: ConnId,
-    },
+    Forget { conn: ConnId },
     /// The connection's stream has ended: it leaves all channels, and takes the next request.
-    Leave {
-        /// The connection.
-        conn: ConnId,
-    },
-    /// It has left them.
-    Left {
-        /// The connection.
-        conn: ConnId,
-    },
+    Leave { conn: ConnId },
+    /// The connection has left all channels.
+    Left { conn: ConnId },
     /// Publish, in order. Answered like a publication of the hub.
     Publish {
-        /// Whom to answer.
         reply_to: ReplyTo,
-        /// The item.
         item: Box<Item>,
-        /// Whoever asks waits rather than being refused; they have few items under way.
+        /// Whether the publisher waits for room instead of being refused; such a one has few items
+        /// under way.
         patient: bool,
         /// Before the answer, tell it how many connections took it.
         counts: bool,
     },
     /// Everybody on this shard who is to get an item has got it.
     Carried {
-        /// Of a publisher who wants to know.
+        /// Receipt of the publisher that asked for the number.
         receipt: Receipt,
         /// So many took it.
         count: u64,
     },
     /// The session is subscribed to a channel; only where publishers may want to know.
-    Subscribed {
-        /// The channel.
-        channel: ChannelName,
-    },
+    Subscribed { channel: ChannelName },
     /// From now on tell it which channels have subscribers.
-    Listen {
-        /// The connection.
-        conn: ConnId,
-    },
+    Listen { conn: ConnId },
     /// From now on tell it statistics.
-    ReadStats {
-        /// The connection.
-        conn: ConnId,
-    },
+    ReadStats { conn: ConnId },
     /// Which item of a channel went out last? Answered to it.
-    LastId {
-        /// The connection.
-        conn: ConnId,
-        /// Of which channel.
-        channel: ChannelName,
-    },
+    LastId { conn: ConnId, channel: ChannelName },
     /// Every reliable stream and response asks its backend.
     Recover,
     /// WebSockets over HTTP of a channel ask their backend.
@@ -104,11 +67,9 @@ pub enum Order {
     },
     /// Do this with these connections, as far as they are there.
     Look {
-        /// Who asks, and which of its questions this is.
+        /// Connection that asks, and the number of its question.
         asker: (ConnId, u32),
-        /// What to do.
         wanted: Wanted,
-        /// The connections.
         conns: Vec<ConnId>,
     },
 }

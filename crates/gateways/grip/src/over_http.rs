@@ -35,9 +35,9 @@ pub struct OverHttp {
     asked: Asked,
     accept: [u8; 28],
     conversation: Conversation,
-    /// Of the exchange whose events are waited for.
+    /// Token of the exchange whose events are awaited.
     token: u32,
-    /// What has come of its answer.
+    /// Head and body of the backend's answer, as far as received.
     answer: Option<(OriginHead, Vec<u8>)>,
     reply_bytes_max: usize,
     decoder: WsDecoder,

@@ -23,7 +23,7 @@ use crate::response_head::{After, Framing, encode_head, is_bodiless, pass_on};
 use crate::upload::{KEPT_BYTES_MAX, Upload};
 use crate::wait::Wait;
 
-/// What a request's session becomes.
+/// Change of a request's session.
 pub(crate) enum Next {
     /// Its backend holds the client.
     Held(Held),
@@ -31,7 +31,7 @@ pub(crate) enum Next {
     Http(Resume),
 }
 
-/// What a request's session becomes, if it becomes something else.
+/// Change of a request's session; `None` if it continues.
 pub(crate) type Becomes = Option<Next>;
 
 /// A request whose backend is asked. Boxed: few connections wait for a backend at a time.
@@ -39,7 +39,7 @@ pub struct Proxied {
     pub(crate) exchange: Exchange,
     pub(crate) asked: Asked,
     pub(crate) minor_version: u8,
-    /// Of the exchange whose events are waited for.
+    /// Token of the exchange whose events are awaited.
     pub(crate) token: u32,
     pub(crate) stage: Stage,
     /// The body, while it still comes.
@@ -47,7 +47,7 @@ pub struct Proxied {
 }
 
 pub(crate) enum Stage {
-    /// Nothing is known.
+    /// The backend has not answered yet.
     Asking,
     /// The body is needed whole.
     Collecting { head: OriginHead, body: Vec<u8> },

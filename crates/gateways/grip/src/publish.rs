@@ -18,7 +18,7 @@ pub struct Publishing {
     receivers: Option<Receivers>,
 }
 
-/// How many connections took the items, for a publisher that asks.
+/// Number of connections that took the items, for a publisher that asks for it.
 struct Receivers {
     /// Items of which that is not known yet, or never will be.
     unknown: usize,
@@ -87,7 +87,7 @@ impl Publishing {
         self.exchange.keep_alive = false;
     }
 
-    /// What became of one of the items.
+    /// Handles the result of one item; answers the request after the last one.
     pub(crate) fn published(&mut self, token: u32, answer: &Published, cx: &mut Cx<'_>) -> Flow {
         let Some(results) = self.publications.answer(token, answer) else {
             return Flow::Stay;

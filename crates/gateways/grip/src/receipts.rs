@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use throng_broker::Refusal;
 use throng_hub::ReplyTo;
 
-/// What is known of an item.
+/// Progress of an item on its way to the receivers.
 #[derive(Clone, Copy, Debug)]
 pub enum Heard {
-    /// It was not taken.
+    /// The item was not taken.
     Refused(Refusal),
-    /// It was taken, and goes out when nobody waits for the answer any more.
+    /// The item waits for the one before it; it goes out after the publisher was answered.
     Later,
-    /// It is on its way to so many shards.
+    /// The item is on its way to so many shards.
     Shards(u32),
     /// One of them has visited everybody, and so many took it.
     Count(u64),

@@ -15,7 +15,7 @@ use throng_types::{Now, Save, Saved};
 
 use crate::shared::GripShared;
 
-/// What `X-Forwarded-Proto` says of clients by TLS.
+/// Value of `X-Forwarded-Proto` for WebSocket clients by TLS.
 const WSS: &str = "wss";
 const HTTPS: &str = "https";
 
@@ -34,9 +34,9 @@ pub(crate) struct Asked {
     is_trusted: bool,
     /// Its client came by TLS.
     pub(crate) is_tls: bool,
-    /// What `X-Forwarded-Proto` tells the backend.
+    /// Value of `X-Forwarded-Proto` for the backend.
     forwarded_proto: Option<&'static str>,
-    /// Of how many channels publishers had been told before the backend was asked.
+    /// Number of channels that publishers had been told of before the backend was asked.
     pub(crate) topics_told: u64,
 }
 

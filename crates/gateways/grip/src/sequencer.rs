@@ -14,14 +14,14 @@ use throng_types::{ChannelName, Millis, Payload, Save, Saved, save_count};
 use crate::forms::{draft, draft_of};
 use crate::receipt::Receipt;
 
-/// What became of an item.
+/// Outcome of an item offered to the sequencer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offered {
-    /// It is in `out`, maybe with others that had waited for it.
+    /// The item is in `out`, maybe with others that had waited for it.
     Due,
-    /// It was published before.
+    /// The item was published before.
     Duplicate,
-    /// It waits for the item before it.
+    /// The item waits for the one before it.
     Waits,
     /// No transport gets anything of it.
     Nothing,
@@ -29,10 +29,10 @@ pub(crate) enum Offered {
     BadChannel,
 }
 
-/// What is known of the item that went out last in a channel.
+/// Answer to the question for the last item of a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LastItem {
-    /// Its id.
+    /// Id of the last item.
     Id(Box<str>),
     /// Nothing, and nobody has asked for a while: there was no subscriber, so a publisher that
     /// looks at subscriptions has sent nothing, and who asks may have missed something.
@@ -66,7 +66,7 @@ pub(crate) struct Sequencer {
 }
 
 impl Sequencer {
-    /// Knows no item.
+    /// Creates a sequencer without items.
     pub(crate) fn new(limits: SequenceLimits) -> Self {
         Self {
             limits,
@@ -161,7 +161,7 @@ impl Sequencer {
         }
     }
 
-    /// Reads them back.
+    /// Restores the sequences from their saved bytes.
     pub(crate) fn load(&mut self, from: &mut Saved<'_>) -> Option<()> {
         for _ in 0..from.count()? {
             let name = ChannelName::load(from)?;

@@ -26,6 +26,6 @@ pub enum Session {
     Publishing(Box<Publishing>),
     /// A publisher by ZeroMQ.
     Zmtp(Zmtp),
-    /// Whoever reads statistics by ZeroMQ.
+    /// Reader of statistics by ZeroMQ.
     Stats(Box<StatsReader>),
 }

@@ -31,22 +31,22 @@ const EMPTY_KEY: &[u8] = &[0];
 /// goes on with that one.
 #[derive(Clone, Debug, Default)]
 pub struct RouteBook {
-    /// The routes.
     pub routes: Routes,
     /// Their keys, by the text that the route has; an empty text is an empty key.
     pub keys: Vec<(String, Vec<u8>)>,
 }
 
-/// What is configured.
+/// Options of GRIP, from the configuration.
 #[derive(Default)]
 pub struct GripOptions {
     /// The routes at the start.
     pub book: Arc<RouteBook>,
-    /// Who signs.
+    /// Issuer claim (`iss`) of signatures.
     pub sig_iss: String,
     /// With which key: the bytes of a secret, or a PEM text. Without, the key is empty.
     pub sig_key: Option<Vec<u8>>,
-    /// Whose signature makes a request trusted: see [`GripOptions::upstream`].
+    /// Verifier of the proxies whose signature makes a request trusted: see
+    /// [`GripOptions::upstream`].
     pub upstream: Option<Arc<Verifier>>,
     /// Whether `Pushpin-Route` chooses the route.
     pub accept_route: bool,
@@ -58,9 +58,9 @@ pub struct GripOptions {
     pub channels_max: usize,
     /// For the order of items in their channels.
     pub order: SequenceLimits,
-    /// For `X-Forwarded-For`.
+    /// Rule for `X-Forwarded-For` of requests that are not trusted.
     pub xff: XffRule,
-    /// The same for trusted requests.
+    /// Rule for `X-Forwarded-For` of trusted requests.
     pub xff_trusted: XffRule,
     /// Whether the client's `X-Forwarded-Proto` says if it came by TLS.
     pub accept_forwarded_proto: bool,
@@ -76,16 +76,15 @@ pub struct GripOptions {
     pub ports: Vec<PortKind>,
     /// Statistics for readers by ZeroMQ.
     pub stats: Option<StatsOptions>,
-    /// How backends are told apart in the random choices of their clients; any number.
+    /// Seed of this shard's random choices; any number.
     pub seed: u64,
 }
 
-/// What this shard's sessions took of publications that are on their way, by where these are in
-/// memory: each stays there until it was taken out of here.
+/// Number of sessions of this shard that took each publication that is on its way, by its address
+/// in memory: each stays there until its entry was removed from here.
 type Taken = HashMap<usize, u64>;
 
-/// What is configured, and what the shard's sessions made before. One per shard, owned by its
-/// thread.
+/// Configuration, and values cached by the shard's sessions. One per shard, owned by its thread.
 pub struct GripShared {
     pub(crate) options: Arc<GripOptions>,
     book: RefCell<Arc<RouteBook>>,
@@ -97,7 +96,7 @@ pub struct GripShared {
     /// Bound: those that are held on this shard.
     peers: RefCell<BTreeMap<ConnId, Ipv6Addr>>,
     chance: RefCell<Rng>,
-    /// Of how many channels publishers were told that they have subscribers.
+    /// Number of channels that publishers were told have subscribers.
     topics_told: Cell<u64>,
     /// Publishers may want to know which channels have subscribers.
     pub(crate) tells_topics: bool,
@@ -106,7 +105,7 @@ pub struct GripShared {
 }
 
 impl GripShared {
-    /// For one shard.
+    /// Creates the state of one shard.
     #[must_use]
     pub fn new(options: Arc<GripOptions>) -> Self {
         Self {
@@ -216,7 +215,7 @@ impl GripShared {
         new
     }
 
-    /// Of how many channels publishers were told so far that they have subscribers.
+    /// Returns the number of channels that publishers were told have subscribers.
     pub(crate) fn topics_told(&self) -> u64 {
         self.topics_told.get()
     }
@@ -226,7 +225,7 @@ impl GripShared {
         self.topics_told.set(told);
     }
 
-    /// They are told of another one: its number.
+    /// Counts one more channel that publishers were told of, and returns its number.
     pub(crate) fn topic_told(&self) -> u64 {
         self.topics_told.update(|told| told + 1);
         self.topics_told.get()
@@ -239,11 +238,13 @@ impl GripShared {
 }
 
 impl GripOptions {
-    /// What checks the signatures of proxies in front: a secret's bytes, or the PEM text of a
-    /// public key.
+    /// Creates the verifier for signatures of proxies in front, from a secret's bytes or the PEM
+    /// text of a public key.
+    ///
     ///
     /// # Errors
-    /// If it is neither.
+    ///
+    /// If the key is neither.
     pub fn upstream(key: &[u8]) -> Result<Verifier, KeyError> {
         let pem = str::from_utf8(key).ok().filter(|_| is_pem(key));
         let Some(pem) = pem else {

@@ -17,7 +17,7 @@ use crate::stats::{Book, Collector, News, StatsMail, transports};
 const COLLECTOR: ShardId = ShardId(0);
 
 impl Grip {
-    /// Somebody reads statistics.
+    /// Adds a reader of statistics.
     pub(crate) fn read_stats(&mut self, conn: ConnId, shard: &mut impl Shard<Self>) {
         self.statistics.readers.push(conn);
         self.tell_readers(shard);
@@ -161,7 +161,7 @@ impl GripShared {
         }
     }
 
-    /// What happened since the last call; none without statistics.
+    /// Takes the news since the last call; `None` without statistics.
     fn stats_news(&self, now: Millis) -> Option<Vec<News>> {
         let mut book = self.book_of_clients.as_ref()?.borrow_mut();
         book.step(now);

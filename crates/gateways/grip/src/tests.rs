@@ -37,9 +37,9 @@ mod zmq;
 /// A client, and what it wanted of others.
 struct Client {
     solo: Solo<Grip>,
-    /// What the hub was asked: channels, with a mark for coming or going.
+    /// Channels sent to the hub, with a mark for coming or going.
     hub: Vec<String>,
-    /// The same, as the hub gets it.
+    /// Commands sent to the hub, unabridged.
     commands: Vec<Command>,
     orders: Vec<Order>,
     /// When it wants to hear of the time.
@@ -132,7 +132,7 @@ impl Client {
         }
     }
 
-    /// What its backend was asked since it was looked at.
+    /// Takes the next request to its backend; panics if there is none.
     #[track_caller]
     fn asked(&mut self) -> Box<OriginRequest> {
         let at = self

@@ -53,7 +53,7 @@ pub struct Tunnel {
 enum Stage {
     /// The backend's answer is awaited.
     Asking,
-    /// It is no WebSocket, and the client gets what it is.
+    /// The answer is no WebSocket; the client gets it unchanged.
     Refusing { framing: Framing },
     /// Bytes pass as they are.
     Plain,

@@ -19,7 +19,7 @@ const BEHIND_BYTES_MAX: usize = 64 << 10;
 /// A body that is passed on while it comes.
 pub(crate) struct Upload {
     decoder: BodyDecoder,
-    /// How the backend is told where the body ends.
+    /// Framing of the body to the backend.
     pub(crate) rest: RequestRest,
     behind_bytes: usize,
     is_paused: bool,
@@ -27,7 +27,7 @@ pub(crate) struct Upload {
     fresh_bytes: usize,
 }
 
-/// What a client has to send within `limits.head_timeout`, each time anew.
+/// Bytes that a client has to send within `limits.head_timeout`, each time anew.
 const PROGRESS_BYTES: usize = 1024;
 
 impl Upload {

@@ -20,7 +20,7 @@ use crate::ports::Socket;
 /// Items of one publisher that are on their way to their channels' homes.
 const UNANSWERED_MAX: u32 = 256;
 
-/// One publisher's connection.
+/// Connection of one publisher.
 pub struct Zmtp {
     socket: Socket,
     /// Made with the first bytes, because the peer speaks first.

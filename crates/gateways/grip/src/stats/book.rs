@@ -27,7 +27,7 @@ pub(crate) struct NewClient<'a> {
     pub(crate) is_tls: bool,
 }
 
-/// A client.
+/// Client as statistics know it.
 struct Known {
     id: ClientId,
     route: RouteId,
@@ -94,7 +94,7 @@ impl Save for Known {
     }
 }
 
-/// One shard's clients.
+/// Clients of one shard, for statistics.
 pub(crate) struct Book {
     /// Bound: the shard's connections.
     known: BTreeMap<ConnId, Known>,
@@ -152,7 +152,7 @@ impl Book {
         });
     }
 
-    /// It gets what is published in a channel from now on.
+    /// Records a subscription of a client to a channel.
     pub(crate) fn subscribed(
         &mut self,
         conn: ConnId,
@@ -171,7 +171,7 @@ impl Book {
         }
     }
 
-    /// It does not any more.
+    /// Records the end of a client's subscription.
     pub(crate) fn left(&mut self, conn: ConnId, channel: &ChannelName) {
         let Some(known) = self.known.get_mut(&conn) else {
             return;
@@ -185,7 +185,7 @@ impl Book {
         }
     }
 
-    /// It was sent a sign of life.
+    /// Records that a client was sent a keep-alive.
     pub(crate) fn beat(&mut self, conn: ConnId) {
         if let Some(known) = self.known.get(&conn) {
             let route = known.route.clone();
@@ -193,7 +193,7 @@ impl Book {
         }
     }
 
-    /// It has said something: told of once a minute.
+    /// Records activity of a client: at most one report every [`ACTIVE_MS`].
     pub(crate) fn said(&mut self, conn: ConnId, now: Millis) {
         if let Some(known) = self.known.get_mut(&conn)
             && now >= known.active_at + ACTIVE_MS
@@ -270,7 +270,7 @@ impl Book {
         }
     }
 
-    /// What happened since the last call.
+    /// Takes the news since the last call.
     pub(crate) fn take(&mut self) -> Vec<News> {
         std::mem::take(&mut self.news)
     }

@@ -28,7 +28,7 @@ const CHANGED_MS: u64 = 1000;
 
 type Key = (ChannelName, SubscriptionMode);
 
-/// What all shards tell.
+/// Sum of the statistics of all shards.
 pub(crate) struct Collector {
     options: StatsOptions,
     from: String,
@@ -50,7 +50,7 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    /// Of a server with a name.
+    /// Creates the collector of the server named `from`.
     pub(crate) fn new(options: StatsOptions, from: String, now: Millis) -> Self {
         Self {
             from,

@@ -21,9 +21,7 @@ pub enum News {
     Connected(Box<Connected>),
     /// A connection has gone.
     Gone {
-        /// Its name.
         id: Box<ClientId>,
-        /// Its route.
         route: RouteId,
         /// Minutes of it that began since they were told last.
         minutes: u64,
@@ -39,16 +37,13 @@ pub enum News {
     Left(Subscriber),
     /// An item was published.
     Published {
-        /// Its channel.
         channel: ChannelName,
-        /// Its id.
         id: Option<Box<str>>,
-        /// Its forms.
         transports: Transports,
     },
 }
 
-/// A connection.
+/// Connection as reported to the collector.
 #[derive(Clone, Debug)]
 pub struct Connected {
     pub(crate) id: ClientId,
@@ -56,7 +51,7 @@ pub struct Connected {
     pub(crate) peer: IpAddr,
     pub(crate) is_websocket: bool,
     pub(crate) is_tls: bool,
-    /// It is told of for the first time.
+    /// Whether this is its first report.
     pub(crate) is_new: bool,
     /// Minutes of it that began since they were told last.
     pub(crate) minutes: u64,

@@ -10,7 +10,7 @@ use super::news::News;
 /// About statistics, from another shard.
 #[derive(Debug)]
 pub enum StatsMail {
-    /// This happened there.
+    /// News from a shard, for the collector.
     News(Vec<News>),
     /// Whether it has readers.
     Reads(bool),

@@ -17,7 +17,7 @@ const TOPICS_MAX: usize = 256;
 /// Bytes of a topic, and of anything else that a reader says.
 const SAID_BYTES_MAX: usize = 1024;
 
-/// One reader's connection.
+/// Connection of one reader of statistics.
 #[derive(Default)]
 pub struct StatsReader {
     /// Made with the first bytes.

@@ -38,7 +38,7 @@ impl Subscribers {
     }
 }
 
-/// What happens on a route until the next report.
+/// Counts of a route since the last report.
 pub(crate) struct Since {
     /// Those that are there now.
     connections: u64,

@@ -98,7 +98,7 @@ fn an_exchange_ends_with_its_client() {
     assert_eq!(world.played.0.borrow().dropped, [(gone, 1), (conn, 1)]);
 }
 
-/// What a client sends in pieces follows its request to the backend, and then its end.
+/// Pieces of a body follow its request to the backend, and then its end.
 #[test]
 fn a_body_in_pieces_is_passed_on() {
     let mut world = World::new();

@@ -26,7 +26,7 @@ impl Client {
         moves.then_some(bytes)
     }
 
-    /// It goes on in another process, if it can move.
+    /// Saves and restores it in another process; false if it cannot move.
     #[track_caller]
     fn moves(&mut self) -> bool {
         let Some(bytes) = self.saved() else {

@@ -6,7 +6,7 @@ use super::*;
 use crate::Backends;
 use crate::backends::Ticket;
 
-/// What backends were asked, and what became of each exchange.
+/// Record of calls to backends, and of the exchanges' ends.
 #[derive(Default)]
 pub(super) struct Log {
     pub(super) asked: Vec<(ConnId, u32, OriginRequest)>,

@@ -36,8 +36,8 @@ fn parts(answer: &str) -> (&str, &str) {
     (&head[9..12], body)
 }
 
-/// What is published anywhere reaches every client of the channel once, in order, and nobody else;
-/// the publisher is answered, and may go on on its connection.
+/// Publications on any shard reach every client of the channel once, in order, and nobody else; the
+/// publisher is answered, and its connection may go on.
 #[test]
 fn what_is_published_reaches_the_clients_of_all_shards() {
     for home in 0..SHARDS {
@@ -238,7 +238,7 @@ fn recover_reaches_all_shards() {
     assert!(!asked.contains(&plain));
 }
 
-/// What other shards have no room for is refused, and the publisher is told so.
+/// Items that other shards have no room for are refused, and the publisher is told so.
 #[test]
 fn a_server_without_room_says_that_nothing_was_published() {
     let mut world = world();

@@ -73,7 +73,7 @@ fn a_request_without_a_host_is_for_localhost() {
     assert_eq!(field(&client.asked(), "Host"), Some("localhost"));
 }
 
-/// What a proxy in front has signed is for that proxy: its answer passes as it is.
+/// Instructions under a signature for a proxy in front pass unchanged to that proxy.
 #[test]
 fn instructions_for_a_proxy_in_front_pass() {
     let key = b"the key of the proxy in front";
@@ -160,7 +160,7 @@ fn a_hold_needs_the_whole_request() {
     assert_eq!(client.ended, Some(End::Flush));
 }
 
-/// How long an answer is, by its status and what the backend says of it.
+/// Framing of answers, by status and the backend's headers.
 #[test]
 fn answers_are_framed_as_their_status_wants() {
     let whole = |code, fields: &[(&str, &str)], bytes: Option<u64>, is_bodiless| OriginHead {

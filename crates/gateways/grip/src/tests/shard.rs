@@ -62,7 +62,7 @@ impl Server {
         self.grip.mail(from, mail, &mut self.floor);
     }
 
-    /// What a client's backend was asked.
+    /// Whether a client's backend was asked.
     fn has_asked(&mut self, conn: ConnId) -> bool {
         let client = self.floor.clients.get_mut(&conn).expect("it is there");
         let orders = std::mem::take(&mut client.orders);
@@ -135,7 +135,7 @@ fn shards_tell_each_other_what_is_subscribed_to() {
     assert_eq!(server.topics(), []);
 }
 
-/// Who has an older item than went out last asks its backend, wherever the channel is at home.
+/// A client that has an older item than the last one asks its backend, on any home shard.
 #[test]
 fn a_stream_learns_which_item_went_out_last() {
     for home in [0, 1] {
@@ -248,7 +248,7 @@ fn items_go_home() {
     }
 }
 
-/// Of a client that is connected for half a minute, half a minute is kept until there is more.
+/// Half minutes of connected clients add up to whole ones; the rest is kept.
 #[test]
 fn minutes_of_clients_are_counted_whole() {
     let mut server = Server::new();
@@ -265,7 +265,7 @@ fn minutes_of_clients_are_counted_whole() {
     }
 }
 
-/// What sessions took of a publication with a receipt is added up once everybody was visited.
+/// Counts of sessions that took a publication with a receipt are added up after the last one.
 #[test]
 fn a_receipt_counts_who_took_it() {
     let own = GripShared::new(options());

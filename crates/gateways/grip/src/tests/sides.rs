@@ -29,7 +29,7 @@ fn close(masking: Masking, code: u16, reason: &str) -> Vec<u8> {
 struct Socket {
     client: Client,
     over_http: bool,
-    /// Of the last exchange.
+    /// Token of the last exchange.
     token: u32,
 }
 
@@ -271,7 +271,7 @@ fn a_server_that_goes_down_says_so() {
     }
 }
 
-/// Who breaks the protocol, or says more than it may, is closed with the code for that.
+/// A client that breaks the protocol, or sends more than it may, is closed with the code for that.
 #[test]
 fn a_client_that_does_wrong_is_closed() {
     for over_http in [false, true] {
@@ -400,7 +400,7 @@ fn a_client_without_its_backend_goes_on() {
     }
 }
 
-/// Of a client that says more than its backend takes, no more is read; all of it arrives.
+/// A client that sends more than its backend takes is not read; all of it arrives.
 #[test]
 fn a_client_is_read_as_fast_as_its_backend_takes_it() {
     let mut socket = Socket::open(true);

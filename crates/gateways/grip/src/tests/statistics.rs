@@ -92,7 +92,7 @@ fn a_reader_on_any_shard_hears_of_all_clients() {
     }
 }
 
-/// What was sent is told by form: to streams, and to those that waited for one publication.
+/// Messages are reported by form: for streams, and for responses that waited for one publication.
 #[test]
 fn a_message_is_told_for_each_form_that_somebody_got() {
     let mut world = world();

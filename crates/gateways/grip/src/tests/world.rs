@@ -149,7 +149,7 @@ impl Shard<Grip> for Floor {
     }
 }
 
-/// What a shard's hub says reaches its clients.
+/// Outlet of a shard's hub to its clients.
 struct Outlet<'a> {
     clients: &'a mut BTreeMap<ConnId, Client>,
     own: &'a GripShared,
@@ -258,7 +258,7 @@ impl World {
         conn
     }
 
-    /// The same to one of the gateway's own ports.
+    /// Connects to one of the gateway's own ports.
     pub(super) fn connect_own(&mut self, shard: u8, port: u8) -> ConnId {
         self.connect(shard, Port::Own { gateway: 0, port })
     }
@@ -298,7 +298,7 @@ impl World {
         self.run();
     }
 
-    /// What a connection got since it was asked.
+    /// Takes the text that a connection received.
     pub(super) fn told(&mut self, conn: ConnId) -> String {
         String::from_utf8_lossy(&self.told_bytes(conn)).into_owned()
     }
@@ -315,7 +315,7 @@ impl World {
         self.run();
     }
 
-    /// A backend answers.
+    /// Plays a backend's answer: head and body.
     pub(super) fn answer(
         &mut self,
         conn: ConnId,
@@ -331,12 +331,12 @@ impl World {
         self.backend(conn, token, OriginEvent::End);
     }
 
-    /// What backends were asked since this was looked at: connection and request.
+    /// Takes the requests to backends: connection, token and request.
     pub(super) fn asked(&mut self) -> Vec<(ConnId, u32, OriginRequest)> {
         std::mem::take(&mut self.played.0.borrow_mut().asked)
     }
 
-    /// The connection goes.
+    /// Closes a connection from the client's side.
     pub(super) fn close(&mut self, conn: ConnId) {
         self.remove(conn);
         self.run();

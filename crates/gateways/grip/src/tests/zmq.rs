@@ -55,7 +55,7 @@ fn push(channel: &str, content: &str) -> Vec<u8> {
     message(&[json.as_bytes()])
 }
 
-/// What its socket is told of channels: `+` for a subscription, `-` for its end.
+/// Takes the topics sent to a subscriber's socket: `+` for a subscription, `-` for its end.
 fn topics(world: &mut World, conn: ConnId) -> Vec<String> {
     let bytes = world.told_bytes(conn);
     let mut rest = &bytes[..];
