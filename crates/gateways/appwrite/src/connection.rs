@@ -32,7 +32,7 @@ pub struct Connection {
     pub(super) more: Option<Box<More>>,
 }
 
-/// What stands in the WebSocket's spare bytes.
+/// State in the WebSocket's spare bytes.
 pub(crate) struct State {
     /// The number of the window in which `messages` were counted.
     pub(crate) window: u32,
@@ -79,7 +79,7 @@ impl Connection {
         cx.own.project_id(self.ws.state.project)
     }
 
-    /// It is gone.
+    /// Releases the project when the connection is gone.
     pub(super) fn let_go(&self, appwrite: &AppwriteShared) {
         appwrite.give_project(self.ws.state.project);
     }

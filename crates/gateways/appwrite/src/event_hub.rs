@@ -62,7 +62,7 @@ pub struct EventHub {
 }
 
 impl EventHub {
-    /// An empty hub.
+    /// Creates a hub without connections.
     #[must_use]
     pub fn new(options: EventHubOptions) -> Self {
         Self {

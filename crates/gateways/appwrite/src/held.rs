@@ -25,20 +25,20 @@ const HELD_MAX: usize = 256;
 /// Teams that are known to be left. Of more than these, events wait.
 const LEFT_MAX: usize = 256;
 
-/// What becomes of an event.
+/// Decision about an event for a connection whose roles are being looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is for the connection, or not, whatever the answer.
+    /// The event does not depend on the answer, and takes its usual way.
     Passes,
-    /// It waits.
+    /// The event is kept until the answer.
     Waits,
-    /// It is not the connection's, whatever the answer.
+    /// The event is never for this connection, whatever the answer.
     Skips,
-    /// It should wait, and there is no room.
+    /// The event should wait, and there is no room.
     Full,
 }
 
-/// What waits for one connection, and what is known of its user.
+/// Events that wait for one connection's roles, and the teams that its user has left.
 pub(crate) struct Held {
     project: Box<str>,
     /// The role of the user, and how roles of the user alone begin.

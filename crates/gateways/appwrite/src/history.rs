@@ -17,7 +17,7 @@ use std::sync::Arc;
 use throng_appwrite::FeedMessage;
 use throng_types::{Epoch, Millis, Position};
 
-/// What an event takes besides its payload, about.
+/// Bytes that an event takes beside its payload, estimated.
 const EVENT_BYTES: usize = 1024;
 
 struct Entry {
@@ -51,7 +51,7 @@ impl History {
         }
     }
 
-    /// Where things stand.
+    /// Returns the position of the last event.
     pub(super) const fn position(&self) -> Position {
         self.last
     }

@@ -32,7 +32,7 @@ use crate::pending::{Asking, Check, Opening, Shown, User};
 use crate::shared::AppwriteShared;
 use crate::shared::{Credential, Lookup, LookupPart, LookupPriority, LookupReply};
 
-/// What Appwrite says of a token whose time is over.
+/// Appwrite's message for an expired token.
 const OVER: &str = "Invalid token: Expired";
 /// Between a question without an answer and the next: the first pause, and the longest.
 const PAUSES_MS: (u64, u64) = (1_000, 10_000);
@@ -127,7 +127,7 @@ impl Connection {
         !self.is_closing()
     }
 
-    /// What the user's token says of itself, nothing in it for a session; `None` without a user.
+    /// Returns the claims of the user's token, empty for a session; `None` without a user.
     fn claims(&self) -> Option<TokenClaims> {
         let user = self.more.as_ref()?.user.as_ref()?;
         if self.is_closing() {

@@ -93,7 +93,7 @@ fn header<'b>(request: &Request<'b>, name: &str) -> Option<&'b str> {
     request.header(name).filter(|value| !value.is_empty())
 }
 
-/// What the client shows of itself. A token that it was given for this goes before cookies, which
+/// Finds the credential of a client. A token that it was given for this goes before cookies, which
 /// browsers send on their own.
 fn shown_by(request: &Request<'_>, asked: &ConnectRequest) -> Option<Shown> {
     let jwt = header(request, "x-appwrite-jwt").or(asked.jwt.as_deref());
@@ -116,9 +116,9 @@ fn shown_by(request: &Request<'_>, asked: &ConnectRequest) -> Option<Shown> {
     })
 }
 
-/// Whose address counts: the client's, as far as trusted proxies tell. Where none are named, a
-/// proxy close by is believed: the last address is the one that it has seen itself; those before it
-/// anybody may invent.
+/// Finds the client's address, as far as trusted proxies tell. Where none are named, a proxy close
+/// by is believed: the last address is the one that it has seen itself; those before it anybody may
+/// invent.
 fn address_of(incoming: &Incoming<'_, '_>, shared: &Shared) -> IpAddr {
     let peer = incoming.peer.to_canonical();
     if !shared.forwarded.trusted().is_empty() || !is_close_by(peer) {

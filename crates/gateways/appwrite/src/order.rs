@@ -3,16 +3,13 @@
 use throng_appwrite::{Change, ConnectionPhase, IdentityChange, QueryFilter, RealtimeError};
 use throng_types::{ConnId, Frame, Position};
 
-/// What a session wants of its event hub.
+/// Order from a session to its event hub.
 #[derive(Debug)]
 pub enum Order {
     /// The connection is open.
     Enter {
-        /// The connection.
         conn: ConnId,
-        /// Its project.
         project: Box<str>,
-        /// Its roles.
         roles: Vec<String>,
         /// Its first subscriptions, if its URL named any.
         subscriptions: Vec<Wanted>,
@@ -20,24 +17,16 @@ pub enum Order {
         positions: bool,
     },
     /// Make or change subscriptions. The event hub writes the response.
-    Subscribe {
-        /// The connection.
-        conn: ConnId,
-        /// The subscriptions.
-        items: Vec<Wanted>,
-    },
+    Subscribe { conn: ConnId, items: Vec<Wanted> },
     /// End subscriptions. The event hub writes the response.
     Unsubscribe {
-        /// The connection.
         conn: ConnId,
-        /// The subscriptions' ids.
+        /// Ids of the subscriptions to end.
         ids: Vec<String>,
     },
     /// The connection's user or its roles are others now. What was held back may go.
     SetRoles {
-        /// The connection.
         conn: ConnId,
-        /// The roles.
         roles: Vec<String>,
         /// The user until now, empty for a guest.
         from: Box<str>,
@@ -46,14 +35,12 @@ pub enum Order {
     },
     /// A part of the user is known; the roles follow from it. What was held back may go.
     Change {
-        /// The connection.
         conn: ConnId,
-        /// What is known.
+        /// Part of the user's identity that is known now.
         change: IdentityChange,
     },
     /// Tell where things stand, and send what was missed.
     Recover {
-        /// The connection.
         conn: ConnId,
         /// Since when, if the client knows.
         since: Option<Position>,
@@ -67,7 +54,7 @@ pub struct Wanted {
     pub id: String,
     /// Its channels, under the connection's identity.
     pub channels: Vec<String>,
-    /// Its queries.
+    /// Queries that an event has to match.
     pub filter: QueryFilter,
 }
 
@@ -92,12 +79,12 @@ pub trait Connections {
     fn recovered(&mut self, all: bool);
 }
 
-/// What an event hub is made of.
+/// Options of an event hub, from the configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct EventHubOptions {
     /// Seeds the index, because clients choose the names it hashes.
     pub seed: u64,
-    /// How long events are kept for clients that come back, in milliseconds; zero keeps none.
+    /// Milliseconds that events are kept for clients that reconnect; zero keeps none.
     pub history_ms: u64,
     /// Bytes of events that are kept.
     pub history_bytes_max: usize,

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 use throng_types::{Millis, Save, Saved, save_count};
 
-/// How long it is remembered that an event was taken; longer than a hand-over lasts.
+/// Milliseconds that a taken event is remembered; longer than a hand-over lasts.
 const LATELY_MS: u64 = 30_000;
 /// Events that are remembered.
 const TAKEN_MAX: usize = 8_192;
@@ -20,12 +20,13 @@ const TAKEN_MAX: usize = 8_192;
 /// is the same, byte for byte, is another one then.
 const LOOKS: u8 = 2;
 
-/// What this shard took lately, and what the shard took that handed over to it.
+/// Fingerprints of recent events: those this shard took, and those that the shard took which handed
+/// over to it.
 #[derive(Default)]
 pub(crate) struct Overlap {
     /// Fingerprints of events, in order. Bound: [`TAKEN_MAX`], [`LATELY_MS`].
     taken: VecDeque<(Millis, u64)>,
-    /// The same of the other shard, from the next on that may come again.
+    /// Fingerprints from the other shard, from the next on that may come again.
     before: Vec<u64>,
     next: usize,
     /// Looks since everything that had come was taken.

@@ -20,8 +20,8 @@ use crate::shared::{AppwriteShared, PresenceCall, PresenceReply};
 
 /// Messages of one connection that Appwrite has not answered.
 const WRITING_MAX: u8 = 8;
-/// How long a presence stays that nobody deletes. Appwrite's own socket says 30 days, the most that
-/// its API takes, and less of it the longer a worker there has run.
+/// Milliseconds until a presence expires that nobody deletes. Appwrite's own socket says 30 days,
+/// the most that its API takes, and less of it the longer a worker there has run.
 const STAYS_MS: u64 = 24 * 60 * 60 * 1000;
 
 impl SetPresence {

@@ -11,7 +11,7 @@ use throng_session::{Incoming, Opened, Reject, respond_json};
 use crate::connection::Connection;
 use crate::context::Cx;
 
-/// Takes one event.
+/// Parses one event and passes it to all shards.
 pub(crate) fn publish(
     incoming: &Incoming<'_, '_>,
     cx: &mut Cx<'_>,

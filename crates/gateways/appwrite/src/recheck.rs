@@ -11,12 +11,12 @@ const ASKED_MAX: usize = 32;
 /// Slots that are looked at in one turn.
 const SLOTS_PER_TURN: u32 = 4096;
 
-/// How far the walk has come, and who is asked about.
+/// Progress of the walk, and the connections under way.
 #[derive(Default)]
 pub(crate) struct Rechecks {
     next: u32,
     end: u32,
-    /// Bound: [`ASKED_MAX`].
+    /// Connections whose lookup is under way. Bound: [`ASKED_MAX`].
     asked: BTreeSet<u32>,
 }
 

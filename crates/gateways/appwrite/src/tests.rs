@@ -37,7 +37,7 @@ struct Shard {
     now: Now,
 }
 
-/// What a room sees of the connections.
+/// Connections of a test's event hub.
 struct Hall {
     sessions: BTreeMap<u32, Solo<Appwrite>>,
     sent: BTreeMap<u32, Vec<u8>>,
@@ -268,7 +268,7 @@ impl Shard {
         self.settle();
     }
 
-    /// What a connection was sent, without the close frame, whose code comes second.
+    /// Takes the frames sent to a connection; a close frame becomes its code.
     fn frames(&mut self, index: u32) -> Vec<Value> {
         let sent = std::mem::take(self.hall.sent.entry(index).or_default());
         let (mut frames, mut rest) = (Vec::new(), &sent[..]);

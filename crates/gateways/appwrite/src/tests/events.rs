@@ -85,7 +85,7 @@ impl Connections for Crowd {
     fn recovered(&mut self, _: bool) {}
 }
 
-/// What a crowd needed is not kept for the few of the next event; what a usual event needs is.
+/// Room for a crowd is given back; room for a usual event is kept.
 #[test]
 fn room_for_a_crowd_is_given_back() {
     let options = EventHubOptions {

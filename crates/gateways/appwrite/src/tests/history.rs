@@ -119,8 +119,8 @@ fn an_event_waits_if_the_answer_decides_about_it() {
     }
 }
 
-/// What everyone may hear waits behind an event about the same thing; for who has positions, behind
-/// any.
+/// Events for everyone wait behind an event about the same thing; for connections with positions,
+/// behind any.
 #[test]
 fn what_everyone_may_hear_waits_for_its_order_alone() {
     for (in_order, other, same) in [
@@ -140,8 +140,8 @@ fn what_everyone_may_hear_waits_for_its_order_alone() {
     }
 }
 
-/// Who has left a team hears nothing of it, whatever the answer, until the next change is told; and
-/// what waits for that team alone is dropped at each of its changes.
+/// A user who left a team gets nothing of it, whatever the answer, until the next change is
+/// announced; and events that wait for that team alone are dropped at each of its changes.
 #[test]
 fn changes_of_a_team_decide_about_what_waits() {
     let team = |roles: Option<&[&str]>| Change::Membership {
@@ -190,7 +190,7 @@ fn changes_of_a_team_decide_about_what_waits() {
     assert_eq!(take(&mut held, "team:T"), Verdict::Waits);
 }
 
-/// Of more teams than are remembered, events wait.
+/// Events of more teams than are remembered wait.
 #[test]
 fn so_many_teams_are_known_to_be_left() {
     let mut held = Held::new("bench", "ann", false);

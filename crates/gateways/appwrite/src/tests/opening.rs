@@ -94,7 +94,7 @@ fn a_header_names_the_project_before_the_url_does() {
     }
 }
 
-/// What a client shows goes to its project, or to the console for those who manage it.
+/// Credentials are checked at their project, or at the console for those who manage it.
 #[test]
 fn what_a_client_shows_is_asked_about() {
     let session = |value: &str| Credential::Session(value.into());
@@ -186,7 +186,8 @@ fn who_asks_for_positions_has_them_and_others_do_not() {
     assert_eq!(with, without);
 }
 
-/// Whoever subscribes by messages has its subscriptions before what it missed.
+/// A client that subscribes by messages gets the answer to its first subscription before missed
+/// events.
 #[test]
 fn what_was_missed_comes_behind_the_first_subscriptions() {
     let mut shard = Shard::new();
@@ -210,8 +211,8 @@ fn what_was_missed_comes_behind_the_first_subscriptions() {
     assert!(shard.is_bare(0));
 }
 
-/// What the configuration says of the console holds; without a word of it, pages of this machine
-/// may open it.
+/// The console has its configured platforms; without configuration, only pages of this machine may
+/// open it.
 #[test]
 fn the_console_is_served_as_configured() {
     let project = |id: &str, host: &str| AppwriteProject {

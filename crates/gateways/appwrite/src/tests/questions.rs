@@ -54,7 +54,7 @@ fn pauses_between_questions_grow_and_have_an_end() {
     assert!(different.len() > 15, "{spread:?}");
 }
 
-/// Who wants to come in, and who shows another session, needs an answer now.
+/// Without room for a lookup, new clients and those with another session are refused.
 #[test]
 fn without_room_for_a_question_nobody_comes_in() {
     let mut shard = Shard::new();
@@ -70,7 +70,7 @@ fn without_room_for_a_question_nobody_comes_in() {
     }
 }
 
-/// Who is in stays for a while, as if there had been no answer.
+/// Without room for a lookup, a connected user stays for a while, as without an answer.
 #[test]
 fn without_room_for_a_question_about_a_user_it_is_asked_later() {
     let mut shard = Shard::new();
@@ -163,7 +163,7 @@ fn users_that_are_gone_or_signed_out_everywhere_are_guests() {
     }
 }
 
-/// What waits behind a question is nobody's if the connection ends with its answer.
+/// Messages that wait for a lookup are dropped if the connection ends with its answer.
 #[test]
 fn messages_that_wait_are_not_answered_after_the_end() {
     let mut shard = Shard::new();

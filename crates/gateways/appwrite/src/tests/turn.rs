@@ -195,7 +195,7 @@ impl Server {
         self.settle();
     }
 
-    /// A connection goes.
+    /// Closes a connection from the client's side.
     fn close(&mut self, index: u32) {
         let solo = self.floor.hall.hall.sessions.remove(&index);
         let session = solo.and_then(|mut solo| {
@@ -304,7 +304,7 @@ fn a_turn_takes_a_quarter_of_a_queue() {
     assert_eq!(server.heard(0).len(), 4);
 }
 
-/// What fits to the last byte goes out; for whom it does not, the connection ends, once.
+/// Frames that fit to the last byte are sent; a connection without room for them ends, once.
 #[test]
 fn a_client_that_lags_is_told_to_come_back() {
     let mut server = Server::new();
@@ -327,7 +327,8 @@ fn a_client_that_lags_is_told_to_come_back() {
     assert_eq!(server.counted(Counter::DroppedClose), 1);
 }
 
-/// Who has gone between two turns gets nothing, and neither does the slot's next connection.
+/// A connection that closes between two turns gets nothing, and neither does the slot's next
+/// connection.
 #[test]
 fn who_goes_lets_go_of_everything() {
     let mut server = Server::new();

@@ -15,7 +15,7 @@ pub(super) struct World {
     pub(super) doings: Mutex<Doings>,
 }
 
-/// What was asked of the world, and what it refuses.
+/// Record of calls to the outside, and switches that make them fail.
 #[derive(Default)]
 pub(super) struct Doings {
     /// The addresses that were counted.

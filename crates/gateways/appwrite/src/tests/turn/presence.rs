@@ -88,7 +88,7 @@ fn a_presence_is_set_with_the_clients_own_credential() {
     assert_eq!(server.deleted(), ("p".to_owned(), jwt("ann")));
 }
 
-/// What Appwrite says is told as it says it, and the connection stays.
+/// Refusals of Appwrite are passed on as they are, and the connection stays.
 #[test]
 fn refusals_are_told() {
     let mut server = Server::new();
@@ -191,7 +191,7 @@ fn calls_of_one_connection_are_bounded() {
     server.put();
 }
 
-/// Who signs in as somebody else takes the first one's presence along when it sets its own.
+/// A second user on a connection deletes the first one's presence when it sets its own.
 #[test]
 fn another_user_has_another_presence() {
     let mut server = Server::new();
