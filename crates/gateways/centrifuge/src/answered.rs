@@ -16,7 +16,7 @@ use crate::pending::Pending;
 use crate::socket::Socket;
 use crate::{commands, connect, subscribing};
 
-/// How long a connection goes on whose backend cannot be asked, in seconds.
+/// Seconds that a connection goes on whose backend cannot be asked.
 pub(crate) const EXTENSION_S: u64 = 60;
 
 impl Socket {

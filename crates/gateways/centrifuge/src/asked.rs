@@ -11,9 +11,8 @@ use crate::pending::Proxied;
 
 /// A subscribe that needs more than the hub's answer for its reply.
 pub(crate) struct Subscribing {
-    /// The command's id.
+    /// Id of the command.
     pub(crate) command: u32,
-    /// The channel.
     pub(crate) channel: ChannelName,
     /// When the subscription token ends the subscription, if there is one: `Some(None)` for never.
     pub(crate) until: Option<Option<u64>>,
@@ -41,7 +40,7 @@ pub(crate) struct Asked {
     pub(crate) subscribing: Vec<Subscribing>,
     /// JSON for the client, told with the answer to `connect`.
     pub(crate) welcome: Option<Box<str>>,
-    /// What there is besides where there are backends.
+    /// State for connections whose client backends are asked about.
     pub(crate) proxied: Option<Box<Proxied>>,
     /// The filters of subscriptions that the client has. Bound: one a subscription.
     pub(crate) filters: Vec<(ChannelName, TagFilter)>,
@@ -55,7 +54,7 @@ impl Asked {
         is_answered && self.data.is_empty() && is_plain && self.welcome.is_none()
     }
 
-    /// What was remembered of a subscribe that is answered now.
+    /// Removes and returns the subscribe that is answered now.
     pub(crate) fn take(&mut self, command: u32, channel: &ChannelName) -> Option<Subscribing> {
         let mut all = self.subscribing.iter();
         let at = all.position(|one| one.command == command && one.channel == *channel)?;

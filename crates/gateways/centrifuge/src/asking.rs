@@ -112,7 +112,7 @@ impl Socket {
         }
     }
 
-    /// The same for what its `connect` says as if it were in the request.
+    /// Remembers header fields from the `connect` command as if they came with the request.
     pub(crate) fn remember_said(&mut self, connect: &Connect<'_>, cx: &Cx<'_>) {
         if !cx.own.backends.is_empty() {
             let questions = &mut self.proxied().questions;
@@ -203,7 +203,7 @@ impl Socket {
         }
     }
 
-    /// The same about the channels that a unidirectional connection begins with; see
+    /// Asks about the channels that a unidirectional connection begins with; see
     /// [`Proxied::begin`].
     pub(crate) fn ask_to_begin(
         &mut self,
@@ -232,7 +232,7 @@ impl Socket {
         self.ask(to, Pending::Refresh, cx).is_ok()
     }
 
-    /// The same for a subscription.
+    /// Asks whether a subscription goes on; false if no backend is asked.
     pub(crate) fn ask_to_keep(&mut self, name: &ChannelName, cx: &mut Cx<'_>) -> bool {
         let proxied = self.asked().and_then(|asked| asked.proxied.as_ref());
         if !proxied.is_some_and(|proxied| proxied.refreshed.contains(name)) {
@@ -250,7 +250,7 @@ impl Socket {
     }
 }
 
-/// How a client is connected, in the words of the schema.
+/// Names the client's transport as in the schema of the proxy.
 const fn transport(mode: Mode) -> &'static str {
     match mode {
         Mode::Json | Mode::Protobuf => "websocket",

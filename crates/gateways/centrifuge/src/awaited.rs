@@ -6,7 +6,7 @@ use throng_session::{Publications, SurveyReply};
 
 use crate::surveyed::Surveyed;
 
-/// What a call awaits, and what has come of it.
+/// Answers that a call awaits, and those it has got.
 pub(crate) enum Awaited {
     /// Nothing: it was refused.
     Refused(ServerApiError),
@@ -23,7 +23,7 @@ pub(crate) enum Awaited {
 
 /// A call that was carried out and whose answer is not written.
 pub(crate) struct OpenCall {
-    /// The command's id.
+    /// Id of the command.
     pub(crate) id: u32,
     /// The token of the first answer that it awaits.
     pub(crate) first: u32,

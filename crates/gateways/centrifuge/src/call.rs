@@ -47,7 +47,7 @@ pub(crate) enum Task {
     Publish(Vec<Draft>, bool),
     /// A part of a channel's past.
     History(ChannelName, HistoryQuery),
-    /// Who is present in a channel; everybody, or only how many.
+    /// Present members of a channel: the list, or with `false` their number alone.
     Present(ChannelName, bool),
     /// A channel's past is to be forgotten.
     Forget(ChannelName),
@@ -72,7 +72,7 @@ impl Task {
     }
 }
 
-/// How the answers are put together.
+/// Format in which the answers of a request are put together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Together {
     /// One call; with the header `X-Centrifugo-Error-Mode: transport` errors show in the HTTP

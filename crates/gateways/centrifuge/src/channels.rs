@@ -21,7 +21,7 @@ use crate::reply::{code_of, ttl};
 use crate::results::history_query;
 use crate::socket::Socket;
 
-/// The command `sub_refresh`.
+/// Handles the command `sub_refresh`.
 pub(crate) fn sub_refresh(
     ws: &mut Socket,
     command: u32,

@@ -54,8 +54,8 @@ fn may(ws: &mut Socket, request: &ClientRequest<'_>, cx: &mut Cx<'_>) -> bool {
     price(request).is_none_or(|work| ws.may(work, cx))
 }
 
-/// What a command costs its client before it is carried out; nothing for the answer to our own
-/// ping. What is answered is charged by its length, and tokens when they are checked.
+/// Work that a command is charged as before it is carried out; `None` for the answer to our own
+/// ping. Answers are charged by length, and tokens when they are checked.
 #[must_use]
 pub const fn price(request: &ClientRequest<'_>) -> Option<Work> {
     match request {

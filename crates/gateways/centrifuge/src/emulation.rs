@@ -80,7 +80,7 @@ fn stream(
     Ok(socket)
 }
 
-/// `POST /emulation`.
+/// Handles `POST /emulation`: passes commands to their session.
 pub(crate) fn post(
     incoming: &Incoming<'_, '_>,
     cx: &mut Cx<'_>,

@@ -19,7 +19,12 @@ const TRANSPORTS: [Transport; 4] = [
     Transport::Http,
 ];
 
-/// What a call looks for.
+/// Converts the call `connections` to a search.
+///
+///
+/// # Errors
+///
+/// [`ServerApiError::BadRequest`] for an unknown transport or a bad channel name.
 pub(crate) fn search(wanted: &ConnectionsRequest<'_>) -> Result<Search, ServerApiError> {
     let transport = match &*wanted.transport {
         "" => None,

@@ -25,8 +25,8 @@ pub struct Centrifuge {
     empty: VecDeque<(Millis, ChannelName)>,
 }
 
-/// How long nobody is told the same of a channel again, in milliseconds, and of how many channels
-/// that is remembered; a backend may be told too often, and never too seldom.
+/// Milliseconds during which a backend is not told again that a channel is empty, and the number of
+/// channels remembered for that; a backend may be told too often, and never too seldom.
 const EMPTY_MS: u64 = 1000;
 const EMPTY_MAX: usize = 1024;
 

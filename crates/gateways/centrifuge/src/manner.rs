@@ -22,11 +22,11 @@ pub(crate) fn subscribe(wanted: &Wanted, identity: Option<&Identity>, form: Form
     cx.subscribe_as(OPENING, channel, format, wanted.since, presence);
 }
 
-/// How a client takes part.
+/// Options of a client's subscription.
 pub(crate) struct Manner {
     /// The wire form of deliveries.
     pub(crate) format: Format,
-    /// Who comes, if that is to be seen.
+    /// Presence of the client in the channel, if it is listed there.
     pub(crate) presence: Option<Presence>,
 }
 

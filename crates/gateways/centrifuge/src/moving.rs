@@ -38,7 +38,7 @@ pub(crate) fn save(session: &Session, out: &mut Vec<u8>) -> bool {
     }
 }
 
-/// Reads one back.
+/// Restores a session from its saved bytes.
 pub(crate) fn load(from: &mut Saved<'_>) -> Option<Session> {
     let kind = u8::load(from)?;
     match kind {

@@ -70,7 +70,7 @@ pub(crate) fn open(
     Ok(Opened::Session(session))
 }
 
-/// What a client that speaks Protobuf, or JSON, may offer as a subprotocol.
+/// Subprotocols that a client may offer, each with its codec.
 const SUBPROTOCOLS: [(&str, Codec); 2] = [
     ("centrifuge-protobuf", Codec::Protobuf),
     ("centrifuge-json", Codec::Json),

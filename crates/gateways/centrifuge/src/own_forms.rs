@@ -15,7 +15,7 @@ use crate::socket::Socket;
 /// Any of them, for a subscription with a filter: the session looks at each publication.
 pub(crate) const FILTERED: Form = Form::new(PLAIN + 5, FormKind::Personal);
 
-/// How many forms there are without differences.
+/// Number of forms without differences.
 const PLAIN: u8 = 11;
 
 /// The form in which a client's publications are said as differences, if it may have them so.
@@ -29,7 +29,7 @@ fn mode_of(form: u8) -> Option<Mode> {
     Mode::WITH_COMMANDS.get(usize::from(number)).copied()
 }
 
-/// All of them.
+/// Forms of the gateway, by their numbers.
 pub(crate) const ALL: &[Form] = &[
     CENTRIFUGE,
     UNI_WS,

@@ -7,7 +7,7 @@ use throng_centrifuge::{Connect, TagFilter};
 use throng_session::Questions;
 use throng_types::{ChannelName, Position};
 
-/// What a client wants of a channel.
+/// Subscription that a client asked for, while a backend decides.
 pub(crate) struct Wants {
     pub(crate) command: u32,
     pub(crate) channel: ChannelName,
@@ -20,9 +20,10 @@ pub(crate) struct Wants {
     pub(crate) is_backends: bool,
 }
 
-/// What a connection has asked.
+/// Subject of an open question to a backend.
 pub(crate) enum Pending {
-    /// Who it is. Its own words are kept: they say what it begins with.
+    /// Identity of the client. Its `connect` is kept, because the connection begins with channels
+    /// from there.
     Connect { command: u32, request: Box<[u8]> },
     /// Whether it goes on.
     Refresh,
@@ -38,7 +39,7 @@ pub(crate) enum Pending {
     Rpc { command: u32 },
 }
 
-/// What a connection has besides, where there are backends.
+/// State of a connection where there are backends.
 #[derive(Default)]
 pub(crate) struct Proxied {
     pub(crate) questions: Questions<Pending>,
@@ -50,7 +51,7 @@ pub(crate) struct Proxied {
     pub(crate) later: Vec<u8>,
 }
 
-/// What `connect` says, as a backend is asked about it.
+/// The `connect` command, decoded and as received.
 pub(crate) struct Hello<'a> {
     pub(crate) command: u32,
     /// The client's own words.

@@ -10,7 +10,7 @@ use throng_types::Disconnect;
 use crate::context::Cx;
 use crate::socket::Socket;
 
-/// What brought the token.
+/// Command that carried a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Brought {
     Connect,

@@ -9,7 +9,7 @@ use crate::context::Cx;
 use crate::socket::Socket;
 
 impl Socket {
-    /// Answers a command.
+    /// Writes the reply to a command.
     pub(crate) fn reply(&self, command: u32, reply: &Reply<'_>, cx: &mut Cx<'_>) {
         let mode = self.mode();
         mode.frame(cx.out, |out| mode.codec().reply(command, reply, out));
@@ -21,7 +21,7 @@ impl Socket {
         self.reply(command, &Reply::Error(code), cx);
     }
 
-    /// Says something unasked.
+    /// Writes a push, which answers no command.
     pub(crate) fn push(&self, push: &Push<'_>, cx: &mut Cx<'_>) {
         let mode = self.mode();
         mode.frame(cx.out, |out| match mode.is_bidirectional() {

@@ -67,7 +67,7 @@ pub(crate) fn history_query(history: &History<'_>) -> HistoryQuery {
     }
 }
 
-/// What a subscriber learns.
+/// Builds the result of a subscribe, with recovered publications.
 pub(crate) fn subscribe_result<'a>(
     channel: &ChannelName,
     subscribed: &'a Subscribed,
@@ -101,7 +101,7 @@ pub(crate) fn subscribe_result<'a>(
     }
 }
 
-/// What a connection learns of the channels that it begins with.
+/// Builds the results of the subscriptions that a connection begins with.
 pub(crate) fn subscriptions<'a>(
     opening: &'a Opening,
     data: &'a [(ChannelName, Box<str>)],
@@ -124,7 +124,7 @@ pub(crate) fn subscriptions<'a>(
     opened.collect()
 }
 
-/// What a connection learns about itself.
+/// Builds the result of a connect.
 pub(crate) fn connect_result<'a>(
     identity: Option<&Identity>,
     client: &'a str,

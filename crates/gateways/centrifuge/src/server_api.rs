@@ -27,14 +27,14 @@ const CHANNELS_MAX: usize = 10_000;
 /// Calls that one request may carry.
 const CALLS_MAX: usize = 10_000;
 
-/// What a path of the server API takes.
+/// Kind of request body at a path of the server API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// `/api/{method}`
+    /// A call, at `/api/{method}`.
     One(Method),
-    /// `/api/batch`
+    /// List of calls, at `/api/batch`.
     Batch,
-    /// `/api`
+    /// Commands in lines, at `/api`.
     Lines,
 }
 

@@ -12,7 +12,7 @@ use crate::upstream::Upstream;
 pub enum Session {
     /// A client that may speak, or a unidirectional WebSocket.
     Socket(Socket),
-    /// A unidirectional stream.
+    /// Client of a unidirectional stream.
     Stream(UniStream),
     /// A call of the server API, until it is answered.
     Call(Box<Call>),

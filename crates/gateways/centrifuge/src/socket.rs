@@ -16,27 +16,27 @@ use crate::forms::deflated;
 use crate::manner::subscribe;
 use crate::mode::Mode;
 
-/// How long after its end a token is still good for the connection or subscription that it opened,
-/// in seconds. SDKs fetch the next one when the time that they were told is over, not before
+/// Seconds that a token stays good after its end, for the connection or subscription that it
+/// opened. SDKs fetch the next one when the time that they were told is over, not before
 /// (Centrifugo waits as long, `expired_close_delay`).
 const REFRESH_GRACE_S: u64 = 25;
 
 /// Channels that have answered, and JSON for the subscriber of some of them.
 pub(crate) type OpeningWithData = (Box<Opening>, Vec<(ChannelName, Box<str>)>);
 
-/// How far a client is.
+/// Progress of a client's connect and pings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// It has not said who it is.
+    /// The client has not connected yet.
     New,
-    /// It has.
+    /// The client is connected, and no ping awaits an answer.
     Connected,
-    /// It has, and the last ping of the protocol has no answer in the protocol. Native pongs do not
-    /// change this: a client that answers twice is still right.
+    /// The client is connected, and the last ping of the protocol has no answer in the protocol.
+    /// Native pongs do not change this: a client that answers twice is still right.
     Pinged,
 }
 
-/// What stands in the WebSocket's spare bytes; there are two.
+/// State in the WebSocket's spare bytes; there are two.
 pub(crate) struct State {
     pub(crate) mode: Mode,
     pub(crate) phase: Phase,
@@ -94,7 +94,7 @@ impl Socket {
         })
     }
 
-    /// The same, with compression as the handshake's answer agreed to it.
+    /// Enables compression as the handshake agreed on.
     pub(crate) fn with_deflate(self, offer: Option<DeflateOffer>) -> Self {
         Self {
             ws: self.ws.with_deflate(offer),
@@ -147,8 +147,8 @@ impl Socket {
         self.mode().is_bidirectional()
     }
 
-    /// How long a token's end may be overstayed, in seconds. Without a way to refresh the token the
-    /// connection ends with it.
+    /// Seconds that a connection may outlive its token. Without a way to refresh the token it ends
+    /// with it.
     pub(crate) fn grace_s(&self) -> u64 {
         if self.is_bidirectional() && !self.is_backends() {
             REFRESH_GRACE_S
@@ -198,7 +198,7 @@ impl Socket {
         }
     }
 
-    /// What was remembered of a subscribe that is answered now.
+    /// Removes and returns the subscribe that is answered now.
     pub(crate) fn take_subscribing(
         &mut self,
         command: u32,

@@ -20,7 +20,7 @@ use crate::reply::{code_of, ttl};
 use crate::results::{position, subscribe_result};
 use crate::socket::Socket;
 
-/// The command `subscribe`.
+/// Handles the command `subscribe`.
 pub(crate) fn subscribe(ws: &mut Socket, command: u32, subscribe: &Subscribe<'_>, cx: &mut Cx<'_>) {
     let Some(channel) = ws.channel(command, &subscribe.channel, cx) else {
         return;

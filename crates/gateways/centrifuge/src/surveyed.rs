@@ -11,16 +11,16 @@ use throng_types::ChannelName;
 use crate::context::Cx;
 use crate::found::rows_of;
 
-/// What every shard was asked.
+/// Question that every shard was asked.
 pub(crate) enum Surveyed {
     Channels {
         pattern: Box<str>,
-        /// How many at most; 0 for all.
+        /// Number of channels in the answer at most; 0 for all.
         limit: u32,
     },
     Connections(Search),
     Info,
-    /// That all shards have done it.
+    /// Completion of a method on all shards.
     Done(Method),
 }
 

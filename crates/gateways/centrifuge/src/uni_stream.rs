@@ -22,10 +22,10 @@ use crate::reply::ttl;
 use crate::results::{connect_result, subscriptions};
 use crate::wish::Told;
 
-/// How objects are framed.
+/// Framing of a unidirectional stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// An event each.
+    /// Events, one for each object.
     Sse,
     /// A line each, in chunks.
     Lines,
@@ -59,7 +59,7 @@ pub struct UniStream {
     extra: Option<Box<Extra>>,
 }
 
-/// What few listeners have, or for a while.
+/// State that few listeners have, or for a while.
 #[derive(Default)]
 struct Extra {
     /// JSON for the subscriber of some of its channels, until it is told. Bound: its channels.
@@ -67,7 +67,7 @@ struct Extra {
     welcome: Option<Welcome>,
 }
 
-/// What a listener has about whom a backend is asked, or whom it let in.
+/// State of a listener while a backend is asked about it, or after that let it in.
 #[derive(Default)]
 pub(crate) struct Welcome {
     pub(crate) proxied: Proxied,
@@ -152,7 +152,7 @@ impl UniStream {
         welcome.is_some_and(|welcome| welcome.proxied.is_backends)
     }
 
-    /// What it has where backends decide.
+    /// Returns the state for backends, if it has any.
     pub(crate) fn welcome(&mut self) -> Option<&mut Welcome> {
         self.extra.as_mut()?.welcome.as_mut()
     }

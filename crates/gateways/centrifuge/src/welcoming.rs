@@ -45,7 +45,7 @@ impl UniStream {
         this
     }
 
-    /// The same for a client that is known, about whose channels backends are asked.
+    /// Asks about the channels of a client that is known.
     pub(crate) fn ask_to_begin(
         framing: Framing,
         incoming: &Incoming<'_, '_>,

@@ -74,7 +74,7 @@ pub(crate) fn subscribed(
     told.each(|push| ws.push(push, cx));
 }
 
-/// What a client is told of a subscription that it did not ask for.
+/// Push about a subscription that the client did not ask for.
 pub(crate) struct Told<'a> {
     channel: &'a str,
     subscribe: SubscribePush<'a>,

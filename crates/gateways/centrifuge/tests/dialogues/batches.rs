@@ -28,7 +28,7 @@ fn publish(channel: &str) -> String {
     format!(r#"{{"publish":{{"channel":"{channel}","data":1}}}}"#)
 }
 
-/// What was ordered since this was last asked.
+/// Takes the orders, as text.
 fn ordered(publisher: &mut Solo<Centrifuge>) -> Vec<String> {
     let orders = std::mem::take(&mut publisher.orders);
     let of = |order| match order {

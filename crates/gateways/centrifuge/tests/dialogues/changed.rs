@@ -8,7 +8,7 @@ use crate::scene::{Scene, channel_on};
 const LONG: &str = r#"{"symbol":"ABC","price":101.25,"volume":120000,"day":"2026-11-22","n":"é"}"#;
 const NEXT: &str = r#"{"symbol":"ABC","price":101.75,"volume":120000,"day":"2026-11-22","n":"é"}"#;
 
-/// What a push says of a publication.
+/// Publication of a push, as JSON.
 fn publication(push: &[u8]) -> Value {
     let push: Value = serde_json::from_slice(push).expect("JSON");
     push["push"]["pub"].clone()

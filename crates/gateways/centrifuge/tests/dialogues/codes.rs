@@ -11,7 +11,7 @@ use throng_ws::Opcode;
 
 use crate::scene::{BEGIN_S, SECRET, Scene, sign};
 
-/// What a client that has connected says, and what it hears.
+/// Table of commands after `connect` that fail, with their errors or closes.
 #[test]
 fn what_a_connected_client_may_not_say() {
     let long = "x".repeat(256);
@@ -102,7 +102,7 @@ fn what_a_connected_client_may_not_say() {
     }
 }
 
-/// What tokens do that were good once, or are for somebody or something else.
+/// Table of tokens that have expired, or are for another user or channel.
 #[test]
 fn tokens_of_others_and_of_yesterday() {
     let for_channel = |user: &str, channel: &str, exp: u64| {

@@ -21,7 +21,7 @@ struct Floor {
     has_room: bool,
     /// To which shards commands went.
     mailed: Vec<ShardId>,
-    /// What all nodes were asked.
+    /// Surveys sent to all nodes.
     surveys: Vec<Survey>,
 }
 

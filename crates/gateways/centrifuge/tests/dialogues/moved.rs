@@ -115,7 +115,7 @@ fn a_client_with_a_filter_moves() {
     assert!(moves(&mut scene));
 }
 
-/// What waits for an answer stays until it has come.
+/// A session with an open request does not move before the answer.
 #[test]
 fn what_waits_does_not_move() {
     // A call of the server API that waits for all shards.

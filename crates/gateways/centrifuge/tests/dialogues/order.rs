@@ -71,7 +71,7 @@ fn a_second_subscribe_waits_for_the_first() {
     );
 }
 
-/// What one channel's commands may queue is bounded; what is one too many is refused at once, and
+/// The queue behind a channel's subscribe is bounded; one command too many is refused at once, and
 /// the client asks again.
 #[test]
 fn too_many_behind_a_subscribe_are_refused() {

@@ -73,10 +73,10 @@ impl Sink for Outlet {
     }
 }
 
-/// What a server with keys allows: channels in `open:` and `kept:` for who has a token, `anyone:`
-/// for all, `asked:` for whom a backend lets in, `other:` for whom the second one does, `latest:`
-/// with the newest publication, `changed:` as differences or filtered, `zipped:` compressed, others
-/// for nobody without a token of their own.
+/// Options of a server with keys: channels in `open:` and `kept:` are for clients with a token,
+/// `anyone:` for all, `asked:` for those that a backend lets in, `other:` for those that the second
+/// one lets in, `latest:` with the newest publication, `changed:` as differences or filtered,
+/// `zipped:` compressed; others need a token of their own.
 fn options() -> Namespaces {
     let closed = ChannelOptions::default();
     let open = ChannelOptions {
@@ -150,11 +150,11 @@ pub(crate) struct Scene {
     solo: Solo<Centrifuge>,
     hubs: [Hub; SHARDS as usize],
     heard: Vec<u8>,
-    /// What every shard was asked.
+    /// Surveys sent to every shard.
     pub(crate) surveys: Vec<Survey>,
-    /// What backends were asked, each with its number.
+    /// Questions to backends, each with its number.
     pub(crate) asked: Vec<(u32, Question)>,
-    /// How the handshake was answered.
+    /// Head of the answer to the handshake.
     pub(crate) head: String,
 }
 
@@ -166,7 +166,7 @@ impl Scene {
         scene
     }
 
-    /// What was refused since the last time: of which command, and where.
+    /// Takes the refusals: command and object of each.
     pub(crate) fn refused(&self) -> Vec<(&'static str, Box<str>)> {
         let notices = &self.solo.shared.notices;
         notices.begin(self.solo.id, self.solo.now);
@@ -216,7 +216,7 @@ impl Scene {
         self.take_text()
     }
 
-    /// What has come, as text.
+    /// Takes the output as text.
     pub(crate) fn take_text(&mut self) -> String {
         String::from_utf8_lossy(&std::mem::take(&mut self.heard)).into_owned()
     }
@@ -243,12 +243,12 @@ impl Scene {
         Self::with(port, |_| {})
     }
 
-    /// The same with changed options.
+    /// Opens a scene with changed options.
     pub(crate) fn with(port: Port, change: impl FnOnce(&mut Shared)) -> Self {
         Self::with_backends(port, change, ProxyOptions::default())
     }
 
-    /// The same with backends.
+    /// Opens a scene with changed options and backends.
     pub(crate) fn with_backends(
         port: Port,
         change: impl FnOnce(&mut Shared),
@@ -342,7 +342,7 @@ impl Scene {
         self.frames()
     }
 
-    /// The server publishes.
+    /// Publishes JSON by the server.
     pub(crate) fn publish_text(&mut self, name: &str, data: &str) {
         let draft = throng_session::draft(
             channel(name),
@@ -360,7 +360,7 @@ impl Scene {
         self.settle();
     }
 
-    /// What the next backend is asked, as JSON.
+    /// Takes the next question to a backend, as JSON.
     pub(crate) fn question(&mut self) -> (u32, serde_json::Value) {
         let (number, question) = self.asked.remove(0);
         let mut json: serde_json::Value = serde_json::from_slice(&question.body).expect("JSON");
@@ -380,7 +380,7 @@ impl Scene {
         self.told()
     }
 
-    /// The same, and gives the bytes that come of it, as text.
+    /// Answers a question, and takes the output as text.
     pub(crate) fn answer_text(&mut self, number: u32, answer: Option<(u16, &str)>) -> String {
         self.take_answer(number, answer);
         self.take_text()
@@ -478,7 +478,7 @@ impl Scene {
         frames
     }
 
-    /// The same in words: text as it is, `close CODE`.
+    /// Takes the frames in words: text as it is, `close CODE`.
     fn told(&mut self) -> Vec<String> {
         let word = |(opcode, payload): (u8, Vec<u8>)| match opcode {
             1 => String::from_utf8(payload).expect("text"),

@@ -7,7 +7,7 @@ use throng_types::{ChannelName, Disconnect, Unsubscribe};
 
 use crate::scene::{BEGIN_S, Scene, channel_on, sign};
 
-/// How objects come: events, or lines in chunks.
+/// Paths of unidirectional streams: events, or lines in chunks.
 pub(crate) const BOTH: [&str; 2] = ["uni_sse", "uni_http_stream"];
 
 /// Asks for a stream, by a URL or by a body.
@@ -129,8 +129,7 @@ fn code_3000_is_an_end_without_a_word() {
     }
 }
 
-/// How many channels, and whose: with too many it is the request that is wrong, with one that is
-/// closed it is the client that may not.
+/// Too many channels are a bad request; a closed channel is forbidden.
 #[test]
 fn channels_that_a_listener_may_not_have() {
     let names = |range: std::ops::Range<u32>| {

@@ -29,7 +29,7 @@ fn channels(counts: &[(&str, u32)]) -> SurveyReply {
     SurveyReply::Channels(counts.collect())
 }
 
-/// What comes while every shard is asked is answered after it.
+/// Requests that arrive during a survey are answered after it.
 #[test]
 fn every_shard_is_asked_and_added_up() {
     let mut scene = Scene::new(Port::Api);
@@ -190,7 +190,7 @@ fn connections_are_found_by_their_transport() {
     assert_eq!(bodies(&told)[0]["error"]["code"], 107);
 }
 
-/// The same key is the same publication, and no key is none.
+/// Publications with equal keys are published once; those without a key are independent.
 #[test]
 fn a_key_publishes_once() {
     for shard in [0, 1] {

@@ -144,7 +144,7 @@ fn post(path: &str, content_type: &str, body: &[u8]) -> Vec<u8> {
 }
 
 const CONNECT: &str = r#"{"id":1,"connect":{}}"#;
-/// The same in Protobuf, behind its length: `Command { id: 1, connect: {} }`.
+/// Command `connect` in Protobuf, behind its length: `Command { id: 1, connect: {} }`.
 const CONNECT_PROTOBUF: &[u8] = &[4, 8, 1, 34, 0];
 
 /// Each transport has a path, ways to begin, and a type of its own.
@@ -270,7 +270,7 @@ fn commands_find_their_session_on_another_shard() {
     assert!(home.told(stream).contains(PING));
 }
 
-/// Who asks for too much behind a request that waits is cut off; up to there it is kept.
+/// Input behind a waiting request is kept up to a bound; beyond it the connection is closed.
 #[test]
 fn what_comes_behind_commands_is_bounded() {
     let gateway = Centrifuge::default();
@@ -312,7 +312,7 @@ impl Backends for Asked {
     }
 }
 
-/// Takes no question.
+/// Backends without room for questions.
 struct Full;
 
 impl Backends for Full {

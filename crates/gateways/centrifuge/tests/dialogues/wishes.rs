@@ -60,8 +60,8 @@ fn said(scene: &mut Scene, wish: &Wish) -> Vec<Value> {
     objects
 }
 
-/// Whoever is subscribed by a backend is told of it with the backend's data, then of what it
-/// missed, and gets what is published from then on.
+/// A client subscribed by a backend is told of it with the backend's data, then gets what it
+/// missed, then new publications.
 #[test]
 fn a_backend_subscribes_a_client() {
     for shard in 0..3 {
@@ -144,7 +144,7 @@ fn a_backend_says_when_a_connection_ends() {
     }
 }
 
-/// Who has not said who it is, or has ended, is nobody that a backend knows.
+/// Wishes of backends do not apply to a client before its connect or after its end.
 #[test]
 fn a_backend_has_no_say_over_strangers() {
     let wishes = [
@@ -164,8 +164,8 @@ fn a_backend_has_no_say_over_strangers() {
     }
 }
 
-/// Of a channel whose publications have tags, a client may want some only; the others do not reach
-/// it, and those of other channels do.
+/// A filter on tags keeps other publications of a channel from a client, and does not touch other
+/// channels.
 #[test]
 fn a_filter_keeps_publications_from_a_client() {
     let mut scene = Scene::ann();
