@@ -18,9 +18,9 @@ use throng_types::{ChannelName, End};
 use crate::context::Cx;
 use crate::way::Way;
 
-/// What a backend is asked about a client.
+/// Subject of a question to a backend about a client.
 enum About {
-    /// Who it is.
+    /// Whether it may connect, and as which user.
     Connect,
     /// Whether it may subscribe.
     Subscribe(ChannelName),
@@ -154,8 +154,8 @@ impl Asking {
         }
     }
 
-    /// What the client becomes that is let in: its way, its origin, its place, and what it has sent
-    /// behind its request.
+    /// Returns what a session needs once the client is let in: its way, its origin, its last event
+    /// id, and the bytes sent behind its request.
     pub(crate) fn let_in(&mut self) -> (&Way, Option<&str>, Option<&str>, Vec<u8>) {
         let rest = self.exchange.take_rest();
         let id = self.params.last_event_id.as_deref();

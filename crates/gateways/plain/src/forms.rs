@@ -20,14 +20,14 @@ pub(crate) const SSE_MANY: Form = Form::new(3, FormKind::Personal);
 /// `/stream` with several channels.
 pub(crate) const LINES_MANY: Form = Form::new(4, FormKind::Personal);
 
-/// `/ws`, compressed.
+/// Form of `/ws`, compressed.
 pub(crate) const WS_DEFLATED: Form = Form::new(5, FormKind::Shared);
 /// `/sse` with one channel, compressed.
 pub(crate) const SSE_GZIP: Form = Form::new(6, FormKind::Shared);
 /// `/stream` with one channel, compressed.
 pub(crate) const LINES_GZIP: Form = Form::new(7, FormKind::Shared);
 
-/// All of them.
+/// Forms of plain clients, by their numbers.
 pub(crate) const ALL: &[Form] = &[
     WS,
     SSE,

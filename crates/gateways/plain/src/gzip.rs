@@ -11,7 +11,7 @@
 
 use throng_ws::{DEFLATE_TAIL, deflated};
 
-/// What each stream begins with: no name, no time, an unknown system.
+/// Header of each gzip stream: no name, no time, an unknown system.
 pub(crate) const HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
 
 /// The most bytes of a stored block (RFC 1951, section 3.2.4).

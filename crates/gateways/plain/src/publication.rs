@@ -11,21 +11,21 @@ use throng_types::{ChannelError, ChannelName};
 /// The longest idempotency key, in bytes.
 const KEY_BYTES_MAX: usize = 255;
 
-/// What a publisher wants published.
+/// Publication as a publisher's message requests it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted<'a> {
     /// The channel that is published to.
     pub channel: ChannelName,
     /// A second one with the same key is answered like the first and not delivered.
     pub idempotency_key: Option<&'a str>,
-    /// The data, untouched.
+    /// Payload of the publication, unchanged.
     pub data: &'a [u8],
 }
 
 /// Why a message is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadPublication {
-    /// It has no line.
+    /// The message has no line with its channel.
     NoLine,
     /// The line is not UTF-8.
     NotUtf8,

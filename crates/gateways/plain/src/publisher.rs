@@ -39,14 +39,15 @@ const ACK_EVERY: u64 = 64;
 /// Bytes of a message besides its data.
 const LINE_BYTES_MAX: usize = 1024;
 
-/// A publisher's WebSocket.
+/// WebSocket of a publisher.
 pub struct Publisher {
     ws: WebSocket,
     /// All messages up to this number are answered.
     done: u64,
     /// The number that was acknowledged last.
     acknowledged: u64,
-    /// Of the messages after those, which are answered. Bound: [`OPEN_MAX`], and one read's.
+    /// Flags of the messages after `done`: whether each is answered. Bound: [`OPEN_MAX`], and one
+    /// read's.
     open: VecDeque<bool>,
     is_paused: bool,
     /// The server ends it as soon as all messages are answered.

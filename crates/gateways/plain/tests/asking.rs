@@ -106,7 +106,7 @@ fn token() -> String {
     sign(&claims, Algorithm::Hs256, SigningKey::HmacSecret(SECRET)).expect("a token")
 }
 
-/// What came, as text.
+/// Takes the output as text.
 fn told(solo: &mut Solo<Plain>) -> String {
     String::from_utf8_lossy(&std::mem::take(&mut solo.out)).into_owned()
 }
@@ -334,8 +334,8 @@ fn a_backend_says_where_a_client_subscribes() {
     }
 }
 
-/// Who it is decides whether it is asked about, and the second question knows the answer to the
-/// first.
+/// The identity decides whether subscriptions are asked about, and the second question carries the
+/// answer to the first.
 #[test]
 fn one_question_leads_to_the_next() {
     for (path, fields, ..) in PATHS {
@@ -361,7 +361,7 @@ fn one_question_leads_to_the_next() {
     }
 }
 
-/// What a request says besides is still known when it is answered.
+/// Origin, last event id and gzip of a request are remembered until the answer.
 #[test]
 fn a_stream_begins_as_it_was_asked_for() {
     for path in ["sse", "stream"] {
@@ -391,7 +391,7 @@ fn a_stream_begins_as_it_was_asked_for() {
     }
 }
 
-/// It does not matter where the network cut a request, or what a client sends too early.
+/// A request may arrive in pieces, with bytes behind it, before the answer.
 #[test]
 fn a_request_that_waits_may_come_in_pieces() {
     for (path, fields, ..) in PATHS {

@@ -22,7 +22,7 @@ use throng_ws::{WsDecoder, WsLimits, WsRole};
 const HANDSHAKE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
                          Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
-/// What the clock shows when clients come.
+/// Unix seconds at which clients connect.
 const NOW_S: u64 = 1_700_000_000;
 
 /// Each path, with what its request needs besides.
@@ -61,7 +61,7 @@ fn answer(solo: &mut Solo<Plain>, channel: &str, result: Result<Recovery, Refusa
     solo.event(Event::Answer { token, answer });
 }
 
-/// What came, as text.
+/// Takes the output as text.
 fn told(solo: &mut Solo<Plain>) -> String {
     String::from_utf8_lossy(&std::mem::take(&mut solo.out)).into_owned()
 }
@@ -235,7 +235,7 @@ fn where_a_stream_goes_on_stands_in_the_last_id() {
     }
 }
 
-/// What ends a client that has done nothing wrong, and what comes too late to be said.
+/// A client whose subscription ends is disconnected, and gets nothing after that.
 #[test]
 fn a_client_without_its_stream_is_ended_and_hears_no_more() {
     let channel = &name("a");
@@ -473,7 +473,7 @@ fn streams_are_compressed_where_both_want_it() {
     }
 }
 
-/// What a compressed stream says, from its first words to its last, is what one says that is not.
+/// A compressed stream decompresses to the bytes of an uncompressed one.
 #[test]
 fn a_compressed_stream_says_the_same() {
     for (path, forms) in [("/sse", [1, 6]), ("/stream", [2, 7])] {

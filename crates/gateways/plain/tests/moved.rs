@@ -68,13 +68,12 @@ fn subscribed(solo: &mut Solo<Plain>, channel: &str) {
     solo.event(Event::Answer { token, answer });
 }
 
-/// What came, as text.
+/// Takes the output as text.
 fn told(solo: &mut Solo<Plain>) -> String {
     String::from_utf8_lossy(&std::mem::take(&mut solo.out)).into_owned()
 }
 
-/// Who has not heard yet what it is subscribed to stays until it has; then it goes on, in its own
-/// form.
+/// Listeners move once their subscriptions are answered, and go on in their own form.
 #[test]
 fn listeners_go_on_listening() {
     for (target, fields, dropped) in [

@@ -20,7 +20,7 @@ fn post(target: &str, more: &str) -> String {
     format!("POST {target} HTTP/1.1\r\nHost: t\r\nContent-Length: 1\r\n{more}\r\n1")
 }
 
-/// What was ordered since this was last asked: channels and tokens.
+/// Takes the ordered publications: channels and tokens.
 fn ordered(publisher: &mut Solo<Plain>) -> Vec<(String, u32)> {
     let orders = std::mem::take(&mut publisher.orders);
     let of = |order| match order {

@@ -36,7 +36,7 @@ fn message(text: &str) -> Vec<u8> {
     out
 }
 
-/// What was ordered together since this was last asked: the first token, and the drafts.
+/// Takes the ordered batches: the first token, and the drafts.
 fn ordered(publisher: &mut Solo<Plain>) -> Vec<(u32, Vec<Draft>)> {
     let orders = std::mem::take(&mut publisher.orders);
     let of = |order| match order {
@@ -53,7 +53,7 @@ fn answer(publisher: &mut Solo<Plain>, number: u32, result: PublishResult) {
     publisher.event(Event::Answer { token, answer });
 }
 
-/// What was said since this was last asked.
+/// Takes the messages sent to the publisher.
 fn said(publisher: &mut Solo<Plain>) -> Vec<String> {
     let mut out = std::mem::take(&mut publisher.out);
     let mut said = Vec::new();
