@@ -1,4 +1,4 @@
-//! Addresses of clients: which of them are one client, and which say nothing about who it is.
+//! Addresses of clients: which addresses count as one client, and which are private.
 //!
 //! Owns nothing. Never: asks the kernel.
 

@@ -1,7 +1,7 @@
-//! Backends that decide about clients, and what every gateway that asks them has to know.
+//! Backends that decide about clients, and the parts that every gateway needs to ask them.
 //!
-//! Owns: where a question goes and what an answer says. Never: connects to anything; whoever does
-//! is behind [`Backends`]. The questions of one connection are in [`crate::Questions`].
+//! Owns: routing of questions to backends, and parsing of answers. Never: connects to anything; the
+//! implementation of [`Backends`] does. Open questions of a connection are in [`crate::Questions`].
 
 use std::rc::Rc;
 
@@ -27,8 +27,8 @@ pub type Answered = Option<(u16, Vec<u8>)>;
 
 /// Asks backends. Calls return at once; the answer comes as [`BackendMail::Answered`].
 pub trait Backends {
-    /// Takes a question of a connection, who has given it a number. False if there is no room;
-    /// nothing follows then.
+    /// Takes a question of a connection, under the connection's own number. False if there is no
+    /// room; no answer follows then.
     fn ask(&self, conn: ConnId, number: u32, question: Question) -> bool;
 }
 
@@ -63,7 +63,7 @@ pub enum BackendMail {
         number: u32,
         answer: Answered,
     },
-    /// Other backends are asked from now on; what was asked before is still answered.
+    /// Replaces options and backends for later questions; open ones are still answered.
     Renewed(ProxyOptions, Option<NewBackends>),
 }
 
@@ -85,7 +85,7 @@ impl WayToBackends {
         }
     }
 
-    /// Asks; false if nobody can be asked now, and then nothing follows.
+    /// Asks a backend. False if there is no backend or no room; no answer follows then.
     #[must_use]
     pub fn ask(&self, ask: Ask) -> bool {
         let backends = self.backends.as_ref();
@@ -99,7 +99,7 @@ impl WayToBackends {
     }
 }
 
-/// A status that means something, and what.
+/// Meaning of one HTTP status of a backend.
 #[derive(Clone, Debug)]
 pub struct StatusMeaning {
     /// HTTP status, any but 200.
@@ -127,9 +127,9 @@ pub struct BackendOptions {
 /// Options of all backends, from the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct ProxyOptions {
-    /// The kinds of questions that the backend without a name is asked.
+    /// Kinds of questions for the backend without a name.
     pub kinds: Vec<ProxyKind>,
-    /// By their [`BackendId`]: first the one without a name. Empty if nobody is asked.
+    /// Options by [`BackendId`]: first the backend without a name. Empty without backends.
     pub backends: Vec<BackendOptions>,
     /// Backends for methods whose names begin with the given prefix and a colon. Unless this is
     /// empty, other names with a colon are unknown.
@@ -143,7 +143,7 @@ impl ProxyOptions {
         self.kinds.contains(&kind)
     }
 
-    /// Whether a backend says who a client is: it brings no token.
+    /// Whether a backend identifies the client, because it sent no token.
     #[must_use]
     pub fn decides(&self, token: Option<&str>) -> bool {
         token.is_none_or(str::is_empty) && self.has(ProxyKind::Connect)
@@ -157,9 +157,7 @@ impl ProxyOptions {
 
     /// Finds the backend that carries out a method.
     ///
-    ///
     /// # Errors
-    ///
     /// `MethodNotFound` for an unknown namespace, `NotAvailable` where RPC is not configured.
     pub fn of_method(&self, method: &str) -> Result<BackendId, ErrorCode> {
         let namespace = method.split_once(':').map(|(namespace, _)| namespace);
@@ -191,7 +189,7 @@ impl ProxyOptions {
         Some(Err(meaning.refusal.clone()))
     }
 
-    /// Names of fields that any backend wants to know.
+    /// Names of fields that any backend needs, each once.
     pub(crate) fn wanted(
         &self,
         names: fn(&BackendOptions) -> &[Box<str>],

@@ -6,7 +6,7 @@ use throng_types::Disconnect;
 /// Kind of connection between client and session, for gauges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transport {
-    /// HTTP requests and answers, or nothing said yet.
+    /// HTTP requests and answers, or no bytes yet.
     Http,
     WebSocket,
     Sse,
@@ -27,7 +27,7 @@ impl Transport {
     }
 }
 
-/// Whether there is room for a client. If not, it is told so when it asks for something.
+/// Whether there is room for a client. If not, its first request is answered with an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// Room for this client is left.
@@ -59,7 +59,7 @@ pub enum CloseReason {
         /// At most 123 bytes.
         reason: Box<str>,
     },
-    /// The server goes down; come back in so many milliseconds.
+    /// The server shuts down; reconnect after so many milliseconds.
     Drain {
         /// Milliseconds that this client should wait before it reconnects.
         reconnect_ms: u64,

@@ -1,4 +1,4 @@
-//! What a session is given with each event, and what it asks for beyond its connection.
+//! Input and output of a session for one event, and the orders that go beyond its connection.
 
 use std::convert::Infallible;
 
@@ -23,7 +23,8 @@ pub enum Order<O = Infallible> {
     Gateway(O),
 }
 
-/// One event's surroundings: who, when, what the shard shares, where bytes and orders go.
+/// Surroundings of one event: the connection, the time, the shard's shared state, and the outputs
+/// for bytes and orders.
 ///
 /// `S` is what the sessions of one gateway share on a shard, `O` are the gateway's own orders. Code
 /// that several gateways use is generic over both and touches neither.
@@ -91,7 +92,7 @@ impl<S, O> Context<'_, S, O> {
         self.actions.forget_held = true;
     }
 
-    /// Stops reading the connection, or goes on; see [`Actions::pause`].
+    /// Pauses or resumes reading from the connection; see [`Actions::pause`].
     pub const fn pause(&mut self, pause: bool) {
         self.actions.pause = Some(pause);
     }

@@ -1,4 +1,4 @@
-//! What a gateway is made of, for those who need no more of it.
+//! Types that make up a gateway, for code that needs no more of it.
 
 use std::fmt;
 

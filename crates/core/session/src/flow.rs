@@ -1,4 +1,4 @@
-//! What becomes of a session after an event.
+//! State of a connection after an event.
 
 use std::net::IpAddr;
 

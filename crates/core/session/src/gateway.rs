@@ -1,7 +1,7 @@
-//! The protocol seam: what a family of clients is to the rest of the server.
+//! The protocol seam: the interface between a family of clients and the rest of the server.
 //!
-//! A gateway owns its sessions, the requests that it claims, its orders, what it keeps on a shard
-//! and its part of the server API. Gateways know the front door, the hub's words and the wire
+//! A gateway owns its sessions, the requests that it claims, its orders, its state on a shard and
+//! its part of the server API. Gateways know the front door, the hub's commands and the wire
 //! formats, and never each other. The server puts them together in one closed list (in
 //! `apps/server`), so every call below is static.
 //!
@@ -30,7 +30,7 @@ use crate::{
 pub enum Event<'a> {
     /// Bytes arrived; all of them are the session's to take.
     Bytes(&'a mut [u8]),
-    /// The deadline has come; it is unset.
+    /// The deadline has passed; it is unset.
     Timeout,
     /// The hub answers; `token` is the one that the command carried.
     Answer {
@@ -38,7 +38,7 @@ pub enum Event<'a> {
         token: u32,
         answer: Answer,
     },
-    /// A backend wants something of the connection.
+    /// A backend or another node requests a change of the connection.
     Wished(&'a Wish),
     /// Every shard has answered a [`crate::Survey`].
     Surveyed(Vec<SurveyReply>),
@@ -47,7 +47,7 @@ pub enum Event<'a> {
     /// A publication that the session has to look at itself, because its form is
     /// [`crate::FormKind::Shown`], or [`crate::FormKind::Noted`] without shared bytes.
     Publication(&'a Arc<Publication>),
-    /// The queue was full and is empty again; so many deliveries were dropped meanwhile.
+    /// The queue was full and is empty again; this many deliveries were dropped in between.
     Drained {
         /// Deliveries that this connection will never get.
         dropped: u32,
@@ -59,7 +59,7 @@ pub enum Event<'a> {
         /// Why the server ended it.
         why: Unsubscribe,
     },
-    /// The server ends it: say so in the words of the protocol.
+    /// The server ends the connection: write the protocol's own farewell.
     Close(&'a CloseReason),
 }
 
@@ -141,8 +141,8 @@ pub trait Gateway: Family + Sized {
     /// Returns transport and identity of a session.
     fn class(session: &Self::Session) -> Class<'_>;
 
-    /// Appends a publication in a shared wire form, by the form's number. Appends nothing for what
-    /// sessions of a [`crate::FormKind::Noted`] form must look at.
+    /// Appends a publication in a shared wire form, by the form's number. Appends nothing for
+    /// publications that sessions of a [`crate::FormKind::Noted`] form must look at.
     fn encode(own: &Self::Shared, form: u8, publication: &Publication, out: &mut Vec<u8>) {
         let _ = (own, form, publication, out);
     }
@@ -181,15 +181,15 @@ pub trait Gateway: Family + Sized {
         let _ = (own, session, publications, is_taken, now, shared);
     }
 
-    /// Everybody on this shard who is to get a publication with tags has got it.
+    /// All subscribers on this shard have got a publication with tags.
     fn carried(own: &Self::Shared, publication: &Publication) -> Option<Self::Order> {
         let _ = (own, publication);
         None
     }
 
-    /// Appends a session for a process that takes over; false, and nothing is to be used, if it
-    /// cannot move: then its connection stays, and is drained. Whoever changes the bytes raises
-    /// the version of the format, which is the server's.
+    /// Appends a session for a process that takes over. False if it cannot move; the bytes are then
+    /// not to be used, and its connection stays and is drained. A change of the bytes needs a new
+    /// version of the format, which is the server's.
     fn save(session: &Self::Session, out: &mut Vec<u8>) -> bool {
         let _ = (session, out);
         false
@@ -203,8 +203,8 @@ pub trait Gateway: Family + Sized {
 
     // ---- what the gateway keeps itself, for a process that takes over ----
 
-    /// Appends what the gateway keeps of a connection beside its session; false, and nothing is to
-    /// be used, if that cannot move.
+    /// Appends the gateway's state of a connection beside its session. False if that cannot move;
+    /// the bytes are then not to be used.
     fn save_kept(&self, conn: ConnId, session: &Self::Session, out: &mut Vec<u8>) -> bool {
         let _ = (conn, session, out);
         true
@@ -221,12 +221,12 @@ pub trait Gateway: Family + Sized {
         Some(())
     }
 
-    /// A connection that was saved is taken out: forgets it, and tells nobody.
+    /// Forgets a saved connection that is taken out, without any notice to others.
     fn give_up(&mut self, conn: ConnId, session: Self::Session) {
         let _ = (conn, session);
     }
 
-    /// Appends what the gateway keeps of no one connection, for the new process alone.
+    /// Appends the gateway's state that belongs to no one connection, for the new process alone.
     fn save_rest(&self, out: &mut Vec<u8>) {
         let _ = out;
     }
@@ -261,7 +261,7 @@ pub trait Gateway: Family + Sized {
         let _ = conn;
     }
 
-    /// A connection of this gateway has gone, with its session.
+    /// Handles the end of a connection of this gateway, with its session.
     fn closed(&mut self, conn: ConnId, session: Self::Session, shard: &mut impl Shard<Self>) {
         let _ = (conn, session, shard);
     }

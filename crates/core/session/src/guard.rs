@@ -1,8 +1,8 @@
-//! Which web pages a port keeps away: by `Origin`, which tells where a page came from, and where no
-//! key is asked for by `Host` too, which tells what the page takes this server for.
+//! Web pages that a port refuses: by `Origin`, the page's own origin, and where no key is needed
+//! also by `Host`, the name under which the page reached this server.
 //!
-//! Never: keys and tokens. What is no browser sends whatever it likes, so these rules protect
-//! people who browse, and no server from programs.
+//! Never: keys and tokens. A program can send any header, so these rules protect people who browse,
+//! and no server from programs.
 
 use std::str;
 

@@ -96,7 +96,7 @@ pub struct Http {
 }
 
 impl Http {
-    /// A new connection. Ports other than the client port admit everybody.
+    /// Creates a connection. Only the client port limits admission.
     #[must_use]
     pub const fn new(port: Port, peer: IpAddr, admission: Admission) -> Self {
         Self {
@@ -279,7 +279,7 @@ impl Http {
         None
     }
 
-    /// Hands a request to its gateway whose body is still coming.
+    /// Passes a request whose body is still coming to its gateway.
     fn open_body<R: Router>(
         &mut self,
         request: &Request<'_>,
@@ -354,8 +354,8 @@ impl Http {
         }
     }
 
-    /// Refuses a request, behind the answers to those before it, and ends the connection: nobody
-    /// knows where the next request begins. `raw` is what has come of it.
+    /// Refuses a request, behind the answers to those before it, and ends the connection, because
+    /// the start of the next request is unknown. `raw` holds its bytes so far.
     fn bad_request(&mut self, (status, sentence): (u16, &str), raw: &[u8], cx: &mut Context<'_>) {
         cx.count(Counter::BadRequests);
         let start = cx.out.len();
@@ -383,7 +383,7 @@ impl Http {
         self.written((start, false), cx);
     }
 
-    /// The deadline has come.
+    /// Handles the deadline of a connection.
     pub fn timeout(&mut self, cx: &mut Context<'_>) {
         if let Some(pending) = self.pending.take() {
             let fault = (408, "the request did not arrive in time");
@@ -393,7 +393,7 @@ impl Http {
         }
     }
 
-    /// The server ends it. There is nothing to say outside an answer.
+    /// Ends the connection for the server. Outside an answer there is nothing to write.
     pub fn close(&mut self, _: &CloseReason, cx: &mut Context<'_>) {
         // A call of the server API that has begun is answered, and is the last one then.
         let is_call = self.pending.is_some() && !self.is_client();

@@ -1,4 +1,4 @@
-//! Who a connection is, from its token.
+//! Identity of a connection, from its token.
 
 use throng_auth::{Allow, Claims, TokenFault, Verifier};
 use throng_metrics::Counter;

@@ -1,7 +1,7 @@
-//! What an operator may want to read in the log: refusals, and calls that changed something.
+//! Notices for the operator's log: refusals, and calls that changed something.
 //!
-//! Sessions note it, and the server writes it. Owns what waits to be written, and the count of what
-//! a flood left out. Never: writes; keeps a token, a key, or a query, which may hold one.
+//! Sessions record notices, and the server writes them. Owns the waiting notices, and the number of
+//! dropped ones. Never: writes; keeps a token, a key, or a query, which may hold one.
 //!
 //! Rule for "full": refusals beyond [`PER_S_MAX`] a second are counted and not kept; so is anything
 //! beyond [`WAITING_MAX`].
@@ -22,7 +22,7 @@ const TEXT_BYTES_MAX: usize = 200;
 /// Why a notice is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoticeKind {
-    /// A client did not get what it asked for.
+    /// A client's request was refused.
     Refused,
     /// A call of the server API changed something.
     Changed,
@@ -39,13 +39,13 @@ pub struct Notice {
     pub conn: ConnId,
     /// The client's address, as far as the session knew it.
     pub address: Option<IpAddr>,
-    /// The user, empty if nobody knows.
+    /// User of the connection, empty if unknown.
     pub user: Box<str>,
     /// Action that was requested: `subscribe`, `publish`, `request`.
     pub what: &'static str,
     /// Object of the action: a channel, or a path without its query.
     pub object: Box<str>,
-    /// Why not; empty for what was done.
+    /// Reason of a refusal; empty for a change.
     pub why: Box<str>,
 }
 
@@ -63,7 +63,7 @@ pub struct Notices {
 }
 
 impl Notices {
-    /// Nothing is noted yet. Publications of the server API are noted only if they are wanted.
+    /// Creates an empty collection. Publications of the server API are recorded only on request.
     #[must_use]
     pub fn new(wants_published: bool) -> Self {
         Self {
@@ -88,7 +88,7 @@ impl Notices {
         self.address.set(Some(address));
     }
 
-    /// A client did not get what it asked for. The reason is put into words only if it is kept.
+    /// Records a refusal. The reason is formatted only if the notice is kept.
     pub fn refused(&self, what: &'static str, object: &str, user: &str, why: impl Display) {
         self.note(NoticeKind::Refused, what, [object, user], &why);
     }

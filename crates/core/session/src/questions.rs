@@ -1,8 +1,7 @@
-//! What one connection has asked of backends and not heard of.
+//! Open questions of one connection to backends.
 //!
 //! Owns: the fields of the client's request that go with each question, and the channels that a
-//! connection begins with until backends have answered about all of them. Never: what becomes of
-//! answers.
+//! connection begins with until backends have answered about all of them. Never: handles answers.
 //!
 //! Source: Centrifugo, page "Proxy events to the backend".
 
@@ -22,7 +21,7 @@ use crate::{Context, Wanted};
 /// Questions of one connection that may be open at once. Queue: `questions`.
 const QUESTIONS_MAX: usize = 16;
 
-/// The client on whose behalf a backend is asked.
+/// Client on whose behalf a backend is asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Asker<'a> {
     /// Transport of the client, as the proxy schema names it.
@@ -61,8 +60,8 @@ throng_types::save_fields!(Passed {
 
 /// Open questions of one connection; `P` is the subject of a question.
 pub struct Questions<P> {
-    /// Fields of its request that some backend wants to know. Bound: one of each kind for each
-    /// name in the options.
+    /// Fields of its request that some backend needs. Bound: one of each kind for each name in the
+    /// options.
     pub headers: Vec<Passed>,
     /// JSON that backends gave and only they see.
     pub meta: Option<Box<str>>,
@@ -90,17 +89,17 @@ impl<P> Default for Questions<P> {
     }
 }
 
-/// Why a connection cannot begin with the channels that it wants.
+/// Reason why a connection cannot begin with the requested channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CannotAsk {
-    /// Nobody can be asked.
+    /// No backend, or no room for the question.
     NoAnswer,
     /// The client asks for more than it may.
     Overspent(Overspent),
 }
 
 impl<P> Questions<P> {
-    /// Keeps what backends are to know of the client's request.
+    /// Keeps the fields of the client's request that backends need.
     #[must_use]
     pub fn new(incoming: &Incoming<'_, '_>, own: &ProxyOptions) -> Self {
         let passed = |name: &str| {
@@ -137,7 +136,7 @@ impl<P> Questions<P> {
         }
     }
 
-    /// The fields that go to one backend: what stood in the request goes before what did not.
+    /// Fields for one backend: those of the request come before emulated ones.
     fn headers_for(&self, to: BackendId, own: &ProxyOptions) -> Vec<(Box<str>, Box<str>)> {
         let Some(backend) = own.backend(to) else {
             return Vec::new();
@@ -177,7 +176,7 @@ impl<P> Questions<P> {
         Some(self.open.remove(at))
     }
 
-    /// Takes questions back; their answers are nobody's.
+    /// Removes open questions; their answers will be ignored.
     pub fn take_back(&mut self, is_it: impl Fn(&P) -> bool) -> Vec<P> {
         let taken = self.open.extract_if(.., |open| is_it(&open.pending));
         taken.map(|open| open.pending).collect()
@@ -259,7 +258,7 @@ impl<P> Questions<P> {
         self.ask_where(asker, about, cx)
     }
 
-    /// Goes on with that: as many questions as may be open at once.
+    /// Asks about further channels, as many as may be open at once.
     ///
     /// # Errors
     /// Nobody can be asked about one of them.

@@ -1,4 +1,4 @@
-//! A reload that a call of the API port asks for: what came of it, and how that is told.
+//! Reload of the configuration by a call of the API port: its result, and the answer to the call.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,8 @@ pub enum Reloaded {
     },
     /// The configuration has these errors; nothing changed.
     Refused(Vec<String>),
-    /// Nobody reads it: the server is ending, or was started in another way.
+    /// No reload is possible: the server is stopping, or was started without a configuration file
+    /// to read again.
     Unavailable,
 }
 

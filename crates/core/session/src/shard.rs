@@ -31,24 +31,24 @@ pub trait Shard<G: Family> {
     /// Why not, and the draft: after [`Refusal::Busy`] it may be offered again.
     fn publish(&mut self, draft: Draft) -> Result<Published, (Refusal, Draft)>;
 
-    /// Whether a connection is there, whatever its gateway.
+    /// Whether a connection is open, of any gateway.
     fn is_connected(&self, conn: ConnId) -> bool;
     /// The connection in a slot.
     fn conn(&self, index: u32) -> Option<ConnId>;
-    /// All connections, whatever their gateway.
+    /// All connections, of any gateway.
     fn sessions(&self) -> Vec<ConnId>;
     /// Bytes that wait for a connection.
     fn queued_bytes(&self, conn: ConnId) -> usize;
 
-    /// Lets a session of this gateway act; false if it has gone or is another gateway's.
+    /// Runs `act` on a session of this gateway; false if it is closed or of another gateway.
     fn with(
         &mut self,
         conn: ConnId,
         act: impl FnOnce(&mut G::Session, &mut Own<'_, G>) -> Flow,
     ) -> bool;
 
-    /// Lets a session act whose connection has gone. What it writes reaches nobody, and what it
-    /// wants of the hub is not done.
+    /// Runs `act` on a session whose connection has closed. Its output is dropped, and its orders
+    /// for the hub are not carried out.
     fn with_gone(
         &mut self,
         conn: ConnId,
@@ -56,7 +56,7 @@ pub trait Shard<G: Family> {
         act: impl FnOnce(&mut G::Session, &mut Own<'_, G>),
     );
 
-    /// Takes what this gateway's sessions have ordered of it since it was called, in order.
+    /// Takes the orders of this gateway's sessions since the current call began, in order.
     fn take_orders(&mut self) -> Vec<G::Order>;
 
     /// Queues a frame in two pieces for a connection, of which the second is shared, and counts

@@ -83,9 +83,9 @@ pub trait Pages: Send + Sync {
     }
 }
 
-/// People who have shown an API key to the dashboard, and are known by a secret since.
+/// Sessions of browsers that sent an API key to the dashboard, each known by a secret.
 pub trait Logins: Send + Sync {
-    /// Lets somebody in; gives the secret, which nobody can guess.
+    /// Begins a session and returns its secret, which cannot be guessed.
     fn begin(&self, now: Millis) -> String;
     /// Whether a secret is good.
     fn knows(&self, secret: &str, now: Millis) -> bool;
@@ -110,7 +110,7 @@ pub struct Shared {
     pub limits: SessionLimits,
     /// The options of channels.
     pub namespaces: Arc<Namespaces>,
-    /// Namespaces in which clients have no business, whatever their tokens say.
+    /// Namespaces that are closed to clients, whatever their tokens allow.
     pub closed_namespaces: Arc<[&'static str]>,
     /// Checks tokens; without it there are no tokens, only anonymous clients.
     pub verifier: Option<Arc<Verifier>>,
@@ -122,7 +122,7 @@ pub struct Shared {
     pub api_for_clients: bool,
     /// Pages that may connect from a browser, and by which names.
     pub guards: Arc<Guards>,
-    /// Keys of the server API; without any, everybody who reaches the port may call it.
+    /// Keys of the server API; without any, the API port needs no key.
     pub api_keys: Arc<ApiKeys>,
     /// Key that makes public ids of connections.
     pub node: NodeKey,

@@ -1,7 +1,7 @@
 //! One gateway behind the front door, without a shard: for the tests of gateways.
 //!
-//! A [`Solo`] is one connection. What its session writes and orders is collected; nobody carries
-//! the orders out, so a test does what it wants to see.
+//! A [`Solo`] is one connection. Its output and orders are collected; the orders are not carried
+//! out, so a test decides about them.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -90,7 +90,7 @@ fn guard() -> Guard {
     }
 }
 
-/// Options without keys, channels for everybody, the usual limits.
+/// Options without keys, with channels open to all and the usual limits.
 #[must_use]
 pub fn shared() -> Shared {
     let open = ChannelOptions {

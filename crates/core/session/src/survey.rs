@@ -1,4 +1,4 @@
-//! What the server API asks of every shard, and what a shard replies.
+//! Surveys of the server API over all shards, and the shards' replies.
 
 use throng_auth::SubscriptionOptions;
 use throng_types::{ChannelName, Position};
@@ -15,7 +15,7 @@ pub enum Wish {
         options: SubscriptionOptions,
         /// When it ends, in Unix seconds; `None` for never.
         until_unix_s: Option<u64>,
-        /// From where on they get what was published.
+        /// Position from which on they get publications.
         since: Option<Position>,
     },
     /// Set when they expire.
@@ -25,7 +25,7 @@ pub enum Wish {
         /// When they will, in Unix seconds; `None` for never.
         until_unix_s: Option<u64>,
     },
-    /// Carry out what its client has sent by another way.
+    /// Carry out a command that the client sent by another connection.
     Hear(Box<[u8]>),
 }
 
@@ -44,7 +44,7 @@ pub enum Survey {
         user: Box<str>,
         /// Only this one, by its public id, if not empty.
         client: Box<str>,
-        /// The code and reason to give; Centrifugo's 3503 unless the call says otherwise.
+        /// Code and reason for the client; Centrifugo's 3503 by default.
         code: u16,
         reason: Box<str>,
         /// Connections to spare, by their public ids.
@@ -58,8 +58,8 @@ pub enum Survey {
         /// Change to make to the user's connections.
         wish: Wish,
     },
-    /// Bring what a client has sent to the session that it names by its secret id, which is on the
-    /// node of this name. Replied to with [`SurveyReply::Done`]: whether the node is this one.
+    /// Bring a client's command to its session, given by secret id, on the node of this name.
+    /// Replied to with [`SurveyReply::Done`]: whether this node is the one.
     Carry {
         /// Name of the node that has the session.
         node: Box<str>,
@@ -76,7 +76,7 @@ pub enum Survey {
     },
 }
 
-/// Which connections are looked for. What is empty or missing fits all.
+/// Filter for connections. Empty or missing fields match all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Search {
     /// A part of the user's name.
@@ -111,7 +111,7 @@ pub struct FoundConnection {
     pub client: Box<str>,
     /// Its user, empty if it has none.
     pub user: Box<str>,
-    /// Its address, empty if nobody knows.
+    /// Address of the client, empty if unknown.
     pub address: Box<str>,
     /// Kind of its connection.
     pub transport: Transport,
@@ -124,7 +124,7 @@ pub struct FoundConnection {
 }
 
 impl Found {
-    /// Keeps as many rows as are wanted: of slow ones the slowest.
+    /// Keeps as many rows as requested: of slow ones the slowest.
     pub fn keep(&mut self, search: &Search) {
         if search.slow {
             self.rows

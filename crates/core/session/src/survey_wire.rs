@@ -1,8 +1,8 @@
 //! Surveys and their replies as bytes, between the nodes of a cluster.
 //!
-//! Numbers are big-endian, texts stand behind their length in four bytes, and what may be missing
-//! behind a byte that says whether it is there. What cannot be read is no survey: a node of another
-//! version says so by not answering.
+//! Numbers are big-endian, texts have their length in four bytes before them, and optional parts a
+//! byte that shows whether they follow. Bytes that cannot be decoded are ignored: a node of another
+//! version does not answer.
 
 mod bytes;
 
@@ -167,7 +167,7 @@ pub fn encode_replies(uid: &str, version: &str, uptime_s: u32, replies: &[Survey
     out.0
 }
 
-/// Reads what a node replied.
+/// Decodes a node's reply.
 #[must_use]
 pub fn decode_replies(bytes: &[u8]) -> Option<NodeReply> {
     let mut from = Reader(bytes);

@@ -1,7 +1,7 @@
 //! A WebSocket as every gateway needs it: control frames, pings, a bound on messages, the close.
 //!
-//! Owns the decoder and the time of the next sign of life. Never: what messages mean, who the
-//! client is.
+//! Owns the decoder and the time of the next sign of life. Never: the meaning of messages, the
+//! identity of the client.
 //!
 //! Invariants
 //! - After a close frame was written, nothing else is.
@@ -124,7 +124,7 @@ impl<T: Save> WebSocket<T> {
 }
 
 impl<T> WebSocket<T> {
-    /// A WebSocket whose handshake was answered.
+    /// Creates a WebSocket whose handshake was answered.
     #[must_use]
     pub fn new<S, O>(state: T, cx: &Context<'_, S, O>) -> Self {
         Self {
@@ -156,7 +156,7 @@ impl<T> WebSocket<T> {
         self.flags.has(Flags::TAKES_DEFLATED) && is_asked_for()
     }
 
-    /// The bounds on what the client sends.
+    /// Returns the bounds on the client's messages.
     #[must_use]
     pub fn limits<S, O>(&self, cx: &Context<'_, S, O>) -> WsLimits {
         WsLimits {
@@ -173,8 +173,8 @@ impl<T> WebSocket<T> {
 
     // ---- reading ----
 
-    /// Lends the decoder, so that the gateway can be called while it reads, and the allowance that
-    /// pays for what is read; see [`WebSocket::put_decoder`].
+    /// Lends the decoder, so that the gateway can be called during reading, and the allowance that
+    /// pays for the input; see [`WebSocket::put_decoder`].
     pub fn take_decoder<S, O>(&mut self, cx: &Context<'_, S, O>) -> WsDecoder {
         self.lend_allowance(cx);
         std::mem::replace(&mut self.decoder, WsDecoder::new(WsRole::Server))
@@ -195,21 +195,21 @@ impl<T> WebSocket<T> {
         }
     }
 
-    /// Lends the allowance that pays for what the client asks; see
+    /// Lends the allowance that pays for the client's requests; see
     /// [`WebSocket::take_allowance_back`].
     pub fn lend_allowance<S, O>(&self, cx: &Context<'_, S, O>) {
         cx.shared.meter.lend(self.allowance);
     }
 
-    /// Takes it back, with what was spent.
+    /// Takes back the allowance, with the charges since.
     pub fn take_allowance_back<S, O>(&mut self, cx: &Context<'_, S, O>) {
         if let Some(allowance) = cx.shared.meter.take_back() {
             self.allowance = allowance;
         }
     }
 
-    /// Charges an answer of the broker with so many items, which began at a place of what is
-    /// written. The client's address is charged by the server, for all kinds of sessions.
+    /// Charges an answer of the broker with this many items, from the offset `from` of the output.
+    /// The client's address is charged by the server, for all kinds of sessions.
     pub fn charge_answer<S, O>(&mut self, items: usize, from: usize, cx: &Context<'_, S, O>) {
         let work = Work::answer(items, cx.out.len().saturating_sub(from));
         cx.shared
@@ -217,7 +217,7 @@ impl<T> WebSocket<T> {
             .charge_own(&mut self.allowance, work, cx.now);
     }
 
-    /// Whether reading goes on.
+    /// Returns whether reading may continue.
     pub const fn flow(&self) -> ControlFlow<()> {
         if self.is_closing() {
             ControlFlow::Break(())
@@ -259,8 +259,8 @@ impl<T> WebSocket<T> {
         Heard::Nothing
     }
 
-    /// Charges a piece of work to the client; false if it asks for more than it may, and then it is
-    /// told so and the connection ends. While the decoder is lent only.
+    /// Charges a piece of work to the client; false if its allowance is used up, and then the
+    /// connection is closed with that reason. Only while the decoder is lent.
     pub fn may<S, O>(&mut self, work: Work, cx: &mut Context<'_, S, O>) -> bool {
         match cx.spend(work) {
             Ok(()) => true,
@@ -271,8 +271,8 @@ impl<T> WebSocket<T> {
         }
     }
 
-    /// Charges for a message that may have been compressed, by what it has become: a few bytes can
-    /// become as many as a message may have.
+    /// Charges for a message that may have been compressed, by its inflated length: a few bytes can
+    /// inflate to the longest message.
     fn may_inflate<S, O>(&mut self, bytes: usize, cx: &mut Context<'_, S, O>) -> bool {
         let more = bytes / INFLATED_BYTES_OF_A_MESSAGE;
         (0..more).all(|_| self.may(Work::Message, cx))
@@ -348,7 +348,7 @@ impl<T> WebSocket<T> {
 
     // ---- the end ----
 
-    /// Writes the close frame. What is held back never leaves: it would follow the frame.
+    /// Writes the close frame. Deliveries held back never leave: they would follow the frame.
     pub fn close<S, O>(&mut self, code: u16, reason: &str, cx: &mut Context<'_, S, O>) {
         if !self.is_closing() {
             encode_close(Masking::Server, Some(CloseFrame { code, reason }), cx.out);
@@ -356,7 +356,7 @@ impl<T> WebSocket<T> {
         }
     }
 
-    /// Ends the connection without a close frame, once what was written has left.
+    /// Ends the connection without a close frame, once the output has left.
     pub fn cut<S, O>(&mut self, cx: &mut Context<'_, S, O>) {
         self.closing = true;
         cx.actions.hold = None;
@@ -364,8 +364,8 @@ impl<T> WebSocket<T> {
     }
 }
 
-/// Answers the handshake of a WebSocket whose deliveries may be compressed: if a namespace asks for
-/// it and the client offers it, it is agreed to and returned.
+/// Answers the handshake of a WebSocket whose deliveries may be compressed: agrees to the client's
+/// offer if a namespace asks for compression, and returns the offer.
 pub fn answer_handshake<S, O>(
     accept: &Accept<'_>,
     subprotocol: Option<&str>,
@@ -376,8 +376,8 @@ pub fn answer_handshake<S, O>(
     deflate
 }
 
-/// When the first sign of life of a connection is due: somewhere within the first interval, so
-/// that a crowd that came at once does not get its pings at once for ever.
+/// Returns the time of a connection's first sign of life: at random within the first interval, so
+/// that a crowd of new clients does not get its pings at once for ever.
 #[must_use]
 pub fn first_beat(id: ConnId, interval_ms: u64, now: Now) -> Millis {
     let spread = u64::from(id.index()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;

@@ -87,11 +87,11 @@ pub(crate) fn post(
 ) -> Result<Opened<Session>, Reject> {
     let emulation = codec_of(incoming)
         .emulation(incoming.body)
-        .map_err(|_| Reject::new(400, "the body is not what the protocol says"))?;
+        .map_err(|_| Reject::new(400, "the body does not follow the protocol"))?;
     let request = Upstream::new(incoming);
     if emulation.node != cx.shared.node.name() {
         if !is_node_name(&emulation.node) {
-            return Err(Reject::new(404, "there is no such node"));
+            return Err(Reject::new(404, "no node has this name"));
         }
         let bytes = u32::try_from(emulation.data.len()).unwrap_or(u32::MAX);
         cx.spend(Work::Carry { bytes })?;

@@ -21,9 +21,7 @@ const TRANSPORTS: [Transport; 4] = [
 
 /// Converts the call `connections` to a search.
 ///
-///
 /// # Errors
-///
 /// [`ServerApiError::BadRequest`] for an unknown transport or a bad channel name.
 pub(crate) fn search(wanted: &ConnectionsRequest<'_>) -> Result<Search, ServerApiError> {
     let transport = match &*wanted.transport {

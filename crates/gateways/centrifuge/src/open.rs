@@ -126,7 +126,7 @@ fn uni_stream(
         Framing::Sse | Framing::Lines => incoming.body,
     };
     let connect = Connect::parse(request)
-        .map_err(|_| Reject::new(400, "the connect request is not what the protocol says"))?;
+        .map_err(|_| Reject::new(400, "the connect request does not follow the protocol"))?;
     let token = match &*connect.token {
         "" => params.token.as_deref(),
         token => Some(token),

@@ -145,7 +145,7 @@ fn ask_backend(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Session, 
         return Ok(Session::OverHttp(Box::new(socket)));
     }
     if request.method == "CONNECT" {
-        let reject = Reject::new(405, "this is no forward proxy");
+        let reject = Reject::new(405, "this server is not a forward proxy");
         return Err(reject.with("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"));
     }
     note_opened(&asked, false, cx);

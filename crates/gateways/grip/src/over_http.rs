@@ -405,7 +405,7 @@ impl OverHttp {
             // "Service restart" (RFC 6455, registry of close codes).
             self.side.close(Some(1012), b"", cx);
         } else {
-            answer_text(503, "the server is going down", &[], false, cx);
+            answer_text(503, "the server is shutting down", &[], false, cx);
         }
         cx.end(End::Flush);
     }

@@ -241,9 +241,7 @@ impl GripOptions {
     /// Creates the verifier for signatures of proxies in front, from a secret's bytes or the PEM
     /// text of a public key.
     ///
-    ///
     /// # Errors
-    ///
     /// If the key is neither.
     pub fn upstream(key: &[u8]) -> Result<Verifier, KeyError> {
         let pem = str::from_utf8(key).ok().filter(|_| is_pem(key));

@@ -248,7 +248,7 @@ impl Tunnel {
         if !of("Sec-WebSocket-Accept").any(|accept| accept == self.accept) {
             cx.count(Counter::GripInstructFaults);
             cx.order(Order::Forget { conn: cx.id });
-            answer_text(502, "the backend's handshake is wrong", &[], false, cx);
+            answer_text(502, "the backend's handshake is invalid", &[], false, cx);
             return cx.end(End::Flush);
         }
         let may_instruct = self.asked.may_instruct();
@@ -389,7 +389,7 @@ impl Tunnel {
 
     pub(crate) fn close(&mut self, cx: &mut Cx<'_>) {
         match &self.stage {
-            Stage::Asking => answer_text(503, "the server is going down", &[], false, cx),
+            Stage::Asking => answer_text(503, "the server is shutting down", &[], false, cx),
             // "Service restart" (RFC 6455, registry of close codes).
             Stage::Sorting(_) => self.side.close(Some(1012), b"", cx),
             // Where a frame of the backend's ends is not known.

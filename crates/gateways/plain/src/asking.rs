@@ -137,7 +137,8 @@ impl Asking {
         let mut claims = claims_of(answer).ok_or_else(no_answer)?;
         match about {
             About::Connect if answer.result.is_none() => {
-                let sentence = "the backend does not know this client, which brings no token";
+                let sentence =
+                    "the backend does not accept this client, and the client sent no token";
                 Err(Reject::new(401, sentence))
             }
             About::Connect => {
@@ -200,7 +201,7 @@ fn asker<'a>(way: &Way, identity: Option<&'a Identity>) -> Asker<'a> {
 }
 
 fn no_answer() -> Reject {
-    let sentence = "the backend that decides gave no answer; try again in a moment";
+    let sentence = "the backend gave no valid answer; try again in a moment";
     Reject::new(503, sentence)
 }
 

@@ -110,9 +110,9 @@ pub(crate) const fn status_of(refusal: Refusal) -> (u16, &'static str) {
         ),
         Refusal::NotOnDisk => (
             503,
-            "it was published, but the disk refused it; repeat it with the same idempotency key",
+            "published, but not written to disk; repeat it with the same idempotency key",
         ),
         Refusal::UnknownChannel => (404, "the channel's namespace is not configured"),
-        _ => (400, "the channel does not take this"),
+        _ => (400, "the channel refused the publication"),
     }
 }

@@ -50,7 +50,7 @@ fn each_result_has_its_answer() {
     let unknown = "the broker did not answer, it may have published or not; repeat it with the \
                    same idempotency key";
     let nowhere = "the channel's namespace is not configured";
-    let other = "the channel does not take this";
+    let other = "the channel refused the publication";
     for (results, expected) in [
         (vec![Ok(None)], "200 {}\n".to_owned()),
         (

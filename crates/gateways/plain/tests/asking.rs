@@ -241,14 +241,14 @@ fn a_client_that_is_not_let_in_is_told_by_a_status() {
                     "4501 out",
                 ),
                 (Some((418, "")), "403", "4403 forbidden"),
-                (Some((500, "")), "503", "gave no answer"),
-                (Some((200, "nonsense")), "503", "gave no answer"),
+                (Some((500, "")), "503", "gave no valid answer"),
+                (Some((200, "nonsense")), "503", "gave no valid answer"),
                 (
                     Some((200, r#"{"result":{"info":1,"subs":3}}"#)),
                     "503",
-                    "gave no answer",
+                    "gave no valid answer",
                 ),
-                (None, "503", "gave no answer"),
+                (None, "503", "gave no valid answer"),
             ] {
                 let fields = format!("{fields}Origin: http://localhost\r\n");
                 let target = format!("{path}?channel=asked:a{token}");

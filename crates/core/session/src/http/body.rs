@@ -23,7 +23,7 @@ throng_types::save_fields!(Coming {
 });
 
 impl Coming {
-    /// A body whose head has just come.
+    /// Creates the decoder for a body whose head has just arrived.
     pub(super) fn new(body: Body, limits: &HttpLimits, now: Now) -> Self {
         Self {
             decoder: BodyDecoder::new(body, limits),
@@ -47,8 +47,8 @@ impl Coming {
         }
     }
 
-    /// When more must have come. Each byte buys the time that it may take at the slowest rate, so
-    /// an upload that goes on is not cut, and one that drips is.
+    /// Returns the time at which more must have arrived. Each byte buys the time that it may take
+    /// at the slowest rate, so a steady upload is not cut, and a dripping one is.
     pub(super) fn due_at(&self, limits: &SessionLimits) -> Millis {
         let bought_ms = self.body.len() as u64 * 1000 / limits.body_bytes_per_s_min.max(1);
         self.began + limits.head_timeout_ms + bought_ms

@@ -1,7 +1,7 @@
-//! What a connection knows of its requests, so that one like the last need not be judged again.
+//! Memory of a connection's last request, so that an equal one need not be judged again.
 //!
-//! Owns: the head of a request that was carried out, and what was found out about it. Never: reads
-//! a request or carries one out.
+//! Owns: the head of a request that was carried out, and the judgement on it. Never: reads a
+//! request or carries one out.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Who may call: by an API key, or by the cookie of a browser that has shown one.
+//! Authentication of API calls: by an API key, or by the cookie of a browser that has shown one.
 //!
 //! `POST /session` with a key answers with the cookie, `DELETE /session` takes it away. The cookie
 //! counts on the API port alone, because browsers send it to every port of a host.
@@ -96,7 +96,7 @@ fn refused(incoming: &Incoming<'_, '_>, cx: &Context<'_>) -> Reject {
     let path = incoming.request.path();
     cx.shared
         .notices
-        .refused("request", path, "", "no good API key");
+        .refused("request", path, "", "no valid API key");
     let sentence = "an API key is needed: send it as the header `X-API-Key`";
     Reject::new(401, sentence)
 }
@@ -159,7 +159,7 @@ fn check_origin(incoming: &Incoming<'_, '_>, cx: &Context<'_>) -> Result<(), Rej
     let why = format_args!("signed in, but origin {origin}");
     let notices = &cx.shared.notices;
     notices.refused("request", request.path(), "", why);
-    let sentence = "a signed-in browser may call from the dashboard's own page alone: \
+    let sentence = "a signed-in browser may call only from the dashboard's own page: \
                     elsewhere send the key as the header `X-API-Key`";
     Err(Reject::new(403, sentence))
 }

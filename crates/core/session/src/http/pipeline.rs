@@ -1,9 +1,9 @@
 //! Requests whose answers come later, while the connection goes on reading.
 //!
-//! A publication is carried out as it comes, and its answer may depend on another shard. Whoever
-//! sends many requests without waiting must not be made to wait for each, so the front door reads
-//! on. Answers leave in the order of their requests. A request of any other kind waits until those
-//! before it are answered.
+//! A publication is carried out as it arrives, and its answer may depend on another shard. A
+//! publisher that sends many requests without waiting must not wait for each, so the front door
+//! reads on. Answers leave in the order of their requests. A request of any other kind waits until
+//! those before it are answered.
 //!
 //! Owns: answers that are not known yet or wait for an earlier one, and input behind a request that
 //! waits. Never: parses, or carries out a request.
@@ -30,7 +30,7 @@ const WAITING_MAX: usize = 1024;
 /// Entries for which an empty pipeline keeps room.
 const KEPT: usize = 16;
 
-/// Writes the answer to a request from what became of its publications.
+/// Writes the answer to a request from the results of its publications.
 pub type WriteAnswer =
     fn(results: &[PublishResult], style: u8, keep_alive: bool, cx: &mut Context<'_>);
 
@@ -133,7 +133,7 @@ impl Pipeline {
         self.next_token
     }
 
-    /// Whether one more request has room; `bytes_max` bounds what all of them may have.
+    /// Whether one more request has room; `bytes_max` bounds the bytes of all of them.
     pub(super) fn has_room(&self, bytes_max: usize) -> bool {
         self.waiting.len() < WAITING_MAX && self.bytes < bytes_max
     }
@@ -176,7 +176,7 @@ impl Pipeline {
         std::mem::take(&mut self.behind)
     }
 
-    /// Takes the answer to a publication and appends what may leave.
+    /// Takes the answer to a publication and appends the answers that may leave.
     pub(super) fn answer(&mut self, token: u32, answer: &Answer, cx: &mut Context<'_>) {
         let Some(head) = self.waiting.front().map(|head| head.first) else {
             return;

@@ -18,12 +18,12 @@ pub struct Incoming<'r, 'b> {
     pub peer: IpAddr,
     /// Whether TLS is spoken with the peer: by us, not by a proxy in front.
     pub is_tls: bool,
-    /// The client's, as far as trusted proxies tell.
+    /// Address of the client, as far as trusted proxies name it.
     pub client: IpAddr,
     /// Allowance of the connection after this request; `None` where work is not counted.
     pub allowance: Option<Allowance>,
     pub request: &'r Request<'b>,
-    /// The body; while a gateway is asked for its claim it is not there yet.
+    /// Body of the request; empty while a gateway is asked for its claim.
     pub body: &'r [u8],
     /// More of the body follows; only for a claim that streams it.
     pub is_open: bool,
@@ -109,7 +109,7 @@ impl<'b> Incoming<'_, 'b> {
         handshake::accept(request.method, request.headers()).map_err(Reject::from)
     }
 
-    /// The names and values of the query.
+    /// Iterates over the names and values of the query.
     ///
     /// # Errors
     /// 400 if one of them is not UTF-8: two such names would else become the same.

@@ -1,4 +1,4 @@
-//! Requests that subscribe: what several gateways read from them and check.
+//! Requests that subscribe: the parameters that several gateways share, and their checks.
 
 use std::borrow::Cow;
 
@@ -52,7 +52,7 @@ impl<'a> Params<'a> {
                 _ => {}
             }
         }
-        // What the browser says itself is newer than what stood in the URL.
+        // The browser's own header is newer than the id in the URL.
         if let Some(id) = incoming.request.header("last-event-id") {
             params.last_event_id = Some(Cow::Borrowed(id));
         }
@@ -76,13 +76,13 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// Refuses clients that want Centrifugo's Protobuf form.
+    /// Refuses clients that ask for Centrifugo's Protobuf form.
     ///
     /// # Errors
     /// 400, then.
     pub fn refuse_protobuf(&self, accept: &Accept<'_>) -> Result<(), Reject> {
         if self.protobuf || accept.protocols.contains("centrifuge-protobuf") {
-            let sentence = "Protobuf is not spoken here; use the JSON protocol";
+            let sentence = "this path does not support Protobuf; use the JSON protocol";
             return Err(Reject::new(400, sentence));
         }
         Ok(())
@@ -123,7 +123,7 @@ fn bearer(value: &str) -> Option<&str> {
 /// The holder of a connection, and the subscriptions that it begins with.
 #[derive(Default)]
 pub struct Entry {
-    /// Nothing for somebody without a token.
+    /// Identity from the token; `None` without one.
     pub identity: Option<Box<Identity>>,
     /// Channels to subscribe to, at least one.
     pub channels: Vec<Wanted>,
@@ -154,9 +154,7 @@ impl Entry {
 
     /// Checks the parameters of a client whose claims come from its token or from a backend.
     ///
-    ///
     /// # Errors
-    ///
     /// Status for the first channel that the client may not subscribe to.
     pub fn of_claims<S, O>(
         params: &Params<'_>,
@@ -230,7 +228,7 @@ impl From<EntryFault> for Reject {
 pub fn check_draining(shared: &Shared) -> Result<(), Reject> {
     if shared.draining {
         shared.counters.count(Counter::RefusedDraining);
-        let sentence = "the server is going down; connect again in a moment";
+        let sentence = "the server is shutting down; connect again in a moment";
         return Err(Reject::new(503, sentence));
     }
     Ok(())

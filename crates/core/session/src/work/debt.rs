@@ -1,4 +1,4 @@
-//! Debts in time: what is owed, and what time has paid back.
+//! Debts in time: the amount owed, and the part that time has paid back.
 
 use throng_types::Millis;
 
@@ -13,7 +13,7 @@ pub(super) const fn left(owed_us: u32, at_ms: u32, now_ms: u32) -> u32 {
     owed_us.saturating_sub(now_ms.wrapping_sub(at_ms).saturating_mul(1000))
 }
 
-/// The low half of a moment, which is enough to tell how long ago it was.
+/// Low half of a timestamp, enough to measure how long ago it was.
 pub(super) const fn low_ms(now: Millis) -> u32 {
     now.0 as u32
 }

@@ -1,4 +1,4 @@
-//! What each kind of work costs, and how much of it may be asked for.
+//! Prices of all kinds of work, and the limits on them.
 
 use throng_auth::Algorithm;
 use throng_metrics::Counter;
@@ -31,7 +31,7 @@ const CARRY_US_PER_KIB: u32 = 7;
 pub enum Work {
     /// A ping, a message, a command that is answered at once.
     Message,
-    /// A command that the broker carries out. Its answer is charged by what is in it.
+    /// A command that the broker carries out. Its answer is charged by its contents.
     Command,
     /// A command that subscribes. A client that connects sends many of them at once.
     Subscribe,
@@ -53,7 +53,7 @@ pub enum Work {
         /// Bytes of the publication.
         bytes: u32,
     },
-    /// The broker's answer was written for a client: members, history, what it had missed.
+    /// The broker's answer was written for a client: members, history, missed publications.
     Answer {
         /// Publications or members in it.
         items: u32,
@@ -79,8 +79,8 @@ impl Work {
         }
     }
 
-    /// About what it costs a core, in microseconds. `cargo xtask counts` compares each price with
-    /// the instructions that are carried out for it.
+    /// Approximate CPU time, in microseconds. `cargo xtask counts` compares each price with the
+    /// measured instructions.
     #[must_use]
     pub const fn cpu_us(self) -> u32 {
         match self {
@@ -153,9 +153,9 @@ impl Overspent {
     #[must_use]
     pub const fn status(self) -> (u16, &'static str) {
         match self {
-            Self::Connection => (429, "this connection asks for more than it may; slow down"),
-            Self::Address => (429, "your address asks for more than it may; slow down"),
-            Self::Tokens => (401, "this connection has brought too many bad tokens"),
+            Self::Connection => (429, "this connection exceeds its rate limit; slow down"),
+            Self::Address => (429, "your address exceeds its rate limit; slow down"),
+            Self::Tokens => (401, "too many invalid tokens on this connection"),
         }
     }
 }

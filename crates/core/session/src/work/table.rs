@@ -1,7 +1,7 @@
-//! The table of addresses: what each owes, in two places that a secret hash chooses.
+//! Table of the debts of addresses, each in two places that a secret hash chooses.
 //!
 //! Rule for "full": it has a fixed size. An address has spent too much only if both of its places
-//! say so, so addresses that share one of them do not harm each other.
+//! do, so addresses that share one of them do not harm each other.
 
 use std::cell::RefCell;
 use std::net::IpAddr;
