@@ -10,7 +10,7 @@ use crate::framing::Framing;
 
 /// `/ws`: the data alone, one frame.
 pub(crate) const WS: Form = Form::new(0, FormKind::Shared);
-/// `/sse` with one channel: an event whose id is the place in that channel.
+/// `/sse` with one channel: an event whose id is the position in that channel.
 pub(crate) const SSE: Form = Form::new(1, FormKind::Shared);
 /// `/stream` with one channel: a line in a chunk.
 pub(crate) const LINES: Form = Form::new(2, FormKind::Shared);

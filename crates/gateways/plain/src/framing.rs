@@ -1,4 +1,4 @@
-//! What each kind of stream writes beside deliveries.
+//! Parts of a stream beside deliveries, for each framing.
 
 use throng_centrifuge::{append_text, encode_ping};
 use throng_http1::LAST_CHUNK;

@@ -1,4 +1,4 @@
-//! A message of a publisher's WebSocket: a line that says where, and behind it the data.
+//! Message of a publisher's WebSocket: a line with the channel, and behind it the data.
 //!
 //! ```text
 //! CHANNEL [TAB IDEMPOTENCY-KEY] LF DATA
@@ -16,7 +16,8 @@ const KEY_BYTES_MAX: usize = 255;
 pub struct Wanted<'a> {
     /// The channel that is published to.
     pub channel: ChannelName,
-    /// A second one with the same key is answered like the first and not delivered.
+    /// Key of the publication: a second one with the same key is answered like the first and not
+    /// delivered.
     pub idempotency_key: Option<&'a str>,
     /// Payload of the publication, unchanged.
     pub data: &'a [u8],
@@ -53,7 +54,7 @@ impl BadPublication {
 }
 
 impl<'a> Wanted<'a> {
-    /// Takes a message apart.
+    /// Parses a message: its line, and the data behind it.
     ///
     /// # Errors
     /// What is wrong with its line.

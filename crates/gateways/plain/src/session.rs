@@ -1,4 +1,4 @@
-//! What a connection of a plain client is.
+//! Session of a plain client.
 
 use crate::asking::Asking;
 use crate::operate::Reloading;

@@ -7,7 +7,7 @@ use crate::framing::Framing;
 
 /// Kind of session that a request asks for, once its client is let in.
 pub(crate) enum Way {
-    /// `/ws`, with what its answer says.
+    /// `/ws`, with the handshake's answer.
     Socket(Accept<'static>),
     /// Stream of `/sse` or `/stream`.
     Stream {

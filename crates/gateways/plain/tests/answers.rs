@@ -1,4 +1,4 @@
-//! What `POST /pub` takes, what it counts, and what it answers to each result.
+//! Requests to `POST /pub`: accepted forms, counters, and the answer to each result.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;

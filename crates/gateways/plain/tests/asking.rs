@@ -1,5 +1,5 @@
-//! Clients of `/ws`, `/sse` and `/stream` about whom backends are asked: what is asked, and what
-//! the answers lead to.
+//! Clients of `/ws`, `/sse` and `/stream` about whom backends are asked: the questions, and the
+//! results of the answers.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
@@ -201,7 +201,7 @@ fn a_backend_says_who_a_client_is() {
         let head = status(&mut solo);
         assert_eq!(head, if path == "ws" { "101" } else { "200" });
         assert_eq!(names(&subscribes(&mut solo)), ["own", "open:a"], "{path}");
-        // Nobody is asked whether it goes on: it ends, and comes again.
+        // No backend is asked about an expired client: it ends, and reconnects.
         let due = solo.actions.deadline.flatten().expect("a deadline");
         assert_eq!(due.since(solo.now.mono), 10_000, "{path}");
         solo.now.mono = solo.now.mono + 10_000;
@@ -227,7 +227,7 @@ fn a_token_is_asked_nobody_about() {
 fn a_client_that_is_not_let_in_is_told_by_a_status() {
     let user = format!("&token={}", token());
     for (path, fields, ..) in PATHS {
-        // Once asked who it is, once where it may subscribe.
+        // First the question about identity, then the one about subscriptions.
         for (who, token) in [(true, ""), (false, &*user)] {
             for (said, expected, text) in [
                 (
@@ -277,7 +277,7 @@ fn a_client_that_is_not_let_in_is_told_by_a_status() {
             refusal.contains("WWW-Authenticate: Bearer\r\n"),
             "{refusal}"
         );
-        // What the backend's word does not open stays closed.
+        // Channels that the backend's answer does not open stay closed.
         for (target, expected) in [("open:a", "101 200"), ("closed", "403"), ("no:a", "404")] {
             let mut solo = opens(&format!("{path}?channel={target}"), fields);
             let number = question(&mut solo);
@@ -292,7 +292,8 @@ fn a_client_that_is_not_let_in_is_told_by_a_status() {
     }
 }
 
-/// All channels that a backend decides are asked about before anything is said, a few at a time.
+/// All channels that a backend decides are asked about before the first answer to the client, a few
+/// at a time.
 #[test]
 fn a_backend_says_where_a_client_subscribes() {
     for (path, fields, _, name) in PATHS {
@@ -320,7 +321,7 @@ fn a_backend_says_where_a_client_subscribes() {
             );
             let said = if n == 7 { &until } else { YES };
             answer(&mut solo, asked[n].0, Some((200, said)));
-            // The same answer again is nobody's.
+            // A repeated answer is ignored.
             if n < 19 {
                 answer(&mut solo, asked[n].0, Some((500, "")));
             }
@@ -434,7 +435,7 @@ fn what_a_client_sends_behind_its_request_is_bounded() {
     }
 }
 
-/// A client that waits is told to come again, and an answer that comes later changes nothing.
+/// A waiting client is closed with a status, and a later answer changes nothing.
 #[test]
 fn a_client_that_waits_is_closed_by_a_status() {
     let user = format!("&token={}", token());

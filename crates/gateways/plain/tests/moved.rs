@@ -1,4 +1,4 @@
-//! Sessions that another process goes on with: what a client or a publisher had, it still has.
+//! Sessions moved to another process keep the state of clients and publishers.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
@@ -96,7 +96,7 @@ fn listeners_go_on_listening() {
         solo.event(Event::Drained { dropped: 5 });
         let heard = told(&mut solo);
         assert!(heard.contains(dropped), "{target}: {heard}");
-        // A sign of life comes when it would have come.
+        // The next sign of life keeps its time.
         solo.now.mono = Millis(60_000);
         solo.event(Event::Timeout);
         assert_ne!(told(&mut solo), "", "{target}");

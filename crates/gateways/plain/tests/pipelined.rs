@@ -1,4 +1,4 @@
-//! Publishing requests that do not wait for each other: what is ordered when, and what leaves when.
+//! Publishing requests that do not wait for each other: the order of commands and of answers.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
@@ -262,7 +262,7 @@ fn long_requests_without_an_answer_are_few() {
         answer(&mut publisher, token, Ok(None));
     }
     assert_eq!(ordered(&mut publisher).len(), 3);
-    // What was answered does not count any more.
+    // Answered requests no longer count.
     answer(&mut publisher, 3, Ok(None));
     publisher.feed(long(6).as_bytes());
     assert_eq!(ordered(&mut publisher), [("6".to_owned(), 6)]);
