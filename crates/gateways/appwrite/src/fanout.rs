@@ -1,4 +1,4 @@
-//! An event on its way: who gets it, and the bytes of its frames.
+//! An event on its way: its receivers, and the bytes of its frames.
 
 use throng_appwrite::{EncodedEvent, FeedMessage, Layout, NewEvent};
 use throng_types::{ConnId, Frame, Now, Position};

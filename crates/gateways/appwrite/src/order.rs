@@ -1,4 +1,4 @@
-//! What sessions order of the event hub, and how it reaches the connections.
+//! Orders from sessions to the event hub, and its way to the connections.
 
 use throng_appwrite::{Change, ConnectionPhase, IdentityChange, QueryFilter, RealtimeError};
 use throng_types::{ConnId, Frame, Position};
@@ -24,7 +24,7 @@ pub enum Order {
         /// Ids of the subscriptions to end.
         ids: Vec<String>,
     },
-    /// The connection's user or its roles are others now. What was held back may go.
+    /// Sets the connection's user and roles. Held-back events may go.
     SetRoles {
         conn: ConnId,
         roles: Vec<String>,
@@ -33,13 +33,13 @@ pub enum Order {
         /// The user from now on.
         to: Box<str>,
     },
-    /// A part of the user is known; the roles follow from it. What was held back may go.
+    /// Sets a part of the user; the roles follow from it. Held-back events may go.
     Change {
         conn: ConnId,
         /// Part of the user's identity that is known now.
         change: IdentityChange,
     },
-    /// Tell where things stand, and send what was missed.
+    /// Send the current position, and missed events.
     Recover {
         conn: ConnId,
         /// Since when, if the client knows.
@@ -47,7 +47,7 @@ pub enum Order {
     },
 }
 
-/// A subscription that a session wants.
+/// Subscription that a session requests.
 #[derive(Debug)]
 pub struct Wanted {
     /// Its id on the connection.
@@ -66,16 +66,17 @@ pub trait Connections {
     fn say(&mut self, conn: ConnId, bytes: &[u8]);
     /// Sends a frame in two pieces, of which the second is shared.
     fn deliver(&mut self, conn: ConnId, head: &[u8], tail: &Frame);
-    /// Tells the session of a change of its user. Where the change does not say what the roles are
-    /// now, [`Order::SetRoles`] or [`Order::Change`] follows, or the connection's end.
+    /// Passes a change of its user to the session. Where the change does not name the new roles,
+    /// [`Order::SetRoles`] or [`Order::Change`] follows, or the connection's end.
     fn changed(&mut self, conn: ConnId, what: &Change);
-    /// Lets the session ask for its roles if it has a user; then true, and the same follows.
+    /// Lets the session look up its roles. True if it has a user; then [`Order::SetRoles`],
+    /// [`Order::Change`] or the connection's end follows.
     fn recheck(&mut self, conn: ConnId) -> bool;
     /// Lets the session refuse.
     fn refuse(&mut self, conn: ConnId, fault: &RealtimeError, phase: ConnectionPhase);
     /// So many receivers were found for an event.
     fn matched(&mut self, receivers: usize);
-    /// A client asked for what it missed, and all of it is here or not.
+    /// Counts a recovery, complete or not.
     fn recovered(&mut self, all: bool);
 }
 

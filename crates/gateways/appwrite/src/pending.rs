@@ -1,5 +1,5 @@
-//! What few Appwrite connections need: who the user is, a question under way, messages that wait
-//! behind it. Boxed, and gone when nothing of it is left, so that a guest owns none of it.
+//! State that few Appwrite connections need: the user, a lookup under way, messages that wait
+//! behind it. Boxed, and dropped when empty, so that a guest owns none of it.
 
 use std::collections::VecDeque;
 
@@ -35,7 +35,7 @@ pub(crate) struct SetPresence {
     pub(crate) shown: Shown,
     /// The number of the latest call.
     pub(crate) token: u32,
-    /// Appwrite has said that it is there.
+    /// Whether Appwrite has confirmed it.
     pub(crate) written: bool,
 }
 
@@ -66,10 +66,10 @@ pub(super) struct Check {
     /// As much as may have changed.
     pub(super) part: LookupPart,
     pub(super) haste: LookupPriority,
-    /// The roles that the hub knows may be too many. If not, the change itself has told them, and
-    /// this only makes sure.
+    /// Whether the hub's roles may be too many. If not, the change itself has named them, and the
+    /// lookup only confirms.
     pub(super) unsure: bool,
-    /// Since when an answer is wanted.
+    /// Time of the change that needs an answer.
     pub(super) since: Millis,
     /// Answers that did not come.
     pub(super) failures: u32,

@@ -1,7 +1,7 @@
-//! Which connections are still to be looked up again, after events may have been lost.
+//! Connections that are still to be looked up again, after events may have been lost.
 //!
 //! A walk over all connections, a few of them under way at any time: Appwrite has just come back,
-//! too, and those who want to come in ask as well. Rule for "full": the walk stands still until an
+//! too, and new clients need lookups as well. Rule for "full": the walk stands still until an
 //! answer has come; a connection without one for too long is ended by its session.
 
 use std::collections::BTreeSet;

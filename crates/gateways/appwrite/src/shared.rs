@@ -1,4 +1,4 @@
-//! What Appwrite sessions share, and what they ask of the world outside their shard.
+//! State that Appwrite sessions share, and their calls beyond the shard.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct AppwriteShared {
     pub rates: Rates,
     /// Style of the refusals that clients get.
     pub style: RefusalStyle,
-    /// Whether there is somebody to ask who a client is. If not, everybody is a guest.
+    /// Whether lookups at Appwrite are configured. If not, all clients are guests.
     pub identifies: bool,
     /// Milliseconds that known roles stay while Appwrite does not answer.
     pub grace_ms: u64,
@@ -82,7 +82,7 @@ pub trait Outside: Send + Sync {
     /// Whether this address may open one more connection now.
     fn admit(&self, address: IpAddr, now: Now) -> bool;
 
-    /// Asks who somebody is; [`News::LookupReply`] follows for certain unless it is refused.
+    /// Looks up a client; [`News::LookupReply`] follows for certain unless it is refused.
     ///
     /// # Errors
     /// [`QueueFull`] if too many questions wait.
