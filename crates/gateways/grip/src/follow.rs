@@ -1,7 +1,8 @@
-//! What a held stream keeps to go on by links: what it follows, and an exchange under way.
+//! State of a held stream that continues by links: the followed channels, and an exchange under
+//! way.
 //!
 //! Rule for "full": publications that come while a link is fetched wait, at most
-//! [`LINK_QUEUE_MAX`]; one more ends the stream, and the client comes back with what it has.
+//! [`LINK_QUEUE_MAX`]; one more ends the stream, and the client reconnects with its last ids.
 
 use std::sync::Arc;
 
@@ -107,7 +108,7 @@ impl Fetch {
                 self.rest = piece.split_off(done);
                 out
             }
-            // A mark that means nothing: the body stays what it is.
+            // A mark without meaning: the body stays as it is.
             Err(_) => piece,
         }
     }
@@ -185,8 +186,8 @@ impl Follow {
         });
     }
 
-    /// Has the link fetched after a moment, in which whoever looks at subscriptions learns of this
-    /// one.
+    /// Schedules the next fetch after a moment, in which publishers that look at subscriptions
+    /// learn of this one.
     pub(crate) fn ask_soon(&mut self, now: Now, cx: &Cx<'_>) {
         if self.next.is_some() && !self.must_ask {
             self.must_ask = true;
@@ -218,7 +219,8 @@ impl Follow {
         true
     }
 
-    /// Whether something that waits follows on what the client has: then what does not is older.
+    /// Whether a waiting item directly follows the client's last one: then an item that does not is
+    /// older.
     pub(crate) fn is_old(&self, at: usize, others: &[Arc<Publication>], grip: &GripShared) -> bool {
         let Some(followed) = self.following.channels.get(at) else {
             return false;

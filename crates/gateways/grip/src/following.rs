@@ -1,4 +1,4 @@
-//! What a held client has of its channels: last ids, filters, meta.
+//! Channels of a held client: last ids, filters, meta.
 
 use throng_grip::filters::{FilterContext, FilterError, Filtered, Filters};
 use throng_grip::instruct::HoldChannel;
@@ -111,7 +111,7 @@ impl Following {
         }
     }
 
-    /// Asks which items went out last, where the client has said which one it has.
+    /// Asks for the last items of channels for which the client has named its own.
     pub(crate) fn ask_last_ids(&self, cx: &mut Cx<'_>) {
         for followed in self
             .channels
@@ -131,7 +131,7 @@ impl Following {
             .collect()
     }
 
-    /// Whether an item is what comes next in its channel.
+    /// Decides whether an item is the next one in its channel.
     pub(crate) fn due(&mut self, at: usize, item: &Item) -> Due {
         let Some(followed) = self.channels.get_mut(at) else {
             return Due::Known;

@@ -74,7 +74,7 @@ pub(crate) const fn draft_of(channel: ChannelName, payload: Payload) -> Draft {
     }
 }
 
-/// The item that a publication carries. Data that somebody published past GRIP is content.
+/// Returns the item that a publication carries. Data published past GRIP is content.
 fn item_of(publication: &Publication) -> Item {
     let name = ChannelName::with_bound(own_name(&publication.channel), HUB_BYTES_MAX);
     let channel = name.unwrap_or_else(|_| publication.channel.clone());
@@ -122,8 +122,8 @@ impl GripShared {
     }
 }
 
-/// Appends a publication in a shared wire form. Nothing is appended for what needs a look by
-/// the session: an end, a hint, or an item that is not for streams.
+/// Appends a publication in a shared wire form. Nothing is appended for items that the session must
+/// look at: an end, a hint, or an item that is not for streams.
 pub(crate) fn encode(form: u8, publication: &Publication, out: &mut Vec<u8>) {
     let item = item_of(publication);
     let is_for_others =
@@ -147,7 +147,7 @@ pub(crate) fn encode(form: u8, publication: &Publication, out: &mut Vec<u8>) {
     else {
         return;
     };
-    // Who is served from shared bytes has no filters.
+    // Streams served from shared bytes have no filters.
     if !is_for_others(content_filters) {
         stream_bytes(form == GRIP_CHUNKS.number, content, out);
     }

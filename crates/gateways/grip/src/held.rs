@@ -1,9 +1,9 @@
 //! A client that a backend holds: a stream of items.
 //!
-//! The head leaves when the client is a member of all its channels, so that whoever sees it can
-//! publish to it. The backend's own body follows; what is published meanwhile waits behind it. A
-//! stream without filters, sequence and links is then served from bytes that all share, and owns a
-//! place in its channels, a deadline and a few words here.
+//! The head leaves when the client is a member of all its channels, so that a publisher that sees
+//! it can publish to it. The backend's own body follows; publications meanwhile wait behind it. A
+//! stream without filters, sequence and links is then served from shared bytes, and owns a place in
+//! its channels, a deadline and a few words here.
 //!
 //! Invariants
 //! - While `fetch` is there, an exchange with the backend is under way, and publications that
@@ -169,7 +169,7 @@ impl Held {
         })
     }
 
-    /// Lets go what waited for the channels, if all have answered.
+    /// Sends waiting bytes once all channels have answered.
     fn begin_if_member(&mut self, cx: &mut Cx<'_>) {
         if self
             .state
@@ -227,7 +227,7 @@ impl Held {
         self.write(&bytes, cx);
     }
 
-    /// The backend's own body is whole: what waited leaves, and the client is held.
+    /// Handles the end of the backend's body: waiting publications leave, and the client is held.
     pub(crate) fn body_ended(&mut self, cx: &mut Cx<'_>) {
         let Some(mut fetch) = self.state.fetch.take() else {
             return;
@@ -260,7 +260,7 @@ impl Held {
         }
         if let Some(fetch) = self.state.fetch.as_mut() {
             if !fetch.wait(publication) {
-                // The client comes back with what it has, and misses nothing.
+                // The client reconnects with its last ids, and misses nothing.
                 cx.count(Counter::GripWaitingFull);
                 self.cut(cx);
             }
@@ -275,9 +275,9 @@ impl Held {
         self.arm(cx);
     }
 
-    /// Does what an item says. What does not follow on what the client has makes the server fetch
-    /// the next link; if it does not follow then either, the backend has said what is there, and
-    /// the item is late or will be fetched with what follows (as in Pushpin).
+    /// Handles an item. One that does not follow the client's last item makes the server fetch the
+    /// next link; if it does not follow then either, the backend has answered with the current
+    /// state, and the item is late or will be fetched with the next one (as in Pushpin).
     pub(crate) fn take(&mut self, news: &News<'_>, cx: &mut Cx<'_>) {
         let News {
             publication,
@@ -352,7 +352,7 @@ impl Held {
         self.arm(cx);
     }
 
-    /// Everybody is to ask their backends.
+    /// Fetches the next link, for a publisher that asks all sessions to recover.
     pub(crate) fn recover(&mut self, cx: &mut Cx<'_>) {
         if !self.closing && self.state.fetch.is_none() {
             self.fetch_link(cx);
@@ -391,7 +391,7 @@ impl Held {
         }
     }
 
-    /// The client has gone: its backend is told, if it wants to know.
+    /// Handles the end of the connection: notifies the backend, if it asked for that.
     pub(crate) fn gone(&self, cx: &mut Cx<'_>) {
         if let Some(follow) = &self.state.follow {
             follow.tell_gone(cx.own, cx);

@@ -1,4 +1,4 @@
-//! What GRIP tells itself on other shards, and what backends tell it.
+//! Mail of GRIP between its shards, and from backends.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub enum Mail {
         /// Position of the publication, or the reason of the refusal.
         result: Result<Option<Position>, Refusal>,
     },
-    /// About an item of which somebody wants to know how many took it.
+    /// Progress of an item with a receipt.
     Receipt {
         /// Which of your receipts.
         number: u64,
@@ -75,7 +75,7 @@ pub enum Mail {
     },
     /// Mail between the shards' parts of statistics.
     Stats(StatsMail),
-    /// A channel has subscribers on the shard that says so, or none any more.
+    /// A channel has subscribers on the sending shard, or has none any more.
     Topic {
         channel: ChannelName,
         /// Whether it has subscribers now.

@@ -132,7 +132,7 @@ fn ask_backend(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Session, 
     }
     if request.wants_upgrade("websocket") {
         let accept = accept_key(request)?;
-        // The target `test` speaks WebSocket itself, whatever the route says.
+        // The target `test` speaks WebSocket itself, whatever the route's option.
         let over_http = |target: &Target| target.over_http && target.address != TargetAddress::Test;
         if !route.targets.iter().any(over_http) {
             note_opened(&asked, true, cx);

@@ -1,4 +1,4 @@
-//! What GRIP sessions want done beyond their connection.
+//! Orders of GRIP sessions that go beyond their connection.
 
 use throng_grip::exchange::OriginRequest;
 use throng_grip::item::Item;
@@ -8,18 +8,18 @@ use throng_types::{ChannelName, ConnId};
 use crate::look::Wanted;
 use crate::receipt::Receipt;
 
-/// Something that a session wants of its gateway.
+/// Order from a session to its gateway.
 #[derive(Debug)]
 pub enum Order {
-    /// Ask a backend. What it does comes to its session with this token, and an
-    /// exchange that the connection had before is over.
+    /// Ask a backend. Its events come to the session with this token, and an earlier exchange of
+    /// the connection is over.
     Ask {
         conn: ConnId,
         /// Given back with each event.
         token: u32,
         request: Box<OriginRequest>,
     },
-    /// Tell a backend something to which no answer is awaited, even if the connection ends.
+    /// Send a backend a request without an awaited answer, even if the connection ends.
     Tell { request: Box<OriginRequest> },
     /// Send bytes behind the request that was asked last; [`OriginEvent::Taken`] answers.
     ///
@@ -27,7 +27,7 @@ pub enum Order {
     Send { conn: ConnId, bytes: Vec<u8> },
     /// Nothing more follows the request that was asked last.
     Finish { conn: ConnId },
-    /// Nothing more of the exchange is wanted.
+    /// End the exchange; no more of it is needed.
     Forget { conn: ConnId },
     /// The connection's stream has ended: it leaves all channels, and takes the next request.
     Leave { conn: ConnId },
@@ -40,21 +40,21 @@ pub enum Order {
         /// Whether the publisher waits for room instead of being refused; such a one has few items
         /// under way.
         patient: bool,
-        /// Before the answer, tell it how many connections took it.
+        /// Whether it gets the number of receivers before the answer.
         counts: bool,
     },
-    /// Everybody on this shard who is to get an item has got it.
+    /// All subscribers on this shard have got an item.
     Carried {
         /// Receipt of the publisher that asked for the number.
         receipt: Receipt,
         /// So many took it.
         count: u64,
     },
-    /// The session is subscribed to a channel; only where publishers may want to know.
+    /// The session has subscribed to a channel; sent only if publishers may listen to topics.
     Subscribed { channel: ChannelName },
-    /// From now on tell it which channels have subscribers.
+    /// Send it the channels that have subscribers, from now on.
     Listen { conn: ConnId },
-    /// From now on tell it statistics.
+    /// Send it statistics, from now on.
     ReadStats { conn: ConnId },
     /// Which item of a channel went out last? Answered to it.
     LastId { conn: ConnId, channel: ChannelName },

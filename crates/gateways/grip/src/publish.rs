@@ -10,7 +10,7 @@ use throng_session::{Exchange, Flow, Incoming, Opened, Publications, respond};
 use crate::context::Cx;
 use crate::order::Order;
 
-/// A request whose items are on their way.
+/// Request of a publisher whose items are on their way.
 pub struct Publishing {
     exchange: Exchange,
     publications: Publications,
@@ -20,7 +20,7 @@ pub struct Publishing {
 
 /// Number of connections that took the items, for a publisher that asks for it.
 struct Receivers {
-    /// Items of which that is not known yet, or never will be.
+    /// Number of items without a count yet, or for ever.
     unknown: usize,
     sum: u64,
 }
@@ -109,7 +109,7 @@ impl Publishing {
         match &self.receivers {
             _ if !is_taken => PublishAnswer::overloaded(),
             None => PublishAnswer::done(self.answer_type, "Published"),
-            // A number that is not certain is not told.
+            // A number that is not certain is not sent.
             Some(known) => {
                 let sum = Some(known.sum).filter(|_| known.unknown == 0);
                 PublishAnswer::published_to(self.answer_type, sum)

@@ -8,9 +8,9 @@ use throng_session::DateText;
 /// End of the body behind a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// There is none; a length that the backend told is told on.
+    /// No body; a length from the backend is passed on.
     None(Option<u64>),
-    /// After so many bytes.
+    /// Body of this many bytes.
     Length(u64),
     /// With an empty chunk.
     Chunked,
@@ -19,7 +19,7 @@ pub(crate) enum Framing {
 }
 
 impl Framing {
-    /// For a body whose length is not known.
+    /// Returns the framing for a body of unknown length.
     pub(crate) const fn open(minor_version: u8) -> Self {
         if minor_version == 0 {
             Self::Close

@@ -1,4 +1,4 @@
-//! What the GRIP sessions of a shard share: routes, keys, what was made before.
+//! State that the GRIP sessions of a shard share: routes, keys, cached values.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
@@ -23,12 +23,12 @@ use crate::stats::{Book, StatsOptions};
 /// Different keep-alives that are shared between sessions.
 const KEEP_ALIVES_SHARED: usize = 64;
 
-/// The empty key. HMAC fills a key up with zeros (RFC 2104 section 2), so this is the same one, and
-/// no empty secret passes the checks of those that are configured.
+/// The empty key. HMAC fills a key up with zeros (RFC 2104 section 2), so this is equal to it, and
+/// no empty secret passes the checks of configured ones.
 const EMPTY_KEY: &[u8] = &[0];
 
-/// Which requests go where. Replaced as a whole while the server runs; what was asked on a route
-/// goes on with that one.
+/// Routes for requests. Replaced as a whole while the server runs; requests on a route continue
+/// with that one.
 #[derive(Clone, Debug, Default)]
 pub struct RouteBook {
     pub routes: Routes,
@@ -62,15 +62,15 @@ pub struct GripOptions {
     pub xff: XffRule,
     /// Rule for `X-Forwarded-For` of trusted requests.
     pub xff_trusted: XffRule,
-    /// Whether the client's `X-Forwarded-Proto` says if it came by TLS.
+    /// Whether the client's `X-Forwarded-Proto` decides if it came by TLS.
     pub accept_forwarded_proto: bool,
-    /// Whether `X-Forwarded-Proto` tells backends of it.
+    /// Whether backends get the protocol in `X-Forwarded-Proto`.
     pub set_forwarded_proto: bool,
     /// Appended to `CDN-Loop` if not empty.
     pub cdn_loop: String,
     /// Where publishers connect to by ZeroMQ.
     pub uris: ZmqUris,
-    /// Publishers may want to know which channels have subscribers.
+    /// Whether publishers may listen to the channels that have subscribers.
     pub tells_topics: bool,
     /// The protocols of its own ports, by their numbers.
     pub ports: Vec<PortKind>,
@@ -98,7 +98,7 @@ pub struct GripShared {
     chance: RefCell<Rng>,
     /// Number of channels that publishers were told have subscribers.
     topics_told: Cell<u64>,
-    /// Publishers may want to know which channels have subscribers.
+    /// Whether publishers may listen to the channels that have subscribers.
     pub(crate) tells_topics: bool,
     /// The shard's clients, if statistics are configured.
     pub(crate) book_of_clients: Option<RefCell<Book>>,
@@ -170,9 +170,9 @@ impl GripShared {
         }
     }
 
-    /// The value of `Grip-Sig` for a request of this route. Without a key it is signed with an
-    /// empty one, as Pushpin does: it proves nothing, and yet backends that check no signature want
-    /// to see one. Nothing is signed by nobody.
+    /// Returns the value of `Grip-Sig` for a request of this route. Without a key it is signed with
+    /// an empty one, as Pushpin does: it proves nothing, and yet backends that check no signature
+    /// expect one. `None` without an issuer, or if the route's key is unknown.
     pub(crate) fn sig(&self, route: &Route, now: Now) -> Option<Rc<str>> {
         let options = &self.options;
         let iss = route.sig_iss.as_deref().unwrap_or(&options.sig_iss);
@@ -201,7 +201,7 @@ impl GripShared {
         signer.token(now)
     }
 
-    /// A keep-alive, shared with the sessions that have the same.
+    /// Returns a keep-alive, shared with the sessions that have an equal one.
     pub(crate) fn keep_alive(&self, keep_alive: KeepAlive) -> Rc<KeepAlive> {
         let mut all = self.keep_alives.borrow_mut();
         if let Some(known) = all.iter().find(|known| ***known == keep_alive) {
@@ -220,7 +220,7 @@ impl GripShared {
         self.topics_told.get()
     }
 
-    /// So many were told of by another process.
+    /// Restores the number from another process.
     pub(crate) fn set_topics_told(&self, told: u64) {
         self.topics_told.set(told);
     }
@@ -231,7 +231,7 @@ impl GripShared {
         self.topics_told.get()
     }
 
-    /// A number that nobody foresees; not for secrets.
+    /// Returns an unpredictable number; not for secrets.
     pub(crate) fn chance(&self) -> u64 {
         self.chance.borrow_mut().next_u64()
     }

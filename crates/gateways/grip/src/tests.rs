@@ -1,5 +1,5 @@
-//! Clients of backends without sockets: requests in, what backends do and what is published in,
-//! bytes and orders out.
+//! Clients of backends without sockets: requests, events of backends and publications in, bytes and
+//! orders out.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
@@ -34,7 +34,7 @@ mod streams;
 mod world;
 mod zmq;
 
-/// A client, and what it wanted of others.
+/// Client with its orders to others.
 struct Client {
     solo: Solo<Grip>,
     /// Channels sent to the hub, with a mark for coming or going.
@@ -42,7 +42,7 @@ struct Client {
     /// Commands sent to the hub, unabridged.
     commands: Vec<Command>,
     orders: Vec<Order>,
-    /// When it wants to hear of the time.
+    /// Deadline that it has set.
     due: Option<Millis>,
     ended: Option<End>,
     /// Whether it is not read.
@@ -168,7 +168,7 @@ impl Client {
         self.backend(token, OriginEvent::End)
     }
 
-    /// Somebody publishes to the client's channel, as a JSON object says it.
+    /// Publishes an item, given in JSON, to the client's channel.
     fn item(&mut self, json: &str) {
         let publication = publication(json);
         self.happens(Event::Publication(&publication));

@@ -1,7 +1,7 @@
-//! One shard's clients, as statistics see them, and what happened to them in this turn.
+//! One shard's clients for statistics, and their events in this turn.
 //!
-//! Owns: which clients are there, their channels, and news until they are taken. Never: adds up
-//! what several shards have, or makes packets.
+//! Owns: the open clients, their channels, and news until they are taken. Never: adds up several
+//! shards, or makes packets.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -34,9 +34,9 @@ struct Known {
     peer: IpAddr,
     is_websocket: bool,
     is_tls: bool,
-    /// Up to when its minutes were told.
+    /// Time up to which its minutes are reported.
     counted_at: Millis,
-    /// When it was last told to be alive.
+    /// Time of the last report of activity.
     active_at: Millis,
     channels: BTreeMap<ChannelName, SubscriptionMode>,
 }
@@ -99,12 +99,12 @@ pub(crate) struct Book {
     /// Bound: the shard's connections.
     known: BTreeMap<ConnId, Known>,
     lap: Lap<ConnId>,
-    /// Bound: what one turn brings; it is taken at the end of each.
+    /// News of one turn. Bound: they are taken at the end of each turn.
     news: Vec<News>,
 }
 
 impl Book {
-    /// Tells of each client again before readers forget it.
+    /// Creates a book that reports each client again before readers forget it.
     pub(crate) fn new(connection_ttl_ms: u64) -> Self {
         Self {
             known: BTreeMap::new(),
@@ -131,7 +131,7 @@ impl Book {
         self.known.insert(conn, known);
     }
 
-    /// Its request is answered, or its connection has gone.
+    /// Records the end of a client: its request is answered, or its connection has closed.
     pub(crate) fn closed(&mut self, conn: ConnId, now: Millis) {
         let Some(mut known) = self.known.remove(&conn) else {
             return;
@@ -223,7 +223,7 @@ impl Book {
         (!self.known.is_empty()).then(|| self.lap.next_at())
     }
 
-    /// Tells of some of those again who are still there.
+    /// Reports some of the open clients again.
     pub(crate) fn step(&mut self, now: Millis) {
         if now < self.lap.next_at() {
             return;
@@ -238,7 +238,7 @@ impl Book {
 
     // ---- clients of another process ----
 
-    /// Appends what is known of a client.
+    /// Appends a client's state.
     pub(crate) fn save(&self, conn: ConnId, out: &mut Vec<u8>) {
         save_option(self.known.get(&conn), out);
     }
@@ -256,7 +256,7 @@ impl Book {
         self.known.remove(&conn);
     }
 
-    /// Tells of all clients to whoever has heard of none.
+    /// Reports all clients again, for a collector without any.
     pub(crate) fn tell_all(&mut self) {
         for known in self.known.values() {
             self.news.push(known.news(false, 0));

@@ -1,4 +1,4 @@
-//! What one shard tells the collector.
+//! News from a shard to the collector.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ pub(crate) type Transports = u8;
 pub enum News {
     /// A connection is there.
     Connected(Box<Connected>),
-    /// A connection has gone.
+    /// A connection has closed.
     Gone {
         id: Box<ClientId>,
         route: RouteId,
-        /// Minutes of it that began since they were told last.
+        /// Minutes of it that began since the last report.
         minutes: u64,
     },
     /// A sign of life on a route.
@@ -53,7 +53,7 @@ pub struct Connected {
     pub(crate) is_tls: bool,
     /// Whether this is its first report.
     pub(crate) is_new: bool,
-    /// Minutes of it that began since they were told last.
+    /// Minutes of it that began since the last report.
     pub(crate) minutes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What is configured of statistics.
+//! Options of statistics.
 
 use throng_grip::stats::StatsFormat;
 
@@ -9,7 +9,7 @@ pub struct StatsOptions {
     pub format: StatsFormat,
     /// Between two reports, in milliseconds; 0 for none.
     pub report_interval_ms: u64,
-    /// Whether each connection is told of.
+    /// Whether each connection is reported.
     pub sends_connections: bool,
     /// Milliseconds that readers remember a connection.
     pub connection_ttl_ms: u64,

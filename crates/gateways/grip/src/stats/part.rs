@@ -1,4 +1,4 @@
-//! What a shard keeps for statistics beyond its book, and what shards tell each other.
+//! State of a shard for statistics beyond its book, and mail between shards.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! Another process takes clients over: what was held is held there, and whoever waits for a backend
-//! stays.
+//! Clients moved to another process stay held there, and those that wait for a backend do not move.
 
 use throng_session::Gateway;
 use throng_types::Saved;

@@ -1,5 +1,5 @@
-//! All shards of the gateway with their hubs, without sockets: what clients and publishers send
-//! goes in, what they get comes out, and a test plays the backends.
+//! All shards of the gateway with their hubs, without sockets: input of clients and publishers goes
+//! in, their output comes out, and a test plays the backends.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(super) struct Floor {
     pub(super) hub: Hub,
     pub(super) now: Now,
     pub(super) mails: Vec<(ShardId, Mail)>,
-    /// Orders of sessions whose connection has gone.
+    /// Orders of sessions whose connection has closed.
     left_over: Vec<Order>,
     /// No other shard takes questions.
     pub(super) is_full: bool,
@@ -218,7 +218,7 @@ impl Sink for Outlet<'_> {
     }
 }
 
-/// All shards, and what plays their backends.
+/// All shards, and the played backends.
 pub(super) struct World {
     pub(super) shards: Vec<(Grip, Floor)>,
     pub(super) played: Played,
@@ -353,7 +353,7 @@ impl World {
         self.left.insert(conn, client);
     }
 
-    /// Lets time pass, and what is due happen.
+    /// Advances the clock, and runs due timers.
     pub(super) fn pass(&mut self, ms: u64) {
         for (grip, floor) in &mut self.shards {
             floor.now.mono = floor.now.mono + ms;
