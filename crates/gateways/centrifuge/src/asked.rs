@@ -1,5 +1,4 @@
-//! What a socket has asked of the hub and must remember until the answer comes, and what few
-//! sockets have to remember for longer.
+//! State of a socket until the hub answers, and state that few sockets need for longer.
 //!
 //! Boxed by its owner, and gone when nothing is left: an idle connection has none.
 
@@ -18,13 +17,13 @@ pub(crate) struct Subscribing {
     pub(crate) until: Option<Option<u64>>,
     /// JSON for the subscriber, from its token.
     pub(crate) data: Option<Box<str>>,
-    /// Publications are said as differences.
+    /// Whether publications are sent as differences.
     pub(crate) delta: bool,
     /// Only publications that pass it are delivered.
     pub(crate) filter: Option<TagFilter>,
-    /// A backend has allowed it, and is asked when it expires.
+    /// Whether a backend has allowed it, and is asked when it expires.
     pub(crate) is_backends: bool,
-    /// The client wants no subscription that did not recover.
+    /// Whether the client refuses a subscription that did not recover.
     pub(crate) rejects_unrecovered: bool,
 }
 
@@ -35,10 +34,10 @@ pub(crate) struct Asked {
     pub(crate) opening: Option<Box<Opening>>,
     /// JSON for the subscriber of some of these channels, from its token.
     pub(crate) data: Vec<(ChannelName, Box<str>)>,
-    /// Bound: subscribes that the hub has not answered, of which it takes no more than a few for
-    /// each channel of the connection.
+    /// Subscribes without an answer. Bound: the hub takes no more than a few for each channel of
+    /// the connection.
     pub(crate) subscribing: Vec<Subscribing>,
-    /// JSON for the client, told with the answer to `connect`.
+    /// JSON for the client, sent with the answer to `connect`.
     pub(crate) welcome: Option<Box<str>>,
     /// State for connections whose client backends are asked about.
     pub(crate) proxied: Option<Box<Proxied>>,
@@ -47,7 +46,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Whether all answers have come.
+    /// Whether all answers have arrived.
     pub(crate) const fn is_over(&self) -> bool {
         let is_answered = self.opening.is_none() && self.subscribing.is_empty();
         let is_plain = self.filters.is_empty() && self.proxied.is_none();

@@ -1,4 +1,4 @@
-//! What calls of the server API that were carried out await of the hub or of all shards.
+//! Answers of the hub or of all shards that calls of the server API await.
 
 use throng_broker::{HistoryPage, Present, Refusal};
 use throng_centrifuge::api::ServerApiError;
@@ -21,7 +21,7 @@ pub(crate) enum Awaited {
     Survey(Surveyed, Option<Vec<SurveyReply>>),
 }
 
-/// A call that was carried out and whose answer is not written.
+/// Call that was carried out and whose answer is not written.
 pub(crate) struct OpenCall {
     /// Id of the command.
     pub(crate) id: u32,

@@ -1,5 +1,5 @@
-//! How a client takes part in a channel beside getting its publications: whether it is seen there,
-//! what it is seen as, and whether it hears of others who come and go.
+//! Options of a client's subscription beside its publications: presence, its shown identity, and
+//! joins and leaves of others.
 //!
 //! The channel's options decide, unless a token sets them aside for its subscription.
 
@@ -31,8 +31,8 @@ pub(crate) struct Manner {
 }
 
 impl Manner {
-    /// By the channel's options and the token's. `asks_for_news` if the client wants to hear of
-    /// others; it is not told if it may not see them.
+    /// Decides by the channel's options and the token's. `asks_for_news` if the client asks for
+    /// joins and leaves; it gets none if it may not see presence.
     pub(crate) fn new(
         identity: Option<&Identity>,
         channel: &ChannelName,

@@ -100,7 +100,7 @@ impl Mode {
         }
     }
 
-    /// Appends one piece of the stream; its words are written by `write`.
+    /// Appends one frame of the stream; `write` appends its contents.
     pub(crate) fn frame(self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
         match self {
             Self::Json | Self::Unidirectional => ws_text(out, write),

@@ -1,4 +1,4 @@
-//! The paths of Centrifugo's clients and server API, and what a request at each becomes.
+//! Paths of Centrifugo's clients and server API, and the session that a request at each becomes.
 
 use throng_centrifuge::{Codec, Connect};
 use throng_session::http::{Params, StreamHead, check_chunks, check_draining, write_stream_head};

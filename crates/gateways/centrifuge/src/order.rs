@@ -1,4 +1,4 @@
-//! What sessions ask of the gateway, and what it is told by itself and by backends.
+//! Orders of sessions to the gateway, and mail from other shards and backends.
 
 use throng_session::{Ask, BackendMail, Question};
 use throng_types::{ChannelName, ConnId};
@@ -12,7 +12,7 @@ pub enum Order {
     Upward(Upward),
     /// Ask a backend about a client.
     Ask(Ask),
-    /// Tell a backend that a channel has no newest publication, unless it was told so just now.
+    /// Tell a backend that a channel has no newest publication, unless it was told just now.
     CacheEmpty {
         /// Connection of the client that subscribed.
         conn: ConnId,

@@ -1,6 +1,6 @@
-//! What a connection has asked of backends and not heard of, and what it keeps meanwhile.
+//! Open questions of a connection to backends, and state that it keeps meanwhile.
 //!
-//! Owns values alone; the modules `asking`, `answered` and `welcoming` do what there is to do.
+//! Owns values alone; the modules `asking`, `answered` and `welcoming` act on them.
 
 use throng_broker::Draft;
 use throng_centrifuge::{Connect, TagFilter};
@@ -43,7 +43,7 @@ pub(crate) enum Pending {
 #[derive(Default)]
 pub(crate) struct Proxied {
     pub(crate) questions: Questions<Pending>,
-    /// A backend said who it is.
+    /// Whether a backend has identified the client.
     pub(crate) is_backends: bool,
     /// Subscriptions that a backend allowed, and is asked about when they expire.
     pub(crate) refreshed: Vec<ChannelName>,
@@ -54,7 +54,7 @@ pub(crate) struct Proxied {
 /// The `connect` command, decoded and as received.
 pub(crate) struct Hello<'a> {
     pub(crate) command: u32,
-    /// The client's own words.
+    /// The command as received.
     pub(crate) request: &'a [u8],
     pub(crate) connect: &'a Connect<'a>,
 }

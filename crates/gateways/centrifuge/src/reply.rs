@@ -1,4 +1,4 @@
-//! What a socket says, in its form of the protocol, and small things that several commands need.
+//! Replies and pushes of a socket, in its form of the protocol, and helpers for several commands.
 
 use throng_broker::Refusal;
 use throng_centrifuge::{ErrorCode, Push, Reply, encode_push};
@@ -52,11 +52,11 @@ pub(crate) fn ttl(at_unix_s: u64, now: Now) -> u32 {
     u32::try_from(at_unix_s.saturating_sub(now.unix_s())).unwrap_or(u32::MAX)
 }
 
-/// The code that says why the hub refused.
+/// Maps the hub's refusal to an error code.
 pub(crate) const fn code_of(refusal: Refusal) -> ErrorCode {
     match refusal {
         Refusal::Busy => ErrorCode::TooManyRequests,
-        // A temporary code: who still wants the subscription asks again.
+        // A temporary code: a client that still needs the subscription asks again.
         Refusal::Cancelled
         | Refusal::Unavailable
         | Refusal::Unknown

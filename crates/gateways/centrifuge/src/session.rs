@@ -1,4 +1,4 @@
-//! What a connection of a Centrifugo client is.
+//! Session of a Centrifugo client.
 
 use throng_session::Answered;
 
@@ -16,7 +16,7 @@ pub enum Session {
     Stream(UniStream),
     /// A call of the server API, until it is answered.
     Call(Box<Call>),
-    /// Commands of a client whose stream is another connection.
+    /// Commands of a client whose stream is on another connection.
     Upstream(Box<Upstream>),
 }
 

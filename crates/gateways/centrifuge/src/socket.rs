@@ -49,17 +49,17 @@ throng_types::save_choice!(Phase {
 });
 throng_types::save_fields!(State { mode, phase });
 
-/// One client: its transport, who it is, and the subscriptions that it begins with.
+/// Session of one client: its transport, its identity, and the subscriptions that it begins with.
 pub struct Socket {
-    /// A client of an emulated transport has no WebSocket. It uses what every client needs besides,
-    /// heartbeat and allowance, and no frame comes or goes here.
+    /// State of the WebSocket. A client of an emulated transport has none; it uses the parts that
+    /// every client needs, heartbeat and allowance, and no frames.
     pub(crate) ws: WebSocket<State>,
     identity: Option<Box<Identity>>,
     asked: Option<Box<Asked>>,
 }
 
 impl Socket {
-    /// A client whose handshake was answered, or whose stream has begun.
+    /// Creates a client whose handshake was answered, or whose stream has begun.
     pub(crate) fn new(mode: Mode, cx: &mut Cx<'_>) -> Self {
         let state = State {
             mode,
@@ -119,7 +119,7 @@ impl Socket {
         self.identity.get_or_insert_default()
     }
 
-    /// Sets who the client is, and when subscriptions with tokens of their own end.
+    /// Sets the client's identity, and the expiry of subscriptions with tokens of their own.
     pub(crate) fn set_identity(&mut self, identity: Option<Identity>, channels: &[Wanted]) {
         self.identity = identity.map(Box::new);
         self.note_ends(channels);
@@ -134,7 +134,7 @@ impl Socket {
         self.ws.is_closing()
     }
 
-    /// Whether the client has said who it is.
+    /// Whether the client has connected.
     pub(crate) fn is_connected(&self) -> bool {
         self.ws.state.phase != Phase::New
     }
@@ -223,7 +223,7 @@ impl Socket {
         Some((opening?, data))
     }
 
-    /// JSON for the client, told once.
+    /// Takes the JSON for the client, which is sent once.
     pub(crate) fn take_welcome(&mut self) -> Option<Box<str>> {
         let welcome = self.asked.as_mut()?.welcome.take();
         self.forget_asked();
@@ -288,8 +288,8 @@ impl Socket {
 
     // ---- what the client may ----
 
-    /// Charges a piece of work to the client; false if it asks for more than it may, and then it is
-    /// told so and the connection ends.
+    /// Charges a piece of work to the client; false if its allowance is used up, and then the
+    /// connection is closed with that reason.
     pub(crate) fn may(&mut self, work: Work, cx: &mut Cx<'_>) -> bool {
         match cx.spend(work) {
             Ok(()) => true,
@@ -322,8 +322,8 @@ impl Socket {
         self.close(reason.code(), reason.reason(), cx);
     }
 
-    /// Ends the connection, and says why in the words of its transport. Code 3000 is the end of the
-    /// connection itself, as if the network had cut it: nothing is said of it (Centrifugo's
+    /// Ends the connection, with the reason in the form of its transport. Code 3000 is the end of
+    /// the connection itself, as if the network had cut it: nothing is sent (Centrifugo's
     /// `DisconnectConnectionClosed`).
     pub(crate) fn close(&mut self, code: u16, reason: &str, cx: &mut Cx<'_>) {
         let mode = self.mode();

@@ -1,4 +1,4 @@
-//! What a call of the server API asks of every shard, and the answer that is put together.
+//! Surveys of the server API over all shards, and their combined answers.
 
 use std::collections::BTreeMap;
 

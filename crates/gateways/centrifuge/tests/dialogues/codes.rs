@@ -1,4 +1,4 @@
-//! Commands that fail, and how: which error, or which close.
+//! Commands that fail, each with its error or close.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ fn what_a_connected_client_may_not_say() {
         (json!({"id": 2}), "close 3501"),
         // Connecting again.
         (json!({"id": 2, "connect": {}}), "close 3501"),
-        // Messages to nobody.
+        // Messages without a receiver.
         (json!({"send": {"data": 1}}), "close 3508"),
         (json!({"id": 2, "rpc": {"method": "m"}}), &unavailable),
         (
@@ -63,7 +63,7 @@ fn what_a_connected_client_may_not_say() {
             json!({"id": 2, "history": {"channel": "kept:a", "since": [1]}}),
             "close 3501",
         ),
-        // What is asked for and not offered.
+        // Options that are not offered.
         (
             json!({"id": 2, "subscribe": {"channel": "open:a", "delta": "x"}}),
             "close 3501",
@@ -183,8 +183,8 @@ impl KeySource for NoKeys {
     fn want(&self) {}
 }
 
-/// A token whose key is not known yet: the client hears what SDKs come again after, as often as it
-/// tries, and it does not count as a bad one.
+/// A token whose key is not known yet: the client gets a code after which SDKs reconnect, each
+/// time, and it does not count as a bad one.
 #[test]
 fn a_token_whose_key_is_still_to_come() {
     let header = URL_SAFE_NO_PAD.encode(r#"{"alg":"ES256","kid":"next"}"#);

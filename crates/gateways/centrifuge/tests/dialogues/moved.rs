@@ -1,4 +1,4 @@
-//! Sessions that another process goes on with: what a client had, it still has.
+//! Sessions moved to another process keep the state of their clients.
 
 use serde_json::json;
 use throng_gateway_centrifuge::{Centrifuge, Session};

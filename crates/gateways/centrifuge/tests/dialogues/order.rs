@@ -1,4 +1,4 @@
-//! Several commands in one frame: what belongs to one channel is done and answered in order.
+//! Several commands in one frame: those of one channel are done and answered in order.
 
 use serde_json::json;
 

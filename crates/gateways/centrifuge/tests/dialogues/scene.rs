@@ -1,7 +1,7 @@
 //! One client's WebSocket in front of three hubs, played without a shard.
 //!
-//! The client's connection lives on shard 0. What it orders is carried out after each of its
-//! frames, as a shard does it at the end of a turn; mail between the shards takes another round.
+//! The client's connection lives on shard 0. Its orders are carried out after each of its frames,
+//! as a shard does it at the end of a turn; mail between the shards takes another round.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
@@ -145,7 +145,7 @@ fn options() -> Namespaces {
     Namespaces::new(closed, named.map(|(name, it)| (name.into(), it)).into())
 }
 
-/// A client's connection, the hubs behind it, and what it has heard.
+/// Connection of a client, the hubs behind it, and its output so far.
 pub(crate) struct Scene {
     solo: Solo<Centrifuge>,
     hubs: [Hub; SHARDS as usize],
@@ -232,7 +232,7 @@ impl Scene {
         session.map(|session| Centrifuge::class(session).is_client)
     }
 
-    /// Lets time pass, without what comes of it.
+    /// Advances the clock, without the output.
     pub(crate) fn pass_s(&mut self, seconds: u64) {
         self.solo.now.mono = self.solo.now.mono + seconds * 1000;
         self.solo.now.unix_ms += seconds * 1000;
@@ -297,12 +297,12 @@ impl Scene {
         scene
     }
 
-    /// Sends a text frame, and gives what comes of it.
+    /// Sends a text frame, and takes the output.
     pub(crate) fn say(&mut self, text: &str) -> Vec<String> {
         self.send(Opcode::Text, text.as_bytes())
     }
 
-    /// Sends a frame, and gives what comes of it.
+    /// Sends a frame, and takes the output.
     pub(crate) fn send(&mut self, opcode: Opcode, payload: &[u8]) -> Vec<String> {
         self.send_raw(opcode, payload);
         self.told()
@@ -323,7 +323,7 @@ impl Scene {
         self.frames()
     }
 
-    /// Lets time pass, and gives what comes of it.
+    /// Advances the clock, and takes the output.
     pub(crate) fn wait_s(&mut self, seconds: u64) -> Vec<String> {
         self.pass_s(seconds);
         self.solo.event(Event::Timeout);
@@ -336,7 +336,7 @@ impl Scene {
         self.solo.actions.end.is_some()
     }
 
-    /// The server publishes, and a WebSocket hears of it.
+    /// Publishes by the server, and takes the frames of a WebSocket.
     pub(crate) fn publish(&mut self, name: &str, data: &str) -> Vec<(u8, Vec<u8>)> {
         self.publish_text(name, data);
         self.frames()
@@ -374,7 +374,7 @@ impl Scene {
         (number, json)
     }
 
-    /// A backend answers with a status and a body, or not at all; gives what comes of it.
+    /// Answers a question with a status and a body, or with a failure; takes the output.
     pub(crate) fn answer(&mut self, number: u32, answer: Option<(u16, &str)>) -> Vec<String> {
         self.take_answer(number, answer);
         self.told()
@@ -450,12 +450,12 @@ impl Scene {
         }
     }
 
-    /// The bytes that have come.
+    /// Takes the bytes of the output.
     pub(crate) fn wire(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.heard)
     }
 
-    /// The frames that have come: opcode and payload.
+    /// Takes the frames of the output: opcode and payload.
     fn frames(&mut self) -> Vec<(u8, Vec<u8>)> {
         let bytes = std::mem::take(&mut self.heard);
         let mut rest = &bytes[..];
