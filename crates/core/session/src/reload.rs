@@ -16,8 +16,7 @@ pub enum Reloaded {
     },
     /// The configuration has these errors; nothing changed.
     Refused(Vec<String>),
-    /// No reload is possible: the server is stopping, or was started without a configuration file
-    /// to read again.
+    /// No reload is possible: the server is stopping, or cannot read its configuration again.
     Unavailable,
 }
 

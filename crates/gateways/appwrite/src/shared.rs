@@ -82,7 +82,7 @@ pub trait Outside: Send + Sync {
     /// Whether this address may open one more connection now.
     fn admit(&self, address: IpAddr, now: Now) -> bool;
 
-    /// Looks up a client; [`News::LookupReply`] follows for certain unless it is refused.
+    /// Looks up a client; [`News::Found`] follows for certain unless it is refused.
     ///
     /// # Errors
     /// [`QueueFull`] if too many questions wait.
