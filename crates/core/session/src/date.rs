@@ -16,7 +16,7 @@ pub struct DateCell {
     usual: RefCell<Usual>,
 }
 
-/// The usual answer of a second: what all begin with, and the last one with a short body.
+/// The usual answer of a second: the common start, and the last answer with a short body.
 #[derive(Debug)]
 struct Usual {
     second: u64,

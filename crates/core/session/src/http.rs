@@ -181,7 +181,7 @@ impl Http {
         self.requests(&raw, searched, router, cx)
     }
 
-    /// Serves the requests at the start of `input`, and keeps what is not whole.
+    /// Serves the requests at the start of `input`, and keeps an incomplete one.
     fn requests<R: Router>(
         &mut self,
         mut input: &[u8],
@@ -189,7 +189,7 @@ impl Http {
         router: &mut R,
         cx: &mut Context<'_>,
     ) -> Becomes<R::Session> {
-        // How long a body may be depends on what the request is for.
+        // The bound of a body depends on the gateway that the request is for.
         let any_body = HttpLimits {
             body_bytes_max: u64::MAX,
             ..self.limits(None, cx)
@@ -290,7 +290,7 @@ impl Http {
     ) -> Becomes<R::Session> {
         match self.serve(request, claim, (&[], true), router, cx) {
             Opened::Session(session) => Some((session, rest.to_vec())),
-            // A refusal; nobody knows where the next request begins.
+            // A refusal; the start of the next request is unknown.
             Opened::Answered { .. } | Opened::Later(_) => {
                 cx.end(End::Flush);
                 None

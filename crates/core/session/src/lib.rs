@@ -1,4 +1,4 @@
-//! The front door, and what every gateway's sessions share.
+//! The front door, and the state that every gateway's sessions share.
 //!
 //! A connection begins as [`Http`]: requests in, answers out, until a [`Gateway`] claims a request
 //! and the connection becomes one of its sessions. A session is a state machine: an [`Event`] comes

@@ -183,7 +183,7 @@ mod tests {
             let taken = notices.take();
             assert_eq!(taken.len(), kept, "{ms}");
             assert_eq!(notices.take_suppressed(), 1_000 - kept as u64, "{ms}");
-            // What changed something is told all the same.
+            // Changes are recorded all the same.
             notices.changed("disconnect", "", "jo");
             assert_eq!(notices.take().len(), 1);
         }
@@ -193,7 +193,7 @@ mod tests {
     fn a_notice_says_who_what_and_why() {
         let notices = Notices::default();
         let conn = ConnId::new(ShardId(0), 7, 1);
-        // Nobody is served: there is nobody to tell of.
+        // Without a current connection there is nothing to record.
         notices.refused("subscribe", "news", "jo", "no permission");
         assert!(notices.is_empty());
         notices.begin(conn, at(0));

@@ -16,7 +16,7 @@ pub struct Publications {
 }
 
 impl Publications {
-    /// So many, none of them answered; the answers' tokens count from zero.
+    /// Creates a list of unanswered publications; the answers' tokens count from zero.
     #[must_use]
     pub fn new(count: usize) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! What the sessions of a shard share: limits, keys, counters, documents.
+//! State that the sessions of a shard share: limits, keys, counters, documents.
 
 use std::cell::Cell;
 use std::sync::Arc;

@@ -203,7 +203,7 @@ impl Stream {
             return false;
         }
         self.closing = true;
-        // What is held never leaves: it would follow the last word.
+        // Held deliveries never leave: they would follow the last bytes.
         cx.actions.hold = None;
         cx.count(reason.counter());
         cx.end(End::Flush);

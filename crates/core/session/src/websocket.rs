@@ -20,7 +20,7 @@ use throng_ws::{
 use crate::Context;
 use crate::work::{Allowance, Overspent, Work};
 
-/// So many bytes of a client that compresses cost as much as a message of their own.
+/// Bytes of compressed input that cost as much as a message of their own.
 const INFLATED_BYTES_OF_A_MESSAGE: usize = 8192;
 
 /// A time within 24 days of now, in four bytes instead of eight: every connection has one, and an
@@ -93,8 +93,8 @@ pub struct WebSocket<T = ()> {
     /// When the next ping or the awaited pong is due.
     beat_at: Soon,
     flags: Flags,
-    /// A close frame was written or answered. No flag: what a `bool` cannot be tells the kinds of
-    /// sessions apart, which would else take a word of their own.
+    /// Whether a close frame was written or answered. Not a flag: the unused values of this `bool`
+    /// distinguish the kinds of sessions, which would otherwise take a word of their own.
     closing: bool,
     /// The gateway's. In here, because here is room for it that would else be lost.
     pub state: T,

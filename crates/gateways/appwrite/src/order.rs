@@ -74,7 +74,7 @@ pub trait Connections {
     fn recheck(&mut self, conn: ConnId) -> bool;
     /// Lets the session refuse.
     fn refuse(&mut self, conn: ConnId, fault: &RealtimeError, phase: ConnectionPhase);
-    /// So many receivers were found for an event.
+    /// Counts the receivers found for an event.
     fn matched(&mut self, receivers: usize);
     /// Counts a recovery, complete or not.
     fn recovered(&mut self, all: bool);

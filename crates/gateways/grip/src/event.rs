@@ -252,7 +252,7 @@ impl Session {
         }
     }
 
-    /// So many connections took one of the items that it publishes.
+    /// Passes on the number of connections that took one of its items.
     pub(crate) fn received(&mut self, count: u64) {
         if let Self::Publishing(publishing) = self {
             publishing.received(count);

@@ -29,7 +29,7 @@ pub(crate) struct Fetch {
     pub(crate) is_first: bool,
     pub(crate) step: Step,
     pub(crate) waiting: Vec<Arc<Publication>>,
-    /// So many of them came before the backend was asked: it knows of them.
+    /// Number of them that came before the backend was asked: it knows of them.
     pub(crate) covered: usize,
     /// Writes ids into the body, if a filter says so.
     pub(crate) built_id: Option<BuiltId>,

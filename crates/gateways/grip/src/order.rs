@@ -47,7 +47,7 @@ pub enum Order {
     Carried {
         /// Receipt of the publisher that asked for the number.
         receipt: Receipt,
-        /// So many took it.
+        /// Number of connections that took it.
         count: u64,
     },
     /// The session has subscribed to a channel; sent only if publishers may listen to topics.

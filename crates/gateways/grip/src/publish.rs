@@ -97,7 +97,7 @@ impl Publishing {
         self.exchange.done(cx)
     }
 
-    /// So many connections took one of the items.
+    /// Adds the number of connections that took one of the items.
     pub(crate) fn received(&mut self, count: u64) {
         if let Some(receivers) = &mut self.receivers {
             receivers.unknown = receivers.unknown.saturating_sub(1);

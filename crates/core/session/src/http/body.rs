@@ -32,7 +32,7 @@ impl Coming {
         }
     }
 
-    /// Takes bytes; once the body is whole, answers what is left of them.
+    /// Takes bytes; once the body is whole, returns the rest.
     pub(super) fn feed<'b>(&mut self, mut input: &'b [u8]) -> Result<Option<&'b [u8]>, BadBody> {
         loop {
             let step = self.decoder.feed(input)?;
@@ -103,7 +103,7 @@ pub(super) fn limits<S, O>(
     HttpLimits {
         head_bytes_max: limits.head_bytes_max,
         body_bytes_max: match streams {
-            // What is read as a signed number elsewhere is none.
+            // A longer length may overflow a signed number elsewhere.
             true => i64::MAX as u64,
             false => claimed.unwrap_or(own) as u64,
         },

@@ -39,7 +39,7 @@ impl Http {
         }
     }
 
-    /// Reads the header of a proxy, and goes on with what follows it.
+    /// Reads the header of a proxy, and continues with the bytes behind it.
     pub(super) fn proxy_header<R: Router>(
         &mut self,
         input: &[u8],
@@ -67,7 +67,7 @@ impl Http {
             Err(fault) => {
                 let notices = &cx.shared.notices;
                 notices.refused("connect", "", "", fault.reason());
-                // There is nobody to answer: who speaks here is no proxy.
+                // There is no one to answer: the peer is no proxy.
                 cx.count(Counter::BadRequests);
                 cx.end(End::Now);
                 None

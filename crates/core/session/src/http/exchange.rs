@@ -80,7 +80,7 @@ impl Exchange {
         std::mem::take(&mut self.raw)
     }
 
-    /// Whether nothing has come behind the request.
+    /// Whether no bytes have come behind the request.
     #[must_use]
     pub const fn is_quiet(&self) -> bool {
         self.raw.is_empty()

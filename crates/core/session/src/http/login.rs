@@ -133,7 +133,7 @@ fn cookie_name(host: &str) -> String {
     }
 }
 
-/// Whether the browser speaks TLS: with us, or with a proxy in front, as its page's origin tells.
+/// Whether the browser uses TLS: to us, or to a proxy in front, as its page's origin shows.
 fn is_secure(incoming: &Incoming<'_, '_>) -> bool {
     let origin = incoming.request.header("origin").unwrap_or_default();
     incoming.is_tls || origin.starts_with("https://")
@@ -144,7 +144,7 @@ fn check_origin(incoming: &Incoming<'_, '_>, cx: &Context<'_>) -> Result<(), Rej
     let request = incoming.request;
     let is_ours = match (request.header("sec-fetch-site"), request.header("origin")) {
         (Some("same-origin"), _) => true,
-        // An address that somebody has typed in.
+        // A URL typed in by a user.
         (Some("none"), None) => matches!(request.method, "GET" | "HEAD"),
         (Some(_), _) => false,
         // Browsers without it, and all of them over plain HTTP.

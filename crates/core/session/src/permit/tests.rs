@@ -5,7 +5,7 @@ use throng_broker::{ChannelOptions, Namespaces, PresenceOptions};
 use super::*;
 use crate::solo;
 
-/// A server with keys, where nothing is open but what a case opens.
+/// A server with keys, where only the case's options open channels.
 fn shared(options: ChannelOptions) -> Shared {
     let named = vec![("chat".into(), options), (RESERVED.into(), options)];
     Shared {
