@@ -1,4 +1,4 @@
-//! What a broker elsewhere is told where one process hands over to another.
+//! Steps of a hand-over between processes, for a broker on another server.
 //!
 //! Channels and history stay where they are; what moves is this node's interest, and who is
 //! present here. The new process *expects* every channel of the old one, so that it hears it, and
@@ -9,16 +9,16 @@
 //! the new one if they are behind it. Those with one are found in history, wherever the cut is.
 //!
 //! Rules for every broker on the other side of a network
-//! - What a shard is told takes effect in its order, also among its requests.
+//! - Steps of a shard take effect in their order, also among its requests.
 //! - A shard hears nothing of a channel that it expects before the cut.
-//! - A channel goes on from the position of its resume, or is told as [`crate::Reply::Broken`].
-//! - Taking and giving somebody tells nobody that anyone has come or gone.
+//! - A channel goes on from the position of its resume, or gets [`crate::Reply::Broken`].
+//! - Taking and giving a member announces no coming or going.
 
 use throng_types::{ChannelName, Position};
 
 use crate::Presence;
 
-/// What one shard of either process tells its broker.
+/// Step of a hand-over, sent by one shard of either process to its broker.
 #[derive(Debug)]
 pub enum Moving {
     /// To the new one: this shard has subscribers of the channel.

@@ -1,6 +1,6 @@
-//! What a home writes down so that history, positions and epochs survive the process.
+//! Records that a home writes so that history, positions and epochs survive the process.
 //!
-//! Owns: the form of what is written ([`Head`], frames, items), how it is read again
+//! Owns: the format of records ([`Head`], frames, items), how they are read again
 //! ([`Replay`]), and the rules below. Never: files, threads, the clock; `drivers/history` has them.
 //!
 //! What is written is one log of records, in the order in which each home made them. A record is

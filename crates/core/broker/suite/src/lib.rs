@@ -1,4 +1,4 @@
-//! What every broker must do, as tests that each of them runs.
+//! Contract of every broker, as tests that each broker runs.
 //!
 //! A broker brings a [`Cluster`]: all its parts, and whatever is between them. The suite speaks to
 //! it as hubs would, lets things happen one by one in an order that comes from a seed, and looks at

@@ -124,7 +124,7 @@ fn homes_share_one_budget() {
     }
 }
 
-/// Who wants more than there is gets nothing of those that have no more than an equal part.
+/// A home that asks for more than is free takes nothing from those with at most an equal part.
 #[test]
 fn an_equal_part_is_safe_from_others() {
     let budget = Budget::new(8 * TINY_BYTES, 2);

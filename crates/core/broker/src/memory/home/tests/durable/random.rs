@@ -1,4 +1,4 @@
-//! Whatever happens, in whatever order: lives that end anywhere, copies that are cut anywhere.
+//! Lives that end at any point and copies that are cut at any point, in random order.
 
 use throng_types::Rng;
 
@@ -15,7 +15,7 @@ struct Client {
 
 const CHANNELS: [&str; 3] = ["kept:a", "kept:b", "kept:c"];
 
-/// What the home keeps of each channel, by offset.
+/// Publications that the home keeps of a channel, by offset.
 fn kept(home: &mut Home, channel: &str, now: Now) -> Vec<(u64, String)> {
     let query = HistoryQuery {
         limit: None,
