@@ -1,4 +1,4 @@
-//! What a hub asks of its broker, and what it makes of the replies: the broker is the test's own.
+//! Requests of a hub to its broker, and its handling of replies: the broker is the test's own.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,9 +25,9 @@ const PERSONAL_FROM: u32 = 50;
 #[derive(Default)]
 struct Script {
     requests: VecDeque<Request>,
-    /// What a driver has left.
+    /// Replies left by a driver.
     left: VecDeque<Reply>,
-    /// How often it was told of other options.
+    /// Number of calls that replace the options.
     renewed: u64,
 }
 
@@ -108,7 +108,7 @@ struct Heard {
     encoded: usize,
     /// Offsets of publications with tags that everybody has got.
     carried: Vec<u64>,
-    /// Who has to subscribe again.
+    /// Connections that have to subscribe again.
     lost: Vec<ConnId>,
 }
 
@@ -576,7 +576,7 @@ fn time_may_bring_publications() {
     assert_eq!(scene.deliveries(), [(1, vec![9, 9], false)]);
 }
 
-/// What a driver has left comes as replies do, and lets what waited for it go on.
+/// Replies left by a driver are taken like others, and commands that waited for them go on.
 #[test]
 fn what_a_driver_has_left_is_taken() {
     // The first subscribe has the first ticket.
@@ -604,7 +604,7 @@ fn what_a_driver_has_left_is_taken() {
     assert!(!scene.hub.poll(NOW, &mut scene.heard));
     scene.fan_out_all(9);
     assert_eq!(scene.deliveries(), [(1, vec![5], false)]);
-    // What the broker knows and does is its own business.
+    // The hub passes these through to the broker.
     assert_eq!(scene.hub.interest(&name("a")), 6);
     assert!(!scene.hub.write_down(NOW) && scene.hub.write_down(Now { unix_ms: 1, ..NOW }));
 }

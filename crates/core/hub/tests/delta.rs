@@ -1,4 +1,4 @@
-//! Publications as differences: whoever gets one can read it, whenever it came and however the
+//! Publications as differences: each member can read each one, whenever it came and however the
 //! fan-out was cut.
 
 mod support;
@@ -14,12 +14,12 @@ use throng_types::{
 const WHOLE: u8 = b'=';
 const PATCH: u8 = b'~';
 
-/// Clients as strict as can be: they forget what they had when they subscribe anew.
+/// Strict clients: they forget their publication when they subscribe anew.
 #[derive(Default)]
 struct Clients {
-    /// What each got last.
+    /// Last data of each client.
     had: BTreeMap<u32, Vec<u8>>,
-    /// Where each stands.
+    /// Position of each client.
     at: BTreeMap<u32, Position>,
     whole: usize,
     patches: usize,
@@ -278,7 +278,7 @@ fn every_difference_can_be_read() {
     assert!(patches > whole, "{patches} of {whole}");
 }
 
-/// What is too long for differences travels whole, and what follows it, too.
+/// Data too long for differences travels whole, and so does the publication after it.
 #[test]
 fn a_long_one_is_whole() {
     let mut stage = Stage::new();

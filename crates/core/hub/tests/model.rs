@@ -35,7 +35,7 @@ impl Rng {
     }
 }
 
-/// What a connection has seen of one channel since it last subscribed.
+/// Deliveries of one channel to a connection since it last subscribed.
 #[derive(Default)]
 struct Seen {
     subscribed: bool,

@@ -19,7 +19,7 @@ const NOW: Now = Now {
     unix_ms: 1,
 };
 
-/// What connections were told.
+/// Answers and deliveries to connections.
 #[derive(Default)]
 struct Heard {
     answers: Vec<String>,
@@ -78,7 +78,7 @@ const fn conn(index: u32) -> ConnId {
     ConnId::new(ShardId(0), index, 1)
 }
 
-/// A hub whose channels keep history, name who is there, and say differences; `late:` has a delay.
+/// A hub whose channels keep history, list members, and send differences; `late:` has a delay.
 fn hub() -> Hub {
     let kept = ChannelOptions {
         recovery: true,
