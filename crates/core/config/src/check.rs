@@ -22,7 +22,7 @@ const NAMESPACE_BYTES_MAX: usize = 64;
 /// Bytes that one channel may have in the id that an `EventSource` brings back, comma included.
 const PLACE_BYTES_MAX: u64 = 51;
 
-/// Looks at everything; `failed` are the paths whose values were refused before.
+/// Checks the whole configuration; `failed` are the paths whose values were refused before.
 pub(crate) fn check(
     config: &Config,
     origins: &Origins,
@@ -136,8 +136,8 @@ impl Checks<'_> {
             .iter()
             .map(|listener| listener.address)
             .find(|address| !is_loopback(address));
-        // Where nobody may connect, what remains is what backends give away through GRIP. `[grip]`
-        // without a word on clients is GRIP alone.
+        // If clients cannot connect, publications leave only through GRIP's backends. A
+        // configuration with `[grip]` and no option for clients serves GRIP only.
         let nobody = (config.grip.is_some() || auth.anonymous == Some(false))
             && !config.anonymous_allowed()
             && config.appwrite.is_none();

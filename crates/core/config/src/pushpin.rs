@@ -17,22 +17,22 @@ use crate::sources::ConfigFile;
 /// A value for one of our options.
 #[derive(Clone, Debug)]
 pub(crate) struct Value {
-    /// `listen.client`.
+    /// Path of our option, such as `listen.client`.
     pub(crate) path: &'static str,
     pub(crate) text: String,
     pub(crate) origin: Origin,
 }
 
-/// What a file comes to.
+/// Values and messages from a file of Pushpin's.
 #[derive(Default)]
 pub(crate) struct Beneath {
     pub(crate) values: Vec<Value>,
-    /// What nobody should start with.
+    /// Reasons not to start with this file.
     pub(crate) problems: Vec<Problem>,
     pub(crate) warnings: Vec<String>,
 }
 
-/// Reads a file.
+/// Translates a file of Pushpin's.
 pub(crate) fn read(file: &ConfigFile) -> Beneath {
     let conf = PushpinConf::parse(&file.text);
     let mut out = Layer {
@@ -108,9 +108,9 @@ impl Layer<'_> {
             _ => "debug",
         });
         self.put_if("runner.log_level", "log.level", level);
-        // What Pushpin takes of a WebSocket's message.
+        // Size that Pushpin takes of a WebSocket's message.
         self.put("proxy", "limits.message_bytes_max", 200_000);
-        // There clients may say as much as they like.
+        // Pushpin has no limit on clients' messages.
         self.put("proxy", "limits.messages_per_second_max", 0);
         self.put_if(
             "runner.client_maxconn",
@@ -173,7 +173,7 @@ impl Layer<'_> {
                 at.set_port(at.port().saturating_add(self.offset));
                 at.to_string()
             }
-            // The option itself says what is wrong with it.
+            // The check of the option reports what is wrong with it.
             None => text,
         };
         self.put(option, path, text);
@@ -220,9 +220,9 @@ impl Layer<'_> {
             "grip.accept_pushpin_route",
             conf.accept_pushpin_route,
         );
-        // Pushpin waits for backends as long as they take.
+        // Pushpin waits for backends without a limit.
         self.put("proxy", "grip.response_timeout", "0s");
-        // -1 is no limit there.
+        // -1 means no limit in Pushpin.
         let requests = conf.requests_max.and_then(|most| u32::try_from(most).ok());
         self.put_if(
             "proxy.max_open_requests",

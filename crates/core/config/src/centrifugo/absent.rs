@@ -1,12 +1,12 @@
-//! What nobody has taken: told with the reason, unless it says no more than the default.
+//! Options without a counterpart: reported with the reason, unless they have their default.
 
 use toml::Value;
 
 use super::given::Given;
 use super::note::{Effect, Notes};
 
-/// Beginnings of paths, the longer ones first, and what is said of them. No words: it is of no
-/// interest, since what it is about is not there or needs nothing.
+/// Beginnings of paths, the longer ones first, and the note for each. An empty note: not reported,
+/// since the option belongs to a missing feature or needs no counterpart.
 const ABSENT: &[(&str, Effect, &str)] = &[
     (
         "channel.without_namespace.force_positioning",
@@ -303,7 +303,7 @@ const ABSENT: &[(&str, Effect, &str)] = &[
     ("enable_unreleased_features", Effect::Missing, ""),
 ];
 
-/// Tells of what is left.
+/// Reports the remaining options.
 pub(super) fn tell(given: Given, notes: &mut Notes) {
     for (path, leaf) in given.rest() {
         if is_nothing(&leaf.value) {
@@ -324,7 +324,7 @@ pub(super) fn tell(given: Given, notes: &mut Notes) {
     }
 }
 
-/// Off, empty, or zero: the default of all that is not taken.
+/// Whether a value is off, empty or zero: the default of each option without a counterpart.
 fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Boolean(is_on) => !is_on,

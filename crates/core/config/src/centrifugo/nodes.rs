@@ -1,4 +1,4 @@
-//! Where channels live: one process, or several nodes on Redis or NATS.
+//! The broker: one process, or several nodes on Redis or NATS.
 
 use super::given::Given;
 use super::note::{Effect, Notes};
@@ -6,7 +6,7 @@ use super::output::Output;
 
 const BROKER: &str = "[broker]";
 
-/// Writes the broker. What is not there leaves channels in this process, and is told.
+/// Writes the broker. Without a counterpart, channels stay in this process, and a note says so.
 pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) {
     let engine = given.text("engine.type");
     let is_on = given.is_on("broker.enabled").is_some();
@@ -170,7 +170,7 @@ fn nats(given: &mut Given, out: &mut Output, notes: &mut Notes) -> Option<String
     })
 }
 
-/// Whether TLS is spoken to the broker.
+/// Whether the broker is reached by TLS.
 fn tls(at: &str, given: &mut Given, out: &mut Output, notes: &mut Notes) -> bool {
     let older = given.is_on(&format!("{at}.tls"));
     let is_on = older

@@ -11,7 +11,7 @@ const AUTH: &str = "[auth]";
 const LIMITS: &str = "[limits]";
 const TLS: &str = "[tls]";
 
-/// Writes everything that is not about channels.
+/// Writes all options that do not concern channels.
 pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) {
     listen(given, out, notes);
     tokens(given, out, notes);
@@ -76,7 +76,7 @@ fn listen(given: &mut Given, out: &mut Output, notes: &mut Notes) {
     if let Some(own) = &own {
         let mut api = address(&internal, own);
         if is_open && !is_loopback(&api) {
-            // It would be open to everybody, and there it answers nobody.
+            // It would be open to all here, and there it answers no request.
             api = address("127.0.0.1", own);
             let text = "without a key the API is on loopback alone, metrics and dashboard too";
             notes.add(Effect::Narrower, "http_server.internal_port", text);
@@ -305,7 +305,7 @@ fn origins(given: &mut Given, out: &mut Output, notes: &mut Notes) {
     }
 }
 
-/// Switches that open everything.
+/// Reports switches that open everything.
 fn insecure(given: &mut Given, notes: &mut Notes) {
     if let Some(option) = given.is_on("client.insecure_skip_token_signature_verify") {
         notes.add(Effect::Narrower, &option, "signatures are always checked");
@@ -330,13 +330,13 @@ fn limits(given: &mut Given, out: &mut Output, notes: &mut Notes) {
     let history = given.number("client.history_max_publication_limit");
     let recovery = given.number("client.recovery_max_publication_limit");
     let most = history.into_iter().chain(recovery).map(|(_, most)| most);
-    // Both are 300 there, unless they are set.
+    // Both default to 300 there.
     out.put(
         LIMITS,
         "history_reply_max",
         most.max().unwrap_or(300) as i64,
     );
-    // Centrifugo knows no such limit.
+    // Centrifugo has no such limit.
     out.put(LIMITS, "messages_per_second_max", 0);
     notes.add(
         Effect::Changed,

@@ -1,4 +1,4 @@
-//! Checks of what is shown by TLS. Certificates themselves are looked at by who reads the files.
+//! Checks of TLS options. The certificates are checked where the files are read.
 
 use std::collections::BTreeSet;
 

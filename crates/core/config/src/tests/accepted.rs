@@ -1,4 +1,4 @@
-//! What is accepted, where it came from, and the texts that are made from the table.
+//! Accepted configurations, the origins of values, and the texts that are made from the table.
 
 use proptest::prelude::*;
 
@@ -326,7 +326,7 @@ fn every_option_can_be_set_from_every_layer() {
             "bool" | "number" => value.to_owned(),
             _ => format!("{value:?}"),
         };
-        // What else has to be set for it.
+        // Other options that it needs.
         let needs = match path.as_str() {
             "broker.kind" => "[broker]\nurl = \"redis://a\"\n",
             "history.acknowledge" => "[history]\npath = \"/h\"\n",

@@ -1,4 +1,4 @@
-//! What is refused, and in exactly which words.
+//! Refused configurations, with the exact messages.
 
 use super::{check, load, refusals};
 use crate::*;
@@ -76,7 +76,7 @@ fn strange_keys_are_named_with_what_was_meant() {
     );
 }
 
-/// Each of these reads or passes by publications that another option drops.
+/// Each of these options reads or passes by publications that another option drops.
 #[test]
 fn what_may_be_dropped_is_not_needed_by_other_options() {
     check(
@@ -316,7 +316,7 @@ fn wrong_values_say_what_is_expected() {
     );
 }
 
-/// What older versions took is refused with what to write now, and why.
+/// Values of older versions are refused with the new value and the reason.
 #[test]
 fn records_by_the_kernel_are_no_more() {
     check(
@@ -438,7 +438,7 @@ fn secrets_stay_out_of_messages_and_lists() {
     assert_eq!(loaded.show(true).matches("hunter2b").count(), 1);
 }
 
-/// A field that a question has of its own would be there twice.
+/// A field that each request sets itself would be there twice.
 #[test]
 fn backends_get_no_field_of_clients_that_is_ours() {
     let own = "is said by Throng itself; take it out";
@@ -449,7 +449,7 @@ fn backends_get_no_field_of_clients_that_is_ours() {
             &format!("throng.toml:3:20: proxy.emulated_headers: Content-Type {own}"),
         ],
     );
-    // A client's own is passed on where none is ours.
+    // A client's own field is passed on where we set none.
     let named = "[proxy]\n[[proxy.backend]]\nname = \"a\"\nendpoint = \"http://a\"\n\
         http_headers = [\"authorization\"]\n";
     load(named);
