@@ -106,7 +106,6 @@ pub trait Broker {
     /// Publishes at once in a channel that is at home here.
     ///
     /// # Errors
-    ///
     /// The reason, with the draft: after [`Refusal::Busy`] it may be offered again.
     fn publish_here(
         &mut self,

@@ -220,7 +220,7 @@ pub struct HistoryPage {
 /// Members of a channel, counted or listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Present {
-    /// Number of connections.
+    /// Number of connections that are members.
     pub clients: u32,
     /// Number of different users; connections without a user count as one.
     pub users: u32,
@@ -281,7 +281,7 @@ pub enum Reply {
         /// Where the stream stands.
         result: Result<Subscribed, Refusal>,
     },
-    /// Answers [`Request::Publish`].
+    /// Answers [`Request::Publish`] with the position.
     Published {
         ticket: Ticket,
         /// Position and number of shards.

@@ -86,7 +86,6 @@ impl MemoryBroker {
     /// Publishes in a channel that is at home here.
     ///
     /// # Errors
-    ///
     /// The reason, with the draft: after [`Refusal::Busy`] it may be offered again.
     pub fn publish(
         &mut self,

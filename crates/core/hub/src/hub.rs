@@ -364,7 +364,6 @@ impl<B: Broker> Hub<B> {
     /// Publishes in a channel that is at home here.
     ///
     /// # Errors
-    ///
     /// The reason, with the draft: after [`Refusal::Busy`] it may be offered again.
     pub fn publish_here(&mut self, draft: Draft, now: Now) -> Result<Published, (Refusal, Draft)> {
         let local = &mut self.local;

@@ -20,7 +20,6 @@ fn checksum(length: [u8; 4], record: &[u8]) -> u32 {
 /// Appends a record.
 ///
 /// # Panics
-///
 /// If the record has 4 GiB or more, which no publication may have.
 pub fn write_frame(record: &[u8], out: &mut Vec<u8>) {
     let length = u32::try_from(record.len())

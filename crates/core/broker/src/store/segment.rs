@@ -39,7 +39,7 @@ impl Lineage {
 /// Relation of a segment to those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begins {
-    /// They are of another store, and are ignored.
+    /// Starts a new log: those before it are of another store, and are ignored.
     Fresh,
     /// Continues with the same epochs.
     Continues,

@@ -20,7 +20,7 @@ pub const TTL_MS: u64 = 60_000;
 /// Options of a cluster under test.
 #[derive(Clone)]
 pub struct Setup {
-    /// Number of shards.
+    /// Number of shards, from 1 to 64.
     pub shards: u8,
     /// History in all shards together, in bytes.
     pub history_bytes_max: usize,
