@@ -157,14 +157,14 @@ impl Layer<'_> {
         );
         for spec in specs {
             let option = format!("handler.push_in_sub_specs ({spec})");
-            self.without_effect(&option, "one SUB socket is listened on, the first");
+            self.without_effect(&option, "only the first SUB socket is used");
         }
     }
 
     fn zmq(&mut self, option: &'static str, path: &'static str, spec: Option<&str>) {
         let Some(spec) = spec else { return };
         if spec.starts_with("ipc:") || spec.starts_with("inproc:") {
-            return self.without_effect(option, "only addresses of TCP are listened on");
+            return self.without_effect(option, "only TCP addresses are supported");
         }
         let text = spec.replace("//localhost:", "//127.0.0.1:");
         let text = text.replace("//*:", "//0.0.0.0:");
@@ -257,7 +257,7 @@ impl Layer<'_> {
         self.statistics(conf);
         match conf.prometheus_port.as_deref() {
             Some(ipc) if ipc.starts_with("ipc:") => {
-                let reason = "only addresses of TCP are listened on";
+                let reason = "only TCP addresses are supported";
                 self.without_effect("handler.prometheus_port", reason);
             }
             port => self.put_if(

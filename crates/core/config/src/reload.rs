@@ -76,8 +76,8 @@ impl Loaded {
             // Unset values were decided for the addresses in the file.
             problems.push(Problem::new(
                 Origin::Default,
-                "the addresses need a restart, and whether everyone may do everything follows from \
-                 them: restart, or put the addresses back",
+                "the addresses need a restart, and access without keys depends on them: restart, \
+                 or restore the addresses",
             ));
         }
         if !problems.is_empty() {

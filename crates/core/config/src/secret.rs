@@ -37,8 +37,8 @@ pub(crate) fn is_placeholder(secret: &str) -> bool {
 const PUBLISHED: [&str; 2] = ["replace-this", "everyone-knows"];
 
 /// Reason why such a secret is refused.
-pub(crate) const PRINTED: &str = "this one is printed in the documentation, where everybody can \
-                                  read it; make one with `openssl rand -hex 32`";
+pub(crate) const PRINTED: &str = "it is printed in the documentation, so it is public; make one \
+                                  with `openssl rand -hex 32`";
 
 /// Whether a secret or key is printed in our pages or examples, and so public.
 pub(crate) fn is_published(secret: &str) -> bool {

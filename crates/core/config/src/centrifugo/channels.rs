@@ -35,15 +35,19 @@ pub(super) fn translate(given: &mut Given, asked: &Asked, out: &mut Output, note
         if let Some(leaf) = other {
             is_closed = true;
             let text = format!(
-                "{here}; clients may subscribe to nothing without a token until names and rights \
-                 were looked through"
+                "{here}; clients without a token cannot subscribe until names and rights have been \
+                 reviewed"
             );
             notes.add(Effect::Narrower, &leaf.option, text);
         }
     }
     match given.text("channel.user_separator") {
         Some((option, text)) if text != "," => {
-            notes.add(Effect::Narrower, &option, "here commas stand between users");
+            notes.add(
+                Effect::Narrower,
+                &option,
+                "users are separated by commas here",
+            );
         }
         _ => {}
     }
@@ -194,8 +198,8 @@ fn options(
     put("anonymous_publish", strangers.into());
     let subscribers = given.is_on("allow_publish_for_subscriber");
     if let Some(option) = subscribers.filter(|_| !publish && may_publish) {
-        let text = "subscribers alone cannot be told apart: nobody may publish. `publish = true` \
-                    lets all clients with a token";
+        let text = "publishing cannot be limited to subscribers, so no client may publish; \
+                    `publish = true` allows all clients with a token";
         notes.add(Effect::Narrower, &option, text);
     }
     let who = Who {
@@ -244,7 +248,7 @@ fn presence(
     let [subscribers, _, strangers] = allowed;
     let is_wider = who.anonymous && strangers.is_none() && !who.is_insecure;
     if let Some(option) = subscribers.filter(|_| is_wider) {
-        let text = "subscribers without a token may see who is there too";
+        let text = "subscribers without a token may see the members too";
         notes.add(Effect::Wider, &option, text);
     }
 }

@@ -40,14 +40,14 @@ pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) 
     };
     notes.add(Effect::Changed, &option, text);
     if let Some((option, other)) = members.filter(|(_, other)| *other != kind) {
-        let text = format!("who is in a channel is kept where channels are, not in {other:?}");
+        let text = format!("members are kept by the broker, not in {other:?}");
         notes.add(Effect::Changed, &option, text);
     }
 }
 
 fn lonely_members(members: Option<(String, String)>, notes: &mut Notes) {
     if let Some((option, _)) = members.filter(|(_, kind)| kind != "memory") {
-        let text = "who is in a channel is known to this process alone, as channels are";
+        let text = "members are known only to this process, as channels are";
         notes.add(Effect::Missing, &option, text);
     }
 }

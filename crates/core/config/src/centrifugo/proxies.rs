@@ -99,7 +99,7 @@ impl Settings {
             names.retain(|name| {
                 let is_own = is_of_questions(name);
                 if is_own {
-                    let text = format!("{name} is left out: each question has its own");
+                    let text = format!("{name} is left out: each request has its own");
                     notes.add(Effect::Changed, &option, text);
                 }
                 !is_own
@@ -123,7 +123,7 @@ impl Settings {
                         settings.authorization = Some(text.to_owned());
                     }
                     _ => {
-                        let text = "not sent: `authorization` is the only field of one's own";
+                        let text = "not sent: `authorization` is the only field that can be set";
                         notes.add(Effect::Narrower, &leaf.option, text);
                     }
                 }
@@ -170,8 +170,8 @@ impl Settings {
         if *self == other {
             return;
         }
-        let text = "one set of settings holds for connect, refresh and rpc: all of them are told \
-                    the header fields of each, and have the longest timeout";
+        let text = "connect, refresh and rpc share one set of settings: each gets all their header \
+                    fields, and the longest timeout";
         notes.add(Effect::Wider, option, text);
         let ms = |text: &Option<String>| {
             let text = text.as_deref().unwrap_or("1s");
@@ -316,7 +316,7 @@ pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) 
                 Some((option, backend.endpoint.clone()))
             }
             Some((option, None)) => {
-                let text = "there is no such backend that is asked by HTTP: nobody is asked";
+                let text = "no backend of this name is reached by HTTP: no request is sent";
                 notes.add(Effect::Narrower, &option, text);
                 continue;
             }
@@ -329,7 +329,7 @@ pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) 
             continue;
         }
         if !is_http(&address) {
-            let text = "only backends that are asked by HTTP are: nobody is asked";
+            let text = "only backends reached by HTTP are supported: no request is sent";
             notes.add(Effect::Narrower, &option, text);
             continue;
         }
@@ -376,7 +376,7 @@ pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) 
     }
     for (namespace, of) in &methods {
         if of != DEFAULT && !backends.iter().any(|backend| backend.name == *of) {
-            let text = "there is no such backend that is asked by HTTP: its methods are unknown";
+            let text = "no backend of this name is reached by HTTP: its methods are unknown";
             notes.add(
                 Effect::Narrower,
                 &format!("rpc.namespaces.{namespace}"),
@@ -440,7 +440,7 @@ fn backend(table: &Table, notes: &mut Notes) -> Option<Backend> {
     let text = |key: &str| table.get(key).and_then(Value::as_str).unwrap_or_default();
     let (name, endpoint) = (text("name").to_owned(), text("endpoint").to_owned());
     if !is_http(&endpoint) {
-        let text = "only backends that are asked by HTTP are: nobody is asked";
+        let text = "only backends reached by HTTP are supported: no request is sent";
         notes.add(Effect::Narrower, &format!("proxies.{name}.endpoint"), text);
         return None;
     }
@@ -456,7 +456,7 @@ fn backend(table: &Table, notes: &mut Notes) -> Option<Backend> {
             _ => false,
         };
         if !is_nothing {
-            notes.add(Effect::Missing, &leaf.option, "this is not taken over");
+            notes.add(Effect::Missing, &leaf.option, "not taken over");
         }
     }
     Some(Backend {

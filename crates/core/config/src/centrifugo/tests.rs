@@ -311,7 +311,7 @@ history = false
     let nobody = imported
         .notes
         .iter()
-        .find(|note| note.text.starts_with("nobody"));
+        .find(|note| note.text.starts_with("unknown option"));
     assert_eq!(nobody, None);
 }
 
@@ -464,7 +464,7 @@ fn every_option_of_version_five_is_known() {
         .filter(|name| {
             let tree = format!("{name} = \"7\"").parse().unwrap();
             let mut notes = import("five", &tree).notes.into_iter();
-            notes.any(|note| note.text.starts_with("nobody"))
+            notes.any(|note| note.text.starts_with("unknown option"))
         })
         .collect();
     assert_eq!(unknown, [""; 0]);
@@ -475,7 +475,7 @@ fn every_option_of_version_five_is_known() {
 fn what_nobody_knows_is_told() {
     let told = |text: &str| -> Vec<String> {
         let notes = imported(text).notes.into_iter();
-        let notes = notes.filter(|note| note.text.starts_with("nobody"));
+        let notes = notes.filter(|note| note.text.starts_with("unknown option"));
         notes.map(|note| note.option).collect()
     };
     assert_eq!(

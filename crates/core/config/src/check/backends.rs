@@ -99,7 +99,7 @@ impl Checks<'_> {
             } else if !name.is_empty() && !seen.insert(name) {
                 let message = match name {
                     DEFAULT_BACKEND => format!("{at}: {name:?} is the backend of [proxy]"),
-                    _ => format!("{at}: the backend {name:?} is there twice"),
+                    _ => format!("{at}: the backend {name:?} appears twice"),
                 };
                 self.problem(&at, message);
             }
@@ -122,12 +122,11 @@ impl Checks<'_> {
             let at = format!("{path}.{key}");
             for name in names {
                 if is_of_questions(name) {
-                    let message = format!("{at}: {name} is said by Throng itself; take it out");
+                    let message = format!("{at}: Throng sets {name} itself; remove it");
                     self.problem(&at, message);
                 } else if is_authorized && name.eq_ignore_ascii_case("Authorization") {
-                    let message = format!(
-                        "{at}: {name} is what {path}.authorization says; keep one of the two"
-                    );
+                    let message =
+                        format!("{at}: {path}.authorization sets {name} too; keep one of the two");
                     self.problem(&at, message);
                 }
             }
@@ -137,9 +136,12 @@ impl Checks<'_> {
     fn methods<'a>(&mut self, path: &str, name: &'a str, seen: &mut BTreeSet<&'a str>) {
         let at = format!("{path}.rpc_namespaces");
         if name.contains(':') {
-            self.problem(&at, format!("{at}: {name:?} has a colon; it ends there"));
+            self.problem(
+                &at,
+                format!("{at}: {name:?} has a colon; give only the part before it"),
+            );
         } else if !seen.insert(name) {
-            self.problem(&at, format!("{at}: {name:?} is there twice"));
+            self.problem(&at, format!("{at}: {name:?} appears twice"));
         }
     }
 }

@@ -94,7 +94,7 @@ impl Checks<'_> {
         }
         let all: BTreeSet<&String> = feed.topics.iter().collect();
         if all.len() < feed.topics.len() {
-            let message = format!("{at}: a topic is there twice");
+            let message = format!("{at}: a topic appears twice");
             self.problem(&at, message);
         }
     }

@@ -87,8 +87,8 @@ impl Checks<'_> {
         }
         if url.starts_with("http://") && !is_of_this_machine(url) {
             self.warnings.push(
-                "auth.jwks_url: without TLS whoever is on the way can put in a key of its own, and \
-                 sign tokens with that: use https://"
+                "auth.jwks_url: without TLS an attacker on the network path can add a key, and \
+                 sign tokens with it: use https://"
                     .to_owned(),
             );
         }

@@ -5,7 +5,7 @@ use crate::kind::{BrokerUrl, Choice, Count, Duration, Named, Opt, Rule, Text};
 use crate::secret::Secret;
 use crate::section::section;
 
-/// Location of channels.
+/// Server or process that keeps the channels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BrokerKind {
     /// In this process: one node, nothing to install.
@@ -26,7 +26,7 @@ impl Named for BrokerKind {
 }
 
 section! {
-    /// Location of channels: their history, positions and members. With Redis or NATS several nodes
+    /// The broker keeps channels: their history, positions and members. With Redis or NATS several nodes
     /// serve the same channels; see docs/CLUSTER.md.
     "broker" Broker {
         /// `memory` for one node, `redis` or `nats` for several. All nodes of a cluster need the

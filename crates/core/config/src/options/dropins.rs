@@ -18,7 +18,7 @@ section! {
         /// The Redis server on which Appwrite announces events.
         "redis" redis: Option<Secret>, Opt<RedisUrl>, None,
             Rule::ANY.restart().secret().example("\"redis://127.0.0.1:6379\"")
-                .unset("events come from the server API alone");
+                .unset("events come only from the server API");
         /// The address of Appwrite's own API. Throng asks it about sessions and users. The
         /// certificate of an `https://` address is checked against the authorities of the machine
         /// (`SSL_CERT_FILE` names others).
@@ -135,7 +135,7 @@ section! {
         /// key keeps its `Grip-*` fields, and its answer is passed on unchanged.
         "upstream_key" upstream_key: Option<Secret>, Opt<SecretText>, None,
             Rule::ANY.restart().secret().example("\"a long random text\"")
-                .unset("nobody in front is trusted");
+                .unset("no proxy in front is trusted");
         /// Whether the header `Pushpin-Route` of a request chooses the route, by the route's id.
         "accept_pushpin_route" accept_pushpin_route: bool, Bool, false, Rule::ANY.restart();
         /// Whether missing CORS headers are filled in on all routes, regardless of the route's own

@@ -104,7 +104,7 @@ section! {
         /// The identity of a NATS feed: a credentials file as `nsc` writes it, or a file with the
         /// seed of a user. Throng reads it for each connection.
         "credentials" credentials: Option<String>, Opt<Text>, None,
-            Rule::ANY.restart().example("\"/etc/throng/feed.creds\"").unset("what `url` says");
+            Rule::ANY.restart().example("\"/etc/throng/feed.creds\"").unset("the login in `url`");
         /// The topics of a Kafka feed. A record names its channel in a header or by its key. Its
         /// value is the data, and a header `tags` may hold tags.
         "topics" topics: Vec<String>, List<Text>, Vec::new(),

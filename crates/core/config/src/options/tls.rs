@@ -67,7 +67,7 @@ section! {
         "api_client_authorities" api_client_authorities: Option<String>, Opt<Text>, None,
 
             Rule::ANY.restart()
-                .example("\"/etc/throng/callers.pem\"").unset("nobody needs a certificate");
+                .example("\"/etc/throng/callers.pem\"").unset("no certificate is required");
     }
     lists {
         /// Certificates for more names.

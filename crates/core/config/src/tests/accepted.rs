@@ -82,7 +82,7 @@ fn optional_sections_are_read_and_checked() {
             "throng.toml:3:1: appwrite.project[0] has no id: add id = \"…\"",
             "throng.toml:5:6: appwrite.project[1].id: expected a text that is not empty, found \
              \"\"",
-            "throng.toml:9:6: appwrite.project[3].id: the project \"p\" is there twice",
+            "throng.toml:9:6: appwrite.project[3].id: the project \"p\" appears twice",
         ],
     );
     let none = load("").config;

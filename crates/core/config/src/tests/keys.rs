@@ -46,8 +46,8 @@ fn printed_secrets_are_for_loopback_alone() {
     let auth = "[auth]\nhmac_secret = \"replace-this-with-32-random-bytes\"\n\
                 hmac_previous_secret = \"an-example-secret-that-everyone-knows\"\n\
                 api_keys = [\"good\", \"Replace-this-key-too\"]\n";
-    let printed = "this one is printed in the documentation, where everybody can read it; make \
-                   one with `openssl rand -hex 32`";
+    let printed = "it is printed in the documentation, so it is public; make one \
+                   with `openssl rand -hex 32`";
     let paths = [
         ("2:15", "auth.hmac_secret"),
         ("3:24", "auth.hmac_previous_secret"),

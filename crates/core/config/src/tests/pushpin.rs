@@ -111,7 +111,7 @@ fn what_means_nothing_here_is_told() {
     for (text, expected) in [
         (
             "[handler]\npush_in_spec=ipc://x",
-            "handler.push_in_spec has no effect: only addresses of TCP",
+            "handler.push_in_spec has no effect: only TCP addresses",
         ),
         (
             "[runner]\nallow_compression=true",
