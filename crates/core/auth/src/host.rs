@@ -3,7 +3,7 @@
 //! A hostile page can give its own name the address of a server that only its visitor reaches (DNS
 //! rebinding). The browser then takes that server for the page's own, so no rule about origins
 //! helps. What reveals the page is the header `Host`, which still has its name (RFC 9110 section
-//! 7.2). An address in `Host` is no name, so nobody can point it elsewhere; `localhost` is this
+//! 7.2). An address in `Host` is not a name, so it cannot point elsewhere; `localhost` is this
 //! machine (RFC 6761 section 6.3).
 
 use std::net::{Ipv4Addr, Ipv6Addr};

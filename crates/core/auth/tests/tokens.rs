@@ -155,7 +155,7 @@ fn the_key_decides_the_algorithm() {
             );
         }
     }
-    // The same with an HMAC secret configured beside the public keys.
+    // Again with an HMAC secret configured beside the public keys.
     let all = Verifier::new(all_keys(P256_PUBLIC)).unwrap();
     let token = forge(r#"{"alg":"HS256"}"#, "{}", RSA_PUBLIC.as_bytes());
     assert_eq!(all.verify(&token, NOW), Err(TokenFault::Signature));

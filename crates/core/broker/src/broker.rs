@@ -1,4 +1,4 @@
-//! What any broker must do: the trait, and the rules that hub and broker rely on.
+//! The contract of every broker: the trait, and the rules that hub and broker rely on.
 //!
 //! Every shard has one part of the broker, beside its hub. The hub hands it requests; the part
 //! hands replies and deliveries to the hub. How the parts find each other, where subscribers are,

@@ -20,7 +20,7 @@ pub struct ChannelMap<T> {
 }
 
 impl<T> ChannelMap<T> {
-    /// An empty map whose hash nobody can foresee without the seed.
+    /// An empty map whose hash cannot be predicted without the seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {

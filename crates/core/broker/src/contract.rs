@@ -1,4 +1,4 @@
-//! What a hub asks of its broker, and what the broker replies.
+//! Requests of a hub to its broker, and the broker's replies.
 //!
 //! Plain values: they own what they carry, so that they can wait in a mailbox or cross a network.
 //! The rules about their order stand at the head of [`crate::Broker`]'s module.

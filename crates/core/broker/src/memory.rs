@@ -317,7 +317,7 @@ fn announcement(request: &Request, now: Now) -> Option<Arc<Publication>> {
 }
 
 impl MemoryBroker {
-    /// Carries out a request, replies, and then announces who came or went.
+    /// Carries out a request, replies, and then announces the coming or going.
     fn carry_out(&mut self, from: ShardId, request: Request, now: Now, hub: &mut impl Receiver) {
         let announcement = announcement(&request, now);
         if let Some(reply) = self.serve(from, request, now, hub) {

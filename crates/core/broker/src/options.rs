@@ -95,7 +95,7 @@ pub struct PresenceOptions {
     pub is_announced: bool,
     /// Whether it is announced to all subscribers.
     pub is_pushed: bool,
-    /// Whether subscribers may see who is there.
+    /// Whether subscribers may see the members.
     pub for_subscriber: bool,
     /// Whether connections with a user may, without a subscription.
     pub for_client: bool,

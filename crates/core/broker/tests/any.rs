@@ -296,7 +296,7 @@ fn what_the_far_side_refuses_is_told() {
     let refused = broker.publish_here(draft("a"), NOW, &mut near);
     let (refusal, draft) = refused.expect_err("it is full");
     assert_eq!((refusal, draft.channel), (Refusal::Busy, name("a")));
-    // Nobody waits for a reply to these.
+    // These have no replies.
     let channel = name("a");
     broker.request(Request::Leave { channel }, NOW, &mut near);
     assert!(near.take().is_empty());

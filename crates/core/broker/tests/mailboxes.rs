@@ -1,4 +1,4 @@
-//! Mail between two parts of the broker in memory: what is bounded, and who is interested.
+//! Mail between two parts of the broker in memory: its bounds, and the interest of shards.
 
 use std::sync::Arc;
 

@@ -45,7 +45,7 @@ pub struct Config {
 
 impl Config {
     /// Whether the server runs in open mode: no keys, anonymous use not forbidden, and every
-    /// address on loopback. The banner says so.
+    /// address on loopback. The banner shows it.
     #[must_use]
     pub fn open_mode(&self) -> bool {
         self.unrestricted() && !self.exposed()
@@ -253,7 +253,7 @@ impl Auth {
 pub struct AuthFile {
     /// The option that names it, such as `hmac_secret_file`.
     pub key: &'static str,
-    /// The path; what the configuration file says counts from its folder.
+    /// Path of the file; in the configuration file it counts from that file's folder.
     pub path: String,
 }
 

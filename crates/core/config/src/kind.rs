@@ -186,7 +186,7 @@ pub(crate) trait Kind {
     fn write(value: &Self::Field) -> Option<String>;
     /// Whether flags and variables may give several values.
     const LIST: bool = false;
-    /// Whether the value that nobody set is a rule rather than a value.
+    /// Whether the default is a rule rather than a value.
     const RESOLVED: bool = false;
 
     /// Refuses a value as not expected.

@@ -1,7 +1,7 @@
 //! A channel as one shard sees it: its members here, and where its stream was last seen.
 //!
 //! Invariants
-//! - A channel exists while it has a member, somebody who is joining, or a subscribe
+//! - A channel exists while it has a member, a joining connection, or a subscribe
 //!   without a reply.
 //! - `position` is that of the last delivery taken, so a member who joins now without
 //!   asking the broker misses nothing that came before and gets all that comes after.

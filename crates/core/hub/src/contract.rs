@@ -27,7 +27,7 @@ pub enum FormKind {
     /// Shared bytes for all, and the session is told that they went out. It looks itself at
     /// publications without bytes.
     Noted,
-    /// Each session encodes for itself, because its frames differ from everybody else's.
+    /// Each session encodes for itself, because its frames differ from all others.
     Personal,
     /// Each session gets the publication and decides itself.
     Shown,

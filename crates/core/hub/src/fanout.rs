@@ -1,7 +1,7 @@
 //! One channel's publications on their way to its members.
 //!
 //! A fan-out goes round and round over the members: a member that is visited gets everything
-//! that was published since its last visit. So a publication reaches everybody within one
+//! that was published since its last visit. So a publication reaches all members within one
 //! round of its arrival, wherever the fan-out stands then, and the busier the channel, the
 //! more each visit carries.
 //!
@@ -168,7 +168,7 @@ impl Fanout {
         rests
     }
 
-    /// Begins a rest if one is due, and says when it ends.
+    /// Begins a rest if one is due; returns the time of its end.
     pub(crate) fn begin_rest(&mut self, now: Millis) -> Option<Millis> {
         if self.rest != Rest::Due || self.is_full() {
             return None;

@@ -289,8 +289,8 @@ fn a_hub_in_a_hurry_ends_its_windows() {
     assert!(stage.hub.is_at_rest());
 }
 
-/// However publications, members and visits fall together: offsets rise, everybody ends with the
-/// newest, and nobody gets two within a window.
+/// In any order of publications, members and visits: offsets rise, all members end with the newest,
+/// and none gets two within a window.
 #[test]
 fn nobody_gets_two_in_a_window_and_everybody_gets_the_last() {
     for seed in 1..200 {

@@ -141,7 +141,7 @@ fn members_come_and_go_during_a_rest() {
     let (mut carried, next) = stage.at(5, 100);
     carried.sort_unstable();
     assert_eq!((carried, next), (vec![(1, 2), (7, 1)], None));
-    // The last one leaves: nobody is waited for.
+    // The last member leaves: nothing waits for it.
     stage.publish("late:a");
     assert_eq!(stage.at(6, 100), (vec![], Some(11)));
     for index in [1, 7] {

@@ -185,7 +185,7 @@ fn the_first_is_whole_and_what_follows_is_made_once_for_each_form() {
         assert_eq!(stage.clients.made, 2 * (number as usize + 1));
     }
     assert_eq!((stage.clients.whole, stage.clients.patches), (6, 12));
-    // Who comes later begins with a whole one, and others go on.
+    // A later member begins with a whole one, and the others go on.
     stage.subscribe(7, false);
     stage.change(200);
     let text = stage.text.clone();
@@ -212,19 +212,19 @@ fn what_was_recovered_is_a_base() {
     stage.subscribe(0, true);
     publish(&mut stage, 103);
     assert_eq!((stage.clients.whole, stage.clients.patches), (2, 3));
-    // Nobody was there meanwhile.
+    // There was no member meanwhile.
     stage.unsubscribe(0);
     stage.unsubscribe(1);
     publish(&mut stage, 104);
     stage.subscribe(1, true);
     publish(&mut stage, 105);
     assert_eq!((stage.clients.whole, stage.clients.patches), (2, 4));
-    // Who missed nothing may have nothing: it gets a whole one.
+    // A client that missed nothing may have no publication: it gets a whole one.
     stage.unsubscribe(1);
     stage.subscribe(1, true);
     publish(&mut stage, 106);
     assert_eq!((stage.clients.whole, stage.clients.patches), (3, 4));
-    // What is not in the history is no base for who recovers.
+    // A publication outside history is no base for a recovering client.
     stage.subscribe(0, true);
     stage.unsubscribe(0);
     publish(&mut stage, 107);

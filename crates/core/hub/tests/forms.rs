@@ -88,7 +88,7 @@ fn publish(hub: &mut Hub, word: &str) {
     hub.publish_here(draft, Now::default()).expect("room");
 }
 
-/// Publishes what is given, `+` for somebody who comes, and lets it out in one turn.
+/// Publishes the given texts, `+` for a coming, and delivers them in one turn.
 fn heard(formats: &[Format], words: &[&str]) -> Vec<(u32, Vec<String>, bool)> {
     let (mut hub, mut heard) = hub(formats);
     for word in words {

@@ -247,7 +247,7 @@ fn those_who_want_to_hear_of_others_do() {
     );
     assert_eq!(scene.told(1, 1), "joined 1.1;joined 1.2;joined 0.2;");
     for (shard, index) in [(0, 2), (1, 2)] {
-        // They are visited, and there is nothing for them.
+        // Both are visited, and there is nothing for them.
         assert_eq!(scene.told(shard, index), "");
     }
     scene.gone(1, 2);

@@ -1,4 +1,4 @@
-//! What waits for members is bounded, in publications and in bytes, and a channel has a part of it.
+//! Publications that wait for members are bounded in number and bytes; a channel by a part of it.
 
 mod support;
 
@@ -97,7 +97,7 @@ fn a_channel_has_a_quarter_of_the_publications() {
         }
         assert!(!hub.wants_mail(), "four quarters");
         assert_eq!(fill(&mut hub, "e", 1), 0);
-        // Nobody here waits for it.
+        // It has no members here.
         hub.publish_here(other(), Now::default()).expect("room");
         empty(&mut hub);
         assert!(hub.wants_mail());

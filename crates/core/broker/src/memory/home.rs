@@ -185,7 +185,7 @@ impl Home {
         self.members.present(channel, with_members, members_max)
     }
 
-    /// Notes that shard `from` has subscribers and says where the stream stands.
+    /// Marks shard `from` as interested, and returns the position of the stream.
     pub(super) fn subscribe(
         &mut self,
         from: ShardId,

@@ -21,7 +21,7 @@ pub fn history_stays_within_its_bytes(tester: &mut Tester) {
         assert!(stats.history_bytes <= bytes_max);
         expect_recovery(&tester.recover(&channel, position), Some(&[]));
     }
-    // What has more than an equal part gives way, so the newest channels have some.
+    // Homes above an equal part give way, so the newest channels have some.
     let shards = usize::from(tester.setup.shards);
     for _ in 0..4 {
         for n in 0..10 {

@@ -9,7 +9,7 @@ use throng_types::{PublicationKind, Publisher, ShardId};
 use crate::cluster::MEMBERS_MAX;
 use crate::tester::{Tester, name};
 
-/// A channel with a list whose subscribers hear of each other.
+/// A channel with a list of members that are told of each other.
 const CHANNEL: &str = "seen:a";
 
 fn presence(client: &str, user: &str) -> Presence {
@@ -58,8 +58,8 @@ fn clients(present: &Present) -> BTreeSet<String> {
     members.map(|who| who.client.to_string()).collect()
 }
 
-/// In any order of comings and goings on several shards, the list has those who are there, and a
-/// listener from the start hears of all of them.
+/// In any order of comings and goings on several shards, the list has the present members, and a
+/// listener from the start is told of all of them.
 pub fn members_are_those_who_came_and_have_not_left(tester: &mut Tester) {
     let few = tester.setup.shards.min(4);
     let watcher = ShardId(few - 1);

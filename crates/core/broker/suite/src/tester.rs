@@ -13,7 +13,7 @@ use throng_types::{
 
 use crate::cluster::{Cluster, Make, Setup};
 
-/// A cluster, its clock, and what has come from it.
+/// A cluster, its clock, and everything it has delivered.
 pub struct Tester {
     cluster: Box<dyn Cluster>,
     pub(crate) setup: Setup,
@@ -70,7 +70,7 @@ impl Tester {
         (first..self.next_ticket).collect()
     }
 
-    /// Lets one thing happen, and hears what has arrived.
+    /// Lets one thing happen, and collects what has arrived.
     pub(crate) fn step(&mut self) -> bool {
         let more = self.cluster.step(self.now, &mut self.rng);
         for shard in self.shards() {

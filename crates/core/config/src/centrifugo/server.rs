@@ -76,7 +76,8 @@ fn listen(given: &mut Given, out: &mut Output, notes: &mut Notes) {
     if let Some(own) = &own {
         let mut api = address(&internal, own);
         if is_open && !is_loopback(&api) {
-            // It would be open to all here, and there it answers no request.
+            // With our rules it would be open to all; Centrifugo's answers no request without a
+            // key.
             api = address("127.0.0.1", own);
             let text = "without a key the API, metrics and dashboard are only on loopback";
             notes.add(Effect::Narrower, "http_server.internal_port", text);

@@ -26,8 +26,8 @@ impl Named for BrokerKind {
 }
 
 section! {
-    /// The broker keeps channels: their history, positions and members. With Redis or NATS several nodes
-    /// serve the same channels; see docs/CLUSTER.md.
+    /// The broker keeps channels: their history, positions and members. With Redis or NATS several
+    /// nodes serve the same channels; see docs/CLUSTER.md.
     "broker" Broker {
         /// `memory` for one node, `redis` or `nats` for several. All nodes of a cluster need the
         /// same channel options.

@@ -1,4 +1,4 @@
-//! What a home keeps, and what it forgets when there is no room or its time has come.
+//! History and keys of a home, and their removal for lack of room or by age.
 //!
 //! Rule for "full": what would expire first is forgotten first. Idempotency keys have a part of
 //! their own, so that a full history does not make a retried publication a second one.

@@ -143,7 +143,7 @@ fn an_equal_part_is_safe_from_others() {
     modest.tick(at(2), 10);
     assert_eq!(modest.stats().history_publications, 4);
     modest.check();
-    // What it publishes itself takes the place of its own.
+    // Its own new publications replace its own old ones.
     publish(&mut modest, "kept:i", "x", 3);
     assert_eq!(modest.stats().history_publications, 4);
     modest.check();

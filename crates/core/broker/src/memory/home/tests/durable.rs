@@ -343,7 +343,7 @@ fn after_a_crash_positions_hold_as_far_as_the_log_goes() {
     assert_eq!(recover(&mut home, "kept:a", seen[3], at(3)), None);
     let known = recover(&mut home, "kept:a", seen[1], at(3));
     assert_eq!(known.expect("whole"), ["other 3", "other 4"]);
-    // History says the same.
+    // History gives the same answer.
     let query = |since| HistoryQuery {
         limit: None,
         since: Some(since),
