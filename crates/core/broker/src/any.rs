@@ -23,6 +23,9 @@ pub trait Remote: Send {
     fn request(&mut self, request: Request) -> Option<Reply>;
 
     /// Hands in a publication whose result is not needed.
+    ///
+    /// # Errors
+    /// The reason, with the draft: after [`Refusal::Busy`] it may be offered again.
     fn publish(&mut self, draft: Draft) -> Result<(), (Refusal, Draft)>;
 
     /// Shows what the peer has left, oldest first.
@@ -34,16 +37,16 @@ pub trait Remote: Send {
     /// Replaces the options; every shard's part is called.
     fn renew(&mut self, options: &LiveOptions);
 
-    /// See [`Broker::hand_over`]; always a broker elsewhere.
+    /// Passes a step of a hand-over to the peer; see [`Broker::hand_over`].
     fn hand_over(&mut self, moving: Moving);
 
-    /// See [`Broker::stop_at`]; always a broker elsewhere.
+    /// Stops deliveries behind a cut, or resumes them; see [`Broker::stop_at`].
     fn stop_at(&mut self, cut: Option<u64>);
 
-    /// See [`Broker::has_stopped`]; always a broker elsewhere.
+    /// Whether nothing more comes before the cut; see [`Broker::has_stopped`].
     fn has_stopped(&self) -> bool;
 
-    /// See [`Broker::leave_deliveries`]; always a broker elsewhere.
+    /// Drops the deliveries behind the cut; see [`Broker::leave_deliveries`].
     fn leave_deliveries(&mut self);
 }
 

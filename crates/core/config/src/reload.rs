@@ -60,6 +60,9 @@ fn differences(before: &Config, after: &Config) -> Vec<String> {
 
 impl Loaded {
     /// Compares this with the configuration `running` of a server, and gives what it takes over.
+    ///
+    /// # Errors
+    /// Problems of the values that would apply then, together with those that the server keeps.
     pub fn renew(self, running: &Config) -> Result<Renewal, Vec<Problem>> {
         let mut config = self.config.clone();
         config.keep_fixed(running);

@@ -160,7 +160,7 @@ impl Fanout {
         self.joining = Vec::new();
     }
 
-    /// Ends a round; in a channel with a delay the next one waits for a rest. True in such a
+    /// Prepares the next round; in a channel with a delay it waits for a rest. True in such a
     /// channel.
     pub(crate) fn round_is_over(&mut self) -> bool {
         let rests = self.rules.delay_ms > 0;

@@ -88,6 +88,9 @@ impl Head {
     }
 
     /// Parses the first record of a segment.
+    ///
+    /// # Errors
+    /// A damaged head, or one of another version; see [`HeadFault`].
     pub fn of_record(record: &[u8]) -> Result<Self, HeadFault> {
         let mut from = Saved::new(record);
         match <([u8; 8], u32)>::load(&mut from) {
