@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use throng_broker::{Head, write_frame};
 
-/// How long another process may take to let go of the folder: one that was killed, or that hands
-/// over and has sent its state a moment before.
+/// Longest wait for another process to release the folder's lock: one that was killed, or one that
+/// hands over and sent its state a moment ago.
 const LETS_GO: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_millis(2);
 const SUFFIX: &str = ".history";
@@ -34,7 +34,7 @@ fn not_a_file(name: &str) -> io::Error {
 pub(crate) enum FolderFault {
     /// Another process has it.
     InUse,
-    /// What the kernel said.
+    /// The kernel refused a call.
     Io(io::Error),
 }
 

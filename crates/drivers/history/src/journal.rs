@@ -9,7 +9,7 @@ use crate::Ring;
 use crate::lane::{Common, Order};
 use crate::writer::{Writer, asked};
 
-/// A running writer.
+/// Handle of the running writer thread.
 pub struct Journal {
     common: Arc<Common>,
     thread: JoinHandle<()>,

@@ -34,7 +34,7 @@ impl Rounds {
         self.last
     }
 
-    /// Something was lost.
+    /// Notes that records were lost, so that a new round of copies is due.
     pub(crate) fn lost(&mut self) {
         self.has_hole = true;
         if let Some(round) = &mut self.current {

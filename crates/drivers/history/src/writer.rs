@@ -21,7 +21,7 @@ use crate::rounds::Rounds;
 
 /// A segment of more bytes is followed by another.
 const SEGMENT_BYTES: u64 = 16 << 20;
-/// What comes within this time is written together.
+/// Time for which records are gathered before one write.
 const GATHER: Duration = Duration::from_millis(5);
 /// Between two tries after the disk refused something, and between two copies for that reason.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -30,7 +30,7 @@ const LONG: Duration = Duration::from_secs(3600);
 /// A buffer of more is not kept.
 const BUFFER_KEPT_BYTES: usize = 1 << 20;
 
-/// The writer's state.
+/// State of the writer thread.
 pub(crate) struct Writer {
     common: Arc<Common>,
     options: Options,
@@ -107,7 +107,7 @@ impl Writer {
         }
     }
 
-    /// Whoever asks from now on hears that it is done.
+    /// Answers all orders that wait, and all later ones, as done.
     fn refuse_all(&self) {
         self.common.is_over.store(true, Ordering::Relaxed);
         drop(self.common.take_orders());

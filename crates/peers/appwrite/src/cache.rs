@@ -32,7 +32,7 @@ impl Entry {
 
 /// Identities that Appwrite has told lately, by credential.
 pub(crate) struct Cache {
-    /// Bound: `entries_max`.
+    /// Entries by key. Bound: `entries_max`.
     entries: BTreeMap<Key, Entry>,
     /// Keys in the order in which they were put in; replaced entries stay until their turn.
     /// Bound: `entries_max`.
@@ -91,7 +91,6 @@ impl Cache {
         }
     }
 
-    /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.entries = BTreeMap::new();
         self.order = VecDeque::new();

@@ -64,7 +64,7 @@ pub struct AppwritePeer {
     /// The subscriber's connection stands.
     hears: bool,
     offered: Offers,
-    /// Bound: [`Offers::add`].
+    /// Offered messages that were not yet handed on. Bound: [`Offers::add`].
     offers: VecDeque<FeedMessage>,
     /// Shards had no room at the last look.
     is_full: bool,

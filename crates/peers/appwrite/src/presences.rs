@@ -23,7 +23,7 @@ const WAITING_MAX: usize = 65_536;
 /// Bytes of their bodies.
 const WAITING_BYTES_MAX: usize = 16 << 20;
 
-/// Calls by user.
+/// Calls that wait or are under way, by user.
 #[derive(Default)]
 pub(crate) struct Presences {
     /// Users with calls that are made or wait, with those that wait. Bound: [`WAITING_MAX`].
@@ -32,7 +32,7 @@ pub(crate) struct Presences {
     ready: VecDeque<User>,
     calls: usize,
     bytes: usize,
-    /// Calls under way.
+    /// Number of calls under way.
     asked: usize,
 }
 

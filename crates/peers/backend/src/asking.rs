@@ -59,7 +59,6 @@ pub struct Asking<A: Asker> {
 }
 
 impl<A: Asker> Asking<A> {
-    /// Without questions.
     pub const fn new(asker: A, limits: BackendLimits) -> Self {
         Self {
             asker,

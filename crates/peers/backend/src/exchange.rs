@@ -29,7 +29,7 @@ const INTERIM_MAX: usize = 16;
 pub(crate) enum To {
     /// A connection, piece by piece, with the number that its request carried.
     Conn(ConnId, u32),
-    /// The caller, whole.
+    /// The caller; gets the answer whole.
     Whole(Whole),
     /// Nobody: it ends with the answer's head.
     Nobody,
@@ -61,7 +61,7 @@ enum Via {
 }
 
 enum State {
-    /// Not asked yet.
+    /// Waits for a link; nothing was sent.
     Connecting,
     /// Asked; what came of the head of the answer is in `input`.
     Asking,
@@ -73,11 +73,11 @@ enum State {
 
 /// Outcome of an event.
 pub(crate) enum Next {
-    /// More events.
+    /// The exchange goes on.
     On,
     /// The answer is whole.
     Done,
-    /// The exchange failed.
+    /// The exchange failed; the text says why.
     Failed(ExchangeError, String),
 }
 

@@ -11,7 +11,7 @@ use throng_peer::{Dial, DialTls};
 pub struct Address {
     /// To its host alone.
     pub route: Arc<Route>,
-    /// The field `Host`.
+    /// Value of the field `Host`.
     pub host: String,
     /// The path with the query.
     pub path: String,

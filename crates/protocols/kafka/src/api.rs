@@ -5,30 +5,30 @@ use std::fmt;
 /// A kind of request, in the version that is spoken here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Api {
-    /// The kind's number.
+    /// Number of the request's kind.
     pub key: i16,
-    /// Its version.
+    /// Version in which requests are written and responses read.
     pub version: i16,
 }
 
 impl Api {
-    /// Records of partitions.
+    /// Fetches records of partitions.
     pub const FETCH: Self = Self::new(1, 10);
     /// First and last offsets of partitions.
     pub const LIST_OFFSETS: Self = Self::new(2, 2);
     /// Brokers, and who leads which partition.
     pub const METADATA: Self = Self::new(3, 4);
-    /// What a group has done.
+    /// Commits a group's offsets.
     pub const OFFSET_COMMIT: Self = Self::new(8, 7);
-    /// What a group had done.
+    /// Fetches a group's committed offsets.
     pub const OFFSET_FETCH: Self = Self::new(9, 5);
-    /// Who coordinates a group.
+    /// Finds a group's coordinator.
     pub const FIND_COORDINATOR: Self = Self::new(10, 1);
     /// A member comes, or says that it is still here when partitions are dealt anew.
     pub const JOIN_GROUP: Self = Self::new(11, 5);
-    /// A member lives.
+    /// Tells the coordinator that a member is alive.
     pub const HEARTBEAT: Self = Self::new(12, 3);
-    /// A member goes.
+    /// Takes a member out of its group.
     pub const LEAVE_GROUP: Self = Self::new(13, 1);
     /// Which partitions are a member's.
     pub const SYNC_GROUP: Self = Self::new(14, 3);
@@ -64,16 +64,16 @@ impl Api {
 /// The versions of a kind that a broker answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApiRange {
-    /// The kind's number.
+    /// Number of the request's kind.
     pub key: i16,
-    /// The first version.
+    /// Lowest version the broker supports.
     pub first: i16,
-    /// The last version.
+    /// Highest version the broker supports.
     pub last: i16,
 }
 
-/// Of the kinds that are asked, the first that a broker does not answer. Those of SASL may be
-/// missing: only who asks for them needs them.
+/// Returns the first of [`Api::ALL`] that the broker does not support. The SASL kinds may be
+/// missing: only clients with credentials need them.
 #[must_use]
 pub fn unsupported(ranges: &[ApiRange]) -> Option<Api> {
     let optional = [Api::SASL_HANDSHAKE, Api::SASL_AUTHENTICATE];
@@ -84,12 +84,11 @@ pub fn unsupported(ranges: &[ApiRange]) -> Option<Api> {
     Api::ALL.iter().find(is_missing).copied()
 }
 
-/// What a broker says is wrong.
+/// Error code of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ErrorCode(pub i16);
 
 impl ErrorCode {
-    /// Nothing is wrong.
     pub const NONE: Self = Self(0);
     /// There are no records at that offset.
     pub const OFFSET_OUT_OF_RANGE: Self = Self(1);

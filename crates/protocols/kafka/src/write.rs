@@ -15,10 +15,9 @@ const NO_REPLICA: i32 = -1;
 /// Only what is committed, of transactions.
 const READ_COMMITTED: i8 = 1;
 
-/// Who speaks for a group.
+/// Member of a group in whose name a request is sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Who<'a> {
-    /// The group's name.
     pub group: &'a str,
     /// The member's id, as the coordinator gave it; empty before.
     pub member: &'a str,
@@ -26,7 +25,7 @@ pub struct Who<'a> {
     pub generation: i32,
 }
 
-/// How much a fetch may bring, and how long the broker may wait for it.
+/// Bounds of a fetch: bytes, and the time that the broker may wait for them.
 #[derive(Clone, Copy, Debug)]
 pub struct FetchLimits {
     /// The longest wait for a first byte, in milliseconds.
@@ -82,7 +81,7 @@ pub fn metadata(correlation: i32, topics: &[impl AsRef<str>]) -> Vec<u8> {
     })
 }
 
-/// Who coordinates a group.
+/// Asks which broker coordinates a group.
 #[must_use]
 pub fn find_coordinator(correlation: i32, group: &str) -> Vec<u8> {
     frame(Api::FIND_COORDINATOR, correlation, |out| {
@@ -135,7 +134,6 @@ pub fn heartbeat(correlation: i32, who: Who<'_>) -> Vec<u8> {
     frame(Api::HEARTBEAT, correlation, |out| member(who, out))
 }
 
-/// Leaves a group.
 #[must_use]
 pub fn leave_group(correlation: i32, who: Who<'_>) -> Vec<u8> {
     frame(Api::LEAVE_GROUP, correlation, |out| {

@@ -28,7 +28,7 @@ pub enum Op<'a> {
     Message(Message<'a>),
     /// A [`crate::write::pong`] is expected.
     Ping,
-    /// To [`crate::write::ping`].
+    /// Answer to [`crate::write::ping`].
     Pong,
     /// To a command of a client that wants to hear it.
     Okay,

@@ -6,7 +6,7 @@
 /// The longest message about anything but rows and errors, in bytes.
 const SMALL_MAX: usize = 64 << 10;
 
-/// What is wrong with a server's bytes.
+/// Faults of a server's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A message is longer than this client takes, or shorter than its own header.
@@ -15,16 +15,16 @@ pub enum Fault {
     Short,
 }
 
-/// How the server wants to know who the client is.
+/// Authentication that the server asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Auth {
-    /// It knows enough.
+    /// Authentication has succeeded.
     Done,
     /// By a password in clear text.
     Password,
     /// By one of these mechanisms of SASL.
     Sasl(Vec<String>),
-    /// SASL goes on.
+    /// Challenge of SASL: the next message is ours.
     SaslContinue(Vec<u8>),
     /// SASL has ended well on the server's side.
     SaslFinal(Vec<u8>),
@@ -58,7 +58,7 @@ pub enum Message {
     Error(ServerError),
     /// Somebody has notified a channel that this session listens to.
     Notified,
-    /// Anything else.
+    /// Message of another type, which is given.
     Other(u8),
 }
 
@@ -214,7 +214,7 @@ mod tests {
         std::iter::from_fn(|| decoder.next_message().unwrap()).collect()
     }
 
-    /// What a server says to a query with two columns, and a failure.
+    /// Server's messages for a query with two columns, and an error.
     const DIALOGUE: &[u8] = b"R\0\0\0\x08\0\0\0\0\
         T\0\0\0\x32\0\x02id\0\0\0\0\0\0\0\0\0\0\x14\0\x08\xff\xff\xff\xff\0\0\
         data\0\0\0\0\0\0\0\0\0\0\x11\xff\xff\xff\xff\xff\xff\0\0\

@@ -51,7 +51,7 @@ pub fn query(sql: &str, out: &mut Vec<u8>) {
     message(b'Q', out, |out| text(sql, out));
 }
 
-/// Says good-bye.
+/// Ends the session in the regular way.
 pub fn terminate(out: &mut Vec<u8>) {
     message(b'X', out, |_| {});
 }
