@@ -67,7 +67,7 @@ enum Due {
     Deadline,
 }
 
-/// Serves a peer.
+/// App that serves one peer on a shard of the engine.
 pub struct Outward<P: Peer> {
     peer: P,
     wants: Wants<P::Reply>,
@@ -81,7 +81,8 @@ pub struct Outward<P: Peer> {
     awaiting: Vec<LinkId>,
     /// Links that wait for the addresses of a name.
     asking: BTreeMap<String, BTreeSet<LinkId>>,
-    /// Bound: [`NAMES_MAX`].
+    /// Addresses of names that were looked up, and the moment until which they are used. Bound:
+    /// [`NAMES_MAX`].
     names: BTreeMap<String, (Millis, Vec<IpAddr>)>,
     /// Links whose last address failed in this turn. Bound: those that there are.
     failed: Vec<LinkId>,
@@ -120,7 +121,6 @@ impl<P: Peer> Outward<P> {
         }
     }
 
-    /// The peer.
     pub const fn peer(&self) -> &P {
         &self.peer
     }

@@ -20,11 +20,11 @@ pub type Found = Result<Vec<IpAddr>, String>;
 
 /// Mail of helper threads.
 pub enum Mail {
-    /// A name's addresses.
+    /// Result of looking a name up.
     Found(String, Found),
 }
 
-/// The helper threads.
+/// Threads that look names up, at most [`THREADS_MAX`]; each is started by a look-up.
 pub(crate) struct Names {
     send: SyncSender<String>,
     wanted: Arc<Mutex<Receiver<String>>>,
