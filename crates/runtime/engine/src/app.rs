@@ -11,14 +11,14 @@ use crate::conns::{Conns, TlsEvent};
 use crate::effects::{Accepted, Closed, Effects};
 use crate::kernel::{Kernel, Linux};
 
-/// What runs on a shard. One value per shard, owned by its thread.
+/// App that runs on a shard. One value per shard, owned by its thread.
 ///
-/// An app that does not care what it runs on implements it for every [`Kernel`]; the simulator can
-/// then run it too.
+/// An app that works on any kernel implements it for every [`Kernel`]; the simulator can then run
+/// it too.
 pub trait App<K: Kernel = Linux>: Sized {
-    /// What the app keeps for a connection. Its size is paid by every idle connection.
+    /// State that the app keeps for a connection. Every idle connection pays for its size.
     type Session;
-    /// What apps of different shards send each other.
+    /// Messages that apps of different shards send each other.
     type Mail: Send + 'static;
 
     /// A connection was accepted. `None` closes it at once.

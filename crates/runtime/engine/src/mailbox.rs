@@ -29,7 +29,7 @@ pub(crate) struct Mailboxes<M, K: Kernel> {
     outside: Receiver<M>,
     /// Taken out of `outside` by a look whether anything is there.
     first: Option<M>,
-    /// What others wake this shard with.
+    /// Waker with which other threads wake this shard.
     waker: Arc<Waker<K::Wake>>,
 }
 

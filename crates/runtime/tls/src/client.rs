@@ -17,11 +17,11 @@ use crate::{Authorities, suites};
 pub enum Trust {
     /// Servers with a certificate of these authorities, for the name by which they were asked.
     Of(Authorities),
-    /// Whoever answers.
+    /// Any server; certificates are not verified.
     Anybody,
 }
 
-/// How a client speaks with one server. Clones are the same one.
+/// TLS settings of a client for one server. Clones share the configuration.
 #[derive(Clone)]
 pub struct ClientTls {
     config: Arc<ClientConfig>,
@@ -64,14 +64,14 @@ impl ClientTls {
         })
     }
 
-    /// The same for a server that speaks no HTTP.
+    /// Returns these settings without HTTP's protocol name (ALPN), for other protocols.
     #[must_use]
     pub fn without_http(mut self) -> Self {
         Arc::make_mut(&mut self.config).alpn_protocols.clear();
         self
     }
 
-    /// The same client with another configuration.
+    /// Returns a client of the same name with another configuration.
     #[cfg(test)]
     pub(crate) fn with_config(&self, config: ClientConfig) -> Self {
         Self {
@@ -99,9 +99,11 @@ fn server_name(name: &str) -> Result<ServerName<'static>, Error> {
     }
 }
 
-/// What any client of ours offers, but for the protocols above TLS: both versions, one provider.
+/// Returns the configuration that all clients start from, without application protocols (ALPN):
+/// both versions, one provider.
 ///
 /// # Errors
+///
 /// If the provider does not know the versions.
 pub fn client_config(trust: &Trust) -> Result<ClientConfig, Error> {
     let provider = Arc::new(suites::provider());

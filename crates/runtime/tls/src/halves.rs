@@ -25,7 +25,7 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 pub struct ReadHalf<S> {
     socket: S,
     shared: Arc<Mutex<Shared>>,
-    /// What was read and not taken.
+    /// Plain bytes that were read and not taken.
     plain: Vec<u8>,
     taken: usize,
     has_ended: bool,

@@ -40,14 +40,14 @@ enum Side {
     Client(Box<UnbufferedClientConnection>),
     /// A server's, whose hands rustls has shaken.
     Lean(Box<Lean>),
-    /// It failed while its keys changed hands.
+    /// Failed while the keys moved from rustls to our records.
     Gone,
 }
 
-/// One connection's TLS.
+/// TLS of one connection.
 pub struct Link {
     side: Side,
-    /// What most connections need while they shake hands, and hardly ever afterwards.
+    /// State that most connections need during the handshake, and hardly ever afterwards.
     aside: Option<Box<Aside>>,
     has_failed: bool,
 }
@@ -112,7 +112,7 @@ impl Link {
         self.aside.as_ref().is_some_and(|aside| aside.is_for_lean)
     }
 
-    /// What rustls knows of the connection, while it is rustls'.
+    /// Returns rustls's state of the connection, as long as rustls has it.
     pub(crate) fn common(&self) -> Option<&CommonState> {
         match &self.side {
             Side::Server(connection) => Some(connection),
@@ -127,7 +127,7 @@ impl Link {
         matches!(self.side, Side::Client(_))
     }
 
-    /// How hands were shaken; none before.
+    /// Returns the outcome of the handshake; `None` before its end.
     #[must_use]
     pub fn shaken(&self) -> Option<Shaken> {
         if let Side::Lean(lean) = &self.side {
@@ -228,7 +228,7 @@ impl Link {
         Ok(peer_closed)
     }
 
-    /// The same behind a preface, which is kept until hands are shaken.
+    /// Receives behind a preface, which is kept until the handshake is done.
     fn receive_behind(
         &mut self,
         mut preface: Preface,
@@ -379,7 +379,7 @@ impl Link {
     }
 }
 
-/// How long the first record is, if it is whole.
+/// Returns the bytes of the first record, if it is whole.
 fn record_bytes(input: &[u8]) -> Option<usize> {
     let (&[_, _, _, high, low], body) = input.split_first_chunk()?;
     let body_bytes = usize::from(u16::from_be_bytes([high, low]));

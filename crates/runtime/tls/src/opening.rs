@@ -25,7 +25,7 @@ const TLS12: [u8; 2] = [3, 3];
 pub(crate) struct Opening {
     record: [u8; RECORD_HEAD_BYTES],
     record_bytes: u8,
-    /// What the record at hand still has.
+    /// Bytes that the present record still has.
     left: u16,
     hello: [u8; HELLO_HEAD_BYTES],
     hello_bytes: u8,

@@ -42,7 +42,7 @@ impl Preface {
         Ok(Some(rest))
     }
 
-    /// The preface alone.
+    /// Returns the preface alone, without bytes behind it.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }

@@ -33,7 +33,7 @@ pub enum MinVersion {
     Tls13,
 }
 
-/// Who makes the records of connections whose hands are shaken.
+/// Record layer of connections after the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Records {
     /// rustls, as during the handshake.
@@ -104,7 +104,7 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
-/// What a port offers to clients. Clones share tickets.
+/// TLS settings of a listening port. Clones share the ticket keys.
 #[derive(Clone, Debug)]
 pub struct ServerTls {
     config: Arc<ServerConfig>,
@@ -157,8 +157,8 @@ impl ServerTls {
         })
     }
 
-    /// The same for a port on which something stands before TLS. The connection ends if it does
-    /// not begin with that.
+    /// Returns these settings for a port on which other bytes come before TLS. The connection ends
+    /// if it does not begin with them.
     #[must_use]
     pub const fn behind(mut self, preface: PrefaceLength) -> Self {
         self.preface = Some(preface);

@@ -17,7 +17,7 @@ impl From<Fault> for io::Error {
 pub struct Stream<S> {
     socket: S,
     link: Link,
-    /// What was read and not taken.
+    /// Plain bytes that were read and not taken.
     plain: Vec<u8>,
     taken: usize,
     /// The server has said that nothing more comes.

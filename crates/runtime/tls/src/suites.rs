@@ -152,7 +152,7 @@ impl Hkdf for Overheard {
     }
 }
 
-/// What seals or opens one direction.
+/// Keys of one direction, to seal or to open.
 struct Way {
     aead: Aead,
     /// Wiped when it is dropped, as rustls has it.

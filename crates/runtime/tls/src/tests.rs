@@ -210,8 +210,8 @@ fn a_client_that_comes_back_brings_its_ticket() {
     }
 }
 
-/// What breaks the protocol ends the connection with a reason, and mostly with an alert; nothing is
-/// kept.
+/// Bytes that break the protocol end the connection with a reason, and mostly with an alert;
+/// nothing is kept.
 #[test]
 fn garbage_is_refused() {
     let (server, client) = both();

@@ -133,7 +133,8 @@ impl<S, K: Kernel> Conns<S, K> {
         }
     }
 
-    /// How many connections there have ever been, modulo 2^32; new ones are told apart by it.
+    /// Returns the number of connections there have ever been, modulo 2^32: the generation of the
+    /// next one.
     #[must_use]
     pub const fn generation(&self) -> u32 {
         self.generation

@@ -106,7 +106,7 @@ impl<S, K: Kernel> Conns<S, K> {
         true
     }
 
-    /// What to do with bytes of a connection.
+    /// Returns the treatment of a connection's bytes by its state.
     #[inline]
     pub(crate) fn intake(&self, index: u32) -> Intake {
         let flags = self.slots.get(index).map_or(0, |slot| slot.flags);
@@ -404,7 +404,7 @@ impl<S, K: Kernel> Conns<S, K> {
 enum Trouble {
     Kernel(io::Error),
     Tls(Fault),
-    /// Nothing waits.
+    /// The queue is empty.
     Nothing,
 }
 

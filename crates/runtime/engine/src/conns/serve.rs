@@ -43,7 +43,7 @@ impl<S, K: Kernel> Conns<S, K> {
         }
     }
 
-    /// How an outgoing connection failed, if it did.
+    /// Returns the error with which an outgoing connection failed, if it did.
     pub(crate) fn connect_error(&mut self, index: u32) -> Option<io::Error> {
         let slot = self.slots.get(index)?;
         self.kernel.take_error(&slot.socket).unwrap_or_else(Some)

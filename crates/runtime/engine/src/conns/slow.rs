@@ -11,8 +11,8 @@ use throng_types::ConnId;
 use super::{Conns, flag};
 use crate::{Closed, Effects, Kernel};
 
-/// How long a slow peer has for what is left and the last word, in milliseconds. What the kernel
-/// holds comes before them.
+/// Milliseconds that a slow peer has for the rest and the last word. Bytes that the kernel holds
+/// come before them.
 pub(super) const SLOW_MS: u64 = 15_000;
 
 impl<S, K: Kernel> Conns<S, K> {

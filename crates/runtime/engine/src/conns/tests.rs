@@ -47,7 +47,7 @@ fn connection(conns: &mut Conns<u32>, listener: &TcpListener) -> (TcpStream, Con
     (peer, id)
 }
 
-/// What the table says of the connections that have gone.
+/// Takes the connections that have closed, with the reasons.
 fn gone(conns: &mut Conns<u32>) -> Vec<(ConnId, Closed)> {
     std::iter::from_fn(|| conns.take_closed())
         .map(|(id, _, _, why)| (id, why))

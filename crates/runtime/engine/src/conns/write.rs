@@ -7,7 +7,7 @@ use std::io;
 use super::{Conns, LINGER_MS, LIST_KEPT, NO_QUEUE, POOL, Slot, flag};
 use crate::{Closed, Kernel};
 
-/// What came of writing.
+/// Outcome of one round of writing.
 #[derive(Default)]
 pub(crate) struct Flushed {
     pub(crate) drained: Vec<(u32, u32)>,

@@ -80,7 +80,7 @@ impl<W: Wake, F: Flag> Waker<W, F> {
     }
 }
 
-/// What came of posting.
+/// Outcome of posting mail to one shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Posted {
     /// Messages pushed: if there are any, wake the reader.

@@ -24,10 +24,10 @@ const LIMITS: ConnLimits = ConnLimits {
     spare_descriptors: 0,
     handshake_timeout_ms: 10_000,
 };
-/// What sealing one record's worth adds, and a little more.
+/// Bytes that sealing adds to one full record, and a little more.
 const SEALING: usize = 64;
 
-/// What a server shows, and a client that believes it.
+/// Server with a certificate, and a client that trusts it.
 static BOTH: LazyLock<(ServerTls, ClientTls)> = LazyLock::new(|| {
     let authority = Authority::new("ours");
     let issued = authority.issue(&["localhost"]);

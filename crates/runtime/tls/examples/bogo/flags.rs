@@ -10,7 +10,7 @@ const TLS13: u16 = 0x0304;
 /// Groups that rustls offers by itself: P-256, P-384, X25519, X25519 with ML-KEM-768.
 const GROUPS: [u16; 4] = [23, 24, 29, 4588];
 
-/// What is the same for all connections of a case.
+/// Flags that hold for all connections of a case.
 #[derive(Debug)]
 pub(crate) struct Flags {
     pub(crate) port: u16,
@@ -24,7 +24,7 @@ pub(crate) struct Flags {
     pub(crate) needs_tls13: bool,
     /// Bytes come one by one.
     pub(crate) is_slow: bool,
-    /// What is said once hands are shaken, and how often.
+    /// Text that is sent after the handshake, and the number of times.
     pub(crate) first_words: (String, usize),
     /// The server ends the connection, once hands are shaken.
     pub(crate) closes: bool,
@@ -38,7 +38,7 @@ pub(crate) struct Flags {
     pub(crate) unseen: Option<String>,
 }
 
-/// What is expected of one connection.
+/// Expectations of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Case {
     version: Option<u16>,
