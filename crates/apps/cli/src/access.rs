@@ -2,7 +2,7 @@
 
 use throng_config::Config;
 
-/// Who may do what, a line for each side.
+/// Returns the permissions of clients and of backends under this configuration, a sentence a line.
 pub(crate) fn access(config: &Config) -> Vec<String> {
     let mut lines = if config.open_mode() {
         vec![

@@ -18,7 +18,6 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Serve(serve::Args),

@@ -17,12 +17,12 @@ const RESET: &str = "\x1b[0m";
 pub(crate) struct Paint(bool);
 
 impl Paint {
-    /// For standard output.
+    /// Returns the choice for standard output.
     pub(crate) fn stdout() -> Self {
         Self(io::stdout().is_terminal() && wanted())
     }
 
-    /// For standard error.
+    /// Returns the choice for standard error.
     pub(crate) fn stderr() -> Self {
         Self(io::stderr().is_terminal() && wanted())
     }

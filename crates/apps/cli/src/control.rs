@@ -17,21 +17,22 @@ use std::time::Duration;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Uid, geteuid};
 
-/// What is asked; the milliseconds that the new process may take until it is ready follow.
+/// Start of the request line; the milliseconds follow that the new process may take until it is
+/// ready.
 const UPGRADE: &str = "upgrade ";
-/// How long the server may take besides: each of its steps has a bound, all of them together a
-/// shorter one.
+/// Longest time that the server may take besides: each of its steps has a bound, and all of them
+/// together have a shorter one.
 const STEPS: Duration = Duration::from_secs(90);
-/// The longest line.
+/// Longest line of the dialogue, in bytes.
 const LINE_BYTES_MAX: u64 = 4096;
-/// How long the server waits for the question. It comes with the connection.
+/// Longest wait of the server for the request line, which comes with the connection.
 const QUESTION: Duration = Duration::from_millis(500);
 
 fn address(api_port: u16) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("throng-control-{api_port}"))
 }
 
-/// The server's end.
+/// The server's end of the socket.
 pub(crate) struct Control(UnixListener);
 
 /// Somebody who waits for an answer.
@@ -84,7 +85,7 @@ impl Control {
 }
 
 impl Asker {
-    /// How long the new process may take until it is ready.
+    /// Returns the time that the new process may take until it is ready.
     pub(crate) const fn patience(&self) -> Duration {
         self.patience
     }

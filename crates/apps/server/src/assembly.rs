@@ -25,7 +25,7 @@ use crate::start::Start;
 /// The way into one shard.
 pub type Mailbox = MailboxSender<Mail<GatewayMail>>;
 
-/// What [`ShardApp`]s are made from.
+/// Parts from which [`ShardApp`]s are made.
 pub struct Assembly {
     blueprint: Blueprint,
     plan: GatewaysPlan,
@@ -39,9 +39,10 @@ pub struct Assembly {
 type Fed = (Vec<Inlet>, Vec<Option<GatewaysPart>>);
 
 impl Assembly {
-    /// What so many shards share.
+    /// Builds the state that this many shards share.
     ///
     /// # Errors
+    ///
     /// If the configuration names keys, routes or origins that cannot be used.
     pub fn new(options: &Options, shards: usize, start: Start) -> Result<Self, StartError> {
         let config = &options.config;
@@ -75,14 +76,14 @@ impl Assembly {
         self.listeners
     }
 
-    /// Bounds of connections.
+    /// Returns the bounds of each shard's connections.
     #[must_use]
     pub const fn limits(&self) -> ConnLimits {
         self.limits
     }
 
-    /// What runs on one shard; `mailboxes` are those of all, and requests to GRIP backends go to
-    /// `backends`. To be called once for each shard.
+    /// Returns the app of one shard; `mailboxes` are those of all, and requests to GRIP backends go
+    /// to `backends`. Call it once for each shard.
     pub fn app(
         &self,
         shard: ShardId,

@@ -17,7 +17,7 @@ pub(crate) struct RemotePart {
     pub(crate) nodes: Nodes,
 }
 
-/// The same, if there is one.
+/// Part of a remote broker; `None` with the broker in memory.
 pub(crate) type Part = Option<RemotePart>;
 
 /// The options of every shard's part; they share one budget for history.
@@ -57,7 +57,7 @@ pub(crate) enum RemoteStart {
 }
 
 impl RemoteStart {
-    /// What the configuration says, if the broker is not in memory.
+    /// Reads the configuration; `None` if the broker is in memory.
     pub(crate) fn new(
         config: &Config,
         home: &MemoryOptions,

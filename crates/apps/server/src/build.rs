@@ -41,10 +41,11 @@ pub fn start(options: &Options) -> Result<Handle, StartError> {
     start_own(options, None)
 }
 
-/// The same in the place of another process, which hands over and ends. Until this returns, that
-/// one serves; if it fails, that one goes on.
+/// Starts as [`start`] does, in the place of another process, which hands over and ends. Until this
+/// returns, that one serves; if it fails, that one goes on.
 ///
 /// # Errors
+///
 /// See [`StartError`].
 pub fn take_over(options: &Options, predecessor: Predecessor) -> Result<Handle, StartError> {
     start_own(options, Some(predecessor))
@@ -55,10 +56,11 @@ fn start_own(options: &Options, predecessor: Option<Predecessor>) -> Result<Hand
     start_from(options, plan, predecessor)
 }
 
-/// The same with another list of gateways. `plan` gets the number of shards and the counters of
-/// drivers.
+/// Starts as [`start`] does, with another list of gateways. `plan` gets the number of shards and
+/// the counters of drivers.
 ///
 /// # Errors
+///
 /// See [`StartError`].
 pub fn start_with<P: Plan>(
     options: &Options,

@@ -66,7 +66,7 @@ pub struct DrainOptions {
 }
 
 impl DrainOptions {
-    /// What the configuration says.
+    /// Reads the options from the configuration.
     pub(crate) const fn of(config: &Config) -> Self {
         Self {
             timeout_ms: config.drain.timeout_ms,

@@ -53,7 +53,7 @@ pub struct GatewaysPlan {
     grip: Option<GripPlan>,
 }
 
-/// What moves to one shard's thread.
+/// Gateways of one shard, on their way to its thread.
 pub struct GatewaysPart {
     appwrite: Option<AppwritePart>,
     plain: Option<ProxyPart>,
@@ -78,8 +78,8 @@ impl GatewaysPlan {
     }
 }
 
-/// What is wrong with the files that `[grip]` names: first what a server may start without, then
-/// what it may not start with.
+/// Returns the faults in the files that `[grip]` names: first those with which a server may start,
+/// then those with which it may not.
 pub fn check_routes(config: &Config) -> (Vec<String>, Vec<String>) {
     let read = config.grip.as_ref().map(grip::routes::read);
     read.map(|read| (read.skipped, read.refused))

@@ -17,7 +17,7 @@ use throng_types::Millis;
 
 /// People who may be signed in at once.
 const LOGINS_MAX: usize = 64;
-/// How long a login is good.
+/// Lifetime of a login, in milliseconds.
 const LIFETIME_MS: u64 = 12 * 3_600_000;
 
 /// Bytes of a secret.
@@ -30,7 +30,7 @@ pub(crate) struct Table(Mutex<Known>);
 struct Known {
     /// The oldest first. Bound: [`LOGINS_MAX`].
     logins: VecDeque<Login>,
-    /// Of the API keys that let them in.
+    /// Digests of the API keys that let them in.
     keys: Vec<u8>,
 }
 

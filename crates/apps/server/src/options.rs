@@ -10,15 +10,15 @@ use throng_types::ConnId;
 
 use crate::stats::Capacity;
 
-/// What a server is started with.
+/// Options with which a server is started.
 pub struct Options {
     /// The validated configuration, its key files read.
     pub config: Arc<Config>,
     /// Shown to clients and operators.
     pub version: &'static str,
-    /// What this machine can hold, for the dashboard.
+    /// Capacity of this machine, for the dashboard.
     pub capacity: Option<Capacity>,
-    /// What this process may use of the machine's memory at most, if that is known.
+    /// Bytes of the machine's memory that this process may use at most, if known.
     pub memory_bytes: Option<u64>,
     /// Where calls of the API port go that want the configuration read again; see
     /// [`crate::Handle::answer_reload`].
@@ -40,7 +40,7 @@ pub enum StartError {
     Listen {
         /// The address as configured.
         address: SocketAddr,
-        /// Why not.
+        /// Error of the kernel.
         error: io::Error,
     },
     /// A key for tokens is not good.

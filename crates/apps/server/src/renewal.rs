@@ -23,7 +23,7 @@ use crate::tls::Watched;
 /// Between two tries to reach a shard whose mailbox is full, and how many there are.
 const TRY_EVERY: Duration = Duration::from_millis(10);
 const TRIES: usize = 1000;
-/// How long shards may take to take it over.
+/// Longest wait for shards to take a new configuration over.
 const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 
 /// Takes over a configuration.
@@ -43,7 +43,7 @@ pub(crate) struct Renewal<M> {
 }
 
 impl<M: Send + 'static> Renewal<M> {
-    /// Without its type.
+    /// Erases the type of the gateways' mail.
     pub(crate) fn boxed(mut self) -> Renew {
         Box::new(move |config| self.renew(config))
     }

@@ -36,13 +36,12 @@ impl<L: GatewayList> Router for FrontDoor<'_, L> {
     }
 }
 
-/// What events need of the shard.
+/// Parts of the shard that events of sessions need.
 pub struct Sessions<'a, L: GatewayList> {
-    /// The gateways.
     pub list: &'a mut L,
-    /// What all sessions share.
+    /// State that all sessions of the shard share.
     pub shared: &'a Shared,
-    /// Where orders go.
+    /// Orders of gateways are added here.
     pub orders: &'a mut Vec<Order<L::Order>>,
 }
 

@@ -33,13 +33,13 @@ use crate::stats::{Observatory, Ticker};
 use crate::token_keys::TokenKeys;
 use crate::watch::Watch;
 
-/// How long a process that takes over waits for its broker.
+/// Longest wait of a process that takes over for its broker.
 const BROKER: Duration = Duration::from_secs(5);
 
-/// What all shards have in common, ready to be given to each.
+/// State that all shards have in common, ready to be given to each.
 #[derive(Clone)]
 pub struct Blueprint {
-    /// What can change while the server runs, as it was at the start.
+    /// Options that can change while the server runs, as they were at the start.
     live: Arc<Live>,
     /// From which the next one is made.
     pub(crate) mould: LiveMould,
@@ -52,7 +52,7 @@ pub struct Blueprint {
     seed: u64,
     home: MemoryOptions,
     broker: Option<RemoteStart>,
-    /// They start when the shards have.
+    /// Feeds, which start after the shards.
     pub(crate) feeds: Arc<[Feed]>,
     ports: Arc<[Port]>,
     /// Which of the listeners begin with a PROXY header.
@@ -301,7 +301,7 @@ impl Blueprint {
         ShardApp::new(parts, list)
     }
 
-    /// What copies a shard's numbers at the end of each turn.
+    /// Returns the observer that copies a shard's numbers at the end of each turn.
     #[must_use]
     pub fn observer(&self) -> Observer {
         Observer::default()

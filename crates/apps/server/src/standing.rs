@@ -6,16 +6,16 @@ use throng_session::{Shared, Transport};
 
 use crate::list::GatewayList;
 
-/// What a session is counted as.
+/// Gauges under which a session is counted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Standing {
     transport: Transport,
-    /// It is no client's: a backend's, or a dashboard's, that calls.
+    /// Set for connections that call the server and are no clients: a backend's, or a dashboard's.
     calls: bool,
     own: Option<Gauge>,
 }
 
-/// What a session is counted as now.
+/// Returns the gauges under which a session counts now.
 pub(crate) fn standing<L: GatewayList>(session: &L::Session) -> Standing {
     let class = L::class(session);
     Standing {

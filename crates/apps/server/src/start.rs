@@ -2,7 +2,8 @@
 
 use throng_types::save_fields;
 
-/// What differs from start to start, as arguments: so a simulator starts the same server again.
+/// Values that differ from start to start, as arguments: so a simulator starts the same server
+/// again.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
     /// The wall clock, in Unix milliseconds.

@@ -71,7 +71,7 @@ impl Files {
             .map_err(|error| fault(&option, &self.key, &error))
     }
 
-    /// What an operator should know of them.
+    /// Returns findings for the operator about the files.
     fn findings(&self, site: &Site, now_s: i64) -> Vec<String> {
         let (section, certificate) = (&self.section, &self.certificate);
         let findings = site.findings(now_s).into_iter();
@@ -93,7 +93,7 @@ impl Files {
     }
 }
 
-/// What changes when a file does.
+/// Attributes that change when a file does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp([i64; 5]);
 
@@ -155,7 +155,7 @@ fn now_s() -> i64 {
     (clock::unix_ms() / 1000) as i64
 }
 
-/// What ports offer, for as long as the server starts.
+/// TLS of all ports, from the configuration at the start.
 pub(crate) struct Tls {
     client: ServerTls,
     api: ServerTls,
@@ -202,7 +202,7 @@ impl Tls {
         }))
     }
 
-    /// What each listener offers, in their order.
+    /// Returns each listener's TLS settings, in order; `None` without TLS.
     pub(crate) fn ports(&self, config: &Config) -> Vec<Option<ServerTls>> {
         let offer = |listener: &ListenAddress, tls: &ServerTls| {
             let is_proxied = config.listen.proxy_protocol.contains(&listener.address);
@@ -222,7 +222,8 @@ impl Tls {
     }
 }
 
-/// How long a PROXY header is: proxies send it before TLS.
+/// Returns the length of a PROXY header, which proxies send before TLS; `None` while it is
+/// incomplete.
 fn proxy_header(bytes: &[u8]) -> Result<Option<usize>, &'static str> {
     match throng_proxy::parse(bytes) {
         Ok(header) => Ok(header.map(|header| header.length)),

@@ -22,12 +22,12 @@ const MOMENTS_MAX: usize = 720;
 const REFUSALS_MAX: usize = 200;
 const SLOW_MAX: usize = 200;
 
-/// Behind the observatory.
+/// Dashboard's part of the observatory: the last hour, refusals, slow clients.
 pub(crate) struct Watch {
     hour: Mutex<Hour>,
-    /// Bound: [`REFUSALS_MAX`].
+    /// Latest refusals, oldest first. Bound: [`REFUSALS_MAX`].
     refusals: Mutex<VecDeque<Refusal>>,
-    /// Bound: [`SLOW_MAX`].
+    /// Latest slow clients, oldest first. Bound: [`SLOW_MAX`].
     slow: Mutex<VecDeque<TooSlow>>,
     config: Mutex<Value>,
     /// Connections of each shard that watch, which are no clients. Bound: the shards.
@@ -38,7 +38,7 @@ pub(crate) struct Watch {
 
 #[derive(Default)]
 struct Hour {
-    /// Bound: [`MOMENTS_MAX`].
+    /// Moments of the last hour, oldest first. Bound: [`MOMENTS_MAX`].
     moments: VecDeque<Moment>,
     last: Option<(Totals, u64, u64)>,
 }
@@ -72,7 +72,7 @@ pub(crate) struct TooSlow {
     pub(crate) transport: &'static str,
     /// Some of what it subscribed to.
     pub(crate) channels: Vec<String>,
-    /// All of it.
+    /// Number of all its subscriptions.
     pub(crate) subscriptions: usize,
 }
 
@@ -112,7 +112,7 @@ impl Watch {
         }
     }
 
-    /// How many connections watch.
+    /// Returns the number of connections that watch.
     pub(crate) fn watchers(&self) -> u64 {
         if !self.is_watched() {
             return 0;
@@ -168,7 +168,7 @@ impl Watch {
         });
     }
 
-    /// Keeps a refusal.
+    /// Keeps a refusal for the dashboard.
     pub(crate) fn refused(&self, refusal: Refusal) {
         keep(&self.refusals, refusal, REFUSALS_MAX);
     }

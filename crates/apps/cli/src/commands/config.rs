@@ -111,7 +111,7 @@ fn check(file: Option<PathBuf>, set: Vec<(String, String)>, json: bool) -> Resul
     Ok(Exit::Good)
 }
 
-/// The same for programs: `good`, `problems`, `warnings` and `access`, each a list of sentences.
+/// Prints the outcome as JSON: `good`, `problems`, `warnings` and `access`, each list of sentences.
 fn told(loaded: Result<throng_config::Loaded>) -> Result {
     let (told, exit) = match loaded {
         Ok(loaded) => {

@@ -10,7 +10,6 @@ use crate::console::{self, Paint};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 
-/// The arguments
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The configuration of Centrifugo 4, 5 or 6: JSON, TOML or YAML by the name's ending
@@ -92,7 +91,7 @@ fn read(path: &Path) -> Result<toml::Table> {
     }
 }
 
-/// The same tree; what is null is not there.
+/// Converts the tree; null values are left out.
 fn tree_of(value: serde_json::Value) -> Option<toml::Value> {
     use serde_json::Value;
     Some(match value {
@@ -112,7 +111,7 @@ fn tree_of(value: serde_json::Value) -> Option<toml::Value> {
     })
 }
 
-/// What our own checks say of the file.
+/// Returns the problems that our own checks find in the file.
 fn problems(place: &str, text: String) -> Vec<String> {
     let sources = Sources {
         file: Some(ConfigFile {

@@ -41,10 +41,10 @@ pub(crate) struct Args {
     /// Address of the server API, the metrics and the dashboard [default: 127.0.0.1:8001]
     #[arg(long, value_name = "ADDR")]
     api: Option<String>,
-    /// How many shards [default: one per core]
+    /// Number of shards [default: one per core]
     #[arg(long, value_name = "N")]
     shards: Option<String>,
-    /// How much is logged: error (least), warn, info, debug or trace (most) [default: info]
+    /// Log level: error (least), warn, info, debug or trace (most) [default: info]
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
     /// The form of log lines: text or json [default: text]
@@ -158,7 +158,7 @@ pub(crate) fn run(args: &Args) -> Result {
     stop::run(calls, handle, current, &mut upgrade)
 }
 
-/// For the dashboard.
+/// Returns the figures of capacity that the dashboard shows.
 fn capacity(report: &Report) -> Capacity {
     Capacity {
         holds_connections: report.holds_connections,
@@ -166,7 +166,7 @@ fn capacity(report: &Report) -> Capacity {
     }
 }
 
-/// What this process may hold, after its own limit was raised.
+/// Assesses what this process may hold, after its own limit was raised.
 fn diagnose(config: &Config, machine: &Machine) -> Report {
     let wanted = match config.engine.connections_max {
         0 => None,

@@ -268,7 +268,8 @@ fn routes_that_cannot_be_served_are_refused_with_their_lines() {
         .says(&["grip.routes_file"]);
 }
 
-/// The same configuration in the three forms that Centrifugo reads.
+/// Checks that one configuration in the three forms that Centrifugo reads gives the same one of
+/// ours.
 #[test]
 fn a_configuration_of_centrifugo_becomes_one_of_ours() {
     const FORMS: [(&str, &str); 3] = [
@@ -348,7 +349,7 @@ fn a_configuration_of_centrifugo_becomes_one_of_ours() {
     }
 }
 
-/// What our own checks refuse is told at once.
+/// Checks that faults which our own checks find are reported at the import.
 #[test]
 fn an_import_that_cannot_start_says_why() {
     let folder = tempfile::tempdir().unwrap();

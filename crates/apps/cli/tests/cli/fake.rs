@@ -10,7 +10,7 @@ use crate::program::DEADLINE;
 /// A request as it came.
 #[derive(Debug)]
 pub(crate) struct Asked {
-    /// The request line.
+    /// Request line as it came.
     pub(crate) line: String,
     /// The header lines, in lower case up to the colon.
     headers: Vec<String>,
@@ -50,7 +50,7 @@ impl Fake {
         Self { url, asked }
     }
 
-    /// The next request.
+    /// Returns the next request, and fails the test if none comes.
     #[track_caller]
     pub(crate) fn asked(&self) -> Asked {
         self.asked.recv_timeout(DEADLINE).expect("a request")

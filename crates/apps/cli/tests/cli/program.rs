@@ -9,10 +9,10 @@ use std::time::Duration;
 /// Far beyond what anything here takes.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
-/// How long a repeated question waits for its answer.
+/// Time that a repeated question waits for its answer.
 const SOON: Duration = Duration::from_millis(50);
 
-/// What a run left behind.
+/// Exit code and output of a run.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) code: Option<i32>,
@@ -144,7 +144,7 @@ impl Running {
         self.child.id()
     }
 
-    /// What is left to read, once it has ended.
+    /// Waits for the end and returns the output that is left.
     #[track_caller]
     pub(crate) fn wait(mut self) -> Done {
         let rest = |lines: &Receiver<String>| {

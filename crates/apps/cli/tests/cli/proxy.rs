@@ -52,7 +52,7 @@ impl Proxy {
         }
     }
 
-    /// Takes connections again.
+    /// Takes connections again after a break.
     pub(crate) fn mend(&self) {
         self.state.lock().unwrap().open = true;
     }

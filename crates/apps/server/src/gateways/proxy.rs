@@ -32,7 +32,7 @@ struct Backend {
     timeout_ms: u64,
 }
 
-/// What all shards have in common.
+/// State that all shards have in common.
 #[derive(Clone)]
 pub(crate) struct ProxyPlan {
     options: ProxyOptions,
@@ -46,7 +46,7 @@ pub(crate) struct ProxyPart {
     driver: Box<dyn Backends + Send>,
 }
 
-/// What asks backends: one for as long as the server runs, from the first time that one is needed.
+/// HTTP client of the backends: one for as long as somebody holds it, started when one is needed.
 #[derive(Clone, Default)]
 pub(crate) struct Asker(Arc<Mutex<Weak<Origin>>>);
 
@@ -69,7 +69,7 @@ impl Asker {
 }
 
 impl ProxyPart {
-    /// What tells a shard that runs.
+    /// Wraps it as mail for a shard that runs.
     pub(crate) fn into_mail(self) -> BackendMail {
         BackendMail::Renewed(self.options, Some(NewBackends(self.driver)))
     }

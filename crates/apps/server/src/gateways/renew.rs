@@ -10,7 +10,7 @@ use super::proxy::{Asker, ProxyPart, ProxyPlan};
 use crate::plan::Renewer;
 use crate::shard::Mail;
 
-/// What was read last, and the ways to those who need it.
+/// Sections that were read last, and the ways to the shards and threads that use them.
 pub(super) struct GatewaysRenewer<M> {
     pub(super) mailboxes: Vec<MailboxSender<Mail<M>>>,
     /// The list's mail of the gateways that ask backends.

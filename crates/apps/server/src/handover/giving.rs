@@ -14,7 +14,7 @@ use super::taking::HUB;
 use crate::list::GatewayList;
 use crate::shard::ShardApp;
 
-/// How long the new process may take until it hears every channel, and the old one what comes
+/// Longest wait until the new process hears every channel, and until the old one has what comes
 /// before that.
 const CUT: Duration = Duration::from_secs(8);
 

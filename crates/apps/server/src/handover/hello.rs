@@ -7,7 +7,7 @@ use throng_types::{Save, Saved, save_fields};
 
 use crate::start::Start;
 
-/// What the first message begins with.
+/// First bytes of the first message.
 const MAGIC: [u8; 8] = *b"throngHO";
 /// The version of the format: of every message, and of all state as bytes. It rises with each
 /// change of what any room saves. A process refuses every version but its own. A kind of item or
@@ -16,17 +16,17 @@ pub const VERSION: u32 = 6;
 /// The most messages of listeners: as many addresses as a shard may listen on.
 const GROUPS_MAX: usize = 16;
 
-/// What the old process says first.
+/// First message, from the old process.
 pub(crate) struct Hello {
-    /// What was drawn at the start of the first of all processes.
+    /// Values that were drawn at the start of the first of all processes.
     pub(crate) start: Start,
     /// The zero of all times, on the machine's own clock, in microseconds.
     pub(crate) zero_us: u64,
-    /// How many shards there are; there will be as many.
+    /// Number of shards, which the new process keeps.
     pub(crate) shards: u8,
-    /// How many addresses are listened on; a message each follows.
+    /// Number of addresses that are listened on; a message for each follows.
     pub(crate) addresses: u8,
-    /// The old process.
+    /// Process id of the old process.
     pub(crate) pid: u32,
     /// Its software's version, for the log.
     pub(crate) software: String,
@@ -70,7 +70,7 @@ impl Hello {
 pub(crate) struct Group {
     /// As configured; port 0 is any.
     pub(crate) wanted: SocketAddr,
-    /// As bound.
+    /// Address as the kernel bound it.
     pub(crate) bound: SocketAddr,
     pub(crate) listeners: Vec<OwnedFd>,
 }

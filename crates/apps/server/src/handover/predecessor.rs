@@ -13,7 +13,7 @@ use super::hello::{Group, Hello};
 use super::link::Link;
 use crate::start::Start;
 
-/// How long the old process may take for a step. It waits itself for shorter.
+/// Longest wait for a step of the old process, whose own waits are shorter.
 const STEP: Duration = Duration::from_secs(60);
 
 /// The server that this process takes over from.
@@ -83,12 +83,12 @@ impl Predecessor {
         )
     }
 
-    /// How many shards it has.
+    /// Returns the old process's number of shards.
     pub(crate) const fn shards(&self) -> usize {
         self.hello.shards as usize
     }
 
-    /// What was drawn at its start.
+    /// Returns the values that were drawn at its start.
     pub(crate) const fn start(&self) -> Start {
         self.hello.start
     }

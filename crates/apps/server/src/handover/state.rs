@@ -14,11 +14,11 @@ use crate::tags::{NO_CLIENT, UNCOUNTED};
 
 /// Whom a connection counts for.
 enum Counted {
-    /// It is no client's: it came by another port.
+    /// No client: the connection came by another port.
     NoClient,
     /// Nobody: a proxy's, or one that was refused.
     Nobody,
-    /// A client's address.
+    /// Client at this address.
     Address(IpAddr),
 }
 
@@ -174,12 +174,12 @@ impl<L: GatewayList> ShardApp<L> {
         self.list.save_rest(out);
     }
 
-    /// Takes it.
+    /// Reads back what [`ShardApp::save_rest`] appended.
     pub(crate) fn load_rest(&mut self, from: &mut Saved<'_>) -> Option<()> {
         self.list.load_rest(from)
     }
 
-    /// Everything has come.
+    /// Tells the hub that everything has been loaded.
     pub(crate) fn loaded(&mut self, now: Now) {
         self.parts.hub.loaded(now);
     }

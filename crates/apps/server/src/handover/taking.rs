@@ -10,12 +10,12 @@ use super::link::Link;
 use crate::list::GatewayList;
 use crate::shard::ShardApp;
 
-/// What a message of a shard begins with.
+/// First bytes of a shard's messages.
 pub(super) const HUB: u8 = 0;
 pub(super) const CONNECTIONS: u8 = 1;
 pub(super) const END: u8 = 2;
 
-/// What a shard needs to take over.
+/// Order to a shard's thread to take over its predecessor's state.
 pub(crate) struct Taking {
     link: Link,
     report: Sender<Result<usize, String>>,
@@ -91,7 +91,7 @@ fn take<L: GatewayList>(link: &Link, running: &mut Running<ShardApp<L>>) -> Resu
     Ok(unpacking.count)
 }
 
-/// What has come of a shard's messages, and whether it is all.
+/// Progress of unpacking a shard's messages, and whether the last has come.
 #[derive(Default)]
 pub struct Unpacking {
     count: usize,

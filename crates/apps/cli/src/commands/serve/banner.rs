@@ -11,7 +11,7 @@ use crate::access::access;
 use crate::console::Paint;
 use crate::version::VERSION;
 
-/// What there is to tell.
+/// Facts that the banner tells.
 pub(super) struct Facts<'a> {
     pub(super) config: &'a Config,
     /// As bound, so without port 0.
@@ -24,7 +24,7 @@ pub(super) struct Facts<'a> {
     pub(super) queued_bytes_max: u64,
 }
 
-/// For people.
+/// Returns the banner for people.
 pub(super) fn text(facts: &Facts<'_>, paint: Paint) -> String {
     let mut out = format!("{}\n", paint.bold(&format!("Throng {VERSION}")));
     let token = if facts.config.anonymous_allowed() {
@@ -103,7 +103,7 @@ fn per_address(config: &Config) -> String {
     format!("{most} connections of one address (limits.connections_per_ip){whom}")
 }
 
-/// For machines.
+/// Logs the facts for machines.
 pub(super) fn log(facts: &Facts<'_>, warnings: &[String]) {
     let clients: Vec<String> = facts.clients.iter().map(SocketAddr::to_string).collect();
     let grip = facts.grip.iter();
@@ -133,7 +133,7 @@ fn row(out: &mut String, name: &str, text: &str) {
     let _ = writeln!(out, "  {name:<10} {text}");
 }
 
-/// Ready to paste.
+/// Returns a command line for publishing, ready to be pasted.
 fn curl(facts: &Facts<'_>) -> String {
     let key = if facts.config.auth.api_keys_set() {
         " -H 'X-API-Key: KEY'"

@@ -8,7 +8,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer as _, Registry, fmt, reload};
 
-/// How much is logged, which can change.
+/// Handle on the log level, which can change.
 pub(super) struct Level(reload::Handle<LevelFilter, Registry>);
 
 impl Level {

@@ -10,7 +10,7 @@ use super::logging;
 use crate::failure::Failure;
 use crate::load;
 
-/// What the server runs with, and where it came from.
+/// Configuration that the server runs with, and where it was read.
 pub(super) struct Current {
     path: Option<PathBuf>,
     flags: Vec<(String, String)>,

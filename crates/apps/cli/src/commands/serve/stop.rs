@@ -20,7 +20,7 @@ use super::upgrade::Upgrade;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 
-/// What somebody outside wants.
+/// Call from outside to the running server.
 enum Call {
     /// SIGTERM, SIGINT or SIGQUIT.
     Stop,
@@ -96,7 +96,7 @@ impl Calls {
     }
 }
 
-/// How often a server that nobody calls is looked at: should a shard fail, the process ends.
+/// Interval at which an idle server is checked: should a shard fail, the process ends.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Looks from one at the files of certificates, and at the numbers, to the next: five seconds.
 const LOOKS_PER_FILES: u32 = 25;

@@ -17,13 +17,13 @@ use crate::control::{Asker, Control};
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// What a new process is told to do.
+/// Flag that tells a new process to take over.
 const TAKE_OVER: &str = "--take-over";
 
-/// How long a new process may take until it is ready, unless who asks says otherwise.
+/// Longest wait until a new process is ready, unless the caller asks for another.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What asks for an upgrade, and what is started then.
+/// Ways to ask for an upgrade, and the program that is started then.
 pub(super) struct Upgrade {
     program: Program,
     signal: Arc<AtomicBool>,
@@ -126,7 +126,7 @@ impl Upgrade {
     }
 }
 
-/// What was started as this process, told to take over.
+/// Returns the program that this process was started as, with the flag to take over.
 fn program(arguments: impl IntoIterator<Item = OsString>) -> Program {
     let mut arguments = arguments.into_iter();
     // The name by which it was called, not the file that this led to: a link may lead to another

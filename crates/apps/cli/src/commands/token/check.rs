@@ -38,7 +38,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Checks and tells.
+/// Checks a token and prints the verdict.
 pub(crate) fn run(args: &Args) -> Result {
     let verifier = verifier(args)?;
     let token = token(&args.token)?;

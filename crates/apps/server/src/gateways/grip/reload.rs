@@ -67,7 +67,7 @@ impl Reload {
     }
 }
 
-/// What identifies a version of a file.
+/// Attributes that tell one version of a file from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     changed_s: i64,
@@ -93,7 +93,7 @@ impl Stamp {
 pub(super) struct Watch {
     orders: Receiver<Box<Fresh>>,
     section: Section,
-    /// Of the routes that were read last, good or not.
+    /// Stamp of the routes file as it was read last, good or not.
     read: Option<Stamp>,
 }
 
