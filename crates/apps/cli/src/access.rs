@@ -24,7 +24,7 @@ fn names(config: &Config) -> Option<String> {
     }
     if auth.allowed_hosts.iter().any(|name| name == "*") {
         return Some(
-            "without a key the API port may be asked by any name, also by a web page's own \
+            "without a key the API port answers to any host name, also to a web page's own \
              (auth.allowed_hosts)"
                 .to_owned(),
         );
@@ -32,7 +32,7 @@ fn names(config: &Config) -> Option<String> {
     let mut known = vec!["an address", "localhost"];
     known.extend(auth.allowed_hosts.iter().map(String::as_str));
     Some(format!(
-        "a port without a key is asked by {} alone, so that no web page gets in \
+        "a port without a key answers only to {}, so that no web page gets in \
          (auth.allowed_hosts)",
         known.join(", ")
     ))

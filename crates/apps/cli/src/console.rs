@@ -93,7 +93,7 @@ pub(crate) fn report(failure: &Failure) {
 pub(crate) fn ask(question: &str) -> bool {
     if !io::stdin().is_terminal() {
         note(&format!(
-            "{question}nobody is here to agree: add --yes to go ahead"
+            "{question}there is no terminal to confirm on: add --yes to go ahead"
         ));
         return false;
     }

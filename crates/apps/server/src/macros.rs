@@ -185,7 +185,7 @@ macro_rules! gateways {
                             }
                         });
                     })+
-                    Err(Reject::new(404, "nobody serves this path any more"))
+                    Err(Reject::new(404, "this path is no longer served"))
                 }
 
                 fn event(

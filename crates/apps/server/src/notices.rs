@@ -96,7 +96,7 @@ impl<L: GatewayList> ShardApp<L> {
             tracing::warn!(
                 shard = self.parts.shard.0,
                 connections = crowded - warned.crowded,
-                "closed as slow: what waits for clients that do not read has reached \
+                "closed as slow: bytes queued for clients that do not read have reached \
                  limits.queued_bytes_max"
             );
             warned.crowded = crowded;
@@ -108,8 +108,8 @@ impl<L: GatewayList> ShardApp<L> {
             tracing::warn!(
                 %address,
                 "X-Forwarded-For or Forwarded comes from an address that listen.trusted_proxies \
-                 does not name; if it is your proxy, name it: until then no limit of an address \
-                 holds for its clients"
+                 does not name; if it is your proxy, name it: until then no limit per address \
+                 applies to its clients"
             );
             warned.unnamed_again_at = now.mono + WARN_EVERY_MS;
         }

@@ -88,7 +88,9 @@ impl<M: Send + 'static> Renewal<M> {
         drop(done);
         // Nobody says anything: they let go once they have it.
         if taken.recv_timeout(TAKEN_WITHIN) == Err(RecvTimeoutError::Timeout) {
-            tracing::warn!("a shard has not taken over the configuration yet; it will");
+            tracing::warn!(
+                "a shard has not applied the new configuration yet; it will when it has time"
+            );
         }
         // Once no shard lets anybody in by an old key.
         let keys = config.auth.api_keys.iter();
@@ -106,5 +108,5 @@ fn send<M>(mailbox: &MailboxSender<Mail<M>>, mut mail: Mail<M>, shard: usize) {
         std::thread::sleep(TRY_EVERY);
     }
     // It has ended, and the server with it.
-    tracing::error!("shard {shard} takes no other configuration");
+    tracing::error!("shard {shard} did not take the new configuration");
 }

@@ -212,7 +212,9 @@ impl Blueprint {
         match keys.and_then(|keys| keys.wait().err()) {
             Some(why) if has_predecessor => Err(StartError::TokenKeys(why)),
             Some(why) => {
-                tracing::error!("{why}; until keys come, tokens are refused for the time being");
+                tracing::error!(
+                    "{why}; tokens are refused with a temporary error until keys are fetched"
+                );
                 Ok(())
             }
             None => Ok(()),

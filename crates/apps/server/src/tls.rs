@@ -300,7 +300,9 @@ impl Watched {
             Err(faults) => {
                 self.counters.count(Counter::TlsReloadFailed);
                 for fault in faults {
-                    tracing::error!("certificates stay as they are ({why}): {fault}");
+                    tracing::error!(
+                        "certificates were not reloaded, the old ones stay ({why}): {fault}"
+                    );
                 }
                 // The same files are not tried again until one changes.
                 if fresh.files == state.files {
@@ -316,7 +318,7 @@ impl Watched {
         self.counters.count(Counter::TlsReloaded);
         tracing::info!(
             certificates = sites.len(),
-            "certificates are read again ({why}); connections stay"
+            "certificates were reloaded ({why}); connections stay"
         );
         for (files, site) in fresh.files.iter().zip(&sites) {
             for finding in files.findings(site, now_s()) {

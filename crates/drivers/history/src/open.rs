@@ -194,7 +194,7 @@ fn read(folder: &Folder, segments: &[(u64, u64)], replay: &mut Replay) -> Result
                 is_whole = false;
                 let bytes = content.len();
                 let path = path.display();
-                tracing::warn!(%path, bytes, "a segment has no beginning: nothing of it is read");
+                tracing::warn!(%path, bytes, "a segment has no head: it is not read");
             }
         }
         let torn = content.len() - frames.end();

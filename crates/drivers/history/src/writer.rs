@@ -145,7 +145,7 @@ impl Writer {
                 file.sync_all()
             });
             if let Err(error) = closed {
-                tracing::error!("the end of the history is not written: {error}");
+                tracing::error!("the last part of the history was not written: {error}");
             }
         }
         self.place = None;
@@ -317,7 +317,7 @@ impl Writer {
         let newer = place.segments.split_off(&first);
         for number in std::mem::replace(&mut place.segments, newer).into_keys() {
             if let Err(error) = place.folder.remove(number) {
-                tracing::warn!("an old segment stays: {error}");
+                tracing::warn!("an old segment cannot be removed: {error}");
             }
         }
     }

@@ -184,7 +184,7 @@ impl Client {
         let ticket = TicketId(self.tickets.fetch_add(1, Ordering::Relaxed));
         let ended = || OriginFailure {
             fault: ExchangeError::Busy,
-            detail: "this server asks no backend any more".to_owned(),
+            detail: "this server is ending and sends no more requests to backends".to_owned(),
         };
         self.calls
             .send(call(ticket))

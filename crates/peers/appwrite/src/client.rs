@@ -192,7 +192,7 @@ impl Client {
         if let Some(error) = &outcome.fault
             && let Some(unsaid) = self.lookup_failures.next(cx.now.mono)
         {
-            tracing::warn!(%error, project, unsaid, "Appwrite does not say who a client is");
+            tracing::warn!(%error, project, unsaid, "Appwrite look-up of a client failed");
         }
         for note in &outcome.notes {
             match note {
@@ -205,7 +205,7 @@ impl Client {
                 Note::TeamsFull(teams) => tracing::warn!(
                     project,
                     teams,
-                    "a user has more teams than are looked at; the others give no roles"
+                    "a user has more teams than are read; the others give no roles"
                 ),
             }
         }
@@ -221,8 +221,7 @@ impl Client {
         let answer = presence_answer(call, answer).unwrap_or_else(|error| {
             let project = &*call.project;
             if let Some(unsaid) = self.presence_failures.next(cx.now.mono) {
-                tracing::warn!(%error, project, unsaid, "Appwrite does not say what became of a \
-                                        presence");
+                tracing::warn!(%error, project, unsaid, "Appwrite did not confirm a presence");
             }
             PresenceReply::Failed
         });

@@ -352,7 +352,7 @@ impl<T> Exchange<T> {
                     }
                 }
                 Err(fault) => {
-                    return garbage(&format!("the answer is no HTTP: {}", fault.reason()));
+                    return garbage(&format!("the answer is not HTTP: {}", fault.reason()));
                 }
             }
         };

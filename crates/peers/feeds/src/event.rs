@@ -35,7 +35,7 @@ pub(crate) enum Unfit {
     #[error("its data is longer than limits.message_bytes_max")]
     TooLong,
     /// The tags are not what they should be.
-    #[error("its tags are not a JSON object of texts")]
+    #[error("its tags are not a JSON object of strings")]
     Tags,
 }
 

@@ -315,7 +315,7 @@ impl Subjects {
                     Some(409) if answer.text.contains("Leadership Change") => {
                         self.begin_anew().await
                     }
-                    _ => Err(Fault(format!("it says: {}", answer.text))),
+                    _ => Err(Fault(format!("the server reports: {}", answer.text))),
                 }
             }
         }

@@ -250,7 +250,7 @@ impl From<RedisError> for Fault {
     fn from(error: RedisError) -> Self {
         match error.kind() {
             redis::ErrorKind::Io => Self(error.to_string()),
-            _ => Self(format!("it says: {error}")),
+            _ => Self(format!("the server reports: {error}")),
         }
     }
 }
@@ -443,7 +443,7 @@ mod tests {
         talk.pass(LEAVE_MS - 1);
         assert_eq!(asked(&talk.pass(1)), ["End(LinkId(1))"]);
         assert!(
-            talk.outcome().starts_with("it says: "),
+            talk.outcome().starts_with("the server reports: "),
             "{}",
             talk.outcome()
         );

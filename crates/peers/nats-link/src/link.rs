@@ -46,7 +46,7 @@ impl Link {
     /// Begins TLS. A server says nothing but `INFO` before that, and nobody else may.
     pub(crate) async fn secure(&mut self, tls: DialTls) -> Result<(), String> {
         if !self.decoder.is_empty() {
-            return Err("NATS said something before TLS".to_owned());
+            return Err("NATS sent bytes before the TLS handshake".to_owned());
         }
         let secured = self.net.timeout(self.timeout_ms, self.link.secure(tls));
         secured.await.map_err(|_| LATE)?.map_err(fault)

@@ -90,7 +90,7 @@ impl Nats {
                 self.look_for(wanted);
             }
             Err(error) => {
-                tracing::warn!(error = error.text, "NATS lists nobody");
+                tracing::warn!(error = error.text, "NATS did not list a member");
                 self.not_subscribed(&wanted, Refusal::Unavailable);
             }
         }
@@ -152,7 +152,10 @@ impl Nats {
         let subject = self.member(channel, presence);
         self.leaving.remove(&subject);
         if let Err(error) = api::done(payload) {
-            tracing::warn!(error = error.text, "NATS still lists somebody who has left");
+            tracing::warn!(
+                error = error.text,
+                "NATS did not remove a member who has left"
+            );
             self.compare_at_ms = Some(self.core.desk.now_ms + MEND_MS);
         }
         self.heal(channel, presence);

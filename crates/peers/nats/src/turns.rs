@@ -252,7 +252,7 @@ impl Nats {
             Found::Nothing => None,
             Found::Record(seq, record, _) => Some((seq, record)),
             Found::Strange => {
-                tracing::warn!(%channel, "the newest message is of a form that is not known");
+                tracing::warn!(%channel, "the newest message has an unknown form");
                 return self.fail(channel);
             }
         };
@@ -457,10 +457,7 @@ impl Nats {
         let seq = given.as_ref().map_or(0, |given| given.seq).to_string();
         let stored = given.map_or(Some(Vec::new()), |given| decode(&given.payload));
         let Some(stored) = stored else {
-            tracing::warn!(
-                stream,
-                "the seeds of epochs are of a form that is not known"
-            );
+            tracing::warn!(stream, "the seeds of epochs have an unknown form");
             return self.no_seeds(stream);
         };
         let (list, is_new) = renewed(stored, fresh, self.keep_ms);
@@ -487,7 +484,11 @@ impl Nats {
             // Another node was first.
             Err(error) if error.code == WRONG_SEQUENCE => self.read_seeds(stream),
             Err(error) => {
-                tracing::warn!(stream, error = error.text, "NATS stores no seed of epochs");
+                tracing::warn!(
+                    stream,
+                    error = error.text,
+                    "NATS did not store the seeds of epochs"
+                );
                 self.no_seeds(stream);
             }
         }

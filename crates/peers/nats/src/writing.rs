@@ -145,7 +145,7 @@ impl Nats {
         let bytes = record.encode();
         let most = self.link.map_or(0, |link| link.payload_max);
         if bytes.len() + 1024 > most {
-            tracing::warn!(%channel, bytes = bytes.len(), most, "NATS takes no such message");
+            tracing::warn!(%channel, bytes = bytes.len(), most, "a message is longer than NATS takes");
             return self.fail(channel);
         }
         let known = self.streams.get(channel).and_then(|it| it.known.as_ref());
@@ -199,7 +199,7 @@ impl Nats {
             }
             Err(error) => {
                 stream.known = None;
-                tracing::warn!(%channel, error = error.text, "NATS stores no message");
+                tracing::warn!(%channel, error = error.text, "NATS did not store a message");
                 match error.code {
                     IMPOSSIBLE => {
                         self.core.desk.doubt(channel, "an answer that cannot be");
@@ -327,7 +327,7 @@ impl Nats {
                 self.ask_newest(Flight::KeyRow(channel.clone()), &stream, &body);
             }
             Err(error) => {
-                tracing::warn!(%channel, error = error.text, "NATS keeps no key");
+                tracing::warn!(%channel, error = error.text, "NATS did not store an idempotency key");
                 if error.code == IMPOSSIBLE {
                     self.core.desk.doubt(channel, "an answer that cannot be");
                 }

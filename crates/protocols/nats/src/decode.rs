@@ -28,7 +28,7 @@ pub enum Op<'a> {
     Message(Message<'a>),
     /// A [`crate::write::pong`] is expected.
     Ping,
-    /// Answer to [`crate::write::ping`].
+    /// Reply to our own [`crate::write::ping`].
     Pong,
     /// To a command of a client that wants to hear it.
     Okay,

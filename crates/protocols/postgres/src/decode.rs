@@ -18,7 +18,7 @@ pub enum Fault {
 /// Authentication that the server asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Auth {
-    /// Authentication has succeeded.
+    /// Authentication is complete; nothing more is asked.
     Done,
     /// By a password in clear text.
     Password,

@@ -542,7 +542,7 @@ impl<P: Peer, K: Kernel> App<K> for Outward<P> {
             // The end itself says as much.
             TlsNews::Shaken(_) | TlsNews::Refused(Fault::Gone) => return,
             TlsNews::Refused(fault) | TlsNews::Broken(fault) => fault.to_string(),
-            TlsNews::Truncated => "it ended the connection without TLS's word for it".to_owned(),
+            TlsNews::Truncated => "it ended the connection without TLS close_notify".to_owned(),
         };
         // The first one is the reason; behind it comes the end that we, or the other side, made.
         self.tls_faults.entry(event.conn).or_insert(fault);

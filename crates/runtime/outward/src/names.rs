@@ -52,7 +52,9 @@ impl Names {
         match self.send.try_send(name.to_owned()) {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(_)) => Err("too many names are being looked up".to_owned()),
-            Err(TrySendError::Disconnected(_)) => Err("nobody looks names up".to_owned()),
+            Err(TrySendError::Disconnected(_)) => {
+                Err("the threads for name look-ups have ended".to_owned())
+            }
         }
     }
 

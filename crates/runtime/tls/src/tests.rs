@@ -221,7 +221,10 @@ fn garbage_is_refused() {
     let mut too_long = hello.wire.clone();
     too_long[3..5].copy_from_slice(&[0xff, 0xff]);
     for (bytes, why) in [
-        (&b"get / HTTP/1.1\r\n\r\n"[..], "what came is not TLS"),
+        (
+            &b"get / HTTP/1.1\r\n\r\n"[..],
+            "the bytes received are not TLS",
+        ),
         (b"\x15\x03\x01\x00\x02\x02\x00", "received fatal alert"),
         (b"\x17\x03\x03\x00\x05hello", "received unexpected"),
         (b"\x16\x03\x01\x00\x00", "received corrupt message"),
@@ -343,7 +346,7 @@ fn a_port_may_ask_for_certificates_and_its_tickets_are_its_own() {
         let (mut one, mut other) = ends(&closed, nobody);
         carry(&mut one, &mut other, 1000);
         let fault = one.fault.map(|fault| fault.to_string());
-        assert!(fault.is_some_and(|fault| fault.contains("shows no certificate")));
+        assert!(fault.is_some_and(|fault| fault.contains("sent no certificate")));
         assert!(one.link.shaken().is_none());
     }
 }

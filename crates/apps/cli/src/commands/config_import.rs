@@ -60,10 +60,10 @@ pub(crate) fn run(args: &Args) -> Result {
         console::note(&format!("{} {problem}", paint.status("not good yet:")));
     }
     console::note(&format!(
-        "next: read what is told above, then `throng config check {place}`{}",
+        "next: read the notes above, then `throng config check {place}`{}",
         match args.env {
             true => "",
-            false => "; variables CENTRIFUGO_… are read with --env alone",
+            false => "; variables CENTRIFUGO_… are read only with --env",
         }
     ));
     Ok(Exit::Good)
@@ -87,7 +87,7 @@ fn read(path: &Path) -> Result<toml::Table> {
     };
     match tree_of(value) {
         Some(toml::Value::Table(table)) => Ok(table),
-        _ => Err(wrong("it is no object".into())),
+        _ => Err(wrong("it is not an object".into())),
     }
 }
 
@@ -134,7 +134,7 @@ fn tell(notes: &[ImportNote]) {
             Effect::Wider => "wider:",
             Effect::Narrower => "narrower:",
             Effect::Missing => "missing:",
-            Effect::Changed => "otherwise:",
+            Effect::Changed => "changed:",
         };
         let ImportNote { option, text, .. } = note;
         console::note(&format!("{} {option}: {text}", paint.status(effect)));

@@ -14,7 +14,7 @@ use crate::http::{ApiArgs, Endpoint, RequestError, query};
 const DATA_BYTES_MAX: u64 = 1 << 30;
 
 /// Advice for a channel whose namespace the server does not have.
-pub(crate) const UNKNOWN_NAMESPACE: &str = "what stands before the `:` is a namespace: add a \
+pub(crate) const UNKNOWN_NAMESPACE: &str = "the part before the `:` is a namespace: add a \
      [[namespace]] with that name to the server's configuration, or correct the channel";
 
 /// An answer to a publication is a line.

@@ -64,13 +64,13 @@ impl fmt::Display for RequestError {
             }
             Self::Connect(error) if is_timeout(error) => f.write_str("the connection timed out"),
             Self::Connect(error) => write!(f, "cannot connect: {error}"),
-            Self::Tls(error) => write!(f, "no TLS: {error}"),
+            Self::Tls(error) => write!(f, "TLS failed: {error}"),
             Self::Io(error) if is_timeout(error) => {
                 write!(f, "no answer within {} s", ANSWER_TIMEOUT.as_secs())
             }
             Self::Io(error) => write!(f, "the connection broke: {error}"),
             Self::Answer(fault) => fault.fmt(f),
-            Self::Upgrade(fault) => write!(f, "this is no WebSocket: {fault}"),
+            Self::Upgrade(fault) => write!(f, "the answer is not a WebSocket: {fault}"),
         }
     }
 }

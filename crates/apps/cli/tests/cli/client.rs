@@ -94,7 +94,7 @@ fn a_refused_publication_says_why_and_what_to_do() {
     });
     run(&["publish", "news", "x", "--api", &secure, "--insecure"])
         .expect(5)
-        .says(&["no TLS", "what came is not TLS"]);
+        .says(&["TLS failed", "the bytes received are not TLS"]);
     run(&[
         "publish",
         "news",

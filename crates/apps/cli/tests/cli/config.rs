@@ -317,7 +317,7 @@ fn a_configuration_of_centrifugo_becomes_one_of_ours() {
         run(&import).expect(0).says(&[
             "wider: allow_history_for_subscriber (namespace chat)",
             "missing: client.publish_debounce_interval: nobody knows it",
-            "otherwise: http_server.internal_port",
+            "changed: http_server.internal_port",
             "throng config check",
         ]);
         run(&["config", "check", &out]).expect(0);

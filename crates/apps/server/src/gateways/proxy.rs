@@ -272,7 +272,7 @@ impl<M: Send + 'static, W: Fn(BackendMail) -> M + Copy + Send + 'static> Backend
         let wrap = self.wrap;
         let read = move |answer: WholeAnswer| {
             if let Err(failure) = &answer {
-                tracing::warn!("a backend was asked in vain: {}", failure.detail);
+                tracing::warn!("proxy request failed: {}", failure.detail);
             }
             wrap(BackendMail::Answered {
                 conn,
@@ -283,7 +283,7 @@ impl<M: Send + 'static, W: Fn(BackendMail) -> M + Copy + Send + 'static> Backend
         let mailbox = self.mailbox.clone();
         let asked = { &self.client }.ask(request, limits, read, move |mail| mailbox.send(mail));
         if let Err(failure) = &asked {
-            tracing::warn!("a backend was not asked: {}", failure.detail);
+            tracing::warn!("proxy request was not sent: {}", failure.detail);
         }
         asked.is_ok()
     }

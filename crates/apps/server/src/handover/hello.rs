@@ -54,11 +54,11 @@ impl Hello {
             Some((MAGIC, VERSION)) => {}
             Some((MAGIC, other)) => {
                 return Err(format!(
-                    "it hands over in version {other} of the format; this program knows version \
-                     {VERSION} alone"
+                    "its hand-over format has version {other}; this program knows only version \
+                     {VERSION}"
                 ));
             }
-            _ => return Err("it does not speak the language of handing over".to_owned()),
+            _ => return Err("its first message does not begin a hand-over".to_owned()),
         }
         let hello = Self::load(&mut from).filter(|_| from.is_empty());
         let hello = hello.filter(|hello| usize::from(hello.addresses) <= GROUPS_MAX);
@@ -103,7 +103,7 @@ mod tests {
             (4, 5, "1.2.3")
         );
         for (at, wrong, says) in [
-            (0, b'x', "does not speak"),
+            (0, b'x', "does not begin"),
             (8, 0xff, "in version 255 of the format"),
             (bytes.len() - 1, 0xff, "damaged"),
         ] {

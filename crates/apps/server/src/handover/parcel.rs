@@ -35,7 +35,7 @@ const TRIM_BYTES: usize = 1 << 20;
 /// Message to the new process, compressed.
 struct Message {
     bytes: Box<[u8]>,
-    /// Bytes before compression.
+    /// Bytes of the message before compression.
     length: usize,
     sockets: usize,
 }

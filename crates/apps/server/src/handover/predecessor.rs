@@ -32,7 +32,7 @@ impl Predecessor {
     /// # Errors
     /// A sentence about what is wrong. The old process hears it, too, and goes on.
     pub fn greet(socket: OwnedFd) -> Result<Self, String> {
-        let lost = |error: io::Error| format!("the old process is not heard: {error}");
+        let lost = |error: io::Error| format!("no message from the old process: {error}");
         let link = Link::new(UnixStream::from(socket), STEP).map_err(lost)?;
         let greeted = Self::listen(&link);
         if let Err(why) = &greeted {
@@ -52,11 +52,11 @@ impl Predecessor {
     }
 
     fn listen(link: &Link) -> Result<(Hello, Vec<OwnedFd>, Vec<Group>), String> {
-        let lost = |error: io::Error| format!("the old process is not heard: {error}");
+        let lost = |error: io::Error| format!("no message from the old process: {error}");
         let (bytes, ends) = link.recv().map_err(lost)?;
         let hello = Hello::of_bytes(&bytes)?;
         if ends.len() != usize::from(hello.shards) || ends.is_empty() {
-            return Err("its first message lacks the ways of its shards".to_owned());
+            return Err("its first message lacks the sockets of its shards".to_owned());
         }
         let group = |_| {
             let (bytes, listeners) = link.recv().map_err(lost)?;

@@ -141,7 +141,7 @@ impl Successor {
                 if error.kind() == io::ErrorKind::UnexpectedEof || !ended.is_empty() =>
             {
                 Err(HandOverError::Silent(format!(
-                    "the new process ended{ended} instead of {step}; what it said is above"
+                    "the new process ended{ended} instead of {step}; its output is above"
                 )))
             }
             Err((error, _))

@@ -81,11 +81,11 @@ fn take<L: GatewayList>(link: &Link, running: &mut Running<ShardApp<L>>) -> Resu
     while !unpacking.is_whole {
         let (message, fds) = link
             .recv()
-            .map_err(|error| format!("a shard hears nothing: {error}"))?;
+            .map_err(|error| format!("a shard received nothing: {error}"))?;
         let taken = unpacking.take(&message, &mut fds.into_iter(), app, conns);
         taken.ok_or(
-            "what a shard was sent is damaged, or of another kind of broker, or for clients of a \
-             section that is not configured any more",
+            "the state sent to a shard is damaged, or from another kind of broker, or for clients of \
+             a section that is no longer configured",
         )?;
     }
     Ok(unpacking.count)

@@ -124,7 +124,10 @@ impl Link {
         let answer = self.ask(message, read::sasl_authenticate).await?;
         match (answer.error, answer.why) {
             (ErrorCode::NONE, _) => Ok(answer.message),
-            (error, Some(why)) => Err(Fault(format!("it says: {why} (error {})", error.0))),
+            (error, Some(why)) => Err(Fault(format!(
+                "the server reports: {why} (error {})",
+                error.0
+            ))),
             (error, None) => Err(said(error)),
         }
     }
@@ -193,7 +196,7 @@ pub(super) fn checked(error: ErrorCode) -> Result<(), Fault> {
 }
 
 pub(super) fn said(error: ErrorCode) -> Fault {
-    Fault(format!("it says: {error}"))
+    Fault(format!("the server reports: {error}"))
 }
 
 fn strange() -> Fault {

@@ -212,7 +212,10 @@ impl Session {
 }
 
 fn said(error: &ServerError) -> Fault {
-    Fault(format!("it says: {} ({})", error.message, error.code))
+    Fault(format!(
+        "the server reports: {} ({})",
+        error.message, error.code
+    ))
 }
 
 /// Asks for TLS, which the server may not speak; gives whether it does.

@@ -30,7 +30,7 @@ pub struct TlsEvent {
 /// Outcome of a TLS handshake, or the fault that ended a connection later.
 #[derive(Clone, Debug)]
 pub enum TlsNews {
-    /// The handshake succeeded.
+    /// The TLS handshake succeeded.
     Shaken(Shaken),
     /// The handshake failed; the connection ends.
     Refused(Fault),

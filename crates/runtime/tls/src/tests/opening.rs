@@ -67,7 +67,7 @@ fn plain_http_is_told_to_use_tls() {
             let length = format!("\r\nContent-Length: {}\r\n", body.len());
             assert!(head.contains(&length), "{head}");
             assert_eq!(body, "This port speaks TLS: use https:// or wss://.\n");
-            assert_eq!(why, "what came is plain HTTP, and the port speaks TLS");
+            assert_eq!(why, "received plain HTTP on a TLS port");
         }
         let behind = server.behind(|bytes| Ok((bytes.len() >= 2).then_some(2)));
         let (answer, _) = told(&behind, b"<>GET / HTTP/1.1\r\n");

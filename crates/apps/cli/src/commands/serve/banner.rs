@@ -290,15 +290,19 @@ mod tests {
             &[("auth.hmac_secret", secret)],
             &[
                 "the server API needs no key",
-                "asked by an address, localhost alone",
+                "answers only to an address, localhost,",
             ],
             &["open mode"],
         );
         check(
             &[("auth.allowed_hosts", "push.internal")],
-            &["asked by an address, localhost, push.internal alone"],
+            &["answers only to an address, localhost, push.internal,"],
             &[],
         );
-        check(&[("auth.allowed_hosts", "*")], &["by any name"], &["alone"]);
+        check(
+            &[("auth.allowed_hosts", "*")],
+            &["to any host name"],
+            &["answers only to"],
+        );
     }
 }

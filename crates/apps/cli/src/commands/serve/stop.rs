@@ -134,7 +134,7 @@ pub(super) fn run(
     }
     calls.at_once.store(true, Ordering::SeqCst);
     if is_replaced {
-        tracing::info!("what could not move is drained; then this process ends");
+        tracing::info!("connections that could not move are drained; then this process ends");
     } else if handle.is_running() {
         tracing::info!(
             "stopping: clients are told to come back later; signal again to end at once"

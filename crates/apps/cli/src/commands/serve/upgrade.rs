@@ -97,7 +97,7 @@ impl Upgrade {
                 notify::main_pid(*pid);
                 tracing::info!(pid, "upgrade: process {pid} serves from now on");
             }
-            Err(why) => tracing::error!("upgrade: this process goes on: {why}"),
+            Err(why) => tracing::error!("upgrade failed, this process goes on: {why}"),
         }
         result
     }

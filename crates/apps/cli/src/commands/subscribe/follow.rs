@@ -93,11 +93,11 @@ impl Follower {
         if resuming && self.subscription.last_event_id().is_empty() {
             console::note(match self.subscription.transport() {
                 SubscriptionTransport::WebSocket => {
-                    "connected again; what was published in between is missed, since this \
+                    "connected again; publications in between are missed, since this \
                      WebSocket does not resume"
                 }
                 _ => {
-                    "connected again; what was published in between is missed, since the channels \
+                    "connected again; publications in between are missed, since the channels \
                      keep no history"
                 }
             });

@@ -194,7 +194,7 @@ fn reason(fault: TokenFault, claims: &Value, now: u64) -> String {
             },
         ),
         TokenFault::Algorithm => "its algorithm has no key here".to_owned(),
-        TokenFault::Signature => "its signature is not of this key".to_owned(),
+        TokenFault::Signature => "its signature was not made with this key".to_owned(),
         other => other.to_string(),
     }
 }

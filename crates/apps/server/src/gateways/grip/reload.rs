@@ -170,9 +170,9 @@ fn spread(book: &Arc<RouteBook>, tell: &impl Fn(&Arc<RouteBook>, usize) -> Optio
             tries += 1;
             thread::sleep(TRY_EVERY);
         } else {
-            tracing::error!("shard {shard} takes no new routes");
+            tracing::error!("shard {shard} did not take the new routes");
             (shard, tries) = (shard + 1, 0);
         }
     }
-    tracing::info!(routes = book.routes.len(), "new routes hold");
+    tracing::info!(routes = book.routes.len(), "new routes are in force");
 }
