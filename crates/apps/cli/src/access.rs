@@ -16,7 +16,7 @@ pub(crate) fn access(config: &Config) -> Vec<String> {
     lines
 }
 
-/// By which names ports without a key may be asked, which is what keeps web pages away.
+/// Host names to which ports without a key answer, which keeps web pages away.
 fn names(config: &Config) -> Option<String> {
     let auth = &config.auth;
     if auth.api_keys_set() {

@@ -77,12 +77,12 @@ pub(crate) fn print(text: impl AsRef<[u8]>) -> io::Result<()> {
     out.flush()
 }
 
-/// Tells something beside the results, on standard error. Nobody there is no reason to stop.
+/// Prints a note beside the results, on standard error. A closed stream is ignored.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Tells why a command ended.
+/// Prints why a command ended.
 pub(crate) fn report(failure: &Failure) {
     if !failure.is_silent() {
         note(&format!("{} {failure}", Paint::stderr().status("error:")));

@@ -35,7 +35,7 @@ fn address(api_port: u16) -> io::Result<SocketAddr> {
 /// The server's end of the socket.
 pub(crate) struct Control(UnixListener);
 
-/// Somebody who waits for an answer.
+/// Client of the control socket that waits for an answer.
 pub(crate) struct Asker {
     stream: UnixStream,
     patience: Duration,
@@ -90,7 +90,7 @@ impl Asker {
         self.patience
     }
 
-    /// Tells who waits what came of it: the new process, or why there is none.
+    /// Sends the outcome: the id of the new process, or why there is none.
     pub(crate) fn answer(&self, result: &Result<u32, String>) {
         let line = match result {
             Ok(pid) => format!("ok {pid}\n"),
@@ -207,8 +207,8 @@ mod tests {
                 "{peer} {own} {owners:?}"
             );
         }
-        // The tables are long on a busy machine: nobody looks at them in vain.
-        let unread = || unreachable!("read in vain");
+        // The tables are long on a busy machine: they are read only if needed.
+        let unread = || unreachable!("read without need");
         assert!(may_answer(0, 1000, unread) && may_answer(1000, 1000, unread));
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("its address").port();

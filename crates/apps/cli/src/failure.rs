@@ -53,7 +53,7 @@ impl Failure {
         std::iter::once(self.what).chain(self.advice).collect()
     }
 
-    /// A reader that went away has seen what it wanted, so there is nobody to tell.
+    /// A reader that went away has seen what it wanted, so no message is printed.
     pub(crate) fn is_silent(&self) -> bool {
         self.what.is_empty()
     }

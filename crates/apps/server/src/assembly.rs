@@ -1,4 +1,4 @@
-//! The server without threads and drivers, for whoever runs its shards: the simulator.
+//! The server without threads and drivers, for the simulator, which runs its shards.
 //!
 //! Owns what all shards share, and the ways in which drivers speak to them. Never: binds, starts
 //! a thread, waits.
@@ -110,12 +110,12 @@ impl Assembly {
         inlets.ok().flatten().unwrap_or_default()
     }
 
-    /// Gives look-ups of Appwrite's users to whoever answers them in the driver's place.
+    /// Gives look-ups of Appwrite's users to the caller, which answers them in the driver's place.
     pub fn look_up_with(&self, lookups: Arc<dyn Lookups>) {
         self.plan.look_up_with(lookups);
     }
 
-    /// Tells a shard what a backend answered.
+    /// Delivers a backend's answer to a shard.
     ///
     /// # Errors
     /// The event, if the shard has no room or has ended.

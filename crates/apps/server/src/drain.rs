@@ -1,4 +1,4 @@
-//! The graceful end: clients are told to come back later, a few at a time.
+//! The graceful end: clients are asked to reconnect later, a few at a time.
 //!
 //! All clients at once would come back at once. So they are told over a while that
 //! grows with their number, and each is given a wait of its own.
@@ -46,7 +46,7 @@ impl Ends {
 /// Stage of a shard's drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Clients are told and go.
+    /// Clients are asked to reconnect, and leave.
     Clients,
     /// This shard has none; another one has.
     OtherShards,
@@ -180,7 +180,7 @@ impl Drain {
         is_next
     }
 
-    /// Whether everybody has been told.
+    /// Whether every client has been asked to leave.
     pub(crate) const fn all_told(&self) -> bool {
         self.left.is_empty()
     }

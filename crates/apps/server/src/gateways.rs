@@ -172,7 +172,7 @@ impl Plan for GatewaysPlan {
 }
 
 impl GatewaysPlan {
-    /// Gives look-ups of Appwrite's users to whoever answers them in the driver's place.
+    /// Gives look-ups of Appwrite's users to the caller, which answers them in the driver's place.
     pub(crate) fn look_up_with(&self, lookups: Arc<dyn Lookups>) {
         if let Some(plan) = &self.appwrite {
             plan.look_up_with(lookups);

@@ -53,7 +53,7 @@ pub(crate) enum Command {
     Stop,
 }
 
-/// Tells a shard to hand over; gives the order back if the shard has no room or has ended.
+/// Orders a shard to hand over; gives the order back if the shard has no room or has ended.
 type HandOver = dyn Fn(Box<Giving>) -> Result<(), Box<Giving>> + Send + Sync;
 
 /// The handle's way into one shard, whatever its gateways.

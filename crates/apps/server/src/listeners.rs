@@ -28,7 +28,7 @@ pub(crate) struct Listeners {
 
 impl Listeners {
     /// Takes the listeners that another process had at the addresses that are configured, and
-    /// binds the others. What is not wanted any more is closed.
+    /// binds the others. The rest is closed.
     pub(crate) fn bind(
         config: &Config,
         own_ports: &[OwnPort],

@@ -1,6 +1,6 @@
 //! People who have signed in to the dashboard.
 //!
-//! Owns their secrets, as digests, in memory alone: whoever is signed in has to sign in again after
+//! Owns their secrets, as digests, only in memory: people have to sign in again after
 //! a restart, an upgrade, and a reload that changes the API keys. Shared by all shards behind a
 //! lock, which only requests with a cookie take. Never: sees an API key.
 //!

@@ -13,7 +13,7 @@ use crate::list::GatewayList;
 use crate::shard::ShardApp;
 use crate::watch::{Refusal, TooSlow};
 
-/// Channels of a slow client that are told.
+/// Channels of a slow client that are logged, at most.
 const CHANNELS_MAX: usize = 3;
 
 /// Between two warnings of one kind, in milliseconds.

@@ -25,11 +25,11 @@ pub struct Options {
     pub ask_reload: Option<AskReload>,
 }
 
-/// A call of the API port that wants the configuration read again, and waits for the answer.
+/// Request on the API port for a reload of the configuration, which waits for the answer.
 #[derive(Clone, Copy, Debug)]
 pub struct ReloadRequest(pub(crate) ConnId);
 
-/// Takes such calls, on any thread and at once; false if nobody answers them any more.
+/// Takes such requests, on any thread and at once; false if the server is ending.
 pub type AskReload = Arc<dyn Fn(ReloadRequest) -> bool + Send + Sync>;
 
 /// Why a server did not start. Nothing of it is left behind.

@@ -29,7 +29,7 @@ pub trait Renewer<M>: Send {
 
 /// Sources from which gateways hear events of other servers, in a process that hands over.
 pub trait Sources: Send + Sync {
-    /// The new process hears everything from now on: takes what came before, and nothing more
+    /// Called once the new process gets everything: takes what came before, and nothing more
     /// until [`Sources::go_on`].
     ///
     /// # Errors

@@ -86,7 +86,7 @@ impl<M: Send + 'static> Renewal<M> {
             send(mailbox, Mail(Letter::Renew(Box::new(renewed))), shard);
         }
         drop(done);
-        // Nobody says anything: they let go once they have it.
+        // No message comes: the shards drop their senders once they have it.
         if taken.recv_timeout(TAKEN_WITHIN) == Err(RecvTimeoutError::Timeout) {
             tracing::warn!(
                 "a shard has not applied the new configuration yet; it will when it has time"

@@ -114,7 +114,7 @@ impl<L: GatewayList> Sessions<'_, L> {
         self.feed(session, rest, cx);
     }
 
-    /// Feeds bytes that came before the session became what it is.
+    /// Feeds bytes that arrived before the session was opened.
     fn feed(&mut self, session: &mut L::Session, mut rest: Vec<u8>, cx: &mut Context<'_>) {
         if !rest.is_empty() && !cx.has_ended() {
             self.dispatch(session, Event::Bytes(&mut rest), cx);

@@ -59,7 +59,7 @@ pub struct Blueprint {
     proxied: Arc<[bool]>,
     /// On which of the listeners TLS is spoken.
     secure: Arc<[bool]>,
-    /// Where a call of the API port that wants a reload goes.
+    /// Handler of reload requests on the API port.
     ask_reload: Option<AskReload>,
     /// For the handle, which has a thread of its own.
     pub(crate) handle_counters: Arc<Counters>,

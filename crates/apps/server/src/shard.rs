@@ -112,7 +112,7 @@ pub struct ShardApp<L: GatewayList> {
     pub(crate) surveys: Surveys,
     pub(crate) rounds: Rounds,
     pub(crate) resumed: Vec<(ConnId, Vec<u8>)>,
-    /// Connections that ended in this turn, until their gateways are told.
+    /// Connections that ended in this turn and of which gateways were not notified yet.
     pub(crate) ended: Vec<(ConnId, L::Session)>,
     pub(crate) addresses: Slots<IpAddr>,
     pub(crate) drain: Option<Drain>,
@@ -276,7 +276,7 @@ impl<L: GatewayList> ShardApp<L> {
         self.with_hub(conns, |hub, outlet| hub.handle(command, now, outlet));
     }
 
-    /// Tells gateways of connections that have gone.
+    /// Notifies gateways of connections that have ended.
     pub(crate) fn tell_ended<K: Kernel>(&mut self, conns: &mut Conns<L::Session, K>, now: Now) {
         for (conn, session) in std::mem::take(&mut self.ended) {
             self.with_list(conns, now, |list, host| list.closed(conn, session, host));
@@ -331,7 +331,7 @@ impl<L: GatewayList> ShardApp<L> {
             admission = Admission::ServerFull;
         }
         if self.parts.shared.forwarded.trusts(peer) {
-            // Counted for the client, once it is told who that is.
+            // Counted for the client, once a proxy has named it.
             return (Http::new(Port::Client, peer, admission), UNCOUNTED);
         }
         if admission != Admission::Welcome {

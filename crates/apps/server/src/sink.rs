@@ -44,7 +44,7 @@ impl<L: GatewayList, K: Kernel> Sink for Outlet<'_, L, K> {
             let before = effects.out.len();
             sessions.event(conn, session, Event::Answer { token, answer }, effects);
             let work = Work::answer(items, effects.out.len().saturating_sub(before));
-            // Requests are answered to whoever may call the server API.
+            // Answers go to connections that may call the server API.
             if work.cpu_us() > 0 && L::as_http(session).is_none() {
                 let payer = payer(conn, effects.tag, addresses, shared);
                 shared.meter.charge_payer(payer, work, effects.now);

@@ -10,7 +10,7 @@ pub struct Start {
     pub unix_ms: u64,
     /// Any number; epochs and hash seeds follow from it. Some are public, so no secret does.
     pub seed: u64,
-    /// Random bytes that nobody knows; clients' ids are made with them.
+    /// Secret random bytes; clients' ids are made with them.
     pub secret: [u8; 32],
 }
 save_fields!(Start {

@@ -350,7 +350,7 @@ impl<L: GatewayList> ShardApp<L> {
         shared.forwarded.trusts(peer) || shared.meter.admits(peer, Work::SecureArrival, now)
     }
 
-    /// Counts what came of a handshake, and notes it for the log if it failed.
+    /// Counts the outcome of a handshake, and logs it if it failed.
     pub(crate) fn note_tls(&self, event: &TlsEvent) {
         let (counter, fault) = match &event.news {
             // Told of connections that we open.
@@ -368,7 +368,7 @@ impl<L: GatewayList> ShardApp<L> {
             }
         };
         self.counters().count(counter);
-        // Whoever only looks whether the port is open says nothing worth a line.
+        // A probe that only looks whether the port is open is not worth a line.
         if let Some(fault) = fault.filter(|fault| !matches!(fault, Fault::Gone)) {
             let notices = &self.parts.shared.notices;
             notices.begin(event.conn, self.now);

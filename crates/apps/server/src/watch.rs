@@ -64,7 +64,7 @@ pub(crate) struct Refusal {
     pub(crate) why: Box<str>,
 }
 
-/// A client whose connection was closed, since what waited for it would not fit any more.
+/// A client whose connection was closed because its queue was full.
 pub(crate) struct TooSlow {
     pub(crate) unix_ms: u64,
     pub(crate) address: String,
@@ -93,7 +93,7 @@ impl Watch {
         *open(&self.config) = shown(config);
     }
 
-    /// A shard says whether it knows of somebody who watches; the channel's home does.
+    /// Notes whether a shard knows of a watcher; the channel's home does.
     pub(crate) fn set_watched(&self, shard: usize, is: bool) {
         if let Some(watched) = self.watched.get(shard) {
             watched.store(is, Relaxed);

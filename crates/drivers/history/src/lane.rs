@@ -38,11 +38,11 @@ pub(crate) struct Waiting {
     pub(crate) lost: u64,
     /// The last copy that is complete, its records included.
     pub(crate) copied: u64,
-    /// The shard wants to hear when there is room.
+    /// Set if the shard is to be woken when there is room.
     pub(crate) wants_room: bool,
     /// Number of the newest record.
     pub(crate) newest: u64,
-    /// The shard wants to hear when everything has got so far.
+    /// Level at which the shard is to be woken, once every record has reached it.
     pub(crate) wants: Option<Acknowledge>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Common {
     pub(crate) is_failing: AtomicBool,
     /// Publications are refused while that is so.
     pub(crate) refuses: bool,
-    /// Nothing will be written any more.
+    /// Set once nothing will be written again.
     pub(crate) is_over: AtomicBool,
     /// Epochs as the process that handed over reported them.
     pub(crate) lineage: Mutex<Option<Lineage>>,
@@ -143,7 +143,7 @@ impl Common {
         }
     }
 
-    /// Tells the writer something.
+    /// Gives the writer an order.
     pub(crate) fn order(&self, asked: Asked) {
         lock(&self.orders).push(asked);
         self.wake();

@@ -79,7 +79,7 @@ impl Writer {
         }
     }
 
-    /// Writes until it is told to end.
+    /// Writes until the order to end comes.
     pub(crate) fn run(mut self, rings: &[Ring]) {
         self.show();
         loop {

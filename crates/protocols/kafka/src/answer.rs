@@ -21,7 +21,7 @@ pub struct Broker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopicPartition {
     pub partition: i32,
-    /// The broker that leads it; -1 is nobody.
+    /// Id of the broker that leads it; -1 for none.
     pub leader: i32,
 }
 

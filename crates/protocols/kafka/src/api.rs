@@ -94,7 +94,7 @@ impl ErrorCode {
     pub const OFFSET_OUT_OF_RANGE: Self = Self(1);
     /// There is no such topic or partition.
     pub const UNKNOWN_TOPIC: Self = Self(3);
-    /// Nobody leads the partition at the moment.
+    /// The partition has no leader at the moment.
     pub const LEADER_NOT_AVAILABLE: Self = Self(5);
     /// Another broker leads the partition.
     pub const NOT_LEADER: Self = Self(6);
@@ -134,7 +134,7 @@ impl fmt::Display for ErrorCode {
             1 => "there are no records at that offset",
             2 => "records are damaged on its disk",
             3 => "there is no such topic or partition",
-            5 => "nobody leads the partition",
+            5 => "the partition has no leader",
             6 => "another broker leads the partition",
             7 => "it took too long",
             14 => "the group's coordinator loads",

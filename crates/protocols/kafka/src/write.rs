@@ -10,7 +10,7 @@ use crate::wire::Write;
 
 /// By this name brokers know the client in their logs and quotas.
 const CLIENT: &str = "throng";
-/// Nobody's replica: a consumer.
+/// Replica id of a consumer, which is no replica.
 const NO_REPLICA: i32 = -1;
 /// Only what is committed, of transactions.
 const READ_COMMITTED: i8 = 1;
@@ -115,7 +115,7 @@ pub fn join_group(
     })
 }
 
-/// Asks for the own partitions; who leads the group tells everybody's.
+/// Asks for the own partitions; the group's leader sends the assignment of every member.
 #[must_use]
 pub fn sync_group(correlation: i32, who: Who<'_>, assignments: &[(String, Vec<u8>)]) -> Vec<u8> {
     frame(Api::SYNC_GROUP, correlation, |out| {

@@ -30,7 +30,7 @@ pub enum Op<'a> {
     Ping,
     /// Reply to our own [`crate::write::ping`].
     Pong,
-    /// To a command of a client that wants to hear it.
+    /// Confirmation of a command, for clients in verbose mode.
     Okay,
     /// An error, a text between quotes.
     Error(&'a [u8]),

@@ -56,7 +56,7 @@ pub enum Message {
     Complete,
     /// A statement, or the session, has failed.
     Error(ServerError),
-    /// Somebody has notified a channel that this session listens to.
+    /// A notification arrived on a channel that this session listens to.
     Notified,
     /// Message of another type, which is given.
     Other(u8),

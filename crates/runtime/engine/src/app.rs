@@ -59,7 +59,7 @@ pub trait App<K: Kernel = Linux>: Sized {
     /// has begun to leave; other wishes are not heard. [`App::closed`] follows.
     fn slow(&mut self, _id: ConnId, _session: &mut Self::Session, _fx: &mut Effects<'_>) {}
 
-    /// The connection is gone, and its id finds nobody any more.
+    /// The connection is gone, and its id finds none.
     fn closed(&mut self, id: ConnId, session: Self::Session, tag: u32, why: Closed, now: Now);
 
     /// Mail from another shard, or from outside the shards (`from` is `None`).

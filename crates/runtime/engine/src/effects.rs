@@ -1,4 +1,4 @@
-//! What an app makes of a connection, and what one call of it wants done.
+//! An app's answer to a new connection, and the output of one of its calls.
 
 use throng_types::{Actions, End, Millis, Now};
 
@@ -15,7 +15,7 @@ pub struct Accepted<S> {
 /// Why a connection is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
-    /// The peer closed or shut its sending side, and what waited for it has left or was in vain.
+    /// The peer closed or shut its sending side, and what waited for it has left or was discarded.
     ByPeer,
     /// The app asked for it.
     ByApp,

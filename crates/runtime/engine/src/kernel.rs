@@ -7,7 +7,7 @@
 //! Owns: the words of that contract. Never: decides when to call what; the shard does.
 //!
 //! The contract
-//! - Readiness is edge-triggered: a change is told once. Whoever stops before "not now"
+//! - Readiness is edge-triggered: a change is reported once. A caller that stops before "not now"
 //!   (`WouldBlock`) must remember that something is left.
 //! - Events may come late, twice, or for nothing; a call that finds nothing says `WouldBlock`.
 //! - An event names a table index, not a connection: it may be meant for an earlier user of it.
@@ -99,7 +99,7 @@ pub trait Kernel: Sized {
     /// What leaves the shard nothing to run on. An interruption is no error: nothing is ready.
     fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()>;
 
-    /// Tells from now on when connections wait at a listener.
+    /// Reports from now on when connections wait at a listener.
     ///
     /// # Errors
     /// If there is no memory for it.
@@ -148,14 +148,14 @@ pub trait Kernel: Sized {
     /// If the question itself fails.
     fn take_error(&mut self, socket: &Self::Socket) -> io::Result<Option<io::Error>>;
 
-    /// Begins to tell of a connection. What is ready already is told too.
+    /// Begins to report events of a connection. What is ready already is reported too.
     ///
     /// # Errors
     /// If there is no memory for it.
     fn watch(&mut self, socket: &Self::Socket, index: u32, interest: Interest) -> io::Result<()>;
 
-    /// Tells also of room to write, of a connection that is watched for input. Room that has come
-    /// meanwhile is told too.
+    /// Reports also room to write, of a connection that is watched for input. Room that has come
+    /// meanwhile is reported too.
     ///
     /// # Errors
     /// If there is no memory for it.

@@ -39,7 +39,7 @@ impl<M, K: Kernel> Mailboxes<M, K> {
         { self.first.take() }.or_else(|| self.outside.try_recv().ok())
     }
 
-    /// Says that the shard sleeps from now on, unless somebody wants something of it: then it is
+    /// Says that the shard sleeps from now on, unless mail waits for it: then it is
     /// awake, and this is false. While it does not want mail of other shards (`takes_mail`), that
     /// mail does not keep it awake.
     pub(crate) fn fall_asleep(&mut self, takes_mail: bool) -> bool {

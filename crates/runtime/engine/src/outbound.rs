@@ -45,7 +45,7 @@ enum Item {
         /// Continues the message of the frame before it.
         goes_on: bool,
     },
-    /// Always at the head: TLS records of bytes that are in the queue no more.
+    /// Always at the head: TLS records of bytes that have left the queue.
     Sealed {
         records: Frame,
         /// Bytes of the next item that the records contain too.
@@ -109,7 +109,7 @@ pub(crate) struct Outbound {
     own: VecDeque<u8>,
     head_sent: usize,
     bytes: usize,
-    /// The kernel's buffer is full: it tells when there is room.
+    /// The kernel's buffer is full: an event follows when there is room.
     pub(crate) blocked: bool,
     /// Set if the queue was full at some time since it was last empty.
     pub(crate) lagged: bool,

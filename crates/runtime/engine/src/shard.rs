@@ -69,7 +69,7 @@ pub struct LoopStats {
 struct Listener<L> {
     /// None once the app has stopped listening.
     socket: Option<L>,
-    /// Connections wait and are not taken yet: readiness is told once only.
+    /// Connections wait and are not taken yet: readiness is reported only once.
     waiting: bool,
     /// There was no descriptor for the next one; until [`Running::accept_again_at`].
     paused: bool,
@@ -241,7 +241,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         Ok(())
     }
 
-    /// Tells others that the next wait is a sleep; or finds that there is no time for one.
+    /// Announces to others that the next wait is a sleep; or finds that there is no time for one.
     fn fall_asleep(&mut self) {
         self.asleep = self.mail.fall_asleep(self.app.wants_mail());
         self.more = !self.asleep;

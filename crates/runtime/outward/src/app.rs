@@ -1,10 +1,11 @@
 //! The app that serves a peer.
 //!
 //! Owns the peer's links: a name is looked up, its addresses are tried one after the other, hands
-//! are shaken, and the peer hears of the link when all of it is done. Never: knows what bytes mean.
+//! are shaken, and the peer learns of the link when all of it is done. Never: knows what bytes
+//! mean.
 //!
 //! Invariants
-//! - The peer hears nothing of a link that it ended, from the call in which it did.
+//! - The peer gets no events of a link that it ended, from the call in which it did.
 //! - A link is in `due` for its connection until that is established, and for its deadline as long
 //!   as one is set.
 
@@ -90,7 +91,7 @@ pub struct Outward<P: Peer> {
     deliver_at: Option<Millis>,
     /// The peer's own deadline.
     wake_at: Option<Millis>,
-    /// First fault of TLS, until the connection's end is told.
+    /// First fault of TLS, until the connection's end is reported.
     tls_faults: BTreeMap<ConnId, String>,
 }
 
@@ -154,7 +155,7 @@ impl<P: Peer> Outward<P> {
         result
     }
 
-    /// Whether the peer still hears of a link.
+    /// Whether the peer still gets events of a link.
     fn hears(&self, id: LinkId) -> bool {
         self.links.get(&id).is_some_and(|link| !link.is_over)
     }
@@ -359,7 +360,7 @@ impl<P: Peer> Outward<P> {
         }
     }
 
-    /// Ends links that took too long to connect, and tells the peer of its deadlines.
+    /// Ends links that took too long to connect, and calls the peer for its deadlines.
     fn expire<K: Kernel>(&mut self, conns: &mut Conns<LinkId, K>, now: Now) {
         while let Some(&(at, id, due)) = self.due.first().filter(|(at, ..)| *at <= now.mono) {
             self.due.remove(&(at, id, due));
@@ -514,7 +515,7 @@ impl<P: Peer, K: Kernel> App<K> for Outward<P> {
             let Some(link) = link.filter(|link| link.awaits && !link.is_over) else {
                 continue;
             };
-            // If some waits, the engine tells when it has left.
+            // If some waits, the engine calls when it has left.
             if link
                 .conn
                 .is_some_and(|conn| conns.waits_since(conn).is_none())

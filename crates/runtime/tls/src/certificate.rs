@@ -126,7 +126,7 @@ impl Validity {
 /// A server's certificate, those between it and its authority, and its key.
 #[derive(Clone, Debug)]
 pub struct Site {
-    /// The name that clients ask for, in lower case; empty for whoever asks for another.
+    /// The name that clients ask for, in lower case; empty for clients that ask for another.
     pub(crate) name: Box<str>,
     pub(crate) certified: Arc<CertifiedKey>,
     validity: Validity,

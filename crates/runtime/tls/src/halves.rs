@@ -37,7 +37,7 @@ pub struct WriteHalf<S> {
     shared: Arc<Mutex<Shared>>,
 }
 
-/// Makes halves of a connection that has shaken hands.
+/// Makes halves of a connection that has done its handshake.
 pub(crate) fn halves<S>(
     (reads, writes): (S, S),
     link: Link,

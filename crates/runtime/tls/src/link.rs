@@ -38,7 +38,7 @@ const PARTIAL_BYTES_MAX: usize = 72 << 10;
 enum Side {
     Server(Box<UnbufferedServerConnection>),
     Client(Box<UnbufferedClientConnection>),
-    /// A server's, whose hands rustls has shaken.
+    /// A server's, whose handshake rustls has done.
     Lean(Box<Lean>),
     /// Failed while the keys moved from rustls to our records.
     Gone,
@@ -149,7 +149,7 @@ impl Link {
         }
     }
 
-    /// A client that has shaken hands, as a record layer that says whatever a test likes.
+    /// A client that has done its handshake, as a record layer that sends whatever a test likes.
     #[cfg(test)]
     pub(crate) fn into_forger(self, secrets: &[Secret]) -> Lean {
         let shaken = self.shaken().unwrap();
@@ -178,10 +178,11 @@ impl Link {
 
     /// Takes bytes of the peer's. Appends what they say to `plain`, and what is to be sent because
     /// of them to `wire`. True if the peer has said that nothing more will come from it. What
-    /// stands before TLS, see [`ServerTls::behind`], goes to `plain` first, once hands are shaken.
+    /// stands before TLS, see [`ServerTls::behind`], goes to `plain` first, once the handshake is
+    /// done.
     ///
     /// # Errors
-    /// What ends the connection; `wire` may have got an alert that tells the peer. What `plain` got
+    /// What ends the connection; `wire` may have got an alert for the peer. What `plain` got
     /// was said before.
     pub fn receive(
         &mut self,
@@ -259,7 +260,7 @@ impl Link {
         result
     }
 
-    /// Appends records that say `plain` to `wire`. Nothing is sealed before hands are shaken.
+    /// Appends records that say `plain` to `wire`. Nothing is sealed before the handshake is done.
     ///
     /// # Errors
     /// See [`Fault`]; the connection cannot go on.
@@ -277,7 +278,7 @@ impl Link {
         match &mut self.side {
             Side::Lean(_) if self.has_failed => {}
             Side::Lean(lean) => lean.close(wire),
-            // Without keys there is nobody to say it to.
+            // Without keys it cannot be sealed.
             _ => drop(self.say(Words::Close, wire)),
         }
     }
@@ -353,7 +354,7 @@ impl Link {
                 Ok(Next::Enough) => break,
                 Err(fault) => {
                     let alert_at = talk.wire.len();
-                    // The alert that tells the peer. While there is one, nothing more is read.
+                    // The alert for the peer. While there is one, nothing more is read.
                     while self.common().is_some_and(CommonState::wants_write) {
                         let _ = self.step(&mut input[*used..], talk);
                     }

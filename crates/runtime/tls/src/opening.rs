@@ -8,7 +8,7 @@ use rustls::{AlertDescription, Error, InvalidMessage, PeerIncompatible};
 
 use crate::Fault;
 
-/// To whoever speaks plain HTTP. Its request is not read any further.
+/// Response to a client that speaks plain HTTP. Its request is not read any further.
 const TO_PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     Content-Type: text/plain; charset=utf-8\r\n\
     Content-Length: 46\r\n\

@@ -20,7 +20,7 @@ use crate::preface::PrefaceLength;
 use crate::{Authorities, CertificateError, Site, suites};
 
 /// Tickets that a client gets. One connection follows another, so each needs one; each costs a
-/// record when hands are shaken.
+/// record when the handshake is done.
 const TICKETS: usize = 1;
 
 /// The lowest version that is spoken.
@@ -48,7 +48,7 @@ pub enum Records {
 pub struct Certificates(Arc<RwLock<Table>>);
 
 struct Table {
-    /// For whoever asks for no name, or one that is not there.
+    /// Used for clients that ask for no name, or for one that is not there.
     other: Option<Arc<CertifiedKey>>,
     named: HashMap<Box<str>, Arc<CertifiedKey>>,
 }

@@ -1,4 +1,4 @@
-//! What is known of a connection once hands are shaken.
+//! Outcome of a connection's handshake.
 
 use throng_types::save_fields;
 

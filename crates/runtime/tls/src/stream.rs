@@ -25,7 +25,7 @@ pub struct Stream<S> {
 }
 
 impl<S: Read + Write> Stream<S> {
-    /// Shakes hands.
+    /// Performs the handshake.
     ///
     /// # Errors
     /// Those of the socket; `InvalidData` with a [`Fault`] if the server is refused, or refuses us.

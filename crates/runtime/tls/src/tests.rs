@@ -283,7 +283,7 @@ fn a_flipped_bit_is_no_message() {
         other.wire[place] ^= 1;
         carry(&mut one, &mut other, 1000);
         assert!(one.plain.is_empty() && matches!(one.fault, Some(Fault::Refused(_))));
-        // The client is told.
+        // The client gets the reason.
         assert!(
             other
                 .fault
@@ -324,7 +324,7 @@ fn each_name_gets_its_certificate() {
     ] {
         assert_eq!(shakes(name), good, "{name}");
     }
-    // Certificates can be replaced; whoever connects then sees the new ones.
+    // Certificates can be replaced; later connections see the new ones.
     certificates.replace(&[site("", &issued("new.example"))]);
     assert!(shakes("new.example") && !shakes("push.example"));
 }

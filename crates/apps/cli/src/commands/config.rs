@@ -132,7 +132,7 @@ fn told(loaded: Result<throng_config::Loaded>) -> Result {
     Ok(exit)
 }
 
-/// Tells what is allowed and yet probably not meant.
+/// Prints warnings: settings that are allowed but probably not meant.
 pub(crate) fn warn(warnings: &[String]) {
     let paint = Paint::stderr();
     for warning in warnings {

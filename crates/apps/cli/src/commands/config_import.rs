@@ -26,7 +26,7 @@ pub(crate) struct Args {
     force: bool,
 }
 
-/// Translates, writes, and tells what is otherwise.
+/// Translates, writes, and prints what differs.
 pub(crate) fn run(args: &Args) -> Result {
     let file = args.file.as_deref();
     let name = file.map(|file| file.display().to_string());

@@ -109,7 +109,7 @@ fn unanswered(api: &Endpoint, fault: &RequestError) -> Failure {
     }
 }
 
-/// Somebody answered, and said no.
+/// The server answered with a refusal.
 fn refused(status: u16, body: &[u8], args: &Args) -> Failure {
     let failure = Failure::new(
         Exit::Refused,

@@ -43,7 +43,7 @@ pub(crate) struct Request<'a> {
 pub(crate) enum RequestError {
     /// The name has no address.
     Resolve(io::Error),
-    /// Nobody took the connection.
+    /// The connection was not accepted.
     Connect(io::Error),
     /// No handshake came about.
     Tls(io::Error),
@@ -79,7 +79,7 @@ fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// An answer whose head has come.
+/// An answer whose head has arrived.
 pub(crate) struct Exchange {
     /// Status code of the answer.
     pub(crate) status: u16,

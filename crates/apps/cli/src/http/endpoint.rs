@@ -1,4 +1,4 @@
-//! Where a server is: `http://127.0.0.1:8001`, with a path in front of ours if a proxy wants one.
+//! Address of a server: `http://127.0.0.1:8001`, with a path in front of ours if a proxy needs one.
 
 use std::fmt;
 use std::str::FromStr;

@@ -83,7 +83,7 @@ fn a_refused_publication_says_why_and_what_to_do() {
     run(&["publish", "", "x"])
         .expect(2)
         .says(&["channel name is empty"]);
-    // Whoever is asked by TLS and answers in plain text.
+    // A server that gets a TLS hello and answers in plain text.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let secure = format!("https://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {

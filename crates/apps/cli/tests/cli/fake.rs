@@ -1,4 +1,4 @@
-//! A server that says what the test wants, one connection after another.
+//! A server that sends what the test asks for, one connection after another.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;

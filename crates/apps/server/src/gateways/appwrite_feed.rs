@@ -68,7 +68,7 @@ pub(crate) struct World {
     offers: Offers,
     /// Set before the first connection is accepted.
     peer: OnceLock<Host<Call>>,
-    /// Set if somebody answers look-ups in the peer's place.
+    /// Set if the caller answers look-ups in the peer's place.
     pub(crate) lookups: OnceLock<Arc<dyn Lookups>>,
 }
 
@@ -117,7 +117,7 @@ impl Sources for World {
         let stood = Box::new(move || {
             let _ = stood.try_send(());
         });
-        // A peer that has ended hears nothing.
+        // A peer that has ended takes no calls.
         let asked = self.call(Call::StandStill(stood));
         match asked.map(|()| stands.recv_timeout(CATCH_UP)) {
             Ok(Err(RecvTimeoutError::Timeout)) => Err(

@@ -46,7 +46,7 @@ pub(crate) struct ProxyPart {
     driver: Box<dyn Backends + Send>,
 }
 
-/// HTTP client of the backends: one for as long as somebody holds it, started when one is needed.
+/// HTTP client of the backends: one for as long as it is in use, started when one is needed.
 #[derive(Clone, Default)]
 pub(crate) struct Asker(Arc<Mutex<Weak<Origin>>>);
 

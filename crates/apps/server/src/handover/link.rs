@@ -73,7 +73,7 @@ impl Link {
         self.send(&said.saved(), &[])
     }
 
-    /// Hears how a step went on the other side.
+    /// Receives the outcome of a step on the other side.
     pub(crate) fn hear(&self) -> io::Result<Result<(), String>> {
         let (bytes, _) = self.recv()?;
         match <(bool, String)>::load_whole(&bytes) {

@@ -44,7 +44,7 @@ pub(crate) struct Moved {
     pub(crate) stay: usize,
 }
 
-/// The other end: hears what a shard did. Dropping it lets the shard go on as before.
+/// The other end: receives a shard's reports. Dropping it lets the shard go on as before.
 pub(crate) struct Report {
     report: Receiver<Word>,
     verdict: Sender<()>,

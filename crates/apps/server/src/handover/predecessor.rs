@@ -1,4 +1,4 @@
-//! The new process's side: what it is told, and what it answers.
+//! The new process's side: messages that it gets, and its replies.
 
 use std::fmt;
 use std::io;
@@ -30,7 +30,7 @@ impl Predecessor {
     /// [`crate::handover::Program`].
     ///
     /// # Errors
-    /// A sentence about what is wrong. The old process hears it, too, and goes on.
+    /// A sentence about what is wrong. The old process gets it, too, and goes on.
     pub fn greet(socket: OwnedFd) -> Result<Self, String> {
         let lost = |error: io::Error| format!("no message from the old process: {error}");
         let link = Link::new(UnixStream::from(socket), STEP).map_err(lost)?;
@@ -100,7 +100,7 @@ impl Predecessor {
         now.checked_sub(Duration::from_micros(ago)).unwrap_or(now)
     }
 
-    /// Tells it how a step went here.
+    /// Reports the outcome of a step to it.
     pub(crate) fn say(&self, result: &Result<(), String>) -> Result<(), String> {
         let said = self.link.say(result);
         said.map_err(|error| format!("the old process has gone: {error}"))

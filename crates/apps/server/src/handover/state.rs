@@ -16,7 +16,7 @@ use crate::tags::{NO_CLIENT, UNCOUNTED};
 enum Counted {
     /// No client: the connection came by another port.
     NoClient,
-    /// Nobody: a proxy's, or one that was refused.
+    /// Not counted: a proxy's connection, or one that was refused.
     Nobody,
     /// Client at this address.
     Address(IpAddr),

@@ -62,7 +62,7 @@ pub(crate) struct Successor {
 }
 
 impl Successor {
-    /// Starts the program and tells it everything that it needs before it is ready.
+    /// Starts the program and sends it everything that it needs before it is ready.
     pub(crate) fn start(
         program: &Program,
         hello: &Hello,
@@ -161,8 +161,8 @@ impl Successor {
         }
     }
 
-    /// Tells it to begin: from then on all of it is its own. Before that it sends nothing, so that
-    /// no byte is sent twice, and no nonce of TLS used twice, whichever of the two goes on.
+    /// Sends the order to begin: from then on all of it is its own. Before that it sends nothing,
+    /// so that no byte is sent twice, and no nonce of TLS used twice, whichever of the two goes on.
     ///
     /// # Errors
     /// It has ended.

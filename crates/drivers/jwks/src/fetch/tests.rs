@@ -14,7 +14,7 @@ struct Stage {
     play: Play<Asking<Fetcher>>,
     inner: Arc<Inner>,
     counters: Arc<Counters>,
-    /// When it wants to be woken.
+    /// Time at which it asked to be woken.
     wake_at: Option<Millis>,
     links: Vec<LinkId>,
 }
@@ -63,7 +63,7 @@ impl Stage {
         self.take(wants);
     }
 
-    /// Wakes it when it wants to be.
+    /// Wakes it at the time for which it asked.
     #[track_caller]
     fn wake(&mut self) {
         self.play.now.mono = self.wake_at.take().expect("a deadline");

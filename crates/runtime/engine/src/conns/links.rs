@@ -133,7 +133,7 @@ pub(crate) enum Intake {
     Plain,
     /// TLS records, which are opened first.
     Sealed,
-    /// Nobody wants them any more.
+    /// Bytes that are dropped: the connection is leaving.
     Nothing,
 }
 

@@ -132,7 +132,7 @@ impl<S, K: Kernel> Conns<S, K> {
         self.mark_dirty(index);
     }
 
-    /// Runs the app on a connection and carries out what it wants done.
+    /// Runs the app on a connection and carries out its actions.
     pub(crate) fn act(&mut self, index: u32, act: impl FnOnce(ConnId, &mut S, &mut Effects<'_>)) {
         let Some(slot) = self.slots.get_mut(index) else {
             return;

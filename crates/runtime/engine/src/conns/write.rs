@@ -98,7 +98,7 @@ impl<S, K: Kernel> Conns<S, K> {
         self.wrote(index, full, flushed);
     }
 
-    /// Notes what came of writing all that could leave; `full` says that the kernel took no more.
+    /// Notes the outcome of writing all that could leave; `full` says that the kernel took no more.
     #[inline]
     pub(super) fn wrote(&mut self, index: u32, full: bool, flushed: &mut Flushed) {
         let Some(slot) = self.slots.get_mut(index) else {

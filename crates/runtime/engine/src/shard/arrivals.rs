@@ -148,7 +148,7 @@ fn is_exhausted(error: &io::Error) -> bool {
     )
 }
 
-/// Whether asking again is in vain: no connection waits, or the listener itself is of no use.
+/// Whether asking again is useless: no connection waits, or the listener itself is of no use.
 fn is_last(error: &io::Error) -> bool {
     matches!(
         error.kind(),

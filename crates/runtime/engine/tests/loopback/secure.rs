@@ -53,7 +53,7 @@ struct Client {
 }
 
 impl Client {
-    /// Shakes hands with a rig.
+    /// Connects to a rig and performs the handshake.
     fn of(rig: &Rig) -> (Self, ConnId) {
         let (socket, id) = rig.client();
         let mut client = Self {
@@ -302,7 +302,7 @@ fn nobody_hears_of_what_breaks_the_protocol() {
         _ => None,
     });
     assert!(told.contains("decrypt"), "{told}");
-    // The client is told too.
+    // The client gets the reason too.
     let mut rest = Vec::new();
     broken.socket.read_to_end(&mut rest).unwrap();
     let fault = broken

@@ -1,4 +1,4 @@
-//! A shard on a thread whose app reports everything and does what a test tells it.
+//! A shard on a thread whose app reports everything and does as the test asks.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -360,7 +360,7 @@ impl Rig {
         self.ask(move |conns, _| deliver(conns, id, frames, overflow));
     }
 
-    /// Delivers until the kernel takes no more, and in the same turn, in which it tells of no room,
+    /// Delivers until the kernel takes no more, and in the same turn, in which it reports no room,
     /// so many frames more to each of these connections. Returns the number of the first of those.
     pub(crate) fn overrun(&self, id: ConnId, all: &[ConnId], more: u64, how: Overflow) -> u64 {
         let all = all.to_vec();

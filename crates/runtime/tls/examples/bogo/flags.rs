@@ -26,7 +26,7 @@ pub(crate) struct Flags {
     pub(crate) is_slow: bool,
     /// Text that is sent after the handshake, and the number of times.
     pub(crate) first_words: (String, usize),
-    /// The server ends the connection, once hands are shaken.
+    /// The server ends the connection, once the handshake is done.
     pub(crate) closes: bool,
     /// The peer has to say that nothing more comes.
     pub(crate) needs_close: bool,
@@ -34,7 +34,7 @@ pub(crate) struct Flags {
     pub(crate) resumptions: usize,
     pub(crate) first: Case,
     pub(crate) later: Case,
-    /// An expectation that nobody looks at.
+    /// An expectation that is not checked.
     pub(crate) unseen: Option<String>,
 }
 

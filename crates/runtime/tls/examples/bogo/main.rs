@@ -39,7 +39,7 @@ fn failed(why: impl ToString) -> End {
 }
 
 fn main() -> ExitCode {
-    // Some values are bytes and no text; whoever has such a flag is not offered it anyway.
+    // Some values are bytes and no text; a case with such a flag is skipped anyway.
     let args = std::env::args_os().skip(1);
     let args: Vec<String> = args.map(|arg| arg.to_string_lossy().into_owned()).collect();
     if args.iter().any(|arg| arg == "-is-handshaker-supported") {

@@ -1,7 +1,7 @@
 //! The keys of one direction of a connection, as raw secrets.
 //!
 //! Owns: key, nonce base, sequence number and, for TLS 1.3, the traffic secret that the next keys
-//! come from. Never: keeps an expanded key; whoever seals or opens expands one for the burst.
+//! come from. Never: keeps an expanded key; the code that seals or opens expands one for the burst.
 //!
 //! Invariants
 //! - A nonce is given once for a key: [`Direction::nonce`] counts on each time, and new keys begin

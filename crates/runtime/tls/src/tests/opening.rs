@@ -1,4 +1,4 @@
-//! How clients begin that do not speak what the port speaks, and what they are told.
+//! First bytes of clients that speak another protocol than the port, and the answers.
 
 use super::*;
 

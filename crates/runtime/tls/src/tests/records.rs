@@ -207,7 +207,7 @@ fn both_record_layers_take_and_refuse_the_same() {
                     theirs.why.is_some(),
                     "{said:?}: {ours:?}; {theirs:?}"
                 );
-                // Whoever is refused is told so, but for one who said so himself.
+                // A client that is refused gets an alert, unless it sent one itself.
                 let by_alert = |why: &String| why.starts_with("received fatal alert");
                 if ours.why.as_ref().is_some_and(|why| !by_alert(why)) {
                     assert!(ours.hears.contains("fatal alert"), "{said:?}: {ours:?}");
@@ -276,8 +276,8 @@ fn keys_follow_each_other_whoever_asks() {
     }
 }
 
-/// Before hands are shaken, rustls sees one record at a time if ours shall follow, and all at once
-/// if not; it must come to the same end.
+/// Before the handshake is done, rustls sees one record at a time if ours shall follow, and all at
+/// once if not; it must come to the same end.
 #[test]
 fn a_hello_ends_alike_whatever_its_records_cuts_and_damage() {
     let servers = [Records::Rustls, Records::Lean].map(|records| both_with(records).0);
@@ -547,7 +547,7 @@ impl AsLibrary {
         }
     }
 
-    /// Talks until nobody has more to say.
+    /// Carries bytes until neither end has more to send.
     fn talk(&mut self, server: &mut End) {
         while self.connection.wants_write() || !server.wire.is_empty() {
             self.to(server);

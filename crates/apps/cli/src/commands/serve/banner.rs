@@ -11,7 +11,7 @@ use crate::access::access;
 use crate::console::Paint;
 use crate::version::VERSION;
 
-/// Facts that the banner tells.
+/// Facts that the banner shows.
 pub(super) struct Facts<'a> {
     pub(super) config: &'a Config,
     /// As bound, so without port 0.

@@ -14,7 +14,7 @@ pub(super) struct Level(reload::Handle<LevelFilter, Registry>);
 impl Level {
     /// Holds for every line from now on.
     pub(super) fn set(&self, level: LogLevel) {
-        // It fails when the subscriber has gone, and nobody takes that away.
+        // It fails only without the subscriber, which stays.
         let _ = self.0.reload(filter(level));
     }
 }

@@ -1,4 +1,4 @@
-//! What systemd is told: that the server serves, and which process is the service.
+//! Messages to systemd: that the server serves, and which process is the service.
 //!
 //! The protocol is that of sd_notify(3): a datagram of lines to the socket that `NOTIFY_SOCKET`
 //! names. Nobody has to listen.

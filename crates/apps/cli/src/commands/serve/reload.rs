@@ -33,7 +33,7 @@ impl Current {
         }
     }
 
-    /// Reads it again; the log says who wanted it, and what came of it.
+    /// Reads it again; the log says who asked for it, and the outcome.
     pub(super) fn reload(&mut self, handle: &Handle, is_api: bool) -> Reloaded {
         let by = if is_api { "API" } else { "SIGHUP" };
         match self.take_over(handle) {

@@ -1,4 +1,4 @@
-//! What a running server is told from outside: signals, and calls of the API port that want a
+//! Calls to a running server from outside: signals, and calls of the API port that ask for a
 //! reload.
 //!
 //! SIGTERM and its kind let clients leave, and a second one ends the process. SIGHUP reads the
@@ -28,7 +28,7 @@ enum Call {
     Reload(Option<ReloadRequest>),
 }
 
-/// Everything that is wanted of the server, caught from the moment this exists.
+/// Signals and requests to the server, caught from the moment this exists.
 pub(super) struct Calls {
     send: Sender<Call>,
     wanted: Receiver<Call>,

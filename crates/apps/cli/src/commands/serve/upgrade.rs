@@ -66,7 +66,7 @@ impl Upgrade {
         self.api_port = api.port();
     }
 
-    /// Hands over if somebody asks for it; true if another process serves now.
+    /// Hands over if that was requested; true if another process serves now.
     pub(super) fn look(&mut self, handle: &Handle) -> bool {
         self.bind();
         let asker = self.control.as_ref().and_then(Control::next);

@@ -27,7 +27,7 @@ const REFUSAL_BYTES_MAX: usize = 16 * 1024;
 enum End {
     /// All publications that were asked for have come.
     Counted,
-    /// No answer, or none any more.
+    /// No answer, or the connection was lost.
     Lost(String),
 }
 
