@@ -1,4 +1,4 @@
-//! Who may do what with a server of this configuration, in sentences for its operator.
+//! Permissions under a configuration, in sentences for its operator.
 
 use throng_config::Config;
 

@@ -56,7 +56,7 @@ pub(crate) fn command() -> clap::Command {
 /// Reads the arguments of this process.
 ///
 /// # Errors
-/// What clap has to say: a mistake, or the help text that was asked for.
+/// The message of clap: a mistake, or the help text that was asked for.
 pub(crate) fn parse() -> Result<Cli, clap::Error> {
     parse_from(std::env::args_os())
 }

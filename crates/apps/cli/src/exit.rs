@@ -1,4 +1,4 @@
-//! How the process ends: every exit code once, with its meaning.
+//! Exit codes of the process: every exit code once, with its meaning.
 //!
 //! Owns: the table. The help text and `docs/exit-codes.md` are made from it.
 

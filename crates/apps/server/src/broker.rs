@@ -1,4 +1,4 @@
-//! What the configuration says about the broker: in memory, on Redis or on NATS.
+//! Configuration of the broker: in memory, on Redis or on NATS.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -253,7 +253,7 @@ fn run<P: Plan>(
     let shard = builder.shard();
     let app = blueprint.app_with(shard, P::build(part, shard), broker);
     let mut observer = blueprint.observer();
-    // What holds at the start is of no use any more after a reload.
+    // The first configuration is outdated after a reload.
     drop(blueprint);
     let mut running = builder.with(app).start();
     if taking.is_some_and(|taking| !taking.take(&mut running)) {

@@ -1,4 +1,4 @@
-//! What of a configuration can change while the server runs: made as a whole on the handle's
+//! Settings that can change while the server runs: made as a whole on the handle's
 //! thread, given to each shard behind one `Arc`, and copied there to where sessions look.
 //!
 //! So nothing that a shard does for a client knows of reloads: there is no lock, and no look at a

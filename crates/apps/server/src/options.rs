@@ -1,4 +1,4 @@
-//! What a server is started with, and why it may not start.
+//! Options with which a server is started, and reasons for which it may not start.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! What waits for room in the mailboxes of other shards, beside the hub's own mail.
+//! Messages that wait for room in the mailboxes of other shards, beside the hub's own mail.
 //!
 //! Rule for "full": at [`OUTBOX_MAX`], or [`OUTBOX_BYTES_MAX`], a gateway that asks is told that
 //! there is no room, and refuses where the question began. Answers have room: there are never more

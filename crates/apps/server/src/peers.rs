@@ -1,4 +1,4 @@
-//! How many connections each address has, over all shards.
+//! Number of connections of each address, over all shards.
 //!
 //! A limit that the operator has set is exact: an entry for each address behind the one lock of the
 //! server, which is taken when a connection opens and when it closes. Without one every address is

@@ -1,4 +1,4 @@
-//! How a list of gateways comes into being: from the configuration, through the drivers that it
+//! Construction of a list of gateways: from the configuration, through the drivers that it
 //! needs, to one list on each shard's thread.
 
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
-//! What sessions are counted as: a gauge of their transport, one of their gateway, and one of those
-//! that are no client's.
+//! Gauges under which sessions are counted: one of their transport, one of their gateway, and one
+//! of those that are no client's.
 
 use throng_metrics::Gauge;
 use throng_session::{Shared, Transport};

@@ -1,4 +1,4 @@
-//! What is drawn when a server starts, and handed on to its successors.
+//! Values that are drawn when a server starts, and handed on to its successors.
 
 use throng_types::save_fields;
 

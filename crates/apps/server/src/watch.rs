@@ -1,5 +1,5 @@
-//! What the dashboard shows besides the present: the last hour, recent refusals, clients that were
-//! closed because they were too slow, the configuration.
+//! History that the dashboard shows besides the present: the last hour, recent refusals, clients
+//! that were closed because they were too slow, the configuration.
 //!
 //! Owns these four, in memory alone. The numbers come from the handle's thread, every five
 //! seconds; refusals from shards, at most as many a second as the log gets; slow clients from

@@ -1,4 +1,4 @@
-//! What a store is opened with.
+//! Options with which a store is opened.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -90,7 +90,7 @@ impl Writer {
             for (order, done) in orders {
                 let is_close = matches!(order, Order::Close { .. });
                 self.obey(&order, rings);
-                // Who asked may have given up.
+                // The caller may have given up.
                 let _ = done.send(());
                 if is_close {
                     return self.refuse_all();

@@ -77,7 +77,7 @@ impl Fetcher {
         if due > asks.now.mono {
             return asks.wake_at(due);
         }
-        // Who misses a key from now on may miss it in this answer too.
+        // A key that is missed from now on may be missing in this answer too.
         self.inner.is_wanted.store(false, Ordering::Release);
         self.refresh.begin(asks.now.mono);
         self.is_fetching = true;

@@ -24,7 +24,8 @@ struct Entry {
 }
 
 impl Entry {
-    /// Only who somebody is holds on; that a credential is no good may be otherwise by now.
+    /// Whether the answer names a user, which stays true; a credential that was refused may be good
+    /// by now.
     const fn is_user(&self) -> bool {
         matches!(self.found, LookupReply::User(_))
     }

@@ -7,7 +7,7 @@ pub type Stood = Box<dyn FnOnce() + Send>;
 
 /// A call of the rest of the server.
 pub enum Call {
-    /// Begins: tells the shards the first position, and connects.
+    /// Begins: sends the first position to the shards, and connects.
     Begin,
     /// Looks a user up; [`News::Found`] follows, even if the answer is known already.
     LookUp(Lookup),

@@ -4,7 +4,7 @@
 //! answer means; [`Directory`], [`Inquiry`] and [`Presences`] say that.
 //!
 //! Invariant: an answer is checked against changes of users and told in one step, so that no shard
-//! hears of an event between.
+//! gets an event between.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -158,7 +158,7 @@ impl Client {
         self.backend.call(call, &mut cx.inner(&mut self.answers));
     }
 
-    /// Goes on with a question, until Appwrite is asked or its askers are told.
+    /// Goes on with a question, until Appwrite is asked or its askers get the answer.
     fn follow(&mut self, mut inquiry: Box<Inquiry>, mut next: Next, cx: &mut Context<'_, Reply>) {
         let now = cx.now.mono;
         loop {
@@ -181,7 +181,7 @@ impl Client {
         }
     }
 
-    /// Counts an answer, and tells the operator what went wrong.
+    /// Counts an answer, and logs failures for the operator.
     fn note(&mut self, outcome: &Outcome, project: &str, cx: &Context<'_, Reply>) {
         self.counters.count(match &outcome.found {
             _ if outcome.is_cached => Counter::AppwriteLookupsCached,
@@ -211,7 +211,7 @@ impl Client {
         }
     }
 
-    /// Tells what became of a call, and counts it.
+    /// Reports the outcome of a call, and counts it.
     fn presence_answered(
         &mut self,
         call: &PresenceCall,

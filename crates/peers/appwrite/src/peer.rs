@@ -50,7 +50,7 @@ pub struct AppwriteOptions {
     pub counters: Arc<Counters>,
 }
 
-/// Hears Appwrite's events, and asks its HTTP API.
+/// Receives Appwrite's events, and calls its HTTP API.
 pub struct AppwritePeer {
     shards: usize,
     feed: Feed,

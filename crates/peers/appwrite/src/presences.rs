@@ -4,8 +4,8 @@
 //! which they came: a deletion never overtakes what it deletes, nor deletes what was written after
 //! it.
 //!
-//! Rule for "full": a call beyond the bounds is refused. Who writes is told so; a presence that is
-//! not deleted ends by itself.
+//! Rule for "full": a call beyond the bounds is refused. The writer gets that refusal; a presence
+//! that is not deleted ends by itself.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -113,7 +113,7 @@ struct Stored {
     id: Box<str>,
 }
 
-/// Reads what became of a call.
+/// Reads the outcome of a call.
 ///
 /// # Errors
 /// [`ApiError`] if Appwrite does not say.

@@ -68,7 +68,7 @@ impl<A: Asker> Asking<A> {
         }
     }
 
-    /// Lets the asker act, and asks what it wants to know.
+    /// Lets the asker act, and sends its questions.
     fn ask(
         &mut self,
         cx: &mut Context<'_, Infallible>,

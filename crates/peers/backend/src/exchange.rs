@@ -63,7 +63,7 @@ enum Via {
 enum State {
     /// Waits for a link; nothing was sent.
     Connecting,
-    /// Asked; what came of the head of the answer is in `input`.
+    /// Asked; the part of the answer's head that has arrived is in `input`.
     Asking,
     /// Relays a body; true if the link can be used again behind it.
     Body(BodyDecoder, bool),

@@ -34,7 +34,7 @@ pub struct FeedOptions {
     pub data_bytes_max: usize,
     /// The most events that are under way at once. Queue: `feed batch`.
     pub batch_max: usize,
-    /// Publications are kept on disk: a source is told that they are done when the disk has them.
+    /// Publications are kept on disk: they are acknowledged to the source once the disk has them.
     pub is_on_disk: bool,
 }
 
@@ -120,7 +120,7 @@ impl Runner {
             if let Left::Fault(fault) = self.read().await {
                 self.lost(&fault);
                 let until = self.next_try();
-                // Whoever is told to pause does so above.
+                // Pausing is handled above.
                 let _ = self.publisher.inlet.rest(until).await;
             }
         }
@@ -174,7 +174,7 @@ impl Runner {
         }
     }
 
-    /// Has a batch published, and tells the source.
+    /// Has a batch published, and acknowledges it to the source.
     async fn publish(&mut self, events: Vec<Event>, source: &mut impl Source) -> Result<(), Left> {
         let mut drafts = Vec::with_capacity(events.len());
         for event in events {

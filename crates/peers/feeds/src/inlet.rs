@@ -1,4 +1,4 @@
-//! A feed's way to the rest of the server: rounds to the shards, and what it is told.
+//! A feed's way to the rest of the server: rounds to the shards, and their answers.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;

@@ -6,11 +6,11 @@
 //!
 //! # Why order holds
 //!
-//! JetStream gives the messages of a consumer to whoever asks, so two nodes that ask at the same
-//! time would each have a part of a channel. Therefore a node publishes only while *everything that
-//! was given and not acknowledged is in its own hands*. It then has the oldest that is not done,
-//! and all behind that up to the newest which was given; it offers those of a channel in the order
-//! of the stream.
+//! JetStream gives the messages of a consumer to any node that asks, so two nodes that ask at the
+//! same time would each have a part of a channel. Therefore a node publishes only while *everything
+//! that was given and not acknowledged is in its own hands*. It then has the oldest that is not
+//! done, and all behind that up to the newest which was given; it offers those of a channel in the
+//! order of the stream.
 //!
 //! How a node knows (`turn.rs`): each delivery of a consumer has the number after the last one. A
 //! node begins when nothing is unacknowledged, or when it has gathered all of it. From then on each
@@ -244,7 +244,7 @@ impl Subjects {
             let now = self.now();
             match &self.pull {
                 None => self.pull(wanted.saturating_sub(self.held.len())).await?,
-                // Servers do not say that there is no consumer; whoever looks is told.
+                // Servers do not say that there is no consumer; a look at it says so.
                 Some(pull) if now > pull.until => return self.begin_anew().await,
                 Some(_) => {}
             }
@@ -310,7 +310,7 @@ impl Subjects {
                         self.is_long = pull.is_some_and(|pull| !pull.has_given);
                         Ok(())
                     }
-                    // Nobody takes requests, or another server does: whoever looks is told.
+                    // Nobody takes requests, or another server does: a look at it says so.
                     Some(503) => self.begin_anew().await,
                     Some(409) if answer.text.contains("Leadership Change") => {
                         self.begin_anew().await

@@ -35,9 +35,9 @@ const CONSUMER: &str = "throng";
 /// Bytes of the entries in one answer, with 64 for each text. Whole entries follow with the next
 /// look.
 const READ_BYTES_MAX: usize = 16 << 20;
-/// Reads for whoever holds the lease, and takes it if it is free. 0 if another one has it. Entries
-/// that do not fit into an answer are left for the next look, and those that fit into none have no
-/// fields but a number.
+/// Reads for the holder of the lease, and takes the lease if it is free. 0 if another one has it.
+/// Entries that do not fit into an answer are left for the next look, and those that fit into none
+/// have no fields but a number.
 const READ: &str = "\
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then return 0 end
@@ -107,7 +107,7 @@ pub(crate) struct Stream {
     link: Link,
     options: RedisOptions,
     batch_max: usize,
-    /// Tells this connection from other readers.
+    /// Distinguishes this connection from other readers.
     token: String,
     /// Entries that were read before may not be acknowledged: they come first.
     has_unacknowledged: bool,

@@ -52,7 +52,7 @@ impl Link {
         secured.await.map_err(|_| LATE)?.map_err(fault)
     }
 
-    /// Waits until then for something that `take` wants; nothing if it does not come. What `take`
+    /// Waits until then for something that `take` accepts; nothing if it does not come. What `take`
     /// does not want is forgotten.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use throng_nats_protocol::{ApiError, Headers, answer};
 
 use crate::record::Record;
 
-/// The sequence is not the one that was expected: somebody else was first.
+/// The sequence is not the one that was expected: another publisher was first.
 pub(crate) const WRONG_SEQUENCE: u64 = 10_071;
 /// A stream of that name has another configuration.
 pub(crate) const OTHER_CONFIG: u64 = 10_058;

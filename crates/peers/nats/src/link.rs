@@ -71,7 +71,7 @@ pub enum Word {
     Ping,
     Pong,
     Message(Message),
-    /// Error that NATS tells, between quotes.
+    /// Error that NATS sends, between quotes.
     Refused(String),
 }
 

@@ -147,7 +147,8 @@ impl Names {
         format!("{}.roster.{incarnation}", self.prefix)
     }
 
-    /// Somebody in a channel. Each of them may be `*`; the last may be `>` for all that follows.
+    /// Subject of a member of a channel. Each of them may be `*`; the last may be `>` for all that
+    /// follows.
     pub(crate) fn member(&self, channel: &str, incarnation: &str, who: &str) -> String {
         format!("{}.member.{channel}.{incarnation}.{who}", self.prefix)
     }

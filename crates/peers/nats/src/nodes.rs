@@ -1,7 +1,7 @@
 //! The other nodes: who lives, whose members are to be removed, and questions to all of them.
 //!
 //! Each node renews a lease, a message that NATS forgets after [`LEASE_MS`]. A node that has none
-//! is dead. The living node whose name comes first removes its members and tells of each: they are
+//! is dead. The living node whose name comes first removes its members and announces each: they are
 //! listed for at most [`LEASE_MS`] and five seconds, and the time that this takes.
 
 use std::collections::BTreeSet;
@@ -35,7 +35,7 @@ impl Nats {
         self.api(Flight::Leases(rostered), "STREAM.INFO", &stream, &body);
     }
 
-    /// The lease is renewed: whoever finds this node in the roster finds its lease too. It is
+    /// The lease is renewed: a node that finds this one in the roster finds its lease too. It is
     /// written there until NATS says that it is, or nobody would look for its members.
     pub(crate) fn leased(&mut self, payload: &[u8]) {
         if !self.is_rostered && api::stored(payload).is_ok() {
@@ -121,7 +121,7 @@ impl Nats {
         self.core.due.sweep_ms = { self.core.due.sweep_ms }.min(self.core.desk.now_ms + 500);
     }
 
-    /// Takes a member of a dead node, or a row of this node's own of somebody who has left.
+    /// Takes a member of a dead node, or a row of this node's own of a member who has left.
     pub(crate) fn orphan(&mut self, subject: String, message: &Message) {
         if message.status.is_some() {
             return;
@@ -135,7 +135,7 @@ impl Nats {
         self.remove_member(flight, &subject);
     }
 
-    /// Whether this node has removed it, and so tells of it.
+    /// Whether this node has removed it, and so announces it.
     pub(crate) fn orphan_gone(
         &mut self,
         presence: &throng_broker::Presence,

@@ -142,7 +142,7 @@ impl Nats {
         }
     }
 
-    /// Takes what a delivery tells of a stream.
+    /// Takes from a delivery what it says of a stream.
     pub(crate) fn heard(&mut self, channel: &ChannelName, seq: u64, state: &State) {
         let is_writing = |turn: &Turn| matches!(turn.stage, Stage::Claim | Stage::Store(..));
         if let Some(stream) = self.streams.get_mut(channel)
@@ -154,8 +154,8 @@ impl Nats {
         }
     }
 
-    /// This turn comes to nothing: nothing of it happened, unless somebody else may have published
-    /// with the same key.
+    /// This turn comes to nothing: nothing of it happened, unless another publisher may have
+    /// published with the same key.
     pub(crate) fn fail(&mut self, channel: &ChannelName) {
         let is_in_doubt = { self.turn(channel) }.is_some_and(|turn| turn.key.is_second);
         let refusals = [Refusal::Unavailable, Refusal::Unknown];
@@ -407,7 +407,7 @@ impl Nats {
                 self.tell_looked(channel, purpose, looked);
             }
         }
-        // Whoever was told may have asked for more.
+        // The receiver may have asked for more.
         if !self.is_busy(channel) {
             self.begin(channel);
         }

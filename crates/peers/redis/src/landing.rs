@@ -28,7 +28,7 @@ impl Redis {
             }
             if matches!(code, "MOVED" | "CLUSTERDOWN") {
                 // It may be said of a subscription, which has no flight of its own; so nobody knows
-                // what became of this one.
+                // the outcome of this one.
                 let fault = format!("Redis refuses: {code} {}", error.details().unwrap_or(""));
                 self.lost(flight);
                 return Err(Fault(fault));
@@ -108,7 +108,7 @@ impl Redis {
         }
     }
 
-    /// Redis answers and takes no writes: that is told once.
+    /// Redis answers and takes no writes: that is logged once.
     fn writes_refused(&mut self, flight: &Flight, code: &str, detail: &str) {
         self.rows_missed |= matches!(flight, Flight::Row);
         if !self.core.desk.is_refusing() {

@@ -26,7 +26,7 @@ pub const AUDITS_PER_S: usize = 50;
 /// Trust in a channel's deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// No shard is told anything yet.
+    /// No shard has got anything yet.
     Joining,
     /// Another process hands over its subscribers: those with positions are left when it is known
     /// up to where they have everything.
@@ -75,7 +75,7 @@ pub struct Channel {
     contents: Option<Box<Contents>>,
     /// Publications that came before the answer that they follow.
     pub(crate) early: Option<Box<Early>>,
-    /// Tells it from a channel of that name before.
+    /// Distinguishes it from a former channel of that name.
     pub serial: u64,
 }
 
@@ -155,7 +155,7 @@ impl Channel {
         }
     }
 
-    /// Whether no shard wants it.
+    /// Whether no shard has interest in it.
     #[must_use]
     pub const fn is_unwanted(&self) -> bool {
         self.interest == 0 && self.pending == 0

@@ -2,7 +2,7 @@
 //!
 //! Owns the [`Node`], its clocks, the task that connects, and the link that the task hands over.
 //! Whatever happens leads to one [`BrokerPeer::act`]: words of the broker, requests of shards, what
-//! is due, and one write of all that came of it.
+//! is due, and one write of all its commands.
 //!
 //! Invariants
 //! - A task connects or watches, or `connect_at_ms` says when the next one begins.

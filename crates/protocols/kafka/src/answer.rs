@@ -1,4 +1,4 @@
-//! What brokers answer.
+//! Responses of brokers.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What members of a group of consumers tell each other through the coordinator, and how the one
+//! Messages that members of a consumer group exchange through the coordinator, and how the one
 //! that deals deals.
 //!
 //! The way is Kafka's `roundrobin`, so a group may hold other clients too: all partitions in order,

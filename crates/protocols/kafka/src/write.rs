@@ -1,4 +1,4 @@
-//! What a client asks. Each function gives a whole frame.
+//! Requests of a client. Each function returns a whole frame.
 //!
 //! Texts are those of the configuration and of brokers; items of a topic stand side by side.
 

@@ -1,4 +1,4 @@
-//! What a server says, message by message, from bytes in any pieces.
+//! Decoder of a server's messages, from bytes in any pieces.
 //!
 //! Invariant: a message is refused when its header declares more than the bound, before its body
 //! arrives.

@@ -1,4 +1,4 @@
-//! What a client says. Everything is appended to a buffer.
+//! Messages of a client, appended to a buffer.
 //!
 //! Invariant: texts have no zero byte; one that has is cut there, so that nothing behind it is
 //! read as something else.

@@ -357,8 +357,8 @@ impl<S, K: Kernel> Conns<S, K> {
     /// Bytes that are written before leave once it is established.
     ///
     /// # Errors
-    /// What the kernel says at once, for example no free port (`EADDRNOTAVAIL`) or descriptor
-    /// (`EMFILE`).
+    /// Errors that the kernel reports at once, for example no free port (`EADDRNOTAVAIL`) or
+    /// descriptor (`EMFILE`).
     pub fn connect(
         &mut self,
         source: Option<std::net::SocketAddr>,

@@ -96,7 +96,7 @@ pub trait Kernel: Sized {
     /// replaces what is in `ready`.
     ///
     /// # Errors
-    /// What leaves the shard nothing to run on. An interruption is no error: nothing is ready.
+    /// If the shard cannot go on. An interruption is no error: nothing is ready.
     fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()>;
 
     /// Reports from now on when connections wait at a listener.

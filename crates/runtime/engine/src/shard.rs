@@ -256,7 +256,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         self.stats.turns += 1;
         let mut flushed = Flushed::default();
         for index in std::mem::take(&mut self.unread) {
-            // What was told about it, such as the peer's close, is not told again.
+            // Events that were reported, such as the peer's close, are not reported again.
             if self.conns.unlist(index) {
                 self.read(index, true);
             }

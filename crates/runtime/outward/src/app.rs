@@ -1,8 +1,8 @@
 //! The app that serves a peer.
 //!
-//! Owns the peer's links: a name is looked up, its addresses are tried one after the other, hands
-//! are shaken, and the peer learns of the link when all of it is done. Never: knows what bytes
-//! mean.
+//! Owns the peer's links: a name is looked up, its addresses are tried one after the other, the
+//! handshake is done, and the peer learns of the link when all of it is done. Never: knows what
+//! bytes mean.
 //!
 //! Invariants
 //! - The peer gets no events of a link that it ended, from the call in which it did.

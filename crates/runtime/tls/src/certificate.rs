@@ -138,7 +138,7 @@ impl Site {
     /// that clients ask for; the empty one stands for all others.
     ///
     /// # Errors
-    /// What is wrong with the certificate, and what to do.
+    /// A certificate that cannot be used, with the reason and what to do.
     pub fn read_certificate(name: &str, certificate: &[u8]) -> Result<Unkeyed, CertificateError> {
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(certificate)
             .collect::<Result<_, _>>()

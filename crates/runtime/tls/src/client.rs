@@ -1,4 +1,4 @@
-//! What a client offers and whom it believes.
+//! TLS settings of clients, and the authorities that they trust.
 
 use std::fmt;
 use std::net::IpAddr;

@@ -1,5 +1,5 @@
-//! How a client begins, as far as rustls does not tell: with plain HTTP, or with a hello of a
-//! version from before TLS 1.2.
+//! First bytes of clients that rustls cannot serve: plain HTTP, or a hello of a version before
+//! TLS 1.2.
 //!
 //! Owns nothing but the first few bytes of the first handshake message, which may come in records
 //! of one byte. Never: judges the hello; rustls does.

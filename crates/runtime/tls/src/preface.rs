@@ -1,4 +1,4 @@
-//! What a connection begins with before TLS does, such as the header of a proxy.
+//! Bytes with which a connection begins before TLS does, such as the header of a proxy.
 //!
 //! Never: knows what it means; the owner of the port says where it ends, and gets the bytes as the
 //! first ones that the peer said.

@@ -1,4 +1,4 @@
-//! What a server offers: versions, tickets, and the certificate for each name.
+//! TLS settings of servers: versions, tickets, and the certificate for each name.
 //!
 //! Owns the certificates, which can be replaced while connections live: those keep what they have.
 //!

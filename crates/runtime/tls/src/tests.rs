@@ -507,7 +507,7 @@ fn a_wrong_preface_ends_the_connection() {
             assert_eq!(here.link.partial_bytes(), 0);
         }
     }
-    // Who offers no preface takes none.
+    // A port without a preface takes none.
     let (mut here, mut there) = ends(&both().0, &client);
     there.wire.splice(..0, *b"<head>");
     carry(&mut here, &mut there, usize::MAX);

@@ -43,7 +43,7 @@ impl GripPlan {
         let Some(section) = &config.grip else {
             return Ok(None);
         };
-        // What is passed over was told where the configuration was read.
+        // Skipped lines were reported when the configuration was read.
         let read = routes::read(section);
         if let Some(fault) = read.refused.into_iter().next() {
             return Err(StartError::Grip(fault));

@@ -253,7 +253,7 @@ impl<M: Send + 'static, W: Fn(BackendMail) -> M + Copy + Send + 'static> Backend
             headers.push(Header::new("Authorization", authorization));
         }
         let mut passed = question.headers;
-        // What is ours is not the client's to say.
+        // Our own fields are not taken from the client.
         passed.retain(|(name, _)| !headers.iter().any(|header| header.is(name)));
         let passed = passed.into_iter();
         headers.extend(passed.map(|(name, value)| Header::new(name, value.as_bytes())));

@@ -1,4 +1,4 @@
-//! What the handle and a shard of the old process say to each other.
+//! Messages between the handle and a shard of the old process.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};

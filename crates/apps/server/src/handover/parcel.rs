@@ -1,4 +1,4 @@
-//! What a shard gives to its successor: the messages and the sockets, in order.
+//! State that a shard gives to its successor: the messages and the sockets, in order.
 //!
 //! A shard gives its state up while it packs: what was a session, subscriptions and history is
 //! compressed bytes then, so that two processes need little more memory than one. The parcel is the

@@ -1,4 +1,4 @@
-//! What a shard holds, as bytes: its hub and its connections, each as the rooms save their own.
+//! State of a shard as bytes: its hub and its connections, each as the rooms save their own.
 //!
 //! Never: sockets and processes; see `giving` and `taking`.
 

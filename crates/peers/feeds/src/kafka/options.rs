@@ -1,4 +1,4 @@
-//! What a feed from Kafka is told: where brokers are, who it is, which topics it reads.
+//! Options of a feed from Kafka: addresses of brokers, credentials, topics.
 
 use std::fmt;
 use std::sync::Arc;

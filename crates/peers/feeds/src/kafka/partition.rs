@@ -69,7 +69,7 @@ impl Partition {
             end: self.end,
             ..Self::new(Some(offset), Start::Known)
         };
-        // The coordinator is told, so that who comes next begins there, too.
+        // It is committed to the coordinator, so that the next reader begins there, too.
     }
 
     /// Takes what was fetched from an offset, if that is the one that is wanted.

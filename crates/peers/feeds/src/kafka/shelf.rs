@@ -233,7 +233,7 @@ impl Shelf {
                 if *failures >= FAILURES_MAX {
                     return Err(fault);
                 }
-                // Somebody else may lead, and whoever tells may be gone, too.
+                // Another broker may lead, and the one that would say so may be gone, too.
                 for partition in self.partitions.values_mut() {
                     if partition.leader == Some(broker) {
                         partition.leader = None;

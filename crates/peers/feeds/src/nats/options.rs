@@ -1,4 +1,4 @@
-//! What a feed from NATS is told: where servers are, who it is, which subjects it reads.
+//! Options of a feed from NATS: addresses of servers, credentials, subjects.
 
 use std::fmt;
 use std::path::PathBuf;

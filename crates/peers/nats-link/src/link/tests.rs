@@ -87,7 +87,7 @@ impl Server {
         }
     }
 
-    /// Says something, and hears what follows.
+    /// Sends something, and returns what follows.
     fn say(&mut self, text: &str) -> String {
         self.tasks.bytes(LINK, text.as_bytes());
         self.hear()

@@ -1,4 +1,4 @@
-//! What a shard knows of its TLS connections, by the places of their slots.
+//! TLS state of a shard's connections, by the places of their slots.
 //!
 //! Never: seals, opens or sends; `secure.rs` does.
 //!

@@ -1,4 +1,4 @@
-//! What the shard's loop does with the table: inserts, reads, writes, removes.
+//! Operations of the shard's loop on the table: inserts, reads, writes, removes.
 //!
 //! Never: decides what bytes mean; the app does, in [`Conns::act`].
 
@@ -170,7 +170,7 @@ impl<S, K: Kernel> Conns<S, K> {
             }
             if forget_held && let Some(queue) = self.held(index) {
                 queue.forget_held();
-                // What was too much to read on may be gone.
+                // The queue that was too long to read on may be gone.
                 self.mark_dirty(index);
             }
             if let Some(hold) = hold {

@@ -1,4 +1,4 @@
-//! What the connection table has done, for metrics.
+//! Counters of the connection table, for metrics.
 
 use throng_types::Overflow;
 

@@ -21,7 +21,8 @@ impl<S, K: Kernel> Conns<S, K> {
     /// been blocked, with the frames they lost, and those whose input waits.
     pub(crate) fn flush(&mut self, flushed: &mut Flushed) {
         let mut dirty = std::mem::take(&mut self.dirty);
-        // Who has written everything may have a last word (TLS), which waits if there is no room.
+        // A connection that has written everything may have a last word (TLS), which waits if there
+        // is no room.
         while !dirty.is_empty() {
             for index in dirty.drain(..) {
                 if let Some(slot) = self.slots.get_mut(index)
@@ -107,7 +108,7 @@ impl<S, K: Kernel> Conns<S, K> {
         let Some(queue) = self.queues.get_mut(slot.out) else {
             return;
         };
-        // What is held may wait without the kernel being to blame.
+        // Held frames may wait although the kernel has room.
         queue.blocked = full;
         queue.lagged |= full;
         let ask = full && !slot.has(flag::WATCHED);

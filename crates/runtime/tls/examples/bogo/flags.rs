@@ -1,4 +1,4 @@
-//! What the runner asks for, read from its flags.
+//! Flags of the runner.
 //!
 //! Never: takes a flag for granted. One that is not listed here is not offered; an expectation that
 //! a [`throng_tls::Link`] says nothing about is noted.
@@ -178,7 +178,7 @@ impl Flags {
             return Err("certificates that a client may show or not".to_owned());
         }
         if wants_certificate {
-            // Who shows none is refused whatever is trusted.
+            // A client without one is refused whatever is trusted.
             flags.clients = Some(authorities.unwrap_or(&flags.certificate).clone());
         }
         if flags.first_words.1 != 0 {

@@ -1,4 +1,4 @@
-//! What a link keeps beside its keys, mostly during the handshake.
+//! State that a link keeps beside its keys, mostly during the handshake.
 
 use crate::opening::Opening;
 use crate::preface::Preface;

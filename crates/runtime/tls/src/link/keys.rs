@@ -1,4 +1,4 @@
-//! How the keys leave rustls, or one process for another.
+//! Way of the keys out of rustls, or from one process to another.
 //!
 //! Never: seals or opens with them.
 

@@ -1,4 +1,4 @@
-//! What a server says once it serves: where to connect, where to publish, who may, and how many
+//! Banner of a server that serves: where to connect, where to publish, who may, and how many
 //! fit.
 
 use std::fmt::Write as _;
