@@ -128,7 +128,7 @@ impl Handle {
         &self.clients
     }
 
-    /// Where the server API is.
+    /// Returns the address of the server API.
     #[must_use]
     pub const fn api_address(&self) -> SocketAddr {
         self.api

@@ -24,7 +24,7 @@ pub(crate) struct Args {
 enum Action {
     /// Write a file with every option, its meaning and its default, all commented out
     Init {
-        /// Where to write; `-` is standard output
+        /// File to write; `-` is standard output
         #[arg(default_value = "throng.toml")]
         file: PathBuf,
         /// Overwrite a file that is there

@@ -18,7 +18,7 @@ pub(crate) struct Args {
     /// Read the variables CENTRIFUGO_… of this environment, too; they go before the file
     #[arg(long)]
     env: bool,
-    /// Where to write ours; `-` is standard output
+    /// File to write ours to; `-` is standard output
     #[arg(long, value_name = "FILE", default_value = "throng.toml")]
     out: PathBuf,
     /// Overwrite a file that is there

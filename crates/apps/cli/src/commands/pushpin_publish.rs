@@ -58,7 +58,7 @@ pub(crate) struct Args {
     /// Put no line end behind HTTP payloads
     #[arg(long)]
     no_eol: bool,
-    /// Where to publish: a GRIP URL, or tcp://HOST:PORT of a ZeroMQ PULL socket
+    /// Address to publish at: a GRIP URL, or tcp://HOST:PORT of a ZeroMQ PULL socket
     #[arg(long, env = "GRIP_URL", default_value = "http://localhost:5561")]
     spec: String,
     /// Basic authentication; refused, because it needs https

@@ -25,11 +25,11 @@ use crate::version::VERSION;
 
 /// Start the server
 ///
-/// Without a configuration it listens on this machine alone, and everyone on it may do everything.
+/// Without a configuration it listens only on this machine, and everyone on it may do everything.
 /// SIGTERM or Ctrl-C lets clients leave first; a second one ends it at once. SIGHUP reads the
-/// configuration again, as `throng reload` does: connections stay, what is wrong changes nothing,
-/// and the log says what needs a restart. SIGUSR2 starts the binary anew and hands over to it, as
-/// `throng upgrade` does.
+/// configuration again, as `throng reload` does: connections stay, a faulty configuration changes
+/// nothing, and the log says what needs a restart. SIGUSR2 starts the binary anew and hands over to
+/// it, as `throng upgrade` does.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     /// Log level: error (least), warn, info, debug or trace (most) [default: info]
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
-    /// The form of log lines: text or json [default: text]
+    /// Format of log lines: text or json [default: text]
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<String>,
     /// Any other option by its path, such as channel.history_size=100; may be repeated
@@ -59,8 +59,8 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// As the loader takes them. What is wrong with a value is the loader's to say, but for names
-    /// of hosts, which it does not know.
+    /// Options in the form of the loader, which checks their values; but host names, which it does
+    /// not know, are resolved here.
     fn flags(&self) -> Result<Vec<(String, String)>> {
         let mut flags = Vec::new();
         for value in &self.listen {

@@ -5,7 +5,7 @@ use super::{Endpoint, Exchange, Request, RequestError, TrustArgs};
 /// Address and credentials of the server API.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ApiArgs {
-    /// Where the server API is
+    /// Address of the server API
     #[arg(
         long,
         value_name = "URL",

@@ -17,7 +17,7 @@ use crate::{console, keys};
 
 const TOKEN_BYTES_MAX: u64 = 1 << 20;
 
-/// Check a token as the server would, and print what it says
+/// Check a token as the server would, and print its claims
 ///
 /// Ends with 1 if the token is not accepted. The keys are --secret, or --key-file, or else those of
 /// the configuration (--config FILE, or THRONG_ variables).
