@@ -27,7 +27,7 @@ impl Paint {
         Self(io::stderr().is_terminal() && wanted())
     }
 
-    /// For texts that are compared.
+    /// Never colours, for texts that tests compare.
     #[cfg(test)]
     pub(crate) const fn none() -> Self {
         Self(false)
@@ -42,7 +42,7 @@ impl Paint {
         self.with(BOLD, text)
     }
 
-    /// By status word: as the doctor's table has it.
+    /// Colours a status word as the doctor's table does.
     pub(crate) fn status(self, text: &str) -> String {
         match text.to_ascii_lowercase().trim() {
             "ok" | "done" => self.with(GREEN, text),

@@ -75,7 +75,7 @@ impl DrainOptions {
     }
 }
 
-/// Which ports take no more connections while a server drains.
+/// Ports that take no more connections while a server drains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ports {
     /// Those of clients: operators and publishers still get in.

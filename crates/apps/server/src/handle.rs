@@ -134,7 +134,7 @@ impl Handle {
         self.api
     }
 
-    /// Where the gateways' own ports are, by the options that name them.
+    /// Returns the addresses of the gateways' own ports, with the options that name them.
     #[must_use]
     pub fn own_addresses(&self) -> &[(&'static str, SocketAddr)] {
         &self.own

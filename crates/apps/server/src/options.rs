@@ -20,7 +20,7 @@ pub struct Options {
     pub capacity: Option<Capacity>,
     /// Bytes of the machine's memory that this process may use at most, if known.
     pub memory_bytes: Option<u64>,
-    /// Where calls of the API port go that want the configuration read again; see
+    /// Handler of the API port's requests for a reload; see
     /// [`crate::Handle::answer_reload`].
     pub ask_reload: Option<AskReload>,
 }

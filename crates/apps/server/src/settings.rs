@@ -55,15 +55,15 @@ pub struct Blueprint {
     /// Feeds, which start after the shards.
     pub(crate) feeds: Arc<[Feed]>,
     ports: Arc<[Port]>,
-    /// Which of the listeners begin with a PROXY header.
+    /// By listener: whether connections begin with a PROXY header.
     proxied: Arc<[bool]>,
-    /// On which of the listeners TLS is spoken.
+    /// By listener: whether it speaks TLS.
     secure: Arc<[bool]>,
     /// Handler of reload requests on the API port.
     ask_reload: Option<AskReload>,
-    /// For the handle, which has a thread of its own.
+    /// Counters of the handle's thread.
     pub(crate) handle_counters: Arc<Counters>,
-    /// For the thread that writes history.
+    /// Counters of the thread that writes history.
     history_counters: Arc<Counters>,
 }
 

@@ -93,13 +93,13 @@ pub(crate) struct ShardParts {
     pub(crate) ask_reload: Option<AskReload>,
     /// Purpose of each listener, by its number.
     pub(crate) ports: Arc<[Port]>,
-    /// Which of them begin with a PROXY header.
+    /// By listener: whether connections begin with a PROXY header.
     pub(crate) proxied: Arc<[bool]>,
-    /// On which of them TLS is spoken.
+    /// By listener: whether it speaks TLS.
     pub(crate) secure: Arc<[bool]>,
     pub(crate) ticker: Ticker,
     pub(crate) observatory: Arc<Observatory>,
-    /// For the choices of a drain; any number.
+    /// Seed for the choices of a drain; any number.
     pub(crate) seed: u64,
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn standing<L: GatewayList>(session: &L::Session) -> Standing {
 }
 
 impl Standing {
-    /// Where it is counted.
+    /// Returns the gauges under which it counts.
     fn gauges(self) -> impl Iterator<Item = Gauge> {
         let calls = self.calls.then_some(Gauge::CallingConnections);
         [Some(gauge(self.transport)), calls, self.own]
@@ -35,7 +35,7 @@ impl Standing {
     }
 }
 
-/// Where connections of a kind are counted.
+/// Returns the gauge of a transport's connections.
 const fn gauge(transport: Transport) -> Gauge {
     match transport {
         Transport::Http => Gauge::ConnectionsHttp,

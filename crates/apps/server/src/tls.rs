@@ -28,7 +28,7 @@ use crate::shard::ShardApp;
 struct Files {
     /// Empty for all names that have none.
     name: String,
-    /// Where the options are: `tls` or `tls.site[0]`.
+    /// Section of the options: `tls` or `tls.site[0]`.
     section: String,
     certificate: String,
     key: String,

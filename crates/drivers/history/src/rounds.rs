@@ -3,7 +3,7 @@
 /// A copy that shards are asked for.
 struct Round {
     number: u64,
-    /// Its first segment: those before it go when it is complete.
+    /// First segment of the round: those before it go when it is complete.
     first: u64,
     /// Whether anything was lost since it began.
     is_whole: bool,

@@ -15,7 +15,7 @@ use throng_types::{ConnId, ShardId};
 use crate::{BackendLimits, Origin, OriginOptions, Ticket};
 
 const CONN: ConnId = ConnId::new(ShardId(0), 1, 1);
-/// For an event that does not come; none is waited for that long if all is well.
+/// Longest wait for an event; only failing tests reach it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Run {

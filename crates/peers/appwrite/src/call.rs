@@ -24,7 +24,7 @@ pub enum Call {
 
 /// An answer to the rest of the server.
 pub enum Reply {
-    /// For the shard with this number.
+    /// News for the shard with this number.
     News(usize, News),
     /// The subscriber stands still, and all shards have what it heard.
     Stands(Stood),

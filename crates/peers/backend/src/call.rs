@@ -91,8 +91,8 @@ pub enum Call<T> {
 /// An answer to the rest of the server.
 #[derive(Debug)]
 pub enum Reply<T> {
-    /// For a connection, with the number of its request.
+    /// Event for a connection, with the number of its request.
     Event(ConnId, u32, OriginEvent),
-    /// For the caller with this token.
+    /// Whole answer for the caller with this token.
     Whole(T, WholeAnswer),
 }

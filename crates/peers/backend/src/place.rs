@@ -9,7 +9,7 @@ use throng_peer::{Dial, DialTls};
 /// The place and path of one URL, for requests that go there and nowhere else.
 #[derive(Clone, Debug)]
 pub struct Address {
-    /// To its host alone.
+    /// Route to its host alone.
     pub route: Arc<Route>,
     /// Value of the field `Host`.
     pub host: String,

@@ -9,7 +9,7 @@ use throng_types::{ChannelName, Payload, PayloadKind};
 /// An event as its source hands it over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// Its place in the source, which no other event ever has: the idempotency key.
+    /// Place in the source, which no other event ever has: the idempotency key.
     pub(crate) place: String,
     /// The channel, if the event names one.
     pub(crate) channel: Option<String>,

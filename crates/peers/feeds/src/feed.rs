@@ -24,9 +24,9 @@ const LAG_EVERY_MS: u64 = 5_000;
 /// Options of one feed.
 #[derive(Clone, Debug)]
 pub struct FeedOptions {
-    /// Its name, which no other feed of the cluster's broker has; part of idempotency keys.
+    /// Name, which no other feed of the cluster's broker has; part of idempotency keys.
     pub name: String,
-    /// Where its events are.
+    /// Source of its events.
     pub source: SourceOptions,
     /// Channel of its publications; see the configuration's `channel`.
     pub channel: Option<String>,
@@ -42,9 +42,9 @@ pub struct FeedOptions {
 #[derive(Clone)]
 pub struct Feed {
     pub options: FeedOptions,
-    /// Its own counters: a set has one writer.
+    /// Counters of this feed alone: a set has one writer.
     pub counters: Arc<Counters>,
-    /// Its state, for others.
+    /// State that other threads read.
     pub status: Arc<Status>,
 }
 

@@ -94,12 +94,12 @@ pub(crate) struct Subjects {
     pull: Option<Pull>,
     /// The next message is longer than what a request asks for.
     is_long: bool,
-    /// By their numbers in the stream. Queue: `feed, in hand`.
+    /// Messages by their numbers in the stream. Queue: `feed, in hand`.
     held: BTreeMap<u64, Held>,
     held_bytes: usize,
     /// Messages behind the newest that came, when it came.
     undelivered: u64,
-    /// Where the messages of the batch are acknowledged.
+    /// Subjects on which the messages of the batch are acknowledged.
     batch: Vec<String>,
     /// The highest number of the batch.
     batch_end: u64,

@@ -46,7 +46,7 @@ impl StreamSpec {
         answer(payload).is_ok_and(|info| is_same(&info["config"]))
     }
 
-    /// Its configuration. `$JS.API.STREAM.CREATE` and `UPDATE` take it.
+    /// Returns the stream's configuration. `$JS.API.STREAM.CREATE` and `UPDATE` take it.
     pub(crate) fn config(&self) -> String {
         let mut config = json!({
             "name": self.name,
@@ -146,7 +146,7 @@ pub(crate) fn subjects(payload: &[u8]) -> Option<(Vec<String>, usize)> {
 #[derive(Debug)]
 pub(crate) enum Found {
     Nothing,
-    /// Its sequence, what it says, the token of its idempotency key.
+    /// Sequence, record, token of the idempotency key.
     Record(u64, Record, Option<Box<str>>),
     /// A form that this node cannot read.
     Strange,

@@ -43,7 +43,7 @@ pub struct NatsDial {
 /// A connection that stands.
 #[derive(Clone, Copy, Debug)]
 pub struct Established {
-    /// Which server process stores, as far as that matters; see the head of the crate.
+    /// Server process that stores, as far as that matters; see the head of the crate.
     pub(crate) server: u64,
     /// Followers answer too, and may be behind.
     pub(crate) is_clustered: bool,

@@ -50,7 +50,8 @@ impl Nats {
             && self.core.desk.now_ms.saturating_sub(self.leased_at_ms) + RENEW_MS > LEASE_MS
     }
 
-    /// Which nodes live; with `rostered`, of nodes that were known before this was asked.
+    /// Takes the list of live nodes; with `rostered`, of nodes that were known before this was
+    /// asked.
     pub(crate) fn leases(&mut self, rostered: Option<&BTreeSet<String>>, payload: &[u8]) {
         let Some((subjects, _)) = api::subjects(payload) else {
             return;
@@ -78,9 +79,9 @@ impl Nats {
         self.live = Some(live);
     }
 
-    /// Which nodes may have members. One that has no lease when that is asked from now on is dead.
-    /// NATS may answer out of order: an answer about leases that was asked for earlier knows
-    /// nothing of a node that has come since.
+    /// Takes the list of nodes that may have members. One that has no lease when that is asked from
+    /// now on is dead. NATS may answer out of order: an answer about leases that was asked for
+    /// earlier knows nothing of a node that has come since.
     pub(crate) fn rosters(&mut self, payload: &[u8]) {
         if let Some((subjects, _)) = api::subjects(payload) {
             let names = subjects

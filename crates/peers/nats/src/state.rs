@@ -51,9 +51,9 @@ pub(crate) enum Flight {
     Leased,
     /// This node is written into the roster: it may have members.
     Rostered,
-    /// Which nodes live, and which of these do not: nodes that may have members.
+    /// Lists live nodes, to find those that do not live among these: nodes that may have members.
     Leases(Option<BTreeSet<String>>),
-    /// Which nodes may have members.
+    /// Lists nodes that may have members.
     Rosters,
     /// The subjects of the members of a node that has died.
     Orphans(String),
@@ -145,7 +145,7 @@ pub(crate) struct Row {
     pub(crate) serial: u64,
     /// NATS has said that it lists it, under this node's name of now.
     pub(crate) is_stored: bool,
-    /// Its subscribe was answered.
+    /// Set once its subscribe was answered.
     pub(crate) is_in: bool,
     /// Leaves as soon as its subscribe is answered.
     pub(crate) is_gone: bool,

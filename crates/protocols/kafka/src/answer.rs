@@ -12,7 +12,7 @@ use crate::wire::Reader;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broker {
     pub id: i32,
-    /// Its name or address.
+    /// Host name or address.
     pub host: String,
     pub port: u16,
 }
@@ -263,7 +263,7 @@ pub mod read {
         error(body)
     }
 
-    /// To [`crate::write::offset_commit`]: the first that is wrong, of all partitions.
+    /// Reads the response to [`crate::write::offset_commit`]: the first error of all partitions.
     #[must_use]
     pub fn offset_commit(body: &[u8]) -> Option<ErrorCode> {
         let body = &mut Reader(body);

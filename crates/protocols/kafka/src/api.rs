@@ -14,9 +14,9 @@ pub struct Api {
 impl Api {
     /// Fetches records of partitions.
     pub const FETCH: Self = Self::new(1, 10);
-    /// First and last offsets of partitions.
+    /// Fetches first and last offsets of partitions.
     pub const LIST_OFFSETS: Self = Self::new(2, 2);
-    /// Brokers, and who leads which partition.
+    /// Fetches brokers, and the leaders of partitions.
     pub const METADATA: Self = Self::new(3, 4);
     /// Commits a group's offsets.
     pub const OFFSET_COMMIT: Self = Self::new(8, 7);
@@ -24,19 +24,19 @@ impl Api {
     pub const OFFSET_FETCH: Self = Self::new(9, 5);
     /// Finds a group's coordinator.
     pub const FIND_COORDINATOR: Self = Self::new(10, 1);
-    /// A member comes, or says that it is still here when partitions are dealt anew.
+    /// Joins a group, or joins again when partitions are assigned anew.
     pub const JOIN_GROUP: Self = Self::new(11, 5);
     /// Tells the coordinator that a member is alive.
     pub const HEARTBEAT: Self = Self::new(12, 3);
     /// Takes a member out of its group.
     pub const LEAVE_GROUP: Self = Self::new(13, 1);
-    /// Which partitions are a member's.
+    /// Fetches the partitions assigned to a member.
     pub const SYNC_GROUP: Self = Self::new(14, 3);
-    /// By which mechanism of SASL the client says who it is.
+    /// Chooses the SASL mechanism.
     pub const SASL_HANDSHAKE: Self = Self::new(17, 1);
-    /// Which kinds of requests a broker answers.
+    /// Lists the kinds of requests that a broker answers.
     pub const API_VERSIONS: Self = Self::new(18, 0);
-    /// A message of SASL.
+    /// Carries a message of the SASL exchange.
     pub const SASL_AUTHENTICATE: Self = Self::new(36, 0);
 
     /// All that are asked.

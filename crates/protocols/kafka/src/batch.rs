@@ -25,7 +25,7 @@ const CONTROL: i16 = 1 << 5;
 pub enum BatchFault {
     /// The batch is in a format older than Kafka 0.11.
     Old,
-    /// Its checksum is wrong.
+    /// The batch's checksum is wrong.
     Damaged,
     /// The batch uses an unknown compression, given by its number.
     Packing(u8),

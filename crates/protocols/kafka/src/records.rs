@@ -27,12 +27,12 @@ pub struct Header {
 /// Record of a partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Its offset in the partition.
+    /// Offset in the partition.
     pub offset: i64,
     pub key: Option<Vec<u8>>,
-    /// Its value; a mark that the key is deleted has none.
+    /// Value; a mark that the key is deleted has none.
     pub value: Option<Vec<u8>>,
-    /// Its headers, in order; names may stand there twice.
+    /// Headers, in order; a name may occur twice.
     pub headers: Vec<Header>,
     /// Set if the record is longer than the bound: only its offset was read.
     pub is_too_long: bool,

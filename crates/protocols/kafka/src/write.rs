@@ -8,7 +8,7 @@ use crate::api::Api;
 use crate::place::{Place, write_places};
 use crate::wire::Write;
 
-/// By this name brokers know the client in their logs and quotas.
+/// Client id, which brokers use in logs and quotas.
 const CLIENT: &str = "throng";
 /// Replica id of a consumer, which is no replica.
 const NO_REPLICA: i32 = -1;
@@ -48,7 +48,7 @@ fn frame(api: Api, correlation: i32, body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8>
     out
 }
 
-/// Which kinds of requests the broker answers.
+/// Asks for the kinds of requests that the broker answers.
 #[must_use]
 pub fn api_versions(correlation: i32) -> Vec<u8> {
     frame(Api::API_VERSIONS, correlation, |_| {})

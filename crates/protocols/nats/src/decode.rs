@@ -45,7 +45,7 @@ pub struct Message<'a> {
     pub sid: u64,
     /// Subject for an answer, if one is wanted.
     pub reply: Option<&'a str>,
-    /// Its headers; none if there are none.
+    /// Headers of the message, which may be empty.
     pub headers: Headers<'a>,
     /// The rest of it.
     pub payload: &'a [u8],

@@ -11,7 +11,7 @@ const SMALL_MAX: usize = 64 << 10;
 pub enum Fault {
     /// A message is longer than this client takes, or shorter than its own header.
     Length,
-    /// A message ends before what it says is in it.
+    /// A message ends before its fields do.
     Short,
 }
 
@@ -20,15 +20,15 @@ pub enum Fault {
 pub enum Auth {
     /// Authentication is complete; nothing more is asked.
     Done,
-    /// By a password in clear text.
+    /// Password in clear text.
     Password,
-    /// By one of these mechanisms of SASL.
+    /// SASL, by one of these mechanisms.
     Sasl(Vec<String>),
     /// Challenge of SASL: the next message is ours.
     SaslContinue(Vec<u8>),
-    /// SASL has ended well on the server's side.
+    /// Last message of SASL: the server has accepted the client.
     SaslFinal(Vec<u8>),
-    /// In another way, by its number.
+    /// Another method, by its number.
     Other(u32),
 }
 
@@ -44,7 +44,7 @@ pub struct ServerError {
 /// A message of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// About who the client is.
+    /// Step of the authentication.
     Auth(Auth),
     /// The next query may come.
     Ready,

@@ -20,7 +20,7 @@ const LISTENERS_MAX: usize = 16;
 
 /// Parts from which a shard on Linux is built.
 pub struct ShardOptions {
-    /// Which shard this is.
+    /// Number of this shard.
     pub shard: ShardId,
     /// Listening sockets, at most 16; the place in this list is the number that the app gets.
     pub listeners: Vec<OwnedFd>,
@@ -124,7 +124,7 @@ impl<M, K: Kernel> ShardBuilder<M, K> {
         self
     }
 
-    /// Which shard it will be.
+    /// Returns the shard's number.
     #[must_use]
     pub const fn shard(&self) -> ShardId {
         self.parts.shard

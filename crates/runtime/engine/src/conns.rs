@@ -55,7 +55,7 @@ mod flag {
     pub(super) const DIRTY: u16 = 1;
     /// End it when its queue is empty.
     pub(super) const ENDING: u16 = 2;
-    /// Its sending side is shut; it waits for the peer.
+    /// The sending side is shut; the connection waits for the peer.
     pub(super) const LINGERING: u16 = 4;
     /// Waits in the list `closed` for the app to hear of it.
     pub(super) const CLOSED: u16 = 8;
@@ -77,7 +77,7 @@ mod flag {
     pub(super) const SHAKING: u16 = 2048;
     /// The peer was told that nothing more will come.
     pub(super) const SAID_ALL: u16 = 4096;
-    /// Its queue was full: it ends, as `slow.rs` says.
+    /// The queue was full: the connection ends, as `slow.rs` says.
     pub(super) const SLOW: u16 = 8192;
     /// Served in every turn, however busy others keep the shard.
     pub(super) const PREFERRED: u16 = 16384;

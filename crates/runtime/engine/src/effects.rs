@@ -21,7 +21,7 @@ pub enum Closed {
     ByApp,
     /// The kernel reported an error, by number.
     Error(i32),
-    /// Its queue was full.
+    /// The connection's queue was full.
     Slow,
 }
 

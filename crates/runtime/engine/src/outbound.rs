@@ -40,7 +40,7 @@ enum Item {
     Frame {
         frame: Frame,
         key: u32,
-        /// Its channel would rather end the connection than lose it.
+        /// Set for frames that are never dropped: the connection ends instead.
         stays: bool,
         /// Continues the message of the frame before it.
         goes_on: bool,

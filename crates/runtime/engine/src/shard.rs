@@ -20,7 +20,7 @@ use crate::{App, ConnLimits, Conns, Kernel, Linux, MailReceiver, MailSender, Rea
 
 /// Bytes that one read takes.
 const READ_BYTES: usize = 64 << 10;
-/// For how long one turn reads, in microseconds; what waits then is read in the next one. After a
+/// Microseconds for which one turn reads; what waits then is read in the next one. After a
 /// turn that took much longer, because of what was read, the next one reads for half as long.
 const READING_US_MAX: u64 = 10_000;
 const READING_US_MIN: u64 = 1_000;
@@ -33,7 +33,7 @@ const MAIL_PER_TURN: usize = 1024;
 
 /// Parts from which a shard on any kernel is built.
 pub struct ShardParts<K: Kernel> {
-    /// Which shard this is.
+    /// Number of this shard.
     pub shard: ShardId,
     /// Kernel that the shard runs on.
     pub kernel: K,
@@ -100,9 +100,9 @@ pub struct Running<A: App<K>, K: Kernel = Linux> {
     unread: Vec<u32>,
     /// Connections with more input than their share of this turn.
     again: Vec<u32>,
-    /// For how long a turn reads now.
+    /// Microseconds for which a turn reads now.
     reading_us: u64,
-    /// When this turn has read enough.
+    /// Time at which this turn stops reading.
     reads_until_us: u64,
     /// Read since the last look at the clock.
     unlooked_bytes: usize,

@@ -62,7 +62,7 @@ struct Link {
 /// Kinds of what is due for a link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
-    /// Its connection is to be established.
+    /// The link's connection must be established by then.
     Connection,
     /// The peer's own deadline.
     Deadline,

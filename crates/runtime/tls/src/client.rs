@@ -12,7 +12,7 @@ use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
 use crate::{Authorities, suites};
 
-/// Whom a client believes.
+/// Servers that a client trusts.
 #[derive(Clone, Debug)]
 pub enum Trust {
     /// Servers with a certificate of these authorities, for the name by which they were asked.
@@ -35,8 +35,8 @@ impl fmt::Debug for ClientTls {
 }
 
 impl ClientTls {
-    /// For the server of this name or address. With `resumes`, later connections begin where
-    /// earlier ones ended (tickets are kept, at most 256 of them).
+    /// Makes the settings for the server of this name or address. With `resumes`, later connections
+    /// begin where earlier ones ended (tickets are kept, at most 256 of them).
     ///
     /// # Errors
     /// If the name is none.

@@ -21,7 +21,7 @@ use crate::options::StartError;
 /// Bytes of one answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// Where one kind of questions goes, or all that a backend with a name is asked.
+/// Backend of one kind of questions, or one with a name for all its questions.
 struct Backend {
     id: BackendId,
     kind: Option<ProxyKind>,

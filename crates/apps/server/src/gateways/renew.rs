@@ -20,7 +20,7 @@ pub(super) struct GatewaysRenewer<M> {
     pub(super) proxy: Option<Proxy>,
     /// The one that is to hold, if it differs.
     pub(super) fresh_proxy: Option<Option<Proxy>>,
-    /// For each shard, the last one first.
+    /// Mail for each shard, the last shard's first.
     pub(super) mails: [Vec<BackendMail>; 2],
     pub(super) grip: Option<Reload>,
     pub(super) fresh_routes: Option<Fresh>,

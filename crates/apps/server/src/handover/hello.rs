@@ -28,7 +28,7 @@ pub(crate) struct Hello {
     pub(crate) addresses: u8,
     /// Process id of the old process.
     pub(crate) pid: u32,
-    /// Its software's version, for the log.
+    /// Version of the old process's software, for the log.
     pub(crate) software: String,
 }
 save_fields!(Hello {

@@ -30,7 +30,7 @@ pub(crate) struct Giving {
     pub(super) meeting: Arc<Meeting>,
     /// The number of the cut in what a broker elsewhere delivers; the same for all shards.
     pub(super) cut: u64,
-    /// By then the shards have come to rest, or go on.
+    /// Deadline for the shards to come to rest; otherwise they go on.
     pub(super) until: Instant,
     pub(super) drain: DrainOptions,
     pub(super) report: Sender<Word>,

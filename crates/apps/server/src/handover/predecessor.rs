@@ -74,7 +74,7 @@ impl Predecessor {
         Ok((hello, ends, groups))
     }
 
-    /// Its process, and the version of its software.
+    /// Returns its process id and the version of its software, for the log.
     #[must_use]
     pub fn name(&self) -> String {
         format!(

@@ -12,7 +12,7 @@ use crate::shard::ShardApp;
 use crate::standing::{standing, uncount};
 use crate::tags::{NO_CLIENT, UNCOUNTED};
 
-/// Whom a connection counts for.
+/// Client for which a connection counts.
 enum Counted {
     /// No client: the connection came by another port.
     NoClient,

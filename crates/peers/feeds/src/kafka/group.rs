@@ -39,7 +39,7 @@ enum Phase {
     In,
 }
 
-/// Where the feed stands in its group.
+/// Outcome of a step of the feed in its group.
 pub(super) enum Step {
     /// Others are waited for.
     Waits,

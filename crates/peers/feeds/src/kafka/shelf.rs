@@ -282,7 +282,7 @@ impl Shelf {
         }
     }
 
-    /// Where a partition begins.
+    /// Takes the offset at which a partition begins.
     fn found(&mut self, found: &OffsetAnswer) -> Result<(), Fault> {
         let place = &found.place;
         let Some(partition) = self.partitions.get_mut(place) else {

@@ -21,7 +21,7 @@ const CHUNK: usize = 256;
 pub struct TlsEvent {
     /// The connection; it may have gone.
     pub conn: ConnId,
-    /// Its peer, if something failed and the kernel still knows it.
+    /// Address of the peer, if something failed and the kernel still knows it.
     pub peer: Option<SocketAddr>,
     /// Handshake that succeeded, or the fault that ended it.
     pub news: TlsNews,

@@ -17,7 +17,7 @@ pub(super) struct Facts<'a> {
     /// As bound, so without port 0.
     pub(super) clients: &'a [SocketAddr],
     pub(super) api: SocketAddr,
-    /// Where GRIP's publishers connect, by the options of `[grip]`.
+    /// Addresses for GRIP's publishers, with the options of `[grip]`.
     pub(super) grip: &'a [(&'static str, SocketAddr)],
     pub(super) report: &'a Report,
     /// Bytes that may wait for all clients together.
