@@ -60,7 +60,7 @@ impl Control {
         (peer != geteuid() && peer != Uid::ROOT).then(|| peer.as_raw())
     }
 
-    /// The next one who asks for an upgrade and may, if there is one.
+    /// Returns the next caller that asks for an upgrade and is allowed to, if there is one.
     pub(crate) fn next(&self) -> Option<Asker> {
         let (stream, _) = self.0.accept().ok()?;
         let peer = socket_peercred(&stream).ok()?.uid;
@@ -136,7 +136,7 @@ pub(crate) fn ask(api_port: u16, patience: Duration) -> io::Result<Result<u32, S
 }
 
 /// Whether a process of user `peer` may stand for the server. Only root and the user that owns the
-/// API port can be trusted; who asks trusts itself.
+/// API port can be trusted; the caller trusts itself.
 fn may_answer(peer: u32, own: u32, owners: impl FnOnce() -> Vec<u32>) -> bool {
     peer == own || peer == Uid::ROOT.as_raw() || owners().contains(&peer)
 }

@@ -13,7 +13,7 @@ use throng_types::{ConnId, Millis};
 const CLIENTS_PER_S: u64 = 1000;
 /// Between two handfuls, in milliseconds.
 const STEP_MS: u64 = 50;
-/// Between two looks at who is left, in milliseconds.
+/// Milliseconds between two counts of the clients that are left.
 const LOOK_MS: u64 = 10;
 /// Time for calls that have begun after the last client has gone, in milliseconds.
 const CALLERS_MS: u64 = 5_000;
@@ -144,7 +144,7 @@ impl Drain {
         next_at.min(self.ends_at)
     }
 
-    /// Whether it is time to look who is left. Notes that somebody looks.
+    /// Whether it is time to count the clients that are left; notes the time of this count.
     pub(crate) fn looks(&mut self, now: Millis) -> bool {
         let is_due = self.all_told() && self.look_at <= now;
         if is_due {
@@ -157,8 +157,8 @@ impl Drain {
         self.stage
     }
 
-    /// Nobody whom this stage waits for is left on this shard. What to tell all shards, if that is
-    /// news.
+    /// No client whom this stage waits for is left on this shard. What to tell all shards, if that
+    /// is news.
     pub(crate) const fn is_left(&mut self) -> Option<Gone> {
         let (next, gone) = match self.stage {
             Stage::Clients => (Stage::OtherShards, Gone::Clients),

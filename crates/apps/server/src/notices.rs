@@ -68,8 +68,9 @@ impl<L: GatewayList> ShardApp<L> {
         }
     }
 
-    /// Keeps for the dashboard who is closed for being too slow; the hub still knows its channels.
-    /// The address is there where a proxy told it or connections of an address are counted.
+    /// Keeps for the dashboard a client that is closed for being too slow; the hub still knows its
+    /// channels. The address is there where a proxy told it or connections of an address are
+    /// counted.
     pub(crate) fn tell_slow(&self, id: ConnId, session: &L::Session, tag: u32, now: Now) {
         let class = L::class(session);
         let hub = &self.parts.hub;

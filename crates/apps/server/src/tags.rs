@@ -7,7 +7,7 @@ use throng_types::{ConnId, Slots};
 
 /// No tag: the connection's address is not counted.
 pub(crate) const UNCOUNTED: u32 = u32::MAX;
-/// A tag with this bit and without the next one says who pays for the connection's work.
+/// A tag with this bit and without the next one names the payer of the connection's work.
 pub(crate) const PAYER: u32 = 1 << 31;
 /// The tag of connections to other ports than the clients', which count against no limit.
 pub(crate) const NO_CLIENT: u32 = u32::MAX - 1;

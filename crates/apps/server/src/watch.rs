@@ -120,8 +120,8 @@ impl Watch {
         self.watchers.iter().map(|count| count.load(Relaxed)).sum()
     }
 
-    /// Connections of clients: WebSockets, event streams, line streams, HTTP. Those who watch come
-    /// by event stream, and are none; nor is who calls the server API.
+    /// Connections of clients: WebSockets, event streams, line streams, HTTP. Those that watch
+    /// come by event stream, and do not count; nor do callers of the server API.
     pub(crate) fn clients(&self, totals: &Totals) -> [u64; 4] {
         let sse = totals.gauge(Gauge::ConnectionsSse);
         let http = totals.gauge(Gauge::ConnectionsHttp);

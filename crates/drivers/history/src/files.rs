@@ -13,7 +13,7 @@ use throng_broker::{Head, write_frame};
 const LETS_GO: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_millis(2);
 const SUFFIX: &str = ".history";
-/// The folder's bits for those who are neither its owner nor in its group.
+/// Permission bits of the folder for users that are neither its owner nor in its group.
 const OTHERS: u32 = 0o007;
 /// The lock is taken on this file, which has no content.
 const LOCK: &str = "lock";

@@ -202,7 +202,7 @@ impl Writer {
             }
         }
         if wanted == Acknowledge::Synced {
-            // Those who wait share one sync.
+            // Shards that wait share one sync.
             self.sync_now();
         }
         for shard in rang {

@@ -27,7 +27,7 @@ use crate::known::Known;
 
 /// Tries of a question whose answers are too old, the first one included.
 const TRIES: usize = 3;
-/// Places that those who want to come in do not occupy.
+/// Places that clients which connect do not occupy.
 const KEPT_FREE: usize = 2;
 
 /// Bounds of a directory.
@@ -78,7 +78,7 @@ impl Lanes {
         }
     }
 
-    /// The next question, and whether it is one of those who want to come in.
+    /// The next question, and whether it is one of a client that connects.
     fn next(&mut self, with_opens: bool) -> Option<(Question, bool)> {
         if let Some(question) = self.changes.pop_front() {
             return Some((question, false));

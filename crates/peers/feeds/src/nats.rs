@@ -368,7 +368,7 @@ impl Subjects {
         Ok(events)
     }
 
-    /// Gives everything back, and looks who reads.
+    /// Gives everything back, and waits again for the turn to read.
     async fn begin_anew(&mut self) -> Result<(), Fault> {
         self.give_back().await?;
         if self.pull.take().is_some() {

@@ -246,8 +246,8 @@ mod tests {
         node.word(Word::Message(message)).expect("an answer");
     }
 
-    /// Asks who may have members; says that `other` may; and returns the question about leases from
-    /// before, and the one that follows.
+    /// Asks for the nodes that may have members; says that `other` may; and returns the question
+    /// about leases from before, and the one that follows.
     fn roster_with(node: &mut Nats, other: &str) -> (u64, u64) {
         let before = asked(node, |it| matches!(it, Flight::Leases(None))).expect("leases");
         let rosters = asked(node, |it| matches!(it, Flight::Rosters)).expect("rosters");

@@ -281,8 +281,8 @@ impl Nats {
         self.api(Flight::OwnRows(comparison), "STREAM.INFO", &stream, &body);
     }
 
-    /// The subjects of this node's own members are here, or a page of them: who is listed and not
-    /// here goes, and who is here and not listed is stored again.
+    /// The subjects of this node's own members are here, or a page of them: a member that is listed
+    /// and not here goes, and one that is here and not listed is stored again.
     pub(crate) fn own_rows(&mut self, mut comparison: Comparison, payload: &[u8]) {
         let Some((subjects, total)) = api::subjects(payload) else {
             self.compare_at_ms = Some(self.core.desk.now_ms + MEND_MS);
@@ -396,7 +396,7 @@ impl Nats {
         self.api(Flight::Nothing, "STREAM.PURGE", &stream, &body);
     }
 
-    // ---- who is present ----
+    // ---- present members ----
 
     /// The subjects of a channel's members are here.
     pub(crate) fn members(&mut self, serial: u64, payload: &[u8]) {

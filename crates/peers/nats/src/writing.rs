@@ -408,7 +408,7 @@ impl Nats {
     fn was_second(&mut self, channel: &ChannelName, seq: u64) {
         let key = { self.turn(channel) }.map(|turn| &turn.key);
         match key.is_some_and(|key| key.is_ours && key.is_second) {
-            // It may be that of who had claimed the key before.
+            // It may be that of the publisher that had claimed the key before.
             true => self.look_behind(channel, seq),
             false => self.read_again(channel),
         }

@@ -173,7 +173,7 @@ fn is_refused_at_once(code: &str) -> bool {
     matches!(code, "BUSY" | "CROSSSLOT" | "NOPERM")
 }
 
-/// The answer to who is present.
+/// The answer to the question for present members.
 fn present(value: &Value, with_members: bool) -> Option<Result<Present, Refusal>> {
     let [clients, users, members @ ..] = answer::list(value)? else {
         return None;

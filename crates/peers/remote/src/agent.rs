@@ -287,7 +287,7 @@ pub struct Looked {
 }
 
 impl Looked {
-    /// As the answer to who asked for history.
+    /// As the answer to a request for history.
     ///
     /// # Errors
     /// [`Refusal::UnrecoverablePosition`] if there is no such position.

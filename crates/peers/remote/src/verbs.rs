@@ -176,7 +176,7 @@ pub trait Verbs: Sized + Send + 'static {
     /// A client has left; its subscribe may still be on its way.
     fn quit(&mut self, channel: &ChannelName, presence: &Presence);
 
-    /// Says who is present.
+    /// Lists the members that are present.
     fn present(&mut self, lane: u8, ticket: Ticket, channel: &ChannelName, with_members: bool);
 
     /// A client has come in another process, which hands over to this one.

@@ -52,13 +52,13 @@ pub struct Coordinator {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Joined {
     pub error: ErrorCode,
-    /// The number of this deal.
+    /// Generation of this assignment.
     pub generation: i32,
-    /// The member that deals.
+    /// Id of the leader, which assigns partitions.
     pub leader: String,
     /// Id that the coordinator gave this member.
     pub member: String,
-    /// Members and their subscriptions; for who deals alone.
+    /// Members and their subscriptions; only for the leader, which assigns.
     pub members: Vec<(String, Vec<u8>)>,
 }
 

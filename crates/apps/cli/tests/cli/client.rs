@@ -276,7 +276,7 @@ fn a_websocket_is_asked_for_properly_and_may_be_refused() {
     assert_eq!(asked.header("upgrade"), Some("websocket"));
     run(&["subscribe", "a", "--url", &url])
         .expect(5)
-        .says(&["no WebSocket"]);
+        .says(&["not a WebSocket"]);
     run(&["subscribe", "a", "--url", &fake.url])
         .expect(2)
         .says(&["ws://"]);

@@ -341,7 +341,7 @@ fn a_configuration_of_centrifugo_becomes_one_of_ours() {
         ("c.ini", "", "ends in none of"),
         ("bad.json", "{", "bad.json"),
         ("bad.yaml", "a: [", "bad.yaml"),
-        ("list.json", "[]", "no object"),
+        ("list.json", "[]", "not an object"),
     ] {
         fs::write(path(name), text).unwrap();
         let import = ["config", "import", &path(name), "--out", "-"];

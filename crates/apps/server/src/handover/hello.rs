@@ -11,7 +11,8 @@ use crate::start::Start;
 const MAGIC: [u8; 8] = *b"throngHO";
 /// The version of the format: of every message, and of all state as bytes. It rises with each
 /// change of what any room saves. A process refuses every version but its own. A kind of item or
-/// session that is new beside the others needs no other version: who does not know it refuses it.
+/// session that is new beside the others needs no other version: a process that does not know it
+/// refuses it.
 pub const VERSION: u32 = 6;
 /// The most messages of listeners: as many addresses as a shard may listen on.
 const GROUPS_MAX: usize = 16;
@@ -104,7 +105,7 @@ mod tests {
         );
         for (at, wrong, says) in [
             (0, b'x', "does not begin"),
-            (8, 0xff, "in version 255 of the format"),
+            (8, 0xff, "format has version 255;"),
             (bytes.len() - 1, 0xff, "damaged"),
         ] {
             let mut bytes = bytes.clone();

@@ -52,7 +52,7 @@ pub struct KafkaTopics<'a> {
 /// Topics, and where they are.
 #[derive(Clone)]
 pub struct KafkaOptions {
-    /// Brokers who know all others.
+    /// Brokers that know all others.
     pub(super) hosts: Vec<(String, u16)>,
     pub(super) is_secure: bool,
     pub(super) login: Option<Login>,
@@ -80,7 +80,7 @@ impl fmt::Debug for KafkaOptions {
 
 impl KafkaOptions {
     /// `url` is `kafka://user:password@host:port,host:port`, with `kafkas://` for TLS and
-    /// `?sasl=plain`, `scram-sha-256` or `scram-sha-512` (as without) for who has a password.
+    /// `?sasl=plain`, `scram-sha-256` or `scram-sha-512` (the default) for clients with a password.
     ///
     /// # Errors
     /// What is wrong with the URL.

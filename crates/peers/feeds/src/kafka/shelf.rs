@@ -20,7 +20,7 @@ use crate::source::Fault;
 
 /// Nothing more is fetched while so many bytes wait.
 const FETCHED_BYTES_MAX: usize = 16 << 20;
-/// Between two looks at who leads what, and whether there are more partitions, in milliseconds.
+/// Milliseconds between two look-ups of leaders and of new partitions.
 const REFRESH_EVERY_MS: u64 = 60_000;
 /// Between two looks while a partition has no leader, in milliseconds.
 const REFRESH_SOON_MS: u64 = 500;
@@ -102,7 +102,7 @@ impl Shelf {
         Ok(())
     }
 
-    /// Looks who leads what, if it is time.
+    /// Looks leaders up, if it is time.
     pub(super) async fn refresh(&mut self, group: &mut Group) -> Result<(), Fault> {
         if self.now() < self.refresh_at {
             return Ok(());

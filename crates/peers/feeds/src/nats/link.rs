@@ -57,7 +57,7 @@ impl Word {
 
 pub(super) struct Link {
     link: throng_nats_link::Link,
-    /// `host:port`, for those who read faults.
+    /// `host:port`, for messages about faults.
     at: String,
     channel_header: String,
     /// Begins the subjects of answers.

@@ -16,7 +16,7 @@ pub struct NatsStream<'a> {
     pub subject: Option<&'a str>,
     /// The durable consumer's name.
     pub consumer: &'a str,
-    /// A file with who we are, in place of what the URL says.
+    /// File with credentials, in place of those in the URL.
     pub credentials: Option<&'a str>,
     /// The header that names a message's channel.
     pub channel_header: &'a str,

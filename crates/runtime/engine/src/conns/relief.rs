@@ -37,7 +37,7 @@ impl<S, K: Kernel> Conns<S, K> {
     #[cold]
     fn relieve(&mut self) {
         let bound = self.limits.queued_bytes_max;
-        // Twice at most: who was given time for a last word has none in the second round.
+        // Twice at most: a queue that was given time for a last word has none in the second round.
         for _ in 0..2 {
             let mut cost: usize = self.queues.iter().map(|(_, queue)| queue.cost()).sum();
             self.sum = Sum {

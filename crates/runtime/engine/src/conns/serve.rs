@@ -194,8 +194,8 @@ impl<S, K: Kernel> Conns<S, K> {
     }
 
     /// Queues a session's own bytes. They have no bound of their own, since a reply may be of
-    /// any size; but who has not taken twice the bound gets no more, except the `last` word of a
-    /// session that ends: it will say no other.
+    /// any size; but a peer that has not taken twice the bound gets no more, except the `last` word
+    /// of a session that ends: it will say no other.
     fn queue_own(&mut self, index: u32, bytes: &[u8], last: bool) {
         let bytes_max = 2 * self.limits.queue_bytes_max;
         let mut queue = self.queue_mut(index);

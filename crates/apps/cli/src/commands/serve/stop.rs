@@ -143,7 +143,7 @@ pub(super) fn run(
     } else {
         handle.stop();
     }
-    // Nothing is read again from now on, and who asks is told so.
+    // Reloads are refused from now on, with an answer.
     while let Ok(call) = calls.wanted.try_recv() {
         if let Call::Reload(Some(request)) = call {
             handle.answer_reload(request, throng_server::Reloaded::Unavailable);

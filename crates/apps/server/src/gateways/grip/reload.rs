@@ -61,7 +61,7 @@ impl Reload {
     pub(crate) fn apply(&self, mut fresh: Fresh) {
         let (done, told) = std::sync::mpsc::channel();
         fresh.done = Some(done);
-        // The thread outlives everyone who may ask; it says nothing, and lets go.
+        // The thread outlives all callers; it drops the sender once it is done.
         let _ = self.0.send(Box::new(fresh));
         let _ = told.recv();
     }

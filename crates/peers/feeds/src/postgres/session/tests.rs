@@ -109,7 +109,7 @@ fn tls_is_asked_for_first() {
         (
             "require",
             &b"N"[..],
-            "it does not speak TLS, and sslmode wants it",
+            "the server does not support TLS, and sslmode requires it",
         ),
         ("prefer", b"X", "it does not answer like PostgreSQL"),
         // Somebody in between may have added what is not sealed.
