@@ -1,7 +1,7 @@
 //! The way of `throng upgrade` to the server: a Unix socket that is named after the API port.
 //!
 //! The name is an abstract one (unix(7)): no file is left behind, and only processes of the same
-//! network namespace find it. Who may ask is decided by the kernel's word on who is at the other
+//! network namespace find it. Permission is decided by the kernel's word on the user at the other
 //! end: the server's own user and root.
 //!
 //! Any process may take such a name first. So who asks looks at the other end too: it must be of

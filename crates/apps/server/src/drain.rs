@@ -52,7 +52,7 @@ pub(crate) enum Stage {
     OtherShards,
     /// No shard has clients; calls that have begun are answered.
     Callers,
-    /// Nobody is left here; another shard may still answer calls.
+    /// No client is left here; another shard may still answer calls.
     Over,
 }
 
@@ -185,7 +185,7 @@ impl Drain {
         self.left.is_empty()
     }
 
-    /// Whether nobody is left on any shard, or the time is up.
+    /// Whether no client is left on any shard, or the time is up.
     pub(crate) fn is_over(&self, ends: &Ends, shards: usize, now: Millis) -> bool {
         let all_over = self.stage == Stage::Over && ends.without_callers >= shards;
         now >= self.ends_at || all_over

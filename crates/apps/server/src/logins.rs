@@ -40,7 +40,7 @@ struct Login {
 }
 
 impl Table {
-    /// These API keys count from now on. Who came in by others has to come in again.
+    /// Puts these API keys into force. People who signed in by others have to sign in again.
     pub(crate) fn renew<'a>(&self, keys: impl IntoIterator<Item = &'a str>) {
         let all: Vec<u8> = keys.into_iter().flat_map(digest_of).collect();
         let mut known = self.open();

@@ -13,7 +13,7 @@ use crate::list::GatewayList;
 use crate::shard::ShardApp;
 
 /// Connections whose addresses are asked for in one search: each is a system call, and a shard
-/// serves nobody meanwhile.
+/// serves no client meanwhile.
 const ADDRESSES_MAX: usize = 65_536;
 /// Channels of one connection that are reported, at most.
 const CHANNELS_MAX: usize = 8;

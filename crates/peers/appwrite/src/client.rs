@@ -245,7 +245,7 @@ pub(crate) fn tell_found(
     cx.reply(Reply::News(conn.shard().index(), news));
 }
 
-/// The connection that waits for the answer to a call; nobody does for one that deletes.
+/// The connection that waits for the answer to a call; none for a call that deletes.
 pub(crate) fn asker_of(call: &PresenceCall) -> Option<(ConnId, u32)> {
     call.body.is_some().then_some((call.conn, call.token))
 }

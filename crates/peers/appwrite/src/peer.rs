@@ -46,7 +46,7 @@ pub struct AppwriteOptions {
     pub api: Option<ApiOptions>,
     /// Counts the events of [`Call::Offer`].
     pub offers: Offers,
-    /// Counters that nobody else writes to.
+    /// Counters with this one writer.
     pub counters: Arc<Counters>,
 }
 

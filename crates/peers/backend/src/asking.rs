@@ -167,7 +167,7 @@ mod tests {
     use super::*;
     use crate::place::Address;
 
-    /// Asks three questions and one of nobody, and is woken a second later.
+    /// Asks three questions and one without a backend, and is woken a second later.
     #[derive(Default)]
     struct Three {
         answers: Vec<(u32, WholeAnswer)>,

@@ -31,7 +31,7 @@ pub(crate) enum To {
     Conn(ConnId, u32),
     /// The caller; gets the answer whole.
     Whole(Whole),
-    /// Nobody: it ends with the answer's head.
+    /// Dropped: the exchange ends with the answer's head.
     Nobody,
 }
 

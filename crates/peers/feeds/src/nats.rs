@@ -12,7 +12,7 @@
 //! done, and all behind that up to the newest which was given; it offers those of a channel in the
 //! order of the stream.
 //!
-//! How a node knows (`turn.rs`): each delivery of a consumer has the number after the last one. A
+//! Turns of nodes (`turn.rs`): each delivery of a consumer has the number after the last one. A
 //! node begins when nothing is unacknowledged, or when it has gathered all of it. From then on each
 //! delivery that it gets must have the next number. A number that is missing went to another node:
 //! this one gives back what it has, publishes nothing of it, and begins anew.
@@ -155,7 +155,7 @@ impl Source for Subjects {
         self.begin_anew().await
     }
 
-    /// Messages that the consumer has given to nobody, and those that are not acknowledged.
+    /// Messages that the consumer has not delivered, and those that are not acknowledged.
     async fn lag(&mut self) -> Result<Option<u64>, Fault> {
         let look = self.look().await?;
         Ok(Some(look.undelivered + look.unacknowledged))

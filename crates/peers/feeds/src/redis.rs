@@ -84,7 +84,7 @@ impl RedisOptions {
     /// `url` is `redis://user:password@host:port/db`, or another that [`Address`] reads.
     ///
     /// # Errors
-    /// What is wrong with the URL.
+    /// [`UrlError`] with the reason.
     pub fn new(url: &str, feed: &str, stream: &str, group: &str) -> Result<Self, UrlError> {
         let unread = UrlError("it is not an address of Redis, as redis://host:6379/0 is one");
         Ok(Self {

@@ -56,7 +56,7 @@ pub struct Established {
 pub struct Message {
     pub(crate) sid: u64,
     pub(crate) subject: Box<str>,
-    /// 503 if nobody takes the request, 404 if there is no such message.
+    /// 503 if the request has no receiver, 404 if there is no such message.
     pub(crate) status: Option<u16>,
     /// Sequence of a message of a stream; otherwise 0.
     pub(crate) seq: u64,

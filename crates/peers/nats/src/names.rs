@@ -1,7 +1,7 @@
 //! The names of everything in NATS: subjects, streams, sequences of letters that it allows.
 //!
 //! Each subject begins with the configured prefix, so that applications that share a NATS do not
-//! mix. What a name may not have is written as `=` and two digits.
+//! mix. Characters that a name may not have are written as `=` and two digits.
 
 use std::fmt::Write as _;
 

@@ -151,7 +151,7 @@ impl Nats {
 
     // ---- questions ----
 
-    /// NATS says at once if nobody is there.
+    /// NATS says at once if there is no receiver.
     pub(crate) fn send_question(&mut self, (lane, ticket): (u8, u32), there: &str, message: &[u8]) {
         let number = self.next_flight;
         self.next_flight += 1;
@@ -162,7 +162,7 @@ impl Nats {
             .insert(number, (lane, ticket, self.core.desk.now_ms));
     }
 
-    /// Nobody is there to hear a question.
+    /// A question had no receiver.
     pub(crate) fn nobody_there(&mut self, number: u64) {
         if let Some((lane, ticket, _)) = self.asks.remove(&number) {
             self.core

@@ -1,4 +1,4 @@
-//! Who of this node is present, and who is present anywhere.
+//! Present members of this node, and those of all nodes.
 //!
 //! A member is a message in a stream of its own, whose subject says all but what was told about it:
 //! channel, node, user, client. It is stored before the subscribe is answered and deleted when it

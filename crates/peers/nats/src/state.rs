@@ -1,5 +1,5 @@
-//! What a node has under way: requests to NATS and what their answers are for, turns of channels'
-//! streams (see `turns.rs`), and members as they are here and as bytes.
+//! State that a node has under way: requests to NATS and what their answers are for, turns of
+//! channels' streams (see `turns.rs`), and members as they are here and as bytes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What is asked of one channel's stream, one turn after another.
+//! Requests about one channel's stream, one turn after another.
 //!
 //! Requests take effect in the order in which they were made: a turn is a run of publications, a
 //! run of looks, or one wish to forget, and the next begins when it has ended. Publications of one

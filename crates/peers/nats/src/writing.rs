@@ -140,7 +140,7 @@ impl Nats {
         self.put(channel, &record, key.as_deref());
     }
 
-    /// Sends a message to be stored, if nobody was first.
+    /// Sends a message to be stored, if no other publisher was first.
     pub(crate) fn put(&mut self, channel: &ChannelName, record: &Record, key: Option<&str>) {
         let bytes = record.encode();
         let most = self.link.map_or(0, |link| link.payload_max);

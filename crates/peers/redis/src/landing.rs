@@ -122,7 +122,7 @@ impl Redis {
         }
     }
 
-    /// Nothing happened, or nobody knows.
+    /// Nothing happened, or the outcome is unknown.
     pub(crate) fn failed(&mut self, flight: Flight, refusal: Refusal) {
         match flight {
             Flight::Publish { lane, ticket } => {

@@ -235,7 +235,7 @@ impl Verbs for Redis {
 
     // ---- members ----
 
-    /// On one road the news of somebody comes behind the answer to its own subscribe.
+    /// On one road the news of a member comes behind the answer to its own subscribe.
     fn come(&mut self, wanted: Wanted) {
         let Some(presence) = wanted.presence.clone() else {
             return self.look_for(wanted);

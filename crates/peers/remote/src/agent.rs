@@ -138,7 +138,7 @@ impl Contents {
 }
 
 impl Channel {
-    /// One that nobody has yet.
+    /// Makes an agent that no shard has yet.
     #[must_use]
     pub const fn new(serial: u64) -> Self {
         Self {
@@ -224,7 +224,7 @@ impl Channel {
         early.map_or(Vec::new(), |(early, at)| early.behind(at))
     }
 
-    /// The connection is lost: nobody knows what is missed from now on.
+    /// The connection is lost: it is unknown what is missed from now on.
     pub fn lost_connection(&mut self, keeps: bool) {
         self.is_subscribed = false;
         self.is_refilling = false;
@@ -260,7 +260,7 @@ impl Audits {
         queue.push_back((now_ms + after_ms, name.clone(), serial));
     }
 
-    /// The next channel that is due. Who takes it adds it again, if the channel is still there.
+    /// The next channel that is due. The caller adds it again, if the channel is still there.
     pub fn next(&mut self, now_ms: u64) -> Option<(ChannelName, u64)> {
         let is_due = |queue: &VecDeque<(u64, ChannelName, u64)>| {
             queue.front().is_some_and(|(at_ms, ..)| *at_ms <= now_ms)

@@ -50,7 +50,7 @@ pub struct BrokerPeer<N: Node> {
     /// The task that connects and watches, and its news.
     dialler: Option<(Task, Receiver<News<N::Dial>>)>,
     line: Option<Line<<N::Dial as Dial>::Words>>,
-    /// When to connect next, while nobody connects.
+    /// When to connect next, unless a connection is being made.
     connect_at_ms: Option<u64>,
     pause_ms: u64,
     is_told_down: bool,

@@ -111,7 +111,7 @@ impl Desk {
         self.options.counters.set(gauge, u64::from(is_refusing));
     }
 
-    /// An epoch that nobody has: neither that of `Position::START` nor zero.
+    /// An epoch that no stream has: neither that of `Position::START` nor zero.
     pub fn fresh_epoch(&mut self) -> u64 {
         (self.rng.next_u64() >> 1).max(1)
     }

@@ -148,7 +148,7 @@ pub trait Kernel: Sized {
     /// If the question itself fails.
     fn take_error(&mut self, socket: &Self::Socket) -> io::Result<Option<io::Error>>;
 
-    /// Begins to report events of a connection. What is ready already is reported too.
+    /// Begins to report events of a connection. Readiness that exists already is reported too.
     ///
     /// # Errors
     /// If there is no memory for it.
@@ -191,7 +191,7 @@ pub trait Kernel: Sized {
         None
     }
 
-    /// Closes a connection. What was sent is still delivered.
+    /// Closes a connection. Bytes that were sent are still delivered.
     fn close(&mut self, socket: Self::Socket) {
         drop(socket);
     }

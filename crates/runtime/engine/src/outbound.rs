@@ -103,7 +103,7 @@ impl Sum {
 /// Queue of one connection, in the order in which it leaves.
 #[derive(Default)]
 pub(crate) struct Outbound {
-    /// Queue: `outbound`. What the kernel took is in its own, Queue: `kernel's send buffer`.
+    /// Queue: `outbound`. Bytes that the kernel took are in its own, Queue: `kernel's send buffer`.
     items: VecDeque<Item>,
     /// Bytes of items that are not shared. Bound: that of the items.
     own: VecDeque<u8>,

@@ -405,7 +405,9 @@ fn goes_on(api: &Api, clients: SocketAddr, mut wires: Vec<Wire>, before: &Value)
 /// The version that this program writes and reads: it says so when it refuses another.
 fn version(record: &Path) -> u32 {
     let why = replay(record, 0).err().expect("no such version");
-    let (_, known) = why.split_once("this program knows only version ").expect(&why);
+    let (_, known) = why
+        .split_once("this program knows only version ")
+        .expect(&why);
     assert!(
         why.starts_with("its hand-over format has version 0;"),
         "{why}"

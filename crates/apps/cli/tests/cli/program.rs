@@ -91,7 +91,7 @@ impl Running {
         Self::of(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
     }
 
-    /// With nobody behind its standard error.
+    /// Runs with a closed standard error.
     pub(crate) fn start_unheard(command: &mut Command) -> Self {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);

@@ -23,7 +23,7 @@ use crate::plan::Sources;
 const NEWS_MAX: usize = 1024;
 /// Bound of the wait until everything is taken that came before a new process listened.
 const CATCH_UP: Duration = Duration::from_secs(8);
-/// Addresses counted in one minute; beyond that nobody new is counted, and nobody refused for it.
+/// Addresses counted in one minute; beyond that no new address is counted, nor refused.
 const ADDRESSES_MAX: usize = 1 << 20;
 
 /// A shard's end of its queue.

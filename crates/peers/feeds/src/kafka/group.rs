@@ -288,7 +288,8 @@ impl Group {
         Ok(())
     }
 
-    /// Gives the partitions to others at once. Who cannot is waited for until its session ends.
+    /// Gives the partitions to others at once. A member that cannot is waited for until its session
+    /// ends.
     pub(super) async fn leave(mut self) {
         if self.phase != Phase::In {
             return;

@@ -83,7 +83,7 @@ impl KafkaOptions {
     /// `?sasl=plain`, `scram-sha-256` or `scram-sha-512` (the default) for clients with a password.
     ///
     /// # Errors
-    /// What is wrong with the URL.
+    /// [`UrlError`] with the reason.
     pub fn new(url: &str, reads: &KafkaTopics<'_>) -> Result<Self, UrlError> {
         let url = Url::read(url)?;
         let is_secure = match url.scheme.as_str() {

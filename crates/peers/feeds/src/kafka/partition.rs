@@ -1,4 +1,4 @@
-//! What a feed knows of a partition that is its own, and what it has fetched of it.
+//! State of a partition that is the feed's own, and the records fetched of it.
 //!
 //! Invariants: `committed <= done <= read <= next`, and records are given in the order of their
 //! offsets, each once until [`Partition::put_back`].

@@ -1,4 +1,4 @@
-//! What JetStream is asked about the stream and the consumer, and what it answers
+//! Requests to JetStream about the stream and the consumer, and its answers
 //! (docs.nats.io, "JetStream wire API Reference").
 
 use serde_json::{Value, json};

@@ -59,7 +59,7 @@ impl NatsOptions {
     /// commas, with `tls://` where TLS must be spoken.
     ///
     /// # Errors
-    /// What is wrong with the URL.
+    /// [`UrlError`] with the reason.
     pub fn new(url: &str, reads: &NatsStream<'_>) -> Result<Self, UrlError> {
         let unread = UrlError("it is not of the form nats://user:password@host:port");
         Ok(Self {

@@ -41,7 +41,7 @@ impl PostgresOptions {
     /// dot; `notify` names the channel on which the database says that there are rows.
     ///
     /// # Errors
-    /// What is wrong with the URL.
+    /// [`UrlError`] with the reason.
     pub fn new(
         url: &str,
         feed: &str,

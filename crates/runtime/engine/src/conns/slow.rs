@@ -1,6 +1,6 @@
 //! Connections that end because their queue was full: the peer is told so.
 //!
-//! What has begun to leave still does, so that the peer sees whole frames; what waits behind it is
+//! Frames that have begun to leave still do, so that the peer sees whole ones; the queue behind is
 //! forgotten at once. Then comes the app's last word, TLS's own, and the end. All of it has
 //! [`SLOW_MS`], whatever the peer reads meanwhile.
 //!

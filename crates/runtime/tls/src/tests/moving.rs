@@ -1,4 +1,4 @@
-//! A link goes on in another process, wherever the conversation stands, and whoever made its
+//! A link goes on in another process, wherever the conversation stands, whatever made its
 //! records.
 
 use throng_types::Save as _;

@@ -1,7 +1,7 @@
 //! Messages to systemd: that the server serves, and which process is the service.
 //!
 //! The protocol is that of sd_notify(3): a datagram of lines to the socket that `NOTIFY_SOCKET`
-//! names. Nobody has to listen.
+//! names. No listener is needed.
 
 use std::ffi::OsStr;
 use std::io;

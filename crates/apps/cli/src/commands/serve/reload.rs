@@ -1,4 +1,4 @@
-//! The configuration, read again while the server runs. What can change takes effect as a whole;
+//! The configuration, read again while the server runs. Changes take effect as a whole;
 //! what needs a restart is named. A configuration with a mistake changes nothing.
 
 use std::path::PathBuf;
