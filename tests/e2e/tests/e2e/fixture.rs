@@ -405,12 +405,14 @@ fn goes_on(api: &Api, clients: SocketAddr, mut wires: Vec<Wire>, before: &Value)
 /// The version that this program writes and reads: it says so when it refuses another.
 fn version(record: &Path) -> u32 {
     let why = replay(record, 0).err().expect("no such version");
-    let (_, known) = why.split_once("this program knows version ").expect(&why);
+    let (_, known) = why
+        .split_once("this program knows only version ")
+        .expect(&why);
     assert!(
-        why.starts_with("it hands over in version 0 of the format"),
+        why.starts_with("its hand-over format has version 0;"),
         "{why}"
     );
-    known.trim_end_matches(" alone").parse().expect(&why)
+    known.parse().expect(&why)
 }
 
 #[test]
@@ -440,7 +442,7 @@ fn what_a_release_has_written_is_read() {
     takes_over(&file, version);
     for other in [version - 1, version + 1, u32::MAX] {
         let why = replay(&file, other).err().expect("another version");
-        let expected = format!("it hands over in version {other} of the format");
+        let expected = format!("its hand-over format has version {other};");
         assert!(why.starts_with(&expected), "{why}");
     }
 }

@@ -318,7 +318,7 @@ fn the_folder_is_looked_at_before_it_is_used() {
     fs::write(folder.path().join("0000000000000001.history"), "").expect("a file");
     let server = Setup::new(&config(folder.path(), "")).shards(1).start();
     let log = server.log();
-    for words in ["open to all", "has no beginning"] {
+    for words in ["open to all", "has no head"] {
         let mut said = log.iter().filter_map(|line| line["message"].as_str());
         assert!(said.any(|line| line.contains(words)), "{words}: {log:?}");
     }

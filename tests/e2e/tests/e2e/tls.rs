@@ -231,7 +231,7 @@ fn the_api_port_asks_callers_for_certificates() {
         (why.len() >= 4).then_some(why)
     });
     assert!(
-        why.iter().any(|why| why.contains("shows no certificate")),
+        why.iter().any(|why| why.contains("sent no certificate")),
         "{why:?}"
     );
     assert!(why.iter().any(|why| why.contains("not trusted")), "{why:?}");

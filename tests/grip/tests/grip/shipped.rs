@@ -104,7 +104,7 @@ fn debians_configuration_runs_from_start_to_stop() {
     until("a word about it", || {
         let lines = server.log().into_iter();
         let mut texts = lines.filter_map(|line| Some(line["message"].as_str()?.to_owned()));
-        texts.find(|text| text.contains("new routes hold"))
+        texts.find(|text| text.contains("new routes are in force"))
     });
     publish(&server, &item("test", "still here", ""));
     assert_eq!(stream.chunk(), "still here");

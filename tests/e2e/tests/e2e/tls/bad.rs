@@ -83,8 +83,8 @@ fn bad_handshakes_bother_nobody() {
     // There is more to tell than is told.
     assert!((20..200).contains(&told.len()), "{}", told.len());
     for why in [
-        "what came is plain HTTP, and the port speaks TLS",
-        "what came is not TLS",
+        "received plain HTTP on a TLS port",
+        "the bytes received are not TLS",
         "the handshake took too long",
     ] {
         let line = told.iter().find(|line| line["why"] == why);

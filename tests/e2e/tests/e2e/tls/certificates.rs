@@ -163,7 +163,7 @@ fn certificates_are_replaced_and_connections_stay() {
     server.signal(Signal::HUP);
     until("a line of the log", || {
         let mut lines = server.log().into_iter();
-        let wrong = |text: &str| text.contains("certificates stay as they are");
+        let wrong = |text: &str| text.contains("certificates were not reloaded");
         lines.find(|line| line["message"].as_str().is_some_and(wrong))
     });
     assert!(shown(&scene, &server).contains("second"));

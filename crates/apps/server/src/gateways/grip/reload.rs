@@ -61,13 +61,13 @@ impl Reload {
     pub(crate) fn apply(&self, mut fresh: Fresh) {
         let (done, told) = std::sync::mpsc::channel();
         fresh.done = Some(done);
-        // The thread outlives everyone who may ask; it says nothing, and lets go.
+        // The thread outlives all callers; it drops the sender once it is done.
         let _ = self.0.send(Box::new(fresh));
         let _ = told.recv();
     }
 }
 
-/// What identifies a version of a file.
+/// Attributes that tell one version of a file from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     changed_s: i64,
@@ -93,7 +93,7 @@ impl Stamp {
 pub(super) struct Watch {
     orders: Receiver<Box<Fresh>>,
     section: Section,
-    /// Of the routes that were read last, good or not.
+    /// Stamp of the routes file as it was read last, good or not.
     read: Option<Stamp>,
 }
 
@@ -170,9 +170,9 @@ fn spread(book: &Arc<RouteBook>, tell: &impl Fn(&Arc<RouteBook>, usize) -> Optio
             tries += 1;
             thread::sleep(TRY_EVERY);
         } else {
-            tracing::error!("shard {shard} takes no new routes");
+            tracing::error!("shard {shard} did not take the new routes");
             (shard, tries) = (shard + 1, 0);
         }
     }
-    tracing::info!(routes = book.routes.len(), "new routes hold");
+    tracing::info!(routes = book.routes.len(), "new routes are in force");
 }
