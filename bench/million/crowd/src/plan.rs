@@ -18,7 +18,7 @@ pub(crate) const ROUNDS_MAX: u32 = 8;
 /// The size of every message.
 const MESSAGE_BYTES: usize = 128;
 
-/// How connections reach the server.
+/// Transport by which connections reach the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
     Ws,
@@ -41,7 +41,7 @@ impl FromStr for Transport {
 pub(crate) enum Layout {
     /// `all`, and one that nobody else has.
     Own,
-    /// One of [`GROUPS`].
+    /// Every connection is in one of [`GROUPS`].
     Groups,
 }
 
@@ -75,7 +75,7 @@ impl Layout {
         }
     }
 
-    /// How many subscriptions `connections` have.
+    /// Number of subscriptions of `connections` together.
     pub(crate) fn subscriptions(self, connections: u32) -> u64 {
         match self {
             Self::Own => 2 * u64::from(connections),
@@ -101,20 +101,20 @@ fn message(head: &str) -> String {
     format!("{head:.<MESSAGE_BYTES$}").replacen("..", " .", 1)
 }
 
-/// What a message means for the connection that got it.
+/// Meaning of a message for the connection that got it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     /// To everybody, number so and so.
     Round(u32),
     /// To this connection alone.
     Own,
-    /// To somebody else.
+    /// A message for another connection.
     Stray,
     /// Not a message of ours, or not all of one.
     Garbled,
 }
 
-/// What `payload` means for connection `n`.
+/// Classifies `payload` for connection `n`.
 pub(crate) fn meaning(layout: Layout, n: u32, payload: &[u8]) -> Meaning {
     if payload.len() != MESSAGE_BYTES {
         return Meaning::Garbled;

@@ -21,24 +21,24 @@ use rustls::{
 
 /// The head of a record: type, version, length.
 const HEAD: usize = 5;
-/// What AES-GCM adds.
+/// Bytes that AES-GCM adds to a record.
 const TAG: usize = 16;
 /// The longest record (RFC 8446, section 5.2).
 const RECORD_MAX: usize = (1 << 14) + 256;
 const HANDSHAKE: u8 = 22;
 const DATA: u8 = 23;
 
-/// What all connections of a process share.
+/// TLS configuration shared by all connections of a process.
 pub(crate) struct Tls {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
 }
 
-/// One connection's TLS.
+/// TLS state of one connection.
 pub(crate) enum Link {
-    /// Hands are being shaken.
+    /// The handshake is under way.
     Shaking(Box<ClientConnection>),
-    /// Records are ours.
+    /// The handshake is over; [`Records`] seals and opens.
     Open(Box<Records>),
 }
 
@@ -49,7 +49,7 @@ struct Way {
     next: u64,
 }
 
-/// Both directions.
+/// Keys of both directions.
 pub(crate) struct Records {
     out: Way,
     into: Way,
@@ -204,7 +204,7 @@ impl Records {
     }
 }
 
-/// Takes every certificate: see the module's head.
+/// Accepts any certificate; no verification. The server was started beside the crowd.
 #[derive(Debug)]
 struct Anyone;
 
@@ -264,7 +264,7 @@ mod tests {
         ServerConnection::new(Arc::new(config)).unwrap()
     }
 
-    /// What the server has to say, in pieces of `cut` bytes.
+    /// Output of the server, in pieces of `cut` bytes.
     fn said(server: &mut ServerConnection, cut: usize) -> Vec<Vec<u8>> {
         let mut bytes = Vec::new();
         while server.wants_write() {
