@@ -65,8 +65,8 @@ impl Origin {
         self.lock().clear();
     }
 
-    /// How many of the streams 0 to `streams` let no more than `gap` pass between two times that
-    /// they asked, from their first time until now.
+    /// Counts the streams 0 to `streams` that asked at least once every `gap`, from their first
+    /// time until now.
     pub(crate) fn punctual(&self, streams: usize, gap: Duration) -> usize {
         let now = Instant::now();
         let asked = self.lock();

@@ -51,7 +51,7 @@ pub(crate) fn rounds(args: &Args, cache: &Cache, field: &Field, report: &mut Rep
     Ok(())
 }
 
-/// What is the same for every measurement of a run.
+/// Settings common to every measurement of a run.
 struct Setting<'a> {
     suite: Suite,
     scale: Scale,

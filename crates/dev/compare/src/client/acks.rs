@@ -69,7 +69,7 @@ impl Acks {
         heard
     }
 
-    /// How many were acknowledged since this was last asked.
+    /// Takes the number of acknowledgements since the last call.
     pub(super) fn take(&mut self) -> u32 {
         let new = self.acknowledged - self.taken;
         self.taken = self.acknowledged;

@@ -9,7 +9,7 @@ use throng_http1::{BodyDecoder, HttpLimits, ResponseBody};
 
 use super::payload::PAYLOAD_BYTES;
 
-/// What stands in front of a payload.
+/// Field name in front of a payload.
 const FIELD: &[u8] = b"data: ";
 /// A keep-alive is shorter, and nothing longer is published.
 const LINE_BYTES_MAX: usize = FIELD.len() + PAYLOAD_BYTES;

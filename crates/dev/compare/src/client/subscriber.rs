@@ -26,7 +26,7 @@ const KEY: [u8; 16] = *b"throng-compare-1";
 /// Room for what a server says about itself beside our payloads.
 const LIMITS: WsLimits = WsLimits::new(64 * PAYLOAD_BYTES);
 
-/// One connection.
+/// One connection subscribed to one channel.
 #[derive(Debug)]
 pub(super) struct Subscriber {
     stream: TcpStream,
@@ -49,13 +49,13 @@ impl fmt::Debug for Secure {
 
 #[derive(Debug)]
 enum State {
-    /// What will be sent once the socket is connected, and what reads the answer.
+    /// Waits for the socket to connect; has the request and the reader of its answer.
     Connecting(Vec<u8>, Reader),
     /// The request is sent.
     Open(Reader),
 }
 
-/// What reads the server's bytes.
+/// Reader of the server's bytes.
 #[derive(Debug)]
 enum Reader {
     Socket(WebSocket),
@@ -64,10 +64,10 @@ enum Reader {
     Events(Events),
 }
 
-/// What a call of [`Subscriber::on_ready`] may use.
+/// Buffers and counters lent to a call of [`Subscriber::on_ready`].
 pub(super) struct ReadContext<'a> {
     pub(super) buffer: &'a mut [u8],
-    /// What records say.
+    /// Buffer for the plain text of TLS records.
     pub(super) plain: &'a mut Vec<u8>,
     pub(super) tally: &'a mut Tally,
     /// Reads the client's clock.

@@ -34,9 +34,9 @@ struct Throng {
     binary: PathBuf,
     version: String,
     shards: usize,
-    /// What it is a proxy for.
+    /// Backend for which it is a proxy.
     origin: Option<SocketAddr>,
-    /// Who makes the records of TLS.
+    /// Value of `tls.records`; none without TLS.
     records: Option<&'static str>,
 }
 

@@ -33,7 +33,7 @@ impl Report {
     }
 }
 
-/// What holds for every figure.
+/// Describes the method common to all figures.
 fn method(rounds: u32, payload_bytes: usize) -> String {
     let figures = match rounds {
         1 => String::from("Figures are those of one round."),
@@ -106,7 +106,7 @@ fn cell(metric: Metric, values: &[f64]) -> String {
     }
 }
 
-/// Of at least one value, in order.
+/// Median of sorted values; there must be at least one.
 fn median(sorted: &[f64]) -> f64 {
     let middle = sorted.len() / 2;
     if sorted.len().is_multiple_of(2) {

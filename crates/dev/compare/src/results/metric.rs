@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::scenario::Scale;
 use crate::suite::Suite;
 
-/// What one measurement found.
+/// Figures found by one measurement.
 pub(crate) type Samples = Vec<(Metric, f64)>;
 
 /// A column of the table.

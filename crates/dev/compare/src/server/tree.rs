@@ -70,8 +70,8 @@ fn scheduled_ns(pid: u32) -> io::Result<Option<u64>> {
     Ok(sum.filter(|sum| 0 < *sum))
 }
 
-/// How often threads of a process were switched away from the processor, of their own will or not
-/// (proc_pid_status(5)).
+/// Number of times that threads of a process were switched away from the processor, voluntarily or
+/// not (proc_pid_status(5)).
 pub(super) fn switches(pid: u32) -> u64 {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return 0;
