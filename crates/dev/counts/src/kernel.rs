@@ -26,7 +26,7 @@ pub(crate) struct Pipe {
     pub(crate) gone: bool,
 }
 
-/// What clients and the server share.
+/// State shared by clients and the server.
 #[derive(Default)]
 pub(crate) struct World {
     pub(crate) mono_us: u64,
@@ -58,7 +58,7 @@ impl Quiet {
         pipe
     }
 
-    /// A client sends.
+    /// Sends a client's bytes to the server.
     pub(crate) fn send_up(&self, pipe: usize, bytes: &[u8]) {
         let world = &mut *self.0.borrow_mut();
         let state = &mut world.pipes[pipe];
@@ -87,7 +87,7 @@ impl Quiet {
     }
 }
 
-/// A connection's descriptor.
+/// Descriptor of one connection.
 pub(crate) struct Socket(Quiet, usize);
 
 impl Drop for Socket {

@@ -43,7 +43,7 @@ fn main() -> Result<ExitCode> {
     }
 }
 
-/// Where callgrind writes.
+/// Folder that callgrind writes to.
 fn folder() -> PathBuf {
     let target = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../target");
     target.join("counts-run")

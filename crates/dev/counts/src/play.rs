@@ -18,13 +18,13 @@ use throng_types::{ConnId, ShardId};
 use crate::kernel::Quiet;
 use crate::requests::{Kind, PAYLOAD, message, publication, publisher};
 
-/// How often each thing is done while it is counted.
+/// Times that each thing is done while it is counted.
 const TIMES: usize = 64;
 /// Members of the channel that is delivered to.
 pub(crate) const MEMBERS: usize = 64;
-/// Publications to it.
+/// Publications to that channel.
 const PUBLICATIONS: usize = 8;
-/// The same as a rehearsal, so that tables and pools have their sizes.
+/// Publications before counting starts, so that tables and pools have their sizes.
 pub(crate) const REHEARSALS: usize = 2;
 
 pub(crate) const CLIENT: u8 = 0;

@@ -89,7 +89,7 @@ fn price_us(works: &[Work]) -> u64 {
     works.iter().map(|work| u64::from(work.cpu_us())).sum()
 }
 
-/// What is priced wrong, or not counted: a sentence each.
+/// Lists operations that are priced wrong or not counted, a sentence each.
 pub(crate) fn faults(found: &[(String, Counts)]) -> Vec<String> {
     let rows = rows();
     let mut faults = Vec::new();
