@@ -8,7 +8,6 @@ use throng_appwrite::{
 
 use crate::pieces::is_json;
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     br#"{"type":"ping"}"#,
     br#"{"type":"authentication","data":{"session":"eyJpZCI6IlUifQ=="}}"#,

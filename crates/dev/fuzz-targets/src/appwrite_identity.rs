@@ -7,7 +7,6 @@ use throng_appwrite::{Identity, MembershipList, SessionHeaders};
 
 use crate::pieces::{is_json, texts};
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"{\"$id\":\"U\",\"name\":\"Ann\",\"status\":true,\"labels\":[\"vip\"],\
       \"emailVerification\":true,\"phoneVerification\":false,\

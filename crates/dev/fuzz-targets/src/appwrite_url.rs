@@ -4,7 +4,6 @@ use throng_appwrite::{ConnectRequest, MessageLimits, Slot, write_slot_ids};
 
 use crate::pieces::is_json;
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"project=p&channels[]=files&channels[]=account&channels[]=account.update",
     b"project=p&channels%5B0%5D=files&\

@@ -7,7 +7,6 @@ use throng_auth::{ApiKeys, ChannelPattern, Credentials, Hosts, Origins};
 
 use crate::pieces::texts;
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"https://www.example.com\0localhost:8000\0https://*.example.com",
     b"https://example.com.evil.org:443\0a\0http://localhost:*",

@@ -5,7 +5,6 @@ use throng_centrifuge::Codec;
 
 use crate::centrifuge_commands::read;
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     // Connect with a token and a subscription to recover, a pong, subscribe.
     b"\x18\x08\x01\x22\x14\x0a\x01t\x1a\x0f\x0a\x01a\x12\x0a\x18\x01\x32\x01x\x38\x03\x42\x01{\x00\

@@ -7,7 +7,6 @@ use throng_config::{Config, ConfigFile, Loaded, Origin, Problem, Sources};
 
 use crate::pieces::{pairs, texts};
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"[listen]\napi = \"127.0.0.1:9001\"\n[auth]\nhmac_secret = \"s\\u00e9cret, and long \
       enough\"\nanonymous = true\n\x00THRONG_LISTEN_CLIENT=0.0.0.0:80\nTHRONG_LOG_LEVEL=debug\n",

@@ -5,7 +5,6 @@
 
 use throng_fossil::{DeltaUnit, apply, encode};
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"\x80{\"symbol\":\"ABC\",\"price\":101.25}{\"symbol\":\"ABC\",\"price\":101.75}",
     b"\x70one two three four five six seven eight, five six seven eight one two three four",

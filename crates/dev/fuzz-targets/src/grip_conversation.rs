@@ -13,7 +13,6 @@ use throng_grip::ws_events::{
 use throng_http1::{HttpLimits, parse_response};
 use throng_types::Millis;
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"rHTTP/1.1 200 OK\r\nContent-Type: application/websocket-events\r\n\
       Sec-WebSocket-Extensions: grip\r\nKeep-Alive-Interval: 30\r\nSet-Meta-User: \

@@ -9,7 +9,6 @@ use throng_broker::{
     write_frame,
 };
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     // The head of a segment.
     b"throngHS\x01\0\0\0\x07\0\0\0\0\0\0\0\x02\x05\0\0\0\x01\0\0\0\x03\0\0\0",

@@ -5,7 +5,6 @@
 
 use throng_kafka_protocol::{Frames, assignment, read, topics_of};
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     // A frame with records that were fetched, and that answer alone.
     b"\0\0\0Q\0\0\0\x07\0\0\0\0\0\0\0\0\0\x05\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x02\0\0\0\0\

@@ -4,7 +4,6 @@
 
 use throng_kafka_protocol::{Aborted, Records, batches};
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     // A record with a header and one without anything.
     b"\0\0\0\0\0\0\0\x07\0\0\0W\0\0\0\0\x02\0\0\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\

@@ -59,7 +59,7 @@ pub struct Target {
     pub name: &'static str,
     /// Panics if a promise is broken.
     pub run: fn(&[u8]),
-    /// Small real inputs.
+    /// Small valid inputs from which mutations start.
     pub seeds: &'static [&'static [u8]],
 }
 
@@ -67,7 +67,7 @@ macro_rules! targets {
     ($($name:ident,)*) => {
         $(pub use $name::$name;)*
 
-        /// Every target.
+        /// Every fuzz target, with its seeds.
         pub const ALL: &[Target] = &[$(Target {
             name: stringify!($name),
             run: $name,

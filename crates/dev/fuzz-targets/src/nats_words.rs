@@ -8,7 +8,6 @@ use throng_nats_protocol::{
     Credentials, DecodeError, Decoder, Delivery, Limits, Op, ServerInfo, introduce, targets,
 };
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"\x05INFO {\"headers\":true}\r\nPING\r\n-ERR 'No'\r\nMSG a.b 7 2\r\nhi\r\n",
     b"\x20HMSG a 7 $JS.ACK.S.C.2.70.90.17.5 25 27\r\nNATS/1.0\r\nchannel: b\r\n\r\n{}\r\n",

@@ -6,7 +6,6 @@ use throng_proxy::{Block, HEADER_BYTES_MAX, client_of, parse};
 
 use crate::pieces::parts;
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"PROXY TCP4 192.0.2.7 10.0.0.1 56789 8000\r\nGET / HTTP/1.1\r\n",
     b"PROXY TCP6 2001:db8::7 2001:db8::1 56789 8000\r\n",

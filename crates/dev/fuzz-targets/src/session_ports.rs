@@ -34,7 +34,6 @@ use throng_types::{ConnId, Millis, Now, Overflow, ShardId};
 
 use outside::{NoBackends, NoNews, Nobody};
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"\x00\x070\x01GET /ws?channel=a&channel=b HTTP/1.1\r\nHost: h\r\nUpgrade: \
       websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: \
@@ -113,7 +112,7 @@ const NOW: Now = Now {
     unix_ms: 1_790_000_000_000,
 };
 
-/// What is made once.
+/// State that is built once and shared by all inputs.
 struct Shared {
     namespaces: Arc<Namespaces>,
     verifier: Arc<Verifier>,

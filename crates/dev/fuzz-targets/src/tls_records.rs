@@ -9,7 +9,6 @@ use throng_tls::{Certificates, ClientTls, Link, MinVersion, Records, ServerTls, 
 
 use crate::pieces::parts;
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"\x10\x14\x11\x18\x02\x10\x00hello, and some more of it",
     b"\x04\x0b\x10\x00word\x17\x03\x03\x00\x05hello",
@@ -17,7 +16,7 @@ pub(crate) const SEEDS: &[&[u8]] = &[
     b"\x23\x10\x00\x17\x03\x03\x00\x02ab",
 ];
 
-/// What the server shows, and a client that believes anybody.
+/// Server with a certificate, and a client that accepts any certificate.
 static BOTH: LazyLock<(ServerTls, ClientTls)> = LazyLock::new(|| {
     let issued = Authority::new("ours").issue(&["localhost"]);
     let site = Site::read_certificate("", issued.certificate.as_bytes()).expect("a certificate");
