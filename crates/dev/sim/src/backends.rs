@@ -80,7 +80,7 @@ impl Outside {
         }
     }
 
-    /// Answers a look-up.
+    /// Answers the oldest name look-up.
     fn answer_name(&mut self) -> bool {
         let Some(name) = lock(&self.names).asked.pop_front() else {
             return false;
@@ -102,7 +102,7 @@ impl Outside {
         true
     }
 
-    /// Answers a connection.
+    /// Accepts or refuses one connection attempt.
     fn answer_dial(&mut self) -> bool {
         while let Some(dialled) = self.net.take_dialled() {
             self.dials.push(dialled);
@@ -148,7 +148,7 @@ impl Outside {
         self.sites[site].act(bytes_max, &mut around)
     }
 
-    /// Lets everybody act.
+    /// Gives every party a turn.
     fn act_all(&mut self) -> bool {
         let now = self.troubles();
         let mut busy = self.calls.hear(&self.net, now, &mut self.tally);

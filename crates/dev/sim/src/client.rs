@@ -195,8 +195,9 @@ impl Client {
         true
     }
 
-    /// Whoever is too slow hears so before the end, if the kernel can still deliver it. Streams of
-    /// GRIP have no words of ours, and the end of a drain waits for nobody.
+    /// Checks that a client that was too slow got the reason before the end, if the kernel can
+    /// still deliver it. GRIP's streams carry no such message, and the end of a drain waits for no
+    /// client.
     fn was_told_of_the_end(&self, around: &Around<'_>) {
         let Some(link) = self.link.as_ref() else {
             return;

@@ -22,7 +22,7 @@ pub(crate) const SECRET: &str = "secret";
 
 #[derive(Clone, Copy, Default)]
 struct User {
-    /// In the team.
+    /// Whether the user is in the team.
     member: bool,
     /// As far as events have told.
     told: bool,
@@ -46,7 +46,7 @@ struct State {
     allowed: Vec<[bool; USERS]>,
 }
 
-/// Who is in the team, and the look-ups that wait; shared with the shards' apps.
+/// Team members and waiting look-ups; shared with the shards' apps.
 #[derive(Clone, Default)]
 pub(crate) struct Directory(Arc<Mutex<State>>);
 
@@ -63,7 +63,7 @@ impl Lookups for Directory {
     }
 }
 
-/// What becomes of a look-up.
+/// Answer to one look-up, with its receiver.
 pub(crate) struct Answer {
     pub(crate) conn: ConnId,
     pub(crate) token: u32,
@@ -95,13 +95,13 @@ impl Directory {
         one.member
     }
 
-    /// The same, but no event tells.
+    /// Changes a user's membership without an event.
     pub(crate) fn change_unheard(&self, user: usize) {
         let one = &mut self.state().users[user];
         one.member = !one.member;
     }
 
-    /// It is known that changes may have been lost.
+    /// Records that changes may have been lost.
     pub(crate) fn gap(&self) {
         let mut state = self.state();
         state.clock += 1;

@@ -36,9 +36,9 @@ pub enum Fault {
     AcceptAborted,
     /// A shard's turn begins long after it should have.
     LateTurn,
-    /// The clock leaps.
+    /// The wall clock leaps.
     ClockLeap,
-    /// A drain begins.
+    /// The server begins to drain.
     Drain,
     /// A GRIP backend fails, before its answer or within it.
     BackendFailed,
@@ -52,13 +52,13 @@ pub enum Fault {
     LookupOvertaken,
     /// The server hands over to another process.
     HandOver,
-    /// That one says that it does not take over, after it has everything.
+    /// The successor declines after it has received everything.
     SuccessorRefused,
-    /// It ends while it is told.
+    /// The successor ends during the hand-over.
     SuccessorDied,
-    /// It answers after its time.
+    /// The successor answers after its deadline.
     SuccessorLate,
-    /// What it is told is damaged.
+    /// The state sent to the successor is damaged.
     SuccessorDamaged,
     /// The shards do not come to rest in time.
     NoRest,
@@ -105,17 +105,17 @@ impl Fault {
     }
 }
 
-/// How often each kind of fault came up.
+/// Number of times that each kind of fault came up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hits([u64; Fault::ALL.len()]);
 
 impl Hits {
-    /// Counts one.
+    /// Counts one fault of that kind.
     pub(crate) const fn count(&mut self, fault: Fault) {
         self.0[fault as usize] += 1;
     }
 
-    /// How often a kind came up.
+    /// Returns how often a kind came up.
     #[must_use]
     pub const fn of(&self, fault: Fault) -> u64 {
         self.0[fault as usize]

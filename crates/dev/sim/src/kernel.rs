@@ -22,7 +22,7 @@ use crate::net::{Conn, Net, Port, ShardSide, SimSpare, SimWake, World};
 
 pub(crate) use ring::{SimReceiver, SimSender};
 
-/// One shard's kernel.
+/// Simulated kernel of one shard.
 pub(crate) struct SimKernel {
     net: Net,
     shard: usize,
@@ -74,7 +74,7 @@ impl Drop for SimSocket {
 pub(crate) struct SimListener(pub(crate) u8);
 
 impl SimKernel {
-    /// That of the next shard. A process that takes over is given its ports later.
+    /// Creates the kernel of the next shard. A process that takes over is given its ports later.
     pub(crate) fn new(net: &Net, shard: usize, listeners: usize, takes_over: bool) -> Self {
         let mut world = net.0.borrow_mut();
         let mut side = ShardSide::default();

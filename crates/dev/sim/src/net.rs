@@ -22,10 +22,10 @@ pub(crate) const UNIX_MS: u64 = 1_700_000_000_000;
 /// When every run begins, on the clock that only rises.
 const MONO_US: u64 = 1_000_000;
 
-/// How long a client that is too slow has for the last word, as the engine says it.
+/// Time in µs that a slow client has to take the last message; the engine's value.
 const SLOW_US: u64 = 15_000_000;
 
-/// How often faults come, in parts of a hundred of the calls that can have them.
+/// Chance of each fault, in percent of the calls that can meet it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Odds {
     pub(crate) split: usize,
@@ -150,7 +150,7 @@ pub(crate) struct Port {
     pub(crate) closed: bool,
 }
 
-/// What the kernel keeps for one shard.
+/// Kernel state of one shard.
 #[derive(Default)]
 pub(crate) struct ShardSide {
     /// Set by its wakers, taken by its wait.
@@ -164,7 +164,7 @@ pub(crate) struct ShardSide {
 pub(crate) struct World {
     pub(crate) rng: Rng,
     pub(crate) mono_us: u64,
-    /// What wall clocks are ahead of the other; it may leap.
+    /// Wall clock in ms since 1970; it may leap.
     pub(crate) unix_ms: u64,
     pub(crate) conns: Vec<Conn>,
     /// The connections that a shard may hear of, in the order in which they were accepted.
@@ -196,7 +196,7 @@ impl Drop for SimSpare {
     }
 }
 
-/// Wakes a shard.
+/// Waker of one shard.
 pub(crate) struct SimWake(pub(crate) Arc<AtomicBool>);
 
 impl Wake for SimWake {
@@ -421,8 +421,8 @@ impl Net {
         news
     }
 
-    /// Of these, so many were too slow and have gone with the turn. Where others have gone too, it
-    /// is not known which.
+    /// Records that `count` of these connections were cut as too slow in the turn. Where others
+    /// have gone too, it is not known which.
     pub(crate) fn were_cut_as_slow(&self, those: &[usize], count: u64) {
         let mut world = self.0.borrow_mut();
         let now_us = world.mono_us;

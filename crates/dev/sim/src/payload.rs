@@ -9,7 +9,7 @@ use crate::net::Net;
 /// Data as a client got it.
 #[derive(Debug)]
 pub(crate) enum Got<'a> {
-    /// The bytes themselves.
+    /// Raw bytes of the payload.
     Raw(&'a [u8]),
     /// The data of an event: text, or base64 of what is not text.
     Event(&'a [u8]),

@@ -12,10 +12,10 @@ use crate::fault::Fault;
 use crate::payload;
 use crate::setup::{API_KEY, CHANNELS, GRIP, PORT_API, PORT_GRIP};
 
-/// What a request asked for.
+/// Request that waits for its answer.
 #[derive(Debug)]
 enum Asked {
-    /// `/pub`.
+    /// A publication by `/pub`.
     Pub(u64, usize),
     Publish(u64, usize),
     Broadcast(u64, Vec<usize>),
@@ -24,11 +24,11 @@ enum Asked {
     History(usize),
     Channels,
     Info,
-    /// How many are in a channel.
+    /// Number of connections in a channel.
     Present(usize),
-    /// Disconnect or unsubscribe.
+    /// Command to disconnect or unsubscribe.
     Command,
-    /// `/publish/` of GRIP.
+    /// Items published to GRIP's `/publish/`.
     Items(Vec<u64>),
 }
 
@@ -36,14 +36,14 @@ enum Asked {
 #[derive(Default)]
 pub(crate) struct Publisher {
     conn: Option<usize>,
-    /// It publishes to GRIP's port.
+    /// Whether it publishes to GRIP's port.
     is_grip: bool,
     input: Vec<u8>,
     open: VecDeque<Asked>,
     /// The answers of the last `info` and `channels`.
     pub(crate) clients: Option<u64>,
     pub(crate) counts: Option<Value>,
-    /// How many are in each channel, as it was told last.
+    /// Number of connections in each channel, by the last answer.
     pub(crate) present: BTreeMap<usize, u64>,
 }
 

@@ -36,7 +36,7 @@ struct Client {
     seen: BTreeMap<usize, u64>,
     said: u64,
     over: bool,
-    /// It has shut its sending side.
+    /// Whether it has shut its sending side.
     shut: bool,
     reads_from_us: u64,
     /// Connections that the server ended and this client never closes.
@@ -343,7 +343,7 @@ pub fn run_engine(seed: u64, steps: usize, print: bool) -> Result<(u64, Hits), F
     run(seed, steps, print, false)
 }
 
-/// The same where all speak TLS.
+/// Runs one seed of the engine with TLS on every connection.
 ///
 /// # Errors
 /// As [`run_engine`].

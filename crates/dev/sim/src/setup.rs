@@ -11,7 +11,7 @@ const SECRET: &str = "a secret of the simulator's own, long enough for anybody";
 /// The key of the server API.
 pub(crate) const API_KEY: &str = "the-key-of-the-api";
 
-/// How a channel is kept.
+/// History and delivery settings of a channel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Channel {
     pub(crate) name: &'static str,
@@ -104,7 +104,7 @@ pub(crate) struct Setup {
     /// Whether one publication goes to several channels at once. Then protocols that do not
     /// name the channel have one channel only, so that it can be told what belongs where.
     pub(crate) broadcasts: bool,
-    /// How long publications gather in channels with a namespace.
+    /// Delay in ms by which publications are gathered in channels with a namespace.
     pub(crate) delay_ms: u64,
     crowded: bool,
     /// Clients may say little: who says more is closed, and comes again.

@@ -46,7 +46,7 @@ impl<A: App<SimKernel>> Stage<A> {
         }
     }
 
-    /// The same, with TLS on all listeners if something is shown there.
+    /// Starts shards with TLS on all listeners if a configuration is given.
     pub(crate) fn secure(
         net: &Net,
         shards: usize,
@@ -90,7 +90,7 @@ impl<A: App<SimKernel>> Stage<A> {
         self.shards.iter().flatten()
     }
 
-    /// The same, to do something with them between two turns. They are awake afterwards.
+    /// Iterates over the running shards, to act between two turns. All of them wake afterwards.
     pub(crate) fn running_mut(&mut self) -> impl Iterator<Item = &mut Running<A, SimKernel>> {
         self.wakes_at_us.fill(0);
         self.shards.iter_mut().flatten()
@@ -116,7 +116,7 @@ impl<A: App<SimKernel>> Stage<A> {
             && (self.wakes_at_us[shard] <= now_us || self.net.has_events(self.first + shard))
     }
 
-    /// Takes one turn.
+    /// Runs one turn of a shard.
     pub(crate) fn turn(&mut self, shard: usize) {
         let Some(running) = &mut self.shards[shard] else {
             return;
@@ -145,7 +145,7 @@ impl<A: App<SimKernel>> Stage<A> {
         };
     }
 
-    /// How long until the next shard wakes of its own accord.
+    /// Time in µs until the next shard wakes by its own timer.
     pub(crate) fn next_wake_us(&self) -> Option<u64> {
         let now_us = self.net.0.borrow().mono_us;
         let awake = (0..self.len()).filter(|&shard| self.shards[shard].is_some());

@@ -24,7 +24,7 @@ use talks::{Echo, Talk};
 /// request was too slow.
 const REFUSALS: [u16; 5] = [408, 500, 502, 503, 504];
 
-/// What a visitor does, and what it remembers over its connections.
+/// Kind of a visitor, with what it remembers across connections.
 enum Kind {
     /// The last line that it has of a log.
     Poll {
@@ -41,7 +41,7 @@ enum Kind {
     Bytes,
 }
 
-/// What it reads on a connection.
+/// Reader of a connection's bytes.
 enum Reads {
     Polls(Polls),
     Stream(Stream),

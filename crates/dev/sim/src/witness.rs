@@ -34,9 +34,9 @@ struct Publication {
     sent_us: u64,
     /// When its publisher was told that it is accepted.
     acked_us: Option<u64>,
-    /// It was refused.
+    /// Whether the server refused it.
     refused: bool,
-    /// It may have a place in history.
+    /// Whether it may have a place in history.
     keeps: bool,
     place: BTreeMap<usize, Place>,
 }
@@ -46,9 +46,9 @@ struct Publication {
 pub(crate) enum Start {
     /// The server did not say.
     Unknown,
-    /// Behind this place.
+    /// Begins behind this place.
     At(Place),
-    /// Where another one ended: it was recovered from there.
+    /// Recovered from where another subscription ended.
     After(usize),
 }
 
@@ -63,7 +63,8 @@ struct Track {
     start: Start,
     /// Numbers, as they came.
     got: Vec<u64>,
-    /// What came first was history, in which publications without a place are missing.
+    /// Whether it was recovered: its first deliveries came from history, which lacks publications
+    /// without a place.
     recovered: bool,
     active: bool,
     /// Nothing may be dropped in its connection.
@@ -97,7 +98,7 @@ pub(crate) struct Witness {
     pub(crate) sum: Summary,
 }
 
-/// What a run did, to see that it did something.
+/// Counts of a run, to see that it did something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Publications that were accepted.
@@ -206,7 +207,7 @@ impl Witness {
         self.publications.len() as u64
     }
 
-    /// It is sent now. Its number was given by [`Self::next_number`].
+    /// Records that a publication is sent now; its number was given by [`Self::next_number`].
     pub(crate) fn sends(&mut self, channels: &[usize], bytes: &[u8], keeps: bool) -> u64 {
         let n = self.next_number();
         self.publications.push(Publication {
@@ -233,7 +234,7 @@ impl Witness {
         }
     }
 
-    /// It is accepted, and nobody is told so: it may still be on its way.
+    /// Records that a publication is accepted without an answer; it may still be on its way.
     pub(crate) fn accepts(&mut self, n: u64) {
         self.publications[n as usize].acked_us = Some(u64::MAX);
         self.sum.accepted += 1;

@@ -30,7 +30,7 @@ pub(crate) struct ZmqPublisher {
     conn: Option<usize>,
     input: Vec<u8>,
     was_greeted: bool,
-    /// What it was asked for.
+    /// Topics that it was asked for.
     topics: BTreeSet<String>,
 }
 

@@ -12,7 +12,7 @@ const ENGINE_STEPS: usize = 1000;
 const SERVER_STEPS: usize = 1500;
 /// Steps of one run of backends.
 const BACKEND_STEPS: usize = 2500;
-/// Kinds of runs.
+/// Part of the product that a run plays.
 #[derive(Clone, Copy)]
 enum Kind {
     Engine,

@@ -10,10 +10,10 @@ use super::answer::{Answered, Tunnel, answered, field};
 use super::sockets::Sockets;
 use super::talk::Talk;
 
-/// How many logs there are.
+/// Number of logs that clients follow.
 pub(crate) const LOGS: usize = 2;
 
-/// What the backend remembers.
+/// State of the backend between requests.
 #[derive(Default)]
 pub(crate) struct Site {
     /// The last line of each log.
@@ -28,7 +28,7 @@ pub(crate) fn log_channel(log: usize) -> String {
 }
 
 impl Site {
-    /// Answers a request.
+    /// Answers one request by its path.
     pub(super) fn answer(&mut self, request: &OriginRequest, chance: usize) -> Answered {
         let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
         let log = || {
@@ -94,7 +94,7 @@ impl Site {
         )
     }
 
-    /// What is new, or a wait for it.
+    /// Returns the lines after `since`, or a hold if there are none.
     fn poll(&self, log: usize, query: &str, chance: usize) -> Answered {
         let since = query
             .strip_prefix("since=")

@@ -82,7 +82,7 @@ pub(super) struct Caller {
     is_over: bool,
 }
 
-/// All of them.
+/// All callers of a run.
 pub(super) struct Calls {
     sender: CallSender<Call<Token>>,
     inbox: Arc<Mutex<Inbox>>,
@@ -127,7 +127,7 @@ impl Calls {
         assert!(self.sender.send(call), "the peer is there");
     }
 
-    /// A new call.
+    /// Begins a new call with random properties.
     pub(super) fn begin(&mut self, net: &Net, before: Troubles) {
         let n = self.calls.len();
         let mut targets = vec![net.pick(&["10.0.0.1:81", "10.0.0.1:82", "a.sim:81", "b.sim:83"])];

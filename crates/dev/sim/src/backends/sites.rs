@@ -45,7 +45,7 @@ struct Serving {
 pub(super) struct Site {
     conn: usize,
     input: Vec<u8>,
-    /// Bytes sent.
+    /// Bytes sent on the connection so far.
     sent: usize,
     served: usize,
     serving: Option<Serving>,

@@ -170,7 +170,7 @@ pub(super) fn frame(text: &[u8], around: &Around<'_>) -> Vec<u8> {
     message(throng_ws::Opcode::Text, text, around)
 }
 
-/// A client's frame.
+/// Encodes one masked frame of a client.
 pub(super) fn message(opcode: throng_ws::Opcode, data: &[u8], around: &Around<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     let masking = throng_ws::Masking::Client((around.net.next() as u32).to_be_bytes());

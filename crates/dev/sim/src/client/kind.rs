@@ -2,7 +2,7 @@
 
 use super::wire::Shape;
 
-/// What a client speaks.
+/// Protocol that a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Sse,

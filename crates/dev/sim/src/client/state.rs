@@ -21,18 +21,19 @@ const TOO_MANY: u64 = 3013;
 /// A request with commands under way.
 pub(super) struct Upstream {
     pub(super) conn: usize,
-    /// What has come of the answer.
+    /// Bytes of the answer that have come.
     pub(super) input: Vec<u8>,
 }
 
-/// One connection.
+/// State of one connection.
 pub(super) struct Link {
     pub(super) conn: usize,
     pub(super) wire: Wire,
     /// The subscriptions, by channel.
     pub(super) tracks: BTreeMap<usize, usize>,
     pub(super) commands: Commands,
-    /// What the client is called, and for emulated transports where its commands go.
+    /// Client id from the server; with `session` and `node`, the address of commands on emulated
+    /// transports.
     pub(super) id: String,
     pub(super) session: String,
     pub(super) node: String,
@@ -40,7 +41,7 @@ pub(super) struct Link {
     pub(super) upstream: Vec<Upstream>,
     /// Where the client said it had been, per channel.
     pub(super) since: BTreeMap<usize, Place>,
-    /// It said that it comes back.
+    /// Asked to resume when it connected.
     pub(super) resuming: bool,
     /// Some channel of it may drop.
     pub(super) lossy: bool,
@@ -59,7 +60,7 @@ pub(super) struct Link {
 pub(crate) struct Client {
     pub(super) number: usize,
     pub(super) kind: Kind,
-    /// What it listens to; a Centrifugo client decides as it goes.
+    /// Channels that it listens to; a Centrifugo client chooses them as it goes.
     pub(super) channels: Vec<usize>,
     /// Empty for a client without a token.
     pub(super) user: String,
@@ -79,7 +80,7 @@ pub(crate) struct Client {
     pub(super) calm: bool,
 }
 
-/// What a client needs of its surroundings.
+/// Parts of the run that a client uses during one call.
 pub(crate) struct Around<'a> {
     pub(crate) net: &'a Net,
     pub(crate) setup: &'a Setup,

@@ -105,8 +105,8 @@ impl Play {
         }
     }
 
-    /// Whoever did not get an answer asks again; then everybody knows who is in the team, and hears
-    /// of this thing of its, or not.
+    /// Lets failed look-ups repeat, makes every change known, and publishes one event for the
+    /// team. Returns the number in that event.
     pub(super) fn settle_team(&mut self) -> usize {
         for _ in 0..2 {
             self.net.pass_us(11_000_000);

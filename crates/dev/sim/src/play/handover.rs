@@ -17,7 +17,7 @@ use crate::kernel::{SimKernel, SimSocket};
 /// Rounds in which the shards may come to rest.
 const ROUNDS: usize = 300;
 
-/// What becomes of a hand-over.
+/// Outcome of a hand-over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     Taken,

@@ -21,11 +21,11 @@ pub(super) struct Session {
 
 pub(super) enum Mail {
     Line(Vec<u8>),
-    /// Shuts the listener.
+    /// Shuts the shard's listener.
     Shut,
 }
 
-/// What one shard runs.
+/// App of one shard.
 pub(super) struct Relay {
     shard: usize,
     pub(super) out: Vec<VecDeque<Vec<u8>>>,

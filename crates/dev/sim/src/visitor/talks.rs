@@ -21,7 +21,7 @@ pub(super) struct Talk {
     heard: u64,
     is_open: bool,
     has_closed: bool,
-    /// Publications that came.
+    /// Numbers of publications that came.
     got: Vec<u64>,
 }
 

@@ -63,7 +63,8 @@ impl Witness {
         }
     }
 
-    /// What was answered before another was sent comes before it; nothing comes from before.
+    /// Checks order: a publication acknowledged before another was sent comes before it. With one
+    /// shard, a subscription without recovery gets nothing acknowledged before it was asked for.
     fn settle_order(&self, at: usize) {
         let track = &self.tracks[at];
         let acked_us = |n: u64| self.publications[n as usize].acked_us.unwrap_or(u64::MAX);
@@ -101,7 +102,7 @@ impl Witness {
         }
     }
 
-    /// Whoever loses nothing sees the same row as everybody.
+    /// Checks that lossless clients of a channel all saw one sequence.
     fn settle_rows(&self) {
         let mut next: BTreeMap<(usize, u64), (u64, &str)> = BTreeMap::new();
         for track in &self.tracks {
@@ -122,7 +123,7 @@ impl Witness {
         }
     }
 
-    /// What was dropped was told, where both can be counted.
+    /// Checks that the drops a client was told of are those it had, where both can be counted.
     fn settle_drops(&self) {
         for (&conn, &told) in &self.told {
             let mut tracks = (0..self.tracks.len()).filter(|&at| self.tracks[at].conn == conn);
