@@ -25,9 +25,9 @@ pub struct Authority {
 /// A certificate and its key, as PEM texts.
 #[derive(Clone, Debug)]
 pub struct Issued {
-    /// The certificate.
+    /// Certificate, as a PEM text.
     pub certificate: String,
-    /// Its key.
+    /// Private key, as a PEM text.
     pub key: String,
 }
 
@@ -86,7 +86,7 @@ impl Authority {
         }
     }
 
-    /// Its own certificate.
+    /// Returns the authority's own certificate as a PEM text.
     #[must_use]
     pub fn pem(&self) -> &str {
         &self.pem
@@ -165,7 +165,7 @@ impl PemFiles {
         self.folder.path().join(name)
     }
 
-    /// The folder.
+    /// Folder that holds the files.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()

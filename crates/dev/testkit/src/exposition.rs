@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a server exposed.
+/// Metrics that a server exposed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Exposition {
     samples: BTreeMap<String, f64>,
@@ -31,7 +31,7 @@ impl Exposition {
             .sum()
     }
 
-    /// How many metrics there are.
+    /// Number of metrics exposed.
     #[must_use]
     pub fn metrics(&self) -> usize {
         self.types.len()

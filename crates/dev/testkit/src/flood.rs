@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 const CHUNK: usize = 64 << 10;
 const ALL: usize = 32 << 20;
 
-/// Takes one client.
+/// Server for one client that keeps sending.
 pub struct Flood {
     address: SocketAddr,
     said: JoinHandle<usize>,
@@ -39,7 +39,7 @@ impl Flood {
         Self { address, said }
     }
 
-    /// Where it listens.
+    /// Address of the listener.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address

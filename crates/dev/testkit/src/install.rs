@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use crate::binary;
 
-/// What to do without a program.
+/// Advice for when a program is missing.
 pub(crate) const PROGRAMS: &str =
     "install what tests use: `.ci/install` on Debian, or by other means what .ci/packages lists";
 

@@ -182,13 +182,13 @@ impl KafkaServer {
         write("server.properties", &options);
     }
 
-    /// Where it listens.
+    /// Address of the listener.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.daemon.address()
     }
 
-    /// `kafka://…`
+    /// URL of the broker, `kafka://…`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("kafka://{}", self.address())

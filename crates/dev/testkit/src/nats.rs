@@ -15,7 +15,7 @@ use crate::{Deadline, free_port, until};
 
 /// Refusals of a stream after which a server of a new cluster is started again.
 const REFUSED_MAX: usize = 200;
-/// How long an answer may take.
+/// Deadline for one answer.
 const ANSWER: Duration = Duration::from_secs(5);
 
 /// Runs until it is dropped, on a port of its own, with its files in a temporary folder.
@@ -43,7 +43,7 @@ impl NatsServer {
         Self::with(&[])
     }
 
-    /// The same, with these options.
+    /// Starts a server with these further arguments.
     ///
     /// # Panics
     /// If it cannot be started.
@@ -113,13 +113,13 @@ impl NatsServer {
         server
     }
 
-    /// Where it listens.
+    /// Address of the listener.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.daemon.address()
     }
 
-    /// `nats://…`
+    /// URL of the server, `nats://…`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("nats://{}", self.address())
@@ -225,7 +225,7 @@ impl NatsServer {
         answers
     }
 
-    /// It does nothing any more, and its connections stay.
+    /// Stops the process with SIGSTOP; its connections stay open.
     ///
     /// # Panics
     /// If it does not run.
@@ -234,7 +234,7 @@ impl NatsServer {
         self.daemon.pause();
     }
 
-    /// It goes on.
+    /// Continues the process with SIGCONT.
     ///
     /// # Panics
     /// If it does not run.

@@ -38,7 +38,7 @@ impl PostgresServer {
         Self::start_with(None)
     }
 
-    /// The same, which speaks TLS with this certificate.
+    /// Starts a server that speaks TLS with this certificate.
     ///
     /// # Panics
     /// If it cannot be started.
@@ -111,13 +111,13 @@ impl PostgresServer {
         self.folder.path().join("data")
     }
 
-    /// Where it listens.
+    /// Address of the listener.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], self.port))
     }
 
-    /// `postgres://…`
+    /// URL of the server, `postgres://…`.
     #[must_use]
     pub fn url(&self) -> String {
         let address = self.address();

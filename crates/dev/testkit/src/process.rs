@@ -124,7 +124,7 @@ impl Process {
         self.found(what, self.out.until(look))
     }
 
-    /// The same for standard error.
+    /// Waits for lines on standard error that satisfy `look`.
     ///
     /// # Panics
     /// At the deadline or when it has ended without an answer.
@@ -144,7 +144,7 @@ impl Process {
         })
     }
 
-    /// What it has written to standard error so far.
+    /// Lines written to standard error so far.
     #[must_use]
     pub fn err_lines(&self) -> Vec<String> {
         self.err.lock().all.clone()
@@ -167,7 +167,7 @@ impl Process {
         }
     }
 
-    /// Its process id.
+    /// Process id of the child.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()

@@ -83,13 +83,13 @@ impl RedisServer {
         server
     }
 
-    /// Where it listens.
+    /// Address of the listener.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.daemon.address()
     }
 
-    /// `redis://…`
+    /// URL of database 0, `redis://…`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("redis://{}/0", self.address())
@@ -153,7 +153,7 @@ impl RedisServer {
         answer(&mut BufReader::new(Deadline::default().over(&redis)))
     }
 
-    /// It does nothing any more, and its connections stay.
+    /// Stops the process with SIGSTOP; its connections stay open.
     ///
     /// # Panics
     /// If it does not run.
@@ -162,7 +162,7 @@ impl RedisServer {
         self.daemon.pause();
     }
 
-    /// It goes on.
+    /// Continues the process with SIGCONT.
     ///
     /// # Panics
     /// If it does not run.

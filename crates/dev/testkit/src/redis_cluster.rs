@@ -14,7 +14,7 @@ pub struct RedisCluster {
 }
 
 impl RedisCluster {
-    /// Without replicas.
+    /// Starts a cluster without replicas.
     #[must_use]
     #[track_caller]
     pub fn start() -> Self {

@@ -57,28 +57,28 @@ impl Sdk {
         script("sdk.mjs", &[])
     }
 
-    /// The same package in its build for Protobuf.
+    /// Starts the JavaScript package in its Protobuf build.
     #[must_use]
     #[track_caller]
     pub fn javascript_protobuf() -> Self {
         script("sdk.mjs", &["protobuf"])
     }
 
-    /// The same package over a stream and requests, in JSON.
+    /// Starts the JavaScript package over HTTP streaming, in JSON.
     #[must_use]
     #[track_caller]
     pub fn javascript_stream() -> Self {
         script("sdk.mjs", &["http_stream"])
     }
 
-    /// The same in Protobuf.
+    /// Starts the JavaScript package over HTTP streaming, in Protobuf.
     #[must_use]
     #[track_caller]
     pub fn javascript_protobuf_stream() -> Self {
         script("sdk.mjs", &["protobuf", "http_stream"])
     }
 
-    /// The same package over an event stream and requests.
+    /// Starts the JavaScript package over an event stream.
     #[must_use]
     #[track_caller]
     pub fn javascript_events() -> Self {
@@ -92,7 +92,7 @@ impl Sdk {
         Self::python_with(&[])
     }
 
-    /// The same package, asked to speak Protobuf.
+    /// Starts the Python package with Protobuf.
     #[must_use]
     #[track_caller]
     pub fn python_protobuf() -> Self {
@@ -210,7 +210,7 @@ impl Sdk {
         self.take("the next event", |_| true)
     }
 
-    /// How many events of that name have come and were not taken.
+    /// Number of events of that name that no call has taken yet.
     #[must_use]
     #[track_caller]
     pub fn left(&self, name: &str) -> usize {

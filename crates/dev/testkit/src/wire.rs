@@ -13,12 +13,12 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::{DEADLINE, Deadline};
 
-/// An answer.
+/// Response to one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// The status code.
+    /// Status code of the response.
     pub status: u16,
-    /// Names in small letters.
+    /// Names in lower case, with their values.
     pub headers: Vec<(String, String)>,
     /// Without its transfer coding.
     pub body: String,
@@ -112,7 +112,7 @@ impl Wire {
         Self::connect_secure_behind(to, authority, b"")
     }
 
-    /// The same, and sends these bytes before TLS, as a proxy does.
+    /// Connects with TLS after sending these bytes in the clear, as a proxy does.
     ///
     /// # Panics
     /// If nobody listens.
@@ -167,7 +167,7 @@ impl Wire {
         self.send_bytes(text.as_bytes());
     }
 
-    /// Sends any bytes.
+    /// Sends bytes as they are.
     #[track_caller]
     pub fn send_bytes(&mut self, bytes: &[u8]) {
         match self.stream.write_all(bytes) {
@@ -176,7 +176,7 @@ impl Wire {
         }
     }
 
-    /// The same connection, for a thread that writes while this one reads; below TLS.
+    /// Clones the TCP stream below TLS, for a thread that writes while this one reads.
     ///
     /// # Panics
     /// If there are no descriptors.
@@ -261,7 +261,7 @@ impl Wire {
         String::from_utf8_lossy(&self.rest_bytes()).into_owned()
     }
 
-    /// The same, as bytes.
+    /// Reads until the connection ends and returns the bytes.
     #[track_caller]
     pub fn rest_bytes(&mut self) -> Vec<u8> {
         let deadline = Deadline::default();
