@@ -88,7 +88,7 @@ fn nobody_notices_upgrades() {
     }
 }
 
-/// What `ann` hears of something for a team and of something for everybody.
+/// Publishes one event for a team and one for everybody; returns whether `ann` hears the first.
 fn heard(stage: &Stage, ann: &mut Socket, round: u32, team: &str) -> bool {
     // No two events are the same, as Appwrite's are not.
     let [first, second] = [format!("{team}{round}"), format!("any-{team}{round}")];

@@ -22,7 +22,7 @@ impl RedisServer {
         Self::with(&[])
     }
 
-    /// The same with more lines of configuration.
+    /// Starts a server with more lines of configuration.
     #[track_caller]
     pub(crate) fn with(more: &[&str]) -> Self {
         Self::begin(more.join("\n"), false)

@@ -15,11 +15,11 @@ pub(crate) struct Version {
     pub(crate) number: &'static str,
     /// `client.subscribe`, which all have, or the class `Realtime`.
     pub(crate) api: &'static str,
-    /// It subscribes by message, and not in the URL.
+    /// Subscribes by message, and not in the URL.
     pub(crate) by_message: bool,
-    /// It knows queries.
+    /// Whether this version has queries.
     pub(crate) queries: bool,
-    /// It sends a token in the URL.
+    /// Sends a token in the URL.
     pub(crate) jwt: bool,
 }
 
@@ -40,7 +40,7 @@ impl Sdk {
         Self { process, version }
     }
 
-    /// Gives an order.
+    /// Sends one order to the page.
     #[track_caller]
     pub(crate) fn order(&mut self, name: &str, mut fields: Value) {
         fields["order"] = json!(name);

@@ -76,7 +76,7 @@ impl Socket {
         self.pings
     }
 
-    /// The next message.
+    /// Returns the next message, which must be text.
     #[track_caller]
     pub(crate) fn frame(&mut self) -> Value {
         let (opcode, payload) = self.next();

@@ -23,13 +23,13 @@ impl Stage {
         Self::with("", more)
     }
 
-    /// The same with sections before it.
+    /// Starts a stage with sections before `[appwrite]`.
     #[track_caller]
     pub(crate) fn with(before: &str, more: &str) -> Self {
         Self::before(AccountApi::start(), before, more, None)
     }
 
-    /// The same before this API; of authorities, only the one in a file is believed.
+    /// Starts a stage before this API; of authorities, only the one in a file is trusted.
     #[track_caller]
     pub(crate) fn before(
         accounts: AccountApi,
@@ -81,7 +81,7 @@ pub(crate) struct Event<'e> {
     pub(crate) names: Vec<String>,
     pub(crate) channels: Vec<String>,
     pub(crate) payload: Value,
-    /// Whose permissions have changed.
+    /// User whose permissions have changed.
     pub(crate) changed: Option<&'e str>,
 }
 

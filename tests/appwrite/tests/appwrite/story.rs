@@ -174,7 +174,7 @@ impl Story<'_> {
         "ok"
     }
 
-    /// What is for one user reaches no other.
+    /// Checks that events for one user reach no other.
     #[track_caller]
     fn others_do_not_hear(&self) {
         let role = format!("user:{}", self.u);
