@@ -131,7 +131,7 @@ pub(crate) fn members_come_and_go_and_a_node_dies(kind: Kind) {
 
 // ---- the clients of a node that dies ----
 
-/// What the broker has carried out so far that clients cause: looks at streams, and subscriptions.
+/// Commands carried out by the broker that clients cause: reads of streams, and subscriptions.
 fn carried_out(broker: &Broker) -> Option<[u64; 2]> {
     let info = broker.redis()?.ask("INFO commandstats");
     let of = |name: &str| {

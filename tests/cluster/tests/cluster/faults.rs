@@ -21,7 +21,7 @@ fn stayed(clients: &[&Sdk]) {
     }
 }
 
-/// How often a log line with this in it was written.
+/// Number of log lines that contain this text.
 fn said(node: &Server, words: &str) -> usize {
     let has = |line: &serde_json::Value| {
         line["message"]
@@ -31,7 +31,7 @@ fn said(node: &Server, words: &str) -> usize {
     node.log().iter().filter(|line| has(line)).count()
 }
 
-/// What the server keeps over its end is there for those who come again.
+/// Data that the server keeps across its restart is there for clients that come back.
 pub(crate) fn the_broker_restarts_with_its_data(kind: Kind) {
     let mut broker = Broker::durable(kind);
     let nodes = [(); 2].map(|()| node(kind, broker.address()));
@@ -91,7 +91,7 @@ pub(crate) fn the_broker_restarts_with_an_older_copy_of_its_data(kind: Kind) {
     after_losing_three(&mut publisher, &nodes.each_ref(), &proxy, [&ahead, &behind]);
 }
 
-/// Who lost something is told, and who lost nothing is not.
+/// Clients that lost something are told, and the others are not.
 pub(crate) fn the_broker_restarts_without_its_data(kind: Kind) {
     let mut broker = Broker::start(kind);
     let nodes = [(); 2].map(|()| node(kind, broker.address()));
@@ -128,7 +128,7 @@ pub(crate) fn the_broker_restarts_without_its_data(kind: Kind) {
     assert_eq!(plain.left("subscribing"), 0, "it lost nothing that is kept");
 }
 
-/// What was asked of a server that does not answer may have happened; to repeat it is safe.
+/// A request that got no answer may have been carried out; repeating it is safe.
 pub(crate) fn the_broker_is_paused_for_ten_seconds(kind: Kind) {
     let broker = Broker::start(kind);
     let nodes = [(); 2].map(|()| node(kind, broker.address()));
@@ -156,7 +156,7 @@ pub(crate) fn the_broker_is_paused_for_ten_seconds(kind: Kind) {
     assert_eq!(client.left("subscribing"), 0, "it is the same server");
 }
 
-/// What a node misses while others hear it is filled in, without a word to its clients.
+/// A node that missed publications fills them in, without a word to its clients.
 pub(crate) fn the_network_between_a_node_and_the_broker_is_cut(kind: Kind) {
     let broker = Broker::start(kind);
     let proxy = Proxy::new(broker.address());

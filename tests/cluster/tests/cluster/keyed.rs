@@ -9,7 +9,7 @@ use throng_testkit::{NatsServer, Proxy, Sdk, Server, Signal, until};
 use crate::broker::Kind;
 use crate::nodes::{node, patient_node, subscriber};
 
-/// How a publication in `kept:a` begins on its way to NATS.
+/// First bytes of a publication in `kept:a` on its way to NATS.
 const PUBLICATION: &str = "HPUB throng.in.kept_kept.kept=3aa ";
 
 fn publish(node: &Server, data: &str) -> Value {

@@ -23,7 +23,7 @@ fn health(node: &Server, expected: &str) {
     });
 }
 
-/// How many lines of this level the log has with these words in them.
+/// Number of warnings in the log that contain this text.
 fn said(node: &Server, words: &str) -> usize {
     let lines = node.log();
     let has = |line: &&Value| line.to_string().contains(words) && line["level"] == "WARN";

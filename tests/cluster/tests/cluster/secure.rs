@@ -7,7 +7,7 @@ use throng_testkit::{Authority, NatsServer, PemFiles, RedisServer, Server, until
 
 use crate::nodes::{Publisher, node_of, subscriber, up};
 
-/// What a user of Redis needs, as docs/CLUSTER.md says.
+/// Permissions that a user of Redis needs, as in docs/CLUSTER.md.
 const ACL: &str = "+@all -@admin -@dangerous +info ~throng:* &throng:*";
 /// The pair of keys that the documentation of NATS shows.
 const SEED: &str = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY";

@@ -5,7 +5,7 @@ use throng_testkit::{Proxy, RedisServer, Server, until};
 
 use crate::nodes::{Publisher, after_losing_three, event_source, node_of, subscriber, up};
 
-/// What is published there has its newest offset in this field.
+/// Command that reads the newest offset of `kept:a`.
 const NEWEST: &str = "HGET throng:{kept:a}:meta s";
 
 struct Redis {
@@ -86,7 +86,7 @@ fn is_primary(redis: &RedisServer) {
     });
 }
 
-/// What the replica has is there for those who come again, and nobody loses anything.
+/// Publications on the replica are there for clients that come back, and no client loses any.
 #[test]
 fn the_primary_is_killed_and_its_replica_has_everything() {
     let mut redis = Redis::start();
