@@ -10,7 +10,7 @@ use throng_testkit::{Sdk, Setup, Wire};
 
 use crate::support::{emulated, sdks, url};
 
-/// What a backend was asked: the path, and the body with the field `X-Said` of the request in it.
+/// Requests of a backend: the path, and the body with the field `X-Said` of the request in it.
 pub(crate) type Asked = Arc<Mutex<Vec<(String, Value)>>>;
 
 /// A backend that answers by these rules, and what it was asked.

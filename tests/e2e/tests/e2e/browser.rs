@@ -9,7 +9,7 @@ use throng_testkit::{Browser, Proxy, Server, Setup, Wire};
 
 use crate::support::{RECOVERY, data, publish};
 
-/// What is said while the page is away.
+/// Publications sent while the page is away.
 const MISSED: usize = 50;
 
 /// Serves an empty page, from an origin that the test chooses by its address.

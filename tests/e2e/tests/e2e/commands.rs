@@ -265,7 +265,7 @@ fn pings_are_answered_and_silence_is_noticed() {
     server.stop();
 }
 
-/// What SDKs keep their users from sending, said by hand.
+/// Sends by hand the frames that SDKs would never send.
 #[test]
 fn the_protocol_is_held_to_its_rules() {
     let server = Setup::new(RECOVERY).shards(1).start();

@@ -24,7 +24,7 @@ fn wait_for(curl: &Process, part: &str) -> String {
     })
 }
 
-/// What it prints, after the status.
+/// Runs curl and returns the status and its output.
 fn run(arguments: &[&str]) -> (u16, String) {
     let mut curl = Command::new("curl");
     curl.args([

@@ -118,7 +118,7 @@ fn sdks_come_back_to_the_next_server() {
     }
 }
 
-/// What became of the calls of one publisher.
+/// Results of the calls of one publisher.
 #[derive(Default)]
 struct Calls {
     answered: u64,

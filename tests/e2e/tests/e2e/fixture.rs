@@ -80,7 +80,7 @@ const BODY: &str = "{\"n\":\"in two parts\"}";
 const HALF_HEAD: usize = 40;
 const HALF_BODY: usize = 7;
 
-/// What a client sends in two parts.
+/// Command that a client sends in two parts.
 fn command() -> Vec<u8> {
     frame(&json!({"id": 2, "subscribe": {"channel": "other"}}).to_string())
 }
@@ -88,7 +88,7 @@ fn command() -> Vec<u8> {
 const HALF_COMMAND: usize = 20;
 /// Bytes of a publication that waits for one who does not read.
 const FILLING: usize = 2000;
-/// Connections that move.
+/// Number of connections that move.
 const CONNECTIONS: usize = 9;
 
 /// Calls of the server API, to one server or the other.
@@ -103,7 +103,7 @@ impl Api {
         serde_json::from_str(&response.body).unwrap_or_else(|_| panic!("{response:?}"))
     }
 
-    /// What it knows, as far as that can be asked for.
+    /// Returns the server's state as far as its API shows it.
     fn told(&self) -> Value {
         let history = |channel: &str| {
             self.call("history", &json!({ "channel": channel, "limit": -1 }))["result"].clone()
@@ -233,8 +233,8 @@ fn prepare(server: &Server) -> Vec<Wire> {
     wires
 }
 
-/// What a server says that hands over to a program that keeps it, and what it knows itself. That
-/// program does not take over: so the server goes on, and `then` may look how.
+/// Records the hand-over to a program that keeps it, and the server's own state. That program does
+/// not take over: so the server goes on, and `then` may look how.
 fn record(then: impl FnOnce(&Server, Vec<Wire>, &Value)) -> Value {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let installed = Installed::new();

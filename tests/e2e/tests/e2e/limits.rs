@@ -62,8 +62,8 @@ fn messages_of_clients_are_limited_in_size_and_number() {
     server.stop();
 }
 
-/// What a client had missed is charged to its address by what is in it, on transports that say
-/// nothing after it too; another address is not to blame.
+/// Missed publications are charged to the client's address by their content, even on transports
+/// that send nothing after them; other addresses are not charged.
 #[test]
 fn long_answers_are_charged_to_the_address() {
     let config = "[listen]\ntrusted_proxies = [\"127.0.0.1\"]\n\
@@ -155,7 +155,7 @@ fn connections_of_the_server_are_limited() {
     server.stop();
 }
 
-/// What one channel keeps may take nearly all of the bound, however many shards there are.
+/// One channel may use nearly the whole bound, however many shards there are.
 #[test]
 fn all_shards_share_one_bound_for_history() {
     let config = "[limits]\nhistory_bytes_max = \"8MiB\"\nhistory_reply_bytes_max = \"8MiB\"\n\

@@ -37,8 +37,8 @@ const ROWS_MIN: usize = 160;
 
 const LAST: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
-/// What stands for Throng's paths. A backend of its own takes bodies, since nginx reads them for
-/// somebody else alone.
+/// Configuration with Throng's paths. A backend of its own takes bodies, since nginx reads them
+/// only for a backend.
 const CONFIG: &str = r#"
 daemon off;
 worker_processes 1;
@@ -162,7 +162,7 @@ fn statuses(mut told: &[u8], mut is_head: bool) -> Vec<u16> {
     all
 }
 
-/// What is compared: the class of each answer.
+/// Class of each status, such as 4 for 404; only classes are compared.
 fn classes(statuses: &[u16]) -> Vec<u16> {
     statuses.iter().map(|status| status / 100).collect()
 }

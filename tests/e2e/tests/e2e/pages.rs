@@ -147,7 +147,7 @@ fn names_are_allowed_by_list_or_by_a_key() {
     keyed.stop();
 }
 
-/// What is not UTF-8 was taken for no origin at all.
+/// An `Origin` that is not UTF-8 was once taken for none at all.
 #[test]
 fn an_origin_that_cannot_be_read_is_refused() {
     let config = "[appwrite]\n[[appwrite.project]]\nid = \"p\"\nplatforms = [\"localhost\"]\n";

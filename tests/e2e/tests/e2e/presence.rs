@@ -27,7 +27,7 @@ fn connected(server: &Server, start: Start, user: &str) -> (Sdk, Value) {
     (client, told["client"].clone())
 }
 
-/// How many the server API finds.
+/// Numbers of clients and users by the server API.
 fn numbers(server: &Server, channel: &str) -> Value {
     server.call("presence_stats", &json!({ "channel": channel }))["result"].clone()
 }

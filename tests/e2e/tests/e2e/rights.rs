@@ -9,7 +9,7 @@ use throng_testkit::{Server, Setup, Wire, sign, unix_s};
 use crate::asked::backend;
 use crate::support::SECRET;
 
-/// How a client comes in.
+/// Transport by which a client comes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Plain(&'static str),
@@ -29,7 +29,7 @@ pub(crate) const WAYS: [Way; 7] = [
     Way::Sdk,
 ];
 
-/// What a client brings; empty text stands for nothing.
+/// Credentials of a client; an empty text stands for none.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Brings<'a> {
     pub(crate) token: &'a str,
@@ -250,7 +250,7 @@ fn every_right_is_the_same_on_every_transport() {
     server.stop();
 }
 
-/// What a subscription token opened ends with it, where nobody can bring another one.
+/// A subscription opened by a token ends with it, where the transport has no way to renew it.
 #[test]
 fn a_subscription_ends_with_its_token_on_every_transport() {
     let server = server();
@@ -411,7 +411,8 @@ fn backends_decide_the_same_on_every_transport() {
     server.stop();
 }
 
-/// What a backend has let in for a while ends then, where it is asked no more.
+/// A subscription that a backend allowed for a while ends then, where the transport does not ask
+/// again.
 #[test]
 fn what_a_backend_opens_ends_when_it_says_so_on_every_transport() {
     let (to, _) = backend(decides);

@@ -200,7 +200,7 @@ fn the_slow_hear_why_they_are_closed_by_tls() {
     server.stop();
 }
 
-/// What a subscriber heard, as numbers, and how many deliveries it was told that it lost.
+/// Numbers that a subscriber heard, and deliveries that it was told were dropped.
 #[derive(Default)]
 struct Heard {
     numbers: Vec<u64>,

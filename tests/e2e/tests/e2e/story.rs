@@ -6,7 +6,7 @@ use throng_testkit::{Proxy, Server, Setup};
 
 use crate::support::{RECOVERY, Start, data, emulated, publish, sdks, url};
 
-/// What is said while the client is away.
+/// Publications sent while the client is away.
 const MISSED: usize = 50;
 
 /// Tells the story on several channels of one connection, several times over.
@@ -83,8 +83,8 @@ fn fifty_missed_messages_come_back_from_other_shards() {
     server.stop();
 }
 
-/// The same without WebSockets: commands come on other connections than the stream's, and mostly
-/// on another shard's.
+/// Recovers without WebSockets: commands come on other connections than the stream's, and mostly on
+/// another shard's.
 #[test]
 fn fifty_missed_messages_come_back_without_a_websocket() {
     let server = Setup::new(RECOVERY).shards(3).start();

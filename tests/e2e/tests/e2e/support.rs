@@ -15,7 +15,7 @@ history_ttl = "5m"
 recovery = true
 "#;
 
-/// Starts a client.
+/// Function that starts a client.
 pub(crate) type Start = fn() -> Sdk;
 
 /// Both official SDKs in both forms of the protocol, each with its name.

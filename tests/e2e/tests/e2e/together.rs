@@ -11,7 +11,7 @@ use crate::support::{RECOVERY, Start, url};
 
 /// As many as make every shard the home of some.
 const CHANNELS: usize = 6;
-/// What is said while everybody is away.
+/// Publications sent while everybody is away.
 const MISSED: usize = 20;
 const LIVE: usize = 4;
 
@@ -21,11 +21,11 @@ fn channel(number: usize) -> String {
 
 /// A client, and what it has heard.
 enum Listener {
-    /// It comes back by itself.
+    /// An SDK that reconnects by itself.
     Sdk(Sdk),
-    /// The same, on all channels over one event stream.
+    /// An SDK on all channels over one event stream.
     EventSource(Sdk),
-    /// It is started again from where it was.
+    /// A program that is started again from where it was.
     Raw(Raw),
 }
 
@@ -149,8 +149,7 @@ impl Raw {
         }
     }
 
-    /// What has been published and has come over this connection, in its order; and where that
-    /// leads to.
+    /// Publications that came over this connection, in order; and the place after the last.
     fn heard(&self) -> (Vec<Value>, Place) {
         let mut place = self.place.clone();
         let mut heard = Vec::new();

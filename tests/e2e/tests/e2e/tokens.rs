@@ -267,7 +267,7 @@ fn channels_of_the_token_recover_too() {
     server.stop();
 }
 
-/// What the configuration says of tokens holds on the port.
+/// Checks that the port honours the options for tokens.
 #[test]
 fn options_say_which_tokens_are_good() {
     const BEFORE: &str = "the secret before, which is long enough too";

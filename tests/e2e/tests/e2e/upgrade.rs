@@ -68,7 +68,7 @@ pub(crate) fn ask(to: SocketAddr, target: &str, is_socket: bool) -> Wire {
     ask_on(Wire::connect(to), target, is_socket)
 }
 
-/// The same, with the head of the answer still to come.
+/// Sends a request and leaves the answer unread.
 pub(crate) fn ask_unanswered(to: SocketAddr, target: &str, is_socket: bool) -> Wire {
     let mut wire = Wire::connect(to);
     send_request(&mut wire, target, is_socket);
@@ -245,7 +245,7 @@ impl TlsFiles {
     }
 }
 
-/// The same by TLS, with these records.
+/// Upgrades a server with TLS several times in a row, with these `records`.
 fn tls_upgrades_in_a_row(records: &str, each: usize) {
     let tls = TlsFiles::new();
     let installed = Installed::new();

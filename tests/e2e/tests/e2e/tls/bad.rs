@@ -96,7 +96,7 @@ fn bad_handshakes_bother_nobody() {
     server.stop();
 }
 
-/// Whoever wrote `https://` for a port without TLS reads why it does not work.
+/// A client that speaks TLS to a plain port is told why it does not work.
 #[test]
 fn tls_on_a_plain_port_is_named() {
     let server = Setup::new("").shards(1).start();

@@ -43,7 +43,7 @@ pub(super) fn hears(openssl: &mut Process, part: &str) {
     });
 }
 
-/// Both record layers.
+/// Options for both record layers.
 const RECORDS: [&str; 2] = ["records = \"rustls\"\n", "records = \"lean\"\n"];
 
 /// Asks for something; what it prints, and whether all went well.
