@@ -8,7 +8,7 @@ use crate::nodes::{PUBLISHED, healthy, hears, history, node, said, setup, subscr
 /// The pair of keys that the documentation of NATS shows.
 const SEED: &str = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY";
 const PUBLIC: &str = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4";
-/// What a user needs, as docs/guides/feeds.md says.
+/// Permissions that a user needs, as in docs/guides/feeds.md.
 const PERMISSIONS: &str = "publish: [\"$JS.API.STREAM.INFO.EVENTS\", \
     \"$JS.API.CONSUMER.INFO.EVENTS.throng\", \"$JS.API.CONSUMER.DURABLE.CREATE.EVENTS.throng\", \
     \"$JS.API.CONSUMER.MSG.NEXT.EVENTS.throng\", \"$JS.ACK.EVENTS.throng.>\"], \
