@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use throng_testkit::Deadline;
 
-/// How long to wait before it is clear that nothing comes.
+/// Longest wait before it counts as silence.
 const SILENCE: Duration = Duration::from_secs(15);
 
 /// One side of a ZeroMQ connection.

@@ -11,7 +11,7 @@ use crate::text;
 pub(crate) struct Client {
     stream: TcpStream,
     reader: Reader,
-    /// Of the last request.
+    /// Method of the last request.
     method: String,
     names: Names,
 }
@@ -123,7 +123,7 @@ impl Client {
         let _ = self.stream.write_all(&frame);
     }
 
-    /// Takes a frame.
+    /// Takes one frame and formats it.
     pub(crate) fn hear(&mut self) -> Vec<String> {
         let Some((first, data)) = self.frame() else {
             let mut lines = self.unread();

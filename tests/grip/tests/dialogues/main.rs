@@ -46,7 +46,7 @@ use verdict::{Everywhere, Outcome};
 /// Pushpins that are asked again what one did not do as recorded.
 const CHANCES: usize = 3;
 
-/// What is the same difference in every dialogue, in the format of one.
+/// Name of the differences found in every dialogue, in the format of one.
 const EVERYWHERE: &str = "everywhere";
 
 fn folder() -> PathBuf {

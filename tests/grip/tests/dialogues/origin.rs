@@ -55,7 +55,7 @@ impl Origin {
         Some(asked)
     }
 
-    /// What it was asked and the script did not look at.
+    /// Next request that the script did not look at.
     pub(crate) fn unread(&mut self) -> Option<Asked> {
         self.asked.try_recv().ok()
     }

@@ -30,7 +30,7 @@ const ATTEMPTS: usize = 5;
 /// First deliveries that are tried with each.
 const DELIVERIES: usize = 40;
 
-/// Where everything listens.
+/// Addresses of all listeners of a server.
 pub(crate) struct Addresses {
     pub(crate) clients: SocketAddr,
     pub(crate) publish: SocketAddr,
@@ -82,7 +82,7 @@ pub(crate) struct Pushpin {
 }
 
 impl Pushpin {
-    /// What it has logged, but for what is no news.
+    /// Lines of the log above level `INFO`.
     pub(crate) fn complaints(&self) -> Vec<String> {
         self.process.out("its log", |lines| {
             let lines = lines.iter().filter(|line| !line.starts_with("[INFO]"));

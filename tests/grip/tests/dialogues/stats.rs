@@ -106,7 +106,7 @@ impl Packet {
     }
 }
 
-/// What a tnetstring holds, and what follows it.
+/// Parses a tnetstring. Returns its content and the rest.
 fn element(text: &str) -> Option<(&str, &str)> {
     let (size, rest) = text.split_once(':')?;
     let size = size.parse().ok()?;

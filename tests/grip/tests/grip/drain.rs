@@ -59,7 +59,7 @@ fn an_answer_under_way_arrives_whole() {
     half.until_closed();
 }
 
-/// Who is held gets what it would get at the end: a long poll the backend's own answer, a stream
+/// Held clients get what they would get at the end: a long poll the backend's own answer, a stream
 /// its last chunk, a WebSocket a close that says that the server comes back.
 #[test]
 fn who_is_held_gets_an_end_in_order() {

@@ -199,7 +199,7 @@ fn a_websocket_over_http_goes_on_with_its_name_and_meta() {
     wire.until_closed();
 }
 
-/// What is in the middle of an exchange stays with the old process, until it is done.
+/// A request in the middle of its answer stays with the old process until it is done.
 #[test]
 fn an_answer_under_way_comes_from_the_old_process() {
     let (go, goes) = std::sync::mpsc::channel::<()>();

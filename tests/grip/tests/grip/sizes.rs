@@ -61,7 +61,7 @@ fn over_http_messages_follow_the_option() {
     }
 }
 
-/// What marks a message as the client's is no part of it: the longest that a backend may send, of
+/// The prefix that marks a client's message does not count: the longest that a backend may send, of
 /// 1 MiB, comes back with its prefix.
 #[test]
 fn messages_of_a_tunnel_follow_the_option() {

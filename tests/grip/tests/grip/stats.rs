@@ -210,7 +210,7 @@ fn a_reader_gets_the_kinds_that_it_wants() {
     server.stop();
 }
 
-/// What a slow reader does not take is dropped for it alone, and counted.
+/// Packets that a slow reader does not take are dropped for it alone, and counted.
 #[test]
 fn a_reader_that_reads_nothing_loses_packets() {
     let backend = backend();

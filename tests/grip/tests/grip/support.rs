@@ -14,7 +14,7 @@ pub(crate) const KEY: &str = "changeme";
 /// A request as a backend got it.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
-    /// Method and target.
+    /// Method and target, separated by a space.
     pub(crate) line: String,
     /// Names in small letters.
     pub(crate) headers: Vec<(String, String)>,
@@ -52,7 +52,7 @@ impl Backend {
         Self { address, asked }
     }
 
-    /// What it was asked so far.
+    /// Requests that it has received so far.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         let asked = self.asked.lock();
         asked.unwrap_or_else(|poison| poison.into_inner()).clone()
@@ -142,7 +142,7 @@ pub(crate) fn server(origins: &[SocketAddr], more: &str) -> Server {
     server_with(origins, "", more)
 }
 
-/// The same with other lines of `[grip]` too.
+/// Starts a server with more lines of `[grip]`.
 #[track_caller]
 pub(crate) fn server_with(origins: &[SocketAddr], grip: &str, more: &str) -> Server {
     let origins: Vec<String> = origins
