@@ -7,7 +7,7 @@ use std::fmt;
 pub(crate) struct Finding {
     /// A path, with a line where that says more.
     pub(crate) place: String,
-    /// What is wrong and what to do.
+    /// Describes the fault and its remedy.
     pub(crate) message: String,
 }
 

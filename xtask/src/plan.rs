@@ -6,7 +6,7 @@
 //! A room is named by its folder below `crates/`; `core/*` means every room of that floor.
 //! Whoever adds a room adds a row, which is the moment to decide where it belongs.
 
-/// What one room may use of ours.
+/// Dependencies that one room may have inside the workspace.
 pub(crate) struct Room {
     /// The folder below `crates/`.
     pub(crate) name: &'static str,
@@ -143,7 +143,7 @@ pub(crate) struct Fence {
     pub(crate) packages: &'static [&'static str],
     /// The rooms inside the fence.
     pub(crate) rooms: &'static [&'static str],
-    /// What would be lost without the fence.
+    /// Property that would be lost without the fence.
     pub(crate) why: &'static str,
 }
 
@@ -190,7 +190,7 @@ pub(crate) const FENCES: &[Fence] = &[
 
 /// A room that crosses a fence.
 pub(crate) struct Exemption {
-    /// The room.
+    /// Room that gets the exemption.
     pub(crate) room: &'static str,
     /// The package that it may name.
     pub(crate) package: &'static str,
@@ -198,7 +198,7 @@ pub(crate) struct Exemption {
     pub(crate) why: &'static str,
 }
 
-/// Nobody, so far.
+/// Exemptions in force; none so far.
 pub(crate) const EXEMPT: &[Exemption] = &[];
 
 /// The row for a room, the exact one before the one for its floor.

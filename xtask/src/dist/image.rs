@@ -23,7 +23,7 @@ const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 
-/// Writes it.
+/// Writes the image of one architecture.
 pub(crate) fn make(release: &Release, arch: Arch, binary: &Path) -> Result<()> {
     let name = format!("throng-{}-image-{}.tar", release.version, arch.short);
     let bytes = image(release, arch, fs::read(binary)?)?;

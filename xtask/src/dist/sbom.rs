@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use crate::tree;
 
-    /// Of the workspace that this test was built from.
+    /// Uses the workspace that this test was built from.
     #[test]
     fn it_lists_what_the_binary_uses_and_nothing_else() {
         let release = Release {

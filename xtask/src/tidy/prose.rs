@@ -36,7 +36,7 @@ const READ: &[&str] = &[
     ".rs", ".md", ".toml", ".sh", ".py", ".js", ".mjs", ".html", ".yml",
 ];
 
-/// Unclear sentences.
+/// Finds unclear sentences and docs that say nothing.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for file in &tree.files {

@@ -14,7 +14,7 @@ use crate::tree::{Tree, is_test_file};
 
 /// Where the table is.
 const PAGE: &str = "ARCHITECTURE.md";
-/// How documentation names a queue.
+/// Marker by which documentation names a queue.
 const TAG: &str = "Queue: `";
 /// Rooms whose queues strangers can fill.
 const ROOMS: &[&str] = &[
@@ -118,7 +118,7 @@ fn rows(page: &str) -> BTreeMap<String, &str> {
         .collect()
 }
 
-/// What is wrong with a row, if the documentation is that of a constant.
+/// Returns the fault of a row, if the documentation is that of a constant.
 fn bound_fault(source: &Source, doc: &Doc, row: &str) -> Option<String> {
     let item = source.tokens.get(doc.next..)?;
     let at = item.iter().take(8).position(|token| token.is("const"))?;
@@ -155,7 +155,7 @@ fn literal(token: &Token) -> Option<u64> {
         .ok()
 }
 
-/// How the table may write a number: `4,096`, `64 KiB`.
+/// Forms in which the table may write a number: `4,096`, `64 KiB`.
 fn forms(number: u64) -> Vec<String> {
     let digits = number.to_string();
     let mut grouped = String::new();
