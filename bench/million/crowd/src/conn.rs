@@ -5,8 +5,7 @@
 
 use crate::plan::{Layout, Transport};
 
-/// Any 16 bytes will do for a client that wants to be recognised; RFC 6455, section 1.3 has these
-/// with their answer.
+/// Any 16 bytes do for a client; RFC 6455, section 1.3 has these with their answer.
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 

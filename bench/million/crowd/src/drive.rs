@@ -286,7 +286,7 @@ impl Run<'_> {
         }
     }
 
-    /// One publication to everybody, and the wait until all have it.
+    /// Publishes once to all connections, and waits until all have it.
     fn round(&mut self, round: u32) -> Result<(), String> {
         let alive = self.tally.alive;
         let place = round as usize;
@@ -326,7 +326,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Everybody leaves; what the server keeps then is its own.
+    /// Lets all clients leave; the memory that the server keeps then is its own.
     fn leave(&mut self) -> Result<(), String> {
         std::fs::write(self.stop(), "").map_err(|error| format!("stop: {error}"))?;
         for child in &mut self.clients {

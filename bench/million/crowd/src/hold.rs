@@ -38,7 +38,7 @@ const TELL_EVERY: Duration = Duration::from_secs(1);
 struct Conn {
     fd: Option<OwnedFd>,
     stage: Stage,
-    /// Publications to everybody that it got, a bit each.
+    /// Broadcasts that it got, a bit each.
     rounds: u8,
     own: bool,
     pinged: bool,
@@ -124,7 +124,7 @@ impl Crowd {
         while fds.peek().is_some() {
             let handful: Vec<OwnedFd> = fds.by_ref().take(UNDER_WAY_MAX as usize).collect();
             for fd in &handful {
-                // Whoever was left by the server meanwhile needs no goodbye.
+                // A connection that the server has ended meanwhile needs no close.
                 let _ = rustix::net::shutdown(fd, Shutdown::Write);
             }
             for fd in &handful {
@@ -207,7 +207,7 @@ impl Crowd {
             .map_err(|error| format!("request: {error}"))
     }
 
-    /// Writes all of it, or says why not: what a client sends always fits.
+    /// Writes all of it or returns an error: what a client sends always fits.
     fn write(&mut self, index: usize, plain: &[u8]) -> Result<(), String> {
         let sealed;
         let bytes = match self.links.get_mut(index) {
@@ -256,8 +256,8 @@ impl Crowd {
         Ok(plain)
     }
 
-    /// Reads what there is. A short read has emptied the socket, and more would be a new edge; only
-    /// an end that was told already has to be read until it shows.
+    /// Reads until the socket is empty. A short read has emptied it, and more would be a new edge;
+    /// only an end that was already reported has to be read until it shows.
     fn read(&mut self, index: usize, buffer: &mut [u8], to_the_end: bool) {
         loop {
             let Some(fd) = &self.conns[index].fd else {

@@ -1,4 +1,4 @@
-//! Who is who: the address, the channels and the messages of connection number `n`.
+//! Names and numbers: the address, the channels and the messages of connection number `n`.
 //!
 //! Everything follows from the number, so that publisher and receivers agree without talking to
 //! each other.
@@ -13,7 +13,7 @@ const PORT_FIRST: u16 = 1_025;
 const SOURCE_FIRST: u32 = 0x7f01_0001;
 /// As many channels as in the run of a million streams that the layout comes from.
 pub(crate) const GROUPS: u32 = 1_000;
-/// Publications to everybody that one run may make: each is a bit of a connection's state.
+/// Most broadcasts in one run: each is a bit of a connection's state.
 pub(crate) const ROUNDS_MAX: u32 = 8;
 /// The size of every message.
 const MESSAGE_BYTES: usize = 128;
@@ -39,7 +39,7 @@ impl FromStr for Transport {
 /// Which channels connections subscribe to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// `all`, and one that nobody else has.
+    /// `all`, and a channel of its own.
     Own,
     /// Every connection is in one of [`GROUPS`].
     Groups,
@@ -65,7 +65,7 @@ impl Layout {
         }
     }
 
-    /// The channels that together reach everybody once, with the message for each.
+    /// The channels that together reach all connections once, with the message for each.
     pub(crate) fn round(self, round: u32) -> Vec<(String, String)> {
         match self {
             Self::Own => vec![("all".to_owned(), message(&format!("round {round} all")))],
@@ -104,7 +104,7 @@ fn message(head: &str) -> String {
 /// Meaning of a message for the connection that got it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// To everybody, number so and so.
+    /// A broadcast, with its number.
     Round(u32),
     /// To this connection alone.
     Own,

@@ -53,7 +53,7 @@ pub(crate) struct Seen {
     pub(crate) metrics: String,
     /// The upgrade, if there was one.
     pub(crate) upgraded: Option<Upgraded>,
-    /// The clients' count before they were told to leave.
+    /// The clients' count before they began to leave.
     pub(crate) tally: Option<Tally>,
     /// Whether the server ended well.
     pub(crate) ended: bool,

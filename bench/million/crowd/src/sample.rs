@@ -1,8 +1,8 @@
-//! Memory and sockets as the kernel tells them.
+//! Memory and sockets as the kernel reports them.
 
 use std::collections::BTreeMap;
 
-/// One look at the machine, in bytes unless the name says otherwise.
+/// One look at the machine, in bytes unless the name has another unit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sample {
     /// Since the start of the run, in seconds of the guest's clock.

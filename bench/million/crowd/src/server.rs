@@ -66,7 +66,7 @@ fn listen(settings: &Settings) -> Result<Vec<String>, String> {
 
 impl Server {
     pub(crate) fn start(settings: &Settings) -> Result<Self, String> {
-        // Whose process ends before its children: they come here.
+        // Children of a process that ends become children of this one.
         let this = rustix::process::getpid();
         set_child_subreaper(Some(this)).map_err(|error| format!("subreaper: {error}"))?;
         let log = std::fs::File::create(settings.out.join("server.log"))

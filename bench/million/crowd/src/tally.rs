@@ -23,13 +23,13 @@ pub(crate) struct Tally {
     pub(crate) pings: u64,
     /// Connections that got at least one.
     pub(crate) pinged: u64,
-    /// Connections that got publication number so and so to everybody.
+    /// Connections that got each broadcast, by its number.
     pub(crate) rounds: [u64; ROUNDS_MAX as usize],
     /// Connections that got their own message.
     pub(crate) own: u64,
     /// Messages that a connection had already.
     pub(crate) duplicate: u64,
-    /// Messages for somebody else.
+    /// Messages for other connections.
     pub(crate) stray: u64,
     /// Messages and protocol bytes that make no sense.
     pub(crate) garbled: u64,

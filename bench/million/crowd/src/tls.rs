@@ -77,7 +77,7 @@ impl Tls {
         })
     }
 
-    /// A connection that has said nothing yet.
+    /// A connection before its first bytes.
     pub(crate) fn link(&self) -> Result<Link, String> {
         ClientConnection::new(Arc::clone(&self.config), self.name.clone())
             .map(|connection| Link::Shaking(Box::new(connection)))
@@ -173,7 +173,7 @@ impl Records {
         Ok([&head[..], &body].concat())
     }
 
-    /// Opens each whole record of `bytes` into `plain`, and says how long they were together.
+    /// Opens each whole record of `bytes` into `plain`, and returns their length together.
     pub(crate) fn open(&mut self, bytes: &[u8], plain: &mut Vec<u8>) -> Result<usize, String> {
         let mut at = 0;
         let key = self.into.key()?;
@@ -194,7 +194,7 @@ impl Records {
             let kind = open.iter().rposition(|&byte| byte != 0).unwrap_or_default();
             match open.get(kind) {
                 Some(&DATA) => plain.extend_from_slice(&open[..kind]),
-                // Tickets, which nobody here comes back with.
+                // Tickets, which no client here uses.
                 Some(&HANDSHAKE) => {}
                 _ => return Err("TLS: closed by the server".to_owned()),
             }
@@ -280,7 +280,7 @@ mod tests {
         }
     }
 
-    /// A handshake with rustls' server, whose bytes come in pieces; then both ways, record after
+    /// A handshake with rustls' server, whose bytes arrive in pieces; then both ways, record after
     /// record.
     #[test]
     fn a_server_is_understood_whatever_the_pieces() {
