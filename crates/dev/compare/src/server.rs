@@ -29,7 +29,7 @@ const QUIET_WINDOW: Duration = Duration::from_millis(400);
 /// A server that never rests is measured all the same.
 const QUIET_PATIENCE: Duration = Duration::from_secs(4);
 
-/// Where a server is reached; [`Dialect`] says how.
+/// Addresses of a server; [`Dialect`] speaks to them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Addresses {
     pub(crate) subscribe: SocketAddr,

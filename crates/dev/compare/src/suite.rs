@@ -50,7 +50,7 @@ pub(crate) enum Scenario {
 }
 
 impl Scenario {
-    /// Whether nobody but Throng has what is measured.
+    /// Whether only Throng offers what is measured.
     pub(crate) fn is_throngs_own(self) -> bool {
         self == Self::Socket
     }

@@ -49,7 +49,7 @@ impl Acks {
     /// If a publication was refused, or the connection is of no use any more.
     pub(super) fn feed(&mut self, bytes: &mut [u8]) -> Result<()> {
         let mut heard = Ok(());
-        // The server is told to ping rarely enough not to need an answer.
+        // The server is configured to ping so rarely that no answer is needed.
         let mut answers = Vec::new();
         self.socket.feed(
             bytes,

@@ -30,7 +30,7 @@ impl Client {
         self.connect_to(total, |n| dialect.target(&channel(n)))
     }
 
-    /// As [`Client::connect`]; `target` says what each asks for.
+    /// As [`Client::connect`]; `target` gives the request target of each.
     pub(crate) fn connect_to(
         &mut self,
         total: usize,

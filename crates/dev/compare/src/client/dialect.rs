@@ -81,7 +81,7 @@ impl Dialect {
     }
 }
 
-/// Whether a stream is held that nobody publishes to.
+/// Whether a stream is held to which nothing is published.
 fn is_held(address: SocketAddr) -> io::Result<bool> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PROBE_TIMEOUT))?;

@@ -36,7 +36,7 @@ impl Events {
     /// Takes bytes as they came, and hands out whole payloads.
     ///
     /// # Errors
-    /// If the stream ends, or has a line that nobody published.
+    /// If the stream ends, or has a line that was not published.
     pub(super) fn feed(&mut self, input: &[u8], mut take: impl FnMut(&[u8])) -> Result<()> {
         let mut at = 0;
         while at < input.len() {

@@ -63,7 +63,7 @@ pub(crate) struct Flow {
 }
 
 impl Client {
-    /// Subscribes as `load` says; nobody may be connected before.
+    /// Subscribes as `load` says; there must be no connections before.
     pub(crate) fn subscribe(&mut self, load: &Load) -> Result<()> {
         self.names = names(load);
         let names = self.names.clone();

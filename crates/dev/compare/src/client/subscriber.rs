@@ -20,10 +20,10 @@ use super::payload::PAYLOAD_BYTES;
 use super::tally::Tally;
 use crate::tls::CLIENT;
 
-/// Any 16 bytes do: they prove that the answer is of a WebSocket server, not who it is.
+/// Any 16 bytes do: they prove that a WebSocket server answers, not which one.
 const KEY: [u8; 16] = *b"throng-compare-1";
 
-/// Room for what a server says about itself beside our payloads.
+/// Room for the server's own fields beside our payloads.
 const LIMITS: WsLimits = WsLimits::new(64 * PAYLOAD_BYTES);
 
 /// One connection subscribed to one channel.
@@ -59,7 +59,7 @@ enum State {
 #[derive(Debug)]
 enum Reader {
     Socket(WebSocket),
-    /// An event stream whose head has not come.
+    /// An event stream before its head has arrived.
     Head(HeadReader),
     Events(Events),
 }
@@ -170,7 +170,7 @@ impl Subscriber {
 }
 
 impl Secure {
-    /// Opens what came into `plain`, and says what is to be said.
+    /// Opens received records into `plain`, and sends what TLS has to answer.
     fn take(
         &mut self,
         stream: &mut TcpStream,
@@ -237,7 +237,7 @@ fn take_frames(
     now_ns: u64,
 ) -> Result<()> {
     let mut closed = None;
-    // Servers are told to ping rarely enough not to need an answer.
+    // Servers are configured to ping so rarely that no answer is needed.
     let mut answers = Vec::new();
     socket.feed(
         input,

@@ -1,4 +1,4 @@
-//! What every server that is measured says of itself.
+//! The interface of every server that is measured.
 
 use std::path::Path;
 use std::process::Command;

@@ -139,7 +139,7 @@ impl Throng {
             return Ok(String::new());
         };
         let [certificate, key] = tls::write(folder)?;
-        // All clients have one address, whose handshakes are limited otherwise.
+        // All clients have one address, and handshakes are limited by address.
         Ok(format!(
             "[limits]\n\
              address_work_max = \"0s\"\n\

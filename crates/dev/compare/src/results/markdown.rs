@@ -54,7 +54,7 @@ fn method(rounds: u32, payload_bytes: usize) -> String {
 }
 
 fn table(out: &mut String, rows: &[Row], suite: Suite, scale: &Scale) -> std::fmt::Result {
-    // Whoever asked for some measurements alone wants to see these alone.
+    // With selected measurements, the table has only their columns.
     let found = |metric: &Metric| rows.iter().any(|row| row.samples.contains_key(metric));
     let metrics: Vec<_> = Metric::ALL.into_iter().filter(found).collect();
     write!(out, "| server |")?;

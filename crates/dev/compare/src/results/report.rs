@@ -84,7 +84,7 @@ impl Report {
     }
 }
 
-/// As somebody can type it.
+/// The command line in a form that can be typed.
 fn command_line() -> String {
     let options = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
     let command = "cargo run --release -p throng-compare";

@@ -13,7 +13,7 @@ pub(super) fn processes(root: u32) -> Result<Vec<u32>> {
         let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        // Whoever ended since the folder was listed is nobody's child any more.
+        // A process may have ended since the folder was listed; it has no parent any more.
         if let Some(parent) = stat(pid).as_deref().and_then(parent) {
             parents.push((pid, parent));
         }
