@@ -46,7 +46,7 @@ const fn asked(name: &'static str, command: &'static str) -> Asked {
     }
 }
 
-/// A token of nobody, with a signature that is none.
+/// A token without a user and with an invalid signature.
 const TOKEN: &str = concat!(
     r#"{"id":9,"refresh":{"token":"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4iLCJleHAiOjQxMDI0NDQ4MDB9."#,
     r#"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}}"#,

@@ -39,7 +39,7 @@ pub(crate) struct World {
     writes: u64,
 }
 
-/// One shard's kernel, and a handle on it for whoever plays the clients.
+/// One shard's kernel, and a handle on it for the played clients.
 #[derive(Clone, Default)]
 pub(crate) struct Quiet(pub(crate) Rc<RefCell<World>>);
 
@@ -75,7 +75,7 @@ impl Quiet {
         world.events.push(pipe);
     }
 
-    /// Whether the server has something to hear of.
+    /// Whether there is an event for the server.
     pub(crate) fn has_events(&self) -> bool {
         let world = self.0.borrow();
         !world.events.is_empty() || !world.knocks.is_empty()
@@ -96,7 +96,7 @@ impl Drop for Socket {
     }
 }
 
-/// Nobody has to be woken: there is one thread.
+/// Waking is not needed: there is one thread.
 pub(crate) struct NoWake;
 
 impl Wake for NoWake {

@@ -49,7 +49,7 @@ fn folder() -> PathBuf {
     target.join("counts-run")
 }
 
-/// Says which prices are wrong; fails if one is.
+/// Prints which prices are wrong; fails if one is.
 fn told_prices(found: &[(String, record::Counts)]) -> ExitCode {
     let wrong = prices::faults(found);
     for fault in &wrong {

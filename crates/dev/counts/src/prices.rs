@@ -61,7 +61,7 @@ fn rows() -> Vec<(String, Vec<Work>)> {
     let mut rows = Vec::new();
     for kind in Kind::ALL {
         let mut works = vec![Work::Arrival, Work::Request, Work::Session];
-        // Who they are they say in a message.
+        // These clients identify themselves in a message.
         if matches!(kind, Kind::Centrifuge | Kind::Protobuf | Kind::UniWs) {
             works.push(Work::Message);
         }
