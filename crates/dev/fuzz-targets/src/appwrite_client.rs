@@ -95,7 +95,7 @@ fn refusals(fault: &RealtimeError) {
     }
 }
 
-/// Clients send back what they were told.
+/// Clients send back the ids that they were given.
 fn same_filter(filter: &QueryFilter) {
     let texts: Vec<String> = serde_json::from_str(filter.text()).expect("a list of texts");
     let again = QueryFilter::parse(

@@ -1,4 +1,4 @@
-//! The URL of an Appwrite client: limits hold, and each slot is told its id under a key of its own.
+//! The URL of an Appwrite client: limits hold, and each slot gets its id under a key of its own.
 
 use throng_appwrite::{ConnectRequest, MessageLimits, Slot, write_slot_ids};
 

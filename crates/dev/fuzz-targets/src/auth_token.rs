@@ -1,5 +1,5 @@
-//! Tokens: text that nobody signed is never accepted, whatever it looks like, and what was signed
-//! is read within its time or refused.
+//! Tokens: unsigned text is never accepted, whatever it looks like, and a signed one is read within
+//! its time or refused.
 //!
 //! Input: a token, a NUL byte, claims. The claims are signed before they are read.
 

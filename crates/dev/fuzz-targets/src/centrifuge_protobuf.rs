@@ -17,7 +17,7 @@ pub(crate) const SEEDS: &[&[u8]] = &[
     b"\x0f\x08\x07\x5a\x00\xf8\x01\x01\xfd\x01\x01\x02\x03\x04\xc0\x01\xff\xff\xff\xff\x0f",
 ];
 
-/// Panics if a frame in Protobuf is not read as the module says.
+/// Panics if a Protobuf frame is not read as the module's head promises.
 pub fn centrifuge_protobuf(input: &[u8]) {
     read(Codec::Protobuf.commands(input));
     let whole: Vec<String> = told(input);

@@ -1,5 +1,5 @@
-//! Configuration: a file is read or refused for reasons that say where, and what a loaded one shows
-//! is read back as the same.
+//! Configuration: a file is read, or refused with reasons and their places, and the output of a
+//! loaded one is read back as the same.
 //!
 //! Input: a file, a NUL byte, then `NAME=value` lines of variables.
 

@@ -1,7 +1,7 @@
 //! A conversation with a backend over HTTP: whatever either side does, one request is under way at
 //! a time, the client is answered once, and after the end there is silence.
 //!
-//! Input: steps with NUL bytes between them; the first byte of each says what happens.
+//! Input: steps with NUL bytes between them; the first byte of each selects the action.
 
 use throng_grip::headers::HeaderRef;
 use throng_grip::instruct::ResponseHead;

@@ -1,5 +1,5 @@
 //! Pushpin's `pushpin.conf`: notes name lines that are there, line ends of Windows mean nothing,
-//! and our own configuration takes it as the layer beneath or says why not.
+//! and our own configuration takes it as the layer beneath or refuses it with a reason.
 
 use throng_config::{Config, ConfigFile, Sources};
 use throng_grip::pushpin_conf::PushpinConf;

@@ -5,7 +5,7 @@
 //! with a small mutator of our own in ordinary tests. Never: clocks, randomness, files. The same
 //! bytes do the same again.
 //!
-//! Who adds a target adds a file, a line in each of the two lists below, and what the test
+//! A new target needs a file, a line in each of the two lists below, and what the test
 //! `fuzz_has_every_target` asks for.
 
 pub mod drive;

@@ -1,6 +1,6 @@
-//! What a NATS server says: its words are the same in any two pieces, no message is longer than it
-//! may be, where a message stands is read of any reply, and what a server says of itself of any
-//! `INFO`; addresses and credentials of any text.
+//! Bytes of a NATS server: its operations are the same in any two pieces, no message exceeds the
+//! limit, the position of a message is read from any reply, and the server's properties from any
+//! `INFO`; addresses and credentials from any text.
 //!
 //! Input: where the wire is cut, then the wire.
 

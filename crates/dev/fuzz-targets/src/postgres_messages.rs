@@ -1,5 +1,5 @@
-//! What a PostgreSQL says: its messages are the same in any two pieces, and none keeps more than it
-//! was.
+//! Bytes of a PostgreSQL server: its messages are the same in any two pieces, and none keeps more
+//! than its own length.
 //!
 //! Input: where the wire is cut, then the wire.
 

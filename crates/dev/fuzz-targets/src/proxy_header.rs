@@ -1,4 +1,5 @@
-//! What proxies say of clients: PROXY headers, cut anywhere, and lists of forwarded addresses.
+//! Client addresses given by proxies: PROXY headers, cut anywhere, and lists of forwarded
+//! addresses.
 //!
 //! Input: the bytes of a connection; the part behind the first NUL also as `X-Forwarded-For`.
 

@@ -1,4 +1,4 @@
-//! What a Redis says: its answers are the same in any two pieces.
+//! Bytes of a Redis server: its answers are the same in any two pieces.
 //!
 //! Input: where the wire is cut, then the wire.
 

@@ -1,6 +1,6 @@
-//! Our record layer of TLS: a client that has keys, and somebody between who adds what he likes.
+//! Our record layer of TLS: a client with keys, and an attacker between who adds any bytes.
 //!
-//! Input: what happens, a byte for each step; then, behind the first NUL, what is said and added.
+//! Input: the steps, a byte each; then, behind the first NUL, the bytes that are sent and added.
 
 use std::sync::LazyLock;
 
@@ -46,8 +46,8 @@ fn shaken() -> (Link, Link) {
     (server, client)
 }
 
-/// Checks that the server hears what the client says, in order, and of nobody else a word; and that
-/// who has been refused is not heard again.
+/// Checks that the server reads what the client sends, in order, and nothing from an attacker; and
+/// that a refused connection is not read again.
 pub fn tls_records(input: &[u8]) {
     let [steps, mut text] = parts::<2>(input);
     // Before hands are shaken, anything may come.
