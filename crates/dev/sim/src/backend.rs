@@ -1,8 +1,8 @@
 //! The GRIP backend of a run, where the driver would stand: requests come from the shards' apps,
 //! answers go back through their mailboxes.
 //!
-//! Owns the exchanges under way. What is answered is said by the [`Site`], when the backend gets
-//! to it. Never: answers a request twice, or one that nobody waits for any more.
+//! Owns the exchanges under way. The [`Site`] decides the answer when the backend gets to it.
+//! Never: answers a request twice, or one that is no longer waited for.
 
 mod answer;
 mod site;
@@ -76,7 +76,7 @@ impl Backends for Requests {
     }
 }
 
-/// The shard's side of a request: whoever drops it wants no answer.
+/// The shard's side of a request: dropping it cancels the request.
 struct Asked {
     requests: Requests,
     conn: ConnId,
@@ -219,7 +219,7 @@ impl Exchange {
             .take()
             .filter(|_| is_sent && chance.is_multiple_of(2))
         {
-            // It did what it was asked, and nobody hears so.
+            // The request was carried out, and its answer is lost.
             site.answer(&request, chance);
         }
         if let Some(socket) = &self.socket {

@@ -10,9 +10,9 @@ pub enum Fault {
     ShortWrite,
     /// A write finds no room.
     NoRoom,
-    /// Readiness is told later than it came.
+    /// Readiness is reported later than it came.
     LateEvent,
-    /// Readiness is told for nothing, or for an index that nobody has.
+    /// Readiness is reported for nothing, or for an index that is not in use.
     SpuriousEvent,
     /// A wait is interrupted.
     Interrupted,
@@ -28,7 +28,7 @@ pub enum Fault {
     MailboxFull,
     /// The room in a mailbox is seen later than its reader made it.
     StaleRoom,
-    /// A shard hears late that it was woken.
+    /// A shard learns late that it was woken.
     LateWake,
     /// Accepting finds no descriptor.
     NoDescriptor,
@@ -42,7 +42,7 @@ pub enum Fault {
     Drain,
     /// A GRIP backend fails, before its answer or within it.
     BackendFailed,
-    /// Something that happened is never published, or nobody hears of it.
+    /// A change is never published, or its event is lost.
     PublicationLost,
     /// Appwrite's events begin anew: some may be lost.
     FeedBroken,

@@ -37,7 +37,7 @@ pub(crate) struct Odds {
     pub(crate) stale_room: usize,
     pub(crate) late_wake: usize,
     pub(crate) accept: usize,
-    /// Times in a hundred that an event tells only what changed, and not all that is ready.
+    /// Percentage of events that report only what changed, and not all that is ready.
     pub(crate) terse: usize,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Conn {
     pub(crate) down_bytes_max: usize,
     /// The client has shut its sending side; it is seen behind what is flying.
     pub(crate) client_fin: bool,
-    /// The client is gone and takes nothing more; a write tells the server so.
+    /// The client is gone and takes nothing more; a write fails with that.
     pub(crate) client_gone: bool,
     /// The server knows it without writing, and can read nothing more.
     pub(crate) reset: bool,
@@ -88,7 +88,7 @@ pub(crate) struct Conn {
     pub(crate) aborted: bool,
     /// A write was refused, and the writer is owed an event when there is room.
     pub(crate) wants_room: bool,
-    /// The shard, the table index under which it is watched, and whether room is told.
+    /// The shard, the table index under which it is watched, and whether room is reported.
     pub(crate) watched: Option<(usize, u32, bool)>,
     /// The server opened it, and it is not established; true if it is refused.
     pub(crate) dialled: Option<bool>,
@@ -156,7 +156,7 @@ pub(crate) struct ShardSide {
     /// Set by its wakers, taken by its wait.
     pub(crate) woken: Arc<AtomicBool>,
     pub(crate) ports: Vec<Port>,
-    /// Events for indexes without a connection, to be told.
+    /// Events to report for indexes without a connection.
     pub(crate) strays: Vec<u32>,
 }
 
@@ -167,13 +167,13 @@ pub(crate) struct World {
     /// Wall clock in ms since 1970; it may leap.
     pub(crate) unix_ms: u64,
     pub(crate) conns: Vec<Conn>,
-    /// The connections that a shard may hear of, in the order in which they were accepted.
+    /// Connections that may be reported to a shard, in the order in which they were accepted.
     pub(crate) live: Vec<usize>,
     pub(crate) shards: Vec<ShardSide>,
     pub(crate) odds: Odds,
     pub(crate) hits: Hits,
     pub(crate) trace: Trace,
-    /// Connections that shards opened and nobody has answered, and where they go.
+    /// Connections that shards opened and that have no answer yet, with their targets.
     pub(crate) dialled: VecDeque<(usize, SocketAddr)>,
     /// Descriptors left for accepted connections.
     pub(crate) descriptors: usize,
@@ -181,7 +181,7 @@ pub(crate) struct World {
     pub(crate) mailbox_slots: usize,
 }
 
-/// The one world of a run, lent to everybody in it.
+/// The one world of a run, shared by all of its parts.
 #[derive(Clone)]
 pub(crate) struct Net(pub(crate) Rc<RefCell<World>>);
 
@@ -354,7 +354,7 @@ impl Net {
         conn.changed();
     }
 
-    /// A client is gone. With `reset` the server is told at once, and of nothing else.
+    /// A client is gone. With `reset` this is reported to the server at once, and nothing else is.
     pub(crate) fn client_leaves(&self, number: usize, reset: bool) {
         let mut world = self.0.borrow_mut();
         let conn = &mut world.conns[number];
@@ -435,7 +435,7 @@ impl Net {
         }
     }
 
-    /// Whether the server had the time to say its last word to a client that it found too slow.
+    /// Whether the server had the time to send its last message to a client that it found too slow.
     pub(crate) fn owed_last_word(&self, number: usize) -> bool {
         let world = self.0.borrow();
         let conn = &world.conns[number];
@@ -445,7 +445,7 @@ impl Net {
         })
     }
 
-    /// Whether the kernel has something to tell a shard.
+    /// Whether the kernel has an event for a shard.
     pub(crate) fn has_events(&self, shard: usize) -> bool {
         let world = self.0.borrow();
         let side = &world.shards[shard];
@@ -478,7 +478,7 @@ impl Net {
         (0..world.conns.len()).filter(is_it).collect()
     }
 
-    /// Whether a connection never came to the app: its end says nothing about it.
+    /// Whether a connection never reached the app: its end proves nothing about it.
     pub(crate) fn was_aborted(&self, number: usize) -> bool {
         self.0.borrow().conns[number].aborted
     }

@@ -1,4 +1,4 @@
-//! Publications that can be told apart: each carries a number, in each of the three kinds of data.
+//! Publications that can be identified: each carries a number, in each of the three kinds of data.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -234,7 +234,7 @@ impl Publisher {
         };
         let Some(bytes) = around.net.client_recv(conn, usize::MAX) else {
             // A drain whose time is over ends connections as they are, and so does a leap of the
-            // clock those of publishers who are slow to read.
+            // clock those of publishers that are slow to read.
             let leaps = around.setup.leap_percent > 0 || around.setup.hands_over;
             let excused = around.setup.drain_at.is_some() || leaps;
             assert!(self.input.is_empty() || excused, "a response was cut off");
@@ -344,7 +344,7 @@ impl Publisher {
     }
 }
 
-/// Something for all who listen to one of GRIP's channels, and its number; or the end of their
+/// An item for all subscribers of one of GRIP's channels, and its number; or the end of their
 /// streams.
 pub(crate) fn grip_item(around: &mut Around<'_>) -> (Value, Option<u64>) {
     let channel = GRIP + around.net.below(2);
@@ -363,7 +363,7 @@ pub(crate) fn grip_item(around: &mut Around<'_>) -> (Value, Option<u64>) {
     (item, Some(n))
 }
 
-/// A new line of some log, unless nobody is told of it.
+/// A new line of some log, which is sometimes not published.
 pub(crate) fn log_item(around: &Around<'_>) -> Option<Value> {
     let item = next_line(around.net.below(LOGS), around);
     let is_lost = around.net.percent(10);

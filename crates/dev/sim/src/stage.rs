@@ -1,4 +1,4 @@
-//! Shards side by side on one thread: who takes a turn when.
+//! Shards side by side on one thread, and the order of their turns.
 //!
 //! Owns the shards that run. A shard is stepped only when it would have woken: something is
 //! ready, or the time that it wanted to sleep is over. So a shard that sleeps on work is seen
@@ -153,9 +153,9 @@ impl<A: App<SimKernel>> Stage<A> {
         Some(next.saturating_sub(now_us))
     }
 
-    /// Lets all shards run until none has anything to do but wait. `others` lets everybody else
-    /// act between two rounds, and says whether they did. Only a wait of a moment is waited for:
-    /// whoever would sleep longer has nothing to do, or believes so.
+    /// Lets all shards run until none has anything to do but wait. `others` lets all other parties
+    /// act between two rounds, and returns whether they did. Only a short wait is waited for: a
+    /// shard that would sleep longer has nothing to do, or believes so.
     pub(crate) fn rest(&mut self, mut others: impl FnMut() -> bool) {
         for _ in 0..100_000 {
             let mut busy = others();

@@ -1,4 +1,4 @@
-//! What happened, for whoever reads a failure; and a hash of all of it, to compare two runs.
+//! Events of a run, to read after a failure; and a hash of all of them, to compare two runs.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

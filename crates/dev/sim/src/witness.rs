@@ -32,7 +32,7 @@ struct Publication {
     channels: Vec<usize>,
     bytes: Vec<u8>,
     sent_us: u64,
-    /// When its publisher was told that it is accepted.
+    /// Time at which its publisher got the acknowledgement.
     acked_us: Option<u64>,
     /// Whether the server refused it.
     refused: bool,
@@ -44,7 +44,7 @@ struct Publication {
 /// Where a subscription began.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Start {
-    /// The server did not say.
+    /// The server gave no place.
     Unknown,
     /// Begins behind this place.
     At(Place),
@@ -91,7 +91,7 @@ pub(crate) struct Witness {
     publications: Vec<Publication>,
     tracks: Vec<Track>,
     recoveries: Vec<Recovery>,
-    /// Deliveries that each connection was told were dropped; none if it cannot be counted.
+    /// Dropped deliveries reported to each connection; none if it cannot be counted.
     told: BTreeMap<usize, Option<u64>>,
     /// Users whose subscriptions the server API ended, and when.
     meddled: Vec<(String, usize, u64)>,
@@ -123,13 +123,13 @@ pub struct Summary {
     pub dropped: u64,
     /// Requests with commands of emulated transports that were taken.
     pub upstream: u64,
-    /// Lists of who is there that had to have the client in them.
+    /// Presence lists that had to contain the client.
     pub present: u64,
-    /// Connections that were closed because their clients said more than they may.
+    /// Connections that were closed because their clients sent more than they may.
     pub overspent: u64,
     /// Connections that were closed because all queues of their shard were full together.
     pub crowded: u64,
-    /// Connections whose clients heard that they are too slow.
+    /// Connections whose clients were told that they are too slow.
     pub slow: u64,
 }
 
@@ -222,7 +222,7 @@ impl Witness {
         n
     }
 
-    /// Its publisher was told that it is accepted, or that it is not.
+    /// Records the answer to its publisher: accepted or not.
     pub(crate) fn answered(&mut self, n: u64, accepted: bool) {
         let now_us = self.now_us();
         let publication = &mut self.publications[n as usize];
@@ -240,7 +240,7 @@ impl Witness {
         self.sum.accepted += 1;
     }
 
-    /// Somebody was told where a publication stands; all must be told the same.
+    /// Records the place that a client was given for a publication; all must be given the same.
     pub(crate) fn stands(&mut self, n: u64, channel: usize, place: Place) {
         let publication = &mut self.publications[n as usize];
         assert!(publication.keeps, "n={n} was not to be kept");
@@ -291,7 +291,7 @@ impl Witness {
         self.tracks[track].lossless = false;
     }
 
-    /// The client was told that its subscription stands.
+    /// The client was told that its subscription has begun.
     pub(crate) fn begins(&mut self, track: usize, start: Start) {
         let now_us = self.now_us();
         let track = &mut self.tracks[track];

@@ -102,9 +102,9 @@ impl ZmqPublisher {
         }
     }
 
-    /// Publishes an item; false if nobody asked for it.
+    /// Publishes an item; false if no subscriber asked for it.
     fn publish(&self, item: &Json, around: &Around<'_>) -> bool {
-        // Whoever was greeted is read to the end.
+        // A connection that was greeted is read to the end.
         let Some(conn) = self.conn.filter(|_| self.was_greeted) else {
             return false;
         };

@@ -1,7 +1,7 @@
 //! What stands behind the backend: logs that clients follow, WebSockets, echoes.
 //!
 //! A log is a row of lines `1`, `2`, …; the lines go out as items too, each with the id of the one
-//! before it, and whoever says what it has gets what is missing.
+//! before it, and a client that gives its last line gets what is missing.
 
 use throng_grip::exchange::OriginRequest;
 use throng_ws::handshake;
@@ -118,7 +118,7 @@ impl Site {
 fn tunnel(path: &str, request: &OriginRequest) -> Answered {
     let fields = request.headers.iter();
     let fields = fields.map(|header| (header.name.as_str(), header.value.as_slice()));
-    // The driver says so to the backend itself.
+    // The driver reports this to the backend itself.
     let fields = fields.chain([("Connection", b"Upgrade".as_slice())]);
     let accept = handshake::accept(&request.method, fields).expect("a good handshake");
     let key = String::from_utf8_lossy(&accept.key).into_owned();

@@ -20,7 +20,7 @@ impl Client {
         link.commands.next(asked)
     }
 
-    /// Says commands, a line each, in the form of its transport.
+    /// Sends commands, a line each, in the form of its transport.
     pub(super) fn speak(&mut self, lines: &str, around: &Around<'_>) {
         match self.kind {
             Kind::Protobuf => {

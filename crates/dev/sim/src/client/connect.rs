@@ -1,4 +1,5 @@
-//! How each protocol begins: the request, and where the client says it was.
+//! Requests that open a connection in each protocol, with the position that the client resumes
+//! from.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -11,11 +11,11 @@ use crate::net::Net;
 use crate::setup::Setup;
 use crate::witness::{Place, Witness};
 
-/// Codes with which a server may close a connection whose client kept to the rules.
+/// Close codes that a server may send to a client that kept to the rules.
 const CLOSE_CODES: [u64; 7] = [1012, 3001, 3005, TOO_SLOW, 3012, 3502, 3503];
 /// The code for a client that reads too slowly.
 const TOO_SLOW: u64 = 3008;
-/// The code for a client that says more than it may.
+/// Close code for a client that sends more than it may.
 const TOO_MANY: u64 = 3013;
 
 /// A request with commands under way.
@@ -39,19 +39,19 @@ pub(super) struct Link {
     pub(super) node: String,
     /// Its commands that are on their way there.
     pub(super) upstream: Vec<Upstream>,
-    /// Where the client said it had been, per channel.
+    /// Positions that the client resumed from, per channel.
     pub(super) since: BTreeMap<usize, Place>,
     /// Asked to resume when it connected.
     pub(super) resuming: bool,
     /// Some channel of it may drop.
     pub(super) lossy: bool,
-    /// The first words have come.
+    /// Whether the first message has arrived.
     pub(super) open: bool,
-    /// The server has said its last word.
+    /// Whether the server has sent its last message.
     pub(super) over: bool,
     /// The client has shut its sending side.
     pub(super) shut: bool,
-    /// The latest thing of the team's that it heard of.
+    /// Latest event of the team that it received.
     pub(super) secret: Option<usize>,
     pub(super) reads_from_us: u64,
 }
@@ -90,8 +90,8 @@ pub(crate) struct Around<'a> {
 }
 
 impl Around<'_> {
-    /// Whether the server may close a connection with this code, whose client kept to the rules
-    /// but for how much it says.
+    /// Whether the server may close a connection with this code, whose client kept to the rules but
+    /// for the amount that it sends.
     pub(super) fn may_close(&mut self, code: u64) -> bool {
         let is_overspent = code == TOO_MANY && self.setup.stingy;
         self.witness.sum.overspent += u64::from(is_overspent);

@@ -41,7 +41,7 @@ pub(crate) enum Message {
     LastChunk,
     /// The head of a good answer.
     Begun,
-    /// The server said no.
+    /// The server refused the request.
     Refused(u16),
 }
 

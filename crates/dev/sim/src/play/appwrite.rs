@@ -39,7 +39,7 @@ impl Play {
         self.witness.accepts(n);
     }
 
-    /// Somebody joins or leaves the team, or something of the team's happens.
+    /// A user joins or leaves the team, or an event for the team happens.
     fn team_acts(&mut self) {
         if self.net.percent(50) {
             self.tell_secret();
@@ -49,7 +49,7 @@ impl Play {
         let user = format!("u{number}");
         let member = self.directory.change(number);
         let action = if member { "update" } else { "delete" };
-        // Some events do not say what has changed.
+        // Some events do not name what has changed.
         let what = match self.net.percent(70) {
             true => format!("teams.T.memberships.m-{user}.{action}"),
             false => "teams.T.create".to_owned(),

@@ -1,4 +1,4 @@
-//! What GRIP's backend and those who talk to it do in a run.
+//! The part of GRIP's backend and its clients in a run.
 
 use throng_grip::exchange::{ExchangeError, OriginEvent};
 use throng_server::Assembly;

@@ -51,7 +51,7 @@ impl Secure {
         net.client_send(conn, &wire);
     }
 
-    /// Says that nothing more comes.
+    /// Sends the end of TLS: nothing more comes.
     pub(super) fn close(&mut self, net: &Net, conn: usize) {
         let mut wire = Vec::new();
         self.link.close(&mut wire);

@@ -1,4 +1,4 @@
-//! Those who talk to the backend: in messages, or in bytes that only pass through.
+//! Visitors that talk to the backend: in messages, or in bytes that only pass through.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! What must hold of everything that was published and got, checked when all has come to rest.
+//! Checks of everything that was published and received, made at rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,15 +27,15 @@ impl Witness {
             .fold(start, |at, &n| self.behind(at, n, *channel))
     }
 
-    /// Where somebody is who was at a place and then got a publication.
+    /// The next place, after `before` and one publication.
     fn behind(&self, at: Option<Place>, n: u64, channel: usize) -> Option<Place> {
         let place = self.place(n, channel);
-        // It has a place even if nobody was told which.
+        // It has a place even if no client was told which.
         let keeps = u64::from(self.publications[n as usize].keeps);
         place.or_else(|| at.map(|(epoch, offset)| (epoch, offset + keeps)))
     }
 
-    /// Checks everything, when all has come to rest.
+    /// Checks everything, at rest.
     pub(crate) fn settle(&self) {
         for track in 0..self.tracks.len() {
             self.settle_places(track);
