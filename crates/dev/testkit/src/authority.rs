@@ -16,7 +16,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use tempfile::TempDir;
 
-/// An authority that nobody but the test believes.
+/// An authority that only the test trusts.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
@@ -62,7 +62,8 @@ impl Authority {
         Self::with(name, KeyPair::generate().expect("a key"))
     }
 
-    /// One whose certificates and signatures all have one length, so that a run can be repeated.
+    /// Creates an authority whose certificates and signatures all have one length, so that a run
+    /// can be repeated.
     ///
     /// # Panics
     /// If there is no randomness.

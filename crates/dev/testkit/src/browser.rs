@@ -27,8 +27,8 @@ const FLAGS: [&str; 10] = [
 /// Attempts to start a driver before giving up.
 const TRIES: usize = 10;
 
-/// A driver and its port. The kernel chooses one for IPv4 or IPv6, and chromedriver wants the same
-/// for the other; where somebody else has that, it ends.
+/// A driver and its port. The kernel chooses one for IPv4 or IPv6, and chromedriver needs the same
+/// for the other; if that one is taken, it ends.
 #[track_caller]
 fn driver() -> (Process, u16) {
     for _ in 0..TRIES {

@@ -53,7 +53,7 @@ impl Daemon {
         self.process = Some(process);
     }
 
-    /// Ends it without a word to anybody.
+    /// Kills the process without a graceful end.
     pub(crate) fn go_away(&mut self) {
         self.process = None;
     }

@@ -15,7 +15,7 @@ pub struct Flood {
 }
 
 impl Flood {
-    /// Says `first`, and then `again` time after time, until the client goes or 32 MiB are said.
+    /// Sends `first`, and then `again` repeatedly, until the client closes or 32 MiB are sent.
     ///
     /// # Panics
     /// If loopback has no free port.
@@ -45,7 +45,7 @@ impl Flood {
         self.address
     }
 
-    /// Whether the client went before all was said. Waits for either.
+    /// Whether the client closed before everything was sent. Waits for either.
     ///
     /// # Panics
     /// If no client came.

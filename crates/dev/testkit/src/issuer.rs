@@ -177,7 +177,7 @@ fn serve(stream: TcpStream, state: &Mutex<State>) {
             let head = format!(
                 "HTTP/1.1 {status} Such\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
             );
-            // Whoever asked may be gone, or have had enough.
+            // The client may be gone, or have read enough.
             let _ = (&stream).write_all(head.as_bytes());
             let _ = (&stream).write_all(body);
         }

@@ -125,7 +125,7 @@ impl NatsServer {
         format!("nats://{}", self.address())
     }
 
-    /// Ends it without a word to anybody.
+    /// Kills the process without a graceful end.
     pub fn go_away(&mut self) {
         self.daemon.go_away();
     }
@@ -165,7 +165,7 @@ impl NatsServer {
         });
     }
 
-    /// Asks something and gives the answer; none if nobody answers.
+    /// Sends a request and returns the answer; none if nothing answers.
     ///
     /// # Panics
     /// If the server cannot be reached.
@@ -175,8 +175,8 @@ impl NatsServer {
         self.tell(subject, &[], &[""]).pop()
     }
 
-    /// Sends messages with these headers to one subject, and gives the answers to them; fewer if
-    /// nobody answers.
+    /// Sends messages with these headers to one subject, and returns the answers to them; fewer if
+    /// some are not answered.
     ///
     /// # Panics
     /// If the server cannot be reached.

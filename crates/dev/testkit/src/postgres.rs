@@ -23,7 +23,7 @@ pub struct PostgresServer {
     folder: TempDir,
     /// Whether it speaks TLS.
     is_secure: bool,
-    /// Whom it runs as, if the test runs as root: PostgreSQL refuses that.
+    /// User that it runs as, if the test runs as root: PostgreSQL refuses to run as root.
     user: Option<(u32, u32)>,
 }
 

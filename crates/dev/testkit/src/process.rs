@@ -1,4 +1,4 @@
-//! A child whose lines are kept as they come. It ends with the value that stands for it.
+//! A child process whose output lines are kept. It ends with the value that stands for it.
 
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -206,7 +206,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // A program that was told to end by its closed input may have ended already.
+        // A program that ends with its input may have ended already.
         drop(self.stdin.take());
         let runs = matches!(self.child.try_wait(), Ok(None));
         // What it has started may have outlived it, and is in its group.

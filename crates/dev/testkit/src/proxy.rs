@@ -27,7 +27,7 @@ struct State {
     loses: (&'static str, usize),
     /// Writes of a client that contain this text are held back; `true` once one is.
     holds: (&'static str, bool),
-    /// Changes what a server says.
+    /// Edits the bytes that a server sends.
     edit: Option<Edit>,
 }
 
@@ -122,7 +122,7 @@ impl Proxy {
         lock(&self.state).holds = ("", false);
     }
 
-    /// Changes what servers say from now on.
+    /// Edits the bytes that servers send from now on.
     pub fn edit(&self, edit: impl FnMut(&mut [u8]) + Send + 'static) {
         lock(&self.state).edit = Some(Box::new(edit));
     }
@@ -192,7 +192,7 @@ impl State {
     }
 }
 
-/// Copies one direction until it ends, but for what is lost; then tells the other side.
+/// Copies one direction until it ends, without what is to be lost; then closes the other side.
 fn forward(mut from: TcpStream, mut to: TcpStream, shared: Arc<Mutex<State>>, is_clients: bool) {
     thread::spawn(move || {
         let mut bytes = vec![0; 16 * 1024];

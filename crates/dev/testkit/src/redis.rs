@@ -51,7 +51,7 @@ impl RedisServer {
     #[track_caller]
     pub fn with_tls([certificate, key]: &[String; 2], arguments: &[&str]) -> Self {
         let files = ["--tls-cert-file", certificate, "--tls-key-file", key];
-        // Clients need no certificate, so whom it would believe does not matter.
+        // Clients need no certificate, so its authorities do not matter.
         let clients = [
             "--tls-auth-clients",
             "no",
@@ -95,7 +95,7 @@ impl RedisServer {
         format!("redis://{}/0", self.address())
     }
 
-    /// Ends it without a word to anybody.
+    /// Kills the process without a graceful end.
     pub fn go_away(&mut self) {
         self.daemon.go_away();
     }
@@ -141,8 +141,8 @@ impl RedisServer {
         assert_eq!(self.ask("SAVE"), "OK");
     }
 
-    /// Sends a command whose parts have no blanks, and gives the answer: a text, or the lines of a
-    /// list of texts.
+    /// Sends a command whose parts have no blanks, and returns the answer: a text, or the lines of
+    /// a list of texts.
     ///
     /// # Panics
     /// If there is none.

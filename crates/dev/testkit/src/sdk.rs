@@ -41,7 +41,7 @@ fn node(name: &str, arguments: &[&str]) -> Command {
     node
 }
 
-/// A client and the events that it has told.
+/// A client and the events that it has reported.
 pub struct Sdk {
     process: Process,
     /// Which events have been taken, by their place.
@@ -227,7 +227,7 @@ impl Sdk {
             .count()
     }
 
-    /// All events of that name that have come so far, taken or not.
+    /// All events of that name so far, taken or not.
     #[must_use]
     #[track_caller]
     pub fn told(&self, name: &str) -> Vec<Value> {
@@ -236,7 +236,7 @@ impl Sdk {
         named.collect()
     }
 
-    /// Forgets the events of that name that have come so far.
+    /// Forgets the events of that name so far.
     #[track_caller]
     pub fn forget(&self, name: &str) {
         for _ in 0..self.left(name) {
