@@ -65,7 +65,7 @@ const INSTALLED: Step = run_step("programs that tests use", ".ci/install");
 
 const TEST: Step = run_step("test", "cargo test --locked --workspace");
 
-/// As users get it: what an unoptimised build does says nothing.
+/// Built as users get it: figures of an unoptimised build mean nothing.
 const COUNTS: Step = run_step("counts", "cargo run --locked --release -p throng-counts");
 
 const fn run_step(name: &'static str, line: &'static str) -> Step {

@@ -5,7 +5,7 @@ use std::fmt;
 /// Something that has to change before the tree is tidy.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// A path, with a line where that says more.
+    /// A path, with a line where that helps.
     pub(crate) place: String,
     /// Describes the fault and its remedy.
     pub(crate) message: String,

@@ -1,10 +1,11 @@
-//! The plan of the house as tables: which room may use which, and who may use what from outside.
+//! Dependency rules as tables: the rooms that each room may use, and the outside packages that each
+//! may use.
 //!
 //! Owns: every rule about dependencies. Never: reads a manifest; `tidy/edges.rs` does and asks
 //! here.
 //!
-//! A room is named by its folder below `crates/`; `core/*` means every room of that floor.
-//! Whoever adds a room adds a row, which is the moment to decide where it belongs.
+//! A room is named by its folder below `crates/`; `core/*` means every room of that floor. A new
+//! room needs a new row, which is the moment to decide where it belongs.
 
 /// Dependencies that one room may have inside the workspace.
 pub(crate) struct Room {
@@ -63,7 +64,7 @@ pub(crate) const HOUSE: &[Room] = &[
     // One family of clients each; none knows another.
     room("gateways/*",     &["types", "protocols/*", "core/*"]),
 
-    // The roles of a client, for whoever talks to a server: the meter, the command line, tests.
+    // The roles of a client, for code that talks to a server: the meter, the command line, tests.
     room("client",         &["types", "protocols/*"]),
 
     // The kernel. The engine meets sessions through its own trait, so it knows neither them nor the
@@ -118,7 +119,7 @@ pub(crate) const HOUSE: &[Room] = &[
     room("xtask",          &["core/config", "core/metrics"]),
 ];
 
-/// Rows whose first crate is still to come.
+/// Rows whose first crate does not exist yet.
 pub(crate) const AWAITED: &[&str] = &[];
 
 /// Rooms that any room may use in its tests, and only there.
@@ -242,7 +243,7 @@ mod tests {
         assert!(row("attic/box").is_none());
     }
 
-    /// If somebody weakens the plan, this says which promise went.
+    /// Names the promise that a weaker plan would break.
     #[test]
     fn the_plan_keeps_its_promises() {
         let may = |from: &str, to: &str| covers(row(from).unwrap().uses, to);

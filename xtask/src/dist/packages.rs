@@ -1,4 +1,4 @@
-//! Packages for Debian and Red Hat. What is in them is said in `deploy/packages/nfpm.yaml`.
+//! Packages for Debian and Red Hat. `deploy/packages/nfpm.yaml` lists their content.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! What is inside the binary, as CycloneDX 1.6 says it: each package with its version, licence and
-//! checksum, and who uses whom.
+//! Content of the binary in the format of CycloneDX 1.6: each package with its version, licence and
+//! checksum, and its dependencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

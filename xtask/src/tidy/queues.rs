@@ -16,7 +16,7 @@ use crate::tree::{Tree, is_test_file};
 const PAGE: &str = "ARCHITECTURE.md";
 /// Marker by which documentation names a queue.
 const TAG: &str = "Queue: `";
-/// Rooms whose queues strangers can fill.
+/// Rooms whose queues can be filled from outside.
 const ROOMS: &[&str] = &[
     "core/*",
     "protocols/*",
@@ -75,7 +75,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Growing fields that say nothing about their bound, and channels without one.
+/// Finds growing fields whose docs name no bound, and channels without one.
 fn boundless(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for (path, source) in product(tree).filter(|(path, _)| !is_test_file(path)) {
