@@ -30,6 +30,7 @@ pub(crate) struct Taken {
 
 impl Taking {
     pub(crate) fn new(link: Link) -> (Self, Taken) {
+        // Bound: one report and one order to begin.
         let (report, heard) = channel();
         let (said, begin) = channel();
         let taking = Self {
