@@ -7,6 +7,9 @@ use throng_testkit::{Proxy, Sdk, Server, script, until};
 use crate::broker::{Broker, Kind};
 use crate::nodes::{Publisher, after_losing_three, event_source, node, subscriber, up};
 
+/// Attempts of each node to reach a paused broker, while the test waits.
+const RECONNECTS: usize = 6;
+
 /// Publishes until it is refused; gives the reason.
 #[track_caller]
 fn refused(publisher: &mut Publisher, node: &Server) -> String {
@@ -129,15 +132,20 @@ pub(crate) fn the_broker_restarts_without_its_data(kind: Kind) {
 }
 
 /// A request that got no answer may have been carried out; repeating it is safe.
-pub(crate) fn the_broker_is_paused_for_ten_seconds(kind: Kind) {
+pub(crate) fn the_broker_is_paused_until_nodes_have_reconnected_in_vain(kind: Kind) {
     let broker = Broker::start(kind);
-    let nodes = [(); 2].map(|()| node(kind, broker.address()));
+    let networks = [(); 2].map(|()| Proxy::new(broker.address()));
+    let nodes = networks
+        .each_ref()
+        .map(|network| node(kind, network.address()));
     let client = subscriber(nodes[0].clients(), "kept:a");
     let source = event_source(nodes[1].clients(), "kept:a");
     let mut publisher = Publisher::new("kept:a");
     publisher.publish(&nodes.each_ref(), 10);
     broker.pause();
-    let why = publisher.try_one(&nodes[0]).expect_err("nobody answers");
+    let why = publisher
+        .try_one(&nodes[0])
+        .expect_err("the broker is paused");
     // On NATS the row of the publication's key comes first; without its answer nothing is sent.
     let told = match kind {
         Kind::Redis => "may have published",
@@ -145,9 +153,18 @@ pub(crate) fn the_broker_is_paused_for_ten_seconds(kind: Kind) {
     };
     assert!(why.contains(told), "{why}");
     nodes.iter().for_each(|node| up(node, false));
-    let why = publisher.try_one(&nodes[1]).expect_err("nobody is there");
+    let why = publisher
+        .try_one(&nodes[1])
+        .expect_err("the broker is down");
     assert!(why.contains("nothing was done"), "{why}");
-    std::thread::sleep(std::time::Duration::from_secs(10));
+    // The kernel accepts connections for a stopped process, so each attempt waits for its answer.
+    for network in &networks {
+        let before = network.connections();
+        until("attempts to reconnect", || {
+            (network.connections() >= before + RECONNECTS).then_some(())
+        });
+    }
+    nodes.iter().for_each(|node| up(node, false));
     broker.resume();
     publisher.publish(&nodes.each_ref(), 10);
     publisher.heard_by(&client, 0);
