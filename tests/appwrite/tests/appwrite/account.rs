@@ -2,7 +2,7 @@
 //! `/v1/teams/T/memberships`, and keeps presences (`PUT` and `DELETE /v1/presences/P`), for whoever
 //! shows a session or a token that it knows.
 //!
-//! It is a project made since 1.9.5: memberships do not say whose they are. Lists come in pages.
+//! The project is one made since 1.9.5: memberships do not name their user. Lists come in pages.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read, Write};
@@ -245,7 +245,7 @@ fn answer(head: &[String], body: &[u8], state: &mut State) -> (u16, Value) {
     }
 }
 
-/// A user's own presence is written or deleted. Who has one keeps its id, as in Appwrite.
+/// A user's own presence is written or deleted. A user that has one keeps its id, as in Appwrite.
 fn presence(
     presences: &mut BTreeMap<String, Value>,
     user: &str,

@@ -78,7 +78,7 @@ impl Sdk {
         })
     }
 
-    /// The ids that one subscription has heard of, once `last` is among them.
+    /// The ids that one subscription has received, once `last` is among them.
     #[track_caller]
     pub(crate) fn heard(&self, subscription: &str, last: &str) -> Vec<String> {
         let what = format!("{last} on {subscription} ({:?})", self.version);
@@ -98,7 +98,7 @@ impl Sdk {
         })
     }
 
-    /// The first error that the SDK told its page of: code and message.
+    /// The first error that the SDK reported to its page: code and message.
     #[track_caller]
     pub(crate) fn error(&self) -> (u64, String) {
         self.process.out("an error", |lines| {

@@ -1,4 +1,4 @@
-//! A WebSocket by hand, for what no SDK would say.
+//! A WebSocket by hand, for what no SDK would send.
 
 use std::net::SocketAddr;
 

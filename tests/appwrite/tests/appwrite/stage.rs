@@ -86,7 +86,7 @@ pub(crate) struct Event<'e> {
 }
 
 impl<'e> Event<'e> {
-    /// A file that anybody may see.
+    /// A file that all users may read.
     pub(crate) fn file(id: &str) -> Self {
         Self {
             project: PROJECT,
@@ -119,7 +119,7 @@ impl<'e> Event<'e> {
         }
     }
 
-    /// Somebody is no member of a team any more.
+    /// A user is no member of a team any more.
     pub(crate) fn membership_deleted(user: &'e str, team: &str, role: &'e str) -> Self {
         Self {
             project: PROJECT,
