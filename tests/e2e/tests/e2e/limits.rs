@@ -1,4 +1,4 @@
-//! Limits: what one client may use, and that passing a limit costs nobody else.
+//! Limits: what one client may use, and that passing a limit costs no other client.
 
 use serde_json::json;
 use throng_testkit::{Setup, Wire, request, script, until};
@@ -148,7 +148,7 @@ fn connections_of_the_server_are_limited() {
         server.metric("throng_connections_refused_total{reason=\"connections_max\"}"),
         1
     );
-    // Who leaves makes room.
+    // A client that leaves makes room.
     let [(leaves, _), _stays] = kept;
     drop(leaves);
     until("there is room again", || (ask().1 == 200).then_some(()));
@@ -178,7 +178,7 @@ fn all_shards_share_one_bound_for_history() {
     server.stop();
 }
 
-/// Places in channels that nobody listens to and that keep nothing any more.
+/// Places in channels without subscribers and history.
 #[test]
 fn so_many_idle_channels_are_remembered() {
     let config = "[limits]\nstreams_max = 20\n\

@@ -1,8 +1,8 @@
 //! Many requests, sent to Throng and to nginx: both must see the same number of requests in the
-//! same bytes and answer each in the same class, or the row says why Throng does not.
+//! same bytes and answer each in the same class, or the row gives the reason why Throng does not.
 //!
-//! Behind each request follows another that closes the connection. Whoever sees the first one end
-//! where it ends answers both; whoever refuses it because nobody can know ends the connection.
+//! Behind each request follows another that closes the connection. A server that sees the first one
+//! end in the right place answers both; a server that refuses it as ambiguous ends the connection.
 
 mod bodies;
 mod heads;
@@ -110,7 +110,7 @@ impl Nginx {
 fn ask(to: SocketAddr, bytes: &[u8]) -> Vec<u16> {
     let mut stream = TcpStream::connect_timeout(&to, DEADLINE).expect("somebody listens");
     stream.set_read_timeout(Some(DEADLINE)).expect("a deadline");
-    // Whoever has refused the beginning may not take the rest.
+    // A server that has refused the beginning may not take the rest.
     let _ = stream.write_all(&[bytes, LAST].concat());
     let mut told = Vec::new();
     let mut piece = [0; 16 * 1024];

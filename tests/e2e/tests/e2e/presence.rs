@@ -1,4 +1,4 @@
-//! Who is there: told to SDKs and to the server API, on whatever shard, until they have gone.
+//! Presence, by SDKs and by the server API, on any shard, until clients have gone.
 
 use serde_json::{Value, json};
 use throng_testkit::{Sdk, Server, Setup, until};

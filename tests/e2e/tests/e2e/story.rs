@@ -121,8 +121,8 @@ fn nothing_is_lost_or_doubled_while_the_publisher_goes_on() {
     server.stop();
 }
 
-/// More was said than the history holds: the client is told so, and what is new arrives all the
-/// same.
+/// More was published than the history holds: the client is told so, and what is new arrives all
+/// the same.
 #[test]
 fn an_overflowed_history_is_told_and_live_delivery_goes_on() {
     let config = "[[namespace]]\nname = \"small\"\nhistory_size = 5\nhistory_ttl = \
@@ -201,7 +201,7 @@ fn a_restarted_server_does_not_pretend_to_have_the_history() {
     }
 }
 
-/// Channels without recovery do not bring anything back, and do not say that they did.
+/// Channels without recovery bring nothing back, and do not claim that they did.
 #[test]
 fn without_recovery_a_cut_loses_what_was_said() {
     let server = Setup::default().shards(1).start();

@@ -158,7 +158,7 @@ fn certificates_are_replaced_and_connections_stay() {
         "{} {before}",
         days()
     );
-    // What is wrong changes nothing, and is told.
+    // A faulty configuration changes nothing, and is reported.
     scene.files.write("server.key", "no key");
     server.signal(Signal::HUP);
     until("a line of the log", || {
