@@ -1,4 +1,4 @@
-//! Nodes with a feed, and the counter that knows what each client must have heard.
+//! Nodes with a feed, and the counter that knows what each client must have received.
 
 use std::net::SocketAddr;
 
@@ -38,7 +38,7 @@ name = "orders"
     Setup::new(&config).shards(2)
 }
 
-/// Waits until a node says so of its health.
+/// Waits until a node reports this health.
 #[track_caller]
 pub(crate) fn healthy(node: &Server, expected: &str) {
     until(expected, || {
@@ -56,7 +56,7 @@ pub(crate) fn subscriber(address: SocketAddr, channel: &str) -> Sdk {
     client
 }
 
-/// Checks that a client hears these numbers next, in order, each once.
+/// Checks that a client receives these numbers next, in order, each once.
 #[track_caller]
 pub(crate) fn hears(client: &Sdk, numbers: std::ops::RangeInclusive<u64>) {
     for number in numbers {
