@@ -35,7 +35,7 @@ impl Client {
         if !start.is_empty() && start.iter().all(u8::is_ascii_uppercase) {
             self.method = String::from_utf8_lossy(start).into_owned();
         }
-        // Who has hung up gets nothing; what it said before is looked at.
+        // A closed connection gets nothing; what it sent before is looked at.
         let _ = self.stream.write_all(bytes);
     }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use throng_testkit::Deadline;
 
 /// Longer than anything that a dialogue waits for: Pushpin's longest wait is the 5 s of a long poll
-/// or of an item out of order, and a busy machine doubles it. Who says nothing for so long says
-/// nothing.
+/// or of an item out of order, and a busy machine doubles it. A peer silent for so long stays
+/// silent.
 pub(crate) const SILENCE: Duration = Duration::from_secs(15);
 
 /// Lines shown when the other side is silent, and when it has closed.

@@ -108,7 +108,7 @@ pub(crate) fn is_recorded(dialogue: &Dialogue, pushpin: &Outcome) -> bool {
     })
 }
 
-/// A difference that is the same wherever it can be, and is said once.
+/// A difference that is the same wherever it can be, and is written once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Standing {
     /// First word of the steps that have it.

@@ -149,7 +149,7 @@ fn a_request_names_its_route() {
     };
     assert_eq!(ask("/id/x", "second"), 200);
     assert_eq!(header(&backend.wait("/id/x", 1), "host"), Some("second"));
-    // Neither an id that nobody has, nor one whose condition does not fit, leads anywhere.
+    // Neither an unknown id, nor a route whose condition does not fit, leads anywhere.
     assert_eq!(ask("/id/x", "third"), 404);
     assert_eq!(ask("/other", "second"), 404);
     pushpin.server.stop();

@@ -31,7 +31,7 @@ fn check(script: &[&str], route: &str, limit: Option<usize>, (opcode, says): (u8
     };
     let most = limit.unwrap_or(65_536);
     let mut wire = opened();
-    // What the relay says first.
+    // First output of the relay.
     if script[0] == "relay.py" {
         assert_eq!(message(&mut wire), b"welcome");
     }

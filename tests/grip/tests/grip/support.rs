@@ -35,7 +35,7 @@ pub(crate) struct Backend {
 }
 
 impl Backend {
-    /// `answer` writes the whole answer; a connection is closed if it says so by `false`.
+    /// `answer` writes the whole answer; a connection is closed if it returns `false`.
     pub(crate) fn start(
         answer: impl Fn(&Asked, &mut TcpStream) -> bool + Send + Sync + 'static,
     ) -> Self {
@@ -125,7 +125,7 @@ fn more(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> bool {
     }
 }
 
-/// Writes an answer with a length. Who hangs up early is no fault of the backend's.
+/// Writes an answer with a length. A client that closes early is no fault of the backend's.
 pub(crate) fn reply(stream: &mut TcpStream, headers: &[(&str, &str)], body: &str) -> bool {
     let fields = headers.iter();
     let fields: String = fields
@@ -212,7 +212,7 @@ pub(crate) fn python(script: &str, arguments: &[&str]) -> Process {
     Process::start(&mut python, "python3 with venv makes the environment")
 }
 
-/// The port that a script says it has.
+/// Port that a script prints.
 #[track_caller]
 pub(crate) fn port(process: &Process) -> SocketAddr {
     let port: u16 = process.out("its port", |lines| {
