@@ -1,4 +1,4 @@
-//! A broker that says what cannot be: a network changes a position on its way.
+//! A broker with contradictory answers: a network changes a position on its way.
 
 use serde_json::{Value, json};
 use throng_testkit::{Proxy, until};

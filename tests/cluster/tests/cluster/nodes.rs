@@ -1,4 +1,4 @@
-//! Nodes, clients, and the counter that knows what each client must have heard.
+//! Nodes, clients, and the counter that knows what each client must have received.
 
 use std::net::SocketAddr;
 
@@ -202,8 +202,8 @@ impl Publisher {
         }
     }
 
-    /// Checks that a client has heard each number since `after`, in order, once. What it hears next
-    /// would come behind them.
+    /// Checks that a client has received each number since `after`, in order, once. Its next
+    /// publication would come behind them.
     #[track_caller]
     pub(crate) fn heard_by(&self, client: &Sdk, after: u64) {
         for number in after + 1..=self.published {

@@ -161,7 +161,7 @@ fn a_primary_is_killed_and_its_replica_lacks_the_newest() {
     publisher.publish(&nodes.each_ref(), 2);
     let (primary, _) = cluster.find("*{kept:a}:meta");
     in_step(&cluster, primary);
-    // From now on it hears nothing more.
+    // From now on it receives nothing more.
     cluster.servers()[primary + 3].pause();
     cluster.servers()[primary].ask("CLIENT KILL TYPE replica");
     publisher.publish(&nodes.each_ref(), 3);
