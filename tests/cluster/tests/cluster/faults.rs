@@ -1,5 +1,5 @@
-//! The broker goes away and comes back: publishers are told, subscribers stay, and every gap is
-//! filled or told.
+//! The broker goes away and comes back: publishers get errors, subscribers stay, and every gap is
+//! filled or reported.
 
 use serde_json::json;
 use throng_testkit::{Proxy, Sdk, Server, script, until};
@@ -8,7 +8,7 @@ use crate::broker::{Broker, Kind};
 use crate::nodes::{Publisher, after_losing_three, event_source, node, subscriber, up};
 
 /// Attempts of each node to reach a paused broker, while the test waits.
-const RECONNECTS: usize = 6;
+const RECONNECTS: usize = 3;
 
 /// Publishes until it is refused; gives the reason.
 #[track_caller]
@@ -69,8 +69,8 @@ pub(crate) fn the_broker_restarts_with_its_data(kind: Kind) {
     }
 }
 
-/// An offset is not used twice: who has seen what the older copy lacks is told, and who has not is
-/// whole.
+/// An offset is not used twice: clients that have seen what the older copy lacks are told, and the
+/// others are whole.
 pub(crate) fn the_broker_restarts_with_an_older_copy_of_its_data(kind: Kind) {
     let mut broker = Broker::start(kind);
     let nodes = [(); 2].map(|()| node(kind, broker.address()));
