@@ -95,7 +95,7 @@ impl Assembly {
         self.app_with_broker(shard, mailboxes, backends, None)
     }
 
-    /// The same, with its part of a broker elsewhere.
+    /// Makes the app of a shard, with its part of a remote broker.
     pub fn app_with_broker(
         &self,
         shard: ShardId,

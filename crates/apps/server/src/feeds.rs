@@ -151,6 +151,7 @@ impl Feeds {
     }
 
     fn wait_until_idle(&self, most: Duration) {
+        // Bound: always empty, since the sender is only dropped.
         let (who, idle) = channel();
         if self.call(Call::WhenIdle(who)) {
             let _ = idle.recv_timeout(most);

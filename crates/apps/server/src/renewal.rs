@@ -75,6 +75,7 @@ impl<M: Send + 'static> Renewal<M> {
             .store(config.open_mode(), Relaxed);
         self.observatory.watch.renew(config);
         let live = Arc::new(live);
+        // Bound: always empty, since shards only drop their senders.
         let (done, taken) = channel();
         for (shard, mailbox) in self.mailboxes.iter().enumerate() {
             let mail = self.gateways.as_mut().map(|them| them.commit(shard));

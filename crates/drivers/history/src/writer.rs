@@ -384,6 +384,7 @@ impl Writer {
 
 /// An order, and where it is heard that it is done.
 pub(crate) fn asked(order: Order) -> (Asked, std::sync::mpsc::Receiver<()>) {
+    // Bound: one message, when the order is done.
     let (done, heard) = std::sync::mpsc::channel();
     ((order, done), heard)
 }

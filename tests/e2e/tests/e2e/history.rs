@@ -112,7 +112,7 @@ fn clients_recover_after_the_process_was_killed() {
     }
 }
 
-/// What the log does not have is not made up, and its offsets are not taken for others.
+/// Publications missing from the log are not made up, and their offsets are not given to others.
 #[test]
 fn a_torn_log_is_cut_off_and_clients_beyond_it_are_told() {
     let folder = folder();

@@ -26,7 +26,7 @@ fn token(key: &TokenKey) -> String {
     key.sign(&json!({ "sub": "ann", "exp": unix_s() + 600 }))
 }
 
-/// What a client with a token of this key gets.
+/// Status for a client with a token of this key.
 #[track_caller]
 fn status(server: &Server, key: &TokenKey) -> u16 {
     let mut wire = Wire::connect(server.clients());

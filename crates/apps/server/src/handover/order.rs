@@ -57,6 +57,7 @@ impl Giving {
         drain: DrainOptions,
         cut: u64,
     ) -> (Box<Self>, Report) {
+        // Bound: one report a message of the hand-over, and one verdict.
         let (report, heard) = channel();
         let (said, verdict) = channel();
         let giving = Self {

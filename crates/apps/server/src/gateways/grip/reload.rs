@@ -59,6 +59,7 @@ impl Fresh {
 impl Reload {
     /// Lets these routes hold, on every shard before it returns.
     pub(crate) fn apply(&self, mut fresh: Fresh) {
+        // Bound: always empty, since the sender is only dropped.
         let (done, told) = std::sync::mpsc::channel();
         fresh.done = Some(done);
         // The thread outlives all callers; it drops the sender once it is done.
@@ -99,6 +100,7 @@ pub(super) struct Watch {
 
 /// A thread that watches this section's file from now on, and the way to it.
 pub(super) fn channel(section: &Section) -> (Reload, Watch) {
+    // Bound: one a caller of `Reload::apply`, which waits until its order is carried out.
     let (send, orders) = std::sync::mpsc::channel();
     let watch = Watch {
         orders,
