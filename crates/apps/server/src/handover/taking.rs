@@ -84,8 +84,8 @@ fn take<L: GatewayList>(link: &Link, running: &mut Running<ShardApp<L>>) -> Resu
             .map_err(|error| format!("a shard received nothing: {error}"))?;
         let taken = unpacking.take(&message, &mut fds.into_iter(), app, conns);
         taken.ok_or(
-            "the state sent to a shard is damaged, or from another kind of broker, or for clients of \
-             a section that is no longer configured",
+            "the state sent to a shard is damaged, or from another kind of broker, or for clients \
+             of a section that is no longer configured",
         )?;
     }
     Ok(unpacking.count)

@@ -48,7 +48,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Connects and authenticates.
+    /// Connects to a broker and authenticates.
     pub(super) async fn connect(client: &Rc<Client>, host: &str, port: u16) -> Result<Self, Fault> {
         let named = |fault: Fault| Fault(format!("{host}:{port}: {fault}"));
         let dial = Dial {
