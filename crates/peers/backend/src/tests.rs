@@ -81,7 +81,7 @@ impl Run {
             let text = match &want {
                 Want::Dial(link, dial) => format!("dial {} {}:{}", link.0, dial.host, dial.port),
                 Want::Write(link, bytes) => {
-                    format!("write {} {}", link.0, String::from_utf8_lossy(&bytes))
+                    format!("write {} {}", link.0, String::from_utf8_lossy(bytes))
                 }
                 Want::Resume(link) => format!("resume {}", link.0),
                 Want::End(link) => format!("end {}", link.0),
