@@ -6,7 +6,9 @@
 //! replication, that refuses writes; nodes that are killed; clocks that leap.
 
 mod around;
+mod broker;
 mod http;
+mod nats;
 mod node;
 mod publisher;
 mod reader;
@@ -14,22 +16,25 @@ mod redis;
 mod witness;
 
 use self::around::Around;
+use self::broker::{Broker, Kept};
+use self::nats::Nats;
 use self::node::Node;
 use self::publisher::Publisher;
 use self::reader::Reader;
-use self::redis::{Kept, Redis, Refuses};
+use self::redis::Redis;
 use self::witness::Witness;
 use crate::fault::Fault;
 use crate::net::{Net, Odds};
 use crate::trace::Detail;
 use crate::{Failure, attempt};
 
+pub use broker::BrokerKind;
 pub use witness::Summary as ClusterSummary;
 
 struct Play {
     net: Net,
     nodes: Vec<Node>,
-    redis: Redis,
+    broker: Box<dyn Broker>,
     readers: Vec<Reader>,
     publishers: Vec<Publisher>,
     witness: Witness,
@@ -52,13 +57,18 @@ macro_rules! around {
 }
 
 impl Play {
-    fn new(net: Net, seed: u64) -> Self {
+    fn new(net: Net, seed: u64, kind: BrokerKind) -> Self {
+        let broker: Box<dyn Broker> = match kind {
+            BrokerKind::Redis => Box::new(Redis::new(&net)),
+            BrokerKind::Nats => Box::new(Nats::new(&net)),
+        };
+        let config = broker.config();
         let nodes = net.between(2, 3);
         let shards = net.between(1, 2);
-        let nodes = (0..nodes).map(|number| Node::new(number, shards, seed, &net));
+        let nodes = (0..nodes).map(|number| Node::new(number, shards, seed, &config, &net));
         let nodes = nodes.collect();
         let mut play = Self {
-            redis: Redis::new(&net),
+            broker,
             nodes,
             readers: Vec::new(),
             publishers: Vec::new(),
@@ -96,7 +106,7 @@ impl Play {
                 let node = self.net.below(self.nodes.len());
                 self.nodes[node].turn(&self.net);
             }
-            45..60 => drop(self.redis_acts(self.net.pick(&[1, 100, 1 << 20]))),
+            45..60 => drop(self.broker_acts(self.net.pick(&[1, 100, 1 << 20]))),
             60..71 => {
                 let at = self.net.below(self.readers.len());
                 self.reader_acts(at);
@@ -145,58 +155,53 @@ impl Play {
         }
     }
 
-    fn redis_acts(&mut self, bytes_max: usize) -> bool {
+    fn broker_acts(&mut self, bytes_max: usize) -> bool {
         let mut busy = false;
         while let Some((conn, _)) = self.net.take_dialled() {
             busy = true;
-            let is_refused = self.redis.is_down || !self.is_calm && self.net.percent(3);
+            let is_refused = self.broker.is_down() || !self.is_calm && self.net.percent(3);
             self.net.answer_dial(conn, is_refused);
             if !is_refused {
-                self.redis.accept(conn);
+                self.broker.accept(conn);
             }
         }
         if !self.is_calm && self.net.percent(10) {
-            self.redis.copy();
+            self.broker.copy();
         }
-        self.redis.act(bytes_max) | busy
+        self.broker.act(bytes_max) | busy
     }
 
     fn broker_trouble(&mut self) {
         match self.net.below(10) {
-            _ if self.redis.is_down && self.net.percent(70) => self.redis_starts(),
-            0..4 if self.redis.clients() > 0 => {
-                let at = self.net.below(self.redis.clients());
-                self.redis.cut(at, self.net.pick(&[0, 1, 30, 200, 1 << 20]));
+            _ if self.broker.is_down() && self.net.percent(70) => self.broker_starts(),
+            0..4 if self.broker.clients() > 0 => {
+                let at = self.net.below(self.broker.clients());
+                self.broker.cut(at, self.net.pick(&[0, 1, 30, 200, 1 << 20]));
             }
-            _ if self.redis.is_paused => self.redis.is_paused = false,
-            4 => self.redis.is_paused = true,
-            5 | 6 => {
-                let refuses = [Refuses::Nothing, Refuses::Memory, Refuses::Replicas];
-                let refuses = self.net.pick(&refuses);
-                self.net.note(format_args!("Redis refuses {refuses:?}"));
-                self.redis.refuse(refuses);
-            }
-            7.. if !self.redis.is_down => {
-                self.net.note("Redis stops");
-                self.redis.stop();
+            _ if self.broker.is_paused() => self.broker.pause(false),
+            4 => self.broker.pause(true),
+            5 | 6 => self.broker.trouble(),
+            7.. if !self.broker.is_down() => {
+                self.net.note("the broker stops");
+                self.broker.stop();
             }
             _ => {}
         }
     }
 
-    fn redis_starts(&mut self) {
+    fn broker_starts(&mut self) {
         let kept = self
             .net
             .pick(&[Kept::All, Kept::All, Kept::Older, Kept::Nothing]);
-        self.net.note(format_args!("Redis starts with {kept:?}"));
-        let is_less = self.redis.start(kept);
+        self.net.note(format_args!("the broker starts with {kept:?}"));
+        let is_less = self.broker.start(kept);
         self.witness.broker_started(is_less);
     }
 
     /// Lets everybody act until nothing is left to do.
     fn rest(&mut self) {
         for _ in 0..100_000 {
-            let mut busy = self.redis_acts(1 << 20);
+            let mut busy = self.broker_acts(1 << 20);
             let live = self.net.0.borrow().live.clone();
             live.iter()
                 .for_each(|&conn| self.net.arrive(conn, usize::MAX));
@@ -221,10 +226,9 @@ impl Play {
     /// The faults are over: everything that is owed comes.
     fn settle(&mut self) {
         self.is_calm = true;
-        self.redis.is_paused = false;
-        self.redis.refuse(Refuses::Nothing);
-        if self.redis.is_down {
-            self.redis_starts();
+        self.broker.calm();
+        if self.broker.is_down() {
+            self.broker_starts();
         }
         // Connections are made anew, channels are compared with their streams, leases renewed.
         for _ in 0..60 {
@@ -256,11 +260,16 @@ impl Play {
 ///
 /// # Errors
 /// If anything did not hold; also where a node panicked.
-pub fn run_cluster(seed: u64, steps: usize, print: bool) -> Result<(u64, ClusterSummary), Failure> {
+pub fn run_cluster(
+    seed: u64,
+    steps: usize,
+    kind: BrokerKind,
+    print: bool,
+) -> Result<(u64, ClusterSummary), Failure> {
     let net = Net::new(seed, if print { Detail::Print } else { Detail::Last });
     let result = attempt(seed, &net.clone(), || {
         throng_sys::random::repeat(Some(seed));
-        let mut play = Play::new(net, seed);
+        let mut play = Play::new(net, seed, kind);
         for _ in 0..steps {
             play.step();
         }

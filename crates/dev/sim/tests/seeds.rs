@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use throng_sim::{
-    ClusterSummary, Failure, Fault, Hits, Outcome, Summary, Tally, run_backends, run_cluster,
+    BrokerKind, ClusterSummary, Failure, Fault, Hits, Outcome, Summary, Tally, run_backends, run_cluster,
     run_engine, run_hand_overs, run_secure_engine, run_server,
 };
 
@@ -180,9 +180,8 @@ fn backends_answer_once_and_nothing_is_left() {
     }
 }
 
-#[test]
-fn clusters_lose_and_double_nothing_in_silence() {
-    let all = sweep(|seed, print| run_cluster(seed, CLUSTER_STEPS, print));
+fn clusters(broker: BrokerKind) {
+    let all = sweep(|seed, print| run_cluster(seed, CLUSTER_STEPS, broker, print));
     let mut sum = ClusterSummary::default();
     all.iter().for_each(|(_, of_run)| sum.add(of_run));
     println!("{sum:?}");
@@ -191,6 +190,16 @@ fn clusters_lose_and_double_nothing_in_silence() {
         all.is_empty() || all_done,
         "not everything was done: {sum:?}"
     );
+}
+
+#[test]
+fn clusters_on_redis_lose_and_double_nothing_in_silence() {
+    clusters(BrokerKind::Redis);
+}
+
+#[test]
+fn clusters_on_nats_lose_and_double_nothing_in_silence() {
+    clusters(BrokerKind::Nats);
 }
 
 #[test]
