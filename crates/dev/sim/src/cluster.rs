@@ -8,6 +8,7 @@
 mod around;
 mod broker;
 mod http;
+mod member;
 mod nats;
 mod node;
 mod publisher;
@@ -15,8 +16,12 @@ mod reader;
 mod redis;
 mod witness;
 
+use std::collections::BTreeSet;
+
 use self::around::Around;
 use self::broker::{Broker, Kept};
+use self::http::Progress;
+use self::member::Member;
 use self::nats::Nats;
 use self::node::Node;
 use self::publisher::Publisher;
@@ -36,6 +41,7 @@ struct Play {
     nodes: Vec<Node>,
     broker: Box<dyn Broker>,
     readers: Vec<Reader>,
+    members: Vec<Member>,
     publishers: Vec<Publisher>,
     witness: Witness,
     kernel_bytes: usize,
@@ -71,6 +77,7 @@ impl Play {
             broker,
             nodes,
             readers: Vec::new(),
+            members: Vec::new(),
             publishers: Vec::new(),
             witness: Witness::default(),
             kernel_bytes: net.pick(&[300, 2000, 30_000]),
@@ -88,6 +95,8 @@ impl Play {
             let reader = Reader::new(number, &around!(play));
             play.readers.push(reader);
         }
+        play.members
+            .resize_with(play.net.between(0, 4), Member::default);
         play.publishers
             .resize_with(play.net.between(1, 4), Publisher::default);
         // All nodes find the broker.
@@ -103,10 +112,16 @@ impl Play {
         self.net.pass_us(self.net.between(0, 1500) as u64);
         match self.net.below(100) {
             0..45 => {
-                let node = self.net.below(self.nodes.len());
-                self.nodes[node].turn(&self.net);
+                for _ in 0..self.net.between(1, 5) {
+                    let node = self.net.below(self.nodes.len());
+                    self.nodes[node].turn(&self.net);
+                }
             }
             45..60 => drop(self.broker_acts(self.net.pick(&[1, 100, 1 << 20]))),
+            60..63 if !self.members.is_empty() => {
+                let at = self.net.below(self.members.len());
+                self.member_acts(at);
+            }
             60..71 => {
                 let at = self.net.below(self.readers.len());
                 self.reader_acts(at);
@@ -145,6 +160,18 @@ impl Play {
         }
     }
 
+    fn member_acts(&mut self, at: usize) {
+        let around = around!(self);
+        let member = &mut self.members[at];
+        if !member.is_connected() {
+            return member.connect(&around);
+        }
+        member.read(&self.net);
+        if self.net.percent(10) {
+            member.leave(&self.net);
+        }
+    }
+
     fn bytes_arrive(&self) {
         let live = self.net.0.borrow().live.clone();
         if !live.is_empty() {
@@ -176,7 +203,8 @@ impl Play {
             _ if self.broker.is_down() && self.net.percent(70) => self.broker_starts(),
             0..4 if self.broker.clients() > 0 => {
                 let at = self.net.below(self.broker.clients());
-                self.broker.cut(at, self.net.pick(&[0, 1, 30, 200, 1 << 20]));
+                self.broker
+                    .cut(at, self.net.pick(&[0, 1, 30, 200, 1 << 20]));
             }
             _ if self.broker.is_paused() => self.broker.pause(false),
             4 => self.broker.pause(true),
@@ -193,9 +221,10 @@ impl Play {
         let kept = self
             .net
             .pick(&[Kept::All, Kept::All, Kept::Older, Kept::Nothing]);
-        self.net.note(format_args!("the broker starts with {kept:?}"));
+        self.net
+            .note(format_args!("the broker starts with {kept:?}"));
         let is_less = self.broker.start(kept);
-        self.witness.broker_started(is_less);
+        self.witness.broker_started(is_less, &self.net);
     }
 
     /// Lets everybody act until nothing is left to do.
@@ -215,6 +244,9 @@ impl Play {
             for publisher in &mut self.publishers {
                 busy |= publisher.read(&mut around);
             }
+            for member in &mut self.members {
+                busy |= member.read(&self.net);
+            }
             if !busy {
                 return;
             }
@@ -230,6 +262,9 @@ impl Play {
         if self.broker.is_down() {
             self.broker_starts();
         }
+        // Some stay away.
+        let is_away = |_: &Member| self.net.percent(40);
+        let away: Vec<bool> = self.members.iter().map(is_away).collect();
         // Connections are made anew, channels are compared with their streams, leases renewed.
         for _ in 0..60 {
             self.witness.step += 1;
@@ -240,19 +275,50 @@ impl Play {
                     reader.connect(&mut around);
                 }
             }
+            for (member, is_away) in self.members.iter_mut().zip(&away) {
+                match *is_away {
+                    true => member.leave(&self.net),
+                    false if !member.is_connected() => member.connect(&around),
+                    false => {}
+                }
+            }
             for publisher in &mut self.publishers {
                 publisher.act(false, &mut around);
             }
             self.net.pass_us(1_000_000);
         }
         self.rest();
-        let waiting = self.publishers.iter().any(Publisher::is_waiting);
-        assert!(!waiting, "a publication is not acknowledged");
+        let waiting = self.publishers.iter().filter_map(Publisher::pending);
+        for n in waiting {
+            let beside = self.broker.keeps_beside();
+            let may_wait = beside.is_some_and(|beside| self.witness.is_covered(n, beside));
+            assert!(may_wait, "publication {n} is not acknowledged");
+        }
+        self.members_agree(&away);
         let unsettled = self.readers.iter().find(|reader| !reader.is_settled());
         let name = unsettled.map(|reader| &reader.track.name);
         assert_eq!(name, None, "a reader is not let in");
         self.witness
             .settle(self.readers.iter().map(|reader| &reader.track));
+    }
+}
+
+impl Play {
+    /// Every node lists those who are there, and nobody else.
+    fn members_agree(&mut self, away: &[bool]) {
+        let there = self.members.iter().zip(away);
+        let there = there.filter(|(_, is_away)| !**is_away);
+        let there = there.map(|(member, _)| member.client().expect("it is let in").to_owned());
+        let there: BTreeSet<String> = there.collect();
+        for node in 0..self.nodes.len() {
+            let mut answer = member::ask(node, &around!(self));
+            while answer.read(&self.net, usize::MAX) == Progress::Open {
+                self.rest();
+                self.net.pass_us(100_000);
+            }
+            assert_eq!(member::listed(&answer), there, "members, says node {node}");
+        }
+        self.witness.sum.members += there.len() as u64;
     }
 }
 

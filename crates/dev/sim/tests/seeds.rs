@@ -3,8 +3,8 @@
 use std::fmt::Debug;
 
 use throng_sim::{
-    BrokerKind, ClusterSummary, Failure, Fault, Hits, Outcome, Summary, Tally, run_backends, run_cluster,
-    run_engine, run_hand_overs, run_secure_engine, run_server,
+    BrokerKind, ClusterSummary, Failure, Fault, Hits, Outcome, Summary, Tally, run_backends,
+    run_cluster, run_engine, run_hand_overs, run_secure_engine, run_server,
 };
 
 /// Steps of one run of the engine alone, and of the server.

@@ -26,6 +26,10 @@ pub(super) trait Broker {
     /// The `[broker]` table of the nodes.
     fn config(&self) -> String;
 
+    /// Messages of a channel that are kept beside its history, if what became of a publication is
+    /// not known any more once so many others cover it.
+    fn keeps_beside(&self) -> Option<usize>;
+
     /// Takes a connection.
     fn accept(&mut self, conn: usize);
 

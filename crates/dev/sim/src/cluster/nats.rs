@@ -279,12 +279,18 @@ impl Nats {
                     return self.answer(message.reply, &why);
                 }
                 let outcome = self.data.store(&stream, &message, now_ms);
+                let (subject, answer) = (&message.subject, &outcome.answer);
+                self.net.note(format_args!("NATS gets {subject}: {answer}"));
                 self.deliveries.extend(outcome.sent_on);
                 self.answer(message.reply, &outcome.answer);
             }
             Job::Api(DIRECT, stream, subject, message) => {
                 let is_behind = self.is_clustered && self.net.percent(50);
-                let data = if is_behind { &self.follower } else { &self.data };
+                let data = if is_behind {
+                    &self.follower
+                } else {
+                    &self.data
+                };
                 let mut found = data.direct(&stream, subject.as_deref(), &message.payload);
                 found.subject = message.reply.expect("a request");
                 self.answers.push(found);
@@ -319,6 +325,11 @@ impl Broker for Nats {
             false => ("nats://10.0.0.1:4222", 1),
         };
         format!("kind = \"nats\"\nurl = {url:?}\nreplicas = {replicas}\n")
+    }
+
+    /// The claim of a key names the message before the publication.
+    fn keeps_beside(&self) -> Option<usize> {
+        Some(2)
     }
 
     fn accept(&mut self, conn: usize) {
@@ -425,7 +436,8 @@ impl Broker for Nats {
     fn trouble(&mut self) {
         let ails = [Ails::Nothing, Ails::Absent, Ails::Full];
         self.ails = self.net.pick(&ails);
-        self.net.note(format_args!("JetStream ails: {:?}", self.ails));
+        self.net
+            .note(format_args!("JetStream ails: {:?}", self.ails));
     }
 
     fn calm(&mut self) {

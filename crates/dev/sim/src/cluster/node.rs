@@ -142,6 +142,7 @@ fn config(broker: &str) -> Config {
          [limits]\nmessages_per_second_max = 0\n\
          [broker]\n{broker}",
     );
+    text.push_str("[[namespace]]\nname = \"here\"\nanonymous_subscribe = true\npresence = true\n");
     for channel in CHANNELS {
         let (name, _) = channel.name.split_once(':').expect("a namespace");
         if text.contains(&format!("name = \"{name}\"")) {

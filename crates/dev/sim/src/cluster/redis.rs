@@ -217,6 +217,10 @@ impl Broker for Redis {
         "kind = \"redis\"\nurl = \"redis://10.0.0.1:6379\"\n".to_owned()
     }
 
+    fn keeps_beside(&self) -> Option<usize> {
+        None
+    }
+
     fn accept(&mut self, conn: usize) {
         let input = Vec::new();
         self.clients.push(Client { conn, input });

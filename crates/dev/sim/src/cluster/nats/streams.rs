@@ -72,7 +72,7 @@ impl Stream {
     }
 
     /// The message that a request names.
-    fn named(&self, request: &Value) -> Option<(u64, &Stored)> {
+    fn named<'a>(&'a self, request: &'a Value) -> Option<(u64, &'a Stored)> {
         let seq = request["seq"].as_u64();
         if let Some(subject) = request["last_by_subj"].as_str() {
             return self.of(subject).next_back();
@@ -272,9 +272,11 @@ impl Data {
             config["max_msgs_per_subject"] = json!(-1);
         }
         match self.streams.get_mut(name) {
-            Some(stream) if is_new && stream.config != config => {
-                error(400, 10_058, "stream name already in use with a different configuration")
-            }
+            Some(stream) if is_new && stream.config != config => error(
+                400,
+                10_058,
+                "stream name already in use with a different configuration",
+            ),
             Some(stream) => {
                 stream.config = config;
                 stream.info(&Value::Null)

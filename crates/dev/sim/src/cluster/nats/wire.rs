@@ -76,7 +76,11 @@ pub(crate) fn take_command(input: &mut Vec<u8>) -> Option<Command> {
             let sizes = if words[0] == "PUB" { 1 } else { 2 };
             let (reply, sizes) = rest.split_at(rest.len() - sizes);
             let all = number(sizes[sizes.len() - 1]);
-            let head = if sizes.len() == 2 { number(sizes[0]) } else { 0 };
+            let head = if sizes.len() == 2 {
+                number(sizes[0])
+            } else {
+                0
+            };
             taken += all + 2;
             let body = input.get(end + 2..taken)?;
             let (head, payload) = body[..all].split_at(head);
