@@ -329,7 +329,7 @@ impl Broker for Nats {
 
     /// The claim of a key names the message before the publication.
     fn keeps_beside(&self) -> Option<usize> {
-        Some(2)
+        Some(1)
     }
 
     fn accept(&mut self, conn: usize) {

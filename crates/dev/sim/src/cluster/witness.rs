@@ -49,6 +49,8 @@ struct Sent {
     losses: u64,
     /// Position, once acknowledged; none in channels without history.
     acknowledged: Option<Option<(String, u64)>>,
+    /// Step of that.
+    acknowledged_at: u64,
 }
 
 /// Losses of a channel that the broker's faults explain.
@@ -145,6 +147,7 @@ impl Witness {
             begun_ms: net.now().unix_ms,
             losses: self.excuses.losses,
             acknowledged: None,
+            acknowledged_at: u64::MAX,
         });
         self.sent.len() as u64 - 1
     }
@@ -157,6 +160,7 @@ impl Witness {
         let keeps = CHANNELS[sent.channel].history > 0;
         assert_eq!(offset.is_some(), keeps, "publication {n}: {told}");
         sent.acknowledged = Some(offset.map(|offset| (epoch, offset)));
+        sent.acknowledged_at = self.step;
         self.sum.acknowledged += 1;
     }
 
@@ -313,12 +317,17 @@ impl Witness {
         }
     }
 
-    /// Whether so many others as its channel keeps, and those beside, came after a publication.
+    /// Whether as many others as its channel keeps, and those beside, may have come behind a
+    /// publication.
     pub(super) fn is_covered(&self, n: u64, beside: usize) -> bool {
-        let channel = self.sent[n as usize].channel;
-        let after = self.sent[n as usize + 1..].iter();
-        let after = after.filter(|sent| sent.channel == channel).count();
-        after >= CHANNELS[channel].history + beside
+        let Sent { channel, begun, .. } = self.sent[n as usize];
+        let others = self.sent.iter().enumerate();
+        let others = others.filter(|(other, _)| *other as u64 != n);
+        let others = others.filter(|(_, sent)| sent.channel == channel);
+        let others = others
+            .filter(|(_, sent)| sent.acknowledged_at >= begun)
+            .count();
+        others >= CHANNELS[channel].history + beside
     }
 
     /// Whether a publication may be repeated by its key for some time.
