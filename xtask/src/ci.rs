@@ -10,14 +10,14 @@ use anyhow::{Context, Result};
 
 use crate::{tidy, tree, watch};
 
-/// How many tests run at once, as Rust's test programs take it.
+/// Environment variable that limits how many tests run at once, as Rust's test programs read it.
 const TEST_THREADS: &str = "RUST_TEST_THREADS";
 
 /// One step of a run.
 struct Step {
-    /// What the heading says.
+    /// Text of the heading.
     name: &'static str,
-    /// What runs, and what to type to run it again.
+    /// Command to run, and to type in order to repeat the step.
     action: Action,
 }
 
@@ -65,7 +65,7 @@ const INSTALLED: Step = run_step("programs that tests use", ".ci/install");
 
 const TEST: Step = run_step("test", "cargo test --locked --workspace");
 
-/// As users get it: what an unoptimised build does says nothing.
+/// Built as users get it: figures of an unoptimised build mean nothing.
 const COUNTS: Step = run_step("counts", "cargo run --locked --release -p throng-counts");
 
 const fn run_step(name: &'static str, line: &'static str) -> Step {

@@ -38,7 +38,7 @@ It downloads the compilers and tools that it needs into target/tools: python3 wi
 rustup and a network are what has to be here. Two runs at the same commit make the same bytes.
 ";
 
-/// A larger binary is a mistake: somebody turned on debug information, or worse.
+/// Largest allowed size; a larger binary is a mistake, such as debug information left in.
 const BINARY_BYTES_MAX: u64 = 17_500_000;
 
 #[derive(Debug, PartialEq, Eq)]

@@ -8,9 +8,9 @@ use anyhow::{Context, Result};
 use crate::finding::Finding;
 use crate::tree::{self, Tree};
 
-/// A generated page.
+/// One generated page of the documentation.
 struct Page {
-    /// From the root.
+    /// Path from the workspace root.
     path: &'static str,
     /// Its text, from the crate that owns the facts.
     text: fn() -> String,
@@ -27,7 +27,7 @@ const PAGES: &[Page] = &[
     },
 ];
 
-/// Writes every page.
+/// Writes all generated pages.
 pub(crate) fn write() -> Result<()> {
     let root = tree::root()?;
     for page in PAGES {

@@ -5,9 +5,9 @@ use std::fmt;
 /// Something that has to change before the tree is tidy.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// A path, with a line where that says more.
+    /// A path, with a line where that helps.
     pub(crate) place: String,
-    /// What is wrong and what to do.
+    /// Describes the fault and its remedy.
     pub(crate) message: String,
 }
 

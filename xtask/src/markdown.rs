@@ -3,12 +3,12 @@
 //! Knows inline links (`[text](target)`) and headings with `#`, which is what this repository
 //! uses. Never looks into code: neither fenced blocks nor spans.
 
-/// An inline link.
+/// An inline link of a page.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Link {
-    /// Counted from 1.
+    /// Line number, counted from 1.
     pub(crate) line: usize,
-    /// What stands between the round brackets.
+    /// Text between the round brackets.
     pub(crate) target: String,
     /// The bytes from `[` to the last `)`, in the page.
     pub(crate) span: std::ops::Range<usize>,

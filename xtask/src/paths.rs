@@ -10,7 +10,7 @@ use crate::source::{Kind, Token};
 pub(crate) struct PathAt {
     /// Segments joined by `::`, without generic arguments.
     pub(crate) path: String,
-    /// Counted from 1.
+    /// Line number, counted from 1.
     pub(crate) line: usize,
     /// The modules of the file that it stands in, joined by `::`.
     pub(crate) module: String,

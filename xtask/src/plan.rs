@@ -1,12 +1,13 @@
-//! The plan of the house as tables: which room may use which, and who may use what from outside.
+//! Dependency rules as tables: the rooms that each room may use, and the outside packages that each
+//! may use.
 //!
 //! Owns: every rule about dependencies. Never: reads a manifest; `tidy/edges.rs` does and asks
 //! here.
 //!
-//! A room is named by its folder below `crates/`; `core/*` means every room of that floor.
-//! Whoever adds a room adds a row, which is the moment to decide where it belongs.
+//! A room is named by its folder below `crates/`; `core/*` means every room of that floor. A new
+//! room needs a new row, which is the moment to decide where it belongs.
 
-/// What one room may use of ours.
+/// Dependencies that one room may have inside the workspace.
 pub(crate) struct Room {
     /// The folder below `crates/`.
     pub(crate) name: &'static str,
@@ -63,7 +64,7 @@ pub(crate) const HOUSE: &[Room] = &[
     // One family of clients each; none knows another.
     room("gateways/*",     &["types", "protocols/*", "core/*"]),
 
-    // The roles of a client, for whoever talks to a server: the meter, the command line, tests.
+    // The roles of a client, for code that talks to a server: the meter, the command line, tests.
     room("client",         &["types", "protocols/*"]),
 
     // The kernel. The engine meets sessions through its own trait, so it knows neither them nor the
@@ -118,7 +119,7 @@ pub(crate) const HOUSE: &[Room] = &[
     room("xtask",          &["core/config", "core/metrics"]),
 ];
 
-/// Rows whose first crate is still to come.
+/// Rows whose first crate does not exist yet.
 pub(crate) const AWAITED: &[&str] = &[];
 
 /// Rooms that any room may use in its tests, and only there.
@@ -143,7 +144,7 @@ pub(crate) struct Fence {
     pub(crate) packages: &'static [&'static str],
     /// The rooms inside the fence.
     pub(crate) rooms: &'static [&'static str],
-    /// What would be lost without the fence.
+    /// Property that would be lost without the fence.
     pub(crate) why: &'static str,
 }
 
@@ -190,7 +191,7 @@ pub(crate) const FENCES: &[Fence] = &[
 
 /// A room that crosses a fence.
 pub(crate) struct Exemption {
-    /// The room.
+    /// Room that gets the exemption.
     pub(crate) room: &'static str,
     /// The package that it may name.
     pub(crate) package: &'static str,
@@ -198,7 +199,7 @@ pub(crate) struct Exemption {
     pub(crate) why: &'static str,
 }
 
-/// Nobody, so far.
+/// Exemptions in force; none so far.
 pub(crate) const EXEMPT: &[Exemption] = &[];
 
 /// The row for a room, the exact one before the one for its floor.
@@ -242,7 +243,7 @@ mod tests {
         assert!(row("attic/box").is_none());
     }
 
-    /// If somebody weakens the plan, this says which promise went.
+    /// Names the promise that a weaker plan would break.
     #[test]
     fn the_plan_keeps_its_promises() {
         let may = |from: &str, to: &str| covers(row(from).unwrap().uses, to);

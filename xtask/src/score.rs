@@ -10,7 +10,7 @@ use anyhow::Result;
 use crate::source::{self, Source, Token};
 use crate::tree::{Tree, is_test_file};
 
-/// What is counted in one file.
+/// Counts of one file.
 struct Shape {
     path: String,
     lines: usize,

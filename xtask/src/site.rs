@@ -15,7 +15,7 @@ use crate::markdown::{is_outside, links, resolved};
 use crate::tree::Tree;
 
 const SUMMARY: &str = "docs/SUMMARY.md";
-/// What mdBook reads beside the pages.
+/// Files that mdBook reads beside the pages.
 const SETTINGS: [&str; 3] = ["book.toml", "site.css", "diagrams.js"];
 /// Draws the diagrams in the reader's browser. Its one file needs nothing else.
 const MERMAID: &str = "mermaid@12.3.0";

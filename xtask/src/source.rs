@@ -10,7 +10,7 @@
 use anyhow::{Result, anyhow};
 use proc_macro2::{Delimiter, Group, Spacing, Span, TokenStream, TokenTree};
 
-/// What a token is.
+/// Class of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A name or a keyword.
@@ -21,7 +21,7 @@ pub(crate) enum Kind {
     Mark,
 }
 
-/// One token.
+/// One token of a file.
 #[derive(Debug)]
 pub(crate) struct Token {
     pub(crate) kind: Kind,
@@ -45,7 +45,7 @@ impl Token {
 pub(crate) struct Doc {
     /// The line where it starts.
     pub(crate) line: usize,
-    /// All its lines.
+    /// Text of all its lines.
     pub(crate) text: String,
     /// Whether it is about what it stands in: `//!`.
     pub(crate) inner: bool,
@@ -53,7 +53,7 @@ pub(crate) struct Doc {
     pub(crate) next: usize,
 }
 
-/// One file.
+/// Tokens and documentation of one file.
 #[derive(Default)]
 pub(crate) struct Source {
     pub(crate) tokens: Vec<Token>,
@@ -63,7 +63,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Reads a file.
+    /// Parses the text of a file.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let stream: TokenStream = text.parse().map_err(|error| anyhow!("not Rust: {error}"))?;
         let mut source = Self::default();
@@ -200,8 +200,8 @@ fn plain(literal: &str) -> String {
         .to_owned()
 }
 
-/// How many trees an item has whose attribute under test was just read: to its block, its `;`, or
-/// the comma after a field or a variant.
+/// Number of token trees in an item whose attribute under test was just read: up to its block, its
+/// `;`, or the comma after a field or a variant.
 fn item_len(trees: &[TokenTree]) -> usize {
     let is_use = trees
         .iter()
@@ -230,7 +230,7 @@ fn item_len(trees: &[TokenTree]) -> usize {
 
 /// A function of a file and how long it is, signature and braces included.
 pub(crate) struct Function {
-    /// Its name.
+    /// Name of the function.
     pub(crate) name: String,
     /// From the line of `fn` to the line of the closing brace.
     pub(crate) lines: usize,

@@ -37,7 +37,7 @@ impl File {
 pub(crate) struct Package {
     /// Its folder from the root.
     pub(crate) folder: String,
-    /// What its manifest names.
+    /// Dependencies named in its manifest.
     pub(crate) dependencies: Vec<Dependency>,
 }
 
@@ -57,7 +57,7 @@ impl Package {
 /// One line of a manifest.
 #[derive(Debug)]
 pub(crate) struct Dependency {
-    /// The package's name.
+    /// Name of the package.
     pub(crate) name: String,
     /// The folder from the root, if it is ours.
     pub(crate) folder: Option<String>,
@@ -68,9 +68,9 @@ pub(crate) struct Dependency {
 /// The checkout as it is on disk, committed or not.
 #[derive(Default)]
 pub(crate) struct Tree {
-    /// Where `Cargo.lock` is.
+    /// Folder that holds `Cargo.lock`.
     pub(crate) root: PathBuf,
-    /// All files, sorted.
+    /// All files, sorted by path.
     pub(crate) files: Vec<File>,
     /// All crates, sorted by folder.
     pub(crate) packages: Vec<Package>,
@@ -87,7 +87,7 @@ impl Tree {
         })
     }
 
-    /// The Rust files.
+    /// Iterates over the Rust files, by path.
     pub(crate) fn rust(&self) -> impl Iterator<Item = (&str, &Source)> {
         self.files
             .iter()

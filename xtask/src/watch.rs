@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 
 /// More than any test takes, also on a machine where it first downloads the packages of others.
 const LIMIT: Duration = Duration::from_mins(10);
-/// After so long a test program says that a test still runs.
+/// Time after which a test program reports that a test still runs.
 const TOLD_AFTER: Duration = Duration::from_mins(1);
 /// Between two looks at the clock.
 const GLANCE: Duration = Duration::from_secs(1);
@@ -65,14 +65,14 @@ fn watched(command: &mut Command, limit: Duration, out: &mut impl Write) -> Resu
     }
 }
 
-/// Tests that run, as far as the output says.
+/// Tests that run, according to the output.
 #[derive(Default)]
 struct Running {
-    /// A line whose end has not come.
+    /// Beginning of a line whose end has not arrived.
     line: Vec<u8>,
     /// When that line began.
     line_since: Option<Instant>,
-    /// Tests that were said to run still, with their beginnings.
+    /// Tests reported as still running, each with its start.
     told: BTreeMap<String, Instant>,
 }
 
@@ -130,7 +130,7 @@ fn end(id: u32) {
     }
     let all: Vec<String> = all.iter().map(u32::to_string).collect();
     let script = format!("kill -KILL {} 2>&-", all.join(" "));
-    // Who has ended meanwhile is no fault.
+    // A process that has ended meanwhile is no fault.
     let _ = Command::new("sh").args(["-c", &script]).status();
 }
 
@@ -188,7 +188,7 @@ mod tests {
         let mut out = Vec::new();
         assert!(!watched(&mut command, Duration::from_millis(100), &mut out).unwrap());
         drop(command);
-        // Whoever lives on holds the other end.
+        // A surviving child holds the other end.
         let (sender, ended) = channel();
         thread::spawn(move || sender.send(held.read_to_end(&mut Vec::new()).is_ok()));
         assert_eq!(ended.recv_timeout(Duration::from_secs(30)), Ok(true));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use throng_testkit::Deadline;
 
-/// How long to wait before it is clear that nothing comes.
+/// Longest wait before it counts as silence.
 const SILENCE: Duration = Duration::from_secs(15);
 
 /// One side of a ZeroMQ connection.
@@ -111,8 +111,8 @@ impl Peer {
         moment.bound(&self.stream).is_ok() && matches!(self.stream.peek(&mut [0]), Ok(1..))
     }
 
-    /// Waits for a subscription; false if nothing comes. A SUB socket repeats all of them to
-    /// whoever connects.
+    /// Waits for a subscription; false if nothing comes. A SUB socket repeats all of them on each
+    /// new connection.
     pub fn wait(&mut self, channel: &str) -> bool {
         let wanted = [b"\x01", channel.as_bytes()].concat();
         let found = self.find(Deadline::after(SILENCE), |topic| topic == wanted);

@@ -7,7 +7,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use flate2::{Compression, GzBuilder};
 use tar::{EntryType, Header};
 
-/// What an archive gets, in this order. Folders end in `/`.
+/// File or folder of an archive, in the order given. Folders end in `/`.
 pub(crate) struct Entry {
     /// From the archive's root, without a slash in front.
     pub(crate) path: String,

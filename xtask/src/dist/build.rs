@@ -10,7 +10,7 @@ use cargo_metadata::MetadataCommand;
 use super::release::{Arch, Release};
 use super::tools;
 
-/// Builds it. Says which commit it is of, and no path of this machine.
+/// Builds the binary. It names the commit, and no path of this machine.
 pub(crate) fn binary(release: &Release, arch: Arch) -> Result<PathBuf> {
     let root = &release.root;
     let target = format!("{}-unknown-linux-musl", arch.name);

@@ -1,8 +1,8 @@
 //! The container image: a tar that `docker load`, `podman load` and `skopeo` take.
 //!
-//! It holds the program, the authorities that it believes when it asks others by TLS, and a user
-//! without rights. It is laid out as the OCI image specification 1.1 says, with the file
-//! `manifest.json` beside it that older Docker engines read.
+//! It holds the program, the authorities that it trusts for outgoing TLS, and a user without
+//! rights. Its layout follows the OCI image specification 1.1, with the file `manifest.json` beside
+//! it that older Docker engines read.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::archive::{self, Entry, sha256};
 use super::release::{Arch, Release};
 
-/// Any number that is nobody's.
+/// Any user number that is not in use.
 const USER: u64 = 65532;
 
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
@@ -23,7 +23,7 @@ const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 
-/// Writes it.
+/// Writes the image of one architecture.
 pub(crate) fn make(release: &Release, arch: Arch, binary: &Path) -> Result<()> {
     let name = format!("throng-{}-image-{}.tar", release.version, arch.short);
     let bytes = image(release, arch, fs::read(binary)?)?;

@@ -1,4 +1,4 @@
-//! Packages for Debian and Red Hat. What is in them is said in `deploy/packages/nfpm.yaml`.
+//! Packages for Debian and Red Hat. `deploy/packages/nfpm.yaml` lists their content.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use super::release::{Arch, Release};
 use super::tools;
 
-/// Writes both.
+/// Writes the Debian and the Red Hat package.
 pub(crate) fn make(release: &Release, arch: Arch, staged: &Path) -> Result<()> {
     let nfpm = tools::nfpm(&release.root)?;
     for kind in ["deb", "rpm"] {

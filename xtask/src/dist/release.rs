@@ -9,13 +9,13 @@ use anyhow::{Context, Result, bail};
 /// A machine that Throng is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arch {
-    /// What Rust, the kernel and RPM call it.
+    /// Name used by Rust, the kernel and RPM.
     pub(crate) name: &'static str,
-    /// What Debian and container engines call it.
+    /// Name used by Debian and container engines.
     pub(crate) short: &'static str,
 }
 
-/// All of them.
+/// Architectures that are released.
 pub(crate) const ARCHITECTURES: [Arch; 2] = [
     Arch {
         name: "x86_64",
@@ -27,19 +27,19 @@ pub(crate) const ARCHITECTURES: [Arch; 2] = [
     },
 ];
 
-/// What this release is.
+/// Facts about the release being built.
 pub(crate) struct Release {
     /// The root of the checkout.
     pub(crate) root: PathBuf,
-    /// Where everything goes.
+    /// Folder that receives all artifacts.
     pub(crate) out: PathBuf,
-    /// `0.1.0`.
+    /// Version without a leading `v`, as in `0.1.0`.
     pub(crate) version: String,
     /// The first digits of the commit, with `+changes` if files differ from it.
     pub(crate) commit: String,
     /// When the commit was made: seconds since 1970.
     pub(crate) epoch_s: u64,
-    /// The same, as `2026-11-22T21:54:47Z`.
+    /// Time of the commit in UTC, as `2026-11-22T21:54:47Z`.
     pub(crate) date: String,
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// What a program printed, without white space around it.
+/// Runs a program and returns its output, trimmed.
 ///
 /// # Errors
 /// If it does not start or ends badly; with what it said.

@@ -1,5 +1,5 @@
-//! What is inside the binary, as CycloneDX 1.6 says it: each package with its version, licence and
-//! checksum, and who uses whom.
+//! Content of the binary in the format of CycloneDX 1.6: each package with its version, licence and
+//! checksum, and its dependencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use crate::tree;
 
-    /// Of the workspace that this test was built from.
+    /// Uses the workspace that this test was built from.
     #[test]
     fn it_lists_what_the_binary_uses_and_nothing_else() {
         let release = Release {

@@ -82,7 +82,7 @@ pub(crate) fn stage(release: &Release, arch: Arch, binary: &Path) -> Result<Path
     Ok(staged)
 }
 
-/// The same for people who want no package.
+/// Packs the staged files as an archive, for installation without a package.
 pub(crate) fn archive(release: &Release, arch: Arch, staged: &Path) -> Result<Vec<u8>> {
     let top = format!("throng-{}-linux-{}", release.version, arch.name);
     let mut entries = vec![Entry::folder(&top)];

@@ -25,7 +25,7 @@ const ITEMS: &[&str] = &[
     "mod",
     "macro_rules",
 ];
-/// How many re-exports are followed, since they may lead in a circle too.
+/// Most re-exports that are followed; they may form a circle too.
 const FOLLOWED_MAX: usize = 16;
 
 /// The circles of every crate.
@@ -44,12 +44,12 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// One module.
+/// One module of a crate.
 #[derive(Default)]
 struct Module {
-    /// Of more than one segment.
+    /// Paths of more than one segment.
     paths: Vec<PathAt>,
-    /// What each `use` brings, by name, and the modules of which it brings everything.
+    /// Paths imported by `use`, by name. `globs` has the modules imported whole.
     brings: BTreeMap<String, String>,
     globs: Vec<String>,
     /// The names of its items, and some more that do no harm.

@@ -8,7 +8,7 @@ use crate::tree::Tree;
 /// The one copy that is edited; `tidy --update` puts it into each pure room.
 const PURE_CLIPPY: &str = include_str!("../../pure-clippy.toml");
 
-/// Checks every crate.
+/// Checks the manifest of every crate.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in &tree.packages {

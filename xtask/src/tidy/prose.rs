@@ -1,4 +1,4 @@
-//! Documentation that tells the reader nothing, and phrases that nobody says.
+//! Finds documentation without content, and phrases that nobody uses.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use crate::tree::Tree;
 const VAGUE: &[&str] = &[
     "What", "Who", "Whoever", "Whose", "How", "Of", "That", "It", "They", "The same",
 ];
-/// A doc of an item has so many words, or says nothing.
+/// Fewest words in the doc of an item.
 const WORDS_MIN: usize = 4;
 
 /// Documentation that sends the reader elsewhere; the place it names may change or be long.
 const ELSEWHERE: &[&str] = &["See the module's head", "See the head of the module"];
 
-/// Phrases that a colleague would not say, as two halves so that this file does not contain them.
+/// Phrases that a colleague would not use, as two halves so that this file does not contain them.
 const RIDDLES: &[[&str; 2]] = &[
     ["when", "ce"],
     ["otherwise", " than"],
@@ -36,7 +36,7 @@ const READ: &[&str] = &[
     ".rs", ".md", ".toml", ".sh", ".py", ".js", ".mjs", ".html", ".yml",
 ];
 
-/// Unclear sentences.
+/// Finds unclear sentences and docs that say nothing.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for file in &tree.files {
@@ -64,7 +64,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Docs of items that say little, by crate.
+/// Counts docs of items that say little, by crate.
 pub(super) fn count(tree: &Tree) -> Vec<Count> {
     let mut found: BTreeMap<&str, Vec<Finding>> = BTreeMap::new();
     for (path, source) in tree.rust() {

@@ -1,4 +1,5 @@
-//! What must not leave somebody's machine: its folders, and the mirrors that it downloads from.
+//! Finds what must not leave a private machine: its folders, and the mirrors that it downloads
+//! from.
 
 use crate::finding::Finding;
 use crate::tree::Tree;
@@ -7,9 +8,9 @@ use crate::tree::Tree;
 /// file does not contain what it looks for.
 const PRIVATE_FOLDERS: &[&str] = &["home", "Users", "root", "work", "tmp"];
 
-/// Hosts that everybody downloads from, as label and domain (the label empty for the domain
-/// itself); a mirror of somebody's network is not among them. They are joined at run time, so
-/// that this file does not name a registry's host either.
+/// Hosts of the public registries, as label and domain (the label empty for the domain itself);
+/// private mirrors are not among them. They are joined at run time, so that this file does not name
+/// a registry's host either.
 const PUBLIC_HOSTS: &[(&str, &str)] = &[
     ("", "github.com"),
     ("", "crates.io"),

@@ -3,20 +3,22 @@
 //! Documentation names the queue that a constant or a field bounds: ``Queue: `mailbox`.`` Each row
 //! of the table has such a place, each such place a row, and the row holds the constant's number;
 //! options that a row names exist. Growing fields of product code say `Queue:` or, where they are
-//! no row of their own, `Bound:` and what bounds them.
+//! no row of their own, `Bound:` and what bounds them; so does a comment above a std channel
+//! without a capacity. Of growing fields only those of type `VecDeque` are known to be queues.
 
 use std::collections::BTreeMap;
 
 use crate::finding::Finding;
+use crate::paths::paths;
 use crate::plan;
 use crate::source::{Doc, Kind, Source, Token};
 use crate::tree::{Tree, is_test_file};
 
 /// Where the table is.
 const PAGE: &str = "ARCHITECTURE.md";
-/// How documentation names a queue.
+/// Marker by which documentation names a queue.
 const TAG: &str = "Queue: `";
-/// Rooms whose queues strangers can fill.
+/// Rooms whose queues can be filled from outside.
 const ROOMS: &[&str] = &[
     "core/*",
     "protocols/*",
@@ -75,7 +77,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Growing fields that say nothing about their bound, and channels without one.
+/// Finds growing fields whose docs name no bound, and channels without one.
 fn boundless(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for (path, source) in product(tree).filter(|(path, _)| !is_test_file(path)) {
@@ -86,6 +88,11 @@ fn boundless(tree: &Tree) -> Vec<Finding> {
             if token.kind == Kind::Name && UNBOUNDED.contains(&token.text.as_str()) {
                 add(token.line, format!("`{}` has no bound", token.text));
             }
+        }
+        let text = tree.text(path).unwrap_or_default();
+        for line in silent_channels(source, text) {
+            let message = "this channel has no capacity: use `sync_channel`, or say `// Bound: ..`";
+            add(line, message.to_owned());
         }
         for at in silent_fields(source) {
             let token = &source.tokens[at];
@@ -118,7 +125,7 @@ fn rows(page: &str) -> BTreeMap<String, &str> {
         .collect()
 }
 
-/// What is wrong with a row, if the documentation is that of a constant.
+/// Returns the fault of a row, if the documentation is that of a constant.
 fn bound_fault(source: &Source, doc: &Doc, row: &str) -> Option<String> {
     let item = source.tokens.get(doc.next..)?;
     let at = item.iter().take(8).position(|token| token.is("const"))?;
@@ -155,7 +162,7 @@ fn literal(token: &Token) -> Option<u64> {
         .ok()
 }
 
-/// How the table may write a number: `4,096`, `64 KiB`.
+/// Forms in which the table may write a number: `4,096`, `64 KiB`.
 fn forms(number: u64) -> Vec<String> {
     let digits = number.to_string();
     let mut grouped = String::new();
@@ -174,7 +181,42 @@ fn forms(number: u64) -> Vec<String> {
     forms
 }
 
-/// The names of fields of type `VecDeque` whose documentation says nothing about a bound.
+/// Lines that create a channel of `std::sync::mpsc` without a capacity, and have no comment above
+/// that names its bound. One comment serves several channels in a row.
+fn silent_channels(source: &Source, text: &str) -> Vec<usize> {
+    let paths = paths(source.live());
+    let brought = |name: &str| {
+        let mut uses = paths.iter();
+        let is_it = |brings: &Option<String>| brings.as_deref() == Some(name);
+        uses.find(|it| is_it(&it.brings)).map(|it| it.path.as_str())
+    };
+    let is_channel = |path: &str| {
+        let (first, rest) = path.split_once("::").unwrap_or((path, ""));
+        let whole = match (brought(first), rest) {
+            (None, _) => path.to_owned(),
+            (Some(whole), "") => whole.to_owned(),
+            (Some(whole), rest) => format!("{whole}::{rest}"),
+        };
+        whole == "std::sync::mpsc::channel"
+    };
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    // A variable may have the function's name.
+    let is_call = |line: &usize| {
+        let text = lines[line - 1];
+        text.contains("channel(") || text.contains("channel::<")
+    };
+    let is_silent = |line: &usize| {
+        let above = lines[..line - 1].iter().rev();
+        let mut above =
+            above.take_while(|above| above.starts_with("//") || above.contains("channel()"));
+        !above.any(|above| above.contains("Bound:"))
+    };
+    let made = paths.iter().filter(|it| it.brings.is_none());
+    let made = made.filter(|it| is_channel(&it.path)).map(|it| it.line);
+    made.filter(is_call).filter(is_silent).collect()
+}
+
+/// Finds fields of type `VecDeque` whose docs name no bound; returns the tokens of their names.
 fn silent_fields(source: &Source) -> Vec<usize> {
     let tokens = &source.tokens;
     let mut found = Vec::new();
@@ -245,6 +287,26 @@ mod tests {
         check_code("/// Queue: `mail`.\nconst A: usize = f();", 1);
         check_code("struct A { /// Queue: `mail`.\n a: VecDeque<u8> }", 0);
         assert_eq!(forms(64 << 20), ["67,108,864", "65536 KiB", "64 MiB"]);
+    }
+
+    #[test]
+    fn channels_without_a_capacity_say_what_bounds_them() {
+        let found = |code: &str| silent_channels(&Source::parse(code).unwrap(), code);
+        let used = "use std::sync::mpsc::{Sender, channel};\nfn f() {\n";
+        assert_eq!(found(&format!("{used}let a = channel();\n}}")), [3]);
+        let bound = "// Bound: one answer.\nlet a = channel();\nlet b = channel();\n}";
+        assert!(found(&format!("{used}{bound}")).is_empty());
+        let other = "// One answer.\nlet a = channel::<u8>();\n}";
+        assert_eq!(found(&format!("{used}{other}")), [4]);
+        assert!(found(&format!("{used}let channel = 1;\n}}")).is_empty());
+        assert_eq!(found("fn f() { std::sync::mpsc::channel(); }"), [1]);
+        assert_eq!(
+            found("use std::sync::mpsc;\nfn f() { mpsc::channel(); }"),
+            [2]
+        );
+        assert!(found("use std::sync::mpsc;\nfn f() { mpsc::sync_channel(1); }").is_empty());
+        assert!(found("fn channel() {}\nfn f() { channel(); }").is_empty());
+        assert!(found("#[cfg(test)]\nfn f() { std::sync::mpsc::channel(); }").is_empty());
     }
 
     #[test]

@@ -8,7 +8,7 @@ const COLUMNS: usize = 100;
 /// Endings of what people write by hand.
 const ENDINGS: &[&str] = &[".rs", ".toml", ".py", ".sh", ".js", ".mjs", ".css", ".html"];
 
-/// The wide lines.
+/// Finds lines that are too wide.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let files = tree
         .files

@@ -1,4 +1,4 @@
-//! What a Rust file says about itself: a header, no leftovers, no test that is silently off.
+//! Rules for the text of Rust files: a header, no leftovers, no test that is silently off.
 
 use crate::finding::Finding;
 use crate::source::Source;
@@ -24,7 +24,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 fn rust(path: &str, source: &Source, findings: &mut Vec<Finding>) {
-    // `foo/tests.rs` holds the tests of `foo.rs`, whose head says what is being tested.
+    // `foo/tests.rs` holds the tests of `foo.rs`, whose head names what is tested.
     let header = source.docs.first().filter(|doc| doc.inner && doc.next == 0);
     let has_header =
         header.is_some_and(|doc| doc.text.lines().next().is_some_and(|l| !l.is_empty()));

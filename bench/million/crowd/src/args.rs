@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::str::FromStr;
 
-/// What was said on the command line.
+/// Command line as pairs of name and value.
 pub(crate) struct Args(HashMap<String, String>);
 
 impl Args {

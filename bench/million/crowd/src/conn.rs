@@ -5,8 +5,7 @@
 
 use crate::plan::{Layout, Transport};
 
-/// Any 16 bytes will do for a client that wants to be recognised; RFC 6455, section 1.3 has these
-/// with their answer.
+/// Any 16 bytes do for a client; RFC 6455, section 1.3 has these with their answer.
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 
@@ -22,22 +21,22 @@ pub(crate) enum Stage {
     Asked,
     /// The answer was the right one.
     Open,
-    /// It has ended, for whatever reason.
+    /// Ended, for any reason.
     Ended,
 }
 
-/// One thing that came in.
+/// One item that was received.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Item<'a> {
-    /// The server agreed.
+    /// Accepts the request: the right status and header.
     Opened,
     /// A message of the channel.
     Message(&'a [u8]),
-    /// A WebSocket ping, which wants its payload back.
+    /// A WebSocket ping; its payload goes back in a pong.
     Ping(&'a [u8]),
     /// A comment that keeps a stream alive, or an event that carries no message.
     Alive,
-    /// The peer says good-bye.
+    /// The peer closes the connection, with this reason.
     Closed(String),
     /// Bytes that fit no rule of the protocol.
     Garbled,

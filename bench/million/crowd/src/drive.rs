@@ -19,7 +19,7 @@ use crate::tally::Tally;
 
 const CLIENT_PORT: u16 = 8_000;
 pub(crate) const API_PORT: u16 = 8_001;
-/// Without any progress for so long, a phase has failed. Emulation is slow but not that slow.
+/// Time without any progress after which a phase has failed. Emulation is slow but not that slow.
 const STALLED: Duration = Duration::from_secs(180);
 /// Connections that publish one to one.
 const PUBLISHERS: usize = 128;
@@ -133,7 +133,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What the server's threads are at, when something has gone wrong.
+    /// Writes the state of the server's threads and of the kernel's sockets to `trouble.txt` after
+    /// a failure.
     fn look_closer(&self) {
         let pid = self.server.pid();
         let mut text = String::new();
@@ -285,7 +286,7 @@ impl Run<'_> {
         }
     }
 
-    /// One publication to everybody, and the wait until all have it.
+    /// Publishes once to all connections, and waits until all have it.
     fn round(&mut self, round: u32) -> Result<(), String> {
         let alive = self.tally.alive;
         let place = round as usize;
@@ -325,7 +326,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Everybody leaves; what the server keeps then is its own.
+    /// Lets all clients leave; the memory that the server keeps then is its own.
     fn leave(&mut self) -> Result<(), String> {
         std::fs::write(self.stop(), "").map_err(|error| format!("stop: {error}"))?;
         for child in &mut self.clients {

@@ -25,7 +25,7 @@ use crate::tls::{Link, Tls};
 /// Connections that may be between their beginning and the server's answer: few enough for every
 /// backlog.
 const UNDER_WAY_MAX: u64 = 256;
-/// How long the server may take to hang up on somebody who leaves.
+/// Longest wait for the server to close after a client leaves.
 const GOODBYE: Timespec = Timespec {
     tv_sec: 60,
     tv_nsec: 0,
@@ -33,12 +33,12 @@ const GOODBYE: Timespec = Timespec {
 const EVENTS: usize = 1_024;
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
-/// What is remembered for each connection.
+/// State of one connection.
 #[derive(Default)]
 struct Conn {
     fd: Option<OwnedFd>,
     stage: Stage,
-    /// Publications to everybody that it got, a bit each.
+    /// Broadcasts that it got, a bit each.
     rounds: u8,
     own: bool,
     pinged: bool,
@@ -124,7 +124,7 @@ impl Crowd {
         while fds.peek().is_some() {
             let handful: Vec<OwnedFd> = fds.by_ref().take(UNDER_WAY_MAX as usize).collect();
             for fd in &handful {
-                // Whoever was left by the server meanwhile needs no goodbye.
+                // A connection that the server has ended meanwhile needs no close.
                 let _ = rustix::net::shutdown(fd, Shutdown::Write);
             }
             for fd in &handful {
@@ -199,7 +199,7 @@ impl Crowd {
         self.read(index, buffer, flags.intersects(ending));
     }
 
-    /// Sends the request.
+    /// Sends the request of one connection.
     fn ask(&mut self, index: usize) -> Result<(), String> {
         let request = conn::request(self.transport, self.layout, self.number(index));
         self.conns[index].stage = Stage::Asked;
@@ -207,7 +207,7 @@ impl Crowd {
             .map_err(|error| format!("request: {error}"))
     }
 
-    /// Writes all of it, or says why not: what a client sends always fits.
+    /// Writes all of it or returns an error: what a client sends always fits.
     fn write(&mut self, index: usize, plain: &[u8]) -> Result<(), String> {
         let sealed;
         let bytes = match self.links.get_mut(index) {
@@ -242,7 +242,7 @@ impl Crowd {
         if done { self.ask(index) } else { Ok(()) }
     }
 
-    /// What the records in `fresh` say, with what came before of them.
+    /// Opens the records in `fresh` together with the partial record kept from before.
     fn open(&mut self, index: usize, fresh: &[u8]) -> Result<Vec<u8>, String> {
         let mut joined = self.sealed.remove(&index).unwrap_or_default();
         joined.extend_from_slice(fresh);
@@ -256,8 +256,8 @@ impl Crowd {
         Ok(plain)
     }
 
-    /// Reads what there is. A short read has emptied the socket, and more would be a new edge; only
-    /// an end that was told already has to be read until it shows.
+    /// Reads until the socket is empty. A short read has emptied it, and more would be a new edge;
+    /// only an end that was already reported has to be read until it shows.
     fn read(&mut self, index: usize, buffer: &mut [u8], to_the_end: bool) {
         loop {
             let Some(fd) = &self.conns[index].fd else {
@@ -279,7 +279,7 @@ impl Crowd {
         }
     }
 
-    /// What came over the wire, with TLS or without.
+    /// Handles received bytes, with TLS or without.
     fn come(&mut self, index: usize, bytes: &[u8]) {
         let taken = match self.conns[index].stage {
             Stage::Shaking => self.shake(index, bytes),
@@ -393,7 +393,7 @@ impl Crowd {
     }
 }
 
-/// Until the server has hung up, but not for ever.
+/// Waits until the server has closed, up to [`GOODBYE`].
 fn read_to_end(fd: &OwnedFd, buffer: &mut [u8]) {
     loop {
         match rustix::io::read(fd, &mut *buffer) {

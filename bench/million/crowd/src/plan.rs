@@ -1,4 +1,4 @@
-//! Who is who: the address, the channels and the messages of connection number `n`.
+//! Names and numbers: the address, the channels and the messages of connection number `n`.
 //!
 //! Everything follows from the number, so that publisher and receivers agree without talking to
 //! each other.
@@ -13,12 +13,12 @@ const PORT_FIRST: u16 = 1_025;
 const SOURCE_FIRST: u32 = 0x7f01_0001;
 /// As many channels as in the run of a million streams that the layout comes from.
 pub(crate) const GROUPS: u32 = 1_000;
-/// Publications to everybody that one run may make: each is a bit of a connection's state.
+/// Most broadcasts in one run: each is a bit of a connection's state.
 pub(crate) const ROUNDS_MAX: u32 = 8;
 /// The size of every message.
 const MESSAGE_BYTES: usize = 128;
 
-/// How connections reach the server.
+/// Transport by which connections reach the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
     Ws,
@@ -39,9 +39,9 @@ impl FromStr for Transport {
 /// Which channels connections subscribe to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// `all`, and one that nobody else has.
+    /// `all`, and a channel of its own.
     Own,
-    /// One of [`GROUPS`].
+    /// Every connection is in one of [`GROUPS`].
     Groups,
 }
 
@@ -65,7 +65,7 @@ impl Layout {
         }
     }
 
-    /// The channels that together reach everybody once, with the message for each.
+    /// The channels that together reach all connections once, with the message for each.
     pub(crate) fn round(self, round: u32) -> Vec<(String, String)> {
         match self {
             Self::Own => vec![("all".to_owned(), message(&format!("round {round} all")))],
@@ -75,7 +75,7 @@ impl Layout {
         }
     }
 
-    /// How many subscriptions `connections` have.
+    /// Number of subscriptions of `connections` together.
     pub(crate) fn subscriptions(self, connections: u32) -> u64 {
         match self {
             Self::Own => 2 * u64::from(connections),
@@ -101,20 +101,20 @@ fn message(head: &str) -> String {
     format!("{head:.<MESSAGE_BYTES$}").replacen("..", " .", 1)
 }
 
-/// What a message means for the connection that got it.
+/// Meaning of a message for the connection that got it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// To everybody, number so and so.
+    /// A broadcast, with its number.
     Round(u32),
     /// To this connection alone.
     Own,
-    /// To somebody else.
+    /// A message for another connection.
     Stray,
     /// Not a message of ours, or not all of one.
     Garbled,
 }
 
-/// What `payload` means for connection `n`.
+/// Classifies `payload` for connection `n`.
 pub(crate) fn meaning(layout: Layout, n: u32, payload: &[u8]) -> Meaning {
     if payload.len() != MESSAGE_BYTES {
         return Meaning::Garbled;

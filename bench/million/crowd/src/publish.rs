@@ -67,7 +67,7 @@ impl Api {
         }
     }
 
-    /// Publishes one message.
+    /// Publishes one message and waits for its answer.
     pub(crate) fn publish(&mut self, channel: &str, message: &str) -> io::Result<()> {
         self.ask("POST", &format!("/pub?channel={channel}"), message)
             .map(drop)

@@ -34,14 +34,14 @@ impl Check {
         self.expected == self.found
     }
 
-    /// For the console.
+    /// Formats the check as one line for the console.
     pub(crate) fn line(&self) -> String {
         let word = if self.holds() { "ok  " } else { "FAIL" };
         format!("{word} {}: {} of {}", self.what, self.found, self.expected)
     }
 }
 
-/// What the phases saw on their way; the later ones are empty if it ended early.
+/// Samples of all phases; the later ones are empty if the run ended early.
 #[derive(Default)]
 pub(crate) struct Seen {
     pub(crate) idle: Sample,
@@ -53,7 +53,7 @@ pub(crate) struct Seen {
     pub(crate) metrics: String,
     /// The upgrade, if there was one.
     pub(crate) upgraded: Option<Upgraded>,
-    /// The clients' count before they were told to leave.
+    /// The clients' count before they began to leave.
     pub(crate) tally: Option<Tally>,
     /// Whether the server ended well.
     pub(crate) ended: bool,
@@ -80,7 +80,7 @@ pub(crate) fn metric(text: &str, name: &str) -> u64 {
     values.sum()
 }
 
-/// What has to be so: by the clients' own count first, then by the server's.
+/// Checks that the run must pass: by the clients' own count first, then by the server's.
 pub(crate) fn checks(settings: &Settings, tally: &Tally, metrics: &str) -> Vec<Check> {
     let wanted = u64::from(settings.connections);
     let own = match settings.layout {

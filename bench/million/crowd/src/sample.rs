@@ -1,13 +1,13 @@
-//! Memory and sockets as the kernel tells them.
+//! Memory and sockets as the kernel reports them.
 
 use std::collections::BTreeMap;
 
-/// One look at the machine, in bytes unless the name says otherwise.
+/// One look at the machine, in bytes unless the name has another unit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sample {
     /// Since the start of the run, in seconds of the guest's clock.
     pub(crate) at_s: u64,
-    /// What the run was doing.
+    /// Phase in which this was sampled.
     pub(crate) phase: &'static str,
     /// Connections that the clients hold open.
     pub(crate) alive: u64,
@@ -21,15 +21,15 @@ pub(crate) struct Sample {
     pub(crate) server_peak: u64,
     /// The proportional set size of all clients.
     pub(crate) clients_pss: u64,
-    /// All slab caches.
+    /// Bytes in all slab caches (`Slab`).
     pub(crate) slab: u64,
     /// Pages in socket buffers.
     pub(crate) tcp_pages: u64,
     /// Sockets in use, both ends.
     pub(crate) tcp_sockets: u64,
-    /// `MemAvailable`.
+    /// Bytes that programs may still get (`MemAvailable`).
     pub(crate) available: u64,
-    /// `PageTables`.
+    /// Bytes in page tables (`PageTables`).
     pub(crate) page_tables: u64,
     /// The server's time on processors so far, in ticks of 10 ms.
     pub(crate) server_cpu_ticks: u64,

@@ -16,9 +16,9 @@ use crate::drive::API_PORT;
 use crate::sample::read;
 use crate::settings::Settings;
 
-/// How long an end may take.
+/// Longest wait for a process to end.
 const END: Duration = Duration::from_secs(600);
-/// How long the new process may take until it is ready, in seconds; emulation is slow.
+/// Seconds that the new process may take until it is ready; emulation is slow.
 const PATIENCE_S: &str = "900";
 
 /// The process that serves now.
@@ -66,7 +66,7 @@ fn listen(settings: &Settings) -> Result<Vec<String>, String> {
 
 impl Server {
     pub(crate) fn start(settings: &Settings) -> Result<Self, String> {
-        // Whose process ends before its children: they come here.
+        // Children of a process that ends become children of this one.
         let this = rustix::process::getpid();
         set_child_subreaper(Some(this)).map_err(|error| format!("subreaper: {error}"))?;
         let log = std::fs::File::create(settings.out.join("server.log"))

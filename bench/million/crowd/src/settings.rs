@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::args::Args;
 use crate::plan::{Layout, Transport};
 
-/// The options, checked.
+/// Options of `crowd drive`, checked.
 pub(crate) struct Settings {
     pub(crate) connections: u32,
     pub(crate) clients: u32,
@@ -16,7 +16,7 @@ pub(crate) struct Settings {
     pub(crate) sample_s: u64,
     /// Another process takes over before anything is published.
     pub(crate) upgrade: bool,
-    /// Who makes the records of TLS, if there is TLS.
+    /// Value of the server's option `tls.records`; none without TLS.
     pub(crate) tls: Option<String>,
     pub(crate) throng: PathBuf,
     pub(crate) out: PathBuf,

@@ -9,7 +9,7 @@ use crate::plan::ROUNDS_MAX;
 /// Counters of one process, or the sum over several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// Connections begun.
+    /// Connections that were attempted.
     pub(crate) attempted: u64,
     /// Answered with 101 and the right `Sec-WebSocket-Accept`, or with 200 and an event stream.
     pub(crate) opened: u64,
@@ -23,19 +23,19 @@ pub(crate) struct Tally {
     pub(crate) pings: u64,
     /// Connections that got at least one.
     pub(crate) pinged: u64,
-    /// Connections that got publication number so and so to everybody.
+    /// Connections that got each broadcast, by its number.
     pub(crate) rounds: [u64; ROUNDS_MAX as usize],
     /// Connections that got their own message.
     pub(crate) own: u64,
     /// Messages that a connection had already.
     pub(crate) duplicate: u64,
-    /// Messages for somebody else.
+    /// Messages for other connections.
     pub(crate) stray: u64,
     /// Messages and protocol bytes that make no sense.
     pub(crate) garbled: u64,
-    /// Bytes received.
+    /// Bytes received on all connections.
     pub(crate) bytes: u64,
-    /// Why connections failed or were lost, with how many.
+    /// Number of connections that failed or were lost, by reason.
     pub(crate) reasons: BTreeMap<String, u64>,
 }
 
@@ -45,7 +45,7 @@ impl Tally {
         *self.reasons.entry(reason.replace(' ', "_")).or_default() += 1;
     }
 
-    /// What grows while a phase gets on; pings go on for ever.
+    /// Sum that grows as long as a phase makes progress. Pings are left out: they never stop.
     pub(crate) fn progress(&self) -> u64 {
         self.opened + self.failed + self.own + self.rounds.iter().sum::<u64>()
     }

@@ -21,24 +21,24 @@ use rustls::{
 
 /// The head of a record: type, version, length.
 const HEAD: usize = 5;
-/// What AES-GCM adds.
+/// Bytes that AES-GCM adds to a record.
 const TAG: usize = 16;
 /// The longest record (RFC 8446, section 5.2).
 const RECORD_MAX: usize = (1 << 14) + 256;
 const HANDSHAKE: u8 = 22;
 const DATA: u8 = 23;
 
-/// What all connections of a process share.
+/// TLS configuration shared by all connections of a process.
 pub(crate) struct Tls {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
 }
 
-/// One connection's TLS.
+/// TLS state of one connection.
 pub(crate) enum Link {
-    /// Hands are being shaken.
+    /// The handshake is under way.
     Shaking(Box<ClientConnection>),
-    /// Records are ours.
+    /// The handshake is over; [`Records`] seals and opens.
     Open(Box<Records>),
 }
 
@@ -49,7 +49,7 @@ struct Way {
     next: u64,
 }
 
-/// Both directions.
+/// Keys of both directions.
 pub(crate) struct Records {
     out: Way,
     into: Way,
@@ -77,7 +77,7 @@ impl Tls {
         })
     }
 
-    /// A connection that has said nothing yet.
+    /// A connection before its first bytes.
     pub(crate) fn link(&self) -> Result<Link, String> {
         ClientConnection::new(Arc::clone(&self.config), self.name.clone())
             .map(|connection| Link::Shaking(Box::new(connection)))
@@ -173,7 +173,7 @@ impl Records {
         Ok([&head[..], &body].concat())
     }
 
-    /// Opens each whole record of `bytes` into `plain`, and says how long they were together.
+    /// Opens each whole record of `bytes` into `plain`, and returns their length together.
     pub(crate) fn open(&mut self, bytes: &[u8], plain: &mut Vec<u8>) -> Result<usize, String> {
         let mut at = 0;
         let key = self.into.key()?;
@@ -194,7 +194,7 @@ impl Records {
             let kind = open.iter().rposition(|&byte| byte != 0).unwrap_or_default();
             match open.get(kind) {
                 Some(&DATA) => plain.extend_from_slice(&open[..kind]),
-                // Tickets, which nobody here comes back with.
+                // Tickets, which no client here uses.
                 Some(&HANDSHAKE) => {}
                 _ => return Err("TLS: closed by the server".to_owned()),
             }
@@ -204,7 +204,7 @@ impl Records {
     }
 }
 
-/// Takes every certificate: see the module's head.
+/// Accepts any certificate; no verification. The server was started beside the crowd.
 #[derive(Debug)]
 struct Anyone;
 
@@ -264,7 +264,7 @@ mod tests {
         ServerConnection::new(Arc::new(config)).unwrap()
     }
 
-    /// What the server has to say, in pieces of `cut` bytes.
+    /// Output of the server, in pieces of `cut` bytes.
     fn said(server: &mut ServerConnection, cut: usize) -> Vec<Vec<u8>> {
         let mut bytes = Vec::new();
         while server.wants_write() {
@@ -280,7 +280,7 @@ mod tests {
         }
     }
 
-    /// A handshake with rustls' server, whose bytes come in pieces; then both ways, record after
+    /// A handshake with rustls' server, whose bytes arrive in pieces; then both ways, record after
     /// record.
     #[test]
     fn a_server_is_understood_whatever_the_pieces() {

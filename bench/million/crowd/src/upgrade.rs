@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 use crate::drive::{Run, say};
 use crate::sample::{pss_of_both, read};
 
-/// How often memory is looked at meanwhile.
+/// Interval between looks at memory during the upgrade.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What an upgrade cost.
+/// Cost of one upgrade.
 pub(crate) struct Upgraded {
     /// Connections that the clients held before and after.
     pub(crate) alive: [u64; 2],
     /// The server's memory before, the most of both processes together, and after: PSS.
     pub(crate) memory: [u64; 3],
-    /// What the server says of it in its log.
+    /// Line of the server's log that reports the hand-over.
     pub(crate) told: String,
 }
 

@@ -1,8 +1,8 @@
-//! Who may do what with a server of this configuration, in sentences for its operator.
+//! Permissions under a configuration, in sentences for its operator.
 
 use throng_config::Config;
 
-/// Who may do what, a line for each side.
+/// Returns the permissions of clients and of backends under this configuration, a sentence a line.
 pub(crate) fn access(config: &Config) -> Vec<String> {
     let mut lines = if config.open_mode() {
         vec![
@@ -16,7 +16,7 @@ pub(crate) fn access(config: &Config) -> Vec<String> {
     lines
 }
 
-/// By which names ports without a key may be asked, which is what keeps web pages away.
+/// Host names to which ports without a key answer, which keeps web pages away.
 fn names(config: &Config) -> Option<String> {
     let auth = &config.auth;
     if auth.api_keys_set() {
@@ -24,7 +24,7 @@ fn names(config: &Config) -> Option<String> {
     }
     if auth.allowed_hosts.iter().any(|name| name == "*") {
         return Some(
-            "without a key the API port may be asked by any name, also by a web page's own \
+            "without a key the API port answers to any host name, also to a web page's own \
              (auth.allowed_hosts)"
                 .to_owned(),
         );
@@ -32,7 +32,7 @@ fn names(config: &Config) -> Option<String> {
     let mut known = vec!["an address", "localhost"];
     known.extend(auth.allowed_hosts.iter().map(String::as_str));
     Some(format!(
-        "a port without a key is asked by {} alone, so that no web page gets in \
+        "a port without a key answers only to {}, so that no web page gets in \
          (auth.allowed_hosts)",
         known.join(", ")
     ))

@@ -18,7 +18,6 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Serve(serve::Args),
@@ -57,7 +56,7 @@ pub(crate) fn command() -> clap::Command {
 /// Reads the arguments of this process.
 ///
 /// # Errors
-/// What clap has to say: a mistake, or the help text that was asked for.
+/// The message of clap: a mistake, or the help text that was asked for.
 pub(crate) fn parse() -> Result<Cli, clap::Error> {
     parse_from(std::env::args_os())
 }

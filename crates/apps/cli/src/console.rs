@@ -17,17 +17,17 @@ const RESET: &str = "\x1b[0m";
 pub(crate) struct Paint(bool);
 
 impl Paint {
-    /// For standard output.
+    /// Returns the choice for standard output.
     pub(crate) fn stdout() -> Self {
         Self(io::stdout().is_terminal() && wanted())
     }
 
-    /// For standard error.
+    /// Returns the choice for standard error.
     pub(crate) fn stderr() -> Self {
         Self(io::stderr().is_terminal() && wanted())
     }
 
-    /// For texts that are compared.
+    /// Never colours, for texts that tests compare.
     #[cfg(test)]
     pub(crate) const fn none() -> Self {
         Self(false)
@@ -42,7 +42,7 @@ impl Paint {
         self.with(BOLD, text)
     }
 
-    /// By status word: as the doctor's table has it.
+    /// Colours a status word as the doctor's table does.
     pub(crate) fn status(self, text: &str) -> String {
         match text.to_ascii_lowercase().trim() {
             "ok" | "done" => self.with(GREEN, text),
@@ -77,12 +77,12 @@ pub(crate) fn print(text: impl AsRef<[u8]>) -> io::Result<()> {
     out.flush()
 }
 
-/// Tells something beside the results, on standard error. Nobody there is no reason to stop.
+/// Prints a note beside the results, on standard error. A closed stream is ignored.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Tells why a command ended.
+/// Prints why a command ended.
 pub(crate) fn report(failure: &Failure) {
     if !failure.is_silent() {
         note(&format!("{} {failure}", Paint::stderr().status("error:")));
@@ -93,7 +93,7 @@ pub(crate) fn report(failure: &Failure) {
 pub(crate) fn ask(question: &str) -> bool {
     if !io::stdin().is_terminal() {
         note(&format!(
-            "{question}nobody is here to agree: add --yes to go ahead"
+            "{question}there is no terminal to confirm on: add --yes to go ahead"
         ));
         return false;
     }

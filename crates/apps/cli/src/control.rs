@@ -1,7 +1,7 @@
 //! The way of `throng upgrade` to the server: a Unix socket that is named after the API port.
 //!
 //! The name is an abstract one (unix(7)): no file is left behind, and only processes of the same
-//! network namespace find it. Who may ask is decided by the kernel's word on who is at the other
+//! network namespace find it. Permission is decided by the kernel's word on the user at the other
 //! end: the server's own user and root.
 //!
 //! Any process may take such a name first. So who asks looks at the other end too: it must be of
@@ -17,24 +17,25 @@ use std::time::Duration;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Uid, geteuid};
 
-/// What is asked; the milliseconds that the new process may take until it is ready follow.
+/// Start of the request line; the milliseconds follow that the new process may take until it is
+/// ready.
 const UPGRADE: &str = "upgrade ";
-/// How long the server may take besides: each of its steps has a bound, all of them together a
-/// shorter one.
+/// Longest time that the server may take besides: each of its steps has a bound, and all of them
+/// together have a shorter one.
 const STEPS: Duration = Duration::from_secs(90);
-/// The longest line.
+/// Longest line of the dialogue, in bytes.
 const LINE_BYTES_MAX: u64 = 4096;
-/// How long the server waits for the question. It comes with the connection.
+/// Longest wait of the server for the request line, which comes with the connection.
 const QUESTION: Duration = Duration::from_millis(500);
 
 fn address(api_port: u16) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("throng-control-{api_port}"))
 }
 
-/// The server's end.
+/// The server's end of the socket.
 pub(crate) struct Control(UnixListener);
 
-/// Somebody who waits for an answer.
+/// Client of the control socket that waits for an answer.
 pub(crate) struct Asker {
     stream: UnixStream,
     patience: Duration,
@@ -59,7 +60,7 @@ impl Control {
         (peer != geteuid() && peer != Uid::ROOT).then(|| peer.as_raw())
     }
 
-    /// The next one who asks for an upgrade and may, if there is one.
+    /// Returns the next caller that asks for an upgrade and is allowed to, if there is one.
     pub(crate) fn next(&self) -> Option<Asker> {
         let (stream, _) = self.0.accept().ok()?;
         let peer = socket_peercred(&stream).ok()?.uid;
@@ -84,12 +85,12 @@ impl Control {
 }
 
 impl Asker {
-    /// How long the new process may take until it is ready.
+    /// Returns the time that the new process may take until it is ready.
     pub(crate) const fn patience(&self) -> Duration {
         self.patience
     }
 
-    /// Tells who waits what came of it: the new process, or why there is none.
+    /// Sends the outcome: the id of the new process, or why there is none.
     pub(crate) fn answer(&self, result: &Result<u32, String>) {
         let line = match result {
             Ok(pid) => format!("ok {pid}\n"),
@@ -135,7 +136,7 @@ pub(crate) fn ask(api_port: u16, patience: Duration) -> io::Result<Result<u32, S
 }
 
 /// Whether a process of user `peer` may stand for the server. Only root and the user that owns the
-/// API port can be trusted; who asks trusts itself.
+/// API port can be trusted; the caller trusts itself.
 fn may_answer(peer: u32, own: u32, owners: impl FnOnce() -> Vec<u32>) -> bool {
     peer == own || peer == Uid::ROOT.as_raw() || owners().contains(&peer)
 }
@@ -206,8 +207,8 @@ mod tests {
                 "{peer} {own} {owners:?}"
             );
         }
-        // The tables are long on a busy machine: nobody looks at them in vain.
-        let unread = || unreachable!("read in vain");
+        // The tables are long on a busy machine: they are read only if needed.
+        let unread = || unreachable!("read without need");
         assert!(may_answer(0, 1000, unread) && may_answer(1000, 1000, unread));
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("its address").port();

@@ -1,4 +1,4 @@
-//! How the process ends: every exit code once, with its meaning.
+//! Exit codes of the process: every exit code once, with its meaning.
 //!
 //! Owns: the table. The help text and `docs/exit-codes.md` are made from it.
 
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use throng_doctor::Diagnosis;
 
-/// How the process ends. The numbers are part of the interface.
+/// Outcome of the process. The numbers are part of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Everything that was asked for happened.

@@ -8,13 +8,13 @@ use crate::exit::Exit;
 /// An error for the person at the terminal.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// How the process ends.
+    /// Exit code of the process.
     pub(crate) exit: Exit,
     what: String,
     advice: Vec<String>,
 }
 
-/// What a command gives back: how the process ends.
+/// Result of a command: the exit, or a failure.
 pub(crate) type Result<T = Exit> = std::result::Result<T, Failure>;
 
 impl Failure {
@@ -38,22 +38,22 @@ impl Failure {
         self
     }
 
-    /// What was wrong and where.
+    /// Returns what was wrong and where.
     pub(crate) fn what(&self) -> &str {
         &self.what
     }
 
-    /// What to do, or the problems one by one.
+    /// Returns what to do, or the problems one by one.
     pub(crate) fn advice(&self) -> &[String] {
         &self.advice
     }
 
-    /// What was wrong, and what to do, a line each.
+    /// Returns what was wrong, then what to do, a line each.
     pub(crate) fn into_reasons(self) -> Vec<String> {
         std::iter::once(self.what).chain(self.advice).collect()
     }
 
-    /// A reader that went away has seen what it wanted, so there is nobody to tell.
+    /// A reader that went away has seen what it wanted, so no message is printed.
     pub(crate) fn is_silent(&self) -> bool {
         self.what.is_empty()
     }

@@ -43,7 +43,7 @@ pub(crate) fn fetched(auth: &Auth) -> Result<Option<Arc<dyn KeySource>>, String>
     Ok(Some(Arc::new(keys)))
 }
 
-/// What is wrong with each key, by its option.
+/// Returns the faults of the keys, each with its option.
 pub(crate) fn faults(auth: &Auth) -> Vec<String> {
     let all = key_config(auth);
     let none = KeyConfig::default;

@@ -1,7 +1,7 @@
 //! Configuration from this machine: the file, the environment, the flags, and the files that it
 //! names.
 //!
-//! Owns: the reading, and the text in which problems are told. The checks are `throng-config`'s.
+//! Owns: the reading, and the text of problems. The checks are `throng-config`'s.
 
 use std::path::{Path, PathBuf};
 

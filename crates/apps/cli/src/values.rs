@@ -1,4 +1,4 @@
-//! What the text of an argument means, and how a value is shown, where several commands do it the
+//! Parsing of arguments and display of values, where several commands do it the
 //! same way.
 
 /// Seconds of `90s`, `15m`, `1h` or `30d`, or of several: `1h30m`.

@@ -113,7 +113,7 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
         if self.counters().counter(slow.counter()) == counted {
             self.counters().count(slow.counter());
         }
-        // Nothing reaches it any more, however long its last word takes.
+        // Nothing more is delivered to it, however long its last word takes.
         self.parts.hub.gone(id, effects.now);
     }
 

@@ -1,4 +1,4 @@
-//! The server without threads and drivers, for whoever runs its shards: the simulator.
+//! The server without threads and drivers, for the simulator, which runs its shards.
 //!
 //! Owns what all shards share, and the ways in which drivers speak to them. Never: binds, starts
 //! a thread, waits.
@@ -27,7 +27,7 @@ use crate::start::Start;
 /// The way into one shard.
 pub type Mailbox = MailboxSender<Mail<GatewayMail>>;
 
-/// What [`ShardApp`]s are made from.
+/// Parts from which [`ShardApp`]s are made.
 pub struct Assembly {
     blueprint: Blueprint,
     plan: GatewaysPlan,
@@ -41,9 +41,10 @@ pub struct Assembly {
 type Fed = (Vec<Inlet>, Vec<Option<GatewaysPart>>);
 
 impl Assembly {
-    /// What so many shards share.
+    /// Builds the state that this many shards share.
     ///
     /// # Errors
+    ///
     /// If the configuration names keys, routes or origins that cannot be used.
     pub fn new(options: &Options, shards: usize, start: Start) -> Result<Self, StartError> {
         let config = &options.config;
@@ -77,14 +78,14 @@ impl Assembly {
         self.listeners
     }
 
-    /// Bounds of connections.
+    /// Returns the bounds of each shard's connections.
     #[must_use]
     pub const fn limits(&self) -> ConnLimits {
         self.limits
     }
 
-    /// What runs on one shard; `mailboxes` are those of all, and requests to GRIP backends go to
-    /// `backends`. To be called once for each shard.
+    /// Returns the app of one shard; `mailboxes` are those of all, and requests to GRIP backends go
+    /// to `backends`. Call it once for each shard.
     pub fn app(
         &self,
         shard: ShardId,
@@ -94,7 +95,7 @@ impl Assembly {
         self.app_with_broker(shard, mailboxes, backends, None)
     }
 
-    /// The same, with its part of a broker elsewhere.
+    /// Makes the app of a shard, with its part of a remote broker.
     pub fn app_with_broker(
         &self,
         shard: ShardId,
@@ -141,12 +142,12 @@ impl Assembly {
         inlets.ok().flatten().unwrap_or_default()
     }
 
-    /// Gives look-ups of Appwrite's users to whoever answers them in the driver's place.
+    /// Gives look-ups of Appwrite's users to the caller, which answers them in the driver's place.
     pub fn look_up_with(&self, lookups: Arc<dyn Lookups>) {
         self.plan.look_up_with(lookups);
     }
 
-    /// Tells a shard what a backend answered.
+    /// Delivers a backend's answer to a shard.
     ///
     /// # Errors
     /// The event, if the shard has no room or has ended.

@@ -1,4 +1,4 @@
-//! What the configuration says about the broker: in memory, on Redis or on NATS.
+//! Configuration of the broker: in memory, on Redis or on NATS.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use throng_redis::RedisOptions;
 use throng_remote::{BrokerPeer, Health, Node, RemoteBroker, RemoteOptions, Ring, Wake};
 use throng_types::Rng;
 
-/// A shard's part of a broker elsewhere, if there is one.
+/// Part of a remote broker; `None` with the broker in memory.
 pub(crate) type Part = Option<RemoteBroker>;
 
 /// The options of every shard's part; they share one budget for history.
@@ -51,7 +51,7 @@ pub(crate) enum RemoteStart {
 }
 
 impl RemoteStart {
-    /// What the configuration says, if the broker is not in memory.
+    /// Reads the configuration; `None` if the broker is in memory.
     pub(crate) fn new(
         config: &Config,
         home: &MemoryOptions,

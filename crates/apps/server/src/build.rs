@@ -42,10 +42,11 @@ pub fn start(options: &Options) -> Result<Handle, StartError> {
     start_own(options, None)
 }
 
-/// The same in the place of another process, which hands over and ends. Until this returns, that
-/// one serves; if it fails, that one goes on.
+/// Starts as [`start`] does, in the place of another process, which hands over and ends. Until this
+/// returns, that one serves; if it fails, that one goes on.
 ///
 /// # Errors
+///
 /// See [`StartError`].
 pub fn take_over(options: &Options, predecessor: Predecessor) -> Result<Handle, StartError> {
     start_own(options, Some(predecessor))
@@ -56,10 +57,11 @@ fn start_own(options: &Options, predecessor: Option<Predecessor>) -> Result<Hand
     start_from(options, plan, predecessor)
 }
 
-/// The same with another list of gateways. `plan` gets the number of shards and the counters of
-/// drivers.
+/// Starts as [`start`] does, with another list of gateways. `plan` gets the number of shards and
+/// the counters of drivers.
 ///
 /// # Errors
+///
 /// See [`StartError`].
 pub fn start_with<P: Plan>(
     options: &Options,
@@ -252,7 +254,7 @@ fn run<P: Plan>(
     let shard = builder.shard();
     let app = blueprint.app_with(shard, P::build(part, shard), broker);
     let mut observer = blueprint.observer();
-    // What holds at the start is of no use any more after a reload.
+    // The first configuration is outdated after a reload.
     drop(blueprint);
     let mut running = builder.with(app).start();
     if taking.is_some_and(|taking| !taking.take(&mut running)) {

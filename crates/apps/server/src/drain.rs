@@ -1,4 +1,4 @@
-//! The graceful end: clients are told to come back later, a few at a time.
+//! The graceful end: clients are asked to reconnect later, a few at a time.
 //!
 //! All clients at once would come back at once. So they are told over a while that
 //! grows with their number, and each is given a wait of its own.
@@ -13,7 +13,7 @@ use throng_types::{ConnId, Millis};
 const CLIENTS_PER_S: u64 = 1000;
 /// Between two handfuls, in milliseconds.
 const STEP_MS: u64 = 50;
-/// Between two looks at who is left, in milliseconds.
+/// Milliseconds between two counts of the clients that are left.
 const LOOK_MS: u64 = 10;
 /// Time for calls that have begun after the last client has gone, in milliseconds.
 const CALLERS_MS: u64 = 5_000;
@@ -46,13 +46,13 @@ impl Ends {
 /// Stage of a shard's drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Clients are told and go.
+    /// Clients are asked to reconnect, and leave.
     Clients,
     /// This shard has none; another one has.
     OtherShards,
     /// No shard has clients; calls that have begun are answered.
     Callers,
-    /// Nobody is left here; another shard may still answer calls.
+    /// No client is left here; another shard may still answer calls.
     Over,
 }
 
@@ -66,7 +66,7 @@ pub struct DrainOptions {
 }
 
 impl DrainOptions {
-    /// What the configuration says.
+    /// Reads the options from the configuration.
     pub(crate) const fn of(config: &Config) -> Self {
         Self {
             timeout_ms: config.drain.timeout_ms,
@@ -75,7 +75,7 @@ impl DrainOptions {
     }
 }
 
-/// Which ports take no more connections while a server drains.
+/// Ports that take no more connections while a server drains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ports {
     /// Those of clients: operators and publishers still get in.
@@ -144,7 +144,7 @@ impl Drain {
         next_at.min(self.ends_at)
     }
 
-    /// Whether it is time to look who is left. Notes that somebody looks.
+    /// Whether it is time to count the clients that are left; notes the time of this count.
     pub(crate) fn looks(&mut self, now: Millis) -> bool {
         let is_due = self.all_told() && self.look_at <= now;
         if is_due {
@@ -157,8 +157,8 @@ impl Drain {
         self.stage
     }
 
-    /// Nobody whom this stage waits for is left on this shard. What to tell all shards, if that is
-    /// news.
+    /// No client whom this stage waits for is left on this shard. What to tell all shards, if that
+    /// is news.
     pub(crate) const fn is_left(&mut self) -> Option<Gone> {
         let (next, gone) = match self.stage {
             Stage::Clients => (Stage::OtherShards, Gone::Clients),
@@ -180,12 +180,12 @@ impl Drain {
         is_next
     }
 
-    /// Whether everybody has been told.
+    /// Whether every client has been asked to leave.
     pub(crate) const fn all_told(&self) -> bool {
         self.left.is_empty()
     }
 
-    /// Whether nobody is left on any shard, or the time is up.
+    /// Whether no client is left on any shard, or the time is up.
     pub(crate) fn is_over(&self, ends: &Ends, shards: usize, now: Millis) -> bool {
         let all_over = self.stage == Stage::Over && ends.without_callers >= shards;
         now >= self.ends_at || all_over

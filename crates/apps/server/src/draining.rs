@@ -49,7 +49,7 @@ impl<L: GatewayList> ShardApp<L> {
         }
     }
 
-    /// Whether nobody is left on this shard whom the drain waits for.
+    /// Whether no client is left on this shard for whom the drain waits.
     fn has_gone<K: Kernel>(&mut self, conns: &mut Conns<L::Session, K>) -> bool {
         match self.drain.as_ref().map(Drain::stage) {
             Some(Stage::Clients) => {

@@ -118,7 +118,7 @@ impl Feeds {
         Ok(Self { host })
     }
 
-    /// Their thread, which runs as long as somebody has this.
+    /// Thread of the feeds, which runs as long as a handle exists.
     pub(crate) fn host(&self) -> Option<Arc<Host<Call>>> {
         self.host.clone()
     }
@@ -143,7 +143,7 @@ impl Feeds {
         self.wait_until_idle(ENDED_WITHIN);
     }
 
-    /// False if nobody hears it.
+    /// False if no receiver is left.
     fn call(&self, call: Call) -> bool {
         self.host
             .as_ref()
@@ -151,6 +151,7 @@ impl Feeds {
     }
 
     fn wait_until_idle(&self, most: Duration) {
+        // Bound: always empty, since the sender is only dropped.
         let (who, idle) = channel();
         if self.call(Call::WhenIdle(who)) {
             let _ = idle.recv_timeout(most);

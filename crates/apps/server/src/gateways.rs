@@ -53,7 +53,7 @@ pub struct GatewaysPlan {
     grip: Option<GripPlan>,
 }
 
-/// What moves to one shard's thread.
+/// Gateways of one shard, on their way to its thread.
 pub struct GatewaysPart {
     appwrite: Option<AppwritePart>,
     plain: Option<ProxyPart>,
@@ -78,8 +78,8 @@ impl GatewaysPlan {
     }
 }
 
-/// What is wrong with the files that `[grip]` names: first what a server may start without, then
-/// what it may not start with.
+/// Returns the faults in the files that `[grip]` names: first those with which a server may start,
+/// then those with which it may not.
 pub fn check_routes(config: &Config) -> (Vec<String>, Vec<String>) {
     let read = config.grip.as_ref().map(grip::routes::read);
     read.map(|read| (read.skipped, read.refused))
@@ -172,7 +172,7 @@ impl Plan for GatewaysPlan {
 }
 
 impl GatewaysPlan {
-    /// Gives look-ups of Appwrite's users to whoever answers them in the driver's place.
+    /// Gives look-ups of Appwrite's users to the caller, which answers them in the driver's place.
     pub(crate) fn look_up_with(&self, lookups: Arc<dyn Lookups>) {
         if let Some(plan) = &self.appwrite {
             plan.look_up_with(lookups);

@@ -34,7 +34,7 @@ pub enum ServeError {
     Reactor {
         /// The number of the shard.
         shard: usize,
-        /// What the kernel said.
+        /// Error of the kernel.
         error: io::Error,
     },
     /// A shard panicked; the message was printed when it did.
@@ -45,7 +45,7 @@ pub enum ServeError {
     },
 }
 
-/// What the handle tells a shard.
+/// Command from the handle to a shard.
 #[derive(Clone)]
 pub(crate) enum Command {
     Drain(DrainOptions),
@@ -53,7 +53,7 @@ pub(crate) enum Command {
     Stop,
 }
 
-/// Tells a shard to hand over; gives the order back if the shard has no room or has ended.
+/// Orders a shard to hand over; gives the order back if the shard has no room or has ended.
 type HandOver = dyn Fn(Box<Giving>) -> Result<(), Box<Giving>> + Send + Sync;
 
 /// The handle's way into one shard, whatever its gateways.
@@ -89,13 +89,13 @@ impl Control {
     }
 }
 
-/// What a successor needs of this process besides its state.
+/// Facts that a successor needs besides the state of shards.
 pub(crate) struct Origin {
     pub(crate) start: Start,
     pub(crate) zero_us: u64,
     pub(crate) shards: u8,
     pub(crate) software: &'static str,
-    /// They keep the ports open as long as they are here.
+    /// Descriptors that keep the ports open as long as they are held.
     pub(crate) listeners: Vec<Group>,
 }
 
@@ -108,33 +108,33 @@ pub struct Handle {
     pub(crate) own: Vec<(&'static str, SocketAddr)>,
     pub(crate) shards: Vec<Control>,
     pub(crate) threads: Vec<JoinHandle<io::Result<()>>>,
-    /// What publishes by itself.
+    /// Feeds, which publish by themselves.
     pub(crate) feeds: Feeds,
     pub(crate) drain: Mutex<DrainOptions>,
     pub(crate) renewal: Mutex<Renew>,
     /// Certificates, if any are shown.
     pub(crate) tls: Option<Arc<Watched>>,
     pub(crate) observatory: Arc<Observatory>,
-    /// What gateways hear from elsewhere.
+    /// Sources from which gateways hear events of other servers.
     pub(crate) sources: Option<Arc<dyn Sources>>,
     /// Writes history to disk, if that is configured.
     pub(crate) journal: Option<Journal>,
 }
 
 impl Handle {
-    /// Where clients connect.
+    /// Returns the addresses at which clients connect.
     #[must_use]
     pub fn client_addresses(&self) -> &[SocketAddr] {
         &self.clients
     }
 
-    /// Where the server API is.
+    /// Returns the address of the server API.
     #[must_use]
     pub const fn api_address(&self) -> SocketAddr {
         self.api
     }
 
-    /// Where the gateways' own ports are, by the options that name them.
+    /// Returns the addresses of the gateways' own ports, with the options that name them.
     #[must_use]
     pub fn own_addresses(&self) -> &[(&'static str, SocketAddr)] {
         &self.own

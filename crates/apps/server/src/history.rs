@@ -1,4 +1,4 @@
-//! What the configuration says about history on disk, and each shard's part of it.
+//! Configuration of history on disk, and each shard's part of it.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,7 +1,7 @@
 //! The server: shards, gateways and hubs put together, and the handle that starts,
 //! observes and ends them.
 //!
-//! Who knows whom: the engine calls the shard's app, which hands events to
+//! Calls between the parts: the engine calls the shard's app, which hands events to
 //! sessions, carries their orders to its hub and gateways, and the hub's deliveries back to the
 //! engine. Shards meet only through mailboxes. Nothing here parses a byte.
 //!

@@ -39,7 +39,7 @@ pub trait GatewayList: Sized + 'static {
     fn http(http: Http) -> Self::Session;
     /// The front door's part of a session, if it is one.
     fn as_http(session: &mut Self::Session) -> Option<&mut Http>;
-    /// What a session is.
+    /// Returns the kind of a session.
     fn class(session: &Self::Session) -> Class<'_>;
     /// The gauge of its gateway's connections.
     fn gauge(session: &Self::Session) -> Option<Gauge>;
@@ -51,7 +51,7 @@ pub trait GatewayList: Sized + 'static {
     fn accept(&self, gateway: u8, port: u8, peer: IpAddr) -> Option<Self::Session>;
     /// The highest claim to a request.
     fn claim(&self, incoming: &Incoming<'_, '_>, shared: &Shared) -> Option<(u8, Claim)>;
-    /// What to say at a path of a gateway that is not configured.
+    /// Returns the hint for a path that belongs to a gateway that is not configured.
     fn off(&self, incoming: &Incoming<'_, '_>) -> Option<&'static str>;
     /// Opens a request at the gateway that claimed it.
     ///
@@ -82,12 +82,12 @@ pub trait GatewayList: Sized + 'static {
     fn give_up(&mut self, conn: ConnId, session: Self::Session);
     /// Appends what gateways keep of no one connection.
     fn save_rest(&self, out: &mut Vec<u8>);
-    /// Reads it back.
+    /// Reads back what `save_rest` appended.
     fn load_rest(&mut self, from: &mut Saved<'_>) -> Option<()>;
 
     /// Appends a publication in the shared wire form with this number.
     fn encode(&self, number: u8, publication: &Publication, out: &mut Vec<u8>);
-    /// The same in a form that says differences.
+    /// Appends a publication in a shared wire form that carries differences.
     fn encode_delta(
         &self,
         number: u8,
@@ -101,7 +101,7 @@ pub trait GatewayList: Sized + 'static {
         publication: &Arc<Publication>,
         out: &mut Vec<u8>,
     );
-    /// See [`Gateway::delivered`].
+    /// Notes a delivery; see [`Gateway::delivered`].
     fn delivered(
         &self,
         session: &Self::Session,
@@ -110,7 +110,7 @@ pub trait GatewayList: Sized + 'static {
         now: Now,
         shared: &Shared,
     );
-    /// See [`Gateway::carried`].
+    /// Notes a publication; see [`Gateway::carried`].
     fn carried(&self, publication: &Publication, orders: &mut Vec<Order<Self::Order>>);
 
     /// Carries out a gateway's order.
@@ -128,13 +128,13 @@ pub trait GatewayList: Sized + 'static {
     );
     /// Once a turn, with the frames that may be made; true if more waits.
     fn turn<K: Kernel>(&mut self, frames_max: usize, host: &mut Host<'_, Self, K>) -> bool;
-    /// Once a second.
+    /// Runs once a second.
     fn tick<K: Kernel>(&mut self, host: &mut Host<'_, Self, K>);
     /// When [`GatewayList::turn`] must run even if nothing happens.
     fn deadline(&self) -> Option<Millis>;
 }
 
-/// That a list has a gateway.
+/// List that has this gateway.
 pub trait Holds<G: Gateway>: GatewayList {
     /// The gateway's place in the list.
     const NUMBER: u8;

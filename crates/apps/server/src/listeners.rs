@@ -11,14 +11,14 @@ use crate::handover::Group;
 use crate::options::StartError;
 use crate::own_port::OwnPort;
 
-/// How long a client that connects and says nothing is left to the kernel, in seconds.
+/// Seconds for which the kernel keeps a client that connects and sends nothing.
 const SILENCE_S: u16 = 1;
 
 /// Descriptors, and the addresses that they have. Each shard's are in the order clients, API,
 /// gateways' own.
 pub(crate) struct Listeners {
     pub(crate) per_shard: Vec<Vec<OwnedFd>>,
-    /// The same again, for a successor.
+    /// Duplicates of the listeners, for a successor.
     pub(crate) kept: Vec<Group>,
     pub(crate) clients: Vec<SocketAddr>,
     pub(crate) api: SocketAddr,
@@ -28,7 +28,7 @@ pub(crate) struct Listeners {
 
 impl Listeners {
     /// Takes the listeners that another process had at the addresses that are configured, and
-    /// binds the others. What is not wanted any more is closed.
+    /// binds the others. The rest is closed.
     pub(crate) fn bind(
         config: &Config,
         own_ports: &[OwnPort],

@@ -1,4 +1,4 @@
-//! What of a configuration can change while the server runs: made as a whole on the handle's
+//! Settings that can change while the server runs: made as a whole on the handle's
 //! thread, given to each shard behind one `Arc`, and copied there to where sessions look.
 //!
 //! So nothing that a shard does for a client knows of reloads: there is no lock, and no look at a
@@ -50,22 +50,22 @@ pub(crate) struct Live {
     pub(crate) conns: ConnLimits,
 }
 
-/// What does not change, and goes into each version.
+/// Values that do not change, and go into each version.
 #[derive(Clone)]
 pub(crate) struct LiveMould {
     pub(crate) own_ports: Arc<[OwnPort]>,
     pub(crate) closed_namespaces: Arc<[&'static str]>,
-    /// What gateways want at least.
+    /// Least bound of subscriptions that gateways need.
     pub(crate) subscriptions_max: usize,
     pub(crate) shards: u8,
     pub(crate) memory_bytes: Option<u64>,
     pub(crate) token_keys: TokenKeys,
 }
 
-/// What a shard is told.
+/// New version of the options, on its way to a shard.
 pub(crate) struct Renewed<M> {
     pub(crate) live: Arc<Live>,
-    /// For its gateways.
+    /// Mail for the shard's gateways.
     pub(crate) mail: Vec<M>,
     /// Dropped once it holds.
     pub(crate) done: Sender<()>,

@@ -1,6 +1,6 @@
 //! People who have signed in to the dashboard.
 //!
-//! Owns their secrets, as digests, in memory alone: whoever is signed in has to sign in again after
+//! Owns their secrets, as digests, only in memory: people have to sign in again after
 //! a restart, an upgrade, and a reload that changes the API keys. Shared by all shards behind a
 //! lock, which only requests with a cookie take. Never: sees an API key.
 //!
@@ -17,7 +17,7 @@ use throng_types::Millis;
 
 /// People who may be signed in at once.
 const LOGINS_MAX: usize = 64;
-/// How long a login is good.
+/// Lifetime of a login, in milliseconds.
 const LIFETIME_MS: u64 = 12 * 3_600_000;
 
 /// Bytes of a secret.
@@ -30,7 +30,7 @@ pub(crate) struct Table(Mutex<Known>);
 struct Known {
     /// The oldest first. Bound: [`LOGINS_MAX`].
     logins: VecDeque<Login>,
-    /// Of the API keys that let them in.
+    /// Digests of the API keys that let them in.
     keys: Vec<u8>,
 }
 
@@ -40,7 +40,7 @@ struct Login {
 }
 
 impl Table {
-    /// These API keys count from now on. Who came in by others has to come in again.
+    /// Puts these API keys into force. People who signed in by others have to sign in again.
     pub(crate) fn renew<'a>(&self, keys: impl IntoIterator<Item = &'a str>) {
         let all: Vec<u8> = keys.into_iter().flat_map(digest_of).collect();
         let mut known = self.open();

@@ -13,9 +13,9 @@ use crate::list::GatewayList;
 use crate::shard::ShardApp;
 
 /// Connections whose addresses are asked for in one search: each is a system call, and a shard
-/// serves nobody meanwhile.
+/// serves no client meanwhile.
 const ADDRESSES_MAX: usize = 65_536;
-/// Channels of one connection that are told.
+/// Channels of one connection that are reported, at most.
 const CHANNELS_MAX: usize = 8;
 
 impl<L: GatewayList> ShardApp<L> {
@@ -57,7 +57,7 @@ impl<L: GatewayList> ShardApp<L> {
             }
             found.count += 1;
             if search.slow {
-                // The slowest are wanted, which nobody knows before all were looked at.
+                // The slowest are known only after all were looked at.
                 if chosen.len() >= 2 * most {
                     keep_slowest(&mut chosen, most);
                 }

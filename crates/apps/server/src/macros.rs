@@ -27,7 +27,7 @@ macro_rules! gateways {
         /// A session of the front door or of any gateway of the list.
         #[expect(missing_docs, reason = "the variants are the gateways")]
         $vis enum $Session {
-            /// It takes HTTP requests.
+            /// Front door: the session takes HTTP requests.
             Http($crate::parts::Http),
             $($Variant(<$Gateway as $crate::parts::Family>::Session)),+
         }
@@ -48,7 +48,7 @@ macro_rules! gateways {
             #[repr(u8)]
             enum Number { $($Variant),+ }
 
-            /// How many wire forms stand before a gateway's.
+            /// Returns the number of wire forms before a gateway's.
             const fn forms_before(number: u8) -> u8 {
                 let forms = [$(<$Gateway as Gateway>::FORMS.len()),+];
                 let (mut sum, mut at) = (0, 0);
@@ -185,7 +185,7 @@ macro_rules! gateways {
                             }
                         });
                     })+
-                    Err(Reject::new(404, "nobody serves this path any more"))
+                    Err(Reject::new(404, "this path is no longer served"))
                 }
 
                 fn event(

@@ -13,7 +13,7 @@ use crate::list::GatewayList;
 use crate::shard::ShardApp;
 use crate::watch::{Refusal, TooSlow};
 
-/// Channels of a slow client that are told.
+/// Channels of a slow client that are logged, at most.
 const CHANNELS_MAX: usize = 3;
 
 /// Between two warnings of one kind, in milliseconds.
@@ -68,8 +68,9 @@ impl<L: GatewayList> ShardApp<L> {
         }
     }
 
-    /// Keeps for the dashboard who is closed for being too slow; the hub still knows its channels.
-    /// The address is there where a proxy told it or connections of an address are counted.
+    /// Keeps for the dashboard a client that is closed for being too slow; the hub still knows its
+    /// channels. The address is there where a proxy told it or connections of an address are
+    /// counted.
     pub(crate) fn tell_slow(&self, id: ConnId, session: &L::Session, tag: u32, now: Now) {
         let class = L::class(session);
         let hub = &self.parts.hub;
@@ -96,7 +97,7 @@ impl<L: GatewayList> ShardApp<L> {
             tracing::warn!(
                 shard = self.parts.shard.0,
                 connections = crowded - warned.crowded,
-                "closed as slow: what waits for clients that do not read has reached \
+                "closed as slow: bytes queued for clients that do not read have reached \
                  limits.queued_bytes_max"
             );
             warned.crowded = crowded;
@@ -108,8 +109,8 @@ impl<L: GatewayList> ShardApp<L> {
             tracing::warn!(
                 %address,
                 "X-Forwarded-For or Forwarded comes from an address that listen.trusted_proxies \
-                 does not name; if it is your proxy, name it: until then no limit of an address \
-                 holds for its clients"
+                 does not name; if it is your proxy, name it: until then no limit per address \
+                 applies to its clients"
             );
             warned.unnamed_again_at = now.mono + WARN_EVERY_MS;
         }

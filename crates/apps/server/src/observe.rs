@@ -6,7 +6,7 @@ use throng_metrics::{Counter, Gauge, Histogram};
 use crate::list::GatewayList;
 use crate::shard::ShardApp;
 
-/// What was copied before.
+/// Totals at the end of the last turn, so that only the difference is added.
 #[derive(Default)]
 pub struct Observer {
     turns: LoopStats,

@@ -1,4 +1,4 @@
-//! What a server is started with, and why it may not start.
+//! Options with which a server is started, and reasons for which it may not start.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,26 +10,26 @@ use throng_types::ConnId;
 
 use crate::stats::Capacity;
 
-/// What a server is started with.
+/// Options with which a server is started.
 pub struct Options {
     /// The validated configuration, its key files read.
     pub config: Arc<Config>,
     /// Shown to clients and operators.
     pub version: &'static str,
-    /// What this machine can hold, for the dashboard.
+    /// Capacity of this machine, for the dashboard.
     pub capacity: Option<Capacity>,
-    /// What this process may use of the machine's memory at most, if that is known.
+    /// Bytes of the machine's memory that this process may use at most, if known.
     pub memory_bytes: Option<u64>,
-    /// Where calls of the API port go that want the configuration read again; see
+    /// Handler of the API port's requests for a reload; see
     /// [`crate::Handle::answer_reload`].
     pub ask_reload: Option<AskReload>,
 }
 
-/// A call of the API port that wants the configuration read again, and waits for the answer.
+/// Request on the API port for a reload of the configuration, which waits for the answer.
 #[derive(Clone, Copy, Debug)]
 pub struct ReloadRequest(pub(crate) ConnId);
 
-/// Takes such calls, on any thread and at once; false if nobody answers them any more.
+/// Takes such requests, on any thread and at once; false if the server is ending.
 pub type AskReload = Arc<dyn Fn(ReloadRequest) -> bool + Send + Sync>;
 
 /// Why a server did not start. Nothing of it is left behind.
@@ -40,7 +40,7 @@ pub enum StartError {
     Listen {
         /// The address as configured.
         address: SocketAddr,
-        /// Why not.
+        /// Error of the kernel.
         error: io::Error,
     },
     /// A key for tokens is not good.

@@ -1,4 +1,4 @@
-//! What waits for room in the mailboxes of other shards, beside the hub's own mail.
+//! Messages that wait for room in the mailboxes of other shards, beside the hub's own mail.
 //!
 //! Rule for "full": at [`OUTBOX_MAX`], or [`OUTBOX_BYTES_MAX`], a gateway that asks is told that
 //! there is no room, and refuses where the question began. Answers have room: there are never more
@@ -19,26 +19,26 @@ pub(crate) const OUTBOX_BYTES_MAX: usize = 64 << 20;
 
 /// A message to another shard's app.
 pub(crate) enum Note<M> {
-    /// Answer this.
+    /// Question that the shard is to answer.
     Survey { ticket: u32, survey: Survey },
-    /// The answer.
+    /// Answer to such a question.
     SurveyReply { ticket: u32, reply: SurveyReply },
     /// Progress of a shard that drains.
     Gone(Gone),
-    /// A gateway's.
+    /// Mail of a gateway.
     Gateway(M),
 }
 
-/// What waits for one shard.
+/// Messages that wait for one shard.
 struct Queue<M> {
     /// Each with its bytes.
     /// Bound: [`OUTBOX_MAX`] for questions; answers are never more than questions.
     notes: VecDeque<(usize, Note<M>)>,
-    /// All their bytes.
+    /// Bytes of all these messages.
     bytes: usize,
 }
 
-/// What waits for other shards. One queue for each; this shard's own stays empty.
+/// Messages that wait for other shards. One queue for each; this shard's own stays empty.
 pub(crate) struct Outboxes<M> {
     queues: Vec<Queue<M>>,
 }

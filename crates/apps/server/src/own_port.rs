@@ -9,7 +9,7 @@ pub struct OwnPort {
     pub gateway: u8,
     /// The gateway's number of the port.
     pub port: u8,
-    /// Where it listens.
+    /// Address on which it listens.
     pub address: SocketAddr,
     /// The option that names it.
     pub option: &'static str,

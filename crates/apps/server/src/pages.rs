@@ -29,9 +29,9 @@ static DASHBOARD: LazyLock<String> = LazyLock::new(|| {
         .replacen("</script>", &format!("{SCRIPT}</script>"), 1)
 });
 
-/// What the dashboard may do: its own script and style, and questions to its own server. Both are
-/// named by their digests (Content Security Policy Level 3, section 2.3.1), so that nothing else
-/// that finds its way into the page runs.
+/// Content security policy of the dashboard: its own script and style, and requests to its own
+/// server. Script and style are named by their digests (Content Security Policy Level 3, section
+/// 2.3.1), so that nothing else that finds its way into the page runs.
 static DASHBOARD_POLICY: LazyLock<String> = LazyLock::new(|| {
     let hash = |text: &str| STANDARD.encode(digest(&SHA256, text.as_bytes()));
     format!(

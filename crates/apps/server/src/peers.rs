@@ -1,4 +1,4 @@
-//! How many connections each address has, over all shards.
+//! Number of connections of each address, over all shards.
 //!
 //! A limit that the operator has set is exact: an entry for each address behind the one lock of the
 //! server, which is taken when a connection opens and when it closes. Without one every address is
@@ -154,7 +154,7 @@ mod tests {
         text.parse().expect("an address")
     }
 
-    /// How many connections of an address find room.
+    /// Counts the connections of an address that find room.
     fn room(peers: &Peers, address: &str) -> (u32, Counted) {
         let mut found = 0;
         loop {
@@ -225,7 +225,7 @@ mod tests {
         assert!(peers.counts.lock().expect("no panic").is_empty());
     }
 
-    /// Who came under one kind of limit leaves it, whatever holds then.
+    /// A connection leaves the kind of limit under which it came, whatever holds then.
     #[test]
     fn an_end_is_counted_where_the_beginning_was() {
         let peers = peers(&[("limits.connections_per_ip", "2")]);

@@ -1,4 +1,4 @@
-//! How a list of gateways comes into being: from the configuration, through the drivers that it
+//! Construction of a list of gateways: from the configuration, through the drivers that it
 //! needs, to one list on each shard's thread.
 
 use std::net::SocketAddr;
@@ -22,14 +22,14 @@ pub trait Renewer<M>: Send {
     /// Sentences on what is wrong.
     fn prepare(&mut self, config: &Config) -> Result<(), Vec<String>>;
 
-    /// What was read last holds from now on. Gives mail for a shard's gateways; called for each
-    /// shard, in order.
+    /// Puts the sections that were read last into force. Returns mail for a shard's gateways;
+    /// called for each shard, in order.
     fn commit(&mut self, shard: usize) -> Vec<M>;
 }
 
-/// What gateways hear from elsewhere, in a process that hands over.
+/// Sources from which gateways hear events of other servers, in a process that hands over.
 pub trait Sources: Send + Sync {
-    /// The new process hears everything from now on: takes what came before, and nothing more
+    /// Called once the new process gets everything: takes what came before, and nothing more
     /// until [`Sources::go_on`].
     ///
     /// # Errors
@@ -42,9 +42,9 @@ pub trait Sources: Send + Sync {
 
 /// A list of gateways before it runs.
 pub trait Plan: Sized {
-    /// The list.
+    /// List of gateways that this becomes.
     type List: GatewayList;
-    /// What moves to one shard's thread.
+    /// Part that moves to one shard's thread.
     type Part: Send + 'static;
 
     /// The ports that the gateways want.
@@ -55,7 +55,7 @@ pub trait Plan: Sized {
         0
     }
 
-    /// What reads the gateways' sections again; none if no section can change.
+    /// Returns the reader that reads the gateways' sections again; `None` if no section can change.
     fn renewer(
         &self,
         mailboxes: &[MailboxSender<Mail<<Self::List as GatewayList>::Mail>>],
@@ -64,7 +64,7 @@ pub trait Plan: Sized {
         None
     }
 
-    /// What is to stand still while the server hands over; none if nothing has to.
+    /// Returns the sources that must stand still during a hand-over, if any.
     fn sources(&self) -> Option<Arc<dyn Sources>> {
         None
     }

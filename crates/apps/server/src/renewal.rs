@@ -23,7 +23,7 @@ use crate::tls::Watched;
 /// Between two tries to reach a shard whose mailbox is full, and how many there are.
 const TRY_EVERY: Duration = Duration::from_millis(10);
 const TRIES: usize = 1000;
-/// How long shards may take to take it over.
+/// Longest wait for shards to take a new configuration over.
 const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 
 /// Takes over a configuration.
@@ -43,7 +43,7 @@ pub(crate) struct Renewal<M> {
 }
 
 impl<M: Send + 'static> Renewal<M> {
-    /// Without its type.
+    /// Erases the type of the gateways' mail.
     pub(crate) fn boxed(mut self) -> Renew {
         Box::new(move |config| self.renew(config))
     }
@@ -75,6 +75,7 @@ impl<M: Send + 'static> Renewal<M> {
             .store(config.open_mode(), Relaxed);
         self.observatory.watch.renew(config);
         let live = Arc::new(live);
+        // Bound: always empty, since shards only drop their senders.
         let (done, taken) = channel();
         for (shard, mailbox) in self.mailboxes.iter().enumerate() {
             let mail = self.gateways.as_mut().map(|them| them.commit(shard));
@@ -86,9 +87,11 @@ impl<M: Send + 'static> Renewal<M> {
             send(mailbox, Mail(Letter::Renew(Box::new(renewed))), shard);
         }
         drop(done);
-        // Nobody says anything: they let go once they have it.
+        // No message comes: the shards drop their senders once they have it.
         if taken.recv_timeout(TAKEN_WITHIN) == Err(RecvTimeoutError::Timeout) {
-            tracing::warn!("a shard has not taken over the configuration yet; it will");
+            tracing::warn!(
+                "a shard has not applied the new configuration yet; it will when it has time"
+            );
         }
         // Once no shard lets anybody in by an old key.
         let keys = config.auth.api_keys.iter();
@@ -106,5 +109,5 @@ fn send<M>(mailbox: &MailboxSender<Mail<M>>, mut mail: Mail<M>, shard: usize) {
         std::thread::sleep(TRY_EVERY);
     }
     // It has ended, and the server with it.
-    tracing::error!("shard {shard} takes no other configuration");
+    tracing::error!("shard {shard} did not take the new configuration");
 }

@@ -127,7 +127,7 @@ impl<L: GatewayList> ShardApp<L> {
         }
     }
 
-    /// This shard's reply.
+    /// Returns this shard's reply to a survey.
     pub(crate) fn reply<K: Kernel>(
         &mut self,
         survey: Survey,

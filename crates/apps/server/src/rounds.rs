@@ -1,4 +1,4 @@
-//! What a shard has of feeds under way.
+//! Rounds of feeds that are under way on a shard.
 //!
 //! Invariants
 //! - A feed has one round under way on a shard at most, and a round is answered once, when all of

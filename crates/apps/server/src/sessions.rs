@@ -36,13 +36,12 @@ impl<L: GatewayList> Router for FrontDoor<'_, L> {
     }
 }
 
-/// What events need of the shard.
+/// Parts of the shard that events of sessions need.
 pub struct Sessions<'a, L: GatewayList> {
-    /// The gateways.
     pub list: &'a mut L,
-    /// What all sessions share.
+    /// State that all sessions of the shard share.
     pub shared: &'a Shared,
-    /// Where orders go.
+    /// Orders of gateways are added here.
     pub orders: &'a mut Vec<Order<L::Order>>,
 }
 
@@ -115,7 +114,7 @@ impl<L: GatewayList> Sessions<'_, L> {
         self.feed(session, rest, cx);
     }
 
-    /// Feeds bytes that came before the session became what it is.
+    /// Feeds bytes that arrived before the session was opened.
     fn feed(&mut self, session: &mut L::Session, mut rest: Vec<u8>, cx: &mut Context<'_>) {
         if !rest.is_empty() && !cx.has_ended() {
             self.dispatch(session, Event::Bytes(&mut rest), cx);

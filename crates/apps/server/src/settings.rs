@@ -33,13 +33,13 @@ use crate::stats::{Observatory, Ticker};
 use crate::token_keys::TokenKeys;
 use crate::watch::Watch;
 
-/// How long a process that takes over waits for its broker.
+/// Longest wait of a process that takes over for its broker.
 const BROKER: Duration = Duration::from_secs(5);
 
-/// What all shards have in common, ready to be given to each.
+/// State that all shards have in common, ready to be given to each.
 #[derive(Clone)]
 pub struct Blueprint {
-    /// What can change while the server runs, as it was at the start.
+    /// Options that can change while the server runs, as they were at the start.
     live: Arc<Live>,
     /// From which the next one is made.
     pub(crate) mould: LiveMould,
@@ -52,18 +52,18 @@ pub struct Blueprint {
     seed: u64,
     home: MemoryOptions,
     broker: Option<RemoteStart>,
-    /// They start when the shards have.
+    /// Feeds, which start after the shards.
     pub(crate) feeds: Arc<[Feed]>,
     ports: Arc<[Port]>,
-    /// Which of the listeners begin with a PROXY header.
+    /// By listener: whether connections begin with a PROXY header.
     proxied: Arc<[bool]>,
-    /// On which of the listeners TLS is spoken.
+    /// By listener: whether it speaks TLS.
     secure: Arc<[bool]>,
-    /// Where a call of the API port that wants a reload goes.
+    /// Handler of reload requests on the API port.
     ask_reload: Option<AskReload>,
-    /// For the handle, which has a thread of its own.
+    /// Counters of the handle's thread.
     pub(crate) handle_counters: Arc<Counters>,
-    /// For the thread that writes history.
+    /// Counters of the thread that writes history.
     history_counters: Arc<Counters>,
 }
 
@@ -216,7 +216,9 @@ impl Blueprint {
         match keys.and_then(|keys| keys.wait().err()) {
             Some(why) if has_predecessor => Err(StartError::TokenKeys(why)),
             Some(why) => {
-                tracing::error!("{why}; until keys come, tokens are refused for the time being");
+                tracing::error!(
+                    "{why}; tokens are refused with a temporary error until keys are fetched"
+                );
                 Ok(())
             }
             None => Ok(()),
@@ -307,7 +309,7 @@ impl Blueprint {
         ShardApp::new(parts, list)
     }
 
-    /// What copies a shard's numbers at the end of each turn.
+    /// Returns the observer that copies a shard's numbers at the end of each turn.
     #[must_use]
     pub fn observer(&self) -> Observer {
         Observer::default()

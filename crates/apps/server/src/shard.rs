@@ -39,13 +39,13 @@ const EXPIRIES_PER_TURN: usize = 256;
 const HOUSEKEEPING_MS: u64 = 1000;
 /// A crowd whose leaving is worth giving memory back to the kernel.
 const CROWD: usize = 1024;
-/// What shards send each other, and what they are told from outside.
+/// Mail between shards, and orders from the handle and from drivers.
 pub struct Mail<M>(pub(crate) Letter<M>);
 
 pub(crate) enum Letter<M> {
-    /// Between hubs.
+    /// Mail between the hubs of two shards.
     Hub(throng_hub::Mail),
-    /// Between apps.
+    /// Message between the apps of two shards.
     Note(Note<M>),
     /// From a gateway's driver.
     Driver(M),
@@ -53,13 +53,13 @@ pub(crate) enum Letter<M> {
     Feed(Box<FeedLetter>),
     /// Other options hold from now on.
     Renew(Box<Renewed<M>>),
-    /// What came of a reload that a connection of this shard has asked for.
+    /// Outcome of a reload that a connection of this shard has asked for.
     Reloaded(ConnId, Reloaded),
     /// Begin to end gracefully.
     Drain(DrainOptions),
     /// Hand over to another process.
     HandOver(Box<Giving>),
-    /// End now.
+    /// Order to end now.
     Stop,
 }
 
@@ -78,7 +78,7 @@ impl<M> Mail<M> {
     }
 }
 
-/// What an app is made of.
+/// Parts from which an app is made.
 pub(crate) struct ShardParts {
     pub(crate) shard: ShardId,
     pub(crate) shards: u8,
@@ -91,15 +91,15 @@ pub(crate) struct ShardParts {
     pub(crate) peers: Arc<Peers>,
     pub(crate) connections_max: usize,
     pub(crate) ask_reload: Option<AskReload>,
-    /// What the listeners take, by their numbers.
+    /// Purpose of each listener, by its number.
     pub(crate) ports: Arc<[Port]>,
-    /// Which of them begin with a PROXY header.
+    /// By listener: whether connections begin with a PROXY header.
     pub(crate) proxied: Arc<[bool]>,
-    /// On which of them TLS is spoken.
+    /// By listener: whether it speaks TLS.
     pub(crate) secure: Arc<[bool]>,
     pub(crate) ticker: Ticker,
     pub(crate) observatory: Arc<Observatory>,
-    /// For the choices of a drain; any number.
+    /// Seed for the choices of a drain; any number.
     pub(crate) seed: u64,
 }
 
@@ -112,7 +112,7 @@ pub struct ShardApp<L: GatewayList> {
     pub(crate) surveys: Surveys,
     pub(crate) rounds: Rounds,
     pub(crate) resumed: Vec<(ConnId, Vec<u8>)>,
-    /// Connections that ended in this turn, until their gateways are told.
+    /// Connections that ended in this turn and of which gateways were not notified yet.
     pub(crate) ended: Vec<(ConnId, L::Session)>,
     pub(crate) addresses: Slots<IpAddr>,
     pub(crate) drain: Option<Drain>,
@@ -163,7 +163,7 @@ impl<L: GatewayList> ShardApp<L> {
         &self.parts.shared.counters
     }
 
-    /// What the loop stopped for, if it is not the end.
+    /// Takes the order for which the loop stopped, if it is to hand over and not to end.
     pub(crate) fn take_giving(&mut self) -> Option<Box<Giving>> {
         let giving = self.giving.take()?;
         self.stopped = false;
@@ -195,7 +195,7 @@ impl<L: GatewayList> ShardApp<L> {
         });
     }
 
-    /// Calls the hub.
+    /// Calls the hub with an outlet to this shard's connections.
     pub(crate) fn with_hub<K: Kernel, R>(
         &mut self,
         conns: &mut Conns<L::Session, K>,
@@ -212,7 +212,7 @@ impl<L: GatewayList> ShardApp<L> {
         call(&mut self.parts.hub, &mut outlet)
     }
 
-    /// Calls the gateways.
+    /// Calls the gateways with a host over this shard.
     pub(crate) fn with_list<K: Kernel, R>(
         &mut self,
         conns: &mut Conns<L::Session, K>,
@@ -276,7 +276,7 @@ impl<L: GatewayList> ShardApp<L> {
         self.with_hub(conns, |hub, outlet| hub.handle(command, now, outlet));
     }
 
-    /// Tells gateways of connections that have gone.
+    /// Notifies gateways of connections that have ended.
     pub(crate) fn tell_ended<K: Kernel>(&mut self, conns: &mut Conns<L::Session, K>, now: Now) {
         for (conn, session) in std::mem::take(&mut self.ended) {
             self.with_list(conns, now, |list, host| list.closed(conn, session, host));
@@ -290,7 +290,7 @@ impl<L: GatewayList> ShardApp<L> {
         self.is_expiring
     }
 
-    /// Once a second.
+    /// Runs once a second.
     pub(crate) fn housekeeping<K: Kernel>(&mut self, conns: &mut Conns<L::Session, K>, now: Now) {
         self.housekeeping_at = now.mono + HOUSEKEEPING_MS;
         self.is_expiring = true;
@@ -331,7 +331,7 @@ impl<L: GatewayList> ShardApp<L> {
             admission = Admission::ServerFull;
         }
         if self.parts.shared.forwarded.trusts(peer) {
-            // Counted for the client, once it is told who that is.
+            // Counted for the client, once a proxy has named it.
             return (Http::new(Port::Client, peer, admission), UNCOUNTED);
         }
         if admission != Admission::Welcome {

@@ -22,7 +22,7 @@ pub(crate) struct Outlet<'a, L: GatewayList, K: Kernel> {
     pub(crate) list: &'a mut L,
     pub(crate) rounds: &'a mut Rounds,
     pub(crate) shared: &'a Shared,
-    /// Of connections, by their tags.
+    /// Addresses of connections, by their tags.
     pub(crate) addresses: &'a Slots<IpAddr>,
     pub(crate) orders: &'a mut Vec<Order<L::Order>>,
 }
@@ -44,7 +44,7 @@ impl<L: GatewayList, K: Kernel> Sink for Outlet<'_, L, K> {
             let before = effects.out.len();
             sessions.event(conn, session, Event::Answer { token, answer }, effects);
             let work = Work::answer(items, effects.out.len().saturating_sub(before));
-            // Requests are answered to whoever may call the server API.
+            // Answers go to connections that may call the server API.
             if work.cpu_us() > 0 && L::as_http(session).is_none() {
                 let payer = payer(conn, effects.tag, addresses, shared);
                 shared.meter.charge_payer(payer, work, effects.now);
@@ -136,7 +136,7 @@ impl<L: GatewayList, K: Kernel> Outlet<'_, L, K> {
         self.conns.deliver(index, &delivery);
     }
 
-    /// The same, and tells the session.
+    /// Sends a batch and tells the session whether it was taken.
     fn send_noted(&mut self, index: u32, batch: &Batch<'_>, frames: Pieces<'_>, joined: &[u8]) {
         let before = self.conns.stats().deliveries;
         self.send(index, batch, frames, joined);

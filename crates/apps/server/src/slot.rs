@@ -33,7 +33,7 @@ impl<G: Gateway> Slot<G> {
         self.shared = self.gateway.shared();
     }
 
-    /// What the gateway's sessions share.
+    /// Returns the state that the gateway's sessions share.
     #[must_use]
     pub fn shared(&self) -> &G::Shared {
         &self.shared
@@ -44,7 +44,7 @@ impl<G: Gateway> Slot<G> {
         &mut self.gateway
     }
 
-    /// The same, to look at.
+    /// Returns the gateway, read only.
     #[must_use]
     pub const fn look(&self) -> &G {
         &self.gateway
@@ -96,7 +96,7 @@ impl<G: Gateway> Slot<G> {
             .is_some_and(|slot| G::save(session, out) && slot.gateway.save_kept(conn, session, out))
     }
 
-    /// Reads it back.
+    /// Reads back a session that [`Slot::save`] appended.
     pub fn load(&mut self, conn: ConnId, from: &mut Saved<'_>) -> Option<G::Session> {
         let mut session = G::load(from)?;
         self.gateway.load_kept(conn, &mut session, from)?;

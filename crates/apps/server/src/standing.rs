@@ -1,21 +1,21 @@
-//! What sessions are counted as: a gauge of their transport, one of their gateway, and one of those
-//! that are no client's.
+//! Gauges under which sessions are counted: one of their transport, one of their gateway, and one
+//! of those that are no client's.
 
 use throng_metrics::Gauge;
 use throng_session::{Shared, Transport};
 
 use crate::list::GatewayList;
 
-/// What a session is counted as.
+/// Gauges under which a session is counted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Standing {
     transport: Transport,
-    /// It is no client's: a backend's, or a dashboard's, that calls.
+    /// Set for connections that call the server and are no clients: a backend's, or a dashboard's.
     calls: bool,
     own: Option<Gauge>,
 }
 
-/// What a session is counted as now.
+/// Returns the gauges under which a session counts now.
 pub(crate) fn standing<L: GatewayList>(session: &L::Session) -> Standing {
     let class = L::class(session);
     Standing {
@@ -26,7 +26,7 @@ pub(crate) fn standing<L: GatewayList>(session: &L::Session) -> Standing {
 }
 
 impl Standing {
-    /// Where it is counted.
+    /// Returns the gauges under which it counts.
     fn gauges(self) -> impl Iterator<Item = Gauge> {
         let calls = self.calls.then_some(Gauge::CallingConnections);
         [Some(gauge(self.transport)), calls, self.own]
@@ -35,7 +35,7 @@ impl Standing {
     }
 }
 
-/// Where connections of a kind are counted.
+/// Returns the gauge of a transport's connections.
 const fn gauge(transport: Transport) -> Gauge {
     match transport {
         Transport::Http => Gauge::ConnectionsHttp,

@@ -17,7 +17,7 @@ use crate::watch::Watch;
 /// The channel of the dashboard.
 pub(crate) const STATS_CHANNEL: &str = "throng:stats";
 
-/// What this machine can hold, as far as whoever started the server has found out.
+/// Capacity of this machine, as far as the caller has found out.
 #[derive(Clone, Debug)]
 pub struct Capacity {
     /// Connections, if that is known.
@@ -26,15 +26,15 @@ pub struct Capacity {
     pub binds_first: Option<&'static str>,
 }
 
-/// How Pushpin's metrics are shown.
+/// Form in which Pushpin's metrics are shown.
 pub(crate) struct PushpinMetrics {
-    /// What stands in front of their names.
+    /// Prefix of the metrics' names.
     pub(crate) prefix: String,
-    /// They have a port of their own.
+    /// Set if they have a port of their own.
     pub(crate) is_apart: bool,
 }
 
-/// What may be asked of the whole server at any time, from any thread.
+/// State of the whole server that any thread may read at any time.
 pub(crate) struct Observatory {
     pub(crate) counters: Vec<Arc<Counters>>,
     pub(crate) version: &'static str,
@@ -51,9 +51,9 @@ pub(crate) struct Observatory {
     pub(crate) history: std::sync::OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
     /// Resident before the first connection.
     pub(crate) base_bytes: u64,
-    /// What the dashboard shows besides the present.
+    /// History and events that the dashboard shows besides the present.
     pub(crate) watch: Watch,
-    /// Who has signed in to it.
+    /// People who have signed in to the dashboard.
     pub(crate) logins: Table,
 }
 

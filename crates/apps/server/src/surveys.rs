@@ -8,11 +8,11 @@ use throng_remote::Asker;
 use throng_session::SurveyReply;
 use throng_types::Slots;
 
-/// Who asked.
+/// Asker of a survey.
 pub(crate) enum Asked {
     /// A connection of this shard.
     Here(ReplyTo),
-    /// Another node.
+    /// Another node of the cluster.
     Elsewhere(Asker),
 }
 

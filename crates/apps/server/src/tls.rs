@@ -28,7 +28,7 @@ use crate::shard::ShardApp;
 struct Files {
     /// Empty for all names that have none.
     name: String,
-    /// Where the options are: `tls` or `tls.site[0]`.
+    /// Section of the options: `tls` or `tls.site[0]`.
     section: String,
     certificate: String,
     key: String,
@@ -71,7 +71,7 @@ impl Files {
             .map_err(|error| fault(&option, &self.key, &error))
     }
 
-    /// What an operator should know of them.
+    /// Returns findings for the operator about the files.
     fn findings(&self, site: &Site, now_s: i64) -> Vec<String> {
         let (section, certificate) = (&self.section, &self.certificate);
         let findings = site.findings(now_s).into_iter();
@@ -93,7 +93,7 @@ impl Files {
     }
 }
 
-/// What changes when a file does.
+/// Attributes that change when a file does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp([i64; 5]);
 
@@ -155,7 +155,7 @@ fn now_s() -> i64 {
     (clock::unix_ms() / 1000) as i64
 }
 
-/// What ports offer, for as long as the server starts.
+/// TLS of all ports, from the configuration at the start.
 pub(crate) struct Tls {
     client: ServerTls,
     api: ServerTls,
@@ -202,7 +202,7 @@ impl Tls {
         }))
     }
 
-    /// What each listener offers, in their order.
+    /// Returns each listener's TLS settings, in order; `None` without TLS.
     pub(crate) fn ports(&self, config: &Config) -> Vec<Option<ServerTls>> {
         let offer = |listener: &ListenAddress, tls: &ServerTls| {
             let is_proxied = config.listen.proxy_protocol.contains(&listener.address);
@@ -222,7 +222,8 @@ impl Tls {
     }
 }
 
-/// How long a PROXY header is: proxies send it before TLS.
+/// Returns the length of a PROXY header, which proxies send before TLS; `None` while it is
+/// incomplete.
 fn proxy_header(bytes: &[u8]) -> Result<Option<usize>, &'static str> {
     match throng_proxy::parse(bytes) {
         Ok(header) => Ok(header.map(|header| header.length)),
@@ -299,7 +300,9 @@ impl Watched {
             Err(faults) => {
                 self.counters.count(Counter::TlsReloadFailed);
                 for fault in faults {
-                    tracing::error!("certificates stay as they are ({why}): {fault}");
+                    tracing::error!(
+                        "certificates were not reloaded, the old ones stay ({why}): {fault}"
+                    );
                 }
                 // The same files are not tried again until one changes.
                 if fresh.files == state.files {
@@ -315,7 +318,7 @@ impl Watched {
         self.counters.count(Counter::TlsReloaded);
         tracing::info!(
             certificates = sites.len(),
-            "certificates are read again ({why}); connections stay"
+            "certificates were reloaded ({why}); connections stay"
         );
         for (files, site) in fresh.files.iter().zip(&sites) {
             for finding in files.findings(site, now_s()) {
@@ -347,7 +350,7 @@ impl<L: GatewayList> ShardApp<L> {
         shared.forwarded.trusts(peer) || shared.meter.admits(peer, Work::SecureArrival, now)
     }
 
-    /// Counts what came of a handshake, and notes it for the log if it failed.
+    /// Counts the outcome of a handshake, and logs it if it failed.
     pub(crate) fn note_tls(&self, event: &TlsEvent) {
         let (counter, fault) = match &event.news {
             // Told of connections that we open.
@@ -365,7 +368,7 @@ impl<L: GatewayList> ShardApp<L> {
             }
         };
         self.counters().count(counter);
-        // Whoever only looks whether the port is open says nothing worth a line.
+        // A probe that only looks whether the port is open is not worth a line.
         if let Some(fault) = fault.filter(|fault| !matches!(fault, Fault::Gone)) {
             let notices = &self.parts.shared.notices;
             notices.begin(event.conn, self.now);

@@ -12,7 +12,7 @@ use throng_metrics::Counters;
 
 use crate::options::StartError;
 
-/// What a configuration says of it.
+/// Reads the options of fetching; `None` without `auth.jwks_url`.
 fn options(auth: &Auth) -> Option<JwksOptions> {
     Some(JwksOptions {
         url: auth.jwks_url.clone()?,
@@ -24,7 +24,7 @@ fn options(auth: &Auth) -> Option<JwksOptions> {
     })
 }
 
-/// How a source fetches, and the source.
+/// Options of a source, and the source as long as it is in use.
 type Known = (JwksOptions, Weak<Fetched>);
 
 /// The sources that are in use.
@@ -74,7 +74,7 @@ impl TokenKeys {
 }
 
 impl KeptKeys {
-    /// For a verifier.
+    /// Returns the source of keys, for a verifier.
     pub(crate) fn source(&self) -> Arc<dyn KeySource> {
         self.source.clone()
     }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use throng_types::Millis;
 
-/// What was warned of, and when it may be again.
+/// Values that were warned of, and the times from which they may be again.
 #[derive(Default)]
 pub(crate) struct Warned {
     pub(crate) crowded: u64,

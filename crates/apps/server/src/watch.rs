@@ -1,5 +1,5 @@
-//! What the dashboard shows besides the present: the last hour, recent refusals, clients that were
-//! closed because they were too slow, the configuration.
+//! History that the dashboard shows besides the present: the last hour, recent refusals, clients
+//! that were closed because they were too slow, the configuration.
 //!
 //! Owns these four, in memory alone. The numbers come from the handle's thread, every five
 //! seconds; refusals from shards, at most as many a second as the log gets; slow clients from
@@ -22,12 +22,12 @@ const MOMENTS_MAX: usize = 720;
 const REFUSALS_MAX: usize = 200;
 const SLOW_MAX: usize = 200;
 
-/// Behind the observatory.
+/// Dashboard's part of the observatory: the last hour, refusals, slow clients.
 pub(crate) struct Watch {
     hour: Mutex<Hour>,
-    /// Bound: [`REFUSALS_MAX`].
+    /// Latest refusals, oldest first. Bound: [`REFUSALS_MAX`].
     refusals: Mutex<VecDeque<Refusal>>,
-    /// Bound: [`SLOW_MAX`].
+    /// Latest slow clients, oldest first. Bound: [`SLOW_MAX`].
     slow: Mutex<VecDeque<TooSlow>>,
     config: Mutex<Value>,
     /// Connections of each shard that watch, which are no clients. Bound: the shards.
@@ -38,7 +38,7 @@ pub(crate) struct Watch {
 
 #[derive(Default)]
 struct Hour {
-    /// Bound: [`MOMENTS_MAX`].
+    /// Moments of the last hour, oldest first. Bound: [`MOMENTS_MAX`].
     moments: VecDeque<Moment>,
     last: Option<(Totals, u64, u64)>,
 }
@@ -64,7 +64,7 @@ pub(crate) struct Refusal {
     pub(crate) why: Box<str>,
 }
 
-/// A client whose connection was closed, since what waited for it would not fit any more.
+/// A client whose connection was closed because its queue was full.
 pub(crate) struct TooSlow {
     pub(crate) unix_ms: u64,
     pub(crate) address: String,
@@ -72,7 +72,7 @@ pub(crate) struct TooSlow {
     pub(crate) transport: &'static str,
     /// Some of what it subscribed to.
     pub(crate) channels: Vec<String>,
-    /// All of it.
+    /// Number of all its subscriptions.
     pub(crate) subscriptions: usize,
 }
 
@@ -93,7 +93,7 @@ impl Watch {
         *open(&self.config) = shown(config);
     }
 
-    /// A shard says whether it knows of somebody who watches; the channel's home does.
+    /// Notes whether a shard knows of a watcher; the channel's home does.
     pub(crate) fn set_watched(&self, shard: usize, is: bool) {
         if let Some(watched) = self.watched.get(shard) {
             watched.store(is, Relaxed);
@@ -112,7 +112,7 @@ impl Watch {
         }
     }
 
-    /// How many connections watch.
+    /// Returns the number of connections that watch.
     pub(crate) fn watchers(&self) -> u64 {
         if !self.is_watched() {
             return 0;
@@ -120,8 +120,8 @@ impl Watch {
         self.watchers.iter().map(|count| count.load(Relaxed)).sum()
     }
 
-    /// Connections of clients: WebSockets, event streams, line streams, HTTP. Those who watch come
-    /// by event stream, and are none; nor is who calls the server API.
+    /// Connections of clients: WebSockets, event streams, line streams, HTTP. Those that watch
+    /// come by event stream, and do not count; nor do callers of the server API.
     pub(crate) fn clients(&self, totals: &Totals) -> [u64; 4] {
         let sse = totals.gauge(Gauge::ConnectionsSse);
         let http = totals.gauge(Gauge::ConnectionsHttp);
@@ -168,7 +168,7 @@ impl Watch {
         });
     }
 
-    /// Keeps a refusal.
+    /// Keeps a refusal for the dashboard.
     pub(crate) fn refused(&self, refusal: Refusal) {
         keep(&self.refusals, refusal, REFUSALS_MAX);
     }

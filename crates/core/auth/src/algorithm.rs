@@ -8,11 +8,11 @@ pub(crate) const RSA_BITS_MIN: usize = 2048;
 /// The signature algorithms that tokens may carry (RFC 7518 section 3.1, RFC 8037 section 3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
-    /// HMAC with SHA-256.
+    /// HMAC with SHA-256 and a shared secret.
     Hs256,
-    /// HMAC with SHA-384.
+    /// HMAC with SHA-384 and a shared secret.
     Hs384,
-    /// HMAC with SHA-512.
+    /// HMAC with SHA-512 and a shared secret.
     Hs512,
     /// RSA, PKCS #1 v1.5, with SHA-256.
     Rs256,
@@ -24,12 +24,12 @@ pub enum Algorithm {
     Es256,
     /// ECDSA on P-384 with SHA-384.
     Es384,
-    /// Ed25519.
+    /// EdDSA with an Ed25519 key.
     EdDsa,
 }
 
 impl Algorithm {
-    /// Every algorithm.
+    /// All algorithms that tokens may have.
     pub const ALL: [Self; 9] = [
         Self::Hs256,
         Self::Hs384,
@@ -66,7 +66,7 @@ impl Algorithm {
             .find(|algorithm| algorithm.name() == name)
     }
 
-    /// Whether whoever checks a signature could not have made it.
+    /// Whether signing and checking need different keys.
     pub(crate) const fn is_asymmetric(self) -> bool {
         !matches!(self, Self::Hs256 | Self::Hs384 | Self::Hs512)
     }

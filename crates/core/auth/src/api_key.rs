@@ -1,17 +1,17 @@
 //! Keys with which backends call the server API.
 //!
 //! Keys are kept and compared as SHA-256 digests, every one of them to the last byte, so that the
-//! time of a check tells nothing about a key, not even its length.
+//! time of a check reveals nothing about a key, not even its length.
 
 use std::fmt;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN};
 
-/// What a request brought along to prove itself.
+/// Credentials of a request to the server API.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Credentials<'a> {
-    /// The header `X-API-Key`.
+    /// Value of the header `X-API-Key`.
     pub x_api_key: Option<&'a str>,
     /// The header `Authorization`; counts with the scheme `apikey`, and only without `X-API-Key`.
     pub authorization: Option<&'a str>,
@@ -20,17 +20,17 @@ pub struct Credentials<'a> {
     pub query: Option<&'a str>,
 }
 
-/// The keys that are good. Without any, no request is.
+/// The accepted keys. Without any, no request is accepted.
 #[derive(Clone, Default)]
 pub struct ApiKeys(Vec<[u8; SHA256_OUTPUT_LEN]>);
 
-/// An empty key would let in whoever sends an empty header.
+/// Refused because it would accept every request with an empty header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an API key must not be empty")]
 pub struct EmptyKey;
 
 impl ApiKeys {
-    /// Takes the keys.
+    /// Keeps the digests of these keys; refuses an empty one.
     pub fn new<'a>(keys: impl IntoIterator<Item = &'a str>) -> Result<Self, EmptyKey> {
         keys.into_iter()
             .map(|key| {
@@ -50,7 +50,7 @@ impl ApiKeys {
         self.0.is_empty()
     }
 
-    /// Whether this is one of the keys.
+    /// Whether this is an accepted key.
     #[must_use]
     pub fn has(&self, key: &str) -> bool {
         let presented = digest(key);
@@ -61,7 +61,7 @@ impl ApiKeys {
         found
     }
 
-    /// Whether the request may call, by the rules of Centrifugo's server API: the header
+    /// Whether the request is accepted, by the rules of Centrifugo's server API: the header
     /// `X-API-Key`, or in its absence `Authorization: apikey KEY`; if that fails, the query
     /// parameter `api_key`.
     #[must_use]
@@ -73,7 +73,7 @@ impl ApiKeys {
     }
 }
 
-/// Not even digests belong into a log.
+/// Prints no keys: not even digests belong into a log.
 impl fmt::Debug for ApiKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} API keys", self.0.len())

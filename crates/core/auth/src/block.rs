@@ -1,4 +1,4 @@
-//! One block of 16 bytes under a secret key: a permutation that nobody else can compute.
+//! One block of 16 bytes under a secret key: a permutation that needs the key.
 //!
 //! For names of things, not for messages: equal blocks become equal blocks.
 
@@ -13,7 +13,7 @@ pub struct BlockKey {
 }
 
 impl BlockKey {
-    /// With a key.
+    /// Expands a key for both directions.
     #[must_use]
     pub fn new(key: [u8; 16]) -> Self {
         let unbound = || UnboundCipherKey::new(&AES_128, &key).expect("a key of 16 bytes");
@@ -23,7 +23,7 @@ impl BlockKey {
         }
     }
 
-    /// The block's other form.
+    /// Encrypts a block; equal blocks give equal results.
     #[must_use]
     pub fn seal(&self, mut block: [u8; 16]) -> [u8; 16] {
         let sealed = self

@@ -1,4 +1,4 @@
-//! What a token says about its holder, once its signature was found good.
+//! Claims of a token, read once its signature was found good.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,11 +16,11 @@ use crate::{ChannelPattern, TokenFault};
 pub struct Claims {
     /// The user (`sub`), empty for an anonymous one.
     pub sub: Box<str>,
-    /// When the token stops being accepted, in Unix seconds.
+    /// End of the token's validity, in Unix seconds.
     pub exp: Option<u64>,
-    /// From when on it is accepted, in Unix seconds.
+    /// Beginning of its validity, in Unix seconds.
     pub nbf: Option<u64>,
-    /// When it was made, in Unix seconds.
+    /// Time of issue, in Unix seconds.
     pub iat: Option<u64>,
     /// The token's own id.
     pub jti: Option<Box<str>>,
@@ -33,19 +33,19 @@ pub struct Claims {
     pub meta: Option<Box<str>>,
     /// Channels that the connection is subscribed to from its start; ignored if there are `subs`.
     pub channels: Vec<Box<str>>,
-    /// The same with options.
+    /// Channels with options that the connection is subscribed to from its start.
     pub subs: BTreeMap<Box<str>, SubscriptionOptions>,
     /// The channel of a subscription token.
     pub channel: Option<Box<str>>,
-    /// The one connection that a subscription token is for, by its public id; an old claim.
+    /// Public id of the one connection that a subscription token is for; an old claim.
     pub client: Option<Box<str>>,
     /// Options of a subscription token's subscription.
     pub options: SubscriptionOptions,
-    /// Which channels the holder may use; nothing leaves the decision to the channels' own options.
+    /// Channels that the holder may use; `None` leaves the decision to the channels' own options.
     pub allow: Option<Allow>,
 }
 
-/// What a token sets for one subscription; nothing where the channel's own options decide.
+/// Options that a token sets for one subscription; `None` where the channel's own options decide.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubscriptionOptions {
     /// JSON about the subscription that others may see.
@@ -54,9 +54,9 @@ pub struct SubscriptionOptions {
     pub data: Option<Box<str>>,
     /// Whether the subscriber counts as present.
     pub presence: Option<bool>,
-    /// Whether the subscriber's coming and going is told.
+    /// Whether the subscriber's coming and going is announced.
     pub join_leave: Option<bool>,
-    /// Whether the subscriber hears of others' coming and going unasked.
+    /// Whether the subscriber gets others' coming and going unasked.
     pub force_push_join_leave: Option<bool>,
     /// Whether the subscription recovers unasked.
     pub force_recovery: Option<bool>,
@@ -101,8 +101,8 @@ impl Claims {
             .is_some_and(|allow| covers(&allow.publish, channel))
     }
 
-    /// When the connection or subscription ends unless it is refreshed, in Unix seconds; nothing
-    /// for never.
+    /// End of the connection or subscription unless it is refreshed, in Unix seconds; `None` for
+    /// never.
     #[must_use]
     pub fn ends_at_unix_s(&self) -> Option<u64> {
         self.expire_at.unwrap_or(self.exp)
@@ -135,7 +135,8 @@ impl Claims {
         }
     }
 
-    /// What a backend says in place of a token: an object with the same fields, but the user.
+    /// Parses a backend's answer that replaces a token: an object with the same fields, except the
+    /// user.
     pub fn of_backend(user: &str, json: &str) -> Result<Self, TokenFault> {
         let (claims, _) = Self::parse(json.as_bytes())?;
         Ok(Self {
@@ -148,7 +149,7 @@ impl Claims {
         })
     }
 
-    /// Reads claims whose signature is good; also gives what the verifier alone looks at.
+    /// Parses claims whose signature is good; also gives the fields that only the verifier checks.
     pub(crate) fn parse(json: &[u8]) -> Result<(Self, Audience), TokenFault> {
         let raw: RawClaims<'_> = serde_json::from_slice(json).map_err(|_| TokenFault::Malformed)?;
         let audience = Audience {
@@ -199,7 +200,7 @@ impl Claims {
     }
 }
 
-/// For whom a token is and from whom, which matters only until it is accepted.
+/// Audience and issuer of a token, needed only until it is accepted.
 pub(crate) struct Audience {
     pub(crate) aud: Vec<Box<str>>,
     pub(crate) iss: Option<Box<str>>,
@@ -255,7 +256,7 @@ struct RawOptions<'a> {
 }
 
 impl SubscriptionOptions {
-    /// As the server API states them: JSON or base64 of each, and the claim `override`.
+    /// Reads options as the server API has them: JSON or base64 of each, and the claim `override`.
     pub fn of_parts(
         [info, data]: [Option<&RawValue>; 2],
         [b64info, b64data]: [&str; 2],
@@ -357,8 +358,8 @@ impl<'de> Deserialize<'de> for OneOrMany {
 /// Channels of the server's own, which no token opens.
 const RESERVED: &str = "throng:";
 
-/// The end of the year 9999. Later dates are taken for this one: they stay dates, and arithmetic on
-/// them cannot overflow, in milliseconds neither.
+/// The end of the year 9999. Later dates are read as this one: they stay dates, and arithmetic on
+/// them cannot overflow, even in milliseconds.
 const DATE_S_MAX: u64 = 253_402_300_799;
 
 /// Seconds since 1970, perhaps with a fraction (RFC 7519 section 2); what lies before 1970 is 0.

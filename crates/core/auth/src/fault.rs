@@ -1,19 +1,19 @@
-//! Why a token is refused.
+//! Reasons why a token is refused.
 
-/// Why a token is not accepted: the peer's fault, always.
+/// Reason why a token is not accepted: always the peer's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum TokenFault {
     /// Not a signed token, or claims of the wrong type.
     #[error("token is malformed")]
     Malformed,
-    /// Its algorithm has no key here.
+    /// No key here is for its algorithm.
     #[error("token algorithm is not accepted")]
     Algorithm,
-    /// It names a key (`kid`) that we do not have yet, and that is being asked for: it may be good
-    /// in a while.
+    /// The named key (`kid`) is not known yet, and is being fetched: the token may be good in a
+    /// while.
     #[error("token key is not known yet; try again")]
     UnknownKey,
-    /// It names no key (`kid`), and several would do.
+    /// No key (`kid`) is named, and several would fit.
     #[error("token does not name its key (kid)")]
     UnnamedKey,
     /// The signature is not of our keys.
@@ -28,14 +28,14 @@ pub enum TokenFault {
     /// A good token before its time.
     #[error("token is not valid yet")]
     NotYetValid,
-    /// For somebody else.
+    /// The audience (`aud`) is another one.
     #[error("token is for another audience")]
     Audience,
-    /// From somebody else.
+    /// The issuer (`iss`) is another one.
     #[error("token is from another issuer")]
     Issuer,
-    /// For something else: another channel, user or connection, a subscription instead of a
-    /// connection, or a channel that no token opens.
+    /// Another channel, user or connection, a subscription instead of a connection, or a channel
+    /// that no token opens.
     #[error("token is for another purpose")]
     Purpose,
 }

@@ -1,25 +1,25 @@
-//! By which names a server may be asked that asks for no key.
+//! Host names by which a server without keys may be reached.
 //!
 //! A hostile page can give its own name the address of a server that only its visitor reaches (DNS
 //! rebinding). The browser then takes that server for the page's own, so no rule about origins
-//! holds. What gives the page away is the header `Host`, which still has its name (RFC 9110 section
-//! 7.2). An address in `Host` is no name, so nobody can point it elsewhere; `localhost` is this
+//! helps. What reveals the page is the header `Host`, which still has its name (RFC 9110 section
+//! 7.2). An address in `Host` is not a name, so it cannot point elsewhere; `localhost` is this
 //! machine (RFC 6761 section 6.3).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::origin::split_port;
 
-/// The names that are allowed, beside addresses and `localhost`.
+/// Allowed names, besides addresses and `localhost`.
 #[derive(Clone, Debug, Default)]
 pub struct Hosts {
     any: bool,
     without_dot: bool,
-    /// In lower case; one that begins with a dot stands for every name that ends in it.
+    /// Names in lower case; one that begins with a dot covers every name that ends in it.
     names: Vec<Box<str>>,
 }
 
-/// A text that is no name of a host.
+/// A text that is not a valid host name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not the name of a host such as push.example.com, *.example.com or *")]
 pub struct HostError(Box<str>);
@@ -28,12 +28,12 @@ impl Hosts {
     /// Reads an allow-list: `push.example.com` is that name with any port, `*.example.com` every
     /// name below it, `*` every name.
     ///
-    /// With `without_dot` names such as `throng` count too. A local network gives them out, such as
-    /// that of containers, and nobody outside can; on an address that other machines cannot reach
-    /// there is no use for them.
+    /// With `without_dot` names such as `throng` are allowed too. Local networks, such as those of
+    /// containers, have them, and the public DNS does not; on an address that other machines cannot
+    /// reach there is no use for them.
     ///
     /// # Errors
-    /// The first text that is no such name.
+    /// The first text that is not a valid name.
     pub fn new<'a>(
         names: impl IntoIterator<Item = &'a str>,
         without_dot: bool,
@@ -61,7 +61,7 @@ impl Hosts {
         Ok(hosts)
     }
 
-    /// Whether the server may be asked by this `Host`. A request without one comes from no browser.
+    /// Whether a request with this `Host` is allowed. One without it comes from no browser.
     #[must_use]
     pub fn matches(&self, host: &str) -> bool {
         if self.any || host.is_empty() {

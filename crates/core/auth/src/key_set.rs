@@ -1,15 +1,15 @@
-//! Sets of public keys (JWK Sets, RFC 7517), and which key of a set a token is checked with.
+//! Sets of public keys (JWK Sets, RFC 7517), and the choice of the key for a token.
 //!
-//! Owns: nothing but the keys. Never: fetches one; a [`KeySource`] hands it in, and says when it is
+//! Owns: the keys. Never: fetches a set; a [`KeySource`] provides it, and decides when it is
 //! to be fetched again.
 //!
-//! A set comes from whoever runs the issuer, and may have keys for other purposes. RFC 7517
+//! A set comes from the operator of the issuer, and may have keys for other purposes. RFC 7517
 //! section 5 says to leave out what is not understood, so one odd key does not cost the others;
 //! a set of which nothing is left is none.
 //!
 //! Invariants
 //! - A key in a set is public, and for signatures: secrets (`oct`) and private keys are left out,
-//!   for whoever can read the set could sign with them.
+//!   since anyone who can read the set could sign with them.
 //! - A token is checked with one key of a set at most, however many there are.
 //! - A key serves its own family of algorithms, and if it names one (`alg`) that one alone.
 
@@ -32,26 +32,26 @@ use crate::algorithm::{Algorithm, RSA_BITS_MIN, bits};
 /// The longest set that is read, in bytes. Issuers' sets have a few kilobytes, with certificates
 /// some tens.
 pub const KEY_SET_BYTES_MAX: usize = 256 << 10;
-/// The most keys that a set may have; those that are left out count too.
+/// Maximum number of keys in a set; those that are left out count too.
 pub const KEY_SET_KEYS_MAX: usize = 64;
 
-/// The largest RSA modulus, in bits: what the library checks with.
+/// Size of the largest RSA modulus that the library checks with, in bits.
 const RSA_BITS_MAX: usize = 8192;
 
-/// Where keys come from that change while the server runs.
+/// Source of keys that change while the server runs.
 pub trait KeySource: fmt::Debug + Send + Sync {
-    /// The keys as they are now.
+    /// The current set of keys.
     fn keys(&self) -> Arc<KeySet>;
 
-    /// A token has named a key that they do not have: they should be fetched again, if that was
-    /// not done just now. Called for each such token, so it costs little.
+    /// Asks for a fetch, since a token has named a key that the set does not have; ignored directly
+    /// after another one. Called for each such token, so it costs little.
     fn want(&self);
 }
 
-/// Why a text is no set of keys.
+/// Reason why a text is not a set of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeySetError {
-    /// Longer than [`KEY_SET_BYTES_MAX`].
+    /// The text has more than [`KEY_SET_BYTES_MAX`] bytes.
     #[error("a set of keys has {KEY_SET_BYTES_MAX} bytes at most")]
     TooLong,
     /// Not an object with a list `keys` (RFC 7517 section 5).
@@ -65,10 +65,10 @@ pub enum KeySetError {
     NoneUsable,
 }
 
-/// Public keys, of which tokens name one.
+/// A set of public keys; tokens name one of them.
 #[derive(Debug, Default)]
 pub struct KeySet {
-    /// Bound: [`KEY_SET_KEYS_MAX`].
+    /// Usable keys in the order of the set. Bound: [`KEY_SET_KEYS_MAX`].
     keys: Vec<Key>,
     /// Keys that were left out.
     unused: usize,
@@ -78,7 +78,7 @@ pub struct KeySet {
 struct Key {
     id: Option<Box<str>>,
     family: Family,
-    /// The one algorithm that it is for, if it says so.
+    /// The only algorithm that the key is for, if it names one.
     only: Option<Algorithm>,
     key: DecodingKey,
 }
@@ -105,17 +105,17 @@ impl Family {
     }
 }
 
-/// What a set has for a token.
+/// Result of the search for a token's key.
 #[derive(Debug)]
 pub(crate) enum Choice<'a> {
-    /// The key.
+    /// Key to check the token with.
     Key(&'a DecodingKey),
-    /// The key that the token names is for other algorithms, or the token names none and there is
-    /// none for its algorithm.
+    /// The named key is for other algorithms, or the token names none and no key is for its
+    /// algorithm.
     Unfit,
-    /// The token names none, and several would do.
+    /// The token names no key, and several would fit.
     Unnamed,
-    /// It has no key of that name.
+    /// No key has the name that the token gives.
     Unknown,
 }
 
@@ -142,20 +142,20 @@ impl KeySet {
         Ok(Self { keys, unused })
     }
 
-    /// How many keys can check tokens.
+    /// Number of keys that can check tokens.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether there is none, as before the first answer of an issuer.
+    /// Whether the set is empty, as before the first answer of an issuer.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// How many keys were left out, since they are for other purposes, not understood, too weak, or
-    /// no public keys.
+    /// Number of keys that were left out, since they are for other purposes, not understood, too
+    /// weak, or not public.
     #[must_use]
     pub const fn unused(&self) -> usize {
         self.unused
@@ -196,7 +196,7 @@ struct RawSet<'a> {
     keys: Vec<&'a RawValue>,
 }
 
-/// What matters of a key (RFC 7517 section 4, RFC 7518 section 6, RFC 8037 section 2).
+/// Members of a key that are used (RFC 7517 section 4, RFC 7518 section 6, RFC 8037 section 2).
 #[derive(Deserialize)]
 struct RawKey {
     kty: String,
@@ -210,7 +210,7 @@ struct RawKey {
     e: Option<String>,
     x: Option<String>,
     y: Option<String>,
-    /// There is one in private keys alone.
+    /// Only private keys have this member.
     d: Option<IgnoredAny>,
 }
 

@@ -1,4 +1,4 @@
-//! Keys that tokens are checked with, and which algorithms each of them serves.
+//! Keys that tokens are checked with, and the algorithms of each.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,30 +9,30 @@ use jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER;
 use crate::algorithm::{Algorithm, RSA_BITS_MIN, bits};
 use crate::key_set::{KeySet, KeySetError, KeySource};
 
-/// What tokens are checked against. An algorithm counts if its kind of key is here.
+/// Keys and rules for checking tokens. An algorithm is accepted if there is a key for it.
 #[derive(Clone, Default)]
 pub struct KeyConfig {
-    /// For `HS256`, `HS384` and `HS512`.
+    /// Secret for `HS256`, `HS384` and `HS512`.
     pub hmac_secret: Option<Box<[u8]>>,
-    /// A second secret for the same, while tokens of the one before are still about.
+    /// A second secret for the same algorithms, while tokens of the previous one are in use.
     pub hmac_previous_secret: Option<Box<[u8]>>,
-    /// For `RS256`, `RS384` and `RS512`: a public key in PEM, of at least 2048 bits.
+    /// Key for `RS256`, `RS384` and `RS512`: a public key in PEM, of at least 2048 bits.
     pub rsa_public_pem: Option<Box<str>>,
-    /// For `ES256` (P-256) or `ES384` (P-384): a public key in PEM.
+    /// Key for `ES256` (P-256) or `ES384` (P-384): a public key in PEM.
     pub ecdsa_public_pem: Option<Box<str>>,
-    /// For `EdDSA`: an Ed25519 public key in PEM.
+    /// Key for `EdDSA`: an Ed25519 public key in PEM.
     pub eddsa_public_pem: Option<Box<str>>,
     /// A set of public keys (a JWK Set), of which tokens name one (`kid`).
     pub key_set: Option<Box<str>>,
-    /// Where another such set comes from, which changes while the server runs.
+    /// Source of another set, which changes while the server runs.
     pub key_source: Option<Arc<dyn KeySource>>,
-    /// Tokens must name this audience (`aud`).
+    /// Audience (`aud`) that tokens must name.
     pub audience: Option<Box<str>>,
-    /// Tokens must come from this issuer (`iss`).
+    /// Issuer (`iss`) that tokens must have.
     pub issuer: Option<Box<str>>,
-    /// By how many seconds the clocks of issuer and server may differ (`exp`, `nbf`).
+    /// Seconds by which the clocks of issuer and server may differ (`exp`, `nbf`).
     pub leeway_s: u64,
-    /// Tokens must expire (`exp`).
+    /// Whether tokens must expire (`exp`).
     pub require_exp: bool,
 }
 
@@ -58,10 +58,10 @@ impl fmt::Debug for KeyConfig {
     }
 }
 
-/// Why a key cannot be used: the operator's mistake, found at start.
+/// Reason why a key cannot be used: a mistake of the operator, found at start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// Nothing to check tokens with.
+    /// No key to check tokens with.
     #[error("no token key is configured")]
     None,
     /// Anyone could sign with an empty secret.
@@ -133,18 +133,18 @@ impl Keys {
         Ok(keys)
     }
 
-    /// The set that does not change.
+    /// The set from the configuration, which does not change.
     pub(crate) const fn set(&self) -> Option<&KeySet> {
         self.set.as_ref()
     }
 
-    /// Where the other one comes from.
+    /// Source of the set that changes.
     pub(crate) fn source(&self) -> Option<&dyn KeySource> {
         self.source.as_deref()
     }
 
-    /// The keys outside of sets that serve this algorithm, the preferred one first; none if it does
-    /// not count here.
+    /// The keys outside of sets for this algorithm, the preferred one first; empty if it is not
+    /// accepted.
     pub(crate) fn for_algorithm(&self, algorithm: Algorithm) -> &[DecodingKey] {
         let one = match algorithm {
             Algorithm::Hs256 | Algorithm::Hs384 | Algorithm::Hs512 => return &self.hmac,
@@ -167,7 +167,7 @@ fn hmac(secret: &[u8]) -> Result<DecodingKey, KeyError> {
     Ok(DecodingKey::from_secret(secret))
 }
 
-/// The library looks into the key only when it checks a signature, so look now.
+/// Parses an RSA key now: the library does it only when it checks a signature.
 fn rsa(pem: &str) -> Result<DecodingKey, KeyError> {
     refuse_private(pem)?;
     let key = DecodingKey::from_rsa_pem(pem.as_bytes()).map_err(|_| KeyError::Rsa)?;

@@ -1,4 +1,4 @@
-//! Who may do what: connection and subscription tokens, API keys, the origins of web pages, and the
+//! Access control: connection and subscription tokens, API keys, the origins of web pages, and the
 //! names by which a server without keys may be asked.
 //!
 //! Owns: the keys, the checks, and the claims that came through them. Never: reads a clock, a file

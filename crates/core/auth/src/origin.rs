@@ -1,4 +1,4 @@
-//! Which web pages may open connections from their visitors' browsers (RFC 6455 section 10.2, RFC
+//! Web pages that may open connections from their visitors' browsers (RFC 6455 section 10.2, RFC
 //! 6454).
 //!
 //! A browser sends `Origin`; other clients send none and are not bound by this rule, so a request
@@ -33,7 +33,7 @@ struct Pattern {
 enum Port {
     Any,
     Exactly(u16),
-    /// The scheme's own.
+    /// The usual port of the scheme.
     Usual,
 }
 
@@ -77,8 +77,9 @@ impl Origins {
     }
 
     /// Whether a page of this origin (header `Origin`) may connect to this host (header `Host`,
-    /// empty if there is none). What is not an origin is allowed by `*` alone, or if it is that
-    /// host's bare name: Tsung and some libraries write that, and no browser does, so no page can.
+    /// empty if there is none). A text that is not an origin is allowed only by `*`, or if it is
+    /// that host's bare name: Tsung and some libraries write that, and no browser does, so no page
+    /// can.
     #[must_use]
     pub fn matches(&self, origin: &str, host: &str) -> bool {
         if self.any {

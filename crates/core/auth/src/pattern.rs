@@ -12,13 +12,13 @@ use throng_types::{Save, Saved};
 /// narrow is never silently something else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChannelPattern {
-    /// Exactly this name.
+    /// One channel with exactly this name.
     Name(Box<str>),
-    /// Every name that begins with this.
+    /// Every channel whose name begins with this.
     Prefix(Box<str>),
 }
 
-/// A pattern that cannot mean anything.
+/// Reason why a pattern is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
     /// No channel has an empty name.
@@ -30,7 +30,7 @@ pub enum PatternError {
 }
 
 impl ChannelPattern {
-    /// Reads a pattern.
+    /// Parses a pattern with an optional `*` at its end.
     pub fn new(pattern: &str) -> Result<Self, PatternError> {
         let (stem, prefix) = match pattern.strip_suffix('*') {
             Some(stem) => (stem, true),

@@ -1,35 +1,35 @@
-//! When a set of keys is fetched: at regular times, and when a token names a key that is not there.
+//! Times to fetch a set of keys: regularly, and when a token names a key that is not in it.
 //!
 //! Owns the times of the last fetch. Never: fetches, or reads a clock.
 //!
-//! Invariant: two fetches begin [`RefreshOptions::interval_min_ms`] apart at least, whatever tokens
-//! say: strangers choose what those name.
+//! Invariant: two fetches begin at least [`RefreshOptions::interval_min_ms`] apart, whatever keys
+//! tokens name: strangers choose those.
 
 use throng_types::Millis;
 
-/// How often a set is fetched.
+/// Intervals between fetches of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefreshOptions {
-    /// From the end of one good fetch to the next, in milliseconds.
+    /// Milliseconds from the end of one good fetch to the next.
     pub interval_ms: u64,
-    /// From the beginning of one fetch to the next at least, in milliseconds. After failures the
-    /// pause grows from here to [`RefreshOptions::interval_ms`].
+    /// Minimum milliseconds from the beginning of one fetch to the next. After failures the pause
+    /// grows from here to [`RefreshOptions::interval_ms`].
     pub interval_min_ms: u64,
 }
 
-/// The state of a set that is fetched now and then.
+/// Schedule of a set that is fetched from time to time.
 #[derive(Clone, Copy, Debug)]
 pub struct Refresh {
     options: RefreshOptions,
     began: Option<Millis>,
-    /// When the next fetch is due if nobody asks for one before.
+    /// Time of the next fetch if no token asks for an earlier one.
     next: Millis,
-    /// In a row.
+    /// Number of failures in a row.
     failures: u32,
 }
 
 impl Refresh {
-    /// Due at once.
+    /// Schedules the first fetch at once.
     #[must_use]
     pub const fn new(options: RefreshOptions) -> Self {
         Self {
@@ -40,7 +40,7 @@ impl Refresh {
         }
     }
 
-    /// When the next fetch is due; `is_wanted` says that a token has named a key that is not there.
+    /// Time of the next fetch; `is_wanted` is set after a token has named a key that is not there.
     #[must_use]
     pub fn due(&self, is_wanted: bool) -> Millis {
         let Some(began) = self.began else {
@@ -53,12 +53,12 @@ impl Refresh {
         }
     }
 
-    /// A fetch begins.
+    /// Notes that a fetch begins.
     pub const fn begin(&mut self, now: Millis) {
         self.began = Some(now);
     }
 
-    /// It has ended.
+    /// Notes that the fetch has ended.
     pub fn end(&mut self, is_good: bool, now: Millis) {
         let RefreshOptions {
             interval_ms,
@@ -100,7 +100,7 @@ mod tests {
     fn an_unknown_key_brings_it_forward_and_not_without_bound() {
         let mut refresh = Refresh::new(OPTIONS);
         refresh.begin(Millis(50));
-        // Also while it is under way: what it brings may be from before the key.
+        // Also while a fetch is under way: its result may be from before the key.
         assert_eq!(refresh.due(true), Millis(10_050));
         refresh.end(true, Millis(80));
         assert_eq!(refresh.due(true), Millis(10_050));
@@ -124,7 +124,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever tokens ask for, fetches begin so far apart; and one is always due in the end.
+        /// With any requests from tokens, fetches begin so far apart; and one is always due in the
+        /// end.
         #[test]
         fn fetches_are_apart(
             steps in prop::collection::vec((any::<bool>(), any::<bool>(), 0_u64..5000), 1..200),

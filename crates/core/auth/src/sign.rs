@@ -15,34 +15,34 @@ use crate::{Algorithm, KeyError};
 /// The key that signs.
 #[derive(Clone, Copy)]
 pub enum SigningKey<'a> {
-    /// For `HS256`, `HS384` and `HS512`.
+    /// Secret for `HS256`, `HS384` and `HS512`.
     HmacSecret(&'a [u8]),
-    /// For `RS256`, `RS384` and `RS512`: a private key in PEM (PKCS #1 or PKCS #8).
+    /// Key for `RS256`, `RS384` and `RS512`: a private key in PEM (PKCS #1 or PKCS #8).
     RsaPem(&'a str),
-    /// For `ES256` or `ES384`: a private key in PEM (PKCS #8).
+    /// Key for `ES256` or `ES384`: a private key in PEM (PKCS #8).
     EcdsaPem(&'a str),
-    /// For `EdDSA`: an Ed25519 private key in PEM (PKCS #8).
+    /// Key for `EdDSA`: an Ed25519 private key in PEM (PKCS #8).
     EddsaPem(&'a str),
 }
 
-/// Claims for a new token; what is empty is left out. See [`crate::Claims`] for their meaning.
+/// Claims of a new token; empty ones are left out. See [`crate::Claims`] for their meaning.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct NewToken<'a> {
     /// The user, written even when empty: that is an anonymous user.
     pub sub: &'a str,
-    /// When the token stops being accepted, in Unix seconds.
+    /// End of the token's validity, in Unix seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exp: Option<u64>,
-    /// From when on it is accepted, in Unix seconds.
+    /// Beginning of its validity, in Unix seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nbf: Option<u64>,
-    /// When it was made, in Unix seconds.
+    /// Time of issue, in Unix seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iat: Option<u64>,
-    /// For whom.
+    /// Audience that the token is for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aud: Option<&'a str>,
-    /// From whom.
+    /// Issuer that the token is from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iss: Option<&'a str>,
     /// The channel, which makes this a subscription token.

@@ -1,4 +1,4 @@
-//! From a token's text to its claims, or to the reason why not.
+//! Checks a token, and gives its claims or the reason for its refusal.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -22,8 +22,8 @@ pub struct Verifier {
     require_exp: bool,
 }
 
-/// The header parameters that matter here (RFC 7515 section 4.1). Keys that a token brings, or
-/// addresses of keys, are never used.
+/// Header parameters that are used (RFC 7515 section 4.1). Keys in a token, or addresses of keys,
+/// are never used.
 #[derive(Deserialize)]
 struct Header {
     alg: String,
@@ -52,8 +52,8 @@ impl Verifier {
         self.check(token, now_unix_s).1
     }
 
-    /// The same as [`Verifier::verify`], and which signature had to be computed for it, if any:
-    /// that is what the check cost.
+    /// Checks like [`Verifier::verify`], and also gives the algorithm of the signature that was
+    /// computed, if any: it is the cost of the check.
     pub fn check(
         &self,
         token: &str,
@@ -94,7 +94,8 @@ impl Verifier {
     ) -> Result<(), TokenFault> {
         let header: Header =
             serde_json::from_slice(&decode(header)?).map_err(|_| TokenFault::Malformed)?;
-        // Extensions that must be understood are not (RFC 7515 section 4.1.11).
+        // No extension is supported, so one that must be understood is refused (RFC 7515 section
+        // 4.1.11).
         if header.crit.is_some() {
             return Err(TokenFault::Malformed);
         }
@@ -140,7 +141,7 @@ impl Verifier {
             return Ok(());
         };
         match fetched {
-            // An empty set is one that has not come yet, and then any token's key is unknown.
+            // An empty set has not been fetched yet, so any token's key is unknown.
             Some((source, set)) if is_unknown || set.is_empty() => {
                 decode(signed.signature)?;
                 source.want();
@@ -170,7 +171,7 @@ impl Verifier {
     }
 }
 
-/// What a signature is checked over.
+/// Parts of a token that its signature covers, and the signature.
 struct Signed<'a> {
     message: &'a str,
     signature: &'a str,

@@ -40,7 +40,7 @@ fn der(pem: &str) -> Vec<u8> {
         .expect("a PEM text")
 }
 
-/// Modulus and exponent.
+/// Modulus and exponent of a public key.
 fn rsa_numbers(pem: &str) -> (Vec<u8>, Vec<u8>) {
     let key = jsonwebtoken::DecodingKey::from_rsa_pem(pem.as_bytes()).expect("an RSA key");
     let utils = &jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER.key_utils;
@@ -69,7 +69,7 @@ fn ed25519(id: &str) -> Value {
     json!({"kty": "OKP", "crv": "Ed25519", "kid": id, "x": b64(&der[der.len() - 32..])})
 }
 
-/// With other members; `null` takes one away.
+/// Adds members to a key; `null` removes one.
 fn with(mut key: Value, more: &Value) -> Value {
     for (name, value) in more.as_object().expect("an object") {
         match value {
@@ -180,7 +180,7 @@ fn every_kind_of_key_checks_the_tokens_that_name_it() {
             None,
             "{algorithm}"
         );
-        // A name that nobody has, and names of other keys.
+        // An unknown name, and names of other keys.
         let unknown = fault(&verifier, &token(algorithm, Some("other")));
         assert_eq!(unknown, Some(TokenFault::Signature), "{algorithm}");
         for other in ["r", "p256", "p384", "ed"]
@@ -241,7 +241,7 @@ fn a_public_key_is_no_secret() {
             "{id}"
         );
     }
-    // Nor does a token bring its key, or say where it is.
+    // A key in the token, or its address, is not used either.
     let brought = json!({"alg": "ES384", "jwk": ec("x", "P-384"), "jku": "http://x", "x5u": "x"});
     let key = EncodingKey::from_ec_pem(P384.as_bytes()).expect("a key");
     let forged = signed(&brought, "ES384", &key);
@@ -396,7 +396,7 @@ fn an_unknown_name_has_the_keys_fetched() {
         token(Algorithm::Es256, Some("1")),
         token(Algorithm::EdDsa, Some("2")),
     );
-    // Nothing has come yet: no signature is computed, with or without a name.
+    // Before the first set: no signature is computed, with or without a name.
     for early in [&first, &token(Algorithm::Rs256, None)] {
         let (computed, claims) = verifier.check(early, NOW);
         assert_eq!(
@@ -419,8 +419,8 @@ fn an_unknown_name_has_the_keys_fetched() {
     issuer.publishes(&[ed25519("2")]);
     assert_eq!(fault(&verifier, &first), Some(TokenFault::UnknownKey));
     assert_eq!(issuer.wants(), 4);
-    // What cannot come by fetching does not have the keys fetched: an HMAC, a wrong signature of a
-    // known key, an algorithm that is none, a text that is no signature.
+    // Failures that a fetch cannot fix cause none: an HMAC, a wrong signature of a known key, an
+    // unknown algorithm, a text that is not a signature.
     let mut forged = second;
     forged.truncate(forged.rfind('.').expect("a signature") + 1);
     let forged = format!("{forged}{}", b64(&[7; 64]));
@@ -460,7 +460,7 @@ fn a_key_outside_of_sets_stays() {
 }
 
 proptest! {
-    /// Whatever an issuer sends: an answer, and never a panic.
+    /// Any bytes from an issuer give an answer, and never a panic.
     #[test]
     fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         let _ = KeySet::parse(&bytes);

@@ -133,7 +133,7 @@ fn the_key_decides_the_algorithm() {
     };
     let verifier = Verifier::new(public_only).unwrap();
     let confused = |secret: &[u8], header| verifier.verify(&forge(header, "{}", secret), NOW);
-    // The public key used as an HMAC secret, in whatever form the attacker has it.
+    // The public key used as an HMAC secret, in any form that the attacker may have.
     for secret in [
         RSA_PUBLIC,
         RSA_PUBLIC.trim_end(),
@@ -155,7 +155,7 @@ fn the_key_decides_the_algorithm() {
             );
         }
     }
-    // The same with an HMAC secret configured beside the public keys.
+    // Again with an HMAC secret configured beside the public keys.
     let all = Verifier::new(all_keys(P256_PUBLIC)).unwrap();
     let token = forge(r#"{"alg":"HS256"}"#, "{}", RSA_PUBLIC.as_bytes());
     assert_eq!(all.verify(&token, NOW), Err(TokenFault::Signature));
@@ -278,7 +278,7 @@ fn audience_and_issuer_must_be_ours() {
         json!({"aud": "push", "iss": "Login"}),
         Err(TokenFault::Issuer),
     );
-    // Only a token that is good otherwise is worth a new one.
+    // Only a token that is good in all other respects is worth a new one.
     check(
         json!({"aud": "web", "iss": "login", "exp": 1}),
         Err(TokenFault::Audience),
@@ -287,7 +287,7 @@ fn audience_and_issuer_must_be_ours() {
         json!({"aud": "push", "iss": "login", "exp": 1}),
         Err(TokenFault::Expired),
     );
-    // Without configuration neither matters.
+    // Without configuration neither is checked.
     assert!(verify(hmac(), &json!({"aud": "web", "iss": "x"})).is_ok());
 }
 

@@ -1,7 +1,7 @@
 //! The broker of a server: the one in memory, or one on the other side of a network.
 //!
-//! Which one is known when the server starts. With a [`Remote`] every channel goes to it, but for
-//! those of the server itself: what a node tells about itself stays on that node, in memory.
+//! The server decides which at its start. With a [`Remote`] every channel goes to it, except those
+//! of the server itself: what a node publishes about itself stays on that node, in memory.
 //!
 //! Never: links. A peer has them, and this is its end on a shard.
 
@@ -22,31 +22,31 @@ pub trait Remote: Send {
     /// Hands a request to the peer, or gives the reply that refuses it.
     fn request(&mut self, request: Request) -> Option<Reply>;
 
-    /// Hands in a publication of which nobody wants to hear again.
+    /// Hands in a publication whose result is not needed.
     ///
     /// # Errors
-    /// Why not, and the draft: after [`Refusal::Busy`] it may be offered again.
+    /// The reason, with the draft: after [`Refusal::Busy`] it may be offered again.
     fn publish(&mut self, draft: Draft) -> Result<(), (Refusal, Draft)>;
 
     /// Shows what the peer has left, oldest first.
     fn peek(&mut self) -> Option<&Reply>;
 
-    /// Takes it.
+    /// Takes the reply that [`Self::peek`] shows.
     fn next(&mut self) -> Option<Reply>;
 
-    /// Other options hold from now on; every shard's part says so.
+    /// Replaces the options; every shard's part is called.
     fn renew(&mut self, options: &LiveOptions);
 
-    /// As [`Broker::hand_over`].
+    /// Passes a step of a hand-over to the peer; see [`Broker::hand_over`].
     fn hand_over(&mut self, moving: Moving);
 
-    /// As [`Broker::stop_at`].
+    /// Stops deliveries behind a cut, or resumes them; see [`Broker::stop_at`].
     fn stop_at(&mut self, cut: Option<u64>);
 
-    /// As [`Broker::has_stopped`].
+    /// Whether nothing more comes before the cut; see [`Broker::has_stopped`].
     fn has_stopped(&self) -> bool;
 
-    /// As [`Broker::leave_deliveries`].
+    /// Drops the deliveries behind the cut; see [`Broker::leave_deliveries`].
     fn leave_deliveries(&mut self);
 }
 
@@ -66,13 +66,13 @@ impl From<MemoryBroker> for AnyBroker {
 }
 
 impl AnyBroker {
-    /// A broker on the other side of a network, beside one for the server's own channels.
+    /// Makes a broker across a network, with one in memory for the server's own channels.
     #[must_use]
     pub fn new(memory: MemoryBroker, remote: Option<Box<dyn Remote>>) -> Self {
         Self { memory, remote }
     }
 
-    /// The remote broker, if there is one and the channel is its business.
+    /// The remote broker, if there is one and it serves the channel.
     fn remote(&mut self, channel: &ChannelName) -> Option<&mut Box<dyn Remote>> {
         self.remote.as_mut().filter(|_| is_remote(channel))
     }
@@ -114,7 +114,7 @@ impl Broker for AnyBroker {
             return self.memory.poll(hub);
         };
         while let Some(reply) = remote.peek() {
-            // Deliveries leave room in their turn, and what is behind them keeps its place.
+            // Deliveries keep their order: those behind one without room wait, too.
             if let Reply::Delivery(publication) = reply
                 && !hub.has_room(&publication.channel, publication.cost_bytes())
             {

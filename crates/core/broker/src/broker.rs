@@ -1,8 +1,8 @@
-//! What any broker must do: the trait, and the rules that hub and broker rely on.
+//! The contract of every broker: the trait, and the rules that hub and broker rely on.
 //!
 //! Every shard has one part of the broker, beside its hub. The hub hands it requests; the part
-//! hands replies and deliveries to the hub. How the parts find each other, who has subscribers
-//! where, and whether there is a network in between is the broker's own business.
+//! hands replies and deliveries to the hub. How the parts find each other, where subscribers are,
+//! and whether there is a network in between is internal to each broker.
 //!
 //! Rules for every broker. The suite `throng-broker-suite` tests them.
 //!
@@ -22,8 +22,8 @@
 //! - A publisher that needs its order and repeats what was refused has one publication of a
 //!   channel under way at a time: a later one may be accepted while an earlier one is refused.
 //! - A refused request had no effect. [`Refusal::Busy`] means that a bounded queue on the way is
-//!   full and that the same request may succeed in a moment. What was accepted is never dropped
-//!   for want of room. A refusal may overtake other replies, since nothing follows from it.
+//!   full and that the same request may succeed in a moment. An accepted request is never dropped
+//!   for lack of room. A refusal may overtake other replies, since nothing follows from it.
 //! - A broker bounds the requests that wait for a reply, and refuses more with `Busy`. This
 //!   bounds what a hub must remember about them.
 //!
@@ -50,16 +50,16 @@
 //!   [`Reply::Broken`] in their place. The same where the epoch changes under its subscribers.
 //!
 //! Presence
-//! - Who came with an accepted [`Request::Subscribe`] is listed, if it wanted to be, from before
-//!   the reply until its [`Request::Quit`] took effect. Who comes twice is listed once. A hub sends
-//!   one quit for each such subscribe, after it.
+//! - A member that came with an accepted [`Request::Subscribe`] is listed, if it asked for that,
+//!   before the reply and until its [`Request::Quit`] took effect. One that comes twice is listed
+//!   once. A hub sends one quit for each such subscribe, after it.
 //! - Comings and goings travel as deliveries, without a position, to shards that are interested.
-//!   Who comes does not hear of it before the reply to its own subscribe. They may be dropped when
-//!   there is little room, and in channels whose subscribers keep the latest delivery alone: the
-//!   list is what counts. Publications are never dropped for them.
-//! - An answer with everybody is refused ([`crate::Refusal::TooLong`]) rather than cut.
-//! - When a node ends without a word, its members are not listed for ever. How long they are is the
-//!   broker's to say; in memory they end with the process.
+//!   A member is not told of itself before the reply to its own subscribe. They may be dropped when
+//!   there is little room, and in channels whose subscribers keep only the latest delivery: the
+//!   list is authoritative. Publications are never dropped for them.
+//! - An answer with all members is refused ([`crate::Refusal::TooLong`]) rather than cut.
+//! - When a node dies, its members leave the list after a time that the broker chooses; in memory
+//!   they end with the process.
 
 use throng_types::{ChannelName, Now, Parts, Saved, ShardId};
 
@@ -67,7 +67,7 @@ use crate::{BrokerStats, Draft, LiveOptions, Moving, Published, Refusal, Reply, 
 
 /// One shard's part of a broker.
 pub trait Broker {
-    /// What parts send each other.
+    /// Message from one part to another.
     type Mail;
 
     /// Carries out a request of this shard's hub.
@@ -93,20 +93,20 @@ pub trait Broker {
     fn mail(&mut self, from: ShardId, mail: Self::Mail, now: Now, hub: &mut impl Receiver);
 
     /// Takes what a driver on a thread of its own has left for this shard, as far as the hub has
-    /// room; true if more waits for nothing but the next call. Called once a turn.
+    /// room; true if more waits only for the next call. Called once a turn.
     fn poll(&mut self, hub: &mut impl Receiver) -> bool {
         let _ = hub;
         false
     }
 
-    /// Which shards have subscribers of a channel, as bits; known for channels at home here. All
-    /// bits where the broker does not know.
+    /// Bit set of the shards with subscribers of a channel; exact for channels at home here. All
+    /// bits are set where the broker does not know.
     fn interest(&self, channel: &ChannelName) -> u64;
 
     /// Publishes at once in a channel that is at home here.
     ///
     /// # Errors
-    /// Why not, and the draft: after [`Refusal::Busy`] it may be offered again.
+    /// The reason, with the draft: after [`Refusal::Busy`] it may be offered again.
     fn publish_here(
         &mut self,
         draft: Draft,
@@ -123,38 +123,38 @@ pub trait Broker {
     /// Does what is due with time, at most `budget` streams of it. True if more is due now.
     fn tick(&mut self, now: Now, budget: usize, hub: &mut impl Receiver) -> bool;
 
-    /// Goes on writing down what this part keeps, if that is wanted; true if there is more to do
-    /// now. Called once a turn where there is a store.
+    /// Continues to write this part's state to its store, if a copy is due; true if there is more
+    /// to do now. Called once a turn where there is a store.
     fn write_down(&mut self, now: Now) -> bool {
         let _ = now;
         false
     }
 
-    /// Whether channels and what is kept of them are elsewhere, so that a process that takes over
-    /// finds them there; but for those that stay on their node.
+    /// Whether a channel and its history are on another server, so that a process that takes over
+    /// finds them there. False for channels that stay on their node.
     fn is_elsewhere(&self, channel: &ChannelName) -> bool {
         let _ = channel;
         false
     }
 
-    /// Takes what concerns a broker elsewhere where one process hands over to another; see
-    /// [`Moving`].
+    /// Passes a step of a hand-over between processes to a broker elsewhere; see [`Moving`].
     fn hand_over(&mut self, moving: Moving) {
         let _ = moving;
     }
 
-    /// From now on, what is delivered behind this cut is left where it is; `None` takes that back.
+    /// Stops deliveries behind this cut from now on; they stay at the broker. `None` takes that
+    /// back.
     fn stop_at(&mut self, cut: Option<u64>) {
         let _ = cut;
     }
 
-    /// Whether a broker elsewhere has been told everything, and nothing more comes before the cut
-    /// that is to come.
+    /// Whether a broker elsewhere has every request, and nothing more comes before the requested
+    /// cut.
     fn has_stopped(&self) -> bool {
         true
     }
 
-    /// Another process has what was behind the cut: this one's subscribers get nothing more.
+    /// Drops the deliveries behind the cut: another process has them.
     fn leave_deliveries(&mut self) {}
 
     /// Hands everything that this part keeps to a process that takes over, as items of kinds below
@@ -164,22 +164,22 @@ pub trait Broker {
         false
     }
 
-    /// The same, and forgets it bit by bit, without a word of it to anybody: it is taken elsewhere
-    /// from the items, or here again.
+    /// Saves everything like [`Self::save`] and forgets it bit by bit, without a record in the
+    /// store: it is loaded elsewhere from the items, or here again.
     fn give_up(&mut self, parts: &mut Parts<'_>) -> bool {
         self.save(parts)
     }
 
-    /// Takes one such item; `None` if it is none. No bytes may do harm.
+    /// Loads one saved item; `None` if it is not valid. Safe for any bytes.
     fn load(&mut self, kind: u8, from: &mut Saved<'_>) -> Option<()> {
         let _ = (kind, from);
         None
     }
 
-    /// Sizes for metrics.
+    /// Sizes of this part, for metrics.
     fn stats(&self) -> BrokerStats;
 
-    /// Other options hold from now on. What is kept beyond them goes when it is next looked at.
+    /// Replaces the options. What exceeds them is dropped when it is next looked at.
     fn renew(&mut self, options: &LiveOptions, now: Now) {
         let _ = (options, now);
     }
@@ -187,8 +187,8 @@ pub trait Broker {
 
 /// A hub, as its part of the broker sees it.
 pub trait Receiver {
-    /// Whether the hub can take one more publication of a channel, of that many bytes. Asked
-    /// before a publication is accepted that would be delivered here at once.
+    /// Whether the hub can take one more publication of a channel, of that many bytes. Asked before
+    /// a publication is accepted that would be delivered here at once.
     fn has_room(&self, channel: &ChannelName, bytes: usize) -> bool;
 
     /// Takes a reply or a delivery.

@@ -20,7 +20,7 @@ pub struct ChannelMap<T> {
 }
 
 impl<T> ChannelMap<T> {
-    /// An empty map whose hash nobody can foresee without the seed.
+    /// An empty map whose hash cannot be predicted without the seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
@@ -36,7 +36,7 @@ impl<T> ChannelMap<T> {
         self.values.len()
     }
 
-    /// Whether there is none.
+    /// Whether the map is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.values.is_empty()
@@ -93,7 +93,7 @@ impl<T> ChannelMap<T> {
             .map(|(name, value)| (&*name, value))
     }
 
-    /// A channel's value.
+    /// Value of a channel, found by its name.
     #[must_use]
     pub fn get(&self, name: &ChannelName) -> Option<&T> {
         self.key(name)
@@ -139,7 +139,7 @@ impl<T> ChannelMap<T> {
             .map(|(key, (name, value))| (key, name, value))
     }
 
-    /// All channels.
+    /// Iterates all channels, without their keys.
     pub fn iter(&self) -> impl Iterator<Item = (&ChannelName, &T)> {
         self.values.iter().map(|(_, (name, value))| (name, value))
     }
@@ -173,7 +173,7 @@ mod tests {
         *map.get_mut(&name(4)).unwrap() += 1;
         assert_eq!(map.get(&name(4)), Some(&6));
         assert_eq!(map.get_mut(&name(6)), None);
-        // Each is found by the key that it is told with, and all keys are below the bound.
+        // Each is found by the key that came with it, and all keys are below the bound.
         assert_eq!(map.entries().count(), map.len());
         let highest = map.entries().map(|(key, ..)| key).max();
         assert!(map.bound() > highest.unwrap());

@@ -1,4 +1,4 @@
-//! What a hub asks of its broker, and what the broker replies.
+//! Requests of a hub to its broker, and the broker's replies.
 //!
 //! Plain values: they own what they carry, so that they can wait in a mailbox or cross a network.
 //! The rules about their order stand at the head of [`crate::Broker`]'s module.
@@ -11,14 +11,14 @@ use throng_types::{ChannelName, Payload, Position, Publication, Publisher};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u32);
 
-/// Somebody who is to be seen in a channel.
+/// A member of a channel, as its presence options show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Presence {
-    /// Who it is. Its public id tells it from all others.
+    /// The member; its public id is unique.
     pub who: Arc<Publisher>,
-    /// It stands in the list of those who are present.
+    /// Whether it is in the list of members.
     pub is_listed: bool,
-    /// Its coming and going is told to the channel's subscribers.
+    /// Whether subscribers of the channel are told when it comes and goes.
     pub is_announced: bool,
 }
 
@@ -28,10 +28,10 @@ throng_types::save_fields!(Presence {
     is_announced
 });
 
-/// Which of a channel's publications is the newer one, by the publisher's own count.
+/// Version of a publication by the publisher's own count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// Higher is newer.
+    /// Count within the epoch; higher is newer.
     pub number: u64,
     /// Numbers of different epochs are not compared, and an empty one is compared with all.
     pub epoch: Box<str>,
@@ -39,11 +39,12 @@ pub struct Version {
 
 throng_types::save_fields!(Version { number, epoch });
 
-/// How far a publication must have got before it is answered. Only where it is kept and there is
-/// a store: anywhere else it is answered at once. Subscribers may hear it before the answer.
+/// Stage that a publication must reach before it is answered. Has an effect only where it is kept
+/// and there is a store: anywhere else it is answered at once. Subscribers may get it before the
+/// answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Acknowledge {
-    /// Kept in memory.
+    /// Memory of the process; a crash may lose it.
     #[default]
     Memory,
     /// The kernel has it, so it survives the process.
@@ -55,13 +56,12 @@ pub enum Acknowledge {
 /// A publication before it has a position.
 #[derive(Clone, Debug)]
 pub struct Draft {
-    /// Where it is published.
+    /// Channel to publish in.
     pub channel: ChannelName,
-    /// The data.
     pub payload: Payload,
     /// Which connection published it, if one did.
     pub publisher: Option<Box<Publisher>>,
-    /// A JSON object of texts to travel with it.
+    /// JSON object with text values; travels with the publication.
     pub tags: Option<Box<str>>,
     /// Deliver it, but do not keep it; such a publication has no position.
     pub skip_history: bool,
@@ -71,12 +71,12 @@ pub struct Draft {
     /// A draft that is not newer than the newest of its channel is answered and not delivered. Only
     /// in channels that keep history.
     pub version: Option<Box<Version>>,
-    /// How far it must have got at least before it is answered, whatever its channel asks for.
+    /// Minimum stage before the answer; the channel may ask for a later one.
     pub acknowledge: Acknowledge,
 }
 
 impl Draft {
-    /// What the publication will cost to keep, in bytes; see [`Publication::cost_bytes`].
+    /// Bytes that the publication costs to keep; see [`Publication::cost_bytes`].
     #[must_use]
     pub fn cost_bytes(&self) -> usize {
         let publisher = { self.publisher.as_deref() }.map_or(0, Publisher::cost_bytes);
@@ -85,7 +85,7 @@ impl Draft {
     }
 }
 
-/// Which part of a channel's history is wanted.
+/// Part of a channel's history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HistoryQuery {
     /// Publications at most; `None` for as many as one reply may have, `Some(0)` for the position
@@ -93,67 +93,57 @@ pub struct HistoryQuery {
     pub limit: Option<u32>,
     /// Only what comes after this position (before it, when reversed).
     pub since: Option<Position>,
-    /// Newest first.
+    /// Whether the newest comes first.
     pub reverse: bool,
 }
 
-/// What a hub asks of its broker.
+/// Request of a hub to its broker.
 #[derive(Debug)]
 pub enum Request {
-    /// From now on this shard has subscribers: send it what is published, and say where the
-    /// stream stands.
+    /// Starts deliveries to this shard, and asks where the stream stands.
     Subscribe {
         /// Echoed in the reply.
         ticket: Ticket,
-        /// The channel.
         channel: ChannelName,
-        /// Where the subscriber was, if it wants what it missed.
+        /// Last position of the subscriber, if it asks for recovery.
         since: Option<Position>,
-        /// Who comes, if that is to be seen. It is listed before the reply and announced after it.
+        /// The member that comes, if presence is on. It is listed before the reply and announced
+        /// after it.
         presence: Option<Presence>,
     },
-    /// Somebody who came with a subscribe has left. Has no reply.
+    /// Removes a member that came with a subscribe. Has no reply.
     Quit {
-        /// The channel.
         channel: ChannelName,
-        /// As the subscribe said.
+        /// As in its subscribe.
         presence: Presence,
     },
-    /// This shard's last subscriber has left. Has no reply.
-    Leave {
-        /// The channel.
-        channel: ChannelName,
-    },
-    /// Give this a position, keep it, deliver it.
+    /// Ends deliveries: this shard's last subscriber has left. Has no reply.
+    Leave { channel: ChannelName },
+    /// Gives the draft a position, keeps and delivers it.
     Publish {
         /// Echoed in the reply.
         ticket: Ticket,
-        /// What to publish.
         draft: Draft,
     },
-    /// Say who is present.
+    /// Asks for the members of a channel.
     Present {
         /// Echoed in the reply.
         ticket: Ticket,
-        /// The channel.
         channel: ChannelName,
-        /// Everybody, not only how many they are.
+        /// Whether the reply lists all members, besides their number.
         with_members: bool,
     },
-    /// Forget what was published; the stream goes on where it stands. The reply is an empty page.
+    /// Forgets the channel's history; the stream keeps its position. The reply is an empty page.
     Forget {
         /// Echoed in the reply.
         ticket: Ticket,
-        /// The channel.
         channel: ChannelName,
     },
-    /// Read what was published.
+    /// Reads the channel's history.
     History {
         /// Echoed in the reply.
         ticket: Ticket,
-        /// The channel.
         channel: ChannelName,
-        /// Which part.
         query: HistoryQuery,
     },
 }
@@ -198,10 +188,10 @@ impl Request {
     }
 }
 
-/// What became of a request to recover.
+/// Result of a request to recover.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recovery {
-    /// Nobody asked.
+    /// No position was given.
     NotAsked,
     /// Everything after the given position, oldest first; empty when nothing was missed.
     Whole(Vec<Arc<Publication>>),
@@ -214,7 +204,7 @@ pub enum Recovery {
 pub struct Subscribed {
     /// The newest position; none in channels that keep no history.
     pub position: Option<Position>,
-    /// What the subscriber had missed.
+    /// Publications that the subscriber missed.
     pub recovery: Recovery,
 }
 
@@ -223,33 +213,33 @@ pub struct Subscribed {
 pub struct HistoryPage {
     /// The newest position; none in channels that keep no history.
     pub position: Option<Position>,
-    /// What was asked for and is still there.
+    /// Publications found, in the order that was asked for.
     pub publications: Vec<Arc<Publication>>,
 }
 
-/// Who is present in a channel.
+/// Members of a channel, counted or listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Present {
-    /// How many connections.
+    /// Number of connections that are members.
     pub clients: u32,
-    /// Different users; those without a user are one.
+    /// Number of different users; connections without a user count as one.
     pub users: u32,
-    /// Everybody, in any order; nothing if only the numbers were asked for.
+    /// All members, in any order; `None` if only the numbers were asked for.
     pub members: Option<Vec<Arc<Publisher>>>,
 }
 
-/// What became of a publication.
+/// Result of an accepted publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Published {
     /// The position it got, in channels that keep history; for a repeated idempotency key, the
     /// first one's.
     pub position: Option<Position>,
-    /// How many shards it is delivered to; none for a repeated idempotency key. `None` where the
+    /// Number of shards it is delivered to; zero for a repeated idempotency key. `None` where the
     /// broker does not know.
     pub shards: Option<u32>,
 }
 
-/// Why a request was not carried out. Nothing of it took effect, but for [`Refusal::Unknown`] and
+/// Reason why a request was not carried out. It had no effect, except with [`Refusal::Unknown`] and
 /// [`Refusal::NotOnDisk`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -259,7 +249,7 @@ pub enum Refusal {
     UnknownChannel,
     /// The connection has this subscription already.
     AlreadySubscribed,
-    /// The connection has as many subscriptions as it may.
+    /// The connection has the maximum number of subscriptions.
     ChannelLimit,
     /// The connection unsubscribed before the reply came.
     Cancelled,
@@ -267,54 +257,49 @@ pub enum Refusal {
     NotAvailable,
     /// The position asked for is of another epoch or lies ahead of the stream.
     UnrecoverablePosition,
-    /// The answer would be longer than one may be.
+    /// The answer would exceed the limit of one reply.
     TooLong,
-    /// The broker cannot be reached, or takes nothing now: try again in a moment.
+    /// The broker cannot be reached, or accepts nothing now: try again in a moment.
     Unavailable,
-    /// The connection to the broker broke before it answered: it may have published, or not. To
-    /// repeat it with the same idempotency key is safe.
+    /// The connection to the broker broke before the reply: the publication may have happened.
+    /// Repeating it with the same idempotency key is safe.
     Unknown,
-    /// History cannot be written to disk now, and is to be refused then: try again later.
+    /// The history store cannot write now, and the configuration refuses publications then: try
+    /// again later.
     NotWritten,
-    /// It was published, and the disk refused it before that was acknowledged. To repeat it with
-    /// the same idempotency key is safe.
+    /// The publication was delivered, and the disk refused it before it was acknowledged. Repeating
+    /// it with the same idempotency key is safe.
     NotOnDisk,
 }
 
-/// What a broker says to a hub.
+/// Message of a broker to a hub.
 #[derive(Debug)]
 pub enum Reply {
-    /// To [`Request::Subscribe`].
+    /// Answers [`Request::Subscribe`] with the position.
     Subscribed {
-        /// Of the request.
         ticket: Ticket,
         /// Where the stream stands.
         result: Result<Subscribed, Refusal>,
     },
-    /// To [`Request::Publish`].
+    /// Answers [`Request::Publish`] with the position.
     Published {
-        /// Of the request.
         ticket: Ticket,
-        /// Its position, and where it goes.
+        /// Position and number of shards.
         result: Result<Published, Refusal>,
     },
-    /// To [`Request::History`].
+    /// Answers [`Request::History`] and [`Request::Forget`].
     History {
-        /// Of the request.
         ticket: Ticket,
-        /// What was found.
         result: Result<HistoryPage, Refusal>,
     },
-    /// To [`Request::Present`].
+    /// Answers [`Request::Present`] with counts or a list.
     Present {
-        /// Of the request.
         ticket: Ticket,
-        /// Who is there.
         result: Result<Present, Refusal>,
     },
-    /// A publication for the shard's subscribers, or the word that somebody came or went.
+    /// A publication for the shard's subscribers, or the notice that a member came or went.
     Delivery(Arc<Publication>),
-    /// What the channel's subscribers on this shard got is not continued by what comes next, or not
-    /// in the same epoch. They must subscribe again, and learn by that what they lost.
+    /// The deliveries of a channel have a gap, or its epoch changed. Its subscribers on this shard
+    /// must subscribe again, and learn by that what they lost.
     Broken(ChannelName),
 }

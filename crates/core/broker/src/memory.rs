@@ -67,8 +67,8 @@ impl MemoryBroker {
         }
     }
 
-    /// Goes on where a store says that this part was, and writes to it from now on. To be called
-    /// before anything else.
+    /// Restores the state of this part from a store, and writes to it from now on. Call it before
+    /// anything else.
     #[must_use]
     pub fn with_store(
         mut self,
@@ -86,7 +86,7 @@ impl MemoryBroker {
     /// Publishes in a channel that is at home here.
     ///
     /// # Errors
-    /// Why not, and the draft: after [`Refusal::Busy`] it may be offered again.
+    /// The reason, with the draft: after [`Refusal::Busy`] it may be offered again.
     pub fn publish(
         &mut self,
         draft: Draft,
@@ -138,7 +138,7 @@ impl MemoryBroker {
         now: Now,
         hub: &mut impl Receiver,
     ) -> Option<(Ticket, Result<Published, Refusal>)> {
-        // A guard looks at the draft in its place: it is large, and moved once.
+        // The check borrows the draft: it is large, and moved once.
         match asked {
             (ticket, draft) if self.home.acknowledge(&draft) == Acknowledge::Memory => {
                 Some((ticket, self.publish_now(draft, now, hub)))
@@ -161,7 +161,8 @@ impl MemoryBroker {
         result.map_err(|(refusal, _)| refusal)
     }
 
-    /// Publishes what is answered when the store has it; the answer, if that is known at once.
+    /// Publishes a draft whose answer may wait for the store; gives the answer if it is known at
+    /// once.
     #[inline(never)]
     fn publish_held(
         &mut self,
@@ -192,7 +193,7 @@ impl MemoryBroker {
         }
     }
 
-    /// Answers what the store has by now.
+    /// Answers the publications that the store has by now.
     fn answer_held(&mut self, hub: &mut impl Receiver) {
         let mut away: Vec<(ShardId, Vec<_>)> = Vec::new();
         while let Some(held) = self.held.front_mut() {
@@ -289,7 +290,7 @@ impl MemoryBroker {
     }
 }
 
-/// The coming or going that follows from a request, once it has taken effect.
+/// The coming or going that a request causes, once it has taken effect.
 fn announcement(request: &Request, now: Now) -> Option<Arc<Publication>> {
     let (channel, presence, told) = match request {
         Request::Subscribe {
@@ -316,7 +317,7 @@ fn announcement(request: &Request, now: Now) -> Option<Arc<Publication>> {
 }
 
 impl MemoryBroker {
-    /// Carries out a request, replies, and then tells who came or went.
+    /// Carries out a request, replies, and then announces the coming or going.
     fn carry_out(&mut self, from: ShardId, request: Request, now: Now, hub: &mut impl Receiver) {
         let announcement = announcement(&request, now);
         if let Some(reply) = self.serve(from, request, now, hub) {
@@ -331,7 +332,7 @@ impl MemoryBroker {
         }
     }
 
-    /// Tells subscribers of a coming or going, as far as there is room to spare.
+    /// Delivers the notice of a coming or going, as far as there is room to spare.
     fn announce(&mut self, announcement: &Arc<Publication>, hub: &mut impl Receiver) {
         let channel = &announcement.channel;
         if !self.home.may_announce(channel) {

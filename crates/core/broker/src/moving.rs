@@ -1,24 +1,24 @@
-//! What a broker elsewhere is told where one process hands over to another.
+//! Steps of a hand-over between processes, for a broker on another server.
 //!
 //! Channels and history stay where they are; what moves is this node's interest, and who is
-//! present here. The new process *expects* every channel of the old one, so that it hears it, and
-//! makes a *cut* in what the broker delivers when it hears them all. Every shard of the old
-//! process delivers what comes before the cut and nothing behind it; then it says up to which
+//! present here. The new process *expects* every channel of the old one, so that it gets it, and
+//! makes a *cut* in the broker's deliveries when it gets them all. Every shard of the old
+//! process delivers what comes before the cut and nothing behind it; then it reports up to which
 //! positions its subscribers have everything, and the new process *resumes* there. Publications
 //! without a position go to subscribers from the old process if they are before the cut, and from
 //! the new one if they are behind it. Those with one are found in history, wherever the cut is.
 //!
 //! Rules for every broker on the other side of a network
-//! - What a shard is told takes effect in its order, also among its requests.
-//! - A shard hears nothing of a channel that it expects before the cut.
-//! - A channel goes on from the position of its resume, or is told as [`crate::Reply::Broken`].
-//! - Taking and giving somebody tells nobody that anyone has come or gone.
+//! - Steps of a shard take effect in their order, also among its requests.
+//! - A shard gets nothing of a channel that it expects before the cut.
+//! - A channel goes on from the position of its resume, or gets [`crate::Reply::Broken`].
+//! - Taking and giving a member announces no coming or going.
 
 use throng_types::{ChannelName, Position};
 
 use crate::Presence;
 
-/// What one shard of either process tells its broker.
+/// Step of a hand-over, sent by one shard of either process to its broker.
 #[derive(Debug)]
 pub enum Moving {
     /// To the new one: this shard has subscribers of the channel.
@@ -31,10 +31,10 @@ pub enum Moving {
     Resume(ChannelName, Option<Position>),
     /// To the new one: all channels of this shard are resumed.
     Resumed,
-    /// To the new one: somebody is present who has come in the old process. To the old one: the
-    /// hand-over is broken off, and they are present there as before.
+    /// To the new one: a member that came in the old process is present. To the old one: the
+    /// hand-over is broken off, and the member is present there as before.
     Take(ChannelName, Presence),
-    /// To the old one: somebody is about to be present in the new one.
+    /// To the old one: a member is about to be present in the new one.
     Give(ChannelName, Presence),
 }
 

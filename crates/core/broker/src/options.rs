@@ -1,4 +1,4 @@
-//! What a channel is configured to do, found by its namespace.
+//! Options of channels, found by namespace.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use throng_types::{ChannelName, Overflow};
 
 use crate::{Acknowledge, ReplyLimit};
 
-/// How much of a channel's past its home keeps.
+/// Limits of the history that a channel's home keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
     /// Publications at most; zero keeps none, and then publications have no positions.
@@ -26,22 +26,22 @@ impl Retention {
 /// The options of one namespace's channels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelOptions {
-    /// What the home keeps.
+    /// Limits of the kept history.
     pub retention: Retention,
     /// Storage that a publication must have reached before it is answered.
     pub acknowledge: Acknowledge,
     /// Whether a client may resume from a position.
     pub recovery: bool,
-    /// What a full connection queue does to deliveries.
+    /// Policy for deliveries to a connection whose queue is full.
     pub overflow: Overflow,
-    /// How long publications gather before their deliveries begin, in milliseconds.
+    /// Milliseconds that publications gather before their deliveries begin.
     pub max_delay_ms: u32,
     /// Whether deliveries by WebSocket are compressed for clients that offer it.
     pub compression: bool,
-    /// Whether subscribers may have publications said as differences from those before. Not where
+    /// Whether subscribers may get publications as differences from the one before. Not where
     /// deliveries may be dropped: each is read by the one before it.
     pub delta: bool,
-    /// Whether recovery gives the newest publication alone, whatever else was missed; see
+    /// Whether recovery gives only the newest publication, regardless of what else was missed; see
     /// [`crate::Broker`].
     pub cache: bool,
     /// Whether subscribers may filter publications by their tags.
@@ -58,22 +58,22 @@ pub struct ChannelOptions {
     pub publish: bool,
     /// Whether connections may read the history of channels that they do not subscribe to.
     pub history: bool,
-    /// Who is there, and who may see it.
+    /// List of members and its permissions.
     pub presence: PresenceOptions,
-    /// What a backend decides.
+    /// Decisions left to a backend.
     pub proxies: ProxySwitches,
 }
 
-/// What a backend decides in a channel, in place of the options.
+/// Decisions that a backend takes in a channel, in place of the options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProxySwitches {
-    /// Who may subscribe, unless the channel's name or a token says it.
+    /// Backend that allows a subscription, unless the channel's name or a token does.
     pub subscribe: Option<BackendId>,
-    /// Who may publish, and what.
+    /// Backend that allows a publication, and may change it.
     pub publish: Option<BackendId>,
     /// Whether a subscription that a backend allowed goes on when it expires.
     pub sub_refresh: Option<BackendId>,
-    /// That somebody recovers the newest publication and there is none.
+    /// Backend to notify when a subscriber recovers the newest publication and there is none.
     pub cache_empty: Option<BackendId>,
 }
 
@@ -82,20 +82,20 @@ pub struct ProxySwitches {
 pub struct BackendId(pub u16);
 
 impl BackendId {
-    /// The one without a name.
+    /// Backend without a name.
     pub const DEFAULT: Self = Self(0);
 }
 
-/// What is told of a channel's subscribers, and to whom.
+/// Visibility of a channel's subscribers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PresenceOptions {
     /// Whether there is a list of subscribers.
     pub is_listed: bool,
-    /// Whether coming and going is told to subscribers who ask for it.
+    /// Whether coming and going is announced to subscribers who ask for it.
     pub is_announced: bool,
-    /// Whether it is told to all subscribers.
+    /// Whether it is announced to all subscribers.
     pub is_pushed: bool,
-    /// Whether subscribers may see who is there.
+    /// Whether subscribers may see the members.
     pub for_subscriber: bool,
     /// Whether connections with a user may, without a subscription.
     pub for_client: bool,
@@ -160,12 +160,12 @@ impl Namespaces {
     }
 }
 
-/// What of a broker's options can change while it runs.
+/// Options of a broker that can change while it runs.
 #[derive(Clone, Debug)]
 pub struct LiveOptions {
     /// The options of channels.
     pub namespaces: Arc<Namespaces>,
-    /// How much one reply may carry.
+    /// Limits of one reply.
     pub reply: ReplyLimit,
     /// Streams without subscribers and history that one shard remembers.
     pub streams_max: usize,
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(find("unknown:1"), None);
     }
 
-    /// What is kept here and not there, whatever the order of the namespaces.
+    /// Kept here and not there, in any order of the namespaces.
     #[test]
     fn options_are_compared_by_namespace() {
         let of = |keeps: bool, compression: bool| ChannelOptions {

@@ -1,9 +1,9 @@
-//! What a home writes down so that history, positions and epochs survive the process.
+//! Records that a home writes so that history, positions and epochs survive the process.
 //!
-//! Owns: the form of what is written ([`Head`], frames, items), how it is read again
+//! Owns: the format of records ([`Head`], frames, items), how they are read again
 //! ([`Replay`]), and the rules below. Never: files, threads, the clock; `drivers/history` has them.
 //!
-//! What is written is one log of records, in the order in which each home made them. A record is
+//! The store has one log of records, in the order in which each home made them. A record is
 //! appended after its publication has gone out, and no shard waits for the disk: so a crash loses
 //! the newest records. A publisher may wait for its answer until the record is there
 //! ([`crate::Acknowledge`]); subscribers do not. What is left of a home's records is what the home
@@ -32,9 +32,9 @@
 //!   is `(E', 0)` if the generation is the same: any stream of the home that was forgotten since
 //!   would have raised it. No other offset of `E` is known.
 //!
-//! What was accepted in the last moment before a crash and is lost is lost to those who did not get
-//! it; the rule above is that nobody is told that it has everything and has not. Each record
-//! says the generation and offset it is about, so a hole in the log (a full queue, a full disk, a
+//! Publications accepted in the last moment before a crash may be lost to clients that did not get
+//! them; the rule above makes sure that no client is told wrongly that it has everything. A record
+//! has the generation and offset it is about, so a hole in the log (a full queue, a full disk, a
 //! damaged segment) is seen: what is kept then begins behind it.
 //!
 //! Copies. All that is alive is in memory. When the log has grown to more than twice of that, a new

@@ -1,4 +1,4 @@
-//! The broker of a server: what goes to the one across the network, and what stays in memory.
+//! The broker of a server: which channels go across the network, and which stay in memory.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -62,7 +62,7 @@ fn subscribe(ticket: u32, channel: &str) -> Request {
     }
 }
 
-/// The far side: notes what it is asked, and says what the test has left.
+/// The far side: records its requests, and holds the replies that the test has left.
 struct Far {
     asked: Sender<String>,
     replies: VecDeque<Reply>,
@@ -192,7 +192,7 @@ fn memory(shard: u8, shards: u8) -> MemoryBroker {
     MemoryBroker::new(ShardId(shard), shards, options)
 }
 
-/// A broker with a far side that has left these replies, and the channels that it is asked about.
+/// A broker with a far side that has left these replies, and the record of its calls by channel.
 fn remote(replies: Vec<Reply>, refuses: bool) -> (AnyBroker, Heard<String>) {
     let (asked, heard) = channel();
     let far = Far {
@@ -207,7 +207,7 @@ fn asked(heard: &Heard<String>) -> Vec<String> {
     heard.try_iter().collect()
 }
 
-/// What a node tells about itself stays on it, whatever the broker.
+/// Channels of a node itself stay on it, with any broker.
 #[test]
 fn channels_of_the_server_itself_stay_in_memory() {
     let (mut broker, far) = remote(Vec::new(), false);
@@ -243,13 +243,13 @@ fn channels_of_the_server_itself_stay_in_memory() {
         told.contains(&"5 published Ok(Some(1))".to_owned()),
         "{told:?}"
     );
-    // Both learn of other options.
+    // Both get new options.
     broker.renew(&kept(), NOW);
     assert_eq!(asked(&far), ["renewed 100"]);
 }
 
-/// Where one process hands over to another, what the far side has stays there, and it is told of
-/// it; what is here moves.
+/// In a hand-over between processes, the far side keeps its channels and gets the steps; channels
+/// here move.
 #[test]
 fn a_far_side_hears_of_its_own_channels_where_a_process_takes_over() {
     let (mut broker, far) = remote(Vec::new(), false);
@@ -281,7 +281,7 @@ fn a_far_side_hears_of_its_own_channels_where_a_process_takes_over() {
     assert!(!next.has_stopped());
     next.leave_deliveries();
     assert!(next.has_stopped());
-    // In memory nobody is told anything.
+    // In memory no steps are sent.
     let mut alone = AnyBroker::from(memory(0, 1));
     alone.stop_at(Some(7));
     assert!(alone.has_stopped() && !alone.is_elsewhere(&name("a")));
@@ -296,7 +296,7 @@ fn what_the_far_side_refuses_is_told() {
     let refused = broker.publish_here(draft("a"), NOW, &mut near);
     let (refusal, draft) = refused.expect_err("it is full");
     assert_eq!((refusal, draft.channel), (Refusal::Busy, name("a")));
-    // Nobody waits for a reply to these.
+    // These have no replies.
     let channel = name("a");
     broker.request(Request::Leave { channel }, NOW, &mut near);
     assert!(near.take().is_empty());
@@ -332,7 +332,7 @@ fn replies_are_taken_in_their_order_while_there_is_room() {
     assert!(!broker.poll(&mut near));
     assert_eq!(near.take(), ["delivery in b", "2 subscribed true"]);
     assert!(!broker.poll(&mut near));
-    // In memory nothing is left by anybody.
+    // In memory there are no deliveries from elsewhere.
     let mut broker = AnyBroker::from(memory(0, 1));
     assert!(!broker.poll(&mut near));
 }
@@ -393,7 +393,7 @@ fn without_a_far_side_everything_is_in_memory() {
     );
     assert!(!moved.tick(later, 100, &mut near[1]));
     assert_eq!(moved.stats().history_publications, 0);
-    // Other options hold from now on.
+    // The new options take effect.
     let live = LiveOptions {
         namespaces: Arc::new(Namespaces::default()),
         ..kept()
@@ -413,7 +413,7 @@ fn without_a_far_side_everything_is_in_memory() {
     assert!(near[1].take()[0].contains("NotAvailable"));
 }
 
-/// A broker that says nothing of these has nothing to do.
+/// A broker with the default methods has nothing to do.
 #[test]
 fn a_broker_may_leave_much_out() {
     struct Least(Vec<Ticket>);

@@ -1,4 +1,4 @@
-//! Mail between two parts of the broker in memory: what is bounded, and who is interested.
+//! Mail between two parts of the broker in memory: its bounds, and the interest of shards.
 
 use std::sync::Arc;
 
@@ -187,7 +187,7 @@ fn so_many_deliveries_wait_for_a_mailbox() {
     }
 }
 
-/// Comings that nobody took leave the room to publications.
+/// Comings that nobody took leave room for publications.
 #[test]
 fn so_many_comings_wait_for_a_mailbox() {
     let mut home = part(1);

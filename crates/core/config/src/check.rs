@@ -22,7 +22,7 @@ const NAMESPACE_BYTES_MAX: usize = 64;
 /// Bytes that one channel may have in the id that an `EventSource` brings back, comma included.
 const PLACE_BYTES_MAX: u64 = 51;
 
-/// Looks at everything; `failed` are the paths whose values were refused before.
+/// Checks the whole configuration; `failed` are the paths whose values were refused before.
 pub(crate) fn check(
     config: &Config,
     origins: &Origins,
@@ -88,7 +88,7 @@ impl Checks<'_> {
                 .find(|(_, other)| *other == address && address.port() != 0);
             if let Some(&(other, _)) = twin {
                 let message = if other == option {
-                    format!("{option}: {address} stands there twice")
+                    format!("{option}: {address} appears twice")
                 } else {
                     format!("{option}: {address} is taken by {other}; give each its own port")
                 };
@@ -118,7 +118,7 @@ impl Checks<'_> {
         if listen.trusted_proxies.is_empty() {
             self.problem(
                 "listen.proxy_protocol",
-                "listen.proxy_protocol: nobody may connect there: name the proxies in \
+                "listen.proxy_protocol: no connection is accepted there: name the proxies in \
                  listen.trusted_proxies",
             );
         }
@@ -136,8 +136,8 @@ impl Checks<'_> {
             .iter()
             .map(|listener| listener.address)
             .find(|address| !is_loopback(address));
-        // Where nobody may connect, what remains is what backends give away through GRIP. `[grip]`
-        // without a word on clients is GRIP alone.
+        // If clients cannot connect, publications leave only through GRIP's backends. A
+        // configuration with `[grip]` and no option for clients serves GRIP only.
         let nobody = (config.grip.is_some() || auth.anonymous == Some(false))
             && !config.anonymous_allowed()
             && config.appwrite.is_none();
@@ -285,7 +285,7 @@ impl Checks<'_> {
                 self.problem(
                     &at,
                     format!(
-                        "{at}: the namespace {name:?} is there twice; join the two or rename one"
+                        "{at}: the namespace {name:?} appears twice; join the two or rename one"
                     ),
                 );
             }
@@ -333,7 +333,7 @@ impl Checks<'_> {
             } else if !project.id.is_empty() && !seen.insert(&project.id) {
                 self.problem(
                     &at,
-                    format!("{at}: the project {:?} is there twice", project.id),
+                    format!("{at}: the project {:?} appears twice", project.id),
                 );
             }
         }
@@ -365,7 +365,7 @@ impl Checks<'_> {
                 self.problem(
                     &at,
                     format!(
-                        "{at}: the path {:?} is there twice; list all backends in one route",
+                        "{at}: the path {:?} appears twice; list all backends in one route",
                         route.path
                     ),
                 );

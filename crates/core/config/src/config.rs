@@ -1,4 +1,4 @@
-//! The whole configuration, and the questions that other rooms ask it.
+//! The whole configuration, and the questions that other crates ask it.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -17,45 +17,35 @@ use crate::section::{OptionSpec, Section};
 /// Every option's value, checked.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
-    /// `[listen]`
     pub listen: Listen,
-    /// `[tls]` and `[[tls.site]]`
+    /// Options of `[tls]` with its `[[tls.site]]`.
     pub tls: Tls,
-    /// `[engine]`
     pub engine: Engine,
-    /// `[limits]`
     pub limits: Limits,
-    /// `[websocket]`
     pub websocket: Websocket,
-    /// `[stream]`
     pub stream: Stream,
-    /// `[auth]`
     pub auth: Auth,
-    /// `[drain]`
     pub drain: Drain,
-    /// `[broker]`
     pub broker: Broker,
-    /// `[history]`
     pub history: History,
     /// `[channel]`: the options of channels without a namespace.
     pub channel: ChannelOptions,
-    /// `[[namespace]]`
+    /// Namespaces, each a `[[namespace]]` section.
     pub namespaces: Namespaces,
-    /// `[[feed]]`
+    /// Feeds, each a `[[feed]]` section.
     pub feeds: Vec<Feed>,
-    /// `[log]`
     pub log: Log,
-    /// `[proxy]`, when it is there.
+    /// Options of `[proxy]`, if it is there.
     pub proxy: Option<Proxy>,
-    /// `[appwrite]`, when it is there.
+    /// Options of `[appwrite]`, if it is there.
     pub appwrite: Option<Appwrite>,
-    /// `[grip]`, when it is there.
+    /// Options of `[grip]`, if it is there.
     pub grip: Option<Grip>,
 }
 
 impl Config {
-    /// Whether nothing restricts anybody: no keys, anonymous use not forbidden, and every
-    /// address on loopback. The banner says so.
+    /// Whether the server runs in open mode: no keys, anonymous use not forbidden, and every
+    /// address on loopback. The banner shows it.
     #[must_use]
     pub fn open_mode(&self) -> bool {
         self.unrestricted() && !self.exposed()
@@ -67,7 +57,7 @@ impl Config {
         self.auth.anonymous.unwrap_or_else(|| self.unrestricted())
     }
 
-    /// The options of a channel; none when its name begins with a namespace that nobody configured,
+    /// The options of a channel; `None` if its name begins with a namespace that is not configured,
     /// and then every use of it is refused.
     #[must_use]
     pub fn channel_options(&self, channel: &ChannelName) -> Option<&ChannelOptions> {
@@ -91,7 +81,8 @@ impl Config {
         all
     }
 
-    /// Open mode, or the same on purpose on an address that others reach.
+    /// Whether all clients may do everything: open mode, or the same on purpose on an address that
+    /// others reach.
     pub(crate) fn unrestricted(&self) -> bool {
         let keys = self.auth.client_keys() || self.auth.api_keys_set();
         !keys && self.auth.anonymous != Some(false) && (self.auth.insecure || !self.exposed())
@@ -162,7 +153,7 @@ impl Config {
         listeners.any(|listener| !is_loopback(&listener.address))
     }
 
-    /// The addresses for clients, and behind them that of the server API.
+    /// The addresses for clients, followed by that of the server API.
     pub fn listeners(&self) -> impl Iterator<Item = &ListenAddress> {
         self.listen.client.iter().chain([&self.listen.api])
     }
@@ -173,7 +164,7 @@ pub(crate) fn is_loopback(address: &SocketAddr) -> bool {
 }
 
 impl Auth {
-    /// Whether anything is set that checks clients' tokens.
+    /// Whether any option is set that checks clients' tokens.
     #[must_use]
     pub fn client_keys(&self) -> bool {
         self.hmac_secret.is_some()
@@ -186,7 +177,7 @@ impl Auth {
             || self.files().iter().any(|file| file.key != "api_keys_file")
     }
 
-    /// Whether the server API asks for a key.
+    /// Whether the server API requires a key.
     #[must_use]
     pub fn api_keys_set(&self) -> bool {
         !self.api_keys.is_empty() || self.api_keys_file.is_some()
@@ -262,7 +253,7 @@ impl Auth {
 pub struct AuthFile {
     /// The option that names it, such as `hmac_secret_file`.
     pub key: &'static str,
-    /// The path; what the configuration file says counts from its folder.
+    /// Path of the file; in the configuration file it counts from that file's folder.
     pub path: String,
 }
 
@@ -335,7 +326,7 @@ impl Section for Namespace {
     }
 }
 
-/// The configured namespaces.
+/// Configured namespaces, in the order of the file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Namespaces(pub(crate) Vec<Namespace>);
 
@@ -348,7 +339,7 @@ impl Namespaces {
         Some(&found.options)
     }
 
-    /// In the order of the file.
+    /// All namespaces in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = &Namespace> {
         self.0.iter()
     }

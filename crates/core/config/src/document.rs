@@ -1,4 +1,4 @@
-//! The configuration file as a tree in which everything knows its place.
+//! The configuration file as a tree whose parts know their line and column.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::origin::Origin;
 use crate::problem::Problem;
 use crate::sources::ConfigFile;
 
-/// A file's text with the means to say where in it something stands.
+/// A file's text, and the line and column of each of its bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places<'a> {
     file: &'a ConfigFile,

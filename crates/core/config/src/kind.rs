@@ -27,12 +27,12 @@ pub(crate) use text::{
     SecretText, SigningSecret, Text, TextKind, WebOrigin,
 };
 
-/// A value as somebody gave it.
+/// A value as it was given.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Given<'a> {
     /// From a variable or a flag.
     Text(&'a str),
-    /// From the file.
+    /// From the configuration file.
     Toml(&'a Spanned<DeValue<'a>>),
 }
 
@@ -52,7 +52,7 @@ impl Given<'_> {
         }
     }
 
-    /// What stands there, for a message; secrets are never repeated.
+    /// Quotes the value for a message; secrets are never repeated.
     fn describe(&self, secret: bool) -> String {
         let value = match self {
             Self::Text(_) if secret => return "something else".to_owned(),
@@ -75,7 +75,7 @@ impl Given<'_> {
     }
 }
 
-/// Why a value was refused, with the part of it that is at fault.
+/// Reason why a value was refused, with the bytes at fault.
 #[derive(Debug)]
 pub(crate) struct Fault {
     /// "expected …, found …".
@@ -84,7 +84,7 @@ pub(crate) struct Fault {
     pub(crate) span: Option<Range<usize>>,
 }
 
-/// What an option's table entry says beside its kind.
+/// Constraints of one option, besides its kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule {
     pub(crate) min: u64,
@@ -94,7 +94,7 @@ pub(crate) struct Rule {
     pub(crate) secret: bool,
     pub(crate) flag: Option<&'static str>,
     pub(crate) example: &'static str,
-    /// What holds while nobody sets it, when that is not one value.
+    /// Text for the reference while the option is unset, if that is not one value.
     pub(crate) unset: &'static str,
     /// Whether a running server keeps the value that it was started with.
     pub(crate) restart: bool,
@@ -172,9 +172,9 @@ impl Rule {
     }
 }
 
-/// How an option's values are read and written.
+/// Type of an option's values: how they are read, checked and written.
 pub(crate) trait Kind {
-    /// The field's type.
+    /// Rust type of the field.
     type Field;
     /// For the reference: "duration", "list of addresses".
     fn name() -> String;
@@ -186,10 +186,10 @@ pub(crate) trait Kind {
     fn write(value: &Self::Field) -> Option<String>;
     /// Whether flags and variables may give several values.
     const LIST: bool = false;
-    /// Whether the value that nobody set is a rule rather than a value.
+    /// Whether the default is a rule rather than a value.
     const RESOLVED: bool = false;
 
-    /// The standard refusal.
+    /// Refuses a value as not expected.
     fn refuse<T>(given: &Given<'_>, rule: &Rule) -> Result<T, Fault> {
         Err(Fault {
             message: format!(
@@ -202,7 +202,7 @@ pub(crate) trait Kind {
     }
 }
 
-/// True or false.
+/// Switch that is true or false.
 pub(crate) struct Bool;
 
 impl Kind for Bool {
@@ -233,7 +233,7 @@ impl Kind for Bool {
     }
 }
 
-/// True or false, and while nobody says, whatever open mode says.
+/// True or false; while it is unset, the default is that of open mode.
 pub(crate) struct Permission;
 
 impl Kind for Permission {

@@ -1,4 +1,4 @@
-//! Which sections a configuration has, in the order in which people read them.
+//! Sections of a configuration, in the order in which people read them.
 
 use crate::config::{Config, Namespace};
 use crate::options::{
@@ -7,14 +7,14 @@ use crate::options::{
 };
 use crate::section::{OptionSpec, Section};
 
-/// How often a section may stand in the file, and what its absence means.
+/// Number of times that a section may stand in the file, and the meaning of its absence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// Once; absent, its defaults hold.
     Once,
     /// Once; absent, the feature is off.
     Optional,
-    /// As often as there are things to describe, in double brackets.
+    /// Any number of times, in double brackets.
     Repeated,
 }
 

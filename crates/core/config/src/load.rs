@@ -59,7 +59,7 @@ impl Config {
             mut warnings,
             ..
         } = loader;
-        // What a broken file would have said is unknown, so nothing can be missing from it.
+        // The content of a broken file is unknown, so nothing is reported as missing.
         if file_is_sound {
             check(&config, &origins, &failed, &mut problems, &mut warnings);
         }
@@ -71,7 +71,8 @@ impl Config {
             };
             return Ok(loaded);
         }
-        // What is missing has no place, and is easier to understand after what is wrong.
+        // Missing options have no place in the file, and are easier to understand after the wrong
+        // ones.
         problems.sort_by_key(|problem| (problem.origin == Origin::Default, problem.origin.clone()));
         Err(problems)
     }
@@ -93,7 +94,7 @@ impl Config {
 struct Loader<'a> {
     sources: &'a Sources,
     places: Option<Places<'a>>,
-    /// What a file below our own says, in its order.
+    /// Values of a file below our own, in its order.
     beneath: Vec<pushpin::Value>,
     origins: Origins,
     /// Paths whose value was refused: checks across options leave them out.
@@ -337,8 +338,7 @@ impl<'a> Loader<'a> {
         flags.filter(move |(name, _)| *name == path || own == Some(*name))
     }
 
-    /// Other programs set variables that begin like ours, so a strange one is worth no more
-    /// than a warning.
+    /// Other programs set variables with our prefix, so an unknown one is only a warning.
     fn unknown_variables(&mut self) {
         let specs = settable();
         let known: Vec<String> = specs.iter().map(OptionSpec::env).collect();
@@ -381,7 +381,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Gives permissions that nobody set the answer of open mode.
+    /// Gives unset permissions the default of open mode.
     fn resolve_permissions(&self, config: &mut Config) {
         let open = config.unrestricted();
         let resolve = |path: &str, options: &mut crate::ChannelOptions| {

@@ -40,7 +40,7 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// What an unset permission means.
+/// Text for the reference: default of an unset permission.
 const OPEN: &str = "true in open mode, else false";
 
 const fn loopback(port: u16) -> ListenAddress {
@@ -80,10 +80,10 @@ section! {
 section! {
     /// Threads, queues and how many connections one process takes.
     "engine" Engine {
-        /// How many shards, each a thread with its own connections. 0 means one per core.
+        /// Number of shards, each a thread with its own connections. 0 means one per core.
         "shards" shards: u32, Count, 0, Rule::ANY.restart().range(0, 256).flag("--shards");
-        /// How many connections may wait in the kernel until Throng accepts them, per listener and
-        /// shard.
+        /// Maximum number of connections that wait in the kernel until Throng accepts them, per
+        /// listener and shard.
         "backlog" backlog: u32, Count, 4096, Rule::ANY.restart().range(1, 65_535);
         /// The most bytes that may wait for one slow connection. Beyond that the channel's
         /// `slow_consumer` rule applies.
@@ -95,7 +95,7 @@ section! {
 }
 
 section! {
-    /// What one client, address or request may use.
+    /// Limits for one client, address or request.
     "limits" Limits {
         /// The most connections from one IP address (from one /64 with IPv6); more are answered
         /// 429. 0 means no limit. A limit that you set counts every address. While it is not set,
@@ -127,10 +127,10 @@ section! {
             Rule::ANY.range(1, HOUR).zero("off");
         /// The largest request head (request line and headers), in bytes.
         "head_bytes_max" head_bytes_max: u64, Size, 16 * KIB, Rule::ANY.range(KIB, MIB);
-        /// How long a client may take to send a request head, or the next KiB of a body that goes
-        /// to a GRIP backend.
+        /// Time limit for a client to send a request head, or the next KiB of a body that goes to a
+        /// GRIP backend.
         "head_timeout" head_timeout_ms: u64, Duration, 10 * SECOND, Rule::ANY.range(100, HOUR);
-        /// How long an HTTP connection may stay open without a request.
+        /// Maximum time that an HTTP connection stays open without a request.
         "keepalive_timeout" keepalive_timeout_ms: u64, Duration, 60 * SECOND,
             Rule::ANY.range(SECOND, HOUR);
         /// The memory for the history of all channels together, in bytes; the oldest goes first.
@@ -152,8 +152,9 @@ section! {
         /// The most members in one answer to `presence`. If a channel has more, the answer is an
         /// error; `presence_stats` still says how many there are.
         "presence_reply_max" presence_reply_max: u32, Count, 10_000, Rule::ANY.range(1, 1_000_000);
-        /// For how many channels without subscribers and history Throng remembers the position, so
-        /// that a client that comes back is told that it missed nothing. The oldest goes first.
+        /// Maximum number of channels without subscribers and history whose position Throng
+        /// remembers, so that a client that comes back is told that it missed nothing. The oldest
+        /// goes first.
         "streams_max" streams_max: u32, Count, 2_000_000, Rule::ANY.range(1, 1_000_000_000);
         /// The largest request body on the server API, in bytes.
         "publish_bytes_max" publish_bytes_max: u64, Size, MIB, Rule::ANY.range(KIB, GIB);
@@ -163,10 +164,10 @@ section! {
 section! {
     /// Heartbeats of WebSocket connections.
     "websocket" Websocket {
-        /// How often an idle client is pinged. "0s" sends no pings.
+        /// Interval of pings to an idle client. "0s" sends no pings.
         "ping_interval" ping_interval_ms: u64, Duration, 25 * SECOND,
             Rule::ANY.range(SECOND, HOUR).zero("off");
-        /// How long a client may take to answer a ping; shorter than `ping_interval`.
+        /// Time limit for a client to answer a ping; shorter than `ping_interval`.
         "pong_timeout" pong_timeout_ms: u64, Duration, 8 * SECOND, Rule::ANY.range(100, HOUR);
     }
 }
@@ -174,16 +175,16 @@ section! {
 section! {
     /// Heartbeats of SSE and HTTP streaming connections.
     "stream" Stream {
-        /// How often Throng sends a keep-alive on an idle stream, so that proxies do not close it.
-        /// "0s" sends none.
+        /// Interval of keep-alives on an idle stream, so that proxies do not close it. "0s" sends
+        /// none.
         "keepalive_interval" keepalive_interval_ms: u64, Duration, 25 * SECOND,
             Rule::ANY.range(SECOND, HOUR).zero("off");
     }
 }
 
 section! {
-    /// Who may connect and who may use the server API. With nothing set and all addresses on
-    /// loopback, Throng runs in open mode: everyone on this machine may do everything.
+    /// Access for clients and to the server API. With nothing set and all addresses on loopback,
+    /// Throng runs in open mode: everyone on this machine may do everything.
     "auth" Auth {
         /// The secret that signs client tokens (HS256, HS384, HS512); 32 bytes or more.
         "hmac_secret" hmac_secret: Option<Secret>, Opt<SigningSecret>, None,
@@ -226,19 +227,20 @@ section! {
         /// The file that holds the set of public keys.
         "jwks_file" jwks_file: Option<String>, Opt<Text>, None,
             Rule::ANY.example("\"/etc/throng/jwks.json\"");
-        /// Where the issuer of tokens publishes its set of public keys. Fetched keys stay in use
-        /// until the next successful fetch, also while the issuer is down. When a token names a key
-        /// that is not known yet, Throng fetches the set and tells the client to try again.
+        /// The URL where the issuer of tokens publishes its set of public keys. Fetched keys stay
+        /// in use until the next successful fetch, also while the issuer is down. When a token
+        /// names a key that is not known yet, Throng fetches the set and tells the client to try
+        /// again.
         "jwks_url" jwks_url: Option<String>, Opt<HttpUrl>, None,
             Rule::ANY.example("\"https://login.example.com/.well-known/jwks.json\"");
-        /// How long one request for the set may take.
+        /// Time limit for one request for the set.
         "jwks_timeout" jwks_timeout_ms: u64, Duration, 5 * SECOND,
             Rule::ANY.range(100, 60 * SECOND);
-        /// How often Throng fetches the set.
+        /// Interval between fetches of the set.
         "jwks_refresh_interval" jwks_refresh_interval_ms: u64, Duration, 600 * SECOND,
             Rule::ANY.range(SECOND, 24 * HOUR);
-        /// The shortest time between two fetches, whatever keys tokens name: clients choose what
-        /// tokens say. Also the pause after a failed fetch, which doubles with each further
+        /// The shortest time between two fetches, regardless of the keys that tokens name: clients
+        /// choose those. Also the pause after a failed fetch, which doubles with each further
         /// failure.
         "jwks_refresh_interval_min" jwks_refresh_interval_min_ms: u64, Duration, 10 * SECOND,
             Rule::ANY.range(100, HOUR);
@@ -248,8 +250,8 @@ section! {
         /// The issuer that a token must name in its `iss` claim.
         "issuer" issuer: Option<String>, Opt<Text>, None,
             Rule::ANY.example("\"https://login.example.com\"").unset("any issuer");
-        /// By how much the clocks of issuer and server may differ. A token is accepted for this
-        /// long before its `nbf` and after its `exp`.
+        /// The difference allowed between the clocks of issuer and server. A token is accepted for
+        /// this long before its `nbf` and after its `exp`.
         "leeway" leeway_ms: u64, Duration, 0, Rule::ANY.range(0, HOUR);
         /// Refuse tokens without `exp`. They would never expire.
         "require_exp" require_exp: bool, Bool, false, Rule::ANY;
@@ -281,11 +283,11 @@ section! {
 }
 
 section! {
-    /// How the server shuts down.
+    /// Shutdown of the server.
     "drain" Drain {
-        /// How long connections have to leave after the server was asked to stop.
+        /// Time for connections to leave after the server was asked to stop.
         "timeout" timeout_ms: u64, Duration, 30 * SECOND, Rule::ANY.range(0, 24 * HOUR);
-        /// Over how long clients are told to spread their reconnects.
+        /// Time span over which clients are told to spread their reconnects.
         "jitter" jitter_ms: u64, Duration, 10 * SECOND, Rule::ANY.range(0, HOUR);
     }
 }
@@ -293,16 +295,16 @@ section! {
 /// The least severe lines that are logged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LogLevel {
-    /// Only what needs somebody's attention now.
+    /// Only events that need attention now.
     Error,
-    /// And what may need it soon.
+    /// Also events that may need it soon.
     Warn,
-    /// And what an operator wants to know.
+    /// Also events of normal operation.
     #[default]
     Info,
-    /// And what helps to find a fault.
+    /// Also events that help to find a fault.
     Debug,
-    /// And everything else.
+    /// Also everything else, for development.
     Trace,
 }
 
@@ -328,7 +330,7 @@ impl Named for LogLevel {
 /// The form of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LogFormat {
-    /// For people.
+    /// Plain lines for people.
     #[default]
     Text,
     /// One JSON object a line.
@@ -340,9 +342,9 @@ impl Named for LogFormat {
 }
 
 section! {
-    /// What is logged. The log goes to standard error.
+    /// Content of the log, which goes to standard error.
     "log" Log {
-        /// How much is logged: `error` (least), `warn`, `info`, `debug` or `trace` (most).
+        /// Level of the log: `error` (least), `warn`, `info`, `debug` or `trace` (most).
         "level" level: LogLevel, Choice<LogLevel>, LogLevel::Info, Rule::ANY.flag("--log-level");
         /// The form of log lines: `text` for people, `json` for machines.
         "format" format: LogFormat, Choice<LogFormat>, LogFormat::Text,

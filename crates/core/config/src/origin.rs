@@ -1,12 +1,12 @@
-//! Where values came from.
+//! Origins of values.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Where a value came from.
+/// Origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Origin {
-    /// Nobody set it.
+    /// Default of the option.
     Default,
     /// An option of Pushpin's file.
     Pushpin {
@@ -15,13 +15,13 @@ pub enum Origin {
         /// `section.option`, as it stands there.
         option: &'static str,
     },
-    /// The configuration file.
+    /// Place in the configuration file.
     File {
         /// The name that the caller gave the file.
         name: String,
-        /// Counts from 1.
+        /// Line number, counted from 1.
         line: u32,
-        /// Counts characters from 1.
+        /// Column in characters, counted from 1.
         column: u32,
     },
     /// An environment variable, by its name.
@@ -42,18 +42,18 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Where each value came from, by path: `listen.api`, `namespace[0].history_size`.
+/// Origin of each value, by path: `listen.api`, `namespace[0].history_size`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origins(pub(crate) BTreeMap<String, Origin>);
 
 impl Origins {
-    /// [`Origin::Default`] for what nobody set.
+    /// Origin of a value; [`Origin::Default`] if it was not set.
     #[must_use]
     pub fn get(&self, path: &str) -> &Origin {
         self.0.get(path).unwrap_or(&Origin::Default)
     }
 
-    /// Everything that somebody set, by path.
+    /// All values that were set, by path.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Origin)> {
         self.0.iter().map(|(path, origin)| (path.as_str(), origin))
     }

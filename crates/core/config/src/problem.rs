@@ -1,15 +1,15 @@
-//! What is wrong with a configuration.
+//! Problems of a configuration.
 
 use std::fmt;
 
 use crate::origin::Origin;
 
-/// One reason why a configuration is refused. Its text says where, what, and what to do.
+/// One reason why a configuration is refused. Its text has the place, the fault, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
     /// The value at fault; [`Origin::Default`] when something is missing.
     pub origin: Origin,
-    /// What is wrong and what to do, in one line and without the place.
+    /// Fault and remedy, in one line and without the place.
     pub message: String,
 }
 

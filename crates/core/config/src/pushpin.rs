@@ -17,22 +17,22 @@ use crate::sources::ConfigFile;
 /// A value for one of our options.
 #[derive(Clone, Debug)]
 pub(crate) struct Value {
-    /// `listen.client`.
+    /// Path of our option, such as `listen.client`.
     pub(crate) path: &'static str,
     pub(crate) text: String,
     pub(crate) origin: Origin,
 }
 
-/// What a file comes to.
+/// Values and messages from a file of Pushpin's.
 #[derive(Default)]
 pub(crate) struct Beneath {
     pub(crate) values: Vec<Value>,
-    /// What nobody should start with.
+    /// Reasons not to start with this file.
     pub(crate) problems: Vec<Problem>,
     pub(crate) warnings: Vec<String>,
 }
 
-/// Reads a file.
+/// Translates a file of Pushpin's.
 pub(crate) fn read(file: &ConfigFile) -> Beneath {
     let conf = PushpinConf::parse(&file.text);
     let mut out = Layer {
@@ -108,9 +108,9 @@ impl Layer<'_> {
             _ => "debug",
         });
         self.put_if("runner.log_level", "log.level", level);
-        // What Pushpin takes of a WebSocket's message.
+        // Size that Pushpin takes of a WebSocket's message.
         self.put("proxy", "limits.message_bytes_max", 200_000);
-        // There clients may say as much as they like.
+        // Pushpin has no limit on clients' messages.
         self.put("proxy", "limits.messages_per_second_max", 0);
         self.put_if(
             "runner.client_maxconn",
@@ -157,14 +157,14 @@ impl Layer<'_> {
         );
         for spec in specs {
             let option = format!("handler.push_in_sub_specs ({spec})");
-            self.without_effect(&option, "one SUB socket is listened on, the first");
+            self.without_effect(&option, "only the first SUB socket is used");
         }
     }
 
     fn zmq(&mut self, option: &'static str, path: &'static str, spec: Option<&str>) {
         let Some(spec) = spec else { return };
         if spec.starts_with("ipc:") || spec.starts_with("inproc:") {
-            return self.without_effect(option, "only addresses of TCP are listened on");
+            return self.without_effect(option, "only TCP addresses are supported");
         }
         let text = spec.replace("//localhost:", "//127.0.0.1:");
         let text = text.replace("//*:", "//0.0.0.0:");
@@ -173,7 +173,7 @@ impl Layer<'_> {
                 at.set_port(at.port().saturating_add(self.offset));
                 at.to_string()
             }
-            // The option itself says what is wrong with it.
+            // The check of the option reports what is wrong with it.
             None => text,
         };
         self.put(option, path, text);
@@ -220,9 +220,9 @@ impl Layer<'_> {
             "grip.accept_pushpin_route",
             conf.accept_pushpin_route,
         );
-        // Pushpin waits for backends as long as they take.
+        // Pushpin waits for backends without a limit.
         self.put("proxy", "grip.response_timeout", "0s");
-        // -1 is no limit there.
+        // -1 means no limit in Pushpin.
         let requests = conf.requests_max.and_then(|most| u32::try_from(most).ok());
         self.put_if(
             "proxy.max_open_requests",
@@ -257,7 +257,7 @@ impl Layer<'_> {
         self.statistics(conf);
         match conf.prometheus_port.as_deref() {
             Some(ipc) if ipc.starts_with("ipc:") => {
-                let reason = "only addresses of TCP are listened on";
+                let reason = "only TCP addresses are supported";
                 self.without_effect("handler.prometheus_port", reason);
             }
             port => self.put_if(

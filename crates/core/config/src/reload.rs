@@ -1,10 +1,10 @@
-//! A configuration that was read while a server runs: what of it holds at once, and what waits for
+//! A configuration read while a server runs: values that apply at once, and values that wait for
 //! a restart.
 //!
-//! Never: reads files, or tells the server; who calls does both.
+//! Never: reads files, or changes the server; the caller does both.
 //!
-//! Invariant: what comes out passed the checks as a whole, the values that the server keeps
-//! included.
+//! Invariant: the result passed the checks as a whole, with the values that the server
+//! keeps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,17 +16,17 @@ use crate::problem::Problem;
 use crate::section::Section as _;
 use crate::sources::Loaded;
 
-/// What a running server is to take over.
+/// Changes that a running server takes over.
 #[derive(Clone, Debug)]
 pub struct Renewal {
-    /// What holds from now on.
+    /// Configuration that applies from now on.
     pub config: Config,
-    /// The options that differ from what held, by their paths; `namespace["chat"].history_size` is
-    /// that of the namespace `chat`.
+    /// Paths of the options that differ from before; `namespace["chat"].history_size` is that of
+    /// the namespace `chat`.
     pub changed: Vec<String>,
-    /// The options whose new values wait for a restart.
+    /// Paths of the options whose new values wait for a restart.
     pub waiting: Vec<String>,
-    /// What is allowed and yet probably not meant.
+    /// Sentences on values that are allowed but probably not meant.
     pub warnings: Vec<String>,
 }
 
@@ -59,10 +59,10 @@ fn differences(before: &Config, after: &Config) -> Vec<String> {
 }
 
 impl Loaded {
-    /// What a server that runs with `running` is to take over of this.
+    /// Compares this with the configuration `running` of a server, and gives what it takes over.
     ///
     /// # Errors
-    /// What would be wrong with the values that hold then, together with those that it keeps.
+    /// Problems of the values that would apply then, together with those that the server keeps.
     pub fn renew(self, running: &Config) -> Result<Renewal, Vec<Problem>> {
         let mut config = self.config.clone();
         config.keep_fixed(running);
@@ -76,11 +76,11 @@ impl Loaded {
             &mut warnings,
         );
         if config.unrestricted() != self.config.unrestricted() {
-            // What nobody set was decided for the addresses in the file.
+            // Unset values were decided for the addresses in the file.
             problems.push(Problem::new(
                 Origin::Default,
-                "the addresses need a restart, and whether everyone may do everything follows from \
-                 them: restart, or put the addresses back",
+                "the addresses need a restart, and access without keys depends on them: restart, \
+                 or restore the addresses",
             ));
         }
         if !problems.is_empty() {
@@ -112,9 +112,9 @@ impl Config {
         if let (Some(new), Some(running)) = (&mut self.proxy, &running.proxy) {
             new.keep_fixed(running);
         }
-        // Whether there are any, and which, is the business of a start.
+        // The number of addresses and which they are is fixed at the start.
         self.feeds.clone_from(&running.feeds);
-        // Whether these are there at all, and their projects, are the business of a start.
+        // The presence of these sections, and their projects, are fixed at the start.
         self.appwrite.clone_from(&running.appwrite);
         match (&mut self.grip, &running.grip) {
             (Some(new), Some(running)) => new.keep_fixed(running),
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn what_changes_and_what_waits_is_told_by_its_path() {
         let running = load("[[namespace]]\nname = \"chat\"\nhistory_size = 1\n").config;
-        // In front of the one that was there: its number changes, and nothing of it.
+        // A section before the existing one changes its number, and no value of it.
         let new = load(
             "[listen]\nclient = [\"127.0.0.1:9\"]\n[[namespace]]\nname = \"a\"\n\
              [[namespace]]\nname = \"chat\"\nhistory_size = 2\n[grip]\ndebug = true\n",
@@ -170,7 +170,7 @@ mod tests {
     fn keys_do_not_go_while_the_addresses_that_need_them_stay() {
         let open = "[listen]\nclient = [\"0.0.0.0:8000\"]\n";
         let running = load(&format!("{open}[auth]\n{SECRET}\napi_keys = [\"k\"]\n")).config;
-        // Sound by itself, with the address that would hold after a restart.
+        // Valid by itself, with the address that would apply after a restart.
         let problems = load("").renew(&running).unwrap_err();
         assert!(!problems.is_empty());
         let kept = load(&format!("[auth]\n{SECRET}\napi_keys = [\"k\"]\n"));

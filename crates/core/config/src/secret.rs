@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
-/// What stands in place of a secret.
+/// Text shown in place of a secret.
 pub(crate) const MASK: &str = "********";
 
 /// A text whose `Debug` form is a mask. It dereferences to the text itself.
@@ -11,7 +11,7 @@ pub(crate) const MASK: &str = "********";
 pub struct Secret(String);
 
 impl Secret {
-    /// The text itself.
+    /// Gives the plain text of the secret.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -21,10 +21,10 @@ impl Secret {
 /// RFC 7518 section 3.2: a key for HS256 has at least the 256 bits of its hash.
 const SIGNING_BYTES_MIN: usize = 32;
 
-/// How the placeholders of our own examples begin.
+/// Beginning of the placeholders in our own examples.
 const PLACEHOLDER: &str = "change-me";
 
-/// Whether a text is a placeholder of an example that somebody forgot to replace.
+/// Whether a text is a placeholder of an example that was not replaced.
 pub(crate) fn is_placeholder(secret: &str) -> bool {
     secret
         .trim_start()
@@ -32,21 +32,22 @@ pub(crate) fn is_placeholder(secret: &str) -> bool {
         .starts_with(PLACEHOLDER)
 }
 
-/// What our pages and examples print, so that their commands work as they stand, on loopback alone.
+/// Secrets that our pages and examples print, so that their commands work unchanged, only on
+/// loopback.
 const PUBLISHED: [&str; 2] = ["replace-this", "everyone-knows"];
 
-/// Why such a secret is refused.
-pub(crate) const PRINTED: &str = "this one is printed in the documentation, where everybody can \
-                                  read it; make one with `openssl rand -hex 32`";
+/// Reason why such a secret is refused.
+pub(crate) const PRINTED: &str = "it is printed in the documentation, so it is public; make one \
+                                  with `openssl rand -hex 32`";
 
-/// Whether a secret or key stands in our pages or examples, where everybody can read it.
+/// Whether a secret or key is printed in our pages or examples, and so public.
 pub(crate) fn is_published(secret: &str) -> bool {
     let secret = secret.to_ascii_lowercase();
     PUBLISHED.iter().any(|printed| secret.contains(printed))
 }
 
-/// Why a secret must not sign tokens: it has fewer than 32 bytes and can be guessed, or everybody
-/// can read it in an example. None for a good one.
+/// Reason why a secret must not sign tokens: it has fewer than 32 bytes and can be guessed, or an
+/// example prints it. `None` for a good one.
 #[must_use]
 pub fn signing_secret_fault(secret: &str) -> Option<&'static str> {
     if is_placeholder(secret) {

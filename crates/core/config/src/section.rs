@@ -5,7 +5,7 @@
 
 use crate::kind::{Fault, Given, Kind, Rule};
 
-/// One option, as the table has it.
+/// One option of the table.
 #[derive(Clone, Debug)]
 pub struct OptionSpec {
     /// The section's path: `listen`, `grip.route`.
@@ -14,11 +14,11 @@ pub struct OptionSpec {
     pub key: &'static str,
     /// The kind of value: `duration`, `list of addresses`.
     pub kind: String,
-    /// What it does, with units; sentences.
+    /// Effect of the option with its units, in sentences.
     pub doc: String,
     /// The default as TOML; none when the option is unset by default.
     pub default: Option<String>,
-    /// What holds while it is unset, for options without a default.
+    /// Text for the reference while it is unset, for options without a default.
     pub unset: &'static str,
     /// Whether its value is masked.
     pub secret: bool,
@@ -58,13 +58,13 @@ impl OptionSpec {
         }
     }
 
-    /// `listen.client`.
+    /// Path of the option, such as `listen.client`.
     #[must_use]
     pub fn path(&self) -> String {
         format!("{}.{}", self.section, self.key)
     }
 
-    /// Whether it closes the server to strangers: a secret, a key, or where keys are found.
+    /// Whether it closes the server to strangers: a secret, a key, or the place of keys.
     pub(crate) fn closes(&self) -> bool {
         let names = ["secret", "key", "keys", "jwks", "file", "url"];
         let last = self.key.rsplit('_').next().unwrap_or_default();
@@ -90,7 +90,7 @@ impl OptionSpec {
 pub(crate) trait Section {
     /// The section's path, without brackets.
     fn name(&self) -> &'static str;
-    /// What the section is for; sentences.
+    /// Purpose of the section, in sentences.
     fn doc(&self) -> String;
     /// Every option in the order of the table.
     fn specs(&self) -> Vec<OptionSpec>;
@@ -98,7 +98,7 @@ pub(crate) trait Section {
     fn set(&mut self, key: &str, given: &Given<'_>) -> Result<(), Fault>;
     /// The option's value as TOML.
     fn text(&self, key: &str) -> Option<String>;
-    /// Takes what needs a restart from the section that a server runs with.
+    /// Takes the values that need a restart from the section that a server runs with.
     fn keep_fixed(&mut self, running: &Self)
     where
         Self: Sized,

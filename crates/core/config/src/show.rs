@@ -9,14 +9,13 @@ use crate::secret::MASK;
 use crate::section::{OptionSpec, Section};
 use crate::sources::Loaded;
 
-/// One value with where it came from.
+/// One value with its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
-    /// `listen.api`, `namespace[0].history_size`.
+    /// Path of the value, such as `listen.api` or `namespace[0].history_size`.
     pub path: String,
     /// The value as TOML, masked if it is a secret; none while it is unset.
     pub value: Option<String>,
-    /// Where it came from.
     pub origin: Origin,
 }
 
@@ -41,7 +40,7 @@ impl Config {
     }
 }
 
-/// What is shown for a secret.
+/// Masks a secret value, as it is shown.
 fn masked(spec: &OptionSpec, value: String) -> String {
     match (value.as_str(), spec.list) {
         ("[]", _) => value,
@@ -61,7 +60,7 @@ impl Loaded {
             .collect()
     }
 
-    /// The configuration as TOML, each value followed by where it came from.
+    /// The configuration as TOML, each value followed by its origin.
     #[must_use]
     pub fn show(&self, reveal: bool) -> String {
         let mut out = String::new();
@@ -122,8 +121,8 @@ pub fn options() -> Vec<OptionSpec> {
     all.flat_map(|(_, section)| section.specs()).collect()
 }
 
-/// A configuration file with every option, its meaning and its default, all commented out,
-/// so that the defaults of the running version hold until somebody decides otherwise.
+/// A configuration file with every option, its meaning and its default, all commented out, so that
+/// the defaults of the running version apply until an operator changes them.
 #[must_use]
 pub fn init_text() -> String {
     let mut out = String::from(

@@ -1,4 +1,4 @@
-//! What goes into the loader and what comes out.
+//! Input and output of the loader.
 
 use crate::config::Config;
 use crate::origin::Origins;
@@ -6,9 +6,9 @@ use crate::origin::Origins;
 /// A configuration file that the caller has read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfigFile {
-    /// How messages call it, usually its path.
+    /// Name in messages, usually its path.
     pub name: String,
-    /// What it holds.
+    /// Content of the file.
     pub text: String,
 }
 
@@ -33,10 +33,10 @@ pub struct Sources {
 /// A configuration that passed every check.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// The values.
+    /// Values of all options.
     pub config: Config,
-    /// Where they came from.
+    /// Origin of each value.
     pub origins: Origins,
-    /// What is allowed and yet probably not meant; one sentence each.
+    /// Sentences on values that are allowed but probably not meant.
     pub warnings: Vec<String>,
 }

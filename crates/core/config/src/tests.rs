@@ -1,4 +1,4 @@
-//! The configuration from outside: what is accepted, what is refused and in which words.
+//! The configuration from outside: accepted and refused texts, with the exact messages.
 
 mod accepted;
 mod keys;

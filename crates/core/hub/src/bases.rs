@@ -1,10 +1,10 @@
-//! What the members of a channel with deltas got last: the next publication is said as the
+//! Last publication of each channel with deltas, as its members have it: the next one is sent as
 //! difference from it.
 //!
 //! Invariants
 //! - A member is marked as having a base only if it got the channel's newest publication, from its
 //!   fan-out here or with the reply to its subscribe. All such members have the same one.
-//! - It stands in the channel's fan-out, or, while there is none, in [`Local::bases`].
+//! - The base is in the channel's fan-out, or, while there is none, in [`Local::bases`].
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::fanout::Fanout;
 use crate::local::Local;
 
 impl Local {
-    /// Keeps what was published last when a fan-out is over.
+    /// Keeps the newest publication when a fan-out is over.
     pub(crate) fn keep_base(&mut self, fanout: &mut Fanout) {
         if fanout.rules.delta
             && let Some(newest) = fanout.newest()
@@ -27,7 +27,7 @@ impl Local {
         }
     }
 
-    /// Nothing is kept of a publication that no difference is made from.
+    /// Sets a channel's base, or removes it if no difference can be made from the publication.
     fn set_base(&mut self, key: u32, newest: Arc<Publication>) {
         if newest.payload.bytes.len() > throng_fossil::BYTES_MAX {
             self.bases.remove(&key);
@@ -48,8 +48,8 @@ impl Local {
         }
     }
 
-    /// The form for somebody who subscribes: what it recovered is its base if the others have the
-    /// same.
+    /// The form for a new subscriber: the publication that it recovered is its base if the others
+    /// have the same.
     pub(crate) fn format_after(
         &mut self,
         key: u32,
@@ -64,7 +64,7 @@ impl Local {
             return format;
         };
         let Some(newest) = missed.last() else {
-            // The client may have missed nothing and have nothing.
+            // The client may have missed nothing, and have no publication.
             return format;
         };
         if channel.members.len() == 0 && channel.fanout == NO_FANOUT {

@@ -1,7 +1,7 @@
 //! A channel as one shard sees it: its members here, and where its stream was last seen.
 //!
 //! Invariants
-//! - A channel exists while it has a member, somebody who is joining, or a subscribe
+//! - A channel exists while it has a member, a joining connection, or a subscribe
 //!   without a reply.
 //! - `position` is that of the last delivery taken, so a member who joins now without
 //!   asking the broker misses nothing that came before and gets all that comes after.
@@ -27,7 +27,7 @@ impl Member {
         self.0 & Self::INDEX_MAX
     }
 
-    /// The same member, who has what was published last.
+    /// The member, with the newest publication as its base.
     pub(crate) const fn with_base(self) -> Self {
         Self::new(self.index(), self.format().with_base())
     }
@@ -97,7 +97,7 @@ impl Members {
     }
 }
 
-/// No fan-out.
+/// Fan-out number of a channel that has none.
 pub(crate) const NO_FANOUT: u32 = u32::MAX;
 
 /// A position or none, in the bytes of a position: no stream ever reaches the last offset.
@@ -134,7 +134,7 @@ pub(crate) struct Channel {
     pub(crate) asked: Asked,
 }
 
-/// What the broker was asked for a channel, in four bytes.
+/// State of a channel's requests to the broker, in four bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked(u32);
 
@@ -163,7 +163,7 @@ impl Asked {
         self.0 & Self::LIVE != 0
     }
 
-    /// Notes that it has.
+    /// Notes that the broker has accepted a subscribe.
     pub(crate) const fn accepted(&mut self) {
         self.0 |= Self::LIVE;
     }

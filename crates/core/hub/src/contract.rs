@@ -1,4 +1,4 @@
-//! What sessions tell the hub, and what the hub tells them.
+//! Commands of sessions to the hub, and its answers and deliveries to them.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use throng_broker::{
 };
 use throng_types::{ChannelName, ConnId, Frames, Payload, Position, Publication};
 
-/// What a hub is made of.
+/// Options of a hub.
 #[derive(Clone)]
 pub struct HubOptions {
     /// Subscriptions that one connection may have.
@@ -19,21 +19,21 @@ pub struct HubOptions {
     pub namespaces: Arc<Namespaces>,
 }
 
-/// What a wire form says of its deliveries, once, where it is declared.
+/// Encoding of a wire form's deliveries, declared once with the form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FormKind {
-    /// The same bytes for everybody; nobody is asked.
+    /// Shared bytes for all; sessions are not called.
     Shared,
-    /// The same bytes for everybody, and the session is told that they went out. It looks itself
-    /// at publications for which there are none.
+    /// Shared bytes for all, and the session is told that they went out. It looks itself at
+    /// publications without bytes.
     Noted,
-    /// Each session encodes for itself, because its frames differ from everybody else's.
+    /// Each session encodes for itself, because its frames differ from all others.
     Personal,
-    /// Each session looks at the publication and does what it likes.
+    /// Each session gets the publication and decides itself.
     Shown,
-    /// As [`FormKind::Shared`], but a publication is said as the difference from the one before it
-    /// to those who have that one. Only in channels whose [`throng_broker::ChannelOptions::delta`]
-    /// is set; the first publication of a subscription is whole in any case.
+    /// Shared bytes as in [`FormKind::Shared`], but members that have the previous publication get
+    /// the difference from it. Only in channels whose [`throng_broker::ChannelOptions::delta`] is
+    /// set; the first publication of a subscription is always whole.
     Delta,
 }
 
@@ -48,7 +48,7 @@ impl Format {
     const KIND_MASK: u16 = 7;
     const NEWS: u16 = 1 << (Self::NUMBER_BITS + 3);
     pub(crate) const BITS: u32 = Self::NUMBER_BITS as u32 + 4;
-    /// The kind [`FormKind::Delta`], for somebody who has the publication before.
+    /// The kind [`FormKind::Delta`], for a member that has the previous publication.
     const DELTA_WITH_BASE: u16 = 5;
 
     /// The form with this number.
@@ -68,13 +68,13 @@ impl Format {
         Self(kind << Self::NUMBER_BITS | number as u16)
     }
 
-    /// The number that it was made from.
+    /// Number of the form, as given to [`Format::new`].
     #[must_use]
     pub const fn number(self) -> u8 {
         self.0 as u8 & (Self::COUNT - 1)
     }
 
-    /// What it says of its deliveries.
+    /// Encoding of this form's deliveries.
     #[must_use]
     pub const fn kind(self) -> FormKind {
         match self.kind_bits() {
@@ -95,7 +95,7 @@ impl Format {
         self.kind_bits() == Self::DELTA_WITH_BASE
     }
 
-    /// The same form for somebody who has the publication before the next one.
+    /// The form of a member that has the previous publication.
     pub(crate) const fn with_base(self) -> Self {
         match self.kind() {
             FormKind::Delta => Self(self.0 | 1 << Self::NUMBER_BITS),
@@ -103,14 +103,14 @@ impl Format {
         }
     }
 
-    /// The same form for a subscription that hears of comings and goings, too. Only forms with
-    /// shared bytes do.
+    /// The form of a subscription that also gets comings and goings. Only forms with shared bytes
+    /// do.
     #[must_use]
     pub const fn with_news(self) -> Self {
         Self(self.0 | Self::NEWS)
     }
 
-    /// Whether the subscription hears of comings and goings.
+    /// Whether the subscription gets comings and goings.
     #[must_use]
     pub const fn has_news(self) -> bool {
         self.0 & Self::NEWS != 0
@@ -123,7 +123,7 @@ impl Format {
         matches!(self.kind(), Shared | Noted | Delta)
     }
 
-    /// The same form for somebody who has nothing yet.
+    /// The form of a member that has no publication yet.
     pub(crate) const fn without_base(self) -> Self {
         match self.has_base() {
             true => Self(self.0 & !(1 << Self::NUMBER_BITS)),
@@ -135,141 +135,117 @@ impl Format {
         self.0
     }
 
-    /// A form from the bits of another one.
+    /// A form from [`Format`] bits that were taken earlier.
     pub(crate) const fn from_bits(bits: u16) -> Self {
         Self(bits)
     }
 }
 
-/// Who asked: a connection, and a number of its own choice that is given back to it.
+/// Sender of a command: a connection, and a number of its own choice that is echoed to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyTo {
-    /// The connection.
     pub conn: ConnId,
     /// Echoed in the answer.
     pub token: u32,
 }
 
-/// What a connection wants of the hub.
+/// Command of a connection to the hub.
 #[derive(Debug)]
 pub enum Command {
-    /// Begin to receive a channel's publications. Answered, after whatever the connection wanted
-    /// of the channel before.
+    /// Starts to receive a channel's publications. Answered, after the connection's earlier
+    /// commands for the channel.
     Subscribe {
-        /// Whom to answer, and who subscribes.
+        /// Subscriber, which gets the answer.
         reply_to: ReplyTo,
-        /// The channel.
         channel: ChannelName,
-        /// How deliveries to this connection look; the same for all its subscriptions, but for what
-        /// [`Format::with_news`] says.
+        /// Form of deliveries to this connection; equal for all its subscriptions, except for
+        /// [`Format::with_news`].
         format: Format,
-        /// Where it was, if it wants what it missed.
+        /// Last position of the subscriber, if it asks for recovery.
         since: Option<Position>,
-        /// Who comes, if that is to be seen.
+        /// The member that comes, if presence is on.
         presence: Option<Presence>,
     },
-    /// Stop receiving; what is already queued still leaves. With a token it is answered, after
-    /// whatever the connection wanted of the channel before. Without one it takes effect at once,
-    /// and a subscribe that waits for the broker is refused as [`Refusal::Cancelled`].
+    /// Stops receiving; queued deliveries still leave. With a token it is answered, after the
+    /// connection's earlier commands for the channel. Without one it takes effect at once, and a
+    /// subscribe that waits for the broker is refused as [`Refusal::Cancelled`].
     Unsubscribe {
-        /// Whose subscription.
+        /// Owner of the subscription.
         conn: ConnId,
-        /// The channel.
         channel: ChannelName,
         /// Echoed in the answer.
         token: Option<u32>,
     },
-    /// Publish. Answered.
-    Publish {
-        /// Whom to answer.
-        reply_to: ReplyTo,
-        /// What to publish.
-        draft: Draft,
-    },
-    /// Publish many at once, in this order. Each is answered by itself: the first with the token of
-    /// `reply_to`, each other one with the token after that of the one before it, wrapping.
+    /// Publishes one draft. Answered.
+    Publish { reply_to: ReplyTo, draft: Draft },
+    /// Publishes several drafts, in this order. Each is answered by itself: the first with the
+    /// token of `reply_to`, each other one with the next token, wrapping.
     PublishAll {
-        /// Whom to answer.
         reply_to: ReplyTo,
-        /// What to publish.
         drafts: Vec<Draft>,
     },
-    /// Say who is present in a channel. Answered.
+    /// Counts or lists the members of a channel. Answered.
     Present {
-        /// Whom to answer.
         reply_to: ReplyTo,
-        /// The channel.
         channel: ChannelName,
-        /// Everybody, not only how many they are.
+        /// Whether the answer lists all members, besides their number.
         with_members: bool,
-        /// As in [`Command::History`].
+        /// Whether only a subscriber is answered, as in [`Command::History`].
         only_subscribed: bool,
     },
-    /// Forget a channel's past. Answered as [`Command::History`], with an empty page.
+    /// Forgets a channel's history. Answered as [`Command::History`], with an empty page.
     Forget {
-        /// Whom to answer.
         reply_to: ReplyTo,
-        /// The channel.
         channel: ChannelName,
     },
-    /// Read a channel's past. Answered.
+    /// Reads a channel's history. Answered.
     History {
-        /// Whom to answer.
         reply_to: ReplyTo,
-        /// The channel.
         channel: ChannelName,
-        /// Which part.
         query: HistoryQuery,
-        /// Refuse it, as [`Answer::NotSubscribed`], if the connection does not subscribe to the
-        /// channel.
+        /// Whether a connection without a subscription to the channel is refused, as
+        /// [`Answer::NotSubscribed`].
         only_subscribed: bool,
     },
 }
 
-/// What the hub answers.
+/// Answer of the hub to a command.
 #[derive(Debug)]
 pub enum Answer {
-    /// To [`Command::Subscribe`]. Deliveries follow this answer and never precede it.
+    /// Answers [`Command::Subscribe`]. Deliveries follow this answer and never precede it.
     Subscribed {
-        /// The channel.
         channel: ChannelName,
         /// Where the subscription begins.
         result: Result<Subscribed, Refusal>,
     },
-    /// To [`Command::Unsubscribe`] with a token.
+    /// Answers [`Command::Unsubscribe`] with a token.
     Unsubscribed {
-        /// The channel.
         channel: ChannelName,
-        /// Whether there is no subscription now. It is refused if too much waits before it.
+        /// Success if there is no subscription now. Refused if too many commands wait before it.
         result: Result<(), Refusal>,
     },
-    /// To [`Command::Publish`], and to each publication of [`Command::PublishAll`].
+    /// Answers [`Command::Publish`], and each publication of [`Command::PublishAll`].
     Published {
         /// The position, in channels that keep history.
         result: Result<Option<Position>, Refusal>,
     },
-    /// To [`Command::Present`].
-    Present {
-        /// Who is there.
-        result: Result<Present, Refusal>,
-    },
-    /// To [`Command::History`].
+    /// Answers [`Command::Present`] with counts or a list.
+    Present { result: Result<Present, Refusal> },
+    /// Answers [`Command::History`] and [`Command::Forget`].
     History {
-        /// What was found.
         result: Result<HistoryPage, Refusal>,
     },
-    /// To [`Command::Present`] and [`Command::History`], if only a subscriber may have that and the
-    /// connection is none.
+    /// Answers [`Command::Present`] and [`Command::History`] that only a subscriber may send, for a
+    /// connection without a subscription.
     NotSubscribed {
-        /// `history` or `presence`.
+        /// Name of the command, `history` or `presence`.
         what: &'static str,
-        /// The channel.
         channel: ChannelName,
     },
 }
 
 impl Answer {
-    /// Publications or members in it.
+    /// Number of publications or members in it.
     #[must_use]
     pub fn items(&self) -> usize {
         match self {
@@ -295,44 +271,43 @@ impl Answer {
 pub struct Encoded {
     /// One frame for each publication.
     pub frames: Frames,
-    /// Some of the frames are empty: whoever gets them looks at those publications itself.
+    /// Whether some frames are empty: a session that gets one looks at the publication itself.
     pub has_gaps: bool,
 }
 
-/// What is due to one connection: publications of one channel, in order.
+/// Deliveries due to one connection: publications of one channel, in order.
 #[derive(Debug)]
 pub struct Batch<'a> {
     /// Names the channel while it has subscribers here; for "latest only".
     pub channel_key: u32,
-    /// What to do with a delivery that finds the connection's queue full.
+    /// Policy for a delivery that finds the connection's queue full.
     pub overflow: Overflow,
-    /// What was published.
     pub publications: &'a [Arc<Publication>],
     /// The connection's wire form.
     pub format: Format,
-    /// The same in that form; `None` for forms without shared bytes.
+    /// The publications in that form; `None` for forms without shared bytes.
     pub encoded: Option<&'a Encoded>,
-    /// More may follow for this connection in this turn: queue, and write once.
+    /// Whether more may follow for this connection in this turn: queue, and write once.
     pub gather: bool,
 }
 
 /// A publication as the difference from the one before it.
 #[derive(Clone, Copy, Debug)]
 pub struct Patch<'a> {
-    /// The data of the one before.
+    /// Data of the previous publication.
     pub base: &'a Payload,
-    /// What makes the data of it, in the format of [`throng_fossil`]; shorter than that. A text if
-    /// both data are.
+    /// Difference from `base`, in the format of [`throng_fossil`]; shorter than the new data. A
+    /// text if both data are.
     pub delta: &'a [u8],
 }
 
-/// Where answers and deliveries go: to whoever holds the connections.
+/// Receiver of answers and deliveries: the owner of the connections.
 pub trait Sink {
     /// Hands an answer to a connection, which may have gone.
     fn answer(&mut self, reply_to: ReplyTo, answer: Answer);
     /// Appends one publication in a shared wire form.
     fn encode(&mut self, format: Format, publication: &Publication, out: &mut Vec<u8>);
-    /// The same in a form of the kind [`FormKind::Delta`]; without a patch it is whole.
+    /// Appends one publication in a form of the kind [`FormKind::Delta`]; whole without a patch.
     fn encode_delta(
         &mut self,
         format: Format,
@@ -345,13 +320,13 @@ pub trait Sink {
     }
     /// Hands deliveries to the connection in a slot. The connection is alive.
     fn deliver(&mut self, index: u32, batch: &Batch<'_>);
-    /// A connection's subscription has ended, because what it got is not continued: it is to
+    /// Notes that a connection's subscription has ended, because its deliveries have a gap: it must
     /// subscribe again, from the position that it has.
     fn lost(&mut self, conn: ConnId, channel: &ChannelName) {
         let _ = (conn, channel);
     }
-    /// Everybody on this shard who is to get a publication has got it; there may be nobody. Only
-    /// those with tags are told of, each once.
+    /// Notes that all members on this shard have a publication; there may be none. Called once for
+    /// each publication with tags, and not for others.
     fn carried(&mut self, publication: &Publication) {
         let _ = publication;
     }

@@ -1,16 +1,16 @@
-//! What a connection wants of a channel while its subscribe waits for the broker.
+//! Commands of a connection for a channel that wait while its subscribe waits for the broker.
 //!
-//! A client may subscribe, unsubscribe and subscribe again in one breath. The first is answered
-//! when the broker has replied; what follows must neither overtake it nor take it back, so it
-//! waits here and is carried out, in order, after that answer. When the server ends the
-//! subscription meanwhile, every subscribe that was asked before ends with it.
+//! A client may send subscribe, unsubscribe and subscribe together. The first is answered
+//! when the broker has replied; the others must neither overtake nor cancel it, so they
+//! wait here and are carried out, in order, after that answer. When the server ends the
+//! subscription meanwhile, every subscribe that was sent before ends with it.
 //!
-//! Rule for "full": what is one too many is refused as [`Refusal::Busy`].
+//! Rule for "full": a command above the limit is refused as [`Refusal::Busy`].
 //!
 //! Invariants
-//! - What waits for a connection and a channel was asked after the subscribe that waits for the
-//!   broker, and nothing that was asked later has been carried out.
-//! - Nothing waits for a connection that has gone.
+//! - Waiting commands were sent after the subscribe that waits for the
+//!   broker, and no later one has been carried out.
+//! - No command waits for a connection that has gone.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -25,11 +25,11 @@ const DEFERRED_MAX: usize = 16;
 /// A command that waits.
 struct Later {
     command: Command,
-    /// A subscribe that was taken back while it waited.
+    /// Set for a subscribe that was cancelled while it waited.
     is_cancelled: bool,
 }
 
-/// Commands that wait, and those that wait no more.
+/// Waiting commands, and those that may go on.
 #[derive(Default)]
 pub(crate) struct Deferred {
     /// By connection and channel. Bound: as many as there are requests without a reply.
@@ -39,12 +39,12 @@ pub(crate) struct Deferred {
 }
 
 impl Deferred {
-    /// Whether what a connection asks of a channel must wait here.
+    /// Whether a connection's commands for a channel must wait here.
     pub(crate) fn has(&self, conn: ConnId, channel: u32) -> bool {
         self.waiting.contains_key(&(conn, channel))
     }
 
-    /// Lets a command wait behind the others of its connection for the channel.
+    /// Queues a command behind the others of its connection for the channel.
     pub(crate) fn push(
         &mut self,
         conn: ConnId,
@@ -63,7 +63,7 @@ impl Deferred {
         }
     }
 
-    /// Takes back all subscribes of a connection that wait for a channel; true if there are any.
+    /// Cancels all subscribes of a connection that wait for a channel; true if there are any.
     pub(crate) fn cancel(&mut self, conn: ConnId, channel: u32) -> bool {
         let behind = self.waiting.get_mut(&(conn, channel));
         let mut any = false;
@@ -76,13 +76,13 @@ impl Deferred {
         any
     }
 
-    /// The subscribe that waits for the broker was taken back. Its refusal is still to come, and
-    /// what the connection asks of the channel meanwhile waits for that.
+    /// Makes commands wait for a cancelled subscribe: its refusal is still to come, and the
+    /// connection's later commands for the channel wait for that.
     pub(crate) fn hold(&mut self, conn: ConnId, channel: u32) {
         self.waiting.entry((conn, channel)).or_default();
     }
 
-    /// A subscribe has been answered: what waits for it may go on.
+    /// Makes waiting commands ready after their subscribe was answered.
     pub(crate) fn answered(&mut self, conn: ConnId, channel: u32) {
         if !self.waiting.is_empty() {
             let behind = self.waiting.remove(&(conn, channel));
@@ -94,7 +94,7 @@ impl Deferred {
         !self.ready.is_empty()
     }
 
-    /// The next command that waits no more. Refuses those that were taken back.
+    /// The next ready command. Refuses those that were cancelled.
     pub(crate) fn next_ready(&mut self, sink: &mut impl Sink) -> Option<Command> {
         loop {
             let later = self.ready.pop_front()?;
@@ -105,7 +105,7 @@ impl Deferred {
         }
     }
 
-    /// A connection has gone.
+    /// Drops the commands of a connection that has gone.
     pub(crate) fn forget(&mut self, conn: ConnId) {
         if !self.waiting.is_empty() {
             self.waiting.retain(|(waiting, _), _| *waiting != conn);

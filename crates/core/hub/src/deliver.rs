@@ -21,7 +21,7 @@ impl Local {
         more
     }
 
-    /// Lets fan-outs go on that have rested.
+    /// Continues fan-outs whose rest has ended.
     fn end_rests(&mut self, now: Millis) {
         if { self.resting.first() }.is_none_or(|(until, _)| *until > now) {
             return;
@@ -76,7 +76,7 @@ impl Local {
         !self.turn_order.is_empty()
     }
 
-    /// Carries one fan-out on while visits are left and somebody lacks something.
+    /// Continues one fan-out while visits are left and some member lacks something.
     fn carry(
         &mut self,
         fanout: &mut Fanout,
@@ -84,8 +84,8 @@ impl Local {
         left: &mut usize,
         sink: &mut impl Sink,
     ) {
-        // Twice through the end of a round finds everybody, whatever was left of the first. In a
-        // channel with a delay the second time comes after a rest.
+        // Passing the end of a round twice reaches all members, wherever the first began. In a
+        // channel with a delay the second round comes after a rest.
         for _ in 0..2 {
             while let Some(visits) = fanout.next_visits() {
                 if *left == 0 {
@@ -115,7 +115,7 @@ impl Local {
         }
     }
 
-    /// Gives those who are joining what they lack and makes them members.
+    /// Gives joining connections the publications that they lack, and makes them members.
     fn admit_joining(&mut self, fanout: &mut Fanout, left: &mut usize, sink: &mut impl Sink) {
         for joining in std::mem::take(&mut fanout.joining) {
             let Joining {
@@ -139,8 +139,8 @@ impl Local {
     }
 }
 
-/// Hands members with one mark what they lack, each with whether more may follow for it in this
-/// turn; gives their mark after that.
+/// Hands members with one mark the publications that they lack, each with whether more may follow
+/// for it in this turn; returns their mark after that.
 fn deliver(
     fanout: &mut Fanout,
     members: impl Iterator<Item = (Member, bool)>,
@@ -156,7 +156,7 @@ fn deliver(
     let mut known = None;
     for (member, gather) in members {
         let format = member.format();
-        // Most have the form of the one before.
+        // Most members have the form of the previous one.
         let form = match known {
             Some((known, form)) if known == format => form,
             _ => load.encoded(format, sink),

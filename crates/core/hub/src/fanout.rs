@@ -1,7 +1,7 @@
 //! One channel's publications on their way to its members.
 //!
 //! A fan-out goes round and round over the members: a member that is visited gets everything
-//! that was published since its last visit. So a publication reaches everybody within one
+//! that was published since its last visit. So a publication reaches all members within one
 //! round of its arrival, wherever the fan-out stands then, and the busier the channel, the
 //! more each visit carries.
 //!
@@ -13,20 +13,20 @@
 //! stand first), `ahead` for those that were not.
 //!
 //! In a channel with a delay the fan-out rests before each round, so that publications gather and
-//! a visit carries several of them. A channel that conflates ([`Rules::conflates`]) keeps the
-//! newest of them alone: it takes the place of the one before it as soon as it comes, so a visit
+//! a visit carries several of them. A channel that conflates ([`Rules::conflates`]) keeps only the
+//! newest of them: it replaces the one before it as soon as it comes, so a visit
 //! carries one publication, and the queue of a busy channel is no longer than that of a quiet one.
 //!
 //! Invariants
 //! - The counts of all runs add up to the members, in their order; the next visit is to
 //!   the first member of `ahead`.
 //! - Marks do not fall along `behind`, nor along `ahead`.
-//! - Who is joining has everything below its mark and is not a member yet. At the end of a
+//! - A joining connection has everything below its mark and is not a member yet. At the end of a
 //!   round it gets the rest and becomes the last member.
 //! - `bytes` is the cost of all of `publications`.
 //! - So a member gets exactly what was published after it joined, in order, once; where the channel
 //!   conflates, the newest of it in each round.
-//! - Marks may be below `first` in a channel that conflates alone: nobody gets what is missing.
+//! - Marks may be below `first` only in a channel that conflates: the missing ones are dropped.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ const KEPT: usize = 8;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Joining {
     pub(crate) member: Member,
-    /// It has everything below.
+    /// Number below which it has everything.
     pub(crate) mark: u64,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Visits {
     pub(crate) mark: u64,
 }
 
-/// Appends members with a mark.
+/// Appends a run of members.
 fn extend(runs: &mut VecDeque<Run>, count: u32, mark: u64) {
     match runs.back_mut() {
         _ if count == 0 => {}
@@ -80,22 +80,22 @@ fn extend(runs: &mut VecDeque<Run>, count: u32, mark: u64) {
 /// Whether a fan-out lets publications gather.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Rest {
-    /// It goes on.
+    /// Rounds follow each other without a rest.
     #[default]
     No,
-    /// It rests as soon as its turn comes.
+    /// A rest begins with the next turn.
     Due,
-    /// It rests.
+    /// The fan-out rests until this time.
     Until(Millis),
 }
 
-/// What a fan-out has of its channel's options.
+/// Options of the channel that concern its fan-out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rules {
     pub(crate) overflow: Overflow,
-    /// How long publications gather before each round, in milliseconds.
+    /// Milliseconds that publications gather before each round.
     pub(crate) delay_ms: u32,
-    /// Publications may be said as the difference from the one before.
+    /// Whether publications may be sent as the difference from the one before.
     pub(crate) delta: bool,
 }
 
@@ -118,19 +118,20 @@ pub(crate) struct Fanout {
     /// Bound: as those behind.
     ahead: VecDeque<Run>,
     visited: u32,
-    /// What some member lacks; the first has the number `first`. Queue: `fan-out`.
+    /// Publications that some member lacks; the first has the number `first`. Queue: `fan-out`.
     publications: VecDeque<Arc<Publication>>,
     bytes: usize,
     first: u64,
-    /// What was published before the first of them, in channels with deltas.
+    /// The publication before the first of them, in channels with deltas.
     before: Option<Arc<Publication>>,
-    /// What the last visit carried, and its wire forms: the next visit mostly carries the same.
+    /// Publications of the last visit, and their wire forms: the next visit mostly carries the
+    /// same.
     load: Load,
 }
 
 impl Fanout {
-    /// Begins anew, over so many members, none of which lacks anything yet. `before` was published
-    /// last.
+    /// Starts a fan-out over so many members that have everything. `before` is the publication
+    /// before the first one to come.
     pub(crate) fn begin(
         &mut self,
         channel: u32,
@@ -159,7 +160,7 @@ impl Fanout {
         self.joining = Vec::new();
     }
 
-    /// A round begins, or another one: in a channel with a delay not before a rest. True in such a
+    /// Prepares the next round; in a channel with a delay it waits for a rest. True in such a
     /// channel.
     pub(crate) fn round_is_over(&mut self) -> bool {
         let rests = self.rules.delay_ms > 0;
@@ -167,7 +168,7 @@ impl Fanout {
         rests
     }
 
-    /// Begins a rest if one is due, and says when it ends.
+    /// Begins a rest if one is due; returns the time of its end.
     pub(crate) fn begin_rest(&mut self, now: Millis) -> Option<Millis> {
         if self.rest != Rest::Due || self.is_full() {
             return None;
@@ -190,13 +191,13 @@ impl Fanout {
         }
     }
 
-    /// Ends a rest.
+    /// Ends the current rest.
     pub(crate) const fn end_rest(&mut self) {
         self.rest = Rest::No;
     }
 
-    /// Whether more publications than wait would not leave together anyway. The newest alone waits
-    /// for its window, however large it is.
+    /// Whether the waiting publications exceed one visit, so that a rest gains nothing. A single
+    /// newest publication waits for its window, at any size.
     pub(crate) fn is_full(&self) -> bool {
         let is_newest_alone = self.rules.conflates() && self.publications.len() == 1;
         let is_much = self.publications.len() as u64 >= VISIT_MAX || self.bytes >= VISIT_BYTES_MAX;
@@ -208,18 +209,18 @@ impl Fanout {
         self.publications.len()
     }
 
-    /// Their cost.
+    /// Cost of these publications in bytes.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether a publication takes the place of those before it.
+    /// Whether a publication replaces those before it.
     pub(crate) fn conflates(&self, publication: &Publication) -> bool {
         self.rules.conflates() && publication.told == PublicationKind::Data
     }
 
-    /// Forgets publications that a newer one takes the place of; gives how many deliveries that
-    /// saves. What nobody gets any more goes to `carried` if it has tags.
+    /// Drops publications that a newer one replaces; returns the number of deliveries saved.
+    /// Dropped publications with tags go to `carried`.
     pub(crate) fn forget_older(&mut self, carried: &mut Vec<Arc<Publication>>) -> u64 {
         let mut saved = 0;
         let is_data = |known: &Arc<Publication>| known.told == PublicationKind::Data;
@@ -230,7 +231,7 @@ impl Fanout {
         saved
     }
 
-    /// Appends a publication.
+    /// Appends a publication as the newest.
     pub(crate) fn push(&mut self, publication: Arc<Publication>) {
         self.bytes += publication.cost_bytes();
         self.publications.push_back(publication);
@@ -244,7 +245,7 @@ impl Fanout {
         members.map(|run| u64::from(run.count)).sum::<u64>() + joining as u64
     }
 
-    /// Forgets what has a lower number; gives what has tags to `carried`.
+    /// Drops publications below a number; moves those with tags to `carried`.
     fn forget_below(&mut self, number: u64, carried: &mut Vec<Arc<Publication>>) {
         let count = usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX);
         let count = count.min(self.publications.len());
@@ -258,7 +259,7 @@ impl Fanout {
         debug_assert!(!self.publications.is_empty() || self.bytes == 0);
     }
 
-    /// The number that the next publication will get: the mark of who joins now.
+    /// Number that the next publication will get, which is the mark of a connection that joins now.
     pub(crate) fn next_number(&self) -> u64 {
         self.first + self.publications.len() as u64
     }
@@ -283,7 +284,7 @@ impl Fanout {
         None
     }
 
-    /// What is due to a member with this mark, up to what one visit carries.
+    /// Publications due to a member with this mark, up to the limit of one visit.
     #[inline]
     pub(crate) fn load(&mut self, mark: u64) -> &mut Load {
         let mark = mark.max(self.first);
@@ -296,7 +297,7 @@ impl Fanout {
         &mut self.load
     }
 
-    /// Not inlined: most members are due what the one before them was.
+    /// Not inlined: most members get the same load as the one before them.
     #[inline(never)]
     fn fill_load(&mut self, mark: u64) {
         let from = usize::try_from(mark - self.first).unwrap_or(usize::MAX);
@@ -346,12 +347,12 @@ impl Fanout {
         }
     }
 
-    /// What was published last, if publications are said by it.
+    /// Newest publication, in channels with deltas.
     pub(crate) fn newest(&self) -> Option<Arc<Publication>> {
         self.last_data(self.publications.len())
     }
 
-    /// Notes that so many of [`Fanout::next_visits`] took the load.
+    /// Notes that so many members of [`Fanout::next_visits`] took the load.
     pub(crate) fn took_load(&mut self, count: u32) {
         if let Some(run) = self.ahead.front_mut() {
             run.count -= count;
@@ -369,7 +370,7 @@ impl Fanout {
         self.ahead.len() == 1 && self.ahead.iter().all(|run| run.mark >= top)
     }
 
-    /// Ends a round: who was visited is to be visited again.
+    /// Ends a round: all visited members are to be visited again.
     pub(crate) fn next_round(&mut self) {
         debug_assert!(
             self.ahead.is_empty(),
@@ -385,8 +386,8 @@ impl Fanout {
         extend(&mut self.ahead, 1, mark);
     }
 
-    /// Takes the member at a place out. Gives the places whose members, one after the other,
-    /// fill the hole that the one before left; the last of them is the end of the list.
+    /// Removes the member at a place. Returns the places whose members, in this order, fill the
+    /// hole that the one before left; the last of them is the end of the list.
     pub(crate) fn remove(&mut self, at: u32) -> Vec<u32> {
         let mut moves = Vec::new();
         let (mut start, mut found) = (0, false);
@@ -415,7 +416,7 @@ impl Fanout {
         tagged.cloned()
     }
 
-    /// Forgets what nobody lacks any more; gives those with tags to `carried`.
+    /// Drops publications that all members have; moves those with tags to `carried`.
     pub(crate) fn forget(&mut self, carried: &mut Vec<Arc<Publication>>) {
         let marks = [self.behind.front(), self.ahead.front()]
             .into_iter()
@@ -431,7 +432,7 @@ impl Fanout {
         self.forget_below(lowest, carried);
     }
 
-    /// Whether everybody has everything.
+    /// Whether all members have everything.
     pub(crate) fn is_over(&self) -> bool {
         self.publications.is_empty() && self.joining.is_empty()
     }

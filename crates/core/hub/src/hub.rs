@@ -12,19 +12,18 @@ use crate::requests::Waiting;
 use crate::subscriptions::Place;
 use crate::{Answer, Command, HubOptions, ReplyTo, Sink};
 
-/// Sizes for metrics.
+/// Sizes of a hub, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HubStats {
     /// Channels with a subscriber on this shard.
     pub channels: usize,
     /// Subscriptions on this shard, answered or not.
     pub subscriptions: usize,
-    /// Comings and goings that were not told for want of room, since the start.
+    /// Comings and goings dropped for lack of room, since the start.
     pub news_dropped: u64,
-    /// Deliveries that were not made because a newer publication of their window took their place,
-    /// since the start.
+    /// Deliveries saved because a newer publication replaced theirs in its window, since the start.
     pub conflated: u64,
-    /// Of this shard's part of the broker.
+    /// Sizes of this shard's part of the broker.
     pub home: BrokerStats,
 }
 
@@ -44,7 +43,7 @@ impl<B: Broker> Hub<B> {
         }
     }
 
-    /// Sizes for metrics.
+    /// Sizes of this hub, for metrics.
     #[must_use]
     pub fn stats(&self) -> HubStats {
         HubStats {
@@ -56,20 +55,20 @@ impl<B: Broker> Hub<B> {
         }
     }
 
-    /// Whether anybody on this shard subscribes to a channel, answered or not.
+    /// Whether a connection of this shard subscribes to a channel, answered or not.
     #[must_use]
     pub fn has_channel(&self, channel: &ChannelName) -> bool {
         self.local.channels.key(channel).is_some()
     }
 
-    /// How many connections of this shard subscribe to a channel, answered or not.
+    /// Number of connections of this shard that subscribe to a channel, answered or not.
     #[must_use]
     pub fn member_count(&self, channel: &ChannelName) -> u32 {
         let channel = self.local.channels.get(channel);
         channel.map_or(0, |channel| channel.members.len())
     }
 
-    /// How many channels a connection subscribes to, answered or not.
+    /// Number of channels that a connection subscribes to, answered or not.
     #[must_use]
     pub fn subscription_count(&self, conn: ConnId) -> usize {
         self.local.subscriptions.of(conn).len()
@@ -89,7 +88,7 @@ impl<B: Broker> Hub<B> {
             .map(|(name, _)| name)
     }
 
-    /// The channels with members on this shard, and how many.
+    /// Channels with members on this shard, and their numbers.
     pub fn channels(&self) -> impl Iterator<Item = (&ChannelName, u32)> {
         self.local.channels.iter().map(|(name, channel)| {
             let fanout = self.local.fanouts.get(channel.fanout);
@@ -98,7 +97,7 @@ impl<B: Broker> Hub<B> {
         })
     }
 
-    /// Carries out what a connection wants. What it wanted of a channel before comes first.
+    /// Carries out a command, after the connection's earlier ones for the channel.
     pub fn handle(&mut self, command: Command, now: Now, sink: &mut impl Sink) {
         if let Some((conn, key)) = self.local.waits_for(&command) {
             return self.local.deferred.push(conn, key, command, sink);
@@ -107,7 +106,7 @@ impl<B: Broker> Hub<B> {
         self.act_on_ready(now, sink);
     }
 
-    /// Carries out what waited for a subscribe that has been answered.
+    /// Carries out commands that waited for a subscribe, once it has been answered.
     #[inline]
     fn act_on_ready(&mut self, now: Now, sink: &mut impl Sink) {
         if self.local.deferred.has_ready() {
@@ -228,8 +227,8 @@ impl<B: Broker> Hub<B> {
         }
     }
 
-    /// Other options hold from now on, also in channels that have subscribers: for what is
-    /// published and asked from now on. `subscriptions_max` is that of [`HubOptions`].
+    /// Replaces the options, also for channels with subscribers; they hold for later publications
+    /// and requests. `subscriptions_max` is that of [`HubOptions`].
     pub fn renew(&mut self, subscriptions_max: usize, options: &LiveOptions, now: Now) {
         self.local.options.subscriptions_max = subscriptions_max;
         self.local.options.namespaces = options.namespaces.clone();
@@ -262,8 +261,7 @@ impl<B: Broker> Hub<B> {
         more
     }
 
-    /// Lets the broker write down what it keeps, if that is wanted; true if there is more to do
-    /// now.
+    /// Lets the broker write its state, if that is due; true if there is more to do now.
     pub fn write_down(&mut self, now: Now) -> bool {
         self.broker.write_down(now)
     }
@@ -295,7 +293,7 @@ impl<B: Broker> Hub<B> {
         self.leave_unused(now);
     }
 
-    /// Ends one subscription, and those that were asked for and wait; false if there was none.
+    /// Ends one subscription, and cancels those that wait; false if there was none.
     pub fn unsubscribe(&mut self, conn: ConnId, channel: &ChannelName, now: Now) -> bool {
         let Some(key) = self.local.channels.key(channel) else {
             return false;
@@ -312,8 +310,8 @@ impl<B: Broker> Hub<B> {
         true
     }
 
-    /// Lets the broker do what is due, such as forgetting old history; true if more is due than
-    /// `budget` streams.
+    /// Lets the broker do what is due, such as forgetting old history; true if more than `budget`
+    /// streams are due.
     pub fn expire(&mut self, now: Now, budget: usize, sink: &mut impl Sink) -> bool {
         let local = &mut self.local;
         let more = self.broker.tick(now, budget, &mut Replies { local, sink });
@@ -339,7 +337,7 @@ impl<B: Broker> Hub<B> {
         self.local.resting.first().map(|&(until, _)| until)
     }
 
-    /// Tells the broker who has left, and of channels that nobody here subscribes to any more.
+    /// Sends the broker the members that left, and the channels without subscribers here.
     #[inline]
     pub(crate) fn leave_unused(&mut self, now: Now) {
         if !self.local.farewells.is_empty() {
@@ -356,8 +354,8 @@ impl<B: Broker> Hub<B> {
         }
     }
 
-    /// Which shards have subscribers of a channel, as bits; known for channels at home here. All
-    /// bits where the broker does not know.
+    /// Bit set of the shards with subscribers of a channel; exact for channels at home here. All
+    /// bits are set where the broker does not know.
     #[must_use]
     pub fn interest(&self, channel: &ChannelName) -> u64 {
         self.broker.interest(channel)
@@ -366,7 +364,7 @@ impl<B: Broker> Hub<B> {
     /// Publishes in a channel that is at home here.
     ///
     /// # Errors
-    /// Why not, and the draft: of [`Refusal::Busy`] it may be offered again.
+    /// The reason, with the draft: after [`Refusal::Busy`] it may be offered again.
     pub fn publish_here(&mut self, draft: Draft, now: Now) -> Result<Published, (Refusal, Draft)> {
         let local = &mut self.local;
         self.broker

@@ -1,13 +1,13 @@
-//! One shard's hub: who subscribes to what here, and how a publication reaches them.
+//! One shard's hub: its subscriptions, and the way of a publication to its subscribers.
 //!
-//! A hub is told what happened ([`Command`]s from sessions, replies and mail from its part of the
-//! [broker](throng_broker::Broker)) and says what follows through a [`Sink`]. It does not know
+//! A hub takes events ([`Command`]s from sessions, replies and mail from its part of the
+//! [broker](throng_broker::Broker)) and acts through a [`Sink`]. It does not know
 //! where channels live: it asks the broker, and the broker answers now or later.
 //!
 //! # Order
 //!
-//! What one connection wants of one channel is carried out and answered in the order in which it
-//! was asked: while a subscribe waits for the broker, what follows waits behind it (the module
+//! The commands of one connection for one channel are carried out and answered in the order in
+//! which they came: while a subscribe waits for the broker, later ones wait behind it (the module
 //! `deferred`). Between channels, and between these commands and others, there is no order.
 //!
 //! # Why nothing is lost or doubled

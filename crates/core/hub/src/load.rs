@@ -1,9 +1,9 @@
-//! What one visit carries: publications, and their wire forms, each made at its first use.
+//! Load of one visit: publications, and their wire forms, each made at its first use.
 //!
-//! The next visit mostly carries the same, so a form is made once for all members who lack the
-//! same publications, and the difference between two publications once for all forms that say it.
+//! The next visit mostly carries the same, so a form is made once for all members that lack the
+//! same publications, and the difference between two publications once for all forms that use it.
 //!
-//! Never: who gets it.
+//! Never: which members get it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use crate::{Encoded, FormKind, Format, Patch, Sink};
 /// Bytes for which a fan-out that is over keeps room, for the next one.
 const KEPT_BYTES: usize = 1024;
 
-/// The publications of one visit, and what was made of them.
+/// Publications of one visit, with their encodings.
 #[derive(Default)]
 pub(crate) struct Load {
-    /// Their numbers.
+    /// Range of their numbers.
     pub(crate) span: Range<u64>,
     pub(crate) publications: Vec<Arc<Publication>>,
     /// The data before the first of them, in channels with deltas.
     pub(crate) base: Option<Arc<Publication>>,
-    /// What makes each of them of the data before it; nothing if that would not be shorter. Empty
-    /// until it is needed.
+    /// Difference of each publication from the data before it; `None` if it would not be shorter.
+    /// Empty until it is needed.
     deltas: Vec<Option<Vec<u8>>>,
     encoded: Vec<(Format, Encoded)>,
-    /// Room for wire forms.
+    /// Buffer that is reused for wire forms.
     spare: Option<Encoded>,
 }
 
@@ -61,18 +61,18 @@ impl Load {
         }))
     }
 
-    /// What [`Load::encoded`] found.
+    /// Wire form at the index that [`Load::encoded`] returned.
     pub(crate) fn form(&self, at: Option<usize>) -> Option<&Encoded> {
         self.encoded.get(at?).map(|(_, encoded)| encoded)
     }
 
-    /// Whether there is data, after which a member has a base.
+    /// Whether some publication has data, so that a member has a base after this load.
     pub(crate) fn has_data(&self) -> bool {
         let mut all = self.publications.iter();
         all.any(|publication| publication.told == PublicationKind::Data)
     }
 
-    /// Publications in a form that says differences. Who has no base gets the first one whole.
+    /// Encodes publications as differences. For members without a base the first one is whole.
     fn encode_deltas(&mut self, format: Format, encoded: &mut Encoded, sink: &mut impl Sink) {
         encoded.has_gaps = false;
         if self.deltas.is_empty() {
@@ -121,8 +121,8 @@ fn deltas(
     publications.iter().map(delta).collect()
 }
 
-/// Publications in one wire form, each once. Of comings and goings there is nothing for who does
-/// not hear of them; in a form whose sessions compare frames with publications, an empty frame.
+/// Encodes each publication once in one wire form. Comings and goings are left out in forms without
+/// them; in a form whose sessions compare frames with publications, they are an empty frame.
 fn encode(
     format: Format,
     publications: &[Arc<Publication>],

@@ -1,7 +1,7 @@
-//! What one shard's hub knows by itself: channels with subscribers here, their members, and
+//! State that a shard's hub keeps by itself: channels with subscribers, their members, and
 //! publications on their way to them.
 //!
-//! Never speaks with the broker. It says which requests follow ([`Local::subscribe`], `left`), and
+//! Never calls the broker. Returns its requests ([`Local::subscribe`], `farewells`), and
 //! the hub makes them.
 //!
 //! Rule for "full": while [`WAITING_MAX`] publications or [`WAITING_BYTES_MAX`] wait for their
@@ -11,7 +11,7 @@
 //! Invariants
 //! - `publications` and `bytes` are those of all fan-outs together.
 //! - A fan-out is in `turn_order` or in `resting`, once.
-//! - A channel in `channels` has a member, somebody who is joining, or a subscribe without a reply.
+//! - A channel in `channels` has a member, a joining connection, or a subscribe without a reply.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -28,30 +28,30 @@ use crate::subscriptions::Subscriptions;
 
 /// Publications that may wait for their members. Queue: `fan-out`.
 pub(crate) const WAITING_MAX: usize = 65_536;
-/// The bytes of those publications. Queue: `fan-out`.
+/// Bytes of those publications. Queue: `fan-out`.
 pub(crate) const WAITING_BYTES_MAX: usize = 64 << 20;
-/// Comings and goings are dropped while a channel has so much waiting, so that a crowd that comes
-/// at once does not fill the queue. Queue: `comings and goings`.
+/// Publications waiting in a channel from which on comings and goings are dropped, so that a crowd
+/// does not fill the queue. Queue: `comings and goings`.
 const NEWS_MAX: usize = 1024;
-/// One channel may have one part in so many.
+/// Part of the queue that one channel may use: one in so many.
 const CHANNEL_PART: usize = 4;
-/// Fan-outs that are over and kept for the next ones: a turn of publications to a channel each
-/// needs as many as it has visits.
+/// Ended fan-outs kept for reuse: a turn of publications to a channel each needs as many as it has
+/// visits.
 const SPARE: usize = 256;
 
 /// A shard's channels with subscribers, and what is on its way to them.
 pub(crate) struct Local {
     pub(crate) options: HubOptions,
-    /// Where its connections are, as the newest subscriber said.
+    /// This hub's shard, taken from the newest subscriber's id.
     pub(crate) shard: ShardId,
     pub(crate) channels: ChannelMap<Channel>,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) waiting: Requests,
-    /// Who came with a subscription, by connection and channel. Queue: `members`.
+    /// Members with presence, by connection and channel. Queue: `members`.
     pub(crate) present: BTreeMap<(ConnId, u32), Presence>,
     pub(crate) deferred: Deferred,
     pub(crate) fanouts: Slots<Box<Fanout>>,
-    /// Bound: [`SPARE`].
+    /// Ended fan-outs for reuse. Bound: [`SPARE`].
     #[expect(
         clippy::vec_box,
         reason = "they come and go as boxes, and are large to move"
@@ -62,20 +62,20 @@ pub(crate) struct Local {
     /// Fan-outs that let publications gather, by the end of their rests.
     /// Bound: one entry per fan-out.
     pub(crate) resting: BTreeSet<(Millis, u32)>,
-    /// What the members of channels with deltas got last. Bound: one publication a channel that has
+    /// Last publication of each channel with deltas. Bound: one publication a channel that has
     /// subscribers here.
     pub(crate) bases: BTreeMap<u32, Arc<Publication>>,
     /// Publications that some member lacks, in all fan-outs.
     pub(crate) publications: usize,
-    /// Their bytes.
+    /// Bytes of those publications.
     pub(crate) bytes: usize,
-    /// Comings and goings that found no room.
+    /// Comings and goings dropped for lack of room.
     pub(crate) news_dropped: u64,
-    /// Deliveries whose place a newer publication took before they left.
+    /// Deliveries saved because a newer publication replaced theirs.
     pub(crate) conflated: u64,
-    /// Publications with tags that everybody has got, until the sink is told.
+    /// Publications with tags that all members have, until the sink is told.
     pub(crate) carried: Vec<Arc<Publication>>,
-    /// What the broker has yet to be told: who has left, and channels that were released.
+    /// Requests still to be sent to the broker: members that left, and channels that were released.
     pub(crate) farewells: Vec<Request>,
 }
 
@@ -132,7 +132,7 @@ impl Local {
             && fanout.bytes() + bytes <= WAITING_BYTES_MAX / CHANNEL_PART
     }
 
-    /// Puts a publication on its way to this shard's members.
+    /// Queues a publication for this shard's members.
     pub(crate) fn enqueue(&mut self, publication: Arc<Publication>) {
         let key = self.channels.key(&publication.channel);
         let Some((key, channel)) = key.and_then(|key| Some((key, self.channels.at_mut(key)?)))
@@ -187,7 +187,7 @@ impl Local {
         }
     }
 
-    /// Lets a fan-out go on that rests.
+    /// Continues a fan-out that rests.
     pub(crate) fn end_rest(&mut self, key: u32) {
         let fanout = self.fanouts.get_mut(key);
         if let Some((until, fanout)) = fanout.and_then(|it| Some((it.rests_until()?, it))) {
@@ -197,7 +197,7 @@ impl Local {
         }
     }
 
-    /// Keeps a fan-out that is over for the next one.
+    /// Keeps an ended fan-out for reuse.
     pub(crate) fn spare(&mut self, mut fanout: Box<Fanout>) {
         if self.spare.len() < SPARE {
             fanout.end();
@@ -211,17 +211,17 @@ impl Local {
         }
     }
 
-    /// Forgets a channel without members, of a hub at rest; the broker does not hear of it.
+    /// Forgets a channel without members, of a hub at rest; sends nothing to the broker.
     pub(crate) fn forget_if_unused(&mut self, key: u32) {
         let channel = self.channels.at(key).map(|(_, channel)| channel);
-        // A fan-out that rests stays, and its channel with it.
+        // A fan-out that rests stays, and so does its channel.
         if channel.is_some_and(|it| it.members.len() == 0 && it.fanout == NO_FANOUT) {
             self.bases.remove(&key);
             self.channels.remove(key);
         }
     }
 
-    /// Forgets a channel that nobody here subscribes to.
+    /// Forgets a channel without subscribers here.
     pub(crate) fn release_if_unused(&mut self, key: u32) {
         let Some((_, channel)) = self.channels.at(key) else {
             return;

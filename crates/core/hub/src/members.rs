@@ -1,4 +1,4 @@
-//! Who is a member of what: subscribing, joining, leaving.
+//! Membership: subscribing, joining, leaving.
 
 use throng_broker::{Presence, Recovery, Refusal, Request, Subscribed};
 use throng_types::{ChannelName, ConnId, Position};
@@ -10,7 +10,7 @@ use crate::requests::Waiting;
 use crate::subscriptions::{Entry, Place};
 use crate::{Answer, Command, Format, ReplyTo, Sink};
 
-/// A subscription that a session asks for.
+/// Subscription requested by a session.
 pub(crate) struct NewSubscription {
     pub(crate) reply_to: ReplyTo,
     pub(crate) channel: ChannelName,
@@ -20,9 +20,8 @@ pub(crate) struct NewSubscription {
 }
 
 impl Local {
-    /// The connection and the channel whose earlier commands a command has to wait for: something
-    /// that the connection wanted of the channel before waits for the broker. `None` if it can be
-    /// carried out now.
+    /// Connection and channel whose earlier command waits for the broker, so that this one must
+    /// wait, too. `None` if it can be carried out now.
     #[inline]
     pub(crate) fn waits_for(&self, command: &Command) -> Option<(ConnId, u32)> {
         let (conn, channel) = match command {
@@ -41,8 +40,8 @@ impl Local {
         (is_asked || self.deferred.has(conn, key)).then_some((conn, key))
     }
 
-    /// Subscribes a connection, at once where this shard knows where the stream stands. Otherwise
-    /// gives the request for the broker.
+    /// Subscribes a connection, at once if this shard knows the stream's position. Otherwise
+    /// returns the request for the broker.
     pub(crate) fn subscribe(
         &mut self,
         wanted: NewSubscription,
@@ -119,8 +118,8 @@ impl Local {
         }
     }
 
-    /// Where a channel's stream stands, if its deliveries reach this shard already: where the last
-    /// one left it.
+    /// Position of a channel's stream after its last delivery, if deliveries reach this shard
+    /// already.
     fn known_position(&self, key: u32) -> Option<Subscribed> {
         let (_, channel) = self
             .channels
@@ -132,7 +131,7 @@ impl Local {
         })
     }
 
-    /// Makes a connection a member from now on; gives its place.
+    /// Makes a connection a member from now on; returns its place.
     pub(crate) fn join(&mut self, conn: ConnId, key: u32, format: Format) -> Place {
         let member = Member::new(conn.index(), format);
         let Some(channel) = self.channels.at_mut(key) else {
@@ -151,8 +150,8 @@ impl Local {
         }
     }
 
-    /// Ends the subscriptions of a channel whose stream is not continued. What still waits for its
-    /// members goes with them: they come back from the position that they have.
+    /// Ends the subscriptions of a channel whose deliveries have a gap. Drops what still waits for
+    /// its members: they come back from the position that they have.
     pub(crate) fn broken(&mut self, name: &ChannelName, sink: &mut impl Sink) {
         let Some(key) = self.channels.key(name) else {
             return;
@@ -174,7 +173,7 @@ impl Local {
         }
     }
 
-    /// Lets the broker know that somebody has left, if it knew that they had come.
+    /// Queues a quit for a member that came with presence.
     fn quit(&mut self, conn: ConnId, key: u32) {
         if self.present.is_empty() {
             return;
@@ -194,7 +193,7 @@ impl Local {
             return;
         };
         match entry.place {
-            // The reply will find that nobody waits for it.
+            // The reply will find no subscription.
             Place::Asked(_) => return,
             Place::Joining => {
                 if let Some(fanout) = self.fanouts.get_mut(channel.fanout) {
@@ -208,8 +207,8 @@ impl Local {
         self.release_if_unused(entry.channel);
     }
 
-    /// Removes the member at a place. Others move up so that, during a fan-out, those who
-    /// stand side by side still have the same.
+    /// Removes the member at a place. Others move up so that, during a fan-out, neighbours still
+    /// have the same mark.
     pub(crate) fn remove_member(&mut self, key: u32, at: u32) {
         let Some(channel) = self.channels.at_mut(key) else {
             return;

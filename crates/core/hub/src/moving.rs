@@ -4,8 +4,8 @@
 //! Invariants
 //! - It is saved only when it is at rest: nothing waits for the broker, nothing is on its way to
 //!   members. So a member has everything up to its channel's position, and nothing after it.
-//! - Members of the new process are those whose connections moved; the broker hears that the
-//!   others have left. Where the broker is elsewhere, the old process says that itself.
+//! - Members of the new process are those whose connections moved; the broker gets a quit for the
+//!   others. Where the broker is elsewhere, the old process sends it.
 //! - Where the broker is elsewhere, everything that came before a cut in the deliveries is with the
 //!   members, and nothing behind it; see [`throng_broker::Moving`].
 
@@ -16,7 +16,7 @@ use crate::channel::{Channel, Member};
 use crate::subscriptions::{Entry, Place};
 use crate::{Format, Hub};
 
-/// The kinds of items; those of the broker are lower.
+/// Kinds of saved items; those of the broker are lower.
 const CHANNEL: u8 = 128;
 const QUIT: u8 = 129;
 const EXPECT: u8 = 130;
@@ -38,8 +38,8 @@ impl<B: Broker> Hub<B> {
         }
     }
 
-    /// Hands over which channels another process is to hear before this one stops at a cut in what
-    /// is delivered; false, and nothing is handed over, if there is nothing to be heard elsewhere.
+    /// Saves the channels that another process must receive before this one stops at a cut in the
+    /// deliveries; false, and nothing is saved, if no channel is elsewhere.
     pub fn save_expected(&self, cut: u64, parts: &mut Parts<'_>) -> bool {
         if self.broker.has_stopped() {
             return false;
@@ -53,25 +53,25 @@ impl<B: Broker> Hub<B> {
         true
     }
 
-    /// From now on nothing is taken that a broker elsewhere delivers behind a cut; `None` takes
-    /// that back.
+    /// Stops to take deliveries of a broker elsewhere that are behind a cut; `None` takes that
+    /// back.
     pub fn stop_at(&mut self, cut: Option<u64>) {
         self.broker.stop_at(cut);
     }
 
-    /// Whether all is taken that comes before the cut.
+    /// Whether all deliveries before the cut are taken.
     #[must_use]
     pub fn has_stopped(&self) -> bool {
         self.broker.has_stopped()
     }
 
-    /// Another process has what moved: nothing is delivered here any more.
+    /// Ends deliveries here: another process has what moved.
     pub fn leave_deliveries(&mut self) {
         self.broker.leave_deliveries();
     }
 
-    /// Hands over the channels and the broker's part, as items. False, and nothing is handed over,
-    /// if the broker's state cannot move.
+    /// Saves the channels and the broker's part, as items. False, and nothing is saved, if the
+    /// broker's state cannot move.
     pub fn save(&self, parts: &mut Parts<'_>) -> bool {
         let moves = self.broker.save(parts);
         if moves {
@@ -80,7 +80,7 @@ impl<B: Broker> Hub<B> {
         moves
     }
 
-    /// The same, and the broker's part forgets what it keeps.
+    /// Saves like [`Hub::save`], and the broker's part forgets what it keeps.
     pub fn give_up(&mut self, parts: &mut Parts<'_>) -> bool {
         let moves = self.broker.give_up(parts);
         if moves {
@@ -104,7 +104,7 @@ impl<B: Broker> Hub<B> {
         }
     }
 
-    /// Hands over that a connection which stays is seen no more.
+    /// Saves a quit for each channel of a connection that stays behind.
     pub fn save_quits(&self, conn: ConnId, parts: &mut Parts<'_>) {
         let all = self.local.present.range((conn, 0)..=(conn, u32::MAX));
         for ((_, key), presence) in all {
@@ -116,12 +116,12 @@ impl<B: Broker> Hub<B> {
         }
     }
 
-    /// Takes one item; `None` if it is none.
+    /// Loads one item; `None` if it is not valid.
     pub fn load(&mut self, kind: u8, from: &mut Saved<'_>) -> Option<()> {
         match kind {
             CHANNEL | RESUME => {
                 let (name, position) = <(ChannelName, Option<Position>)>::load(from)?;
-                // What is elsewhere is not found here.
+                // Channels elsewhere are not loaded here.
                 (kind == CHANNEL || self.broker.is_elsewhere(&name)).then_some(())?;
                 let key = self.local.channels.key_or_insert(&name, || Channel::NEW);
                 let channel = self.local.channels.at_mut(key)?;
@@ -147,8 +147,8 @@ impl<B: Broker> Hub<B> {
         Some(())
     }
 
-    /// Appends the subscriptions of a connection; false, and nothing is to be used, if one of them
-    /// waits for something.
+    /// Appends the subscriptions of a connection; false, and the bytes are of no use, if one of
+    /// them waits for a reply.
     pub fn save_subscriptions(&self, conn: ConnId, out: &mut Vec<u8>) -> bool {
         let local = &self.local;
         let entries = local.subscriptions.of(conn);
@@ -164,15 +164,15 @@ impl<B: Broker> Hub<B> {
                 return false;
             };
             name.save(out);
-            // The first difference after the hand-over is said as a whole.
+            // The first publication after the hand-over is sent whole.
             member.format().without_base().to_bits().save(out);
             local.present.get(&(conn, entry.channel)).cloned().save(out);
         }
         true
     }
 
-    /// Forgets a connection's subscriptions, which are saved, and the channels that were its alone.
-    /// The broker does not hear of it.
+    /// Forgets a connection's subscriptions, which are saved, and channels without other
+    /// subscribers. Sends nothing to the broker.
     pub fn give_up_subscriptions(&mut self, conn: ConnId) {
         while let Some(Entry { channel, place }) = self.local.subscriptions.remove_any(conn) {
             if let Some(presence) = self.local.present.remove(&(conn, channel))
@@ -187,8 +187,7 @@ impl<B: Broker> Hub<B> {
         }
     }
 
-    /// Makes a connection a member of the channels that it was saved with. The channels were loaded
-    /// before.
+    /// Makes a connection a member of the channels in its saved bytes. Load the channels first.
     pub fn load_subscriptions(&mut self, conn: ConnId, from: &mut Saved<'_>) -> Option<()> {
         self.local.shard = conn.shard();
         (conn.index() <= Member::INDEX_MAX).then_some(())?;
@@ -212,7 +211,7 @@ impl<B: Broker> Hub<B> {
         Some(())
     }
 
-    /// Everything is loaded: forgets channels of which no member has come, and tells the broker.
+    /// Ends loading: forgets channels without members, and tells the broker.
     pub fn loaded(&mut self, now: Now) {
         let all: Vec<u32> = self.local.channels.entries().map(|(key, ..)| key).collect();
         for key in all {

@@ -1,4 +1,4 @@
-//! What the broker says, on its way to those who asked and to this shard's members.
+//! Replies and deliveries of the broker, on their way to connections of this shard.
 
 use throng_broker::{Published, Receiver, Refusal, Reply, Subscribed, Ticket};
 use throng_types::ChannelName;
@@ -92,8 +92,8 @@ impl Local {
         }
         let is_wanted = self.subscriptions.find(reply_to.conn, key) == Some(Place::Asked(ticket.0));
         let result = match result {
-            // It unsubscribed meanwhile. It is answered, if it is still there: every command has
-            // an answer, and an opening waits for all of its channels.
+            // It unsubscribed meanwhile. It gets an answer if it is still there: every command has
+            // one, and an opening waits for all of its channels.
             _ if !is_wanted => Err(Refusal::Cancelled),
             Ok(subscribed) => {
                 let format = self.format_after(key, format, &subscribed);
@@ -104,7 +104,7 @@ impl Local {
             }
             Err(refusal) => {
                 self.subscriptions.remove(reply_to.conn, key);
-                // It never came.
+                // It was never listed.
                 self.present.remove(&(reply_to.conn, key));
                 Err(refusal)
             }

@@ -1,11 +1,11 @@
-//! Requests that the broker has not answered yet. The broker bounds how many.
+//! Requests without a reply from the broker yet. The broker bounds their number.
 
 use throng_broker::Ticket;
 use throng_types::Slots;
 
 use crate::{Format, ReplyTo};
 
-/// Who waits for a reply.
+/// Request that waits for a reply.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Waiting {
     Subscribe {
@@ -22,11 +22,11 @@ pub(crate) enum Waiting {
     Present {
         reply_to: ReplyTo,
     },
-    /// Nobody: the first place, which is always taken.
+    /// Keeps the first place, which is always taken.
     Nobody,
 }
 
-/// Who waits, by ticket.
+/// Waiting requests, by ticket.
 pub(crate) struct Requests(Slots<Waiting>);
 
 impl Default for Requests {
@@ -40,7 +40,7 @@ impl Default for Requests {
 }
 
 impl Requests {
-    /// Whether nobody waits.
+    /// Whether no request waits.
     pub(crate) const fn is_empty(&self) -> bool {
         self.0.len() == 1
     }
@@ -49,7 +49,7 @@ impl Requests {
         Ticket(self.0.insert(waiting))
     }
 
-    /// Who waited for this reply; they wait no more.
+    /// Removes the request that a reply answers.
     pub(crate) fn remove(&mut self, ticket: Ticket) -> Waiting {
         let waiting = self.0.remove(ticket.0);
         debug_assert!(waiting.is_some(), "a reply answers a request, once");

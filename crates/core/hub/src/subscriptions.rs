@@ -1,4 +1,4 @@
-//! What each connection of the shard subscribes to, and where it stands among the members.
+//! Subscriptions of each connection of the shard, with their places among the members.
 //!
 //! Invariants
 //! - For each entry `Place::Member(at)` of connection `c` in channel `k`, member `at`
@@ -8,14 +8,14 @@
 
 use throng_types::{ConnId, ShardId, Slots};
 
-/// Where a subscription stands.
+/// Place of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// At this place among the channel's members.
     Member(u32),
     /// Joined while older publications were on their way: in the fan-out's list.
     Joining,
-    /// Asked of the broker, no reply yet; the number is the ticket.
+    /// Sent to the broker, no reply yet; the number is the ticket.
     Asked(u32),
 }
 
@@ -56,7 +56,7 @@ impl Subscriptions {
         self.total
     }
 
-    /// The entries of a slot, whoever has it.
+    /// Entries of a slot, for any generation.
     pub(crate) fn of_index(&self, index: u32) -> &[Entry] {
         match self.slots.get(index as usize).map(|slot| &slot.entries) {
             None | Some(Entries::None) => &[],

@@ -1,4 +1,4 @@
-//! What a hub asks of its broker, and what it makes of the replies: the broker is the test's own.
+//! Requests of a hub to its broker, and its handling of replies: the broker is the test's own.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,9 +25,9 @@ const PERSONAL_FROM: u32 = 50;
 #[derive(Default)]
 struct Script {
     requests: VecDeque<Request>,
-    /// What a driver has left.
+    /// Replies left by a driver.
     left: VecDeque<Reply>,
-    /// How often it was told of other options.
+    /// Number of calls that replace the options.
     renewed: u64,
 }
 
@@ -106,9 +106,9 @@ struct Heard {
     deliveries: Vec<(u32, Vec<u64>, bool)>,
     /// Publications that were made into frames.
     encoded: usize,
-    /// Offsets of publications with tags that everybody has got.
+    /// Offsets of publications with tags that all members have.
     carried: Vec<u64>,
-    /// Who has to subscribe again.
+    /// Connections that have to subscribe again.
     lost: Vec<ConnId>,
 }
 
@@ -187,7 +187,7 @@ fn publication(channel: &str, offset: u64, bytes: usize) -> Arc<Publication> {
     })
 }
 
-/// A hub with a broker that does what the test says.
+/// A hub with a broker that the test controls.
 struct Scene {
     hub: Hub<Script>,
     heard: Heard,
@@ -323,10 +323,10 @@ fn only_the_first_subscriber_asks() {
     scene.subscribe(3, "a");
     scene.answers(&[(3, "a at Some(5)")]);
     assert_eq!(scene.asked(), []);
-    // Two are members, and one joins behind what is on its way.
+    // Two are members, and one joins behind the publications under way.
     assert_eq!(scene.hub.member_count(&name("a")), 2);
     assert_eq!(scene.hub.member_count(&name("b")), 0);
-    // Who may have missed something asks.
+    // A client that may have missed something asks the broker.
     scene.subscribe_since(4, "a", Some(position(2)));
     scene.accept(5);
     scene.answers(&[(4, "a at Some(5)")]);
@@ -352,8 +352,8 @@ fn only_the_first_subscriber_asks() {
     );
 }
 
-/// All of them subscribe again, also those who joined while something was on its way; who waits for
-/// the broker does not.
+/// All members subscribe again, also those that joined behind publications under way; connections
+/// that wait for the broker do not.
 #[test]
 fn subscribers_of_a_broken_channel_are_told() {
     let mut scene = Scene::new();
@@ -372,7 +372,7 @@ fn subscribers_of_a_broken_channel_are_told() {
     assert_eq!(scene.asked(), [Err(name("a"))]);
     scene.fan_out_all(100);
     assert_eq!(scene.deliveries(), []);
-    // It begins again with the broker's word.
+    // It starts again with the broker's reply.
     scene.heard.answers.clear();
     scene.subscribe(1, "a");
     scene.reply(Reply::Broken(name("a")));
@@ -576,7 +576,7 @@ fn time_may_bring_publications() {
     assert_eq!(scene.deliveries(), [(1, vec![9, 9], false)]);
 }
 
-/// What a driver has left comes as replies do, and lets what waited for it go on.
+/// Replies left by a driver are taken like others, and commands that waited for them go on.
 #[test]
 fn what_a_driver_has_left_is_taken() {
     // The first subscribe has the first ticket.
@@ -604,7 +604,7 @@ fn what_a_driver_has_left_is_taken() {
     assert!(!scene.hub.poll(NOW, &mut scene.heard));
     scene.fan_out_all(9);
     assert_eq!(scene.deliveries(), [(1, vec![5], false)]);
-    // What the broker knows and does is its own business.
+    // The hub passes these through to the broker.
     assert_eq!(scene.hub.interest(&name("a")), 6);
     assert!(!scene.hub.write_down(NOW) && scene.hub.write_down(Now { unix_ms: 1, ..NOW }));
 }
@@ -758,7 +758,7 @@ fn a_publication_is_encoded_once_however_many_get_it() {
     }
     scene.fan_out_all(3);
     assert_eq!(scene.heard.encoded, sizes.len());
-    // Who joins meanwhile gets what is new, and nothing else.
+    // A connection that joins meanwhile gets only later publications.
     scene.deliveries();
     scene.publish("a", 700, 1);
     scene.subscribe(4, "a");

@@ -25,7 +25,7 @@ fn elsewhere() -> ChannelName {
     names.find(|name| home_of(name, 2) == ShardId(1)).unwrap()
 }
 
-/// Two shards, and a connection of the first that wants a channel of the second.
+/// Two shards, and a connection of the first that subscribes to a channel of the second.
 struct Scene {
     channel: ChannelName,
     hubs: [Hub; 2],
@@ -92,8 +92,8 @@ impl Scene {
     }
 }
 
-/// What waits behind the subscribe of a connection that has gone never happens: it would make a
-/// stranger of the same slot a member.
+/// Commands behind the subscribe of a connection that has gone are dropped: otherwise a stranger in
+/// the same slot would become a member.
 #[test]
 fn what_waits_goes_with_its_connection() {
     let mut scene = Scene::new();
@@ -132,7 +132,7 @@ fn answers_keep_the_order_of_commands() {
     assert!(!scene.has_channel());
 }
 
-/// What the server ends is ended, also what the client asked for before and what waits.
+/// A subscription that the server ends is ended with the client's earlier and waiting subscribes.
 #[test]
 fn the_server_ends_what_waits_too() {
     let mut scene = Scene::new();

@@ -1,4 +1,4 @@
-//! What is published with tags is told of once everybody has it, however few these are.
+//! Publications with tags are reported once all members have them, however few these are.
 
 mod support;
 
@@ -9,7 +9,7 @@ use throng_types::{ChannelName, ConnId, Now, Payload, PayloadKind, Publication, 
 #[derive(Default)]
 struct Heard {
     delivered: usize,
-    /// The tags, and how many had it then.
+    /// The tags, and the number of members that had it then.
     carried: Vec<(String, usize)>,
 }
 
@@ -51,7 +51,7 @@ fn publish(hub: &mut Hub, tags: Option<&str>) {
     hub.publish_here(draft, Now::default()).expect("room");
 }
 
-/// So many subscribers.
+/// A hub with so many subscribers.
 fn hub(members: u32, heard: &mut Heard) -> Hub {
     let mut hub = support::hub(0, 1, Vec::new());
     for index in 0..members {
@@ -88,7 +88,7 @@ fn nobody_is_everybody_too() {
     let mut empty = hub(0, &mut heard);
     publish(&mut empty, Some("a"));
     empty.fan_out(9, Now::default(), &mut heard);
-    // Nothing goes to a shard without subscribers, and so nothing is told.
+    // Nothing goes to a shard without subscribers, so nothing is reported.
     assert_eq!(heard.carried, []);
     let mut left = hub(2, &mut heard);
     publish(&mut left, Some("b"));

@@ -13,7 +13,7 @@ use throng_types::{
 
 const WINDOW_MS: u64 = 50;
 
-/// What each connection got, and where it stands.
+/// Deliveries and positions of each connection.
 #[derive(Default)]
 struct Clients {
     got: Vec<(u32, String)>,
@@ -139,7 +139,7 @@ impl Stage {
         self.hub.publish_here(draft, self.now).expect("room");
     }
 
-    /// What has come at a moment, with that many visits.
+    /// Deliveries at a time, with that many visits.
     fn at(&mut self, ms: u64, visits: usize) -> Vec<(u32, String)> {
         self.now.mono = Millis(ms);
         self.hub.fan_out(visits, self.now, &mut self.clients);
@@ -249,7 +249,8 @@ fn a_round_in_slices_gives_each_member_what_is_newest_at_its_visit() {
     assert!(stage.hub.is_at_rest());
 }
 
-/// What was not delivered is history: a client that was cut off gets it from its position on.
+/// Conflated publications stay in history: a client that was cut off gets them from its position
+/// on.
 #[test]
 fn positions_pass_over_what_was_not_delivered_and_recovery_gives_all_that_came_after() {
     let mut stage = Stage::new();
@@ -261,7 +262,7 @@ fn positions_pass_over_what_was_not_delivered_and_recovery_gives_all_that_came_a
     assert_eq!(stage.at(WINDOW_MS, 100), got(&[(0, "4")]));
     let position = stage.clients.at[&(0, name("kept:a"))];
     assert_eq!(position.offset, 4);
-    // It goes in the midst of a window.
+    // It leaves in the middle of a window.
     for n in 5..=7 {
         stage.publish("kept:a", &n.to_string());
     }
@@ -288,8 +289,8 @@ fn a_hub_in_a_hurry_ends_its_windows() {
     assert!(stage.hub.is_at_rest());
 }
 
-/// However publications, members and visits fall together: offsets rise, everybody ends with the
-/// newest, and nobody gets two within a window.
+/// In any order of publications, members and visits: offsets rise, all members end with the newest,
+/// and none gets two within a window.
 #[test]
 fn nobody_gets_two_in_a_window_and_everybody_gets_the_last() {
     for seed in 1..200 {

@@ -1,4 +1,4 @@
-//! A channel with a delay: publications gather, and nobody waits longer than it says.
+//! A channel with a delay: publications gather, and no member waits longer than the delay.
 
 mod support;
 
@@ -6,7 +6,7 @@ use throng_broker::{Acknowledge, ChannelOptions, Draft};
 use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, ReplyTo, Sink};
 use throng_types::{ChannelName, ConnId, Millis, Now, Payload, PayloadKind, Publication, ShardId};
 
-/// How many publications each delivery carried.
+/// Number of publications in each delivery.
 #[derive(Default)]
 struct Carried(Vec<(u32, usize)>);
 
@@ -81,7 +81,7 @@ impl Stage {
         self.hub.publish_here(draft, self.now).expect("room");
     }
 
-    /// What goes out at a moment, with that many visits; and when the hub wants to be asked again.
+    /// Deliveries at a time, with that many visits; and when the hub has more to do.
     fn at(&mut self, ms: u64, visits: usize) -> (Vec<(u32, usize)>, Option<u64>) {
         self.now.mono = Millis(ms);
         let more = self.hub.fan_out(visits, self.now, &mut self.carried);
@@ -141,7 +141,7 @@ fn members_come_and_go_during_a_rest() {
     let (mut carried, next) = stage.at(5, 100);
     carried.sort_unstable();
     assert_eq!((carried, next), (vec![(1, 2), (7, 1)], None));
-    // The last one leaves: nobody is waited for.
+    // The last member leaves: nothing waits for it.
     stage.publish("late:a");
     assert_eq!(stage.at(6, 100), (vec![], Some(11)));
     for index in [1, 7] {

@@ -1,4 +1,4 @@
-//! Publications as differences: whoever gets one can read it, whenever it came and however the
+//! Publications as differences: each member can read each one, whenever it came and however the
 //! fan-out was cut.
 
 mod support;
@@ -14,12 +14,12 @@ use throng_types::{
 const WHOLE: u8 = b'=';
 const PATCH: u8 = b'~';
 
-/// Clients as strict as can be: they forget what they had when they subscribe anew.
+/// Strict clients: they forget their publication when they subscribe anew.
 #[derive(Default)]
 struct Clients {
-    /// What each got last.
+    /// Last data of each client.
     had: BTreeMap<u32, Vec<u8>>,
-    /// Where each stands.
+    /// Position of each client.
     at: BTreeMap<u32, Position>,
     whole: usize,
     patches: usize,
@@ -185,7 +185,7 @@ fn the_first_is_whole_and_what_follows_is_made_once_for_each_form() {
         assert_eq!(stage.clients.made, 2 * (number as usize + 1));
     }
     assert_eq!((stage.clients.whole, stage.clients.patches), (6, 12));
-    // Who comes later begins with a whole one, and others go on.
+    // A later member begins with a whole one, and the others go on.
     stage.subscribe(7, false);
     stage.change(200);
     let text = stage.text.clone();
@@ -212,19 +212,19 @@ fn what_was_recovered_is_a_base() {
     stage.subscribe(0, true);
     publish(&mut stage, 103);
     assert_eq!((stage.clients.whole, stage.clients.patches), (2, 3));
-    // Nobody was there meanwhile.
+    // There was no member meanwhile.
     stage.unsubscribe(0);
     stage.unsubscribe(1);
     publish(&mut stage, 104);
     stage.subscribe(1, true);
     publish(&mut stage, 105);
     assert_eq!((stage.clients.whole, stage.clients.patches), (2, 4));
-    // Who missed nothing may have nothing: it gets a whole one.
+    // A client that missed nothing may have no publication: it gets a whole one.
     stage.unsubscribe(1);
     stage.subscribe(1, true);
     publish(&mut stage, 106);
     assert_eq!((stage.clients.whole, stage.clients.patches), (3, 4));
-    // What is not in the history is no base for who recovers.
+    // A publication outside history is no base for a recovering client.
     stage.subscribe(0, true);
     stage.unsubscribe(0);
     publish(&mut stage, 107);
@@ -278,7 +278,7 @@ fn every_difference_can_be_read() {
     assert!(patches > whole, "{patches} of {whole}");
 }
 
-/// What is too long for differences travels whole, and what follows it, too.
+/// Data too long for differences travels whole, and so does the publication after it.
 #[test]
 fn a_long_one_is_whole() {
     let mut stage = Stage::new();

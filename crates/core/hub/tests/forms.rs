@@ -1,5 +1,5 @@
-//! What a form says of its deliveries: which frames are empty, and what a sink that knows nothing
-//! of differences gets.
+//! Deliveries by form: which frames are empty, and the output of a sink that does not implement
+//! differences.
 
 mod support;
 
@@ -18,7 +18,7 @@ struct Heard(Vec<(u32, Vec<String>, bool)>);
 impl Sink for Heard {
     fn answer(&mut self, _: ReplyTo, _: Answer) {}
 
-    /// Nothing is written of what says so.
+    /// Writes nothing for a publication that asks for that.
     fn encode(&mut self, _: Format, publication: &Publication, out: &mut Vec<u8>) {
         match publication.told {
             PublicationKind::Data if &*publication.payload.bytes != b"nothing" => {
@@ -88,7 +88,7 @@ fn publish(hub: &mut Hub, word: &str) {
     hub.publish_here(draft, Now::default()).expect("room");
 }
 
-/// Publishes what is given, `+` for somebody who comes, and lets it out in one turn.
+/// Publishes the given texts, `+` for a coming, and delivers them in one turn.
 fn heard(formats: &[Format], words: &[&str]) -> Vec<(u32, Vec<String>, bool)> {
     let (mut hub, mut heard) = hub(formats);
     for word in words {
@@ -118,8 +118,8 @@ fn texts(texts: &[&str]) -> Vec<String> {
     texts.iter().map(ToString::to_string).collect()
 }
 
-/// Who does not hear of comings has no frame for them; where sessions compare frames with
-/// publications, an empty one.
+/// Forms without comings have no frame for them; where sessions compare frames with publications,
+/// an empty one.
 #[test]
 fn comings_are_told_to_those_who_want_to_hear_of_them() {
     let plain = Format::new(1, FormKind::Shared);

@@ -35,7 +35,7 @@ impl Rng {
     }
 }
 
-/// What a connection has seen of one channel since it last subscribed.
+/// Deliveries of one channel to a connection since it last subscribed.
 #[derive(Default)]
 struct Seen {
     subscribed: bool,
@@ -51,7 +51,7 @@ struct Conn {
     channels: BTreeMap<ChannelName, Seen>,
 }
 
-/// Records what one shard's hub says and checks each delivery as it comes.
+/// Records the output of one shard's hub and checks each delivery as it comes.
 #[derive(Default)]
 struct Recorder {
     conns: BTreeMap<u32, (ConnId, Conn)>,

@@ -1,5 +1,5 @@
-//! Hubs that another process goes on with: who subscribed still does, from where it was, in its own
-//! form; who did not move has left.
+//! Hubs that another process takes over: subscriptions go on from their position, in their form;
+//! connections that did not move have left.
 
 mod support;
 
@@ -19,7 +19,7 @@ const NOW: Now = Now {
     unix_ms: 1,
 };
 
-/// What connections were told.
+/// Answers and deliveries to connections.
 #[derive(Default)]
 struct Heard {
     answers: Vec<String>,
@@ -78,7 +78,7 @@ const fn conn(index: u32) -> ConnId {
     ConnId::new(ShardId(0), index, 1)
 }
 
-/// A hub whose channels keep history, name who is there, and say differences; `late:` has a delay.
+/// A hub whose channels keep history, list members, and send differences; `late:` has a delay.
 fn hub() -> Hub {
     let kept = ChannelOptions {
         recovery: true,
@@ -246,10 +246,10 @@ fn members_go_on_where_they_were() {
         expected.iter().all(|one| begins.contains(one)),
         "{begins:?}"
     );
-    // Who comes now is answered at once: the new process knows where the stream stands.
+    // A new subscriber is answered at once: the new process knows where the stream stands.
     subscribe(&mut new, &mut heard, 9, "b", shared);
     assert_eq!(heard.answers, ["at None"]);
-    // And who goes is gone.
+    // And a connection that ends is gone.
     for index in [1, 2, 9] {
         new.gone(conn(index), NOW);
     }
@@ -297,7 +297,7 @@ fn what_is_under_way_does_not_move() {
     assert!(loaded.is_some() && hub.subscription_count(conn(5)) == 0);
 }
 
-/// Bytes of no hub make nobody a member.
+/// Invalid bytes make no connection a member.
 #[test]
 fn bytes_that_no_hub_has_written_are_refused() {
     let entry = |channel: &str, bits: u16| {
@@ -320,7 +320,7 @@ fn bytes_that_no_hub_has_written_are_refused() {
         hub.load_subscriptions(conn, &mut Saved::new(bytes))
             .is_some()
     };
-    // The form's number and kind, and whether it hears of comings and goings.
+    // The form's number and kind, and whether it gets comings and goings.
     let bits = 1_u16;
     assert!(member(conn(2), &entry("a", bits)));
     assert!(member(conn(2), &entry("a", bits | 1 << 8)));
@@ -338,7 +338,7 @@ fn bytes_that_no_hub_has_written_are_refused() {
     for kind in [0_u8, 127, 130, 255] {
         assert!(hub().load(kind, &mut Saved::new(&[])).is_none(), "{kind}");
     }
-    // As many as a connection may have is the same for those who came by themselves.
+    // The limit of subscriptions is the same for connections that came by themselves.
     let mut full = hub();
     let mut heard = Heard::default();
     let shared = Format::new(1, FormKind::Shared);

@@ -1,4 +1,4 @@
-//! Who comes with a subscription is present as long as the subscription stands, on whatever shard.
+//! A member that comes with a subscription is present until the subscription ends, on any shard.
 
 mod support;
 
@@ -16,7 +16,7 @@ const NOW: Now = Now {
 #[derive(Default)]
 struct Heard {
     answers: Vec<(u32, Answer)>,
-    /// Deliveries to connections: the slot, and the words.
+    /// Deliveries to connections: the slot, and the text.
     deliveries: Vec<(u32, String)>,
 }
 
@@ -46,7 +46,7 @@ struct Scene {
     hubs: [Hub; 2],
     heard: [Heard; 2],
     channel: ChannelName,
-    /// Whether comings and goings are told.
+    /// Whether comings and goings are announced.
     is_announced: bool,
 }
 
@@ -124,7 +124,7 @@ impl Scene {
         self.settle();
     }
 
-    /// What a connection is told when it asks who is present.
+    /// The answer to a connection that asks for the members.
     fn present(
         &mut self,
         shard: usize,
@@ -163,7 +163,7 @@ impl Scene {
         }
     }
 
-    /// Who is present, as both shards see it.
+    /// Asserts the members, as both shards list them.
     #[track_caller]
     fn assert_present(&mut self, expected: &[&str]) {
         for shard in [0, 1] {
@@ -174,7 +174,7 @@ impl Scene {
         }
     }
 
-    /// What a connection has heard since it was asked last.
+    /// Deliveries to a connection since the last call.
     fn told(&mut self, shard: usize, index: u32) -> String {
         let heard = &mut self.heard[shard].deliveries;
         let theirs = heard.extract_if(.., |(slot, _)| *slot == index);
@@ -218,8 +218,8 @@ fn a_question_for_subscribers_is_answered_to_them_alone() {
     ));
 }
 
-/// A connection that ends while its subscribe is on its way leaves nobody behind, and one that
-/// subscribes again at once is there.
+/// A connection that ends while its subscribe is on its way leaves no member behind, and one that
+/// subscribes again at once is present.
 #[test]
 fn who_left_before_the_reply_is_not_there() {
     let mut scene = Scene::new();
@@ -247,7 +247,7 @@ fn those_who_want_to_hear_of_others_do() {
     );
     assert_eq!(scene.told(1, 1), "joined 1.1;joined 1.2;joined 0.2;");
     for (shard, index) in [(0, 2), (1, 2)] {
-        // They are visited, and there is nothing for them.
+        // Both are visited, and there is nothing for them.
         assert_eq!(scene.told(shard, index), "");
     }
     scene.gone(1, 2);

@@ -1,4 +1,4 @@
-//! What waits for members is bounded, in publications and in bytes, and a channel has a part of it.
+//! Publications that wait for members are bounded in number and bytes; a channel by a part of it.
 
 mod support;
 
@@ -36,7 +36,7 @@ fn hub(channels: &[&str]) -> Hub {
     subscribed(support::hub(0, 1, Vec::new()), 1, channels)
 }
 
-/// The same hub with one more connection in each of these channels.
+/// Adds one more connection to each of these channels.
 fn subscribed(mut hub: Hub, conn: u32, channels: &[&str]) -> Hub {
     for channel in channels {
         let command = Command::Subscribe {
@@ -97,14 +97,14 @@ fn a_channel_has_a_quarter_of_the_publications() {
         }
         assert!(!hub.wants_mail(), "four quarters");
         assert_eq!(fill(&mut hub, "e", 1), 0);
-        // Nobody here waits for it.
+        // It has no members here.
         hub.publish_here(other(), Now::default()).expect("room");
         empty(&mut hub);
         assert!(hub.wants_mail());
     }
 }
 
-/// What a session publishes finds the same bound as what a broker's own shard does.
+/// A session that publishes finds the same bound as a publication from the broker's own shard.
 #[test]
 fn a_command_to_publish_is_refused_when_there_is_no_room() {
     #[derive(Default)]
@@ -171,7 +171,7 @@ fn a_channel_has_a_quarter_of_the_bytes() {
         assert_eq!(fill(&mut hub, "e", 1), 0);
         empty(&mut hub);
     }
-    // One alone may have any size, and then no more.
+    // A single one may have any size, and then no more fit.
     assert_eq!(fill(&mut hub, "a", 80 << 20), 1);
     assert!(!hub.wants_mail());
     empty(&mut hub);

@@ -1,4 +1,4 @@
-//! The board of Grafana and the alerts ask only for what there is, and the board shows all of it.
+//! Grafana's board and the alerts use only metrics that exist, and the board shows all of them.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::{Counter, Gauge, Histogram, Label};
 
 const BOARD: &str = include_str!("../../../../deploy/grafana/dashboards/throng.json");
 const RULES: &str = include_str!("../../../../deploy/prometheus/rules.yml");
-/// It has no place in the table, since its label is the running program's version.
+/// Name of the metric that is not in the table, since its label is the running program's version.
 const BUILD_INFO: &str = "throng_build_info";
 
 /// Every series: the metric's name and its label.
@@ -27,7 +27,7 @@ fn table() -> Vec<(String, Option<Label>)> {
         .collect()
 }
 
-/// Each name of ours in a text, and what stands behind it.
+/// Each of our metrics' names in a text, and the text behind it.
 fn names(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.match_indices("throng_").map(|(at, _)| {
         let rest = &text[at..];
@@ -36,7 +36,7 @@ fn names(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// The questions of the panels, those in folded rows included.
+/// The queries of the panels, including those in folded rows.
 fn questions(panels: &Value) -> Vec<String> {
     let mut found = Vec::new();
     for panel in panels.as_array().into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! What happened between two moments, and how fast: for live pages.
+//! Differences between two moments, and rates: for live pages.
 
 use crate::histogram::Buckets;
 use crate::{Counter, Histogram, Totals};
@@ -28,7 +28,7 @@ impl Delta {
         self.elapsed_ms
     }
 
-    /// How often it happened. Right even when the counter started over in between.
+    /// Number of events in between. Right even when the counter started over.
     #[must_use]
     pub fn count(&self, counter: Counter) -> u64 {
         self.later
@@ -36,7 +36,7 @@ impl Delta {
             .wrapping_sub(self.earlier.counter(counter))
     }
 
-    /// The same over all series of the metric that `any` belongs to.
+    /// Number of events over all series of the metric that `any` belongs to.
     #[must_use]
     pub fn count_all(&self, any: Counter) -> u64 {
         self.later
@@ -44,13 +44,13 @@ impl Delta {
             .wrapping_sub(self.earlier.counter_all(any))
     }
 
-    /// How often a second, rounded to the nearest; zero while no time has passed.
+    /// Events per second, rounded to the nearest; zero while no time has passed.
     #[must_use]
     pub fn per_second(&self, counter: Counter) -> u64 {
         rate(self.count(counter), self.elapsed_ms)
     }
 
-    /// The same over all series of the metric that `any` belongs to.
+    /// Events per second over all series of the metric that `any` belongs to.
     #[must_use]
     pub fn per_second_all(&self, any: Counter) -> u64 {
         rate(self.count_all(any), self.elapsed_ms)

@@ -19,14 +19,14 @@ pub(crate) fn bucket_of(us: u64) -> usize {
 /// A histogram's values, added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buckets {
-    /// How many durations fell into each bucket; not cumulative.
+    /// Number of durations in each bucket; not cumulative.
     pub counts: [u64; BUCKETS],
     /// All durations together, in microseconds.
     pub sum_us: u64,
 }
 
 impl Buckets {
-    /// How many durations there were.
+    /// Number of all durations; saturates.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts
@@ -59,7 +59,7 @@ impl Buckets {
         None
     }
 
-    /// What was added since `earlier`.
+    /// The durations added since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut delta = *self;

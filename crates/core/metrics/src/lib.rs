@@ -4,8 +4,8 @@
 //! (`delta`), and the forms for Prometheus, for `/stats` and for the documentation (`text`, `json`,
 //! `pushpin`, `reference`).
 //!
-//! Never: reads a clock or the process; what is only known outside (memory, descriptors, uptime) is
-//! put into [`Totals`] by whoever asks. Counting takes no lock, allocates nothing and uses no
+//! Never: reads a clock or the process; the caller sets in [`Totals`] what is only known
+//! outside (memory, descriptors, uptime). Counting takes no lock, allocates nothing and uses no
 //! floats.
 //!
 //! Invariants

@@ -1,11 +1,11 @@
-//! Between what happened and the series that counts it.
+//! Series that count closed connections and failed commands.
 
 use throng_types::Disconnect;
 
 use crate::Counter;
 
 impl Counter {
-    /// The series of connections that the server closed for this reason.
+    /// Series of connections that the server closed for this reason.
     #[must_use]
     pub const fn closed(reason: Disconnect) -> Self {
         match reason {
@@ -33,7 +33,7 @@ impl Counter {
         }
     }
 
-    /// The series of commands that were answered with this error code.
+    /// Series of commands that were answered with this error code.
     #[must_use]
     pub const fn error(code: u32) -> Self {
         match code {

@@ -7,9 +7,9 @@
 /// One label of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// What the series differ by: `reason`.
+    /// Name of the label, such as `reason`.
     pub key: &'static str,
-    /// Which of them this is: `per_ip`.
+    /// Value of the label, such as `per_ip`.
     pub value: &'static str,
 }
 
@@ -37,7 +37,7 @@ macro_rules! metrics {
         impl $set {
             /// Every series, those of one metric next to each other.
             pub const ALL: &'static [Self] = &[$($(Self::$variant),+),+];
-            /// How many series there are.
+            /// Number of series in the table.
             pub const COUNT: usize = Self::ALL.len();
 
             /// The metric's name, with the prefix.
@@ -48,7 +48,7 @@ macro_rules! metrics {
                 }
             }
 
-            /// What the metric counts: one sentence.
+            /// Help text: one sentence on the metric.
             #[must_use]
             pub const fn help(self) -> &'static str {
                 match self {
@@ -56,7 +56,7 @@ macro_rules! metrics {
                 }
             }
 
-            /// What sets the series apart from the metric's others.
+            /// Label of the series, if its metric has several.
             #[must_use]
             pub const fn label(self) -> Option<Label> {
                 match self {
@@ -78,7 +78,7 @@ macro_rules! metrics {
 }
 
 metrics! {
-    /// Things that happened, counted since the start.
+    /// Events, counted since the start.
     Counter {
         "connections_accepted_total" "Connections accepted." { ConnectionsAccepted }
         "connections_refused_total" "Connections refused before they could do anything." {
@@ -323,7 +323,7 @@ metrics! {
 }
 
 metrics! {
-    /// How things are now.
+    /// Current values, which rise and fall.
     Gauge {
         "connections" "Open connections." {
             ConnectionsWebsocket(transport = "websocket"),
@@ -381,7 +381,7 @@ metrics! {
 }
 
 metrics! {
-    /// How durations are distributed. The names are those of the texts, in seconds; recording is in
+    /// Distributions of durations. The names are those of the texts, in seconds; recording is in
     /// microseconds.
     Histogram {
         "turn_duration_seconds" "One turn of a shard's loop, without the wait." { TurnDuration }

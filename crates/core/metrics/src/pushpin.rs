@@ -1,9 +1,9 @@
-//! The numbers of GRIP under the names that Pushpin gives them, and two that its users miss.
+//! Numbers of GRIP under Pushpin's names, and two that its users miss.
 
 use crate::text::{head, series};
 use crate::{Counter, Gauge, Label, Totals};
 
-/// One metric.
+/// One metric with its source.
 struct Metric {
     name: &'static str,
     help: &'static str,
@@ -17,7 +17,7 @@ enum Source {
     Series(Counter),
 }
 
-/// The first five are Pushpin's.
+/// Metrics in the order of the output; the first five are Pushpin's.
 const METRICS: [Metric; 7] = [
     Metric {
         name: "request_received",

@@ -1,4 +1,4 @@
-//! All counters together.
+//! Sums over the counters of all shards.
 
 use crate::histogram::Buckets;
 use crate::{Counter, Counters, Gauge, Histogram, Label};
@@ -16,14 +16,13 @@ pub struct Totals {
 pub struct Sample {
     /// The metric, with the prefix.
     pub name: &'static str,
-    /// What sets the series apart.
+    /// Label of the series, if its metric has several.
     pub label: Option<Label>,
-    /// The value.
     pub value: u64,
 }
 
 impl Totals {
-    /// All zero.
+    /// Totals with every number at zero.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -36,7 +35,7 @@ impl Totals {
         }
     }
 
-    /// Adds up counters. What no shard knows (memory, descriptors, uptime) is still zero: see
+    /// Adds up counters. Gauges that no shard knows (memory, descriptors, uptime) stay zero: see
     /// [`Totals::set`].
     pub fn sum<B: AsRef<Counters>>(counters: impl IntoIterator<Item = B>) -> Self {
         let mut totals = Self::new();
@@ -62,31 +61,30 @@ impl Totals {
         }
     }
 
-    /// Puts in what only the caller knows.
+    /// Sets a gauge that only the caller knows.
     pub fn set(&mut self, gauge: Gauge, value: u64) {
         self.gauges[gauge.index()] = value;
     }
 
-    /// A counter's sum.
+    /// Sum of one counter's series over all shards.
     #[must_use]
     pub fn counter(&self, counter: Counter) -> u64 {
         self.counters[counter.index()]
     }
 
-    /// A gauge's sum.
+    /// Sum of one gauge's series over all shards.
     #[must_use]
     pub fn gauge(&self, gauge: Gauge) -> u64 {
         self.gauges[gauge.index()]
     }
 
-    /// A histogram's sum.
+    /// Sum of one histogram over all shards.
     #[must_use]
     pub fn histogram(&self, histogram: Histogram) -> &Buckets {
         &self.histograms[histogram.index()]
     }
 
-    /// The sum over all series of the metric that `any` belongs to: all refusals, whatever the
-    /// reason.
+    /// Sum over all series of the metric that `any` belongs to, such as refusals for all reasons.
     #[must_use]
     pub fn counter_all(&self, any: Counter) -> u64 {
         let series = Counter::ALL
@@ -95,8 +93,8 @@ impl Totals {
         series.fold(0, |sum, &counter| sum.wrapping_add(self.counter(counter)))
     }
 
-    /// The sum over all series of the metric that `any` belongs to: all connections, whatever the
-    /// transport.
+    /// Sum over all series of the metric that `any` belongs to, such as connections of all
+    /// transports.
     #[must_use]
     pub fn gauge_all(&self, any: Gauge) -> u64 {
         let series = Gauge::ALL.iter().filter(|gauge| gauge.name() == any.name());

@@ -9,7 +9,7 @@ use crate::link::{Dial, DialTls, LinkId};
 /// A wish of a peer, for its host.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Want {
-    /// Establish a link.
+    /// Establish a link to an address.
     Dial(LinkId, Dial),
     /// Begin the TLS handshake on an established plain link.
     Secure(LinkId, DialTls),
@@ -17,9 +17,9 @@ pub enum Want {
     Write(LinkId, Vec<u8>),
     /// Read a link again.
     Resume(LinkId),
-    /// Close a link; what is queued is lost.
+    /// Close a link at once; queued bytes are lost.
     End(LinkId),
-    /// Close a link behind what is queued.
+    /// Close a link after its queued bytes.
     Finish(LinkId),
     /// Set or clear a link's one deadline.
     Deadline(LinkId, Option<Millis>),
@@ -27,7 +27,7 @@ pub enum Want {
     Wake(Option<Millis>),
 }
 
-/// Wishes in their order, and how many links were dialled.
+/// Wishes in their order, and the number of links dialled.
 #[derive(Default)]
 struct Links {
     dialled: u64,
@@ -35,7 +35,7 @@ struct Links {
     list: VecDeque<Want>,
 }
 
-/// The wishes of a peer that nobody has carried out yet, and its replies.
+/// Wishes of a peer that its host has not carried out yet, and its replies.
 pub struct Wants<R> {
     links: Links,
     /// Replies in their order. Queue: `from a peer`.
@@ -52,13 +52,13 @@ impl<R> Default for Wants<R> {
 }
 
 impl<R> Wants<R> {
-    /// Whether nothing is wanted.
+    /// Whether there is no wish.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.links.list.is_empty()
     }
 
-    /// Number of wishes.
+    /// Number of wishes that wait.
     #[must_use]
     pub fn len(&self) -> usize {
         self.links.list.len()
@@ -80,12 +80,12 @@ pub struct Context<'a, R> {
     /// The clocks, as read at the start of the turn.
     pub now: Now,
     links: &'a mut Links,
-    /// Queue: `from a peer`.
+    /// Replies in their order. Queue: `from a peer`.
     replies: &'a mut VecDeque<R>,
 }
 
 impl<'a, R> Context<'a, R> {
-    /// Collects wishes.
+    /// Makes a context that collects wishes in `wants`.
     pub const fn new(now: Now, wants: &'a mut Wants<R>) -> Self {
         Self {
             now,
@@ -111,7 +111,7 @@ impl<'a, R> Context<'a, R> {
         link
     }
 
-    /// Shakes hands by TLS on an established plain link on which nothing waits to be written.
+    /// Starts a TLS handshake on an established plain link on which nothing waits to be written.
     /// [`crate::Peer::connected`] or [`crate::Peer::ended`] follows.
     pub fn secure(&mut self, link: LinkId, tls: DialTls) {
         self.links.list.push_back(Want::Secure(link, tls));
@@ -127,12 +127,12 @@ impl<'a, R> Context<'a, R> {
         self.links.list.push_back(Want::Resume(link));
     }
 
-    /// Ends a link at once; nothing is heard of it any more.
+    /// Ends a link at once; no event of it follows.
     pub fn end(&mut self, link: LinkId) {
         self.links.list.push_back(Want::End(link));
     }
 
-    /// Ends a link behind what was written; nothing is heard of it any more.
+    /// Ends a link after its queued bytes; no event of it follows.
     pub fn finish(&mut self, link: LinkId) {
         self.links.list.push_back(Want::Finish(link));
     }
@@ -147,7 +147,7 @@ impl<'a, R> Context<'a, R> {
         self.links.list.push_back(Want::Wake(at));
     }
 
-    /// Number of replies that wait: those of this turn, and those whose destination was busy.
+    /// Number of waiting replies: those of this turn, and those whose destination was busy.
     #[must_use]
     pub fn replies_waiting(&self) -> usize {
         self.replies.len()

@@ -4,13 +4,13 @@
 //! of the server come in; bytes, dials, deadlines and replies go out, as wishes in a [`Context`].
 //! `runtime/outward` carries them out on a shard of the engine.
 //!
-//! A peer whose servers are asked one thing after the other is written as [`task`]s.
+//! A peer that sends its servers one request after the other is written as [`task`]s.
 //!
 //! Never: sockets, names, TLS, clocks.
 //!
 //! The contract
 //! - [`Context::dial`] gives a link at once. Exactly one [`Peer::ended`] ends it, unless
-//!   [`Context::end`] did: a link that was ended is never heard of again.
+//!   [`Context::end`] did: no event of an ended link follows.
 //! - [`Peer::connected`] comes before all else of a link, behind the TLS handshake, and before it
 //!   nothing is written. It comes once more behind the handshake that [`Context::secure`] begins.
 //! - Every [`Context::write`] to a link is followed by [`Peer::written`] once the kernel has taken

@@ -1,4 +1,4 @@
-//! Links: where they go and how they end.
+//! Links: their addresses and their ends.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,17 +7,17 @@ use std::path::PathBuf;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LinkId(pub u64);
 
-/// The way of a link.
+/// Address and options of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dial {
-    /// A name, an address, or the path of a socket of this machine, which begins with `/`. Of a
-    /// name's addresses the next is tried where one fails.
+    /// A name, an address, or the path of a socket of this machine, which begins with `/`. If one
+    /// of a name's addresses fails, the next is tried.
     pub host: String,
-    /// Its port.
+    /// TCP port of the host.
     pub port: u16,
-    /// TLS, if it is spoken.
+    /// TLS options; `None` for plain text.
     pub tls: Option<DialTls>,
-    /// Bound of look-up, connection and handshake together.
+    /// Milliseconds for look-up, connection and handshake together.
     pub timeout_ms: u64,
 }
 
@@ -38,9 +38,9 @@ pub struct DialTls {
 pub enum Ended {
     /// The other side closed it, behind all of its bytes.
     ByPeer,
-    /// No link came about; the text says why.
+    /// The link could not be established; the text has the reason.
     Unreachable(String),
-    /// Something may be missing behind the bytes that came; the text says why.
+    /// The link broke, and bytes behind those received may be missing; the text has the reason.
     Broken(String),
 }
 
@@ -53,11 +53,11 @@ impl fmt::Display for Ended {
     }
 }
 
-/// Whether more input of a link is wanted.
+/// Whether the host reads more input of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// Read on.
+    /// Continue to read the link.
     More,
-    /// Nothing until [`crate::Context::resume`].
+    /// Read nothing until [`crate::Context::resume`].
     Hold,
 }

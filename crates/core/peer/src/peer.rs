@@ -12,13 +12,13 @@ pub trait Peer {
     /// An answer to the rest of the server.
     type Reply: Send + 'static;
 
-    /// Takes a request.
+    /// Takes a request of the rest of the server.
     fn call(&mut self, call: Self::Call, cx: &mut Context<'_, Self::Reply>);
 
     /// Begins on a link that is established.
     fn connected(&mut self, link: LinkId, cx: &mut Context<'_, Self::Reply>);
 
-    /// Takes bytes, whole.
+    /// Takes the bytes of one read.
     fn bytes(&mut self, link: LinkId, input: &[u8], cx: &mut Context<'_, Self::Reply>) -> Flow;
 
     /// Goes on after the kernel has taken all that was written.
@@ -28,7 +28,7 @@ pub trait Peer {
     fn ended(&mut self, link: LinkId, why: Ended, cx: &mut Context<'_, Self::Reply>);
 
     /// Acts on a link's deadline, which is unset now. If bytes wait for the kernel, `waits_since`
-    /// is when it last took some, or when they began to wait.
+    /// is the time when it last took some, or when they began to wait.
     fn timeout(
         &mut self,
         link: LinkId,
@@ -46,17 +46,17 @@ pub trait Peer {
     fn destination(reply: &Self::Reply) -> Option<usize>;
 }
 
-/// Plays a peer in tests: gives it events and hands out what it wants.
+/// Drives a peer in tests: gives it events and collects its wishes.
 pub struct Play<P: Peer> {
-    /// The peer.
+    /// The peer under test.
     pub peer: P,
-    /// The clocks.
+    /// Time of the next event.
     pub now: Now,
     wants: Wants<P::Reply>,
 }
 
 impl<P: Peer> Play<P> {
-    /// At the beginning of time.
+    /// Starts at time zero.
     pub fn new(peer: P) -> Self {
         Self {
             peer,
@@ -65,7 +65,7 @@ impl<P: Peer> Play<P> {
         }
     }
 
-    /// Runs one event; gives what the peer wants now.
+    /// Runs one event; gives the peer's wishes after it.
     pub fn act<R>(
         &mut self,
         event: impl FnOnce(&mut P, &mut Context<'_, P::Reply>) -> R,
@@ -74,7 +74,7 @@ impl<P: Peer> Play<P> {
         (result, std::iter::from_fn(|| self.wants.take()).collect())
     }
 
-    /// The replies so far, which are forgotten.
+    /// Takes the replies so far.
     pub fn replies(&mut self) -> Vec<P::Reply> {
         self.wants.replies.drain(..).collect()
     }

@@ -1,6 +1,6 @@
 //! Sequential code over links: a task awaits where a thread would block.
 //!
-//! A handshake, or a source that is asked one question after the other, is an `async` function over
+//! A handshake, or a source that gets one request after the other, is an `async` function over
 //! a [`Net`]. A [`Peer`] owns its [`Tasks`], hands them the events of its links and its wake-ups,
 //! and polls what became ready. Without sockets, clocks and threads: time is the turn's.
 //!
@@ -8,7 +8,7 @@
 //!
 //! Invariants
 //! - A task is polled only if something that it awaits has happened.
-//! - A [`Link`] that is dropped ends; nothing is heard of it any more.
+//! - A [`Link`] that is dropped ends; no event of it follows.
 //!
 //! Bound: [`INPUT_BYTES_MAX`] of unread input of a link and what one read brought; beyond it the
 //! host reads nothing. A task bounds what it writes by what it awaits.
@@ -32,7 +32,7 @@ use throng_types::Millis;
 use crate::link::{Dial, Ended};
 
 impl Net {
-    /// Waits until then.
+    /// Waits until a time; ready at once if it has passed.
     #[must_use]
     pub fn sleep_until(&self, at: Millis) -> Sleep {
         Sleep::new(self.clone(), at)

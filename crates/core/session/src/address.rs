@@ -1,4 +1,4 @@
-//! Addresses of clients: which of them are one client, and which say nothing about who it is.
+//! Addresses of clients: which addresses count as one client, and which are private.
 //!
 //! Owns nothing. Never: asks the kernel.
 
@@ -13,8 +13,8 @@ pub fn is_close_by(address: IpAddr) -> bool {
     }
 }
 
-/// What limits count as one address: an IPv4 address, or the /64 of an IPv6 address, of which a
-/// client has all.
+/// Network that limits count as one address: an IPv4 address itself, or the /64 of an IPv6 address,
+/// because a client has all of its /64.
 #[must_use]
 pub fn counted_as(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
@@ -23,7 +23,7 @@ pub fn counted_as(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The same as a number; none for addresses close by, unless they count.
+/// Number of the network of [`counted_as`]; `None` for a private address, unless `counts_private`.
 pub(crate) fn network(address: IpAddr, counts_private: bool) -> Option<u128> {
     if !counts_private && is_close_by(address) {
         return None;

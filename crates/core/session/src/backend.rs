@@ -1,7 +1,7 @@
-//! Backends that decide about clients, and what every gateway that asks them has to know.
+//! Backends that decide about clients, and the parts that every gateway needs to ask them.
 //!
-//! Owns: where a question goes and what an answer says. Never: connects to anything; whoever does
-//! is behind [`Backends`]. The questions of one connection are in [`crate::Questions`].
+//! Owns: routing of questions to backends, and parsing of answers. Never: connects to anything; the
+//! implementation of [`Backends`] does. Open questions of a connection are in [`crate::Questions`].
 
 use std::rc::Rc;
 
@@ -14,13 +14,11 @@ use throng_types::ConnId;
 /// A question to a backend: a `POST` of JSON.
 #[derive(Debug)]
 pub struct Question {
-    /// Which backend.
     pub to: BackendId,
-    /// What kind of question it is; the backend without a name has an address for each.
+    /// Kind of the question; the backend without a name has an address for each.
     pub kind: ProxyKind,
     /// Fields of the client's request that go with it.
     pub headers: Vec<(Box<str>, Box<str>)>,
-    /// The body.
     pub body: Vec<u8>,
 }
 
@@ -29,8 +27,8 @@ pub type Answered = Option<(u16, Vec<u8>)>;
 
 /// Asks backends. Calls return at once; the answer comes as [`BackendMail::Answered`].
 pub trait Backends {
-    /// Takes a question of a connection, who has given it a number. False if there is no room;
-    /// nothing follows then.
+    /// Takes a question of a connection, under the connection's own number. False if there is no
+    /// room; no answer follows then.
     fn ask(&self, conn: ConnId, number: u32, question: Question) -> bool;
 }
 
@@ -54,7 +52,7 @@ pub struct Ask {
     pub question: Question,
 }
 
-/// What a gateway hears that asks backends.
+/// Mail to a gateway that asks backends.
 #[derive(Debug)]
 pub enum BackendMail {
     /// A backend has answered, or failed to.
@@ -63,23 +61,22 @@ pub enum BackendMail {
         conn: ConnId,
         /// The number that it gave.
         number: u32,
-        /// The answer.
         answer: Answered,
     },
-    /// Other backends are asked from now on; what was asked before is still answered.
+    /// Replaces options and backends for later questions; open ones are still answered.
     Renewed(ProxyOptions, Option<NewBackends>),
 }
 
 /// One gateway's way to the backends, on one shard.
 #[derive(Default)]
 pub struct WayToBackends {
-    /// What the options say of them; sessions share it.
+    /// Options of the backends; sessions share them.
     pub own: Rc<ProxyOptions>,
     backends: Option<Box<dyn Backends>>,
 }
 
 impl WayToBackends {
-    /// To these.
+    /// Creates the way to `backends`.
     #[must_use]
     pub fn new(own: ProxyOptions, backends: Box<dyn Backends>) -> Self {
         Self {
@@ -88,30 +85,30 @@ impl WayToBackends {
         }
     }
 
-    /// Asks; false if nobody can be asked now, and then nothing follows.
+    /// Asks a backend. False if there is no backend or no room; no answer follows then.
     #[must_use]
     pub fn ask(&self, ask: Ask) -> bool {
         let backends = self.backends.as_ref();
         backends.is_some_and(|backends| backends.ask(ask.conn, ask.number, ask.question))
     }
 
-    /// Takes other backends.
+    /// Replaces options and backends for later questions.
     pub fn renew(&mut self, own: ProxyOptions, backends: Option<NewBackends>) {
         self.own = Rc::new(own);
         self.backends = backends.map(|NewBackends(backends)| backends as Box<dyn Backends>);
     }
 }
 
-/// A status that means something, and what.
+/// Meaning of one HTTP status of a backend.
 #[derive(Clone, Debug)]
 pub struct StatusMeaning {
-    /// Not 200.
+    /// HTTP status, any but 200.
     pub status: u16,
-    /// What the client is told.
+    /// Refusal that the client gets.
     pub refusal: ProxyRefusal,
 }
 
-/// What the options say of one backend.
+/// Options of one backend, from the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct BackendOptions {
     /// Names of the fields of a client's request that go with a question, in lower case.
@@ -121,21 +118,21 @@ pub struct BackendOptions {
     pub emulated_headers: Vec<Box<str>>,
     /// Data travel in base64.
     pub is_binary: bool,
-    /// It gets the `meta` that the answer to `connect` had.
+    /// Questions carry the `meta` of the answer to `connect`.
     pub sends_meta: bool,
     /// Statuses that mean something.
     pub statuses: Vec<StatusMeaning>,
 }
 
-/// What the options say of backends.
+/// Options of all backends, from the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct ProxyOptions {
-    /// The kinds of questions that the backend without a name is asked.
+    /// Kinds of questions for the backend without a name.
     pub kinds: Vec<ProxyKind>,
-    /// By their [`BackendId`]: first the one without a name. Empty if nobody is asked.
+    /// Options by [`BackendId`]: first the backend without a name. Empty without backends.
     pub backends: Vec<BackendOptions>,
-    /// Who is called by methods whose names begin with one of these and a colon. Where there are
-    /// any, other names with a colon are unknown.
+    /// Backends for methods whose names begin with the given prefix and a colon. Unless this is
+    /// empty, other names with a colon are unknown.
     pub rpc_namespaces: Vec<(Box<str>, BackendId)>,
 }
 
@@ -146,22 +143,22 @@ impl ProxyOptions {
         self.kinds.contains(&kind)
     }
 
-    /// Whether a backend says who a client is: it brings no token.
+    /// Whether a backend identifies the client, because it sent no token.
     #[must_use]
     pub fn decides(&self, token: Option<&str>) -> bool {
         token.is_none_or(str::is_empty) && self.has(ProxyKind::Connect)
     }
 
-    /// What is said of one backend.
+    /// Returns the options of one backend; `None` if it is not configured.
     #[must_use]
     pub fn backend(&self, id: BackendId) -> Option<&BackendOptions> {
         self.backends.get(usize::from(id.0))
     }
 
-    /// Who carries out a method.
+    /// Finds the backend that carries out a method.
     ///
     /// # Errors
-    /// What the client is told: that there is no such method, or that none is carried out.
+    /// `MethodNotFound` for an unknown namespace, `NotAvailable` where RPC is not configured.
     pub fn of_method(&self, method: &str) -> Result<BackendId, ErrorCode> {
         let namespace = method.split_once(':').map(|(namespace, _)| namespace);
         match namespace.filter(|_| !self.rpc_namespaces.is_empty()) {
@@ -175,7 +172,8 @@ impl ProxyOptions {
         }
     }
 
-    /// What an answer says; nothing if the question failed.
+    /// Parses a backend's answer: its body for status 200, the configured refusal for other
+    /// statuses. `None` if the question failed or the answer cannot be read.
     #[must_use]
     pub fn read(
         &self,
@@ -191,7 +189,7 @@ impl ProxyOptions {
         Some(Err(meaning.refusal.clone()))
     }
 
-    /// Names of fields that any backend wants to know.
+    /// Names of fields that any backend needs, each once.
     pub(crate) fn wanted(
         &self,
         names: fn(&BackendOptions) -> &[Box<str>],
@@ -205,7 +203,7 @@ impl ProxyOptions {
     }
 }
 
-/// What a backend says of a client, in the words of a token.
+/// Converts a backend's answer to the claims that a token would carry.
 #[must_use]
 pub fn claims_of(answer: &ProxyAnswer) -> Option<Claims> {
     let json = answer.result.as_deref().unwrap_or("{}");

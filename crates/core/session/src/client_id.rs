@@ -1,8 +1,8 @@
-//! Public ids of connections: nothing to store, nothing to guess, found again at once.
+//! Public ids of connections: no table, unguessable, and decoded in constant time.
 //!
 //! An id is one block of AES under a secret of the node: the connection's number and the node's.
-//! Nobody else can make one, or read a number out of one, however many he has seen. It looks like a
-//! UUID because SDKs and their users expect one.
+//! Without the secret, ids can be neither made nor decoded, however many are known. They look like
+//! UUIDs because SDKs and their users expect one.
 //!
 //! Invariant: no two nodes make the same id. They have different keys, or, with the same key,
 //! different numbers, and different blocks stay different.
@@ -70,7 +70,7 @@ impl NodeKey {
         self.sealed(conn, self.number)
     }
 
-    /// An id of a connection, made with a mark that says what kind of id it is.
+    /// Encrypts a connection's number with a mark for the kind of id.
     fn sealed(&self, conn: ConnId, mark: u64) -> ClientId {
         let plain = u128::from(conn.to_bits()) << 64 | u128::from(mark);
         let sealed = self.block.seal(plain.to_be_bytes());
@@ -88,8 +88,8 @@ impl NodeKey {
         ClientId(text)
     }
 
-    /// The secret id of a connection's session: who knows it may act as that client. Nobody can
-    /// tell it from the public id.
+    /// Returns the secret id of a connection's session: a holder may act as that client. The public
+    /// id does not reveal it.
     #[must_use]
     pub fn session_id(&self, conn: ConnId) -> ClientId {
         self.sealed(conn, !self.number)
@@ -129,7 +129,7 @@ impl NodeKey {
 }
 
 impl fmt::Debug for NodeKey {
-    /// Without the key.
+    /// Prints the number only; the key stays secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "NodeKey({:016x})", self.number)
     }
@@ -192,8 +192,8 @@ mod tests {
         }
     }
 
-    /// What an id showed before: its first half was the connection's number and the node's secret,
-    /// stirred by a function that everybody can run backwards.
+    /// Regression: ids once showed the connection's number and the node's secret, mixed by an
+    /// invertible function in their first half.
     #[test]
     fn ids_show_neither_the_number_nor_the_node() {
         let key = key(9);

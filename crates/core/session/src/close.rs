@@ -3,14 +3,12 @@
 use throng_metrics::Counter;
 use throng_types::Disconnect;
 
-/// How a session's peer is connected, for gauges.
+/// Kind of connection between client and session, for gauges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transport {
-    /// HTTP requests and answers, or nothing said yet.
+    /// HTTP requests and answers, or no bytes yet.
     Http,
-    /// A WebSocket.
     WebSocket,
-    /// An event stream.
     Sse,
     /// A stream of lines.
     Stream,
@@ -29,10 +27,10 @@ impl Transport {
     }
 }
 
-/// Whether there is room for a client. If not, it is told so when it asks for something.
+/// Whether there is room for a client. If not, its first request is answered with an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// There is.
+    /// Room for this client is left.
     Welcome,
     /// Its address has as many connections as it may.
     AddressFull,
@@ -61,9 +59,9 @@ pub enum CloseReason {
         /// At most 123 bytes.
         reason: Box<str>,
     },
-    /// The server goes down; come back in so many milliseconds.
+    /// The server shuts down; reconnect after so many milliseconds.
     Drain {
-        /// How long this client should wait.
+        /// Milliseconds that this client should wait before it reconnects.
         reconnect_ms: u64,
     },
 }
@@ -79,7 +77,7 @@ impl CloseReason {
         })
     }
 
-    /// How long the client should wait before it comes back, if that was said.
+    /// Returns the milliseconds to wait before a reconnect, if this reason has them.
     #[must_use]
     pub fn reconnect_ms(&self) -> Option<u64> {
         match self {

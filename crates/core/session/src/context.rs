@@ -1,4 +1,4 @@
-//! What a session is given with each event, and what it asks for beyond its connection.
+//! Input and output of a session for one event, and the orders that go beyond its connection.
 
 use std::convert::Infallible;
 
@@ -13,37 +13,33 @@ use crate::{Form, Shared, Survey, Wish};
 /// A wish that goes beyond the connection. Carried out after the event, in the order of writing.
 #[derive(Debug)]
 pub enum Order<O = Infallible> {
-    /// For the hub.
+    /// Command for the shard's hub.
     Hub(Command),
     /// For every shard; the answers come back together, as [`crate::Event::Surveyed`].
-    Survey {
-        /// Whom to answer.
-        reply_to: ReplyTo,
-        /// What to ask.
-        survey: Survey,
-    },
+    Survey { reply_to: ReplyTo, survey: Survey },
     /// The server is to read its configuration again; [`crate::Event::Reloaded`] follows.
     Reload(ConnId),
     /// For the session's own gateway: [`crate::Gateway::order`].
     Gateway(O),
 }
 
-/// One event's surroundings: who, when, what the shard shares, where bytes and orders go.
+/// Surroundings of one event: the connection, the time, the shard's shared state, and the outputs
+/// for bytes and orders.
 ///
 /// `S` is what the sessions of one gateway share on a shard, `O` are the gateway's own orders. Code
 /// that several gateways use is generic over both and touches neither.
 pub struct Context<'a, S = (), O = Infallible> {
-    /// The connection.
+    /// Id of the connection.
     pub id: ConnId,
     /// The clocks, as read at the start of the turn.
     pub now: Now,
-    /// What all sessions of the shard share.
+    /// State that all sessions of the shard share.
     pub shared: &'a Shared,
-    /// What the sessions of this gateway share on the shard.
+    /// State that the sessions of this gateway share on the shard.
     pub own: &'a S,
     /// Bytes for the peer: append.
     pub out: &'a mut Vec<u8>,
-    /// What is to be done with the connection.
+    /// Actions to take on the connection after the event.
     pub actions: &'a mut Actions,
     /// Wishes beyond the connection: append.
     pub orders: &'a mut Vec<Order<O>>,
@@ -52,7 +48,7 @@ pub struct Context<'a, S = (), O = Infallible> {
 }
 
 impl<S, O> Context<'_, S, O> {
-    /// Counts one.
+    /// Adds one to a counter.
     pub fn count(&self, counter: Counter) {
         self.shared.counters.count(counter);
     }
@@ -96,7 +92,7 @@ impl<S, O> Context<'_, S, O> {
         self.actions.forget_held = true;
     }
 
-    /// Stops reading the connection, or goes on; see [`Actions::pause`].
+    /// Pauses or resumes reading from the connection; see [`Actions::pause`].
     pub const fn pause(&mut self, pause: bool) {
         self.actions.pause = Some(pause);
     }
@@ -122,7 +118,7 @@ impl<S, O> Context<'_, S, O> {
         self.orders.push(Order::Gateway(order));
     }
 
-    /// Asks every shard.
+    /// Sends a survey to every shard; one that changes something is logged.
     pub fn survey(&mut self, survey: Survey) {
         match &survey {
             Survey::Disconnect { user, client, .. } => {
@@ -180,7 +176,8 @@ impl<S, O> Context<'_, S, O> {
         self.subscribe_as(token, channel, format, since, None);
     }
 
-    /// The same for somebody who is to be seen in the channel, or hears of others.
+    /// Subscribes like [`Context::subscribe`], with presence: the client is listed in the channel,
+    /// or gets joins and leaves.
     pub fn subscribe_as(
         &mut self,
         token: u32,

@@ -1,5 +1,5 @@
-//! What answers of one second have in common: the value of the header `Date`, and the start
-//! of the usual answer. Written anew once a second and never for each answer.
+//! Parts common to the answers of one second: the header `Date`, and the start of the usual answer.
+//! Written once a second, and not for each answer.
 
 use std::cell::{Cell, RefCell};
 
@@ -9,21 +9,21 @@ use throng_types::{Now, date};
 /// Bytes of a date (RFC 9110 section 5.6.7).
 const BYTES: usize = 29;
 
-/// The texts of the last second in which somebody asked.
+/// Texts of the last second in which an answer was written.
 #[derive(Debug)]
 pub struct DateCell {
     date: Cell<(u64, [u8; BYTES])>,
     usual: RefCell<Usual>,
 }
 
-/// The usual answer of a second: what all begin with, and the last one with a short body.
+/// The usual answer of a second: the common start, and the last answer with a short body.
 #[derive(Debug)]
 struct Usual {
     second: u64,
     start: Vec<u8>,
     /// Bound: a short body, and what stands around it.
     whole: Vec<u8>,
-    /// Bound: [`BODY_BYTES_MAX`].
+    /// Body that `whole` was written for. Bound: [`BODY_BYTES_MAX`].
     body: Vec<u8>,
 }
 
@@ -62,8 +62,8 @@ impl DateCell {
         DateText(text)
     }
 
-    /// Appends an answer of the usual kind with this body. `write` writes what all of them begin
-    /// with, with the date that it is given. Most have the body of the one before.
+    /// Appends an answer of the usual kind with this body. `write` writes the common start with the
+    /// given date. Most answers have the body of the one before.
     pub(crate) fn usual(
         &self,
         now: Now,

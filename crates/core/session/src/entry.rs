@@ -29,7 +29,7 @@ pub struct Wanted {
 /// A channel that a client names as it connects.
 #[derive(Clone, Copy, Debug)]
 pub struct Named<'a> {
-    /// The name; nothing if the subscription token alone says it.
+    /// Name of the channel; `None` if the subscription token alone names it.
     pub channel: Option<&'a str>,
     /// The subscription token, empty for none.
     pub token: &'a str,
@@ -37,7 +37,7 @@ pub struct Named<'a> {
     pub since: Option<Position>,
 }
 
-/// Why a connection cannot begin with what it wants.
+/// Reason why a connection cannot begin with the requested channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryFault {
     /// A name of a channel is none.

@@ -1,15 +1,15 @@
-//! What a gateway is made of, for those who need no more of it.
+//! Types that make up a gateway, for code that needs no more of it.
 
 use std::fmt;
 
 /// The types of a family of clients.
 pub trait Family: 'static {
-    /// What is kept for a connection. Every idle connection pays its size; box what is rare.
+    /// State kept for one connection. Every idle connection pays its size; box rare parts.
     type Session;
-    /// What its sessions share on a shard.
+    /// State that the sessions share on a shard.
     type Shared;
-    /// What its sessions ask of it.
+    /// Orders from sessions to the gateway.
     type Order: fmt::Debug;
-    /// What it tells itself on other shards, and what its drivers tell it.
+    /// Mail from this gateway on other shards, and from its drivers.
     type Mail: Send + 'static;
 }

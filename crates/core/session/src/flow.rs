@@ -1,14 +1,14 @@
-//! What becomes of a session after an event.
+//! State of a connection after an event.
 
 use std::net::IpAddr;
 
 use crate::Allowance;
 use crate::port::Port;
 
-/// What becomes of a session after an event.
+/// State of a connection after an event.
 #[must_use]
 pub enum Flow {
-    /// It stays what it is.
+    /// The session continues as it is.
     Stay,
     /// Its exchange is over: the connection takes HTTP requests again.
     Http(Resume),

@@ -1,4 +1,4 @@
-//! A wire form of deliveries: what a gateway says of it, and nothing of what it looks like.
+//! Wire form of deliveries: its number and kind, without its encoding.
 
 use throng_hub::FormKind;
 

@@ -1,4 +1,5 @@
-//! Connections that proxies hand on: which proxies are believed, and whose each connection is.
+//! Connections through proxies: which proxies are trusted, and which client is behind each
+//! connection.
 //!
 //! Owns the addresses of clients behind proxies, by connection; a direct client's is its socket's.
 //! Never: reads a header; the front door does.
@@ -26,7 +27,7 @@ pub enum Counted {
     Roughly(Payer),
 }
 
-/// How many connections each address has, over all shards.
+/// Count of connections by address, over all shards.
 pub trait Census: Send + Sync {
     /// Counts a connection; false if its address has too many with it.
     fn enter(&self, address: IpAddr) -> (Counted, bool);
@@ -34,14 +35,14 @@ pub trait Census: Send + Sync {
     fn leave(&self, address: IpAddr, counted: Counted);
 }
 
-/// What a shard knows of proxies and the clients behind them.
+/// Trusted proxies, and the clients behind them, as one shard knows them.
 #[derive(Default)]
 pub struct Forwarded {
     trusted: Arc<[Block]>,
     census: Option<Arc<dyn Census>>,
     /// With each, where it is counted. Bound: the connections of this shard.
     clients: RefCell<HashMap<u32, (IpAddr, Counted)>>,
-    /// An address that speaks for others and is not trusted, until somebody is told of it.
+    /// Address of an untrusted proxy that names other clients, until it is logged.
     unnamed: Cell<Option<IpAddr>>,
 }
 
@@ -84,7 +85,8 @@ impl Forwarded {
         self.unnamed.take()
     }
 
-    /// Notes whose connection it is from now on; false if that client has as many as it may.
+    /// Records the client behind a connection; false if that client has as many connections as it
+    /// may.
     #[must_use]
     pub fn belongs_to(&self, conn: ConnId, client: IpAddr) -> bool {
         let mut clients = self.clients.borrow_mut();
@@ -103,14 +105,14 @@ impl Forwarded {
         true
     }
 
-    /// The client behind a connection, if a proxy has told.
+    /// Returns the client behind a connection, if a proxy has named it.
     #[must_use]
     pub fn client_of(&self, conn: ConnId) -> Option<IpAddr> {
         let clients = self.clients.borrow();
         clients.get(&conn.index()).map(|(client, _)| *client)
     }
 
-    /// The connection has gone.
+    /// Forgets a connection that has closed.
     pub fn gone(&self, conn: ConnId) {
         self.leaves(self.clients.borrow_mut().remove(&conn.index()));
     }

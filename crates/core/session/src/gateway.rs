@@ -1,7 +1,7 @@
-//! The protocol seam: what a family of clients is to the rest of the server.
+//! The protocol seam: the interface between a family of clients and the rest of the server.
 //!
-//! A gateway owns its sessions, the requests that it claims, its orders, what it keeps on a shard
-//! and its part of the server API. Gateways know the front door, the hub's words and the wire
+//! A gateway owns its sessions, the requests that it claims, its orders, its state on a shard and
+//! its part of the server API. Gateways know the front door, the hub's commands and the wire
 //! formats, and never each other. The server puts them together in one closed list (in
 //! `apps/server`), so every call below is static.
 //!
@@ -26,20 +26,19 @@ use crate::{
     CloseReason, Context, Form, Identity, Reloaded, Shard, Shared, SurveyReply, Transport, Wish,
 };
 
-/// What happens to a session.
+/// Input to a session: bytes, a deadline, or a reply from another part of the server.
 pub enum Event<'a> {
     /// Bytes arrived; all of them are the session's to take.
     Bytes(&'a mut [u8]),
-    /// The deadline has come; it is unset.
+    /// The deadline has passed; it is unset.
     Timeout,
     /// The hub answers; `token` is the one that the command carried.
     Answer {
-        /// What the command carried.
+        /// Token from the command that is answered.
         token: u32,
-        /// What the hub says.
         answer: Answer,
     },
-    /// A backend wants something of the connection.
+    /// A backend or another node requests a change of the connection.
     Wished(&'a Wish),
     /// Every shard has answered a [`crate::Survey`].
     Surveyed(Vec<SurveyReply>),
@@ -48,50 +47,48 @@ pub enum Event<'a> {
     /// A publication that the session has to look at itself, because its form is
     /// [`crate::FormKind::Shown`], or [`crate::FormKind::Noted`] without shared bytes.
     Publication(&'a Arc<Publication>),
-    /// The queue was full and is empty again; so many deliveries were dropped meanwhile.
+    /// The queue was full and is empty again; this many deliveries were dropped in between.
     Drained {
         /// Deliveries that this connection will never get.
         dropped: u32,
     },
     /// The server ended one of its subscriptions.
     Unsubscribed {
-        /// Of which channel.
+        /// Channel of the ended subscription.
         channel: &'a ChannelName,
         /// Why the server ended it.
         why: Unsubscribe,
     },
-    /// The server ends it: say so in the words of the protocol.
+    /// The server ends the connection: write the protocol's own farewell.
     Close(&'a CloseReason),
 }
 
-/// What a claimed request leads to.
+/// Result of opening a claimed request.
 pub enum Opened<C> {
-    /// It was answered; the connection may serve another request.
-    Answered {
-        /// Whether it does.
-        keep_alive: bool,
-    },
-    /// It was carried out, and its answer comes later; the connection goes on taking requests.
+    /// The request was answered; the connection may serve another one if `keep_alive`.
+    Answered { keep_alive: bool },
+    /// The request was carried out, and its answer comes later; the connection goes on taking
+    /// requests.
     Later(Later),
     /// The connection is the gateway's from now on.
     Session(C),
 }
 
-/// What the server wants to know of a session.
+/// Facts about a session that the server needs for gauges and lists.
 #[derive(Clone, Copy, Debug)]
 pub struct Class<'a> {
-    /// How its peer is connected.
+    /// Kind of its connection.
     pub transport: Transport,
     /// Whether it belongs to a client, rather than to a publisher or an API call.
     pub is_client: bool,
-    /// Who it is, if its token says.
+    /// Identity from its token, if it has one.
     pub identity: Option<&'a Identity>,
 }
 
 /// Where mail comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
-    /// The same gateway on another shard.
+    /// This gateway on another shard.
     Shard(ShardId),
     /// A driver of this gateway.
     Driver,
@@ -99,20 +96,20 @@ pub enum Sender {
 
 /// A family of clients. One value per shard, owned by the shard's thread.
 pub trait Gateway: Family + Sized {
-    /// Its wire forms.
+    /// Wire forms of this gateway.
     const FORMS: &'static [Form];
     /// The gauge of its connections, beside that of their transport.
     const CONNECTIONS: Option<Gauge> = None;
     /// Namespaces in which clients have no business: only the gateway subscribes there.
     const NAMESPACES: &'static [&'static str] = &[];
 
-    /// What its sessions share; the same value each time.
+    /// Returns the state that its sessions share; the same value each time.
     fn shared(&self) -> Rc<Self::Shared>;
 
     /// Whether a request is its own, and on which terms.
     fn claim(own: &Self::Shared, request: &Incoming<'_, '_>, shared: &Shared) -> Option<Claim>;
 
-    /// What to say at a path of this gateway while it is not configured.
+    /// Returns the text for a path of this gateway while it is not configured.
     fn off(port: Port, path: &str) -> Option<&'static str> {
         let _ = (port, path);
         None
@@ -141,16 +138,17 @@ pub trait Gateway: Family + Sized {
         cx: &mut Context<'_, Self::Shared, Self::Order>,
     ) -> Flow;
 
-    /// What a session is.
+    /// Returns transport and identity of a session.
     fn class(session: &Self::Session) -> Class<'_>;
 
-    /// Appends a publication in a shared wire form, by the form's number. Appends nothing for what
-    /// sessions of a [`crate::FormKind::Noted`] form must look at.
+    /// Appends a publication in a shared wire form, by the form's number. Appends nothing for
+    /// publications that sessions of a [`crate::FormKind::Noted`] form must look at.
     fn encode(own: &Self::Shared, form: u8, publication: &Publication, out: &mut Vec<u8>) {
         let _ = (own, form, publication, out);
     }
 
-    /// The same in a form of the kind [`crate::FormKind::Delta`]; without a patch it is whole.
+    /// Appends a publication in a form of the kind [`crate::FormKind::Delta`]; without a patch in
+    /// full.
     fn encode_delta(
         own: &Self::Shared,
         form: u8,
@@ -183,15 +181,15 @@ pub trait Gateway: Family + Sized {
         let _ = (own, session, publications, is_taken, now, shared);
     }
 
-    /// Everybody on this shard who is to get a publication with tags has got it.
+    /// All subscribers on this shard have got a publication with tags.
     fn carried(own: &Self::Shared, publication: &Publication) -> Option<Self::Order> {
         let _ = (own, publication);
         None
     }
 
-    /// Appends a session for a process that takes over; false, and nothing is to be used, if it
-    /// cannot move: then its connection stays, and is drained. Whoever changes the bytes raises
-    /// the version of the format, which is the server's.
+    /// Appends a session for a process that takes over. False if it cannot move; the bytes are then
+    /// not to be used, and its connection stays and is drained. A change of the bytes needs a new
+    /// version of the format, which is the server's.
     fn save(session: &Self::Session, out: &mut Vec<u8>) -> bool {
         let _ = (session, out);
         false
@@ -205,8 +203,8 @@ pub trait Gateway: Family + Sized {
 
     // ---- what the gateway keeps itself, for a process that takes over ----
 
-    /// Appends what the gateway keeps of a connection beside its session; false, and nothing is to
-    /// be used, if that cannot move.
+    /// Appends the gateway's state of a connection beside its session. False if that cannot move;
+    /// the bytes are then not to be used.
     fn save_kept(&self, conn: ConnId, session: &Self::Session, out: &mut Vec<u8>) -> bool {
         let _ = (conn, session, out);
         true
@@ -223,12 +221,12 @@ pub trait Gateway: Family + Sized {
         Some(())
     }
 
-    /// A connection that was saved is taken out: forgets it, and tells nobody.
+    /// Forgets a saved connection that is taken out, without any notice to others.
     fn give_up(&mut self, conn: ConnId, session: Self::Session) {
         let _ = (conn, session);
     }
 
-    /// Appends what the gateway keeps of no one connection, for the new process alone.
+    /// Appends the gateway's state that belongs to no one connection, for the new process alone.
     fn save_rest(&self, out: &mut Vec<u8>) {
         let _ = out;
     }
@@ -253,7 +251,7 @@ pub trait Gateway: Family + Sized {
         0
     }
 
-    /// Takes mail.
+    /// Handles mail from another shard or from a driver.
     fn mail(&mut self, from: Sender, mail: Self::Mail, shard: &mut impl Shard<Self>) {
         let _ = (from, mail, shard);
     }
@@ -263,7 +261,7 @@ pub trait Gateway: Family + Sized {
         let _ = conn;
     }
 
-    /// A connection of this gateway has gone, with its session.
+    /// Handles the end of a connection of this gateway, with its session.
     fn closed(&mut self, conn: ConnId, session: Self::Session, shard: &mut impl Shard<Self>) {
         let _ = (conn, session, shard);
     }
@@ -274,7 +272,7 @@ pub trait Gateway: Family + Sized {
         false
     }
 
-    /// Once a second.
+    /// Runs once a second, for work that depends on time.
     fn tick(&mut self, shard: &mut impl Shard<Self>) {
         let _ = shard;
     }

@@ -1,8 +1,8 @@
-//! Which web pages a port keeps away: by `Origin`, which tells where a page came from, and where no
-//! key is asked for by `Host` too, which tells what the page takes this server for.
+//! Web pages that a port refuses: by `Origin`, the page's own origin, and where no key is needed
+//! also by `Host`, the name under which the page reached this server.
 //!
-//! Never: keys and tokens. What is no browser sends whatever it likes, so these rules protect
-//! people who browse, and no server from programs.
+//! Never: keys and tokens. A program can send any header, so these rules protect people who browse,
+//! and no server from programs.
 
 use std::str;
 
@@ -23,11 +23,11 @@ pub struct Guard {
 /// The rules of all ports.
 #[derive(Clone, Debug)]
 pub struct Guards {
-    /// Of the client ports.
+    /// Rule for the client ports.
     pub client: Guard,
-    /// Of the API port.
+    /// Rule for the API port.
     pub api: Guard,
-    /// Of the gateways' own ports.
+    /// Rule for the gateways' own ports.
     pub own: Guard,
 }
 
@@ -43,7 +43,8 @@ impl Guard {
     pub(crate) fn lets_in(&self, request: &Request<'_>) -> bool {
         let mut origins = request.headers().values("origin");
         origins.all(|origin| {
-            // What is not UTF-8 is no origin; a page that found a way to send it is refused.
+            // A value that is not UTF-8 is no origin; a page that found a way to send it is
+            // refused.
             str::from_utf8(origin).is_ok_and(|origin| self.lets_in_page(origin, request.host()))
         })
     }
@@ -54,9 +55,9 @@ impl Guard {
     }
 }
 
-/// Whether anything in the request says that a browser sent it: its page, what it fetches for, or
-/// its own name, which begins with `Mozilla/` in all of them. A browser says the first two not
-/// always: not with a GET of the same origin without TLS.
+/// Whether the request shows that a browser sent it: by its page, its fetch metadata, or a user
+/// agent that begins with `Mozilla/`, as all of them do. A browser does not always send the first
+/// two: not with a GET of the same origin without TLS.
 fn is_of_browser(request: &Request<'_>) -> bool {
     let mut names = request.headers().map(|(name, _)| name);
     let agent = request.header("user-agent").unwrap_or_default();

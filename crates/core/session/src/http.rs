@@ -45,13 +45,13 @@ use response::keep_head;
 
 /// The gateways as the front door sees them.
 pub trait Router {
-    /// What a connection becomes.
+    /// Session type that a connection changes to.
     type Session;
 
     /// The highest claim to a request, and the place of the gateway that has it.
     fn claim(&self, request: &Incoming<'_, '_>, cx: &Context<'_>) -> Option<(u8, Claim)>;
 
-    /// What to say at a path of a gateway that is not configured.
+    /// Returns the text for a path of a gateway that is not configured.
     fn off(&self, request: &Incoming<'_, '_>) -> Option<&'static str>;
 
     /// Opens a request at the gateway that claimed it.
@@ -66,15 +66,15 @@ pub trait Router {
     ) -> Result<Opened<Self::Session>, Reject>;
 }
 
-/// What a connection becomes, and bytes that it has not read.
+/// Session that the connection changes to, with the bytes that are not read yet.
 pub type Becomes<S> = Option<(S, Vec<u8>)>;
 
-/// What is kept between reads. Boxed, because most connections need none.
+/// State between reads of one request. Boxed, because most connections need none.
 #[derive(Default)]
 struct Pending {
     /// A head that is not whole; or the head that the body belongs to.
     raw: Vec<u8>,
-    /// How far `raw` was searched for the end of a head.
+    /// Bytes of `raw` already searched for the end of a head.
     searched: usize,
     /// The body in progress.
     coming: Option<Coming>,
@@ -83,12 +83,11 @@ struct Pending {
 /// A connection that takes HTTP requests.
 pub struct Http {
     port: Port,
-    /// The peer's address.
     peer: IpAddr,
     admission: Admission,
     /// A PROXY header comes before anything else.
     awaits_proxy: bool,
-    /// What the client has spent; made with the first request.
+    /// Allowance spent by the client; created with its first request.
     allowance: Option<Allowance>,
     /// Whether it has served a request: the first one's time runs since it was accepted.
     has_served: bool,
@@ -97,7 +96,7 @@ pub struct Http {
 }
 
 impl Http {
-    /// A new connection. Ports other than the client port admit everybody.
+    /// Creates a connection. Only the client port limits admission.
     #[must_use]
     pub const fn new(port: Port, peer: IpAddr, admission: Admission) -> Self {
         Self {
@@ -112,7 +111,7 @@ impl Http {
         }
     }
 
-    /// The same, by a port to which proxies connect that say first whom they speak for.
+    /// Expects the PROXY header first: the port belongs to proxies that send the client's address.
     #[must_use]
     pub fn behind_proxy(self) -> Self {
         Self {
@@ -137,7 +136,7 @@ impl Http {
         matches!(self.port, Port::Client)
     }
 
-    /// What it is, for the server.
+    /// Returns transport and identity, for gauges.
     #[must_use]
     pub const fn class(&self) -> Class<'_> {
         Class {
@@ -182,7 +181,7 @@ impl Http {
         self.requests(&raw, searched, router, cx)
     }
 
-    /// Serves the requests at the start of `input`, and keeps what is not whole.
+    /// Serves the requests at the start of `input`, and keeps an incomplete one.
     fn requests<R: Router>(
         &mut self,
         mut input: &[u8],
@@ -190,7 +189,7 @@ impl Http {
         router: &mut R,
         cx: &mut Context<'_>,
     ) -> Becomes<R::Session> {
-        // How long a body may be depends on what the request is for.
+        // The bound of a body depends on the gateway that the request is for.
         let any_body = HttpLimits {
             body_bytes_max: u64::MAX,
             ..self.limits(None, cx)
@@ -280,7 +279,7 @@ impl Http {
         None
     }
 
-    /// Hands a request to its gateway whose body is still coming.
+    /// Passes a request whose body is still coming to its gateway.
     fn open_body<R: Router>(
         &mut self,
         request: &Request<'_>,
@@ -291,7 +290,7 @@ impl Http {
     ) -> Becomes<R::Session> {
         match self.serve(request, claim, (&[], true), router, cx) {
             Opened::Session(session) => Some((session, rest.to_vec())),
-            // A refusal; nobody knows where the next request begins.
+            // A refusal; the start of the next request is unknown.
             Opened::Answered { .. } | Opened::Later(_) => {
                 cx.end(End::Flush);
                 None
@@ -355,8 +354,8 @@ impl Http {
         }
     }
 
-    /// Refuses a request, behind the answers to those before it, and ends the connection: nobody
-    /// knows where the next request begins. `raw` is what has come of it.
+    /// Refuses a request, behind the answers to those before it, and ends the connection, because
+    /// the start of the next request is unknown. `raw` holds its bytes so far.
     fn bad_request(&mut self, (status, sentence): (u16, &str), raw: &[u8], cx: &mut Context<'_>) {
         cx.count(Counter::BadRequests);
         let start = cx.out.len();
@@ -384,7 +383,7 @@ impl Http {
         self.written((start, false), cx);
     }
 
-    /// The deadline has come.
+    /// Handles the deadline of a connection.
     pub fn timeout(&mut self, cx: &mut Context<'_>) {
         if let Some(pending) = self.pending.take() {
             let fault = (408, "the request did not arrive in time");
@@ -394,7 +393,7 @@ impl Http {
         }
     }
 
-    /// The server ends it. There is nothing to say outside an answer.
+    /// Ends the connection for the server. Outside an answer there is nothing to write.
     pub fn close(&mut self, _: &CloseReason, cx: &mut Context<'_>) {
         // A call of the server API that has begun is answered, and is the last one then.
         let is_call = self.pending.is_some() && !self.is_client();

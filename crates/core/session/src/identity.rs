@@ -1,4 +1,4 @@
-//! Who a connection is, from its token.
+//! Identity of a connection, from its token.
 
 use throng_auth::{Allow, Claims, TokenFault, Verifier};
 use throng_metrics::Counter;
@@ -6,7 +6,7 @@ use throng_types::{ChannelName, Millis, Now};
 
 use crate::Shared;
 
-/// What is kept of a connection's token. Anonymous connections have none.
+/// Claims kept from a connection's token. Anonymous connections have none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// The user, empty for an anonymous one.
@@ -125,7 +125,7 @@ pub const fn failure(fault: TokenFault) -> Counter {
 }
 
 impl Identity {
-    /// What is kept of good claims.
+    /// Keeps the claims that a connection needs after its token was verified.
     #[must_use]
     pub fn from_claims(claims: &Claims) -> Self {
         Self {

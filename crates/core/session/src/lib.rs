@@ -1,9 +1,9 @@
-//! The front door, and what every gateway's sessions share.
+//! The front door, and the state that every gateway's sessions share.
 //!
 //! A connection begins as [`Http`]: requests in, answers out, until a [`Gateway`] claims a request
-//! and the connection becomes one of its sessions. A session is a state machine: an [`Event`]
-//! comes in with a [`Context`], and bytes, actions and [`Order`]s go out. Whoever runs it carries
-//! the orders out and hands the answers back.
+//! and the connection becomes one of its sessions. A session is a state machine: an [`Event`] comes
+//! in with a [`Context`], and bytes, actions and [`Order`]s go out. The engine carries the orders
+//! out and hands the answers back.
 //!
 //! Never: sockets, clocks, channels' members, a gateway's name. An idle session owns no heap
 //! memory unless its client brought a token or subscribed to several channels at once.

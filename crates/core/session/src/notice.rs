@@ -1,7 +1,7 @@
-//! What an operator may want to read in the log: refusals, and calls that changed something.
+//! Notices for the operator's log: refusals, and calls that changed something.
 //!
-//! Sessions note it, and the server writes it. Owns what waits to be written, and the count of what
-//! a flood left out. Never: writes; keeps a token, a key, or a query, which may hold one.
+//! Sessions record notices, and the server writes them. Owns the waiting notices, and the number of
+//! dropped ones. Never: writes; keeps a token, a key, or a query, which may hold one.
 //!
 //! Rule for "full": refusals beyond [`PER_S_MAX`] a second are counted and not kept; so is anything
 //! beyond [`WAITING_MAX`].
@@ -22,7 +22,7 @@ const TEXT_BYTES_MAX: usize = 200;
 /// Why a notice is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoticeKind {
-    /// A client did not get what it asked for.
+    /// A client's request was refused.
     Refused,
     /// A call of the server API changed something.
     Changed,
@@ -30,29 +30,29 @@ pub enum NoticeKind {
     Published,
 }
 
-/// Who, what, why.
+/// Log record of a refusal or a change: connection, user, reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// Why it is there.
     pub kind: NoticeKind,
-    /// The connection.
+    /// Id of the connection.
     pub conn: ConnId,
     /// The client's address, as far as the session knew it.
     pub address: Option<IpAddr>,
-    /// The user, empty if nobody knows.
+    /// User of the connection, empty if unknown.
     pub user: Box<str>,
-    /// What was asked for: `subscribe`, `publish`, `request`.
+    /// Action that was requested: `subscribe`, `publish`, `request`.
     pub what: &'static str,
-    /// Of what: a channel, a path without its query.
+    /// Object of the action: a channel, or a path without its query.
     pub object: Box<str>,
-    /// Why not; empty for what was done.
+    /// Reason of a refusal; empty for a change.
     pub why: Box<str>,
 }
 
 /// One per shard, owned by its thread.
 #[derive(Default)]
 pub struct Notices {
-    /// Bound: [`WAITING_MAX`].
+    /// Records for the log, in order. Bound: [`WAITING_MAX`].
     waiting: RefCell<Vec<Notice>>,
     suppressed: Cell<u64>,
     /// The second that is being counted, and the refusals that were kept in it.
@@ -63,7 +63,7 @@ pub struct Notices {
 }
 
 impl Notices {
-    /// Nothing is noted yet. Publications of the server API are noted only if they are wanted.
+    /// Creates an empty collection. Publications of the server API are recorded only on request.
     #[must_use]
     pub fn new(wants_published: bool) -> Self {
         Self {
@@ -77,7 +77,7 @@ impl Notices {
         self.wants_published.set(wants);
     }
 
-    /// What is noted from now on is about this connection.
+    /// Sets the connection that later notices belong to.
     pub fn begin(&self, conn: ConnId, now: Now) {
         self.conn.set(Some((conn, now)));
         self.address.set(None);
@@ -88,7 +88,7 @@ impl Notices {
         self.address.set(Some(address));
     }
 
-    /// A client did not get what it asked for. The reason is put into words only if it is kept.
+    /// Records a refusal. The reason is formatted only if the notice is kept.
     pub fn refused(&self, what: &'static str, object: &str, user: &str, why: impl Display) {
         self.note(NoticeKind::Refused, what, [object, user], &why);
     }
@@ -139,19 +139,19 @@ impl Notices {
         kept < PER_S_MAX
     }
 
-    /// Whether nothing waits.
+    /// Whether no notice waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting.borrow().is_empty()
     }
 
-    /// What waits, in order.
+    /// Takes all waiting notices, in order.
     #[must_use]
     pub fn take(&self) -> Vec<Notice> {
         std::mem::take(&mut self.waiting.borrow_mut())
     }
 
-    /// How many were not kept since the last time.
+    /// Returns the number of notices dropped since the last call.
     #[must_use]
     pub fn take_suppressed(&self) -> u64 {
         self.suppressed.take()
@@ -183,7 +183,7 @@ mod tests {
             let taken = notices.take();
             assert_eq!(taken.len(), kept, "{ms}");
             assert_eq!(notices.take_suppressed(), 1_000 - kept as u64, "{ms}");
-            // What changed something is told all the same.
+            // Changes are recorded all the same.
             notices.changed("disconnect", "", "jo");
             assert_eq!(notices.take().len(), 1);
         }
@@ -193,7 +193,7 @@ mod tests {
     fn a_notice_says_who_what_and_why() {
         let notices = Notices::default();
         let conn = ConnId::new(ShardId(0), 7, 1);
-        // Nobody is served: there is nobody to tell of.
+        // Without a current connection there is nothing to record.
         notices.refused("subscribe", "news", "jo", "no permission");
         assert!(notices.is_empty());
         notices.begin(conn, at(0));

@@ -1,5 +1,5 @@
-//! The moment between a connection's request for several channels and its first words:
-//! all channels have to answer before it can be told where it stands.
+//! Opening of a stream: from the request for several channels until all have answered and the first
+//! words can be written.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub fn subscribe<S, O>(
     }
 }
 
-/// What one channel said.
+/// Result of one channel's subscription.
 pub struct ChannelOpened {
     /// The channel that was asked for.
     pub channel: ChannelName,
@@ -30,7 +30,7 @@ pub struct ChannelOpened {
     pub result: Result<Subscribed, Refusal>,
 }
 
-/// Channels asked, and what those that answered said. Boxed, and gone once all have.
+/// Channels asked, and the answers so far. Boxed, and dropped once all have answered.
 #[derive(Default)]
 pub struct Opening {
     waiting: usize,
@@ -38,7 +38,7 @@ pub struct Opening {
     pub opened: Vec<ChannelOpened>,
     /// The connect command that the answer belongs to, if one does.
     pub command: u32,
-    /// Whether the client said where it had been.
+    /// Whether the client sent a position to resume from.
     pub resuming: bool,
     /// Deliveries that must be encoded after the first words, because their ids tell the
     /// place in all channels.
@@ -87,7 +87,7 @@ impl Opening {
         self.held.retain(|held| held.channel != *channel);
     }
 
-    /// Keeps a delivery until the first words have been said.
+    /// Keeps a delivery until the first words are written.
     pub fn hold(&mut self, publication: &Arc<Publication>) {
         if self.held.len() < HELD_MAX {
             self.held.push(publication.clone());
@@ -96,7 +96,7 @@ impl Opening {
         }
     }
 
-    /// What was kept, in order.
+    /// Takes the publications held back, in order.
     pub fn take_held(&mut self) -> Vec<Arc<Publication>> {
         std::mem::take(&mut self.held)
     }

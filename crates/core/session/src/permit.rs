@@ -1,4 +1,4 @@
-//! What a connection may do in a channel: its token's word first, then the channel's options.
+//! Permissions of a connection in a channel: the token decides first, then the channel's options.
 //! Every transport of every gateway asks here, and nowhere else.
 //!
 //! With keys every channel is closed that nothing opens (Centrifugo, page "Channel permissions").
@@ -19,20 +19,20 @@ use crate::{Identity, Shared};
 /// Channels of the server's own; clients have no business there.
 pub const RESERVED: &str = "throng";
 
-/// What a request asks for.
+/// Decision on a request for a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Go on.
+    /// The request is allowed.
     Yes,
-    /// This backend decides.
+    /// This backend has to decide.
     Ask(BackendId),
     /// The namespace is not configured.
     UnknownChannel,
-    /// Not this client.
+    /// The client lacks the permission.
     No,
 }
 
-/// What decides beside the wish itself.
+/// Facts that a decision depends on, beside the kind of request.
 struct Grounds<'a> {
     options: &'a ChannelOptions,
     channel: &'a ChannelName,
@@ -40,8 +40,8 @@ struct Grounds<'a> {
     user: &'a str,
     /// Whether the token's own patterns cover the channel, if it has any.
     covered: Option<bool>,
-    /// Whether clients have no business there, whatever their tokens say: the server's own
-    /// channels, and those of gateways that alone say who subscribes.
+    /// Whether the channel is closed to clients, whatever their tokens allow: the server's own
+    /// channels, and those of gateways that alone decide on subscribers.
     is_closed: bool,
 }
 
@@ -79,19 +79,19 @@ impl<'a> Grounds<'a> {
         backend.filter(|_| !self.is_closed)
     }
 
-    /// Whether the channel is open to those alone who bring a token for it.
+    /// Whether the channel needs a token that names it.
     fn needs_token(&self) -> bool {
         self.channel.as_str().starts_with('$')
     }
 
-    /// Whether the user is one of those whom the channel's name names, if it does.
+    /// Whether the channel's name lists the user; `None` if it lists none.
     fn is_named(&self) -> Option<bool> {
         let (_, users) = self.channel.as_str().rsplit_once('#')?;
         let is_named = || self.has_user() && users.split(',').any(|user| user == self.user);
         self.options.user_channels.then(is_named)
     }
 
-    /// What the names and the patterns say; nothing if the options decide.
+    /// Decides by names and patterns; `None` leaves it to the options.
     fn by_name(&self) -> Option<bool> {
         match self.needs_token() {
             true => Some(false),
@@ -100,7 +100,7 @@ impl<'a> Grounds<'a> {
     }
 }
 
-/// The verdict of what was found, if anything was; a refusal is noted.
+/// Returns the verdict, if there is one, and records a refusal.
 fn verdict(
     what: &'static str,
     grounds: Option<Grounds<'_>>,
@@ -118,7 +118,8 @@ fn verdict(
     }
 }
 
-/// Whether a connection may subscribe. `proven` says that it brought a good token for the channel.
+/// Decides whether a connection may subscribe. `proven` means that it sent a valid token for the
+/// channel.
 #[must_use]
 pub fn may_subscribe(
     identity: Option<&Identity>,
@@ -142,8 +143,9 @@ pub fn may_subscribe(
     })
 }
 
-/// Whether a connection may read a channel's history. Subscribers may in any case, since recovery
-/// shows them the same; the hub knows who they are, so nothing is refused or noted here.
+/// Decides whether a connection may read a channel's history. Subscribers always may, since
+/// recovery shows them the same; the hub knows the subscribers, so nothing is refused or recorded
+/// here.
 #[must_use]
 pub fn may_read_history(
     identity: Option<&Identity>,
@@ -164,10 +166,10 @@ pub fn may_read_history(
     }
 }
 
-/// Whether a connection may see a channel's past, or who is present there.
+/// Permission to see a channel's history or presence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
-    /// In any case.
+    /// Allowed without further checks.
     Yes,
     /// While it subscribes to the channel.
     IfSubscribed,
@@ -175,11 +177,11 @@ pub enum Sight {
     UnknownChannel,
     /// There is no such list.
     NotAvailable,
-    /// Not this client.
+    /// The client lacks the permission.
     No,
 }
 
-/// Whether a connection may see who is present.
+/// Decides whether a connection may see presence.
 #[must_use]
 pub fn may_see_presence(
     identity: Option<&Identity>,
@@ -209,8 +211,7 @@ pub fn may_see_presence(
     }
 }
 
-/// Whether the options let a connection see who is present in channels that it does not subscribe
-/// to.
+/// Whether the options let a connection see presence in channels that it does not subscribe to.
 fn sees(identity: Option<&Identity>, options: PresenceOptions) -> bool {
     let has_user = identity.is_some_and(|identity| !identity.user.is_empty());
     options.for_client && (has_user || options.for_anonymous)

@@ -5,13 +5,13 @@ use throng_types::{Save, Saved};
 /// The port that a connection came in by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Port {
-    /// Clients'.
+    /// Port for clients' connections.
     Client,
-    /// The server API's.
+    /// Port of the server API.
     Api,
     /// One of a gateway's own, by the gateway's place in the list and its own number.
     Own {
-        /// The gateway.
+        /// Place of the gateway in the list.
         gateway: u8,
         /// Which of its ports.
         port: u8,

@@ -6,7 +6,7 @@ use throng_types::{ChannelName, Payload, Position};
 
 use crate::Context;
 
-/// What became of a publication: the position that it got, in channels that keep history.
+/// Result of a publication: its position, in channels that keep history.
 pub type PublishResult = Result<Option<Position>, Refusal>;
 
 /// The answers to the publications of one request, in the order of the request.
@@ -16,7 +16,7 @@ pub struct Publications {
 }
 
 impl Publications {
-    /// So many, none of them answered; the answers' tokens count from zero.
+    /// Creates a list of unanswered publications; the answers' tokens count from zero.
     #[must_use]
     pub fn new(count: usize) -> Self {
         Self {
@@ -25,7 +25,7 @@ impl Publications {
         }
     }
 
-    /// How many there are.
+    /// Number of publications in the request.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.results.len()
@@ -37,7 +37,7 @@ impl Publications {
         self.results.is_empty()
     }
 
-    /// Takes an answer.
+    /// Records the answer for the publication with this token.
     pub fn take(&mut self, token: u32, answer: &Answer) {
         if let Answer::Published { result } = answer
             && let Some(place) = self.results.get_mut(token as usize)

@@ -1,8 +1,7 @@
-//! What one connection has asked of backends and not heard of.
+//! Open questions of one connection to backends.
 //!
 //! Owns: the fields of the client's request that go with each question, and the channels that a
-//! connection begins with until backends have answered about all of them. Never: what becomes of
-//! answers.
+//! connection begins with until backends have answered about all of them. Never: handles answers.
 //!
 //! Source: Centrifugo, page "Proxy events to the backend".
 
@@ -22,10 +21,10 @@ use crate::{Context, Wanted};
 /// Questions of one connection that may be open at once. Queue: `questions`.
 const QUESTIONS_MAX: usize = 16;
 
-/// The client on whose behalf a backend is asked.
+/// Client on whose behalf a backend is asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Asker<'a> {
-    /// How the client is connected, in the words of the schema.
+    /// Transport of the client, as the proxy schema names it.
     pub transport: &'static str,
     /// The form of the protocol that it speaks.
     pub protocol: Codec,
@@ -39,17 +38,17 @@ pub struct Open<P> {
     pub number: u32,
     /// The backend that was asked.
     pub to: BackendId,
-    /// What it was about.
+    /// Subject of the question, for the session to go on with.
     pub pending: P,
 }
 
 /// A field of the client's request.
 pub struct Passed {
-    /// In lower case.
+    /// Name in lower case.
     pub name: Box<str>,
-    /// What it says.
+    /// Value of the field.
     pub value: Box<str>,
-    /// It stood in `headers` of the client's `connect`.
+    /// The field came in `headers` of the client's `connect`.
     pub is_emulated: bool,
 }
 
@@ -59,21 +58,21 @@ throng_types::save_fields!(Passed {
     is_emulated
 });
 
-/// What a connection has asked; `P` is what a question may be about.
+/// Open questions of one connection; `P` is the subject of a question.
 pub struct Questions<P> {
-    /// Fields of its request that some backend wants to know. Bound: one of each kind for each
-    /// name in the options.
+    /// Fields of its request that some backend needs. Bound: one of each kind for each name in the
+    /// options.
     pub headers: Vec<Passed>,
     /// JSON that backends gave and only they see.
     pub meta: Option<Box<str>>,
     /// The number of the last question.
     pub next: u32,
-    /// Bound: `QUESTIONS_MAX`.
+    /// Questions without an answer. Bound: `QUESTIONS_MAX`.
     pub open: Vec<Open<P>>,
     /// Channels that it begins with, while a backend has to answer about one of them. Bound:
     /// `limits.channels_max`.
     channels: Vec<Wanted>,
-    /// What pays, where the session has no allowance of its own.
+    /// Allowance that pays for questions, where the session has none of its own.
     allowance: Option<Allowance>,
 }
 
@@ -90,17 +89,17 @@ impl<P> Default for Questions<P> {
     }
 }
 
-/// Why a connection cannot begin with the channels that it wants.
+/// Reason why a connection cannot begin with the requested channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CannotAsk {
-    /// Nobody can be asked.
+    /// No backend, or no room for the question.
     NoAnswer,
     /// The client asks for more than it may.
     Overspent(Overspent),
 }
 
 impl<P> Questions<P> {
-    /// Keeps what backends are to know of the client's request.
+    /// Keeps the fields of the client's request that backends need.
     #[must_use]
     pub fn new(incoming: &Incoming<'_, '_>, own: &ProxyOptions) -> Self {
         let passed = |name: &str| {
@@ -118,7 +117,7 @@ impl<P> Questions<P> {
         }
     }
 
-    /// The same for what its `connect` says as if it were in the request.
+    /// Adds fields from `headers` of the client's `connect`, as if they came with its request.
     pub fn emulate(&mut self, said: &[(Cow<'_, str>, Cow<'_, str>)], own: &ProxyOptions) {
         if said.is_empty() {
             return;
@@ -137,7 +136,7 @@ impl<P> Questions<P> {
         }
     }
 
-    /// The fields that go to one backend: what stood in the request goes before what did not.
+    /// Fields for one backend: those of the request come before emulated ones.
     fn headers_for(&self, to: BackendId, own: &ProxyOptions) -> Vec<(Box<str>, Box<str>)> {
         let Some(backend) = own.backend(to) else {
             return Vec::new();
@@ -160,7 +159,7 @@ impl<P> Questions<P> {
         headers
     }
 
-    /// What is not answered.
+    /// Iterates over the subjects of open questions.
     pub fn pending(&self) -> impl Iterator<Item = &P> {
         self.open.iter().map(|open| &open.pending)
     }
@@ -171,13 +170,13 @@ impl<P> Questions<P> {
         self.open.is_empty()
     }
 
-    /// What a question was about; it is answered now.
+    /// Removes an open question by its number.
     pub fn take(&mut self, number: u32) -> Option<Open<P>> {
         let at = self.open.iter().position(|open| open.number == number)?;
         Some(self.open.remove(at))
     }
 
-    /// Takes questions back; their answers are nobody's.
+    /// Removes open questions; their answers will be ignored.
     pub fn take_back(&mut self, is_it: impl Fn(&P) -> bool) -> Vec<P> {
         let taken = self.open.extract_if(.., |open| is_it(&open.pending));
         taken.map(|open| open.pending).collect()
@@ -259,7 +258,7 @@ impl<P> Questions<P> {
         self.ask_where(asker, about, cx)
     }
 
-    /// Goes on with that: as many questions as may be open at once.
+    /// Asks about further channels, as many as may be open at once.
     ///
     /// # Errors
     /// Nobody can be asked about one of them.
@@ -299,7 +298,7 @@ impl<P> Questions<P> {
         }
     }
 
-    /// What has been spent on it.
+    /// Returns the allowance that pays for questions, if it is kept here.
     #[must_use]
     pub const fn allowance(&self) -> Option<Allowance> {
         self.allowance
@@ -312,7 +311,7 @@ impl<P> Questions<P> {
         }
     }
 
-    /// Ends it.
+    /// Takes back the allowance that [`Questions::lend_allowance`] lent.
     pub fn take_allowance_back<O>(&mut self, cx: &Context<'_, ProxyOptions, O>) {
         self.allowance = cx.shared.meter.take_back();
     }

@@ -1,8 +1,8 @@
-//! A reload that a call of the API port asks for: what came of it, and how that is told.
+//! Reload of the configuration by a call of the API port: its result, and the answer to the call.
 
 use std::fmt::Write as _;
 
-/// What came of a reload.
+/// Result of a reload of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reloaded {
     /// The new configuration holds, on every shard.
@@ -11,12 +11,12 @@ pub enum Reloaded {
         changed: Vec<String>,
         /// Options whose new values wait for a restart.
         waiting: Vec<String>,
-        /// What is allowed and yet probably not meant.
+        /// Settings that are valid and probably a mistake.
         warnings: Vec<String>,
     },
-    /// It has mistakes, and nothing changes.
+    /// The configuration has these errors; nothing changed.
     Refused(Vec<String>),
-    /// Nobody reads it: the server is ending, or was started in another way.
+    /// No reload is possible: the server is stopping, or cannot read its configuration again.
     Unavailable,
 }
 

@@ -19,7 +19,7 @@ pub enum Rank {
 /// A gateway's claim to a request, and the terms on which the front door lets it in.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
-    /// The gateway's own number of what was asked for.
+    /// Number of the endpoint within the gateway.
     pub endpoint: u8,
     /// Against other gateways' claims.
     pub rank: Rank,
@@ -34,7 +34,7 @@ pub struct Claim {
     /// Whether it may be carried out while requests before it have no answer yet. Such a claim is
     /// answered at once or with [`crate::Opened::Later`], and opens no session.
     pub pipelines: bool,
-    /// Whether a key of the server API is asked for, on whatever port.
+    /// Whether a key of the server API is required, on any port.
     pub needs_key: bool,
     /// Bytes of a body that is awaited whole; `None` for the port's limit.
     pub body_bytes_max: Option<usize>,
@@ -65,12 +65,12 @@ impl Claim {
     }
 }
 
-/// What the front door serves itself.
+/// Endpoints of the front door itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Own {
     /// `OPTIONS *`: what the server as a whole can do (RFC 9110 section 9.3.7).
     Server,
-    /// `/healthz`.
+    /// Health check at `/healthz`.
     Health,
     /// The dashboard, which knows nothing until it has asked with a key.
     Dashboard,
@@ -106,7 +106,7 @@ impl Own {
         Some((own, claim))
     }
 
-    /// Whether it is for everybody who reaches the API port, or asks for a key itself.
+    /// Whether the endpoint is open to all on the API port, or asks for a key itself.
     pub(crate) const fn needs_no_key(self) -> bool {
         matches!(
             self,
@@ -115,10 +115,10 @@ impl Own {
     }
 }
 
-/// What clients of any port may do, for `OPTIONS *`.
+/// Methods allowed on any port, for `OPTIONS *`.
 pub(crate) const SERVER_METHODS: &str = "GET, HEAD, POST, OPTIONS";
 
-/// What there is on the client port, for people who come without a path.
+/// List of endpoints on the client port, shown at its root.
 pub(crate) const CLIENT_ENDPOINTS: &str = "\
 Throng's client port:
   GET  /ws?channel=NAME                WebSocket, one frame a publication

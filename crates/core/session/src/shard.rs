@@ -11,16 +11,16 @@ use crate::{Context, Shared};
 /// The gateway's context for one of its sessions.
 pub type Own<'a, G> = Context<'a, <G as Family>::Shared, <G as Family>::Order>;
 
-/// What a gateway may do beyond one connection. Calls act at once; what sessions order meanwhile
-/// is carried out after the gateway has returned, unless it takes its own orders before.
+/// Calls that a gateway may make beyond one connection. They act at once; orders of sessions are
+/// carried out after the gateway has returned, unless it takes its own orders before.
 pub trait Shard<G: Family> {
     /// Which shard this is.
     fn this(&self) -> ShardId;
-    /// How many shards there are.
+    /// Number of shards in the process.
     fn shards(&self) -> u8;
     /// The clocks, as read at the start of the turn.
     fn now(&self) -> Now;
-    /// What all sessions of the shard share.
+    /// Returns the state that all sessions of the shard share.
     fn shared(&self) -> &Shared;
     /// The shard's hub, for questions.
     fn hub(&self) -> &Hub;
@@ -31,24 +31,24 @@ pub trait Shard<G: Family> {
     /// Why not, and the draft: after [`Refusal::Busy`] it may be offered again.
     fn publish(&mut self, draft: Draft) -> Result<Published, (Refusal, Draft)>;
 
-    /// Whether a connection is there, whatever its gateway.
+    /// Whether a connection is open, of any gateway.
     fn is_connected(&self, conn: ConnId) -> bool;
     /// The connection in a slot.
     fn conn(&self, index: u32) -> Option<ConnId>;
-    /// All connections, whatever their gateway.
+    /// All connections, of any gateway.
     fn sessions(&self) -> Vec<ConnId>;
     /// Bytes that wait for a connection.
     fn queued_bytes(&self, conn: ConnId) -> usize;
 
-    /// Lets a session of this gateway act; false if it has gone or is another gateway's.
+    /// Runs `act` on a session of this gateway; false if it is closed or of another gateway.
     fn with(
         &mut self,
         conn: ConnId,
         act: impl FnOnce(&mut G::Session, &mut Own<'_, G>) -> Flow,
     ) -> bool;
 
-    /// Lets a session act whose connection has gone. What it writes reaches nobody, and what it
-    /// wants of the hub is not done.
+    /// Runs `act` on a session whose connection has closed. Its output is dropped, and its orders
+    /// for the hub are not carried out.
     fn with_gone(
         &mut self,
         conn: ConnId,
@@ -56,7 +56,7 @@ pub trait Shard<G: Family> {
         act: impl FnOnce(&mut G::Session, &mut Own<'_, G>),
     );
 
-    /// Takes what this gateway's sessions have ordered of it since it was called, in order.
+    /// Takes the orders of this gateway's sessions since the current call began, in order.
     fn take_orders(&mut self) -> Vec<G::Order>;
 
     /// Queues a frame in two pieces for a connection, of which the second is shared, and counts

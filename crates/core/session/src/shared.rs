@@ -1,4 +1,4 @@
-//! What the sessions of a shard share: limits, keys, counters, documents.
+//! State that the sessions of a shard share: limits, keys, counters, documents.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -21,21 +21,21 @@ pub struct SessionLimits {
     pub publish_bytes_max: usize,
     /// Channels that one connection may have.
     pub channels_max: usize,
-    /// How long a request's head may take, and its body beyond what `body_bytes_per_s_min` allows.
+    /// Milliseconds for a request's head, and for its body beyond `body_bytes_per_s_min`.
     pub head_timeout_ms: u64,
-    /// How fast a body has to come, in bytes of data a second on the average.
+    /// Minimum rate of a request's body, in bytes of data a second on average.
     pub body_bytes_per_s_min: u64,
-    /// How long an HTTP connection may be idle between requests.
+    /// Milliseconds that an HTTP connection may be idle between requests.
     pub keepalive_timeout_ms: u64,
     /// Between two pings; zero sends none.
     pub ping_interval_ms: u64,
-    /// How long a client may take to answer one.
+    /// Milliseconds until a ping must be answered.
     pub pong_timeout_ms: u64,
     /// Between two signs of life on event and line streams; zero sends none.
     pub stream_keepalive_ms: u64,
-    /// How long a client may take to say who it is.
+    /// Milliseconds until a client must have sent its `connect` or its equivalent.
     pub connect_timeout_ms: u64,
-    /// How far a reconnect is spread when the server drains.
+    /// Milliseconds over which reconnects are spread when the server drains.
     pub drain_jitter_ms: u64,
 }
 
@@ -62,9 +62,8 @@ impl Default for SessionLimits {
 pub struct Page {
     /// The value of Content-Type.
     pub content_type: &'static str,
-    /// What it may load and run (Content Security Policy Level 3); `None` for nothing at all.
+    /// Content Security Policy (Level 3) of the page; `None` forbids all loading and scripts.
     pub policy: Option<&'static str>,
-    /// The document.
     pub body: Vec<u8>,
 }
 
@@ -73,26 +72,26 @@ pub trait Pages: Send + Sync {
     /// The document at a path, as it is now.
     fn page(&self, path: &str) -> Option<Page>;
 
-    /// What the server lacks though it runs, for `/healthz`.
+    /// Returns the reason why the server is not healthy, for `/healthz`.
     fn lacks(&self) -> Option<&'static str> {
         None
     }
 
-    /// Who has signed in, where people may.
+    /// Returns the store of browser sessions; `None` if people cannot sign in.
     fn logins(&self) -> Option<&dyn Logins> {
         None
     }
 }
 
-/// People who have shown an API key to the dashboard, and are known by a secret since.
+/// Sessions of browsers that sent an API key to the dashboard, each known by a secret.
 pub trait Logins: Send + Sync {
-    /// Lets somebody in; gives the secret, which nobody can guess.
+    /// Begins a session and returns its secret, which cannot be guessed.
     fn begin(&self, now: Millis) -> String;
     /// Whether a secret is good.
     fn knows(&self, secret: &str, now: Millis) -> bool;
-    /// Forgets a secret.
+    /// Forgets a secret, which ends its browser session.
     fn end(&self, secret: &str);
-    /// How long one is good.
+    /// Seconds that a secret stays valid.
     fn lifetime_s(&self) -> u64;
 }
 
@@ -105,13 +104,13 @@ impl Pages for NoPages {
     }
 }
 
-/// What all sessions of a shard share. One per shard, owned by its thread.
+/// State that all sessions of a shard share. One per shard, owned by its thread.
 pub struct Shared {
-    /// Bounds and intervals.
+    /// Bounds and intervals, from the configuration.
     pub limits: SessionLimits,
     /// The options of channels.
     pub namespaces: Arc<Namespaces>,
-    /// Namespaces in which clients have no business, whatever their tokens say.
+    /// Namespaces that are closed to clients, whatever their tokens allow.
     pub closed_namespaces: Arc<[&'static str]>,
     /// Checks tokens; without it there are no tokens, only anonymous clients.
     pub verifier: Option<Arc<Verifier>>,
@@ -123,25 +122,23 @@ pub struct Shared {
     pub api_for_clients: bool,
     /// Pages that may connect from a browser, and by which names.
     pub guards: Arc<Guards>,
-    /// Keys of the server API; without any, everybody who reaches the port may call it.
+    /// Keys of the server API; without any, the API port needs no key.
     pub api_keys: Arc<ApiKeys>,
-    /// Makes public ids.
+    /// Key that makes public ids of connections.
     pub node: NodeKey,
-    /// What is to be logged.
+    /// Notices that wait for the log.
     pub notices: Notices,
     /// Proxies in front, and the clients behind them.
     pub forwarded: Forwarded,
-    /// What clients have spent of their allowances.
+    /// Allowances spent by clients and addresses.
     pub meter: Meter,
     /// Whether the connection that is being served speaks TLS with us.
     pub is_tls: Cell<bool>,
-    /// The shard's counters.
     pub counters: Arc<Counters>,
     /// The API port's documents.
     pub pages: Arc<dyn Pages>,
-    /// What the header `Date` says.
+    /// Cached value of the header `Date`.
     pub dates: DateCell,
-    /// The server's version.
     pub version: &'static str,
     /// When the process started, in Unix milliseconds.
     pub started_unix_ms: u64,

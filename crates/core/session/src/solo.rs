@@ -1,7 +1,7 @@
 //! One gateway behind the front door, without a shard: for the tests of gateways.
 //!
-//! A [`Solo`] is one connection. What its session writes and orders is collected; nobody carries
-//! the orders out, so a test does what it wants to see.
+//! A [`Solo`] is one connection. Its output and orders are collected; the orders are not carried
+//! out, so a test decides about them.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -21,7 +21,7 @@ use crate::{
     SessionLimits, Shared, WorkLimits,
 };
 
-/// What a session is.
+/// State of the connection: front door, or the gateway's session.
 enum State<G: Gateway> {
     Http(Http),
     Own(G::Session),
@@ -29,19 +29,17 @@ enum State<G: Gateway> {
 
 /// One connection of a gateway, without a server, for tests.
 pub struct Solo<G: Gateway> {
-    /// Its connection's id.
     pub id: ConnId,
-    /// The clocks.
     pub now: Now,
-    /// What all sessions share.
+    /// State that all sessions share.
     pub shared: Rc<Shared>,
-    /// What the gateway's sessions share.
+    /// State that the gateway's sessions share.
     pub own: Rc<G::Shared>,
-    /// What was written and not taken yet.
+    /// Bytes written and not yet taken.
     pub out: Vec<u8>,
-    /// What was ordered and not taken yet.
+    /// Orders issued and not yet taken.
     pub orders: Vec<Order<G::Order>>,
-    /// What the last event wanted done.
+    /// Actions that the last event requested.
     pub actions: Actions,
     state: State<G>,
 }
@@ -92,7 +90,7 @@ fn guard() -> Guard {
     }
 }
 
-/// Options without keys, channels for everybody, the usual limits.
+/// Options without keys, with channels open to all and the usual limits.
 #[must_use]
 pub fn shared() -> Shared {
     let open = ChannelOptions {
@@ -194,7 +192,7 @@ impl<G: Gateway> Solo<G> {
         }
     }
 
-    /// Feeds bytes.
+    /// Passes bytes from the client to the session.
     pub fn feed(&mut self, input: &[u8]) {
         let mut input = input.to_vec();
         self.event(Event::Bytes(&mut input));
@@ -222,8 +220,8 @@ impl<G: Gateway> Solo<G> {
         Some(act(session, &mut cx))
     }
 
-    /// The same for what may leave the connection to the next request; false if there is no
-    /// session.
+    /// Runs `act` and follows its [`Flow`], which may return the connection to HTTP. False if there
+    /// is no session.
     pub fn act_and_become(
         &mut self,
         act: impl FnOnce(&mut G::Session, &mut Context<'_, G::Shared, G::Order>) -> Flow,
@@ -309,7 +307,7 @@ impl<G: Gateway> Solo<G> {
     }
 }
 
-/// What a session becomes, and bytes that it has not read.
+/// State after an event, with the bytes that are not read yet.
 enum Next<G: Gateway> {
     Stay,
     Own(G::Session, Vec<u8>),

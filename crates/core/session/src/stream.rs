@@ -1,4 +1,4 @@
-//! A connection that only listens, as every gateway with streams needs it.
+//! A connection that only listens, for every gateway with streams.
 //!
 //! The head leaves at once; the first words wait until every channel has answered, and deliveries
 //! wait behind them.
@@ -11,7 +11,7 @@ use crate::opening::{OPENING, Opening, subscribe};
 use crate::websocket::first_beat;
 use crate::{CloseReason, Context, Form, Identity};
 
-/// What a deadline means.
+/// Meaning of a stream's deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamBeat {
     /// Nothing is due yet.
@@ -24,9 +24,9 @@ pub enum StreamBeat {
 
 /// The part that every held HTTP stream has: identity, opening, heartbeat.
 pub struct Stream {
-    /// Who the client is, if it brought a token.
+    /// Identity from the token, if the client sent one.
     pub identity: Option<Box<Identity>>,
-    /// Until the first words are written.
+    /// State until the first words are written.
     pub opening: Option<Box<Opening>>,
     beat_at: Millis,
     closing: bool,
@@ -41,7 +41,7 @@ impl Stream {
         self.opening.is_none() && !self.closing
     }
 
-    /// Reads it back.
+    /// Restores a stream from its saved bytes.
     pub fn load(from: &mut Saved<'_>) -> Option<Self> {
         Some(Self {
             identity: Save::load(from)?,
@@ -51,7 +51,7 @@ impl Stream {
         })
     }
 
-    /// A stream whose head was written; asks for its channels.
+    /// Creates a stream whose head was written, and asks for its channels.
     pub fn open<S, O>(
         identity: Option<Box<Identity>>,
         channels: Vec<(ChannelName, Option<Position>)>,
@@ -65,7 +65,7 @@ impl Stream {
         stream
     }
 
-    /// A stream whose head was written, and whose gateway asks for channels itself.
+    /// Creates a stream whose head was written, and whose gateway asks for channels itself.
     pub fn awaiting<S, O>(identity: Option<Box<Identity>>, cx: &mut Context<'_, S, O>) -> Self {
         let stream = Self {
             identity,
@@ -78,7 +78,7 @@ impl Stream {
         stream
     }
 
-    /// Its gateway asks for so many channels now; the first words wait for all of them.
+    /// Waits for this many more channels before the first words.
     pub fn await_channels(&mut self, channels: usize, resuming: bool) {
         let opening = self.opening.get_or_insert_default();
         opening.await_channels(channels, resuming);
@@ -129,7 +129,7 @@ impl Stream {
         ended.map(|(channel, _)| channel).collect()
     }
 
-    /// What is due; the deadline is set anew.
+    /// Decides what is due at a deadline, and sets the next one.
     pub fn timeout<S, O>(&mut self, cx: &mut Context<'_, S, O>) -> StreamBeat {
         if self.closing {
             return StreamBeat::Early;
@@ -162,7 +162,7 @@ impl Stream {
         all_in && !self.closing
     }
 
-    /// Every channel has answered: deliveries may go behind the first words.
+    /// Allows deliveries behind the first words, once every channel has answered.
     ///
     /// # Errors
     /// Why the stream cannot begin.
@@ -189,7 +189,8 @@ impl Stream {
         Ok(Some(opening))
     }
 
-    /// The server ended a subscription. First words that are still to come leave it out.
+    /// Removes a subscription that the server ended. First words that are still to come leave it
+    /// out.
     pub fn unsubscribed(&mut self, channel: &ChannelName) {
         if let Some(opening) = self.opening.as_mut() {
             opening.forget(channel);
@@ -202,7 +203,7 @@ impl Stream {
             return false;
         }
         self.closing = true;
-        // What is held never leaves: it would follow the last word.
+        // Held deliveries never leave: they would follow the last bytes.
         cx.actions.hold = None;
         cx.count(reason.counter());
         cx.end(End::Flush);

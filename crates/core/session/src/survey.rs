@@ -1,32 +1,31 @@
-//! What the server API asks of every shard, and what a shard replies.
+//! Surveys of the server API over all shards, and the shards' replies.
 
 use throng_auth::SubscriptionOptions;
 use throng_types::{ChannelName, Position};
 
 use crate::Transport;
 
-/// What a backend wants of a user's connections, or another node of one.
+/// Change to a user's connections, requested by a backend or another node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// Subscribe them to a channel.
     Subscribe {
-        /// The channel.
         channel: ChannelName,
-        /// What is set for the subscription.
+        /// Options set for the subscription.
         options: SubscriptionOptions,
         /// When it ends, in Unix seconds; `None` for never.
         until_unix_s: Option<u64>,
-        /// From where on they get what was published.
+        /// Position from which on they get publications.
         since: Option<Position>,
     },
     /// Set when they expire.
     Refresh {
-        /// They have expired.
+        /// Whether they have expired, which ends them.
         expired: bool,
         /// When they will, in Unix seconds; `None` for never.
         until_unix_s: Option<u64>,
     },
-    /// Carry out what its client has sent by another way.
+    /// Carry out a command that the client sent by another connection.
     Hear(Box<[u8]>),
 }
 
@@ -35,45 +34,40 @@ pub enum Wish {
 pub enum Survey {
     /// Channels with subscribers, and how many.
     Channels,
-    /// How many connections, users, channels and subscriptions.
+    /// Counts connections, users, channels and subscriptions.
     Count,
     /// Which connections of clients there are.
     Find(Search),
     /// End a user's connections.
     Disconnect {
-        /// The user.
+        /// User id; empty to select by client.
         user: Box<str>,
         /// Only this one, by its public id, if not empty.
         client: Box<str>,
-        /// The code and reason to give; Centrifugo's 3503 unless the call says otherwise.
+        /// Code and reason for the client; Centrifugo's 3503 by default.
         code: u16,
-        /// See `code`.
         reason: Box<str>,
         /// Connections to spare, by their public ids.
         whitelist: Vec<Box<str>>,
     },
     /// Hand a wish to a user's connections.
     Wish {
-        /// The user.
         user: Box<str>,
         /// Only this connection, by its public id, if not empty.
         client: Box<str>,
-        /// What is wanted.
+        /// Change to make to the user's connections.
         wish: Wish,
     },
-    /// Bring what a client has sent to the session that it names by its secret id, which is on the
-    /// node of this name. Replied to with [`SurveyReply::Done`]: whether the node is this one.
+    /// Bring a client's command to its session, given by secret id, on the node of this name.
+    /// Replied to with [`SurveyReply::Done`]: whether this node is the one.
     Carry {
-        /// The node.
+        /// Name of the node that has the session.
         node: Box<str>,
-        /// The session.
         session: Box<str>,
-        /// What was sent.
         data: Box<[u8]>,
     },
     /// End a user's subscription.
     Unsubscribe {
-        /// The user.
         user: Box<str>,
         /// Only this connection, by its public id, if not empty.
         client: Box<str>,
@@ -82,27 +76,27 @@ pub enum Survey {
     },
 }
 
-/// Which connections are looked for. What is empty or missing fits all.
+/// Filter for connections. Empty or missing fields match all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Search {
     /// A part of the user's name.
     pub user: Box<str>,
     /// A part of the client's address.
     pub address: Box<str>,
-    /// How the client is connected.
+    /// Kind of connection to search for.
     pub transport: Option<Transport>,
     /// A channel that it subscribes to.
     pub channel: Option<ChannelName>,
     /// Only those for which bytes wait, those with the most first.
     pub slow: bool,
-    /// How many are told of at most.
+    /// Number of rows in the reply, at most.
     pub rows_max: u32,
 }
 
 /// Connections that were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// How many fit.
+    /// Number of connections that match.
     pub count: u32,
     /// Some were not looked at, because asking for their addresses takes too long.
     pub is_cut: bool,
@@ -113,24 +107,24 @@ pub struct Found {
 /// One connection of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundConnection {
-    /// Its public id.
+    /// Public id of the connection.
     pub client: Box<str>,
     /// Its user, empty if it has none.
     pub user: Box<str>,
-    /// Its address, empty if nobody knows.
+    /// Address of the client, empty if unknown.
     pub address: Box<str>,
-    /// How it is connected.
+    /// Kind of its connection.
     pub transport: Transport,
     /// Bytes that wait for it.
     pub queued_bytes: u64,
-    /// How many channels it subscribes to.
+    /// Number of channels it subscribes to.
     pub subscriptions: u32,
     /// The first of them.
     pub channels: Vec<ChannelName>,
 }
 
 impl Found {
-    /// Keeps as many rows as are wanted: of slow ones the slowest.
+    /// Keeps as many rows as requested: of slow ones the slowest.
     pub fn keep(&mut self, search: &Search) {
         if search.slow {
             self.rows
@@ -143,30 +137,28 @@ impl Found {
 /// One shard's reply to a [`Survey`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SurveyReply {
-    /// To [`Survey::Channels`].
+    /// Reply to [`Survey::Channels`]: channels, each with its number of subscribers.
     Channels(Vec<(ChannelName, u32)>),
-    /// To [`Survey::Count`].
+    /// Reply to [`Survey::Count`]: figures of one shard.
     Count(NodeCount),
-    /// To [`Survey::Find`].
+    /// Reply to [`Survey::Find`], by shard.
     Found(Found),
     /// To the others: how many connections or subscriptions ended.
     Done(u32),
-    /// What other nodes replied.
+    /// Replies of the other nodes of the cluster.
     Elsewhere(Vec<NodeReply>),
     /// Some other node did not reply in time, or could not be asked.
     Unanswered,
 }
 
-/// What another node replied.
+/// Reply of another node to a survey.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeReply {
-    /// The node's name.
     pub uid: Box<str>,
-    /// Its version.
     pub version: Box<str>,
     /// Seconds since it started.
     pub uptime_s: u32,
-    /// What its shards replied.
+    /// Replies of the node's shards.
     pub replies: Vec<SurveyReply>,
 }
 
@@ -177,7 +169,7 @@ pub struct NodeCount {
     pub clients: u32,
     /// Hashes of their users' names, sorted, each once.
     pub users: Vec<u64>,
-    /// Channels with subscribers.
+    /// Hashes of the names of channels with subscribers.
     pub channels: Vec<u64>,
     /// Subscriptions of all clients together.
     pub subscriptions: u32,

@@ -1,8 +1,8 @@
 //! Surveys and their replies as bytes, between the nodes of a cluster.
 //!
-//! Numbers are big-endian, texts stand behind their length in four bytes, and what may be missing
-//! behind a byte that says whether it is there. What cannot be read is no survey: a node of another
-//! version says so by not answering.
+//! Numbers are big-endian, texts have their length in four bytes before them, and optional parts a
+//! byte that shows whether they follow. Bytes that cannot be decoded are ignored: a node of another
+//! version does not answer.
 
 mod bytes;
 
@@ -14,7 +14,7 @@ use bytes::{Reader, Writer, channel, transport_number, transport_of};
 /// The form of both; another one is not read.
 const FORM: u8 = 1;
 
-/// Writes a survey.
+/// Encodes a survey for other nodes.
 #[must_use]
 pub fn encode_survey(survey: &Survey) -> Vec<u8> {
     let mut out = Writer(vec![FORM]);
@@ -75,7 +75,7 @@ pub fn encode_survey(survey: &Survey) -> Vec<u8> {
     out.0
 }
 
-/// Reads a survey.
+/// Decodes a survey; `None` if the bytes are not of this version.
 #[must_use]
 pub fn decode_survey(bytes: &[u8]) -> Option<Survey> {
     let mut from = Reader(bytes);
@@ -167,7 +167,7 @@ pub fn encode_replies(uid: &str, version: &str, uptime_s: u32, replies: &[Survey
     out.0
 }
 
-/// Reads what a node replied.
+/// Decodes a node's reply.
 #[must_use]
 pub fn decode_replies(bytes: &[u8]) -> Option<NodeReply> {
     let mut from = Reader(bytes);

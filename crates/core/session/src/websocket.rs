@@ -1,7 +1,7 @@
 //! A WebSocket as every gateway needs it: control frames, pings, a bound on messages, the close.
 //!
-//! Owns the decoder and the time of the next sign of life. Never: what messages mean, who the
-//! client is.
+//! Owns the decoder and the time of the next sign of life. Never: the meaning of messages, the
+//! identity of the client.
 //!
 //! Invariants
 //! - After a close frame was written, nothing else is.
@@ -20,7 +20,7 @@ use throng_ws::{
 use crate::Context;
 use crate::work::{Allowance, Overspent, Work};
 
-/// So many bytes of a client that compresses cost as much as a message of their own.
+/// Bytes of compressed input that cost as much as a message of their own.
 const INFLATED_BYTES_OF_A_MESSAGE: usize = 8192;
 
 /// A time within 24 days of now, in four bytes instead of eight: every connection has one, and an
@@ -41,7 +41,7 @@ impl Soon {
     }
 }
 
-/// What there is to know of a WebSocket, in one byte.
+/// Bits of a WebSocket's state, in one byte.
 #[derive(Clone, Copy)]
 struct Flags(u8);
 
@@ -61,22 +61,21 @@ impl Flags {
     }
 }
 
-/// What a frame leaves for the gateway to do.
+/// Work that a frame leaves to the gateway.
 pub enum Heard<'a> {
     /// The frame is answered here, or needs no answer.
     Nothing,
     /// The client has answered a ping: the deadline is to be set anew.
     Alive,
-    /// A message.
+    /// A complete message from the client.
     Message {
-        /// Text or binary.
+        /// Opcode, either text or binary.
         opcode: Opcode,
-        /// The payload.
         data: &'a [u8],
     },
 }
 
-/// What a deadline means.
+/// Meaning of a WebSocket's deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beat {
     /// Nothing is due yet.
@@ -94,8 +93,8 @@ pub struct WebSocket<T = ()> {
     /// When the next ping or the awaited pong is due.
     beat_at: Soon,
     flags: Flags,
-    /// A close frame was written or answered. No flag: what a `bool` cannot be tells the kinds of
-    /// sessions apart, which would else take a word of their own.
+    /// Whether a close frame was written or answered. Not a flag: the unused values of this `bool`
+    /// distinguish the kinds of sessions, which would otherwise take a word of their own.
     closing: bool,
     /// The gateway's. In here, because here is room for it that would else be lost.
     pub state: T,
@@ -111,7 +110,7 @@ impl<T: Save> WebSocket<T> {
         !self.closing
     }
 
-    /// Reads it back.
+    /// Restores a WebSocket from its saved bytes.
     pub fn load(from: &mut Saved<'_>) -> Option<Self> {
         Some(Self {
             decoder: Save::load(from)?,
@@ -125,7 +124,7 @@ impl<T: Save> WebSocket<T> {
 }
 
 impl<T> WebSocket<T> {
-    /// A WebSocket whose handshake was answered.
+    /// Creates a WebSocket whose handshake was answered.
     #[must_use]
     pub fn new<S, O>(state: T, cx: &Context<'_, S, O>) -> Self {
         Self {
@@ -138,7 +137,7 @@ impl<T> WebSocket<T> {
         }
     }
 
-    /// The same, with compression as the handshake's answer agreed to it.
+    /// Enables compression as the handshake agreed on.
     #[must_use]
     pub fn with_deflate(mut self, offer: Option<DeflateOffer>) -> Self {
         self.flags.set(Flags::INFLATES, offer.is_some());
@@ -157,7 +156,7 @@ impl<T> WebSocket<T> {
         self.flags.has(Flags::TAKES_DEFLATED) && is_asked_for()
     }
 
-    /// The bounds on what the client sends.
+    /// Returns the bounds on the client's messages.
     #[must_use]
     pub fn limits<S, O>(&self, cx: &Context<'_, S, O>) -> WsLimits {
         WsLimits {
@@ -174,8 +173,8 @@ impl<T> WebSocket<T> {
 
     // ---- reading ----
 
-    /// Lends the decoder, so that the gateway can be called while it reads, and the allowance that
-    /// pays for what is read; see [`WebSocket::put_decoder`].
+    /// Lends the decoder, so that the gateway can be called during reading, and the allowance that
+    /// pays for the input; see [`WebSocket::put_decoder`].
     pub fn take_decoder<S, O>(&mut self, cx: &Context<'_, S, O>) -> WsDecoder {
         self.lend_allowance(cx);
         std::mem::replace(&mut self.decoder, WsDecoder::new(WsRole::Server))
@@ -196,21 +195,21 @@ impl<T> WebSocket<T> {
         }
     }
 
-    /// Lends the allowance that pays for what the client asks; see
+    /// Lends the allowance that pays for the client's requests; see
     /// [`WebSocket::take_allowance_back`].
     pub fn lend_allowance<S, O>(&self, cx: &Context<'_, S, O>) {
         cx.shared.meter.lend(self.allowance);
     }
 
-    /// Takes it back, with what was spent.
+    /// Takes back the allowance, with the charges since.
     pub fn take_allowance_back<S, O>(&mut self, cx: &Context<'_, S, O>) {
         if let Some(allowance) = cx.shared.meter.take_back() {
             self.allowance = allowance;
         }
     }
 
-    /// Charges an answer of the broker with so many items, which began at a place of what is
-    /// written. The client's address is charged by the server, for all kinds of sessions.
+    /// Charges an answer of the broker with this many items, from the offset `from` of the output.
+    /// The client's address is charged by the server, for all kinds of sessions.
     pub fn charge_answer<S, O>(&mut self, items: usize, from: usize, cx: &Context<'_, S, O>) {
         let work = Work::answer(items, cx.out.len().saturating_sub(from));
         cx.shared
@@ -218,7 +217,7 @@ impl<T> WebSocket<T> {
             .charge_own(&mut self.allowance, work, cx.now);
     }
 
-    /// Whether reading goes on.
+    /// Returns whether reading may continue.
     pub const fn flow(&self) -> ControlFlow<()> {
         if self.is_closing() {
             ControlFlow::Break(())
@@ -260,8 +259,8 @@ impl<T> WebSocket<T> {
         Heard::Nothing
     }
 
-    /// Charges a piece of work to the client; false if it asks for more than it may, and then it is
-    /// told so and the connection ends. While the decoder is lent only.
+    /// Charges a piece of work to the client; false if its allowance is used up, and then the
+    /// connection is closed with that reason. Only while the decoder is lent.
     pub fn may<S, O>(&mut self, work: Work, cx: &mut Context<'_, S, O>) -> bool {
         match cx.spend(work) {
             Ok(()) => true,
@@ -272,8 +271,8 @@ impl<T> WebSocket<T> {
         }
     }
 
-    /// Charges for a message that may have been compressed, by what it has become: a few bytes can
-    /// become as many as a message may have.
+    /// Charges for a message that may have been compressed, by its inflated length: a few bytes can
+    /// inflate to the longest message.
     fn may_inflate<S, O>(&mut self, bytes: usize, cx: &mut Context<'_, S, O>) -> bool {
         let more = bytes / INFLATED_BYTES_OF_A_MESSAGE;
         (0..more).all(|_| self.may(Work::Message, cx))
@@ -320,7 +319,7 @@ impl<T> WebSocket<T> {
         true
     }
 
-    /// What is due now.
+    /// Decides what is due at a deadline.
     #[must_use]
     pub fn beat<S, O>(&self, cx: &Context<'_, S, O>) -> Beat {
         match cx.now.mono >= self.beat_at.near(cx.now) {
@@ -349,7 +348,7 @@ impl<T> WebSocket<T> {
 
     // ---- the end ----
 
-    /// Writes the close frame. What is held back never leaves: it would follow the frame.
+    /// Writes the close frame. Deliveries held back never leave: they would follow the frame.
     pub fn close<S, O>(&mut self, code: u16, reason: &str, cx: &mut Context<'_, S, O>) {
         if !self.is_closing() {
             encode_close(Masking::Server, Some(CloseFrame { code, reason }), cx.out);
@@ -357,7 +356,7 @@ impl<T> WebSocket<T> {
         }
     }
 
-    /// Ends the connection without a close frame, once what was written has left.
+    /// Ends the connection without a close frame, once the output has left.
     pub fn cut<S, O>(&mut self, cx: &mut Context<'_, S, O>) {
         self.closing = true;
         cx.actions.hold = None;
@@ -365,8 +364,8 @@ impl<T> WebSocket<T> {
     }
 }
 
-/// Answers the handshake of a WebSocket whose deliveries may be compressed: if a namespace asks for
-/// it and the client offers it, it is agreed to and returned.
+/// Answers the handshake of a WebSocket whose deliveries may be compressed: agrees to the client's
+/// offer if a namespace asks for compression, and returns the offer.
 pub fn answer_handshake<S, O>(
     accept: &Accept<'_>,
     subprotocol: Option<&str>,
@@ -377,8 +376,8 @@ pub fn answer_handshake<S, O>(
     deflate
 }
 
-/// When the first sign of life of a connection is due: somewhere within the first interval, so
-/// that a crowd that came at once does not get its pings at once for ever.
+/// Returns the time of a connection's first sign of life: at random within the first interval, so
+/// that a crowd of new clients does not get its pings at once for ever.
 #[must_use]
 pub fn first_beat(id: ConnId, interval_ms: u64, now: Now) -> Millis {
     let spread = u64::from(id.index()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;

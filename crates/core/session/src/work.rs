@@ -1,12 +1,13 @@
-//! What clients may make a shard do: an allowance for each connection, and one for each address.
+//! Limits on the work that clients cause: an allowance for each connection, and one for each
+//! address.
 //!
-//! Prices what a client asks for, and says when it asks for too much. Owns the table of addresses;
-//! a connection's own allowance is kept in its session, which lends it to the [`Meter`] while it is
-//! served. Never: answers or closes; whoever asked does that.
+//! Prices requests of clients, and reports when they exceed the allowance. Owns the table of
+//! addresses; a connection's own allowance is kept in its session, which lends it to the [`Meter`]
+//! while it is served. Never: answers or closes; the caller does.
 //!
-//! What was spent is a debt that time pays back, one second of debt each second. A piece of work
-//! costs as much time as its limit says: with `messages_per_second_max = 100` a message costs 10
-//! ms. So one number holds for all kinds of work. Nobody may owe more than [`BURST_US`].
+//! Work done is a debt that time pays back, one second of debt each second. A piece of work costs
+//! as much time as its limit allows: with `messages_per_second_max = 100` a message costs 10 ms. So
+//! one number holds for all kinds of work. No debt may exceed [`BURST_US`].
 
 mod debt;
 mod price;
@@ -30,7 +31,7 @@ pub const BAD_TOKENS_MAX: u32 = 3;
 /// Where the number of bad tokens begins in [`Allowance::owed`].
 const BAD_SHIFT: u32 = 29;
 
-/// What one connection has spent. Kept in the session, and small for that reason.
+/// Debt of one connection. Kept in the session, and small for that reason.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allowance {
     at_ms: u32,
@@ -65,15 +66,16 @@ impl Allowance {
 pub struct Meter {
     limits: WorkLimits,
     secret: [u64; 2],
-    /// Of the connection that is being served, if its work is counted.
+    /// Allowance of the connection that is being served; `None` if its work is not counted.
     current: Cell<Option<Allowance>>,
-    /// Of its address.
+    /// Address that pays for the connection that is being served.
     payer: Cell<Payer>,
     table: Table,
 }
 
 impl Meter {
-    /// For one shard; `secret` is random, so that nobody chooses an address's places.
+    /// Creates the meter of one shard; `secret` is random, so that clients cannot choose an
+    /// address's places.
     #[must_use]
     pub fn new(limits: WorkLimits, secret: [u64; 2]) -> Self {
         Self {
@@ -85,12 +87,12 @@ impl Meter {
         }
     }
 
-    /// Other limits hold from now on; what is owed stays owed.
+    /// Sets other limits; debts stay.
     pub fn renew(&mut self, limits: WorkLimits) {
         self.limits = limits;
     }
 
-    /// Who pays for an address.
+    /// Finds the places in the table that are charged for an address.
     #[must_use]
     pub fn payer(&self, address: IpAddr) -> Payer {
         if self.limits.address_ms_per_s_max == 0 {
@@ -104,23 +106,23 @@ impl Meter {
         self.payer.set(payer);
     }
 
-    /// Lends a connection's allowance: what is spent from now on is its own.
+    /// Lends a connection's allowance: charges from now on are its own.
     pub fn lend(&self, allowance: Allowance) {
         self.current.set(Some(allowance));
     }
 
-    /// Ends it.
+    /// Takes back the allowance of the connection that was served.
     pub fn take_back(&self) -> Option<Allowance> {
         self.current.take()
     }
 
-    /// What the connection that is being served has spent.
+    /// Returns the allowance of the connection that is being served.
     #[must_use]
     pub fn lent(&self) -> Option<Allowance> {
         self.current.get()
     }
 
-    /// Spends what a piece of work costs, before it is done.
+    /// Charges the price of a piece of work, before it is done.
     ///
     /// # Errors
     /// Whose allowance is used up; nothing was spent then.
@@ -145,7 +147,7 @@ impl Meter {
         Ok(())
     }
 
-    /// Spends what a piece of work has cost that is done already. It may leave a debt.
+    /// Charges the price of work that is already done. It may leave a debt.
     pub fn charge(&self, work: Work, now: Now) {
         let Some(mut own) = self.current.get() else {
             return;
@@ -155,21 +157,21 @@ impl Meter {
         self.charge_payer(self.payer.get(), work, now);
     }
 
-    /// Spends what an answer of the broker has cost a connection, whose own allowance this is. Its
-    /// address pays by [`Meter::charge_payer`].
+    /// Charges an answer of the broker to the connection's own allowance. Its address pays by
+    /// [`Meter::charge_payer`].
     pub fn charge_own(&self, own: &mut Allowance, work: Work, now: Now) {
         let now_ms = low_ms(now.mono);
         let owed_us = own.owed_us(now_ms) + self.limits.connection_us(work);
         own.owe(owed_us.min(DEBT_MAX_US), now_ms);
     }
 
-    /// Spends what a piece of work has cost an address.
+    /// Charges a piece of work to an address.
     pub fn charge_payer(&self, payer: Payer, work: Work, now: Now) {
         self.charge_address(payer, work, low_ms(now.mono));
     }
 
-    /// Charges a token's check. An expired token is none that counts as bad: clients that were away
-    /// bring many of them, and the issuer had signed each. Nor does one whose key is still to come.
+    /// Charges a token's check. An expired token does not count as bad: clients that were away send
+    /// many of them, and the issuer had signed each. Nor does a token whose key is still to come.
     pub fn token_checked(&self, algorithm: Option<Algorithm>, fault: Option<TokenFault>, now: Now) {
         let is_good = matches!(
             fault,

@@ -23,13 +23,13 @@ pub(crate) struct Args {
     /// throng-all, pushpin; with --tls: throng, throng-all, throng-rustls, nchan, bun
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
-    /// What shards cost each other: Throng alone, with so many shards each
+    /// Measure the costs between shards: Throng alone, with so many shards each
     #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with_all = ["grip", "only"])]
     pub(crate) shards: Vec<usize>,
     /// Take these measurements alone
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_enum)]
     measure: Vec<Scenario>,
-    /// How often everything is measured; the table has medians [default: 3, with --quick 1]
+    /// Number of rounds; the table has medians [default: 3, with --quick 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: Option<u32>,
     /// Small and short: shows that everything works, its figures mean little
@@ -56,7 +56,7 @@ impl Args {
         }
     }
 
-    /// What is to be measured, in the order of the table.
+    /// Measurements to take, in the order of the table.
     pub(crate) fn scenarios(&self) -> Vec<Scenario> {
         let all = self.suite().scenarios().iter().copied();
         all.filter(|scenario| self.measure.is_empty() || self.measure.contains(scenario))

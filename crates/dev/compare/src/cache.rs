@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// `target/compare`.
+/// Folder `target/compare` of this checkout.
 #[derive(Debug)]
 pub(crate) struct Cache {
     root: PathBuf,

@@ -10,10 +10,10 @@ use crate::cache::{self, output};
 /// The machine, the day and the source.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Machine {
-    /// In UTC.
+    /// Date of the run, in UTC.
     date: String,
     processor: String,
-    /// How many threads can run at once.
+    /// Number of threads that can run at once.
     cores: usize,
     memory_bytes: Option<u64>,
     kernel: String,
@@ -36,7 +36,7 @@ impl Machine {
         })
     }
 
-    /// One sentence.
+    /// Describes the machine in one sentence.
     pub(crate) fn sentence(&self) -> String {
         let memory = self.memory_bytes.map_or_else(String::new, |bytes| {
             format!(", {} GiB", (bytes + (1 << 29)) >> 30)

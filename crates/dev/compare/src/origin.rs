@@ -1,5 +1,5 @@
-//! The backend behind a proxy: it has event streams held, and says how often each came back for
-//! what it missed.
+//! The backend behind a proxy: it lets event streams be held, and counts how often each asked again
+//! for what it missed.
 //!
 //! Owns: its listener, and the time of every link that was followed. It runs in this process, so
 //! that its CPU time is not the server's.
@@ -49,7 +49,7 @@ impl Origin {
             for stream in listener.incoming().flatten() {
                 let origin = serving.clone();
                 let thread = thread::Builder::new().stack_size(STACK_BYTES);
-                // Whoever is not served sees the connection end, and the measurement fails.
+                // A stream that is not served sees the connection end, and the measurement fails.
                 let _ = thread.spawn(move || origin.serve(stream));
             }
         });
@@ -60,13 +60,13 @@ impl Origin {
         self.address
     }
 
-    /// Forgets who asked when.
+    /// Forgets the times of all requests.
     pub(crate) fn forget(&self) {
         self.lock().clear();
     }
 
-    /// How many of the streams 0 to `streams` let no more than `gap` pass between two times that
-    /// they asked, from their first time until now.
+    /// Counts the streams 0 to `streams` that asked at least once every `gap`, from their first
+    /// time until now.
     pub(crate) fn punctual(&self, streams: usize, gap: Duration) -> usize {
         let now = Instant::now();
         let asked = self.lock();
@@ -86,8 +86,7 @@ impl Origin {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers one request after the other, until the proxy hangs up or says what we do not
-    /// understand.
+    /// Answers one request after the other, until the proxy closes or sends something unexpected.
     fn serve(&self, mut stream: TcpStream) -> Result<()> {
         stream.set_nodelay(true)?;
         let (mut input, mut piece) = (Vec::new(), [0; 4096]);

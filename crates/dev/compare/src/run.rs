@@ -19,7 +19,7 @@ use crate::suite::{Scenario, Suite};
 /// Servers that are tried for one figure.
 const ATTEMPTS: u32 = 3;
 
-/// Measures everything as often as `args` say. What fails is noted, and the rest goes on.
+/// Measures everything for the rounds in `args`. A failure is recorded, and the rest goes on.
 pub(crate) fn rounds(args: &Args, cache: &Cache, field: &Field, report: &mut Report) -> Result<()> {
     let setting = Setting {
         suite: args.suite(),
@@ -51,7 +51,7 @@ pub(crate) fn rounds(args: &Args, cache: &Cache, field: &Field, report: &mut Rep
     Ok(())
 }
 
-/// What is the same for every measurement of a run.
+/// Settings common to every measurement of a run.
 struct Setting<'a> {
     suite: Suite,
     scale: Scale,
@@ -101,7 +101,7 @@ fn spell(command: &Command) -> String {
     variables.chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// Without the folders that lead to this checkout: they say nothing, and are nobody's business.
+/// Removes the folders that lead to this checkout: they are private and mean nothing elsewhere.
 fn shorten(word: &str) -> String {
     let root = crate::cache::checkout().canonicalize().unwrap_or_default();
     let root = format!("{}/", root.display());

@@ -18,9 +18,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::client::Dialect;
 
-/// How long a server may take until it accepts connections, and to end after it was asked to.
+/// Longest wait for a server to accept connections, and to end after it was asked to.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How often a condition is looked at.
+/// Interval at which a condition is checked.
 const LOOK: Duration = Duration::from_millis(20);
 /// A server that uses less than this share of one CPU does nothing but wait.
 const QUIET_SHARE: f64 = 0.01;
@@ -29,12 +29,12 @@ const QUIET_WINDOW: Duration = Duration::from_millis(400);
 /// A server that never rests is measured all the same.
 const QUIET_PATIENCE: Duration = Duration::from_secs(4);
 
-/// Where a server is reached; [`Dialect`] says how.
+/// Addresses of a server; [`Dialect`] speaks to them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Addresses {
     pub(crate) subscribe: SocketAddr,
     pub(crate) publish: SocketAddr,
-    /// Subscribers speak TLS.
+    /// Whether subscribers speak TLS.
     pub(crate) is_secure: bool,
 }
 
@@ -48,7 +48,7 @@ impl Addresses {
         })
     }
 
-    /// The same with TLS for subscribers.
+    /// Picks addresses with TLS for subscribers.
     pub(crate) fn secure() -> Result<Self> {
         Ok(Self {
             is_secure: true,
@@ -134,8 +134,8 @@ impl Server {
             .sum()
     }
 
-    /// What it has cost so far, of Throng alone: CPU time in µs, context switches, messages between
-    /// shards, shards woken, write calls.
+    /// Returns the costs so far, of Throng alone: CPU time in µs, context switches, messages
+    /// between shards, shards woken, write calls.
     pub(crate) fn costs(&self) -> Result<[f64; 5]> {
         let mut stream = TcpStream::connect(self.addresses.publish)?;
         let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";

@@ -2,7 +2,7 @@
 
 use crate::client::Dialect;
 
-/// One comparison.
+/// One comparison: a set of servers and what is measured of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Suite {
@@ -31,17 +31,17 @@ pub(crate) enum Scenario {
     FanOutLarge,
     /// Deliveries on many channels
     Wide,
-    /// The same as fast as it goes, pipelined on one connection
+    /// Deliveries and latency on many channels, pipelined on one connection
     Pipelined,
-    /// The same by Throng's WebSocket for publishers
+    /// Deliveries and latency on many channels, by Throng's WebSocket for publishers
     Socket,
     /// Deliveries and latency on some channels with some subscribers
     Rooms,
     /// Streams that follow links of their own
     Links,
-    /// What a shard costs others: a channel each, pipelined
+    /// Costs between shards: a channel each, pipelined
     CostsOne,
-    /// The same if all channels have one home
+    /// Costs between shards if all channels have one home
     CostsSkew,
     /// Some channels with some subscribers each, as fast as it goes
     CostsRooms,
@@ -50,14 +50,14 @@ pub(crate) enum Scenario {
 }
 
 impl Scenario {
-    /// Whether nobody but Throng has what is measured.
+    /// Whether only Throng offers what is measured.
     pub(crate) fn is_throngs_own(self) -> bool {
         self == Self::Socket
     }
 }
 
 impl Suite {
-    /// How its servers are spoken to.
+    /// Dialect that its servers speak.
     pub(crate) fn dialect(self) -> Dialect {
         match self {
             Self::Channels | Self::Shards => Dialect::WebSocket,
@@ -114,7 +114,7 @@ impl Suite {
         }
     }
 
-    /// What its connections are.
+    /// Names the kind of its connections.
     pub(crate) fn connections(self) -> &'static str {
         match self {
             Self::Channels | Self::Shards => "WebSockets",
@@ -123,7 +123,7 @@ impl Suite {
         }
     }
 
-    /// What holds for its figures beside what holds for all.
+    /// Describes the method of its figures beyond what all suites share.
     pub(crate) fn method(self) -> &'static str {
         match self {
             Self::Channels => "",

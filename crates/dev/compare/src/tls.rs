@@ -12,7 +12,7 @@ use throng_tls::{ClientTls, Trust};
 
 static ISSUED: LazyLock<Issued> = LazyLock::new(|| Authority::new("compare").issue(&["localhost"]));
 
-/// What clients offer.
+/// TLS configuration of clients: accepts any certificate, resumes nothing.
 pub(crate) static CLIENT: LazyLock<ClientTls> =
     LazyLock::new(|| ClientTls::new("localhost", &Trust::Anybody, false).expect("the name is one"));
 

@@ -16,9 +16,9 @@ use crate::requests::{Kind, native_ping, publication, text};
 
 /// Publications in the channel's history: as many as its namespace keeps.
 const HISTORY: usize = 10;
-/// Bytes of data that is said as a difference.
+/// Bytes of the text that is sent as a difference.
 const DELTA_BYTES: usize = 16 << 10;
-/// How often that is done.
+/// Number of publications sent as differences.
 const DIFFERENCES: usize = 8;
 
 /// A command, and what is in its answer.
@@ -29,7 +29,7 @@ pub(crate) struct Asked {
     items: usize,
     /// Length of the answer, about; it is checked.
     bytes: usize,
-    /// What is charged besides, when it is done.
+    /// Further work that is charged when the command is done.
     more: Option<Work>,
     /// Whether it ends the connection.
     ends: bool,
@@ -46,7 +46,7 @@ const fn asked(name: &'static str, command: &'static str) -> Asked {
     }
 }
 
-/// A token of nobody, with a signature that is none.
+/// A token without a user and with an invalid signature.
 const TOKEN: &str = concat!(
     r#"{"id":9,"refresh":{"token":"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4iLCJleHAiOjQxMDI0NDQ4MDB9."#,
     r#"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}}"#,
@@ -146,7 +146,7 @@ impl Asked {
         format!("asked {}", self.name)
     }
 
-    /// What it is charged for; nothing if it is no command that is played.
+    /// Work that it is charged for; none if it is not a command that is played.
     pub(crate) fn works(&self) -> Option<Vec<Work>> {
         let command = Codec::Json.commands(self.command.as_bytes()).next()?.ok()?;
         let own = price(&command.request).filter(|_| is_played(&command.request))?;

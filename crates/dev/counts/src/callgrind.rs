@@ -1,8 +1,8 @@
 //! Runs this program under callgrind, and reads what that wrote.
 //!
 //! Callgrind writes its counts to a file of their own each time that the boundary between two
-//! intervals is entered; the program says on its output what each interval is. Allocations are the
-//! calls of the allocator's functions.
+//! intervals is entered; the program prints the name of each interval. Allocations are the calls of
+//! the allocator's functions.
 
 use std::path::Path;
 use std::process::Command;

@@ -26,7 +26,7 @@ pub(crate) struct Pipe {
     pub(crate) gone: bool,
 }
 
-/// What clients and the server share.
+/// State shared by clients and the server.
 #[derive(Default)]
 pub(crate) struct World {
     pub(crate) mono_us: u64,
@@ -39,7 +39,7 @@ pub(crate) struct World {
     writes: u64,
 }
 
-/// One shard's kernel, and a handle on it for whoever plays the clients.
+/// One shard's kernel, and a handle on it for the played clients.
 #[derive(Clone, Default)]
 pub(crate) struct Quiet(pub(crate) Rc<RefCell<World>>);
 
@@ -58,7 +58,7 @@ impl Quiet {
         pipe
     }
 
-    /// A client sends.
+    /// Sends a client's bytes to the server.
     pub(crate) fn send_up(&self, pipe: usize, bytes: &[u8]) {
         let world = &mut *self.0.borrow_mut();
         let state = &mut world.pipes[pipe];
@@ -75,7 +75,7 @@ impl Quiet {
         world.events.push(pipe);
     }
 
-    /// Whether the server has something to hear of.
+    /// Whether there is an event for the server.
     pub(crate) fn has_events(&self) -> bool {
         let world = self.0.borrow();
         !world.events.is_empty() || !world.knocks.is_empty()
@@ -87,7 +87,7 @@ impl Quiet {
     }
 }
 
-/// A connection's descriptor.
+/// Descriptor of one connection.
 pub(crate) struct Socket(Quiet, usize);
 
 impl Drop for Socket {
@@ -96,7 +96,7 @@ impl Drop for Socket {
     }
 }
 
-/// Nobody has to be woken: there is one thread.
+/// Waking is not needed: there is one thread.
 pub(crate) struct NoWake;
 
 impl Wake for NoWake {

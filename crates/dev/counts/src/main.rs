@@ -43,13 +43,13 @@ fn main() -> Result<ExitCode> {
     }
 }
 
-/// Where callgrind writes.
+/// Folder that callgrind writes to.
 fn folder() -> PathBuf {
     let target = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../target");
     target.join("counts-run")
 }
 
-/// Says which prices are wrong; fails if one is.
+/// Prints which prices are wrong; fails if one is.
 fn told_prices(found: &[(String, record::Counts)]) -> ExitCode {
     let wrong = prices::faults(found);
     for fault in &wrong {

@@ -18,13 +18,13 @@ use throng_types::{ConnId, ShardId};
 use crate::kernel::Quiet;
 use crate::requests::{Kind, PAYLOAD, message, publication, publisher};
 
-/// How often each thing is done while it is counted.
+/// Times that each thing is done while it is counted.
 const TIMES: usize = 64;
 /// Members of the channel that is delivered to.
 pub(crate) const MEMBERS: usize = 64;
-/// Publications to it.
+/// Publications to that channel.
 const PUBLICATIONS: usize = 8;
-/// The same as a rehearsal, so that tables and pools have their sizes.
+/// Publications before counting starts, so that tables and pools have their sizes.
 pub(crate) const REHEARSALS: usize = 2;
 
 pub(crate) const CLIENT: u8 = 0;
@@ -70,7 +70,7 @@ anonymous_publish = true
 publish = true
 ";
 
-/// GRIP is not configured, so nobody is asked.
+/// GRIP is not configured, so no backend is asked.
 struct Nobody;
 
 impl Backends for Nobody {
@@ -95,7 +95,7 @@ impl Backends for Nobody {
 /// [`crate::callgrind`]. Its name is looked for.
 #[inline(never)]
 pub(crate) fn interval_boundary(name: &str, times: usize) {
-    // The line says what the interval that begins is.
+    // The line names the interval that begins.
     println!("{name}\t{times}");
 }
 
@@ -202,8 +202,8 @@ impl Stage {
     }
 }
 
-/// Does everything, and says at each boundary what comes next. `ask` is played last: it gets the
-/// number of rehearsals that are to come.
+/// Plays everything, and names the next interval at each boundary. `ask` is played last: it gets
+/// the number of rehearsals left.
 pub(crate) fn play(ask: impl Fn(&mut Stage, usize) -> Result<()>) -> Result<()> {
     let mut stage = Stage::new()?;
     publishing(&mut stage)?;
@@ -219,7 +219,7 @@ pub(crate) fn play(ask: impl Fn(&mut Stage, usize) -> Result<()>) -> Result<()> 
     Ok(())
 }
 
-/// Publications that nobody receives, by each way.
+/// Publications without subscribers, by each way.
 fn publishing(stage: &mut Stage) -> Result<()> {
     let ways = [
         ("pub c1", Vec::new(), publication("pub", "c1")),
@@ -237,7 +237,7 @@ fn publishing(stage: &mut Stage) -> Result<()> {
             }
             begin("-", 1, rehearsal > 0);
         }
-        // As many at once as a publisher who does not wait sends.
+        // As many at once as a publisher sends that does not wait.
         let pipelined = request.repeat(TIMES);
         for rehearsal in (0..=REHEARSALS).rev() {
             begin(&format!("{name}, pipelined"), TIMES, rehearsal > 0);

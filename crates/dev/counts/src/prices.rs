@@ -61,7 +61,7 @@ fn rows() -> Vec<(String, Vec<Work>)> {
     let mut rows = Vec::new();
     for kind in Kind::ALL {
         let mut works = vec![Work::Arrival, Work::Request, Work::Session];
-        // Who they are they say in a message.
+        // These clients identify themselves in a message.
         if matches!(kind, Kind::Centrifuge | Kind::Protobuf | Kind::UniWs) {
             works.push(Work::Message);
         }
@@ -89,7 +89,7 @@ fn price_us(works: &[Work]) -> u64 {
     works.iter().map(|work| u64::from(work.cpu_us())).sum()
 }
 
-/// What is priced wrong, or not counted: a sentence each.
+/// Lists operations that are priced wrong or not counted, a sentence each.
 pub(crate) fn faults(found: &[(String, Counts)]) -> Vec<String> {
     let rows = rows();
     let mut faults = Vec::new();

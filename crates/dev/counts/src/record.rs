@@ -7,12 +7,12 @@ use anyhow::{Context as _, Result};
 
 /// Instructions that may come on top, in percent: compilers move code about.
 const TOLERANCE_PERCENT: u64 = 6;
-/// The same for few: one branch more of twenty is no news.
+/// Instructions that may always come on top: one more branch in a small operation is no news.
 const TOLERANCE_MIN: u64 = 40;
 /// Allocations that may come on top.
 const TOLERANCE_ALLOCATIONS: f64 = 0.15;
 
-/// What one operation costs.
+/// Costs of one operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Counts {
     pub(crate) instructions: u64,
@@ -46,7 +46,7 @@ pub(crate) fn text(found: &[(String, Counts)]) -> String {
     text
 }
 
-/// What was written down.
+/// Reads the recorded numbers.
 pub(crate) fn read() -> Result<Vec<(String, Counts)>> {
     let text = std::fs::read_to_string(path()).context("nothing is recorded")?;
     parse(&text)
@@ -68,7 +68,7 @@ fn parse(text: &str) -> Result<Vec<(String, Counts)>> {
         .collect()
 }
 
-/// What a comparison found: a sentence each.
+/// Result of a comparison, a sentence for each difference.
 #[derive(Debug, Default)]
 pub(crate) struct Differences {
     /// Dearer than recorded, or without a counterpart.
@@ -77,7 +77,7 @@ pub(crate) struct Differences {
     pub(crate) gains: Vec<String>,
 }
 
-/// What has become dearer or cheaper, or has no counterpart.
+/// Lists operations that have become dearer or cheaper, or have no counterpart.
 pub(crate) fn compare(recorded: &[(String, Counts)], found: &[(String, Counts)]) -> Differences {
     let mut differences = Differences::default();
     let Differences { faults, gains } = &mut differences;

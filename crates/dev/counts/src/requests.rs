@@ -44,7 +44,7 @@ impl Kind {
         }
     }
 
-    /// What a client sends to be connected, and subscribed where that is one request.
+    /// Request that connects a client, and subscribes it where that is one request.
     pub(crate) fn opening(self, channel: &str) -> Vec<u8> {
         let mut out = Vec::new();
         let mut get =
@@ -80,7 +80,7 @@ impl Kind {
         out
     }
 
-    /// What subscribes a client that is connected.
+    /// Command that subscribes a connected client.
     pub(crate) fn subscribe(self, channel: &str) -> Option<Vec<u8>> {
         let mut out = Vec::new();
         match self {
@@ -125,7 +125,7 @@ pub(crate) fn native_ping() -> Vec<u8> {
     out
 }
 
-/// What opens a publisher's WebSocket.
+/// Request that opens a publisher's WebSocket.
 pub(crate) fn publisher() -> Vec<u8> {
     let mut out = Vec::new();
     upgrade("/pub", &mut out);

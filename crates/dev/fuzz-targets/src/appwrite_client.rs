@@ -8,7 +8,6 @@ use throng_appwrite::{
 
 use crate::pieces::is_json;
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     br#"{"type":"ping"}"#,
     br#"{"type":"authentication","data":{"session":"eyJpZCI6IlUifQ=="}}"#,
@@ -96,7 +95,7 @@ fn refusals(fault: &RealtimeError) {
     }
 }
 
-/// Clients send back what they were told.
+/// Clients send back the ids that they were given.
 fn same_filter(filter: &QueryFilter) {
     let texts: Vec<String> = serde_json::from_str(filter.text()).expect("a list of texts");
     let again = QueryFilter::parse(

@@ -9,7 +9,6 @@ use throng_appwrite::{
 
 use crate::pieces::is_json;
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     concat!(
         r#"{"project":"p","roles":["any"],"permissionsChanged":false,"userId":null,"#,

@@ -1,5 +1,5 @@
-//! What Appwrite says of an account, and where a handshake carries a session: whoever has no id is
-//! nobody, and a session is one that the client sent.
+//! Appwrite's answer about an account, and the places where a handshake carries a session: an
+//! account without an id is not accepted, and a session is one that the client sent.
 //!
 //! Input: the account, a list of memberships, then the three headers, with NUL bytes between them.
 
@@ -7,7 +7,6 @@ use throng_appwrite::{Identity, MembershipList, SessionHeaders};
 
 use crate::pieces::{is_json, texts};
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"{\"$id\":\"U\",\"name\":\"Ann\",\"status\":true,\"labels\":[\"vip\"],\
       \"emailVerification\":true,\"phoneVerification\":false,\

@@ -1,10 +1,9 @@
-//! The URL of an Appwrite client: limits hold, and each slot is told its id under a key of its own.
+//! The URL of an Appwrite client: limits hold, and each slot gets its id under a key of its own.
 
 use throng_appwrite::{ConnectRequest, MessageLimits, Slot, write_slot_ids};
 
 use crate::pieces::is_json;
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"project=p&channels[]=files&channels[]=account&channels[]=account.update",
     b"project=p&channels%5B0%5D=files&\

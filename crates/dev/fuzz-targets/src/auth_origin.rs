@@ -7,7 +7,6 @@ use throng_auth::{ApiKeys, ChannelPattern, Credentials, Hosts, Origins};
 
 use crate::pieces::texts;
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"https://www.example.com\0localhost:8000\0https://*.example.com",
     b"https://example.com.evil.org:443\0a\0http://localhost:*",
@@ -31,7 +30,7 @@ pub fn auth_origin(input: &[u8]) {
         assert!(!name.contains(['/', '\\', '@', '?', '#', ':']), "{origin}");
     }
     let none = Origins::new([], false).expect("a good list");
-    // The one exception is said at `matches`: tools that send the host's bare name.
+    // The one exception is documented at `matches`: tools that send the host's bare name.
     let is_host = host
         .get(..origin.len())
         .is_some_and(|name| name.eq_ignore_ascii_case(origin));
@@ -43,7 +42,7 @@ pub fn auth_origin(input: &[u8]) {
         assert!(list.matches(pattern, host), "an origin is itself");
     }
     let local = Hosts::new([], false).expect("a good list");
-    // A name that somebody may own has a dot and ends in a letter.
+    // A name that can be registered has a dot and ends in a letter.
     let name = host.split(':').next().unwrap_or_default();
     let last = name.trim_end_matches('.').bytes().last();
     if name.trim_end_matches('.').contains('.') && last.is_some_and(|b| b.is_ascii_alphabetic()) {

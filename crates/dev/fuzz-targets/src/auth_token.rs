@@ -1,5 +1,5 @@
-//! Tokens: text that nobody signed is never accepted, whatever it looks like, and what was signed
-//! is read within its time or refused.
+//! Tokens: unsigned text is never accepted, whatever it looks like, and a signed one is read within
+//! its time or refused.
 //!
 //! Input: a token, a NUL byte, claims. The claims are signed before they are read.
 
@@ -13,7 +13,6 @@ use crate::pieces::{is_json, texts};
 const SECRET: &[u8] = b"a secret of the targets' own";
 const NOW_UNIX_S: u64 = 1_790_000_000;
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJ1In0.kF7QrUrGfkOBDIRaaq3OCeOF4ac12SLlwHv\
       LTLyu5ew\0{\"sub\":\"u\",\"exp\":1790000001,\"nbf\":1789999999,\"iat\":1.5,\
@@ -71,7 +70,7 @@ pub fn auth_token(input: &[u8]) {
     assert!(VERIFIER.verify(&forged, NOW_UNIX_S).is_err(), "forged");
 }
 
-/// What goes into JSON later is JSON.
+/// Checks accepted claims: their time is right, and texts that go into JSON later are JSON.
 fn accepted(claims: &Claims) {
     assert!(
         claims

@@ -8,7 +8,6 @@ use throng_centrifuge::append_payload;
 
 use crate::pieces::is_json;
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"\x00{\"channel\":\"a\",\"data\":{\"k\": [1,\n2]},\"tags\":{\"t\":\"v\"},\
       \"idempotency_key\":\"i\",\"version\":3,\"skip_history\":true}",

@@ -3,7 +3,6 @@
 
 use throng_centrifuge::{ClientRequest, Codec, Commands, Connect, append_payload};
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"{\"id\":1,\"connect\":{\"token\":\"t\",\"subs\":{\"a\":{\"recover\":true,\
       \"epoch\":\"x\",\"offset\":3}}}}\n{\"id\":2,\"subscribe\":{\"channel\":\"a\"}}\n",

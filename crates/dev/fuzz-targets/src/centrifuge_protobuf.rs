@@ -5,7 +5,6 @@ use throng_centrifuge::Codec;
 
 use crate::centrifuge_commands::read;
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     // Connect with a token and a subscription to recover, a pong, subscribe.
     b"\x18\x08\x01\x22\x14\x0a\x01t\x1a\x0f\x0a\x01a\x12\x0a\x18\x01\x32\x01x\x38\x03\x42\x01{\x00\
@@ -18,7 +17,7 @@ pub(crate) const SEEDS: &[&[u8]] = &[
     b"\x0f\x08\x07\x5a\x00\xf8\x01\x01\xfd\x01\x01\x02\x03\x04\xc0\x01\xff\xff\xff\xff\x0f",
 ];
 
-/// Panics if a frame in Protobuf is not read as the module says.
+/// Panics if a Protobuf frame is not read as the module's head promises.
 pub fn centrifuge_protobuf(input: &[u8]) {
     read(Codec::Protobuf.commands(input));
     let whole: Vec<String> = told(input);

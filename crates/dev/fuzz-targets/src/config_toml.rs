@@ -1,5 +1,5 @@
-//! Configuration: a file is read or refused for reasons that say where, and what a loaded one shows
-//! is read back as the same.
+//! Configuration: a file is read, or refused with reasons and their places, and the output of a
+//! loaded one is read back as the same.
 //!
 //! Input: a file, a NUL byte, then `NAME=value` lines of variables.
 
@@ -7,7 +7,6 @@ use throng_config::{Config, ConfigFile, Loaded, Origin, Problem, Sources};
 
 use crate::pieces::{pairs, texts};
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"[listen]\napi = \"127.0.0.1:9001\"\n[auth]\nhmac_secret = \"s\\u00e9cret, and long \
       enough\"\nanonymous = true\n\x00THRONG_LISTEN_CLIENT=0.0.0.0:80\nTHRONG_LOG_LEVEL=debug\n",

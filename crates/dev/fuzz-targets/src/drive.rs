@@ -9,11 +9,11 @@ use crate::mutate::{Chance, mutate};
 /// An input on which a target panicked, made as small as was easy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The target.
+    /// Name of the target.
     pub target: &'static str,
     /// The bytes; they belong into the target's seeds once the bug is fixed.
     pub input: Vec<u8>,
-    /// What the panic said.
+    /// Message of the panic.
     pub message: String,
 }
 

@@ -1,11 +1,10 @@
 //! Any two texts to the delta encoder: what it makes leads from the first to the second, and a
 //! delta of two texts is a text. Any bytes to the decoder: no panic, and nothing above the limit.
 //!
-//! Input: one byte that says where the first text ends, in parts of 256, then both texts.
+//! Input: one byte with the place where the first text ends, in parts of 256, then both texts.
 
 use throng_fossil::{DeltaUnit, apply, encode};
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"\x80{\"symbol\":\"ABC\",\"price\":101.25}{\"symbol\":\"ABC\",\"price\":101.75}",
     b"\x70one two three four five six seven eight, five six seven eight one two three four",

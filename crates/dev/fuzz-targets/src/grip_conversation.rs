@@ -1,7 +1,7 @@
 //! A conversation with a backend over HTTP: whatever either side does, one request is under way at
 //! a time, the client is answered once, and after the end there is silence.
 //!
-//! Input: steps with NUL bytes between them; the first byte of each says what happens.
+//! Input: steps with NUL bytes between them; the first byte of each selects the action.
 
 use throng_grip::headers::HeaderRef;
 use throng_grip::instruct::ResponseHead;
@@ -13,7 +13,6 @@ use throng_grip::ws_events::{
 use throng_http1::{HttpLimits, parse_response};
 use throng_types::Millis;
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"rHTTP/1.1 200 OK\r\nContent-Type: application/websocket-events\r\n\
       Sec-WebSocket-Extensions: grip\r\nKeep-Alive-Interval: 30\r\nSet-Meta-User: \

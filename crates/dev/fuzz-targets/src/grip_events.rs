@@ -9,7 +9,6 @@ use throng_grip::ws_events::{
     grip_prefix,
 };
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"OPEN\r\nTEXT 5\r\nhello\r\nTEXT \
       3c\r\nc:{\"type\":\"subscribe\",\"channel\":\"a\",\"filters\":[\"skip-self\"]}\r\nTEXT \

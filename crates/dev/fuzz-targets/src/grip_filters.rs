@@ -8,7 +8,6 @@ use throng_grip::filters::{BuiltId, FilterContext, Filtered, Filters};
 
 use crate::pieces::{pairs, parts};
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"build-id\0id_format=%(a)s-%(b)s\0\0a=1\nb=2\0id %I, again %(own)I and 100%%.",
     b"build-id,var-subst\0id_format=x\nid_encoding=hex\nuser=u\0sender=v\0a=\0%I %%(user)s",
@@ -62,7 +61,7 @@ fn check_pieces(id: &BuiltId, content: &[u8]) {
     }
 }
 
-/// What comes out, and what is left; None for a fault.
+/// Renders the pieces. Returns the output and the rest, or none for a fault.
 fn render(id: &BuiltId, pieces: &[&[u8]]) -> Option<(Vec<u8>, Vec<u8>)> {
     let (mut out, mut rest) = (Vec::new(), Vec::new());
     for piece in pieces {

@@ -7,7 +7,6 @@ use throng_grip::headers::{HeaderRef, is_grip, write_field};
 use throng_grip::instruct::{Instruct, ResponseHead, TIMEOUT_MIN_S};
 use throng_http1::{HttpLimits, parse_response};
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"HTTP/1.1 200 OK\r\nGrip-Hold: stream\r\nGrip-Channel: a; prev-id=7; filter=skip-self, \
       \"b\"; filter=build-id\r\nGrip-Keep-Alive: \\n\\x41; format=cstring; timeout=20; \

@@ -5,7 +5,6 @@ use throng_grip::item::{
 };
 use throng_grip::publish::PublishRequest;
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     concat!(
         r#"{"items":[{"channel":"a","id":"2","prev-id":"1","meta":{"sender":"u"},"#,
@@ -54,7 +53,7 @@ pub fn grip_items(input: &[u8]) {
     }
 }
 
-/// What holds for every item, whatever way it came.
+/// Checks what holds for every item, by HTTP or by ZeroMQ.
 pub(crate) fn check(item: &Item) {
     assert!(item.size.is_none_or(|size| i32::try_from(size).is_ok()));
     for (at, (key, _)) in item.meta.iter().enumerate() {

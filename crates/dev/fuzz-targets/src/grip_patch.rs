@@ -7,7 +7,6 @@ use throng_grip::item::patch_body;
 
 use crate::pieces::{is_json, parts};
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"{\"a\":{\"b\":[1,2,3]},\"c\":\"x\"}\n\0[{\"op\":\"add\",\"path\":\"/a/b/-\",\"value\":4},\
       {\"op\":\"replace\",\"path\":\"/c\",\"value\":{\"d\":null}},\

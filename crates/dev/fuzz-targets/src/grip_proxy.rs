@@ -14,7 +14,6 @@ use throng_http1::{HttpLimits, parse_request};
 
 use crate::pieces::parts;
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"truncate:1,append\0/a/../b/./c?d=..\0GET /x/y?z HTTP/1.1\r\nHost: h\r\nConnection: \
       keep-alive\r\nX-Forwarded-For: 1.1.1.1, 2.2.2.2\r\nGrip-Sig: forged\r\nGrip-Last: a; \
@@ -76,7 +75,7 @@ fn is_hop(name: &str) -> bool {
             .any(|other| other.eq_ignore_ascii_case(name))
 }
 
-/// What of GRIP a backend sees is the proxy's own.
+/// Checks that a backend sees no GRIP fields but the proxy's own.
 fn to_backend(headers: &[Header], xff: XffRule) {
     let values = |name: &str| -> Vec<&[u8]> {
         let all = headers.iter().filter(|header| header.is(name));

@@ -1,10 +1,9 @@
 //! Pushpin's `pushpin.conf`: notes name lines that are there, line ends of Windows mean nothing,
-//! and our own configuration takes it as the layer beneath or says why not.
+//! and our own configuration takes it as the layer beneath or refuses it with a reason.
 
 use throng_config::{Config, ConfigFile, Sources};
 use throng_grip::pushpin_conf::PushpinConf;
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"[global]\nport_offset=10\n[runner]\nservices=a,b\nhttp_port=7999\n\
       https_ports=127.0.0.1:443\n# no\n[proxy]\nroutesfile=\"routes\"\ndebug=true\n\

@@ -3,7 +3,6 @@
 
 use throng_grip::routes::{Domain, Protocol, Route, Routes, parse_route_line, parse_routes};
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"* localhost:80\n# comment\nexample.com,path_beg=/a,proto=ws,ssl=no \
       [::1]:443,ssl,over_http,sub=x test\n",

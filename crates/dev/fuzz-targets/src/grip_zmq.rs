@@ -8,7 +8,6 @@ use throng_grip::{Value, tnet};
 
 use crate::grip_items::check;
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"T104:7:channel,1:a,2:id,1:1,7:formats,67:10:ws-message,17:7:content,4:text,}11:http-stream,\
       13:7:content,0:,}}}",

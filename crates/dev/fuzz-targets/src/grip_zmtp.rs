@@ -5,7 +5,6 @@
 
 use throng_grip::zmtp::{PeerLimits, SocketRole, ZmtpError, ZmtpMessage, ZmtpPeer, encode_message};
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"\x00\x03\x07\x01 \
       \xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f\x03\x01NULL\x00\x00\x00\x00\x00\x00\x00\x00\x00\

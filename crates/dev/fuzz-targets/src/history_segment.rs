@@ -9,7 +9,6 @@ use throng_broker::{
     write_frame,
 };
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     // The head of a segment.
     b"throngHS\x01\0\0\0\x07\0\0\0\0\0\0\0\x02\x05\0\0\0\x01\0\0\0\x03\0\0\0",
@@ -21,7 +20,7 @@ pub(crate) const SEEDS: &[&[u8]] = &[
     b"\x06",
 ];
 
-/// Checks that only what is whole is read, and that no records do harm to those who read them.
+/// Checks that only whole records are read, and that no record harms its reader.
 pub fn history_segment(input: &[u8]) {
     let mut frames = Frames::new(input);
     let count = frames.by_ref().count();

@@ -6,7 +6,6 @@
 
 use throng_http1::{BadBody, BodyDecoder, HttpLimits, LAST_CHUNK, ResponseBody, encode_chunk};
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"\x02\xff\x03\x01\x07\x02\x35\r\nhello\r\n6;x=\"y\"\r\n world\r\n0\r\nT: v\r\n\r\nGET",
     b"\x15\x40\x02\x02\x02\x02hello, world",

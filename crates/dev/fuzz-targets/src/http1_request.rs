@@ -9,7 +9,6 @@ use throng_http1::{
     parse_request_resumed, query,
 };
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"\x00\x03\x09\x01\x20GET /a?b=c%20d&e HTTP/1.1\r\nHost: a\r\nX: y \r\nConnection: \
       close\r\n\r\nrest",

@@ -5,7 +5,6 @@
 
 use throng_http1::{HttpLimits, ResponseBody, parse_response};
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"\x50HTTP/1.1 200 OK\r\nContent-Length: 5\r\nA: b\r\n\r\nhello",
     b"\x52HTTP/1.0 304 \r\nConnection: keep-alive\r\n\r\n",

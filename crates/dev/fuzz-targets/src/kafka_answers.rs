@@ -1,11 +1,9 @@
-//! What a broker of Kafka says: frames, each with an answer, and what members of a group say of
-//! themselves.
+//! Answers of a Kafka broker: frames, each with an answer, and the metadata of group members.
 //!
 //! Input: frames, cut into two pieces; also an answer to every request there is.
 
 use throng_kafka_protocol::{Frames, assignment, read, topics_of};
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     // A frame with records that were fetched, and that answer alone.
     b"\0\0\0Q\0\0\0\x07\0\0\0\0\0\0\0\0\0\x05\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x02\0\0\0\0\
@@ -14,7 +12,7 @@ pub(crate) const SEEDS: &[&[u8]] = &[
     b"\0\0\0\0\0\0\0\0\0\x05\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x02\0\0\0\0\0\0\0\0\0\x09\0\
         \0\0\0\0\0\0\x08\0\0\0\0\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\x04\0\0\0\
         \x02ab",
-    // What a member reads, and what it wants to.
+    // A member's assignment, and its subscription.
     b"\0\0\0\0\0\x01\0\x01t\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\0\0",
     b"\0\0\0\0\0\x01\0\x01t\0\0\0\0",
 ];

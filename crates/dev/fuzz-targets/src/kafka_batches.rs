@@ -4,7 +4,6 @@
 
 use throng_kafka_protocol::{Aborted, Records, batches};
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     // A record with a header and one without anything.
     b"\0\0\0\0\0\0\0\x07\0\0\0W\0\0\0\0\x02\0\0\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\
@@ -29,7 +28,7 @@ const COUNT_MAX: usize = 1000;
 /// Checks that what is read of a batch has its offsets and is within its bounds.
 pub fn kafka_batches(input: &[u8]) {
     let mut bytes = input.to_vec();
-    // So far as heads are whole, each says where the next one begins.
+    // As far as heads are whole, each gives the place of the next one.
     let mut at = 0;
     while let Some(length) = bytes.get(at + 8..at + 12) {
         let length = u32::from_be_bytes(length.try_into().expect("four bytes")) as usize;

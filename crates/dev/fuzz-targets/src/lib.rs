@@ -5,7 +5,7 @@
 //! with a small mutator of our own in ordinary tests. Never: clocks, randomness, files. The same
 //! bytes do the same again.
 //!
-//! Who adds a target adds a file, a line in each of the two lists below, and what the test
+//! A new target needs a file, a line in each of the two lists below, and what the test
 //! `fuzz_has_every_target` asks for.
 
 pub mod drive;
@@ -59,7 +59,7 @@ pub struct Target {
     pub name: &'static str,
     /// Panics if a promise is broken.
     pub run: fn(&[u8]),
-    /// Small real inputs.
+    /// Small valid inputs from which mutations start.
     pub seeds: &'static [&'static [u8]],
 }
 
@@ -67,7 +67,7 @@ macro_rules! targets {
     ($($name:ident,)*) => {
         $(pub use $name::$name;)*
 
-        /// Every target.
+        /// Every fuzz target, with its seeds.
         pub const ALL: &[Target] = &[$(Target {
             name: stringify!($name),
             run: $name,

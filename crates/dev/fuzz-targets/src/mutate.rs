@@ -24,7 +24,7 @@ impl Chance {
 /// Longer inputs find little more and take longer.
 const BYTES_MAX: usize = 2048;
 
-/// What parsers have opinions on.
+/// Bytes that parsers treat specially.
 #[rustfmt::skip]
 const INTERESTING: &[&[u8]] = &[
     b"\0", b"\x01", b"\x7e", b"\x7f", b"\x80", b"\xc3", b"\xf0\x9f", b"\xed\xa0\x80", b"\xff",

@@ -1,6 +1,6 @@
-//! What a NATS server says: its words are the same in any two pieces, no message is longer than it
-//! may be, where a message stands is read of any reply, and what a server says of itself of any
-//! `INFO`; addresses and credentials of any text.
+//! Bytes of a NATS server: its operations are the same in any two pieces, no message exceeds the
+//! limit, the position of a message is read from any reply, and the server's properties from any
+//! `INFO`; addresses and credentials from any text.
 //!
 //! Input: where the wire is cut, then the wire.
 
@@ -8,7 +8,6 @@ use throng_nats_protocol::{
     Credentials, DecodeError, Decoder, Delivery, Limits, Op, ServerInfo, introduce, targets,
 };
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"\x05INFO {\"headers\":true}\r\nPING\r\n-ERR 'No'\r\nMSG a.b 7 2\r\nhi\r\n",
     b"\x20HMSG a 7 $JS.ACK.S.C.2.70.90.17.5 25 27\r\nNATS/1.0\r\nchannel: b\r\n\r\n{}\r\n",

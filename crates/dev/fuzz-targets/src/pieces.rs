@@ -9,7 +9,7 @@ pub(crate) fn parts<const N: usize>(input: &[u8]) -> [&[u8]; N] {
     std::array::from_fn(|_| all.next().unwrap_or_default())
 }
 
-/// The same for texts; None if one of them is not UTF-8.
+/// Splits the input into texts at NUL; none if it is not UTF-8.
 pub(crate) fn texts<const N: usize>(input: &[u8]) -> Option<[&str; N]> {
     let whole = std::str::from_utf8(input).ok()?;
     let mut all = whole.splitn(N, '\0');

@@ -5,7 +5,6 @@
 
 use throng_gateway_plain::Wanted;
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[b"a\nb", b"chat:1\tkey\n{\"a\":1}\n", b"\t\n", b"a\r\n"];
 
 /// Runs one input of this target; panics if the target finds a fault.

@@ -1,11 +1,10 @@
-//! What a PostgreSQL says: its messages are the same in any two pieces, and none keeps more than it
-//! was.
+//! Bytes of a PostgreSQL server: its messages are the same in any two pieces, and none keeps more
+//! than its own length.
 //!
 //! Input: where the wire is cut, then the wire.
 
 use throng_postgres_protocol::{Decoder, Fault, Message};
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"\x0aR\0\0\0\x17\0\0\0\x0aSCRAM-SHA-256\0\0R\0\0\0\x0c\0\0\0\x0bv=x=R\0\0\0\x08\0\0\0\0",
     b"\x20T\0\0\0\x1b\0\x01id\0\0\0\0\0\0\0\0\0\0\x14\0\x08\xff\xff\xff\xff\0\0\

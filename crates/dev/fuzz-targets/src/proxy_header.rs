@@ -1,4 +1,5 @@
-//! What proxies say of clients: PROXY headers, cut anywhere, and lists of forwarded addresses.
+//! Client addresses given by proxies: PROXY headers, cut anywhere, and lists of forwarded
+//! addresses.
 //!
 //! Input: the bytes of a connection; the part behind the first NUL also as `X-Forwarded-For`.
 
@@ -6,7 +7,6 @@ use throng_proxy::{Block, HEADER_BYTES_MAX, client_of, parse};
 
 use crate::pieces::parts;
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"PROXY TCP4 192.0.2.7 10.0.0.1 56789 8000\r\nGET / HTTP/1.1\r\n",
     b"PROXY TCP6 2001:db8::7 2001:db8::1 56789 8000\r\n",

@@ -1,10 +1,9 @@
-//! What a Redis says: its answers are the same in any two pieces.
+//! Bytes of a Redis server: its answers are the same in any two pieces.
 //!
 //! Input: where the wire is cut, then the wire.
 
 use throng_redis_link::Answers;
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"\x03+OK\r\n:-12\r\n$6\r\na\r\nb\r\n\r\n*2\r\n*1\r\n$1\r\na\r\n*-1\r\n",
     b"\x09-OOM no\r\n_\r\n#t\r\n,1.5\r\n!9\r\nERR wrong\r\n=7\r\ntxt:a\r\n\r\n",

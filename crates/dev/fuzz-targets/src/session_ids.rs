@@ -7,7 +7,6 @@ use throng_gateway_plain::Cursor;
 use throng_session::NodeKey;
 use throng_types::{ChannelName, ConnId, ShardId};
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"9f3a.abc.7,1.2.ffffffffffffffff",
     b"0.0.0",

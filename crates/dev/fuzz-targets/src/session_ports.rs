@@ -1,8 +1,8 @@
-//! Any bytes to a connection of each port: it never panics, and what it says and orders does not
-//! depend on how they were cut.
+//! Any bytes to a connection of each port: it never panics, and its output and orders do not depend
+//! on how they were cut.
 //!
 //! Input: one byte that selects the port, three chunk lengths (used over and over), then the wire.
-//! Nobody answers what a session asks, so a request that waits for its answer is the last.
+//! Lookups of a session get no answer, so a request that waits for one is the last.
 
 mod outside;
 
@@ -34,7 +34,6 @@ use throng_types::{ConnId, Millis, Now, Overflow, ShardId};
 
 use outside::{NoBackends, NoNews, Nobody};
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"\x00\x070\x01GET /ws?channel=a&channel=b HTTP/1.1\r\nHost: h\r\nUpgrade: \
       websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: \
@@ -113,7 +112,7 @@ const NOW: Now = Now {
     unix_ms: 1_790_000_000_000,
 };
 
-/// What is made once.
+/// State that is built once and shared by all inputs.
 struct Shared {
     namespaces: Arc<Namespaces>,
     verifier: Arc<Verifier>,
@@ -296,7 +295,7 @@ fn next_publications(orders: &[Order<GatewayOrder>], seen: &mut usize) -> Option
     })
 }
 
-/// None if the session wants to be read no further, which a chunk that has arrived cannot heed.
+/// None if the session pauses reading, which a chunk that has arrived cannot heed.
 fn feed(port: u8, wire: &[u8], chunk_bytes: &[usize]) -> Option<Outcome> {
     let (shared, mut list) = (shared(), gateways());
     let mut session = session(&list, port);
@@ -327,7 +326,7 @@ fn feed(port: u8, wire: &[u8], chunk_bytes: &[usize]) -> Option<Outcome> {
             let actions = effects.actions;
             ended |= actions.end.is_some();
             is_paused = actions.pause.unwrap_or(is_paused);
-            // The front door's publications are answered as they come; nobody else's are.
+            // The front door's publications are answered as they come; all others get no answer.
             if Gateways::as_http(&mut session).is_none() {
                 break;
             }
@@ -365,7 +364,7 @@ pub fn session_ports(input: &[u8]) {
     let whole = feed(port, wire, &[wire.len()]);
     let cut = feed(port, wire, &chunk_bytes);
     let bytewise = feed(port, wire, &[1]);
-    // A body that has come with its head needs no `100 Continue`.
+    // A body that arrived with its head needs no `100 Continue`.
     let asks = |wire: &[u8]| {
         wire.to_ascii_lowercase()
             .windows(4)
@@ -386,7 +385,7 @@ pub fn session_ports(input: &[u8]) {
 mod tests {
     use super::*;
 
-    /// Each but the last is answered with something good, or waits for an answer that nobody gives.
+    /// Each but the last is answered with success, or waits for an answer that never comes.
     #[test]
     fn seeds_are_what_they_seem() {
         for seed in &SEEDS[..SEEDS.len() - 1] {
@@ -400,7 +399,7 @@ mod tests {
         }
     }
 
-    /// A page that may connect is told so in a refusal by what came before the fault.
+    /// A refusal to a page that may connect carries CORS fields by what came before the fault.
     #[test]
     fn where_a_bad_head_is_cut_does_not_show() {
         let wire = b"G\nHost:h\r\nOrigin:http://h\r\n";

@@ -5,7 +5,6 @@
 
 use throng_sse::{SseDecoder, SseEvent, SseLimits, StreamError, encode_event};
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"\x00\x03\x01\x07\x02\xef\xbb\xbf: hi\nid: 7\nevent: add\ndata: one\ndata:two\nretry: \
       1500\n\ndata\r\n\r\n",

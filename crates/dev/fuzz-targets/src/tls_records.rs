@@ -1,6 +1,6 @@
-//! Our record layer of TLS: a client that has keys, and somebody between who adds what he likes.
+//! Our record layer of TLS: a client with keys, and an attacker between who adds any bytes.
 //!
-//! Input: what happens, a byte for each step; then, behind the first NUL, what is said and added.
+//! Input: the steps, a byte each; then, behind the first NUL, the bytes that are sent and added.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,6 @@ use throng_tls::{Certificates, ClientTls, Link, MinVersion, Records, ServerTls, 
 
 use crate::pieces::parts;
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"\x10\x14\x11\x18\x02\x10\x00hello, and some more of it",
     b"\x04\x0b\x10\x00word\x17\x03\x03\x00\x05hello",
@@ -17,7 +16,7 @@ pub(crate) const SEEDS: &[&[u8]] = &[
     b"\x23\x10\x00\x17\x03\x03\x00\x02ab",
 ];
 
-/// What the server shows, and a client that believes anybody.
+/// Server with a certificate, and a client that accepts any certificate.
 static BOTH: LazyLock<(ServerTls, ClientTls)> = LazyLock::new(|| {
     let issued = Authority::new("ours").issue(&["localhost"]);
     let site = Site::read_certificate("", issued.certificate.as_bytes()).expect("a certificate");
@@ -47,8 +46,8 @@ fn shaken() -> (Link, Link) {
     (server, client)
 }
 
-/// Checks that the server hears what the client says, in order, and of nobody else a word; and that
-/// who has been refused is not heard again.
+/// Checks that the server reads what the client sends, in order, and nothing from an attacker; and
+/// that a refused connection is not read again.
 pub fn tls_records(input: &[u8]) {
     let [steps, mut text] = parts::<2>(input);
     // Before hands are shaken, anything may come.

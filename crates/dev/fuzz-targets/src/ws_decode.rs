@@ -7,7 +7,6 @@ use std::ops::ControlFlow;
 
 use throng_ws::{Opcode, WsDecoder, WsError, WsEvent, WsLimits, WsRole};
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"\x00\x03\x01\x05\x02\x81\x85\x01\x02\x03\x04ignnn\x89\x80\x00\x00\x00\x00\x88\x82\x00\
       \x00\x00\x00\x03\xe8",

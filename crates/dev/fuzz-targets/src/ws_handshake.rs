@@ -6,7 +6,6 @@
 
 use throng_ws::handshake::{accept, check_response, encode_response};
 
-/// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"websocket\nUpgrade\n13\ndGhlIHNhbXBsZSBub25jZQ==\nchat, superchat\npermessage-deflate; \
       client_max_window_bits\ns3pPLMBiTxaQ9kYGzzhZRbK+xOo=",

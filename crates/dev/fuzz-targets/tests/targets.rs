@@ -22,10 +22,10 @@ fn no_target_fails() {
         Err(_) => MUTATIONS,
     };
     let only = env::var("THRONG_FUZZ_ONLY").unwrap_or_default();
-    // Failures are told below; on the way to a small input there are hundreds.
+    // Failures are reported below; on the way to a small input there are hundreds.
     panic::set_hook(Box::new(|_| {}));
     let run = |target: &'static Target| {
-        // A thread that overflows its stack takes the process along, but tells its name.
+        // A thread that overflows its stack takes the process along, but prints its name.
         let thread = thread::Builder::new().name(target.name.to_owned());
         let drive = move || drive(target, mutations);
         thread.spawn(drive).expect("threads")
@@ -54,7 +54,7 @@ fn seeds_are_there_and_small() {
     }
 }
 
-/// cargo-fuzz wants a file and an entry for each target.
+/// cargo-fuzz needs a file and an entry for each target.
 #[test]
 fn fuzz_has_every_target() {
     let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz");

@@ -26,7 +26,7 @@ use throng_types::{ChannelName, End, Payload, PayloadKind, Publication};
 /// Bytes of a line, without its end.
 pub const LINE_BYTES_MAX: usize = 4096;
 
-/// `MSG channel data`, the same bytes for everybody.
+/// `MSG channel data`, the same bytes for all subscribers.
 const MESSAGE: Form = Form::new(0, FormKind::Shared);
 
 type Cx<'a> = Context<'a>;
@@ -77,7 +77,7 @@ impl Gateway for LineGateway {
                 cx.out.push(b'\n');
                 cx.end(End::Flush);
             }
-            // A client that has said nothing yet had its time.
+            // A client that has sent nothing yet had its time.
             Event::Timeout => cx.end(End::Flush),
             Event::Drained { .. } | Event::Unsubscribed { .. } => {}
             Event::Surveyed(_) | Event::Reloaded(_) | Event::Wished(_) | Event::Publication(_) => {}

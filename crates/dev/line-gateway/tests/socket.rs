@@ -80,7 +80,7 @@ struct Client {
 impl Client {
     fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("it listens");
-        // Only a broken server lets anybody wait so long.
+        // Only a broken server lets a client wait so long.
         let patience = Some(Duration::from_secs(30));
         stream.set_read_timeout(patience).expect("a timeout");
         Self {

@@ -2,7 +2,7 @@
 //! its own, on one real server, or on several that share the channels and a peer for each.
 //!
 //! Never: starts a server; the test of a broker does. Time passes faster than on the server's
-//! clock: nodes are told what it is.
+//! clock: nodes are given the time.
 
 mod nodes;
 

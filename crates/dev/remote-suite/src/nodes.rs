@@ -1,11 +1,11 @@
 //! Up to three nodes, as the suite drives them.
 //!
-//! Owns: each shard's part of its node's driver, and the replies that have come. Waits for a reply
-//! with a deadline that only a broken driver reaches.
+//! Owns: each shard's part of its node's driver, and the replies received. Waits for a reply with a
+//! deadline that only a broken driver reaches.
 //!
-//! A node of several servers has a peer for each, and no answer of one says anything of the
-//! others. So whatever is asked of a node to know that it has heard everything is asked once of
-//! each server, by a channel that this server has.
+//! A node of several servers has a peer for each, and an answer of one proves nothing about the
+//! others. So a request that shows that a node has received everything is sent once to each server,
+//! by a channel that this server has.
 
 use std::collections::VecDeque;
 use std::io;
@@ -79,7 +79,7 @@ struct Nodes {
     clock_ms: Arc<AtomicU64>,
     nodes: usize,
     unanswered: usize,
-    /// Something was asked since all nodes were known to have heard everything.
+    /// Something was requested since all nodes were known to have received everything.
     is_dirty: bool,
     syncs: u32,
     has_room: bool,

@@ -1,4 +1,4 @@
-//! Appwrite's events on their way to the shards, without a peer that hears them.
+//! Appwrite's events on their way to the shards, without a peer that receives them.
 
 use throng_appwrite::FeedMessage;
 use throng_appwrite_api::Feed;
@@ -42,7 +42,7 @@ impl AppwriteFeed {
         assert!((self.inlets[shard])(news).is_ok(), "room for news");
     }
 
-    /// Tells the one who asked.
+    /// Sends the answer to the connection that asked.
     pub(crate) fn answer(&self, answer: Answer) {
         let Answer {
             conn, token, found, ..

@@ -1,8 +1,8 @@
 //! The GRIP backend of a run, where the driver would stand: requests come from the shards' apps,
 //! answers go back through their mailboxes.
 //!
-//! Owns the exchanges under way. What is answered is said by the [`Site`], when the backend gets
-//! to it. Never: answers a request twice, or one that nobody waits for any more.
+//! Owns the exchanges under way. The [`Site`] decides the answer when the backend gets to it.
+//! Never: answers a request twice, or one that is no longer waited for.
 
 mod answer;
 mod site;
@@ -27,11 +27,11 @@ struct Exchange {
     token: u32,
     /// Until the backend looks at it.
     request: Option<OriginRequest>,
-    /// Of which WebSocket over HTTP it is.
+    /// WebSocket over HTTP to which the request belongs.
     socket: Option<String>,
     /// Bound: what one answer is, and echoes of what a tunnel has brought.
     plan: VecDeque<OriginEvent>,
-    /// What came behind the request, and has not been read.
+    /// Bytes that came behind the request and have not been read.
     up: Vec<u8>,
     tunnel: Option<Tunnel>,
 }
@@ -76,7 +76,7 @@ impl Backends for Requests {
     }
 }
 
-/// The shard's side of a request: whoever drops it wants no answer.
+/// The shard's side of a request: dropping it cancels the request.
 struct Asked {
     requests: Requests,
     conn: ConnId,
@@ -133,8 +133,8 @@ impl Requests {
         act(&mut self.lock().site)
     }
 
-    /// What the backend does next about one of its requests; which one is for `chance` to say. With
-    /// a fault it fails, having done what it was asked if the fault leaves that open.
+    /// Takes the next step of one request, chosen by `chance`. With a fault the request fails; the
+    /// backend may have carried it out if the fault leaves that open.
     pub(crate) fn next(
         &self,
         chance: usize,
@@ -158,7 +158,7 @@ impl Requests {
         Some((exchange.conn, exchange.token, event))
     }
 
-    /// What the backend did has reached the shard.
+    /// Records that an event of the backend has reached the shard.
     pub(crate) fn done(&self, conn: ConnId, token: u32) {
         let mut state = self.lock();
         let Some(exchange) = state.find(conn, token) else {
@@ -219,7 +219,7 @@ impl Exchange {
             .take()
             .filter(|_| is_sent && chance.is_multiple_of(2))
         {
-            // It did what it was asked, and nobody hears so.
+            // The request was carried out, and its answer is lost.
             site.answer(&request, chance);
         }
         if let Some(socket) = &self.socket {

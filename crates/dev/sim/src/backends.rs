@@ -36,7 +36,7 @@ const CALLS_MAX: usize = 12;
 /// Rounds in which everything comes to an end, a second each.
 const ROUNDS: usize = 30;
 
-/// An address where nobody is, which is the only one of its name.
+/// An address without a server, which is the only one of its name.
 const NOWHERE: u8 = 8;
 /// One behind which the name has another.
 const NOT_HERE: u8 = 9;
@@ -53,7 +53,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Everybody but the shard.
+/// All parties but the shard.
 struct Outside {
     net: Net,
     calls: Calls,
@@ -80,7 +80,7 @@ impl Outside {
         }
     }
 
-    /// Answers a look-up.
+    /// Answers the oldest name look-up.
     fn answer_name(&mut self) -> bool {
         let Some(name) = lock(&self.names).asked.pop_front() else {
             return false;
@@ -102,7 +102,7 @@ impl Outside {
         true
     }
 
-    /// Answers a connection.
+    /// Accepts or refuses one connection attempt.
     fn answer_dial(&mut self) -> bool {
         while let Some(dialled) = self.net.take_dialled() {
             self.dials.push(dialled);
@@ -148,7 +148,7 @@ impl Outside {
         self.sites[site].act(bytes_max, &mut around)
     }
 
-    /// Lets everybody act.
+    /// Gives every party a turn.
     fn act_all(&mut self) -> bool {
         let now = self.troubles();
         let mut busy = self.calls.hear(&self.net, now, &mut self.tally);
@@ -272,7 +272,8 @@ impl Play {
                 net.pass_us(net.pick(&[50_000, 1_500_000, 20_000_000]));
             }
             99 => {
-                // Of nobody: one that is not established is not writable by chance.
+                // An index without a connection: a socket that is not established is not writable
+                // by chance.
                 let stray = 1_000 + net.below(20) as u32;
                 net.0.borrow_mut().shards[0].strays.push(stray);
             }

@@ -88,7 +88,7 @@ impl Client {
         self.link.as_ref().map(|link| link.conn)
     }
 
-    /// Opens a connection and says its first words.
+    /// Opens a connection and sends its first bytes.
     pub(crate) fn connect(&mut self, around: &mut Around<'_>) {
         let conn = around.net.connect(PORT_CLIENT, around.setup.kernel_bytes);
         around.net.note(format_args!(
@@ -104,7 +104,7 @@ impl Client {
             return;
         };
         if around.net.percent(25) {
-            // It has nothing more to say and goes on listening.
+            // Sends nothing more and goes on reading.
             link.shut = true;
             around.net.client_fin(link.conn);
             around.net.hit(Fault::HalfClose);
@@ -195,8 +195,9 @@ impl Client {
         true
     }
 
-    /// Whoever is too slow hears so before the end, if the kernel can still deliver it. Streams of
-    /// GRIP have no words of ours, and the end of a drain waits for nobody.
+    /// Checks that a client that was too slow got the reason before the end, if the kernel can
+    /// still deliver it. GRIP's streams carry no such message, and the end of a drain waits for no
+    /// client.
     fn was_told_of_the_end(&self, around: &Around<'_>) {
         let Some(link) = self.link.as_ref() else {
             return;
@@ -278,7 +279,7 @@ impl Client {
         }
     }
 
-    /// Nobody is told to come back later by a hand-over whose connection can move.
+    /// A hand-over tells no client to come back later whose connection can move.
     pub(super) fn was_sent_away(&self, code: Option<u64>, around: &Around<'_>) {
         let may_be = !around.setup.hands_over || around.setup.drain_at.is_some();
         let is_leaving = self.link.as_ref().is_none_or(|link| link.shut);
@@ -321,7 +322,7 @@ impl Client {
         }
     }
 
-    /// The channels in which it is listed as one who is there.
+    /// The channels in whose presence it is listed.
     pub(crate) fn listed_in(&self, around: &Around<'_>) -> Vec<usize> {
         let link = self.link.as_ref().filter(|_| self.kind.is_listed());
         let tracks = link.iter().flat_map(|link| &link.tracks);
@@ -331,7 +332,7 @@ impl Client {
         stands.map(|(&channel, _)| channel).collect()
     }
 
-    /// Checks, when everything has come to rest, that nothing is owed.
+    /// Checks, at rest, that nothing is owed.
     pub(crate) fn settle(&self, around: &Around<'_>) {
         let Some(link) = self.link.as_ref() else {
             return;
@@ -346,7 +347,7 @@ impl Client {
         link.commands.settle(&self.who());
     }
 
-    /// At the end everybody knows who is in the team: those who are have heard of this.
+    /// At the end the team's members are known to all: each of them has got this event.
     pub(crate) fn settle_secret(&self, secret: usize, around: &Around<'_>) {
         let (Some(link), Some(user)) = (self.link.as_ref(), self.account) else {
             return;

@@ -1,11 +1,11 @@
-//! Appwrite's users of a run: who is in the team, who has been told so, and look-ups that wait.
+//! Appwrite's users of a run: members of the team, users that know of it, and look-ups that wait.
 //!
-//! Stands where the driver would, and keeps its promise: an answer is newer than every change that
-//! was told before it. Beyond that it is as late and as old as can be, in any order, and may fail.
+//! Stands where the driver would, and keeps its promise: an answer is newer than every change
+//! reported before it. Beyond that it is as late and as old as can be, in any order, and may fail.
 //!
-//! What must hold: who is told of a thing of the team's was in it when that happened, or had been
-//! and nobody could hear of the change. At the end of a run, those who are in it hear, and nobody
-//! else.
+//! Invariant: a user that gets an event of the team was a member when it happened, or had been and
+//! the change could not be known. At the end of a run, the members get the event, and no other
+//! user.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -22,17 +22,17 @@ pub(crate) const SECRET: &str = "secret";
 
 #[derive(Clone, Copy, Default)]
 struct User {
-    /// In the team.
+    /// Whether the user is in the team.
     member: bool,
-    /// As far as events have told.
+    /// Membership as far as events have reported it.
     told: bool,
-    /// The latest change that was told, or gap in which one may have been lost.
+    /// The latest change reported, or gap in which one may have been lost.
     changed: u64,
 }
 
 struct Asked {
     lookup: Lookup,
-    /// Changes that were told before it was asked, and who was in the team.
+    /// Number of changes reported before it was asked, and the members then.
     began: u64,
     members: [bool; USERS],
 }
@@ -42,11 +42,11 @@ struct State {
     users: [User; USERS],
     clock: u64,
     waiting: VecDeque<Asked>,
-    /// By number of the thing: who may hear of it.
+    /// Users that may get each event, by the event's number.
     allowed: Vec<[bool; USERS]>,
 }
 
-/// Who is in the team, and the look-ups that wait; shared with the shards' apps.
+/// Team members and waiting look-ups; shared with the shards' apps.
 #[derive(Clone, Default)]
 pub(crate) struct Directory(Arc<Mutex<State>>);
 
@@ -63,7 +63,7 @@ impl Lookups for Directory {
     }
 }
 
-/// What becomes of a look-up.
+/// Answer to one look-up, with its receiver.
 pub(crate) struct Answer {
     pub(crate) conn: ConnId,
     pub(crate) token: u32,
@@ -81,7 +81,8 @@ impl Directory {
         self.state().waiting.len()
     }
 
-    /// A user joins or leaves the team, and an event will tell. Whether it is in it now.
+    /// A user joins or leaves the team, and an event will report it. Returns whether it is a member
+    /// now.
     pub(crate) fn change(&self, user: usize) -> bool {
         let mut state = self.state();
         state.clock += 1;
@@ -95,13 +96,13 @@ impl Directory {
         one.member
     }
 
-    /// The same, but no event tells.
+    /// Changes a user's membership without an event.
     pub(crate) fn change_unheard(&self, user: usize) {
         let one = &mut self.state().users[user];
         one.member = !one.member;
     }
 
-    /// It is known that changes may have been lost.
+    /// Records that changes may have been lost.
     pub(crate) fn gap(&self) {
         let mut state = self.state();
         state.clock += 1;
@@ -124,7 +125,7 @@ impl Directory {
         state.allowed.len() - 1
     }
 
-    /// Whether a user may hear of a thing.
+    /// Whether a user may get an event.
     pub(crate) fn allows(&self, secret: usize, user: usize) -> bool {
         self.state().allowed[secret][user]
     }

@@ -10,9 +10,9 @@ pub enum Fault {
     ShortWrite,
     /// A write finds no room.
     NoRoom,
-    /// Readiness is told later than it came.
+    /// Readiness is reported later than it came.
     LateEvent,
-    /// Readiness is told for nothing, or for an index that nobody has.
+    /// Readiness is reported for nothing, or for an index that is not in use.
     SpuriousEvent,
     /// A wait is interrupted.
     Interrupted,
@@ -28,7 +28,7 @@ pub enum Fault {
     MailboxFull,
     /// The room in a mailbox is seen later than its reader made it.
     StaleRoom,
-    /// A shard hears late that it was woken.
+    /// A shard learns late that it was woken.
     LateWake,
     /// Accepting finds no descriptor.
     NoDescriptor,
@@ -36,13 +36,13 @@ pub enum Fault {
     AcceptAborted,
     /// A shard's turn begins long after it should have.
     LateTurn,
-    /// The clock leaps.
+    /// The wall clock leaps.
     ClockLeap,
-    /// A drain begins.
+    /// The server begins to drain.
     Drain,
     /// A GRIP backend fails, before its answer or within it.
     BackendFailed,
-    /// Something that happened is never published, or nobody hears of it.
+    /// A change is never published, or its event is lost.
     PublicationLost,
     /// Appwrite's events begin anew: some may be lost.
     FeedBroken,
@@ -52,13 +52,13 @@ pub enum Fault {
     LookupOvertaken,
     /// The server hands over to another process.
     HandOver,
-    /// That one says that it does not take over, after it has everything.
+    /// The successor declines after it has received everything.
     SuccessorRefused,
-    /// It ends while it is told.
+    /// The successor ends during the hand-over.
     SuccessorDied,
-    /// It answers after its time.
+    /// The successor answers after its deadline.
     SuccessorLate,
-    /// What it is told is damaged.
+    /// The state sent to the successor is damaged.
     SuccessorDamaged,
     /// The shards do not come to rest in time.
     NoRest,
@@ -105,17 +105,17 @@ impl Fault {
     }
 }
 
-/// How often each kind of fault came up.
+/// Number of times that each kind of fault came up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hits([u64; Fault::ALL.len()]);
 
 impl Hits {
-    /// Counts one.
+    /// Counts one fault of that kind.
     pub(crate) const fn count(&mut self, fault: Fault) {
         self.0[fault as usize] += 1;
     }
 
-    /// How often a kind came up.
+    /// Returns how often a kind came up.
     #[must_use]
     pub const fn of(&self, fault: Fault) -> u64 {
         self.0[fault as usize]

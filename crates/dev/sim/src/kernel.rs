@@ -1,10 +1,10 @@
 //! The kernel as the engine sees it, with time and faults from a seed.
 //!
-//! Never waits: [`Kernel::wait`] gives what is ready and returns; who is stepped when is the
-//! business of `stage.rs`, which honours the time that a shard would have slept.
+//! Never waits: [`Kernel::wait`] gives what is ready and returns; `stage.rs` decides which shard is
+//! stepped when, and honours the time that a shard would have slept.
 //!
-//! What it plays: edge-triggered readiness with one edge for each change, told late, merged,
-//! for nothing, or for an index that nobody has; writes that take less than there is room for;
+//! Faults it plays: edge-triggered readiness with one edge for each change, reported late, merged,
+//! for nothing, or for an index that is not in use; writes that take less than there is room for;
 //! accepting without descriptors; and mailboxes whose room is seen late.
 
 mod ring;
@@ -22,13 +22,13 @@ use crate::net::{Conn, Net, Port, ShardSide, SimSpare, SimWake, World};
 
 pub(crate) use ring::{SimReceiver, SimSender};
 
-/// One shard's kernel.
+/// Simulated kernel of one shard.
 pub(crate) struct SimKernel {
     net: Net,
     shard: usize,
 }
 
-/// A connection's descriptor; closed when it is dropped and nobody else has it.
+/// A connection's descriptor; closed when the last holder drops it.
 pub(crate) struct SimSocket {
     net: Net,
     number: usize,
@@ -46,7 +46,7 @@ impl SimSocket {
 
 impl Drop for SimSocket {
     fn drop(&mut self) {
-        // Held by whoever panics.
+        // The world is borrowed by the code that panics.
         let Ok(mut world) = self.net.0.try_borrow_mut() else {
             return;
         };
@@ -62,7 +62,7 @@ impl Drop for SimSocket {
         conn.server_gone = true;
         conn.closed_at_us = Some(now_us);
         conn.watched = None;
-        // As close(2) does: bytes that nobody read make it a reset.
+        // As close(2) does: unread bytes make it a reset.
         if !conn.up.is_empty() || !conn.flying.is_empty() {
             conn.up.clear();
             conn.flying.clear();
@@ -74,7 +74,7 @@ impl Drop for SimSocket {
 pub(crate) struct SimListener(pub(crate) u8);
 
 impl SimKernel {
-    /// That of the next shard. A process that takes over is given its ports later.
+    /// Creates the kernel of the next shard. A process that takes over is given its ports later.
     pub(crate) fn new(net: &Net, shard: usize, listeners: usize, takes_over: bool) -> Self {
         let mut world = net.0.borrow_mut();
         let mut side = ShardSide::default();
@@ -122,7 +122,7 @@ impl World {
             }
             let conn = &mut self.conns[number];
             conn.wants_room = true;
-            // The room that a fault denied is there: it is told as room that has come.
+            // The room that a fault denied is there: it is reported as new room.
             conn.edge_room |= room > 0 && conn.watched.is_some_and(|(_, _, tells)| tells);
             return Err(io::ErrorKind::WouldBlock.into());
         }
@@ -372,7 +372,7 @@ impl Kernel for SimKernel {
         let world = &mut *self.net.0.borrow_mut();
         let port = &mut world.shards[self.shard].ports[usize::from(listener.0)];
         port.closed = true;
-        // Those that wait are refused, and nobody new is sent here.
+        // Waiting connections are refused, and no new ones are sent here.
         for number in std::mem::take(&mut port.backlog) {
             let conn = &mut world.conns[number];
             (conn.server_gone, conn.aborted) = (true, true);

@@ -51,14 +51,14 @@ pub use witness::Summary;
 
 use net::Net;
 
-/// How a run failed.
+/// Failure of one run, with what repeats and explains it.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// What the run was drawn from.
+    /// Seed of the run.
     pub seed: u64,
-    /// What did not hold.
+    /// Describes the promise that was broken.
     pub message: String,
-    /// What happened last.
+    /// Last events of the run, oldest first.
     pub events: Vec<String>,
 }
 

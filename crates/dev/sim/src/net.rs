@@ -23,10 +23,10 @@ pub(crate) const UNIX_MS: u64 = 1_700_000_000_000;
 /// When every run begins, on the clock that only rises.
 const MONO_US: u64 = 1_000_000;
 
-/// How long a client that is too slow has for the last word, as the engine says it.
+/// Time in µs that a slow client has to take the last message; the engine's value.
 const SLOW_US: u64 = 15_000_000;
 
-/// How often faults come, in parts of a hundred of the calls that can have them.
+/// Chance of each fault, in percent of the calls that can meet it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Odds {
     pub(crate) split: usize,
@@ -38,7 +38,7 @@ pub(crate) struct Odds {
     pub(crate) stale_room: usize,
     pub(crate) late_wake: usize,
     pub(crate) accept: usize,
-    /// Times in a hundred that an event tells only what changed, and not all that is ready.
+    /// Percentage of events that report only what changed, and not all that is ready.
     pub(crate) terse: usize,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Conn {
     pub(crate) down_bytes_max: usize,
     /// The client has shut its sending side; it is seen behind what is flying.
     pub(crate) client_fin: bool,
-    /// The client is gone and takes nothing more; a write tells the server so.
+    /// The client is gone and takes nothing more; a write fails with that.
     pub(crate) client_gone: bool,
     /// The server knows it without writing, and can read nothing more.
     pub(crate) reset: bool,
@@ -89,7 +89,7 @@ pub(crate) struct Conn {
     pub(crate) aborted: bool,
     /// A write was refused, and the writer is owed an event when there is room.
     pub(crate) wants_room: bool,
-    /// The shard, the table index under which it is watched, and whether room is told.
+    /// The shard, the table index under which it is watched, and whether room is reported.
     pub(crate) watched: Option<(usize, u32, bool)>,
     /// The server opened it, and it is not established; true if it is refused.
     pub(crate) dialled: Option<bool>,
@@ -151,13 +151,13 @@ pub(crate) struct Port {
     pub(crate) closed: bool,
 }
 
-/// What the kernel keeps for one shard.
+/// Kernel state of one shard.
 #[derive(Default)]
 pub(crate) struct ShardSide {
     /// Set by its wakers, taken by its wait.
     pub(crate) woken: Arc<AtomicBool>,
     pub(crate) ports: Vec<Port>,
-    /// Events for indexes without a connection, to be told.
+    /// Events to report for indexes without a connection.
     pub(crate) strays: Vec<u32>,
 }
 
@@ -165,16 +165,16 @@ pub(crate) struct ShardSide {
 pub(crate) struct World {
     pub(crate) rng: Rng,
     pub(crate) mono_us: u64,
-    /// What wall clocks are ahead of the other; it may leap.
+    /// Wall clock in ms since 1970; it may leap.
     pub(crate) unix_ms: u64,
     pub(crate) conns: Vec<Conn>,
-    /// The connections that a shard may hear of, in the order in which they were accepted.
+    /// Connections that may be reported to a shard, in the order in which they were accepted.
     pub(crate) live: Vec<usize>,
     pub(crate) shards: Vec<ShardSide>,
     pub(crate) odds: Odds,
     pub(crate) hits: Hits,
     pub(crate) trace: Trace,
-    /// Connections that shards opened and nobody has answered, and where they go.
+    /// Connections that shards opened and that have no answer yet, with their targets.
     pub(crate) dialled: VecDeque<(usize, SocketAddr)>,
     /// Descriptors left for accepted connections.
     pub(crate) descriptors: usize,
@@ -182,7 +182,7 @@ pub(crate) struct World {
     pub(crate) mailbox_slots: usize,
 }
 
-/// The one world of a run, lent to everybody in it.
+/// The one world of a run, shared by all of its parts.
 #[derive(Clone)]
 pub(crate) struct Net(pub(crate) Rc<RefCell<World>>);
 
@@ -197,7 +197,7 @@ impl Drop for SimSpare {
     }
 }
 
-/// Wakes a shard.
+/// Waker of one shard.
 pub(crate) struct SimWake(pub(crate) Arc<AtomicBool>);
 
 impl Wake for SimWake {
@@ -286,7 +286,7 @@ impl Net {
         self.connect_to(0..usize::MAX, port, down_bytes_max)
     }
 
-    /// The same, to the process with these kernels.
+    /// Connects as [`Self::connect`] does, to the process with these kernels.
     pub(crate) fn connect_to(
         &self,
         kernels: Range<usize>,
@@ -366,7 +366,7 @@ impl Net {
         conn.changed();
     }
 
-    /// A client is gone. With `reset` the server is told at once, and of nothing else.
+    /// A client is gone. With `reset` this is reported to the server at once, and nothing else is.
     pub(crate) fn client_leaves(&self, number: usize, reset: bool) {
         let mut world = self.0.borrow_mut();
         let conn = &mut world.conns[number];
@@ -433,8 +433,8 @@ impl Net {
         news
     }
 
-    /// Of these, so many were too slow and have gone with the turn. Where others have gone too, it
-    /// is not known which.
+    /// Records that `count` of these connections were cut as too slow in the turn. Where others
+    /// have gone too, it is not known which.
     pub(crate) fn were_cut_as_slow(&self, those: &[usize], count: u64) {
         let mut world = self.0.borrow_mut();
         let now_us = world.mono_us;
@@ -447,7 +447,7 @@ impl Net {
         }
     }
 
-    /// Whether the server had the time to say its last word to a client that it found too slow.
+    /// Whether the server had the time to send its last message to a client that it found too slow.
     pub(crate) fn owed_last_word(&self, number: usize) -> bool {
         let world = self.0.borrow();
         let conn = &world.conns[number];
@@ -457,7 +457,7 @@ impl Net {
         })
     }
 
-    /// Whether the kernel has something to tell a shard.
+    /// Whether the kernel has an event for a shard.
     pub(crate) fn has_events(&self, shard: usize) -> bool {
         let world = self.0.borrow();
         let side = &world.shards[shard];
@@ -490,7 +490,7 @@ impl Net {
         (0..world.conns.len()).filter(is_it).collect()
     }
 
-    /// Whether a connection never came to the app: its end says nothing about it.
+    /// Whether a connection never reached the app: its end proves nothing about it.
     pub(crate) fn was_aborted(&self, number: usize) -> bool {
         self.0.borrow().conns[number].aborted
     }

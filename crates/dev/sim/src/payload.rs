@@ -1,4 +1,4 @@
-//! Publications that can be told apart: each carries a number, in each of the three kinds of data.
+//! Publications that can be identified: each carries a number, in each of the three kinds of data.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +9,7 @@ use crate::net::Net;
 /// Data as a client got it.
 #[derive(Debug)]
 pub(crate) enum Got<'a> {
-    /// The bytes themselves.
+    /// Raw bytes of the payload.
     Raw(&'a [u8]),
     /// The data of an event: text, or base64 of what is not text.
     Event(&'a [u8]),

@@ -52,7 +52,7 @@ struct Play {
 /// A process: what its shards share, and the shards.
 type Process = (Assembly, Stage<ShardApp<Gateways>>);
 
-/// What every process of a run is made of.
+/// Parts from which every process of a run is built.
 struct MadeOf {
     options: Options,
     start: Start,
@@ -237,14 +237,14 @@ impl Play {
     }
 }
 
-/// What a run of the server did.
+/// Result of a run of the server.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
     /// The hash of its trace: the same seed gives the same.
     pub hash: u64,
     /// The faults that it met.
     pub hits: Hits,
-    /// What came of it.
+    /// Counts of what the run did.
     pub sum: Summary,
 }
 
@@ -267,7 +267,7 @@ pub fn run_server(seed: u64, steps: usize, print: bool) -> Result<Outcome, Failu
     })
 }
 
-/// The same of a server that hands over to another process now and then, or tries to.
+/// Runs one seed of a server that hands over to another process now and then, or tries to.
 ///
 /// # Errors
 /// As [`run_server`].

@@ -12,10 +12,10 @@ use crate::fault::Fault;
 use crate::payload;
 use crate::setup::{API_KEY, CHANNELS, GRIP, PORT_API, PORT_GRIP};
 
-/// What a request asked for.
+/// Request that waits for its answer.
 #[derive(Debug)]
 enum Asked {
-    /// `/pub`.
+    /// A publication by `/pub`.
     Pub(u64, usize),
     Publish(u64, usize),
     Broadcast(u64, Vec<usize>),
@@ -24,11 +24,11 @@ enum Asked {
     History(usize),
     Channels,
     Info,
-    /// How many are in a channel.
+    /// Number of connections in a channel.
     Present(usize),
-    /// Disconnect or unsubscribe.
+    /// Command to disconnect or unsubscribe.
     Command,
-    /// `/publish/` of GRIP.
+    /// Items published to GRIP's `/publish/`.
     Items(Vec<u64>),
 }
 
@@ -36,14 +36,14 @@ enum Asked {
 #[derive(Default)]
 pub(crate) struct Publisher {
     conn: Option<usize>,
-    /// It publishes to GRIP's port.
+    /// Whether it publishes to GRIP's port.
     is_grip: bool,
     input: Vec<u8>,
     open: VecDeque<Asked>,
     /// The answers of the last `info` and `channels`.
     pub(crate) clients: Option<u64>,
     pub(crate) counts: Option<Value>,
-    /// How many are in each channel, as it was told last.
+    /// Number of connections in each channel, by the last answer.
     pub(crate) present: BTreeMap<usize, u64>,
 }
 
@@ -234,7 +234,7 @@ impl Publisher {
         };
         let Some(bytes) = around.net.client_recv(conn, usize::MAX) else {
             // A drain whose time is over ends connections as they are, and so does a leap of the
-            // clock those of publishers who are slow to read.
+            // clock those of publishers that are slow to read.
             let leaps = around.setup.leap_percent > 0 || around.setup.hands_over;
             let excused = around.setup.drain_at.is_some() || leaps;
             assert!(self.input.is_empty() || excused, "a response was cut off");
@@ -344,7 +344,7 @@ impl Publisher {
     }
 }
 
-/// Something for all who listen to one of GRIP's channels, and its number; or the end of their
+/// An item for all subscribers of one of GRIP's channels, and its number; or the end of their
 /// streams.
 pub(crate) fn grip_item(around: &mut Around<'_>) -> (Value, Option<u64>) {
     let channel = GRIP + around.net.below(2);
@@ -363,7 +363,7 @@ pub(crate) fn grip_item(around: &mut Around<'_>) -> (Value, Option<u64>) {
     (item, Some(n))
 }
 
-/// A new line of some log, unless nobody is told of it.
+/// A new line of some log, which is sometimes not published.
 pub(crate) fn log_item(around: &Around<'_>) -> Option<Value> {
     let item = next_line(around.net.below(LOGS), around);
     let is_lost = around.net.percent(10);

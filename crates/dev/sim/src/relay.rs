@@ -1,8 +1,8 @@
 //! The engine alone under the simulated kernel, with the smallest app that uses all of it.
 //!
-//! The app answers each line with `ok` (the connection's own bytes) and hands it to everybody,
-//! on every shard (deliveries and mail). Clients check what they get against what was said:
-//! each answer once and in order, and of each other client an unbroken row of lines.
+//! The app answers each line with `ok` (the connection's own bytes) and hands it to all
+//! connections, on every shard (deliveries and mail). Clients check what they get against what was
+//! sent: each answer once and in order, and of each other client an unbroken row of lines.
 
 mod app;
 mod secure;
@@ -30,13 +30,13 @@ struct Client {
     conn: Option<usize>,
     tls: Option<Secure>,
     input: Vec<u8>,
-    /// Lines said on this connection that are not answered.
+    /// Lines sent on this connection that are not answered.
     unanswered: VecDeque<String>,
     /// The last line that came of each connection.
     seen: BTreeMap<usize, u64>,
     said: u64,
     over: bool,
-    /// It has shut its sending side.
+    /// Whether it has shut its sending side.
     shut: bool,
     reads_from_us: u64,
     /// Connections that the server ended and this client never closes.
@@ -167,7 +167,7 @@ impl Play {
     fn new(net: Net, seed: u64, is_secure: bool) -> Self {
         let shards = net.between(1, SHARDS_MAX);
         let limits = ConnLimits {
-            // Nobody is too slow here.
+            // No client is too slow here.
             queue_bytes_max: 1 << 30,
             queued_bytes_max: usize::MAX,
             unread_above_bytes: net.pick(&[100, 3000, 1 << 20]),
@@ -277,7 +277,7 @@ impl Play {
         panic!("connections wait to be accepted for ever");
     }
 
-    /// Everything that was said and could arrive has.
+    /// Everything that was sent and could arrive has.
     fn settle(&mut self) {
         self.rest();
         let refused = |client: &Client| {
@@ -343,7 +343,7 @@ pub fn run_engine(seed: u64, steps: usize, print: bool) -> Result<(u64, Hits), F
     run(seed, steps, print, false)
 }
 
-/// The same where all speak TLS.
+/// Runs one seed of the engine with TLS on every connection.
 ///
 /// # Errors
 /// As [`run_engine`].

@@ -11,7 +11,7 @@ const SECRET: &str = "a secret of the simulator's own, long enough for anybody";
 /// The key of the server API.
 pub(crate) const API_KEY: &str = "the-key-of-the-api";
 
-/// How a channel is kept.
+/// History and delivery settings of a channel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Channel {
     pub(crate) name: &'static str,
@@ -24,7 +24,7 @@ pub(crate) struct Channel {
 }
 
 impl Channel {
-    /// Whether there is a list of those who subscribe: in each namespace.
+    /// Whether the channel has presence, as channels of namespaces do.
     pub(crate) fn is_listed(&self) -> bool {
         self.name.contains(':')
     }
@@ -58,12 +58,12 @@ pub(crate) const CHANNELS: [Channel; 13] = [
     channel("files", (0, 0), false),
     channel("documents", (0, 0), false),
 ];
-/// Those that anybody may subscribe to, the private one behind them.
+/// Channels open to all clients, with the private one behind them.
 pub(crate) const OPEN: usize = 8;
 pub(crate) const PRIVATE: usize = 8;
 pub(crate) const GRIP: usize = 9;
 pub(crate) const APPWRITE: usize = 11;
-/// The channels of a run in which everybody is in the same few.
+/// The channels of a run in which all clients are in the same few.
 const FEW: [usize; 3] = [0, 2, 5];
 
 /// The listeners of a shard, by number.
@@ -73,7 +73,7 @@ pub(crate) const PORT_GRIP: u8 = 2;
 pub(crate) const PORT_PULL: u8 = 3;
 pub(crate) const PORT_SUB: u8 = 4;
 
-/// Messages of a connection in a second, where clients may say little.
+/// Messages per second that a connection may send in stingy runs.
 const STINGY: u32 = 5;
 
 /// The sizes and faults of one run, all drawn from its seed.
@@ -101,23 +101,22 @@ pub(crate) struct Setup {
     pub(crate) tight: bool,
     /// Whether the server API often ends connections and subscriptions.
     pub(crate) meddling: bool,
-    /// Whether one publication goes to several channels at once. Then protocols that do not
-    /// name the channel have one channel only, so that it can be told what belongs where.
+    /// Whether one publication goes to several channels at once. Then protocols that do not name
+    /// the channel have one channel only, so that each publication can be assigned.
     pub(crate) broadcasts: bool,
-    /// How long publications gather in channels with a namespace.
+    /// Delay in ms by which publications are gathered in channels with a namespace.
     pub(crate) delay_ms: u64,
     crowded: bool,
-    /// Clients may say little: who says more is closed, and comes again.
+    /// Clients may send little: a client over the limit is closed, and comes again.
     pub(crate) stingy: bool,
     /// Bytes that may wait for all connections of a shard together.
     pub(crate) queued_bytes_max: usize,
-    /// The server hands over to other processes now and then. Then there is nobody whose
-    /// connection cannot move.
+    /// The server hands over to other processes now and then. Then all connections can move.
     pub(crate) hands_over: bool,
 }
 
 impl Setup {
-    /// A run with hand-overs, in which everybody's connections can move.
+    /// Draws a run with hand-overs, in which all connections can move.
     pub(crate) fn draw_handing_over(net: &Net, steps: usize) -> Self {
         Self {
             visitors: 0,
@@ -128,7 +127,7 @@ impl Setup {
 
     pub(crate) fn draw(net: &Net, steps: usize) -> Self {
         let queue_bytes_max = net.pick(&[1500, 4000, 20_000, 200_000]);
-        // Whoever reads no answers is cut off once twice the queue waits.
+        // A client that reads no answers is cut off once twice the queue waits.
         let pipelined_max = (queue_bytes_max / 1000).clamp(3, 60);
         Self {
             shards: net.between(1, 4),

@@ -1,4 +1,4 @@
-//! Shards side by side on one thread: who takes a turn when.
+//! Shards side by side on one thread, and the order of their turns.
 //!
 //! Owns the shards that run. A shard is stepped only when it would have woken: something is
 //! ready, or the time that it wanted to sleep is over. So a shard that sleeps on work is seen
@@ -39,7 +39,7 @@ impl<A: App<SimKernel>> Stage<A> {
         Self::secure(net, shards, listeners, limits, None, app)
     }
 
-    /// The same, for another node: it has ports of its own from the start.
+    /// Makes the shards of another node, which has ports of its own from the start.
     pub(crate) fn beside(
         net: &Net,
         shards: usize,
@@ -57,7 +57,7 @@ impl<A: App<SimKernel>> Stage<A> {
         }
     }
 
-    /// The same, with TLS on all listeners if something is shown there.
+    /// Starts shards with TLS on all listeners if a configuration is given.
     pub(crate) fn secure(
         net: &Net,
         shards: usize,
@@ -113,7 +113,7 @@ impl<A: App<SimKernel>> Stage<A> {
         self.shards.iter().flatten()
     }
 
-    /// The same, to do something with them between two turns. They are awake afterwards.
+    /// Iterates over the running shards, to act between two turns. All of them wake afterwards.
     pub(crate) fn running_mut(&mut self) -> impl Iterator<Item = &mut Running<A, SimKernel>> {
         self.wakes_at_us.fill(0);
         self.shards.iter_mut().flatten()
@@ -139,7 +139,7 @@ impl<A: App<SimKernel>> Stage<A> {
             && (self.wakes_at_us[shard] <= now_us || self.net.has_events(self.first + shard))
     }
 
-    /// Takes one turn.
+    /// Runs one turn of a shard.
     pub(crate) fn turn(&mut self, shard: usize) {
         let Some(running) = &mut self.shards[shard] else {
             return;
@@ -168,7 +168,7 @@ impl<A: App<SimKernel>> Stage<A> {
         };
     }
 
-    /// How long until the next shard wakes of its own accord.
+    /// Time in µs until the next shard wakes by its own timer.
     pub(crate) fn next_wake_us(&self) -> Option<u64> {
         let now_us = self.net.0.borrow().mono_us;
         let awake = (0..self.len()).filter(|&shard| self.shards[shard].is_some());
@@ -176,9 +176,9 @@ impl<A: App<SimKernel>> Stage<A> {
         Some(next.saturating_sub(now_us))
     }
 
-    /// Lets all shards run until none has anything to do but wait. `others` lets everybody else
-    /// act between two rounds, and says whether they did. Only a wait of a moment is waited for:
-    /// whoever would sleep longer has nothing to do, or believes so.
+    /// Lets all shards run until none has anything to do but wait. `others` lets all other parties
+    /// act between two rounds, and returns whether they did. Only a short wait is waited for: a
+    /// shard that would sleep longer has nothing to do, or believes so.
     pub(crate) fn rest(&mut self, mut others: impl FnMut() -> bool) {
         for _ in 0..100_000 {
             let mut busy = others();

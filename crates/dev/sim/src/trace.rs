@@ -1,4 +1,4 @@
-//! What happened, for whoever reads a failure; and a hash of all of it, to compare two runs.
+//! Events of a run, to read after a failure; and a hash of all of them, to compare two runs.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -9,10 +9,10 @@ const KEPT: usize = 80;
 /// A longer event is cut where it is shown.
 const LINE_BYTES_MAX: usize = 400;
 
-/// How much of a run is shown.
+/// Amount of a run that is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Detail {
-    /// The last events.
+    /// Keeps the last events only.
     Last,
     /// Everything, on standard output.
     Print,
@@ -72,7 +72,7 @@ impl Trace {
         self.hash.get()
     }
 
-    /// The last events.
+    /// Returns the last events, oldest first.
     pub(crate) fn last(&self) -> Vec<String> {
         self.last.borrow().iter().cloned().collect()
     }

@@ -2,8 +2,7 @@
 //! WebSockets over HTTP, WebSockets that the backend speaks, and connections that only pass bytes.
 //!
 //! Each knows what it must get: the next line of a log, the answer to its next message, its own
-//! bytes. Never: looks into the server or the backend, but for the end of a log when all has come
-//! to rest.
+//! bytes. Never: looks into the server or the backend, but for the end of a log at rest.
 
 mod came;
 mod logs;
@@ -24,7 +23,7 @@ use talks::{Echo, Talk};
 /// request was too slow.
 const REFUSALS: [u16; 5] = [408, 500, 502, 503, 504];
 
-/// What a visitor does, and what it remembers over its connections.
+/// Kind of a visitor, with what it remembers across connections.
 enum Kind {
     /// The last line that it has of a log.
     Poll {
@@ -41,7 +40,7 @@ enum Kind {
     Bytes,
 }
 
-/// What it reads on a connection.
+/// Reader of a connection's bytes.
 enum Reads {
     Polls(Polls),
     Stream(Stream),
@@ -52,7 +51,7 @@ enum Reads {
 struct Link {
     conn: usize,
     reads: Reads,
-    /// The server has said its last word.
+    /// Whether the server has sent its last message.
     over: bool,
     reads_from_us: u64,
 }
@@ -166,7 +165,7 @@ impl Visitor {
         }
     }
 
-    /// Says something, if there is anything for it to say.
+    /// Sends its next message, if it has one.
     pub(crate) fn act(&mut self, around: &Around<'_>) {
         let who = self.who();
         let Some(link) = self.link.as_mut().filter(|link| !link.over) else {
@@ -256,7 +255,7 @@ impl Visitor {
         }
     }
 
-    /// Checks, when everything has come to rest, that nothing is owed.
+    /// Checks, at rest, that nothing is owed.
     pub(crate) fn settle(&self, around: &Around<'_>) {
         let Some(link) = self.link.as_ref() else {
             return;

@@ -32,11 +32,11 @@ struct Publication {
     channels: Vec<usize>,
     bytes: Vec<u8>,
     sent_us: u64,
-    /// When its publisher was told that it is accepted.
+    /// Time at which its publisher got the acknowledgement.
     acked_us: Option<u64>,
-    /// It was refused.
+    /// Whether the server refused it.
     refused: bool,
-    /// It may have a place in history.
+    /// Whether it may have a place in history.
     keeps: bool,
     place: BTreeMap<usize, Place>,
 }
@@ -44,11 +44,11 @@ struct Publication {
 /// Where a subscription began.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Start {
-    /// The server did not say.
+    /// The server gave no place.
     Unknown,
-    /// Behind this place.
+    /// Begins behind this place.
     At(Place),
-    /// Where another one ended: it was recovered from there.
+    /// Recovered from where another subscription ended.
     After(usize),
 }
 
@@ -63,7 +63,8 @@ struct Track {
     start: Start,
     /// Numbers, as they came.
     got: Vec<u64>,
-    /// What came first was history, in which publications without a place are missing.
+    /// Whether it was recovered: its first deliveries came from history, which lacks publications
+    /// without a place.
     recovered: bool,
     active: bool,
     /// Nothing may be dropped in its connection.
@@ -90,14 +91,14 @@ pub(crate) struct Witness {
     publications: Vec<Publication>,
     tracks: Vec<Track>,
     recoveries: Vec<Recovery>,
-    /// Deliveries that each connection was told were dropped; none if it cannot be counted.
+    /// Dropped deliveries reported to each connection; none if it cannot be counted.
     told: BTreeMap<usize, Option<u64>>,
     /// Users whose subscriptions the server API ended, and when.
     meddled: Vec<(String, usize, u64)>,
     pub(crate) sum: Summary,
 }
 
-/// What a run did, to see that it did something.
+/// Counts of a run, to see that it did something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Publications that were accepted.
@@ -122,13 +123,13 @@ pub struct Summary {
     pub dropped: u64,
     /// Requests with commands of emulated transports that were taken.
     pub upstream: u64,
-    /// Lists of who is there that had to have the client in them.
+    /// Presence lists that had to contain the client.
     pub present: u64,
-    /// Connections that were closed because their clients said more than they may.
+    /// Connections that were closed because their clients sent more than they may.
     pub overspent: u64,
     /// Connections that were closed because all queues of their shard were full together.
     pub crowded: u64,
-    /// Connections whose clients heard that they are too slow.
+    /// Connections whose clients were told that they are too slow.
     pub slow: u64,
 }
 
@@ -206,7 +207,7 @@ impl Witness {
         self.publications.len() as u64
     }
 
-    /// It is sent now. Its number was given by [`Self::next_number`].
+    /// Records that a publication is sent now; its number was given by [`Self::next_number`].
     pub(crate) fn sends(&mut self, channels: &[usize], bytes: &[u8], keeps: bool) -> u64 {
         let n = self.next_number();
         self.publications.push(Publication {
@@ -221,7 +222,7 @@ impl Witness {
         n
     }
 
-    /// Its publisher was told that it is accepted, or that it is not.
+    /// Records the answer to its publisher: accepted or not.
     pub(crate) fn answered(&mut self, n: u64, accepted: bool) {
         let now_us = self.now_us();
         let publication = &mut self.publications[n as usize];
@@ -233,13 +234,13 @@ impl Witness {
         }
     }
 
-    /// It is accepted, and nobody is told so: it may still be on its way.
+    /// Records that a publication is accepted without an answer; it may still be on its way.
     pub(crate) fn accepts(&mut self, n: u64) {
         self.publications[n as usize].acked_us = Some(u64::MAX);
         self.sum.accepted += 1;
     }
 
-    /// Somebody was told where a publication stands; all must be told the same.
+    /// Records the place that a client was given for a publication; all must be given the same.
     pub(crate) fn stands(&mut self, n: u64, channel: usize, place: Place) {
         let publication = &mut self.publications[n as usize];
         assert!(publication.keeps, "n={n} was not to be kept");
@@ -290,7 +291,7 @@ impl Witness {
         self.tracks[track].lossless = false;
     }
 
-    /// The client was told that its subscription stands.
+    /// The client was told that its subscription has begun.
     pub(crate) fn begins(&mut self, track: usize, start: Start) {
         let now_us = self.now_us();
         let track = &mut self.tracks[track];

@@ -30,7 +30,7 @@ pub(crate) struct ZmqPublisher {
     conn: Option<usize>,
     input: Vec<u8>,
     was_greeted: bool,
-    /// What it was asked for.
+    /// Topics that it was asked for.
     topics: BTreeSet<String>,
 }
 
@@ -102,9 +102,9 @@ impl ZmqPublisher {
         }
     }
 
-    /// Publishes an item; false if nobody asked for it.
+    /// Publishes an item; false if no subscriber asked for it.
     fn publish(&self, item: &Json, around: &Around<'_>) -> bool {
-        // Whoever was greeted is read to the end.
+        // A connection that was greeted is read to the end.
         let Some(conn) = self.conn.filter(|_| self.was_greeted) else {
             return false;
         };

@@ -14,7 +14,7 @@ const SERVER_STEPS: usize = 1500;
 const BACKEND_STEPS: usize = 2500;
 /// Steps of one run of a cluster.
 const CLUSTER_STEPS: usize = 4000;
-/// Kinds of runs.
+/// Part of the product that a run plays.
 #[derive(Clone, Copy)]
 enum Kind {
     Engine,

@@ -16,7 +16,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use tempfile::TempDir;
 
-/// An authority that nobody but the test believes.
+/// An authority that only the test trusts.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
@@ -25,9 +25,9 @@ pub struct Authority {
 /// A certificate and its key, as PEM texts.
 #[derive(Clone, Debug)]
 pub struct Issued {
-    /// The certificate.
+    /// Certificate, as a PEM text.
     pub certificate: String,
-    /// Its key.
+    /// Private key, as a PEM text.
     pub key: String,
 }
 
@@ -62,7 +62,8 @@ impl Authority {
         Self::with(name, KeyPair::generate().expect("a key"))
     }
 
-    /// One whose certificates and signatures all have one length, so that a run can be repeated.
+    /// Creates an authority whose certificates and signatures all have one length, so that a run
+    /// can be repeated.
     ///
     /// # Panics
     /// If there is no randomness.
@@ -86,7 +87,7 @@ impl Authority {
         }
     }
 
-    /// Its own certificate.
+    /// Returns the authority's own certificate as a PEM text.
     #[must_use]
     pub fn pem(&self) -> &str {
         &self.pem
@@ -165,7 +166,7 @@ impl PemFiles {
         self.folder.path().join(name)
     }
 
-    /// The folder.
+    /// Folder that holds the files.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()

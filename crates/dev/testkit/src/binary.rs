@@ -25,8 +25,8 @@ pub(crate) fn target() -> PathBuf {
         .to_owned()
 }
 
-/// The binary, built if it is not up to date: `cargo test -p` builds only what it tests. On a
-/// machine without cargo, `THRONG_BIN` says where one is.
+/// Path of the binary, built if it is not up to date: `cargo test -p` builds only what it tests. On
+/// a machine without cargo, `THRONG_BIN` gives the path.
 ///
 /// # Panics
 /// If it does not build.

@@ -24,11 +24,11 @@ const FLAGS: [&str; 10] = [
     "--window-size=1280,900",
 ];
 
-/// How often a driver is started until it has a port.
+/// Attempts to start a driver before giving up.
 const TRIES: usize = 10;
 
-/// A driver and its port. The kernel chooses one for IPv4 or IPv6, and chromedriver wants the same
-/// for the other; where somebody else has that, it ends.
+/// A driver and its port. The kernel chooses one for IPv4 or IPv6, and chromedriver needs the same
+/// for the other; if that one is taken, it ends.
 #[track_caller]
 fn driver() -> (Process, u16) {
     for _ in 0..TRIES {
@@ -164,7 +164,7 @@ impl Browser {
         cdp("Emulation.setEmulatedMedia", features);
     }
 
-    /// What the page looks like, as a PNG.
+    /// Takes a screenshot of the page, as a PNG.
     ///
     /// # Panics
     /// If there is no picture.
@@ -177,7 +177,7 @@ impl Browser {
             .expect("base64")
     }
 
-    /// What the page has written to the console as errors.
+    /// Returns the errors that the page has written to the console.
     ///
     /// # Panics
     /// If the browser refuses.

@@ -53,12 +53,12 @@ impl Daemon {
         self.process = Some(process);
     }
 
-    /// Ends it without a word to anybody.
+    /// Kills the process without a graceful end.
     pub(crate) fn go_away(&mut self) {
         self.process = None;
     }
 
-    /// It does nothing any more, and its connections stay.
+    /// Stops the process with SIGSTOP; its connections stay open.
     #[track_caller]
     pub(crate) fn pause(&self) {
         let process = self.running();
@@ -71,7 +71,7 @@ impl Daemon {
         });
     }
 
-    /// It goes on.
+    /// Continues the process with SIGCONT.
     #[track_caller]
     pub(crate) fn resume(&self) {
         self.running().signal(Signal::CONT);

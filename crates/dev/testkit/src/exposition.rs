@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a server exposed.
+/// Metrics that a server exposed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Exposition {
     samples: BTreeMap<String, f64>,
@@ -31,7 +31,7 @@ impl Exposition {
             .sum()
     }
 
-    /// How many metrics there are.
+    /// Number of metrics exposed.
     #[must_use]
     pub fn metrics(&self) -> usize {
         self.types.len()
@@ -83,7 +83,7 @@ impl Reader {
             if name != self.current || !known {
                 return Err("a type without its help, or of no known kind".to_owned());
             }
-            // Metrics under Pushpin's names have those names, whatever the rule says.
+            // Metrics under Pushpin's names keep those names, against the rule.
             let is_ours = !name.starts_with("pushpin_");
             if kind == "counter" && is_ours && !name.ends_with("_total") {
                 return Err("a counter's name does not end in _total".to_owned());

@@ -8,14 +8,14 @@ use std::thread::{self, JoinHandle};
 const CHUNK: usize = 64 << 10;
 const ALL: usize = 32 << 20;
 
-/// Takes one client.
+/// Server for one client that keeps sending.
 pub struct Flood {
     address: SocketAddr,
     said: JoinHandle<usize>,
 }
 
 impl Flood {
-    /// Says `first`, and then `again` time after time, until the client goes or 32 MiB are said.
+    /// Sends `first`, and then `again` repeatedly, until the client closes or 32 MiB are sent.
     ///
     /// # Panics
     /// If loopback has no free port.
@@ -39,13 +39,13 @@ impl Flood {
         Self { address, said }
     }
 
-    /// Where it listens.
+    /// Address of the listener.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Whether the client went before all was said. Waits for either.
+    /// Whether the client closed before everything was sent. Waits for either.
     ///
     /// # Panics
     /// If no client came.

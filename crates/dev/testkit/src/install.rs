@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use crate::binary;
 
-/// What to do without a program.
+/// Advice for when a program is missing.
 pub(crate) const PROGRAMS: &str =
     "install what tests use: `.ci/install` on Debian, or by other means what .ci/packages lists";
 
@@ -173,7 +173,7 @@ fn go() -> PathBuf {
     folder.join(module).join("bin/go")
 }
 
-/// Whether `go version` tells of one that fetches newer toolchains by itself.
+/// Whether the version in the output of `go version` fetches newer toolchains by itself.
 fn is_go_new_enough(told: &str) -> bool {
     let version = told
         .split_whitespace()
@@ -182,7 +182,7 @@ fn is_go_new_enough(told: &str) -> bool {
     minor.is_some_and(|minor: u32| minor >= 21)
 }
 
-/// The folder for these pins, filled by the first who comes.
+/// The folder for these pins, filled by the first process that needs it.
 fn once(name: &str, from: &Path, pins: &[&str], fill: impl FnOnce(&Path)) -> PathBuf {
     let mut hasher = DefaultHasher::new();
     for pin in pins {

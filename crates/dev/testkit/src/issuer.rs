@@ -48,7 +48,7 @@ impl TokenKey {
     }
 }
 
-/// What it does with a request.
+/// Reply to a request.
 enum Answer {
     Say(u16, Vec<u8>),
     /// Nothing, and keeps the connection.
@@ -107,7 +107,7 @@ impl Issuer {
         }
     }
 
-    /// Where it is.
+    /// Address of the listener.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
@@ -134,7 +134,7 @@ impl Issuer {
         lock(&self.state).answer = Answer::Hold;
     }
 
-    /// How often it was asked.
+    /// Number of requests so far.
     #[must_use]
     pub fn asked(&self) -> usize {
         lock(&self.state).asked
@@ -161,7 +161,7 @@ fn set(keys: &[&TokenKey]) -> Answer {
     Answer::Say(200, json!({ "keys": keys }).to_string().into_bytes())
 }
 
-/// Answers one request.
+/// Reads and answers one request.
 fn serve(stream: TcpStream, state: &Mutex<State>) {
     let mut lines = BufReader::new(&stream).lines();
     while lines
@@ -177,7 +177,7 @@ fn serve(stream: TcpStream, state: &Mutex<State>) {
             let head = format!(
                 "HTTP/1.1 {status} Such\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
             );
-            // Whoever asked may be gone, or have had enough.
+            // The client may be gone, or have read enough.
             let _ = (&stream).write_all(head.as_bytes());
             let _ = (&stream).write_all(body);
         }

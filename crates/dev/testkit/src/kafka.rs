@@ -23,7 +23,7 @@ pub struct KafkaServer {
     daemon: Daemon,
     /// Brokers of its Kafka, with this one.
     brokers: usize,
-    /// Where clients say who they are.
+    /// Address of the listener at which clients authenticate.
     secure_port: u16,
     client: Arc<KafkaClient>,
 }
@@ -38,7 +38,7 @@ impl KafkaClient {
     #[track_caller]
     fn start(addresses: &str) -> Self {
         let mut java = java("96m");
-        // What it says on standard output are answers.
+        // Its standard output carries answers.
         java.arg("-Dlog4j2.level=OFF");
         let process = Process::start(java.arg("Kafka").arg(addresses), PROGRAMS);
         Self {
@@ -86,9 +86,9 @@ impl KafkaServer {
         Self::begin(None)
     }
 
-    /// The same; at another port it speaks TLS with this certificate, and wants to know who its
-    /// clients are: by SCRAM for who was made by its client, and `plain` with the
-    /// password `secret` by PLAIN.
+    /// Starts one broker with a second listener, which speaks TLS with this certificate and
+    /// authenticates clients: by SCRAM for users made by its client, and `plain` with the password
+    /// `secret` by PLAIN.
     ///
     /// # Panics
     /// If it cannot be started.
@@ -182,13 +182,13 @@ impl KafkaServer {
         write("server.properties", &options);
     }
 
-    /// Where it listens.
+    /// Address of the listener.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.daemon.address()
     }
 
-    /// `kafka://…`
+    /// URL of the broker, `kafka://…`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("kafka://{}", self.address())

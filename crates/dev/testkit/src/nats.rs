@@ -15,7 +15,7 @@ use crate::{Deadline, free_port, until};
 
 /// Refusals of a stream after which a server of a new cluster is started again.
 const REFUSED_MAX: usize = 200;
-/// How long an answer may take.
+/// Deadline for one answer.
 const ANSWER: Duration = Duration::from_secs(5);
 
 /// Runs until it is dropped, on a port of its own, with its files in a temporary folder.
@@ -43,7 +43,7 @@ impl NatsServer {
         Self::with(&[])
     }
 
-    /// The same, with these options.
+    /// Starts a server with these further arguments.
     ///
     /// # Panics
     /// If it cannot be started.
@@ -113,19 +113,19 @@ impl NatsServer {
         server
     }
 
-    /// Where it listens.
+    /// Address of the listener.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.daemon.address()
     }
 
-    /// `nats://…`
+    /// URL of the server, `nats://…`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("nats://{}", self.address())
     }
 
-    /// Ends it without a word to anybody.
+    /// Kills the process without a graceful end.
     pub fn go_away(&mut self) {
         self.daemon.go_away();
     }
@@ -165,7 +165,7 @@ impl NatsServer {
         });
     }
 
-    /// Asks something and gives the answer; none if nobody answers.
+    /// Sends a request and returns the answer; none if nothing answers.
     ///
     /// # Panics
     /// If the server cannot be reached.
@@ -175,8 +175,8 @@ impl NatsServer {
         self.tell(subject, &[], &[""]).pop()
     }
 
-    /// Sends messages with these headers to one subject, and gives the answers to them; fewer if
-    /// nobody answers.
+    /// Sends messages with these headers to one subject, and returns the answers to them; fewer if
+    /// some are not answered.
     ///
     /// # Panics
     /// If the server cannot be reached.
@@ -225,7 +225,7 @@ impl NatsServer {
         answers
     }
 
-    /// It does nothing any more, and its connections stay.
+    /// Stops the process with SIGSTOP; its connections stay open.
     ///
     /// # Panics
     /// If it does not run.
@@ -234,7 +234,7 @@ impl NatsServer {
         self.daemon.pause();
     }
 
-    /// It goes on.
+    /// Continues the process with SIGCONT.
     ///
     /// # Panics
     /// If it does not run.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// Reached only by a broken program; far beyond what anything here takes on a slow machine.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Between two looks at something that does not tell when it changes.
+/// Interval between two looks at a condition without notification.
 const GLANCE: Duration = Duration::from_millis(10);
 
 /// Looks until there is an answer.

@@ -1,4 +1,4 @@
-//! Ports for servers that are told where to listen.
+//! Ports for servers that are given their address in advance.
 
 use std::net::TcpListener;
 use std::process;
@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// First port that is given away, above those of installed services.
 const FIRST: u32 = 10_000;
-/// Number of ports: up to 32,767. The kernel gives those above to whoever asks for any port, also
-/// between the choice of a port and the start of its server, and while a server is away.
+/// Number of ports: up to 32,767. The kernel gives out those above to any program that asks for a
+/// free port, also between the choice of a port and the start of its server, and while a server is
+/// away.
 const COUNT: u32 = 22_768;
 /// Ports that a test program uses before it reaches those of the next process number.
 const EACH: u32 = 64;
 
-/// Chooses a port of loopback on which nobody listens; never twice in a test program.
+/// Chooses a free port of loopback; never the same twice in a test program.
 ///
 /// # Panics
 /// If all are taken.

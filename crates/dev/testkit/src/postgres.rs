@@ -23,7 +23,7 @@ pub struct PostgresServer {
     folder: TempDir,
     /// Whether it speaks TLS.
     is_secure: bool,
-    /// Whom it runs as, if the test runs as root: PostgreSQL refuses that.
+    /// User that it runs as, if the test runs as root: PostgreSQL refuses to run as root.
     user: Option<(u32, u32)>,
 }
 
@@ -38,7 +38,7 @@ impl PostgresServer {
         Self::start_with(None)
     }
 
-    /// The same, which speaks TLS with this certificate.
+    /// Starts a server that speaks TLS with this certificate.
     ///
     /// # Panics
     /// If it cannot be started.
@@ -111,13 +111,13 @@ impl PostgresServer {
         self.folder.path().join("data")
     }
 
-    /// Where it listens.
+    /// Address of the listener.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], self.port))
     }
 
-    /// `postgres://…`
+    /// URL of the server, `postgres://…`.
     #[must_use]
     pub fn url(&self) -> String {
         let address = self.address();

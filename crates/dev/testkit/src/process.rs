@@ -1,4 +1,4 @@
-//! A child whose lines are kept as they come. It ends with the value that stands for it.
+//! A child process whose output lines are kept. It ends with the value that stands for it.
 
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -124,7 +124,7 @@ impl Process {
         self.found(what, self.out.until(look))
     }
 
-    /// The same for standard error.
+    /// Waits for lines on standard error that satisfy `look`.
     ///
     /// # Panics
     /// At the deadline or when it has ended without an answer.
@@ -144,7 +144,7 @@ impl Process {
         })
     }
 
-    /// What it has written to standard error so far.
+    /// Lines written to standard error so far.
     #[must_use]
     pub fn err_lines(&self) -> Vec<String> {
         self.err.lock().all.clone()
@@ -167,7 +167,7 @@ impl Process {
         }
     }
 
-    /// Its process id.
+    /// Process id of the child.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -206,7 +206,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // A program that was told to end by its closed input may have ended already.
+        // A program that ends with its input may have ended already.
         drop(self.stdin.take());
         let runs = matches!(self.child.try_wait(), Ok(None));
         // What it has started may have outlived it, and is in its group.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
-/// What a slow network takes at once, in bytes, and how long that takes in each direction.
+/// Bytes that a slow network passes at once, and the time between two such pieces.
 const SLOW: (usize, Duration) = (256, Duration::from_millis(20));
 
 /// Forwards TCP connections as long as it is whole.
@@ -23,11 +23,11 @@ struct State {
     ends: bool,
     links: Vec<TcpStream>,
     taken: usize,
-    /// What of a client's is lost, and how often still.
+    /// Writes of a client that contain this text are lost, so many more times.
     loses: (&'static str, usize),
-    /// What of a client's is kept back, and whether something is.
+    /// Writes of a client that contain this text are held back; `true` once one is.
     holds: (&'static str, bool),
-    /// Changes what a server says.
+    /// Edits the bytes that a server sends.
     edit: Option<Edit>,
 }
 
@@ -74,7 +74,7 @@ impl Proxy {
         Self { address, state }
     }
 
-    /// Where clients connect.
+    /// Address for clients to connect to.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
@@ -90,7 +90,7 @@ impl Proxy {
         }
     }
 
-    /// Takes connections again.
+    /// Accepts connections again after a cut.
     pub fn mend(&self) {
         lock(&self.state).whole = true;
     }
@@ -122,12 +122,12 @@ impl Proxy {
         lock(&self.state).holds = ("", false);
     }
 
-    /// Changes what servers say from now on.
+    /// Edits the bytes that servers send from now on.
     pub fn edit(&self, edit: impl FnMut(&mut [u8]) + Send + 'static) {
         lock(&self.state).edit = Some(Box::new(edit));
     }
 
-    /// How many writes are still to be lost.
+    /// Number of writes still to be lost.
     #[must_use]
     pub fn to_lose(&self) -> usize {
         lock(&self.state).loses.1
@@ -138,7 +138,7 @@ impl Proxy {
         lock(&self.state).server = server;
     }
 
-    /// How many connections have come, also in vain.
+    /// Number of connections accepted so far, including those made during a cut.
     #[must_use]
     pub fn connections(&self) -> usize {
         lock(&self.state).taken
@@ -192,7 +192,7 @@ impl State {
     }
 }
 
-/// Copies one direction until it ends, but for what is lost; then tells the other side.
+/// Copies one direction until it ends, without what is to be lost; then closes the other side.
 fn forward(mut from: TcpStream, mut to: TcpStream, shared: Arc<Mutex<State>>, is_clients: bool) {
     thread::spawn(move || {
         let mut bytes = vec![0; 16 * 1024];

@@ -51,7 +51,7 @@ impl RedisServer {
     #[track_caller]
     pub fn with_tls([certificate, key]: &[String; 2], arguments: &[&str]) -> Self {
         let files = ["--tls-cert-file", certificate, "--tls-key-file", key];
-        // Clients need no certificate, so whom it would believe does not matter.
+        // Clients need no certificate, so its authorities do not matter.
         let clients = [
             "--tls-auth-clients",
             "no",
@@ -83,19 +83,19 @@ impl RedisServer {
         server
     }
 
-    /// Where it listens.
+    /// Address of the listener.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.daemon.address()
     }
 
-    /// `redis://…`
+    /// URL of database 0, `redis://…`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("redis://{}/0", self.address())
     }
 
-    /// Ends it without a word to anybody.
+    /// Kills the process without a graceful end.
     pub fn go_away(&mut self) {
         self.daemon.go_away();
     }
@@ -141,8 +141,8 @@ impl RedisServer {
         assert_eq!(self.ask("SAVE"), "OK");
     }
 
-    /// Sends a command whose parts have no blanks, and gives the answer: a text, or the lines of a
-    /// list of texts.
+    /// Sends a command whose parts have no blanks, and returns the answer: a text, or the lines of
+    /// a list of texts.
     ///
     /// # Panics
     /// If there is none.
@@ -153,7 +153,7 @@ impl RedisServer {
         answer(&mut BufReader::new(Deadline::default().over(&redis)))
     }
 
-    /// It does nothing any more, and its connections stay.
+    /// Stops the process with SIGSTOP; its connections stay open.
     ///
     /// # Panics
     /// If it does not run.
@@ -162,7 +162,7 @@ impl RedisServer {
         self.daemon.pause();
     }
 
-    /// It goes on.
+    /// Continues the process with SIGCONT.
     ///
     /// # Panics
     /// If it does not run.

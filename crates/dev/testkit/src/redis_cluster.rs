@@ -14,7 +14,7 @@ pub struct RedisCluster {
 }
 
 impl RedisCluster {
-    /// Without replicas.
+    /// Starts a cluster without replicas.
     #[must_use]
     #[track_caller]
     pub fn start() -> Self {
@@ -43,7 +43,7 @@ impl RedisCluster {
     #[track_caller]
     fn with(count: usize) -> Self {
         let started = (0..count).map(|_| {
-            // For what servers say to each other.
+            // Port for the traffic between servers.
             let bus = free_port().to_string();
             let server = RedisServer::with(&[
                 "--save",
@@ -102,7 +102,7 @@ impl RedisCluster {
         &self.servers
     }
 
-    /// Ends a server without a word to anybody.
+    /// Kills a server without a graceful end.
     pub fn go_away(&mut self, server: usize) {
         self.servers[server].go_away();
     }
@@ -157,14 +157,14 @@ impl Moving<'_> {
         !key.is_empty()
     }
 
-    /// Moves the rest of the keys, and all servers know then who has the slot.
+    /// Moves the rest of the keys; then all servers know the new owner of the slot.
     #[track_caller]
     pub fn close(self) {
         while self.step() {}
         let servers = &self.cluster.servers;
         let id = servers[self.to].ask("CLUSTER MYID");
         let told = format!("CLUSTER SETSLOT {} NODE {id}", self.slot);
-        // First the one that gets it, so that somebody has it at each moment.
+        // The new owner comes first, so that the slot has an owner at each moment.
         servers[self.to].ask(&told);
         for (at, server) in servers.iter().enumerate().take(PRIMARIES) {
             if at != self.to {

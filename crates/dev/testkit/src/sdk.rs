@@ -41,7 +41,7 @@ fn node(name: &str, arguments: &[&str]) -> Command {
     node
 }
 
-/// A client and the events that it has told.
+/// A client and the events that it has reported.
 pub struct Sdk {
     process: Process,
     /// Which events have been taken, by their place.
@@ -57,28 +57,28 @@ impl Sdk {
         script("sdk.mjs", &[])
     }
 
-    /// The same package in its build for Protobuf.
+    /// Starts the JavaScript package in its Protobuf build.
     #[must_use]
     #[track_caller]
     pub fn javascript_protobuf() -> Self {
         script("sdk.mjs", &["protobuf"])
     }
 
-    /// The same package over a stream and requests, in JSON.
+    /// Starts the JavaScript package over HTTP streaming, in JSON.
     #[must_use]
     #[track_caller]
     pub fn javascript_stream() -> Self {
         script("sdk.mjs", &["http_stream"])
     }
 
-    /// The same in Protobuf.
+    /// Starts the JavaScript package over HTTP streaming, in Protobuf.
     #[must_use]
     #[track_caller]
     pub fn javascript_protobuf_stream() -> Self {
         script("sdk.mjs", &["protobuf", "http_stream"])
     }
 
-    /// The same package over an event stream and requests.
+    /// Starts the JavaScript package over an event stream.
     #[must_use]
     #[track_caller]
     pub fn javascript_events() -> Self {
@@ -92,7 +92,7 @@ impl Sdk {
         Self::python_with(&[])
     }
 
-    /// The same package, asked to speak Protobuf.
+    /// Starts the Python package with Protobuf.
     #[must_use]
     #[track_caller]
     pub fn python_protobuf() -> Self {
@@ -210,7 +210,7 @@ impl Sdk {
         self.take("the next event", |_| true)
     }
 
-    /// How many events of that name have come and were not taken.
+    /// Number of events of that name that no call has taken yet.
     #[must_use]
     #[track_caller]
     pub fn left(&self, name: &str) -> usize {
@@ -227,7 +227,7 @@ impl Sdk {
             .count()
     }
 
-    /// All events of that name that have come so far, taken or not.
+    /// All events of that name so far, taken or not.
     #[must_use]
     #[track_caller]
     pub fn told(&self, name: &str) -> Vec<Value> {
@@ -236,7 +236,7 @@ impl Sdk {
         named.collect()
     }
 
-    /// Forgets the events of that name that have come so far.
+    /// Forgets the events of that name so far.
     #[track_caller]
     pub fn forget(&self, name: &str) {
         for _ in 0..self.left(name) {

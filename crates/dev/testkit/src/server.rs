@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::exposition::{self, Exposition};
 use crate::{Process, Response, binary, request};
 
-/// What a server is started with.
+/// Options with which a server is started.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
     config: String,
@@ -160,7 +160,7 @@ impl Setup {
     }
 }
 
-/// Any port.
+/// Address of a listener on any free port.
 const fn any(is_tls: bool) -> &'static str {
     if is_tls {
         "tls://127.0.0.1:0"
@@ -197,7 +197,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Where clients connect.
+    /// Address for clients to connect to.
     #[must_use]
     pub const fn clients(&self) -> SocketAddr {
         self.clients
@@ -287,7 +287,7 @@ impl Server {
         serde_json::from_str(&response.body).unwrap_or_else(|_| panic!("{response:?}"))
     }
 
-    /// What it has logged so far, each line an object.
+    /// Returns the log so far, one object for each line.
     ///
     /// # Panics
     /// If a line is no JSON.
@@ -331,7 +331,7 @@ impl Server {
         self.process.runs()
     }
 
-    /// Its process.
+    /// Process of the server.
     #[must_use]
     pub const fn process(&self) -> &Process {
         &self.process

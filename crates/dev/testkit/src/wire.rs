@@ -1,4 +1,4 @@
-//! HTTP by hand, so that a test can also say what no client would.
+//! HTTP by hand, so that a test can send what no client would.
 //!
 //! It shares no code with `throng_http1` and `throng_client` on purpose: a fault in how the server
 //! writes a response must not be hidden by the same fault in what reads it.
@@ -13,12 +13,12 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::{DEADLINE, Deadline};
 
-/// An answer.
+/// Response to one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// The status code.
+    /// Status code of the response.
     pub status: u16,
-    /// Names in small letters.
+    /// Names in lower case, with their values.
     pub headers: Vec<(String, String)>,
     /// Without its transfer coding.
     pub body: String,
@@ -36,7 +36,7 @@ impl Response {
 /// One request on a connection of its own.
 ///
 /// # Panics
-/// If nobody answers.
+/// If the connection is refused or ends without an answer.
 #[track_caller]
 pub fn request(
     to: SocketAddr,
@@ -88,14 +88,14 @@ impl Wire {
     /// Connects.
     ///
     /// # Panics
-    /// If nobody listens.
+    /// If the connection is refused.
     #[must_use]
     #[track_caller]
     pub fn connect(to: SocketAddr) -> Self {
         Self::over(Box::new(Self::tcp(to)))
     }
 
-    /// Connects, if somebody listens.
+    /// Connects; none if the connection is refused.
     #[must_use]
     pub fn try_connect(to: SocketAddr) -> Option<Self> {
         let stream = TcpStream::connect_timeout(&to, DEADLINE).ok()?;
@@ -105,17 +105,17 @@ impl Wire {
     /// Connects by TLS; the server is believed if this authority, a PEM text, has signed for it.
     ///
     /// # Panics
-    /// If nobody listens.
+    /// If the connection is refused.
     #[must_use]
     #[track_caller]
     pub fn connect_secure(to: SocketAddr, authority: &str) -> Self {
         Self::connect_secure_behind(to, authority, b"")
     }
 
-    /// The same, and sends these bytes before TLS, as a proxy does.
+    /// Connects with TLS after sending these bytes in the clear, as a proxy does.
     ///
     /// # Panics
-    /// If nobody listens.
+    /// If the connection is refused.
     #[must_use]
     #[track_caller]
     pub fn connect_secure_behind(to: SocketAddr, authority: &str, before: &[u8]) -> Self {
@@ -161,13 +161,13 @@ impl Wire {
         }
     }
 
-    /// Sends; a peer that has closed is no fault here, what it said before counts.
+    /// Sends; a peer that has closed is no fault here, what it sent before counts.
     #[track_caller]
     pub fn send(&mut self, text: &str) {
         self.send_bytes(text.as_bytes());
     }
 
-    /// Sends any bytes.
+    /// Sends bytes as they are.
     #[track_caller]
     pub fn send_bytes(&mut self, bytes: &[u8]) {
         match self.stream.write_all(bytes) {
@@ -176,7 +176,7 @@ impl Wire {
         }
     }
 
-    /// The same connection, for a thread that writes while this one reads; below TLS.
+    /// Clones the TCP stream below TLS, for a thread that writes while this one reads.
     ///
     /// # Panics
     /// If there are no descriptors.
@@ -186,7 +186,7 @@ impl Wire {
         self.stream.tcp().try_clone().expect("a descriptor")
     }
 
-    /// Says that nothing more will come.
+    /// Shuts the sending side.
     pub fn finish(&self) {
         let _ = self.stream.tcp().shutdown(Shutdown::Write);
     }
@@ -261,7 +261,7 @@ impl Wire {
         String::from_utf8_lossy(&self.rest_bytes()).into_owned()
     }
 
-    /// The same, as bytes.
+    /// Reads until the connection ends and returns the bytes.
     #[track_caller]
     pub fn rest_bytes(&mut self) -> Vec<u8> {
         let deadline = Deadline::default();
@@ -347,7 +347,7 @@ impl Wire {
         String::from_utf8_lossy(&data).into_owned()
     }
 
-    /// Whether the peer has closed by now; what it said before is kept.
+    /// Whether the peer has closed by now; what it sent before is kept.
     ///
     /// # Panics
     /// If the kernel refuses to look without waiting.
@@ -366,7 +366,7 @@ impl Wire {
         self.ended
     }
 
-    /// Waits until the peer has closed; what it says before is kept.
+    /// Waits until the peer has closed; what it sends before is kept.
     ///
     /// # Panics
     /// If it does not.

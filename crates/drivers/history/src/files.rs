@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use throng_broker::{Head, write_frame};
 
-/// How long another process may take to let go of the folder: one that was killed, or that hands
-/// over and has sent its state a moment before.
+/// Longest wait for another process to release the folder's lock: one that was killed, or one that
+/// hands over and sent its state a moment ago.
 const LETS_GO: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_millis(2);
 const SUFFIX: &str = ".history";
-/// The folder's bits for those who are neither its owner nor in its group.
+/// Permission bits of the folder for users that are neither its owner nor in its group.
 const OTHERS: u32 = 0o007;
 /// The lock is taken on this file, which has no content.
 const LOCK: &str = "lock";
@@ -34,7 +34,7 @@ fn not_a_file(name: &str) -> io::Error {
 pub(crate) enum FolderFault {
     /// Another process has it.
     InUse,
-    /// What the kernel said.
+    /// The kernel refused a call.
     Io(io::Error),
 }
 

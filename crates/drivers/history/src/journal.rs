@@ -9,7 +9,7 @@ use crate::Ring;
 use crate::lane::{Common, Order};
 use crate::writer::{Writer, asked};
 
-/// A running writer.
+/// Handle of the running writer thread.
 pub struct Journal {
     common: Arc<Common>,
     thread: JoinHandle<()>,
@@ -29,7 +29,7 @@ impl Journal {
         self.common.is_failing.load(Ordering::Relaxed)
     }
 
-    /// Tells whether nothing is written at the moment, to whoever asks on any thread.
+    /// Returns a check for any thread: true unless the disk refuses what is written.
     #[must_use]
     pub fn health(&self) -> Box<dyn Fn() -> bool + Send + Sync> {
         let common = self.common.clone();
@@ -49,7 +49,7 @@ impl Journal {
         self.ask(Order::LetGo);
     }
 
-    /// Nothing is written any more: another process has what there was.
+    /// Stops writing: another process has taken over.
     pub fn give_up(&self) {
         self.common.is_over.store(true, Ordering::Relaxed);
         for shard in 0..self.common.shards() {

@@ -18,13 +18,13 @@ pub(crate) const LANE_BYTES_MAX: usize = 16 << 20;
 /// A copy waits while so many bytes do.
 const COPY_BYTES_MAX: usize = 1 << 20;
 
-/// What the writer is told by the server.
+/// Order from the server to the writer.
 pub(crate) enum Order {
     /// Begin to write; another process has let go.
     Begin,
     /// Write what is there and let go of the folder.
     LetGo,
-    /// It is the end. Everything was written, if it is whole.
+    /// End; `is_whole` says that everything was written.
     Close { is_whole: bool },
 }
 
@@ -38,26 +38,26 @@ pub(crate) struct Waiting {
     pub(crate) lost: u64,
     /// The last copy that is complete, its records included.
     pub(crate) copied: u64,
-    /// The shard wants to hear when there is room.
+    /// Set if the shard is to be woken when there is room.
     pub(crate) wants_room: bool,
     /// Number of the newest record.
     pub(crate) newest: u64,
-    /// The shard wants to hear when everything has got so far.
+    /// Level at which the shard is to be woken, once every record has reached it.
     pub(crate) wants: Option<Acknowledge>,
 }
 
-/// What one shard and the writer share.
+/// State that one shard shares with the writer.
 #[derive(Default)]
 struct Shared {
     waiting: Mutex<Waiting>,
     live: AtomicUsize,
-    /// See [`Reached`].
+    /// Number of the last record written; for this and the next two see [`Reached`].
     written: AtomicU64,
     synced: AtomicU64,
     failed: AtomicU64,
 }
 
-/// What shards and writer share.
+/// State that all shards share with the writer.
 pub(crate) struct Common {
     lanes: Vec<Shared>,
     orders: Mutex<Vec<Asked>>,
@@ -67,13 +67,13 @@ pub(crate) struct Common {
     is_hurried: AtomicBool,
     /// The copy that is wanted.
     pub(crate) round: AtomicU64,
-    /// What is published is not written at the moment.
+    /// Publications are not being written at the moment.
     pub(crate) is_failing: AtomicBool,
     /// Publications are refused while that is so.
     pub(crate) refuses: bool,
-    /// Nothing will be written any more.
+    /// Set once nothing will be written again.
     pub(crate) is_over: AtomicBool,
-    /// What a process that handed over says of its epochs.
+    /// Epochs as the process that handed over reported them.
     pub(crate) lineage: Mutex<Option<Lineage>>,
 }
 
@@ -107,7 +107,7 @@ impl Common {
         (0..self.lanes.len()).map(lane).collect()
     }
 
-    /// What waits of a shard, to be looked at or taken.
+    /// Locks the bytes and requests of one shard that wait for the writer.
     pub(crate) fn waiting(&self, shard: usize) -> MutexGuard<'_, Waiting> {
         lock(&self.lanes[shard].waiting)
     }
@@ -125,7 +125,7 @@ impl Common {
         live.sum::<usize>() as u64
     }
 
-    /// What a shard has left up to this record is with the kernel, or on the disk too.
+    /// Notes that the shard's records up to this one are with the kernel, or synced to disk.
     pub(crate) fn has_reached(&self, shard: usize, record: u64, level: Acknowledge) {
         let lane = &self.lanes[shard];
         lane.written.store(record, Ordering::Release);
@@ -134,7 +134,7 @@ impl Common {
         }
     }
 
-    /// What a shard has left up to this record is not written, or not synced.
+    /// Notes that the shard's records up to this one could not be written or synced.
     pub(crate) fn has_failed(&self, shard: usize, record: u64) {
         if self.refuses {
             self.lanes[shard].failed.store(record, Ordering::Release);
@@ -143,7 +143,7 @@ impl Common {
         }
     }
 
-    /// Tells the writer something.
+    /// Gives the writer an order.
     pub(crate) fn order(&self, asked: Asked) {
         lock(&self.orders).push(asked);
         self.wake();
@@ -203,7 +203,7 @@ impl Common {
     }
 }
 
-/// A shard's end.
+/// The shard's side of the way to the writer.
 pub(crate) struct Lane {
     common: Arc<Common>,
     shard: usize,

@@ -24,5 +24,5 @@ pub use journal::Journal;
 pub use open::{OpenError, Opened, await_takeover, open};
 pub use options::Options;
 
-/// Wakes a shard.
+/// Callback that wakes one shard.
 pub type Ring = Box<dyn Fn() + Send + Sync>;

@@ -26,15 +26,15 @@ pub enum OpenError {
     /// Another process has the folder.
     #[error("{0} is in use by another process: each server needs a folder of its own")]
     InUse(PathBuf),
-    /// It was written by another version of this program.
+    /// Another version of this program wrote the folder.
     #[error(
         "{path} is of version {version} of the format, which this program does not read; start the \
          version that wrote it, or remove the folder to begin without history"
     )]
     Version {
-        /// The segment.
+        /// Path of the segment.
         path: PathBuf,
-        /// Its version.
+        /// Version of the format in the segment's head.
         version: u32,
     },
     /// The kernel refused something.
@@ -42,7 +42,6 @@ pub enum OpenError {
     Io {
         /// The folder or file.
         path: PathBuf,
-        /// What it said.
         error: io::Error,
     },
     /// No thread for it.
@@ -54,7 +53,7 @@ pub enum OpenError {
 pub struct Opened {
     writer: Writer,
     common: Arc<Common>,
-    /// What each home has to begin with.
+    /// State that each home starts with.
     pub restored: Vec<Option<Restored>>,
 }
 
@@ -195,7 +194,7 @@ fn read(folder: &Folder, segments: &[(u64, u64)], replay: &mut Replay) -> Result
                 is_whole = false;
                 let bytes = content.len();
                 let path = path.display();
-                tracing::warn!(%path, bytes, "a segment has no beginning: nothing of it is read");
+                tracing::warn!(%path, bytes, "a segment has no head: it is not read");
             }
         }
         let torn = content.len() - frames.end();

@@ -1,4 +1,4 @@
-//! What a store is opened with.
+//! Options with which a store is opened.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,15 +6,14 @@ use std::sync::Arc;
 use throng_broker::Namespaces;
 use throng_metrics::Counters;
 
-/// What a store is opened with.
+/// Options with which a store is opened.
 pub struct Options {
-    /// The folder.
     pub path: PathBuf,
     /// After how many milliseconds at most what was written is on the disk; 0 for each time.
     pub sync_ms: u64,
     /// Publications are refused while they cannot be written.
     pub refuses: bool,
-    /// How many shards there are.
+    /// Number of shards of this server.
     pub shards: u8,
     /// A number that no process has had, for epochs after a crash.
     pub nonce: u32,
@@ -22,8 +21,8 @@ pub struct Options {
     pub hash_seed: u64,
     /// Unix time, in milliseconds.
     pub unix_ms: u64,
-    /// What channels keep.
+    /// Namespaces, which decide what channels retain.
     pub namespaces: Arc<Namespaces>,
-    /// The writer's own.
+    /// Counters of the writer thread.
     pub counters: Arc<Counters>,
 }

@@ -15,7 +15,7 @@ pub(crate) struct Place {
     /// The segment's number and bytes are the last of `segments`.
     pub(crate) file: Option<File>,
     pub(crate) segments: BTreeMap<u64, u64>,
-    /// What the next segment has to do with those before it.
+    /// Relation of the next segment to those before it.
     pub(crate) begins: Begins,
 }
 
@@ -33,7 +33,7 @@ impl Place {
             .map_or(1, |(last, _)| last + 1)
     }
 
-    /// Of all segments.
+    /// Returns the bytes of all segments together.
     pub(crate) fn bytes(&self) -> u64 {
         self.segments.values().sum()
     }

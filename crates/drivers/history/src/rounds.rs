@@ -3,7 +3,7 @@
 /// A copy that shards are asked for.
 struct Round {
     number: u64,
-    /// Its first segment: those before it go when it is complete.
+    /// First segment of the round: those before it go when it is complete.
     first: u64,
     /// Whether anything was lost since it began.
     is_whole: bool,
@@ -34,7 +34,7 @@ impl Rounds {
         self.last
     }
 
-    /// Something was lost.
+    /// Notes that records were lost, so that a new round of copies is due.
     pub(crate) fn lost(&mut self) {
         self.has_hole = true;
         if let Some(round) = &mut self.current {

@@ -21,7 +21,7 @@ use crate::rounds::Rounds;
 
 /// A segment of more bytes is followed by another.
 const SEGMENT_BYTES: u64 = 16 << 20;
-/// What comes within this time is written together.
+/// Time for which records are gathered before one write.
 const GATHER: Duration = Duration::from_millis(5);
 /// Between two tries after the disk refused something, and between two copies for that reason.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -30,7 +30,7 @@ const LONG: Duration = Duration::from_secs(3600);
 /// A buffer of more is not kept.
 const BUFFER_KEPT_BYTES: usize = 1 << 20;
 
-/// The writer's state.
+/// State of the writer thread.
 pub(crate) struct Writer {
     common: Arc<Common>,
     options: Options,
@@ -79,7 +79,7 @@ impl Writer {
         }
     }
 
-    /// Writes until it is told to end.
+    /// Writes until the order to end comes.
     pub(crate) fn run(mut self, rings: &[Ring]) {
         self.show();
         loop {
@@ -90,7 +90,7 @@ impl Writer {
             for (order, done) in orders {
                 let is_close = matches!(order, Order::Close { .. });
                 self.obey(&order, rings);
-                // Who asked may have given up.
+                // The caller may have given up.
                 let _ = done.send(());
                 if is_close {
                     return self.refuse_all();
@@ -107,7 +107,7 @@ impl Writer {
         }
     }
 
-    /// Whoever asks from now on hears that it is done.
+    /// Answers all orders that wait, and all later ones, as done.
     fn refuse_all(&self) {
         self.common.is_over.store(true, Ordering::Relaxed);
         drop(self.common.take_orders());
@@ -145,7 +145,7 @@ impl Writer {
                 file.sync_all()
             });
             if let Err(error) = closed {
-                tracing::error!("the end of the history is not written: {error}");
+                tracing::error!("the last part of the history was not written: {error}");
             }
         }
         self.place = None;
@@ -202,7 +202,7 @@ impl Writer {
             }
         }
         if wanted == Acknowledge::Synced {
-            // Those who wait share one sync.
+            // Shards that wait share one sync.
             self.sync_now();
         }
         for shard in rang {
@@ -317,7 +317,7 @@ impl Writer {
         let newer = place.segments.split_off(&first);
         for number in std::mem::replace(&mut place.segments, newer).into_keys() {
             if let Err(error) = place.folder.remove(number) {
-                tracing::warn!("an old segment stays: {error}");
+                tracing::warn!("an old segment cannot be removed: {error}");
             }
         }
     }
@@ -384,6 +384,7 @@ impl Writer {
 
 /// An order, and where it is heard that it is done.
 pub(crate) fn asked(order: Order) -> (Asked, std::sync::mpsc::Receiver<()>) {
+    // Bound: one message, when the order is done.
     let (done, heard) = std::sync::mpsc::channel();
     ((order, done), heard)
 }

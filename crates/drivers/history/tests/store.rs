@@ -145,13 +145,13 @@ impl Process {
         }
     }
 
-    /// It ends as it should.
+    /// Stops in the regular way.
     fn stop(self) {
         drop(self.parts);
         self.journal.close(true);
     }
 
-    /// It dies, once everything has left the shards.
+    /// Dies once everything has left the shards.
     fn die(self) {
         self.journal.let_go();
         std::mem::forget(self.parts);

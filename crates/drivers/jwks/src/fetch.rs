@@ -77,7 +77,7 @@ impl Fetcher {
         if due > asks.now.mono {
             return asks.wake_at(due);
         }
-        // Who misses a key from now on may miss it in this answer too.
+        // A key that is missed from now on may be missing in this answer too.
         self.inner.is_wanted.store(false, Ordering::Release);
         self.refresh.begin(asks.now.mono);
         self.is_fetching = true;
@@ -111,7 +111,9 @@ impl Fetcher {
             }
             Err(why) => {
                 self.counters.count(Counter::TokenKeysFailed);
-                tracing::warn!("{place}: no keys for tokens came; those from before stay: {why}");
+                tracing::warn!(
+                    "{place}: cannot fetch keys for tokens, the former ones stay: {why}"
+                );
                 Err(format!("{place}: {why}"))
             }
         };
@@ -128,7 +130,12 @@ impl Fetcher {
                 .map(|name| name.unwrap_or("(without a name)"))
                 .collect();
             let names = names.join(", ");
-            tracing::info!(count, unused, names, "{place}: keys for tokens came");
+            tracing::info!(
+                count,
+                unused,
+                names,
+                "{place}: keys for tokens were fetched"
+            );
         }
         *keys = Arc::new(fresh);
     }

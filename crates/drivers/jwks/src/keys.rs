@@ -22,7 +22,7 @@ pub struct JwksOptions {
     pub url: String,
     /// Bound of one request, in milliseconds.
     pub timeout_ms: u64,
-    /// Intervals of fetching.
+    /// Intervals at which keys are fetched.
     pub refresh: RefreshOptions,
 }
 

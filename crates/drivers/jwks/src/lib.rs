@@ -1,4 +1,4 @@
-//! Public keys for tokens, fetched from whoever issues those (JWKS, RFC 7517).
+//! Public keys for tokens, fetched from their issuer (JWKS, RFC 7517).
 //!
 //! Owns: one thread for each address, and the keys that came last. Never: decides when to fetch or
 //! what a key is good for; `throng-auth` does, without a clock.

@@ -18,7 +18,7 @@ pub struct OriginOptions {
     pub requests_max: usize,
     /// Connections that were upgraded, or are to be; they do not count as requests.
     pub tunnels_max: usize,
-    /// Bounds of each.
+    /// Bounds of each backend.
     pub backend: BackendLimits,
 }
 
@@ -68,7 +68,7 @@ impl Origin {
     }
 }
 
-/// The way in.
+/// Handle with which a shard or another thread sends requests.
 #[derive(Clone)]
 pub struct Client {
     calls: CallSender<Call<Held>>,
@@ -184,7 +184,7 @@ impl Client {
         let ticket = TicketId(self.tickets.fetch_add(1, Ordering::Relaxed));
         let ended = || OriginFailure {
             fault: ExchangeError::Busy,
-            detail: "this server asks no backend any more".to_owned(),
+            detail: "this server is ending and sends no more requests to backends".to_owned(),
         };
         self.calls
             .send(call(ticket))

@@ -15,7 +15,7 @@ use throng_types::{ConnId, ShardId};
 use crate::{BackendLimits, Origin, OriginOptions, Ticket};
 
 const CONN: ConnId = ConnId::new(ShardId(0), 1, 1);
-/// For an event that does not come; none is waited for that long if all is well.
+/// Longest wait for an event; only failing tests reach it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Run {
@@ -27,7 +27,7 @@ fn run(options: OriginOptions) -> Run {
     let (send, events) = channel();
     let send = Mutex::new(send);
     let deliver = Arc::new(move |_, token, event| {
-        // Who no longer listens misses nothing.
+        // A receiver that is gone misses nothing.
         let _ = send.lock().expect("no panic").send((token, event));
         Ok(())
     });
@@ -451,7 +451,7 @@ fn an_upgrade_passes_bytes_in_both_directions() {
         [OriginEvent::Taken(4), OriginEvent::Body(b"echo".to_vec())]
     );
     assert_eq!(run.next().1, OriginEvent::End);
-    // Who did not ask for one gets none.
+    // A request that did not ask for one gets none.
     let answer = run.answer(asked("GET", &[at]));
     assert_eq!(answer, Err(ExchangeError::Garbage));
 }

@@ -16,7 +16,7 @@ pub struct Appwrite {
     pub(crate) hub: EventHub,
     /// Bytes that may wait for one connection.
     pub(crate) queue_bytes_max: usize,
-    /// Connections from another process whose project is not served here, until they are told.
+    /// Connections from another process whose project is not served here, until they are closed.
     pub(crate) unserved: Vec<ConnId>,
 }
 

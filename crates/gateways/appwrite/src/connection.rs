@@ -1,11 +1,11 @@
 //! One client of Appwrite Realtime: frames in, frames and orders out.
 //!
-//! While Appwrite is asked who the client is, its messages wait; before the first answer it is in
-//! nobody's room, so no event can overtake its `connected` frame.
+//! While Appwrite is asked for the client's identity, its messages wait; before the first answer it
+//! is not in the event hub, so no event can overtake its `connected` frame.
 //!
 //! Invariants
 //! - After a close frame was written, nothing else is.
-//! - A connection enters the room once, when it says `connected`, and stays until it is gone.
+//! - A connection enters the hub once, when it sends `connected`, and stays until it closes.
 
 use std::sync::Arc;
 
@@ -26,13 +26,13 @@ use crate::pending::{Asking, More, Opening, Shown, User};
 use crate::projects::NONE;
 use crate::shared::{AppwriteShared, Credential};
 
-/// One client: its WebSocket, and what is known of it.
+/// Connection of one client: its WebSocket, and the state behind it.
 pub struct Connection {
     pub(crate) ws: WebSocket<State>,
     pub(super) more: Option<Box<More>>,
 }
 
-/// What stands in the WebSocket's spare bytes.
+/// State in the WebSocket's spare bytes.
 pub(crate) struct State {
     /// The number of the window in which `messages` were counted.
     pub(crate) window: u32,
@@ -42,7 +42,7 @@ pub(crate) struct State {
 }
 
 impl Connection {
-    /// A WebSocket whose handshake was answered.
+    /// Creates a connection whose handshake was answered.
     pub(super) fn new(cx: &Cx<'_>) -> Self {
         let state = State {
             window: 0,
@@ -69,7 +69,7 @@ impl Connection {
         self.more.get_or_insert_default()
     }
 
-    /// Whether it is being asked who the client is.
+    /// Whether the client's identity is being looked up.
     pub(super) fn holds_messages(&self) -> bool {
         let asking = self.more.as_ref().and_then(|more| more.asking.as_ref());
         asking.is_some_and(|asking| !matches!(asking, Asking::Check(_)))
@@ -79,14 +79,14 @@ impl Connection {
         cx.own.project_id(self.ws.state.project)
     }
 
-    /// It is gone.
+    /// Releases the project when the connection is gone.
     pub(super) fn let_go(&self, appwrite: &AppwriteShared) {
         appwrite.give_project(self.ws.state.project);
     }
 
     // ---- opening ----
 
-    /// Opens the session, or asks first who the client is.
+    /// Opens the session, or looks up the client's identity first.
     pub(super) fn begin(&mut self, opening: Opening, cx: &mut Cx<'_>) {
         let Some(project) = cx.own.take_project(&opening.request.project) else {
             return self.refuse_opening(&RealtimeError::UnknownProject, cx);
@@ -99,7 +99,7 @@ impl Connection {
         self.ask(Asking::Open(Box::new(opening)), &shown, cx);
     }
 
-    /// Says `connected` and enters the room.
+    /// Sends `connected` and enters the hub.
     pub(super) fn open(&mut self, user: Option<Arc<Identity>>, opening: Opening, cx: &mut Cx<'_>) {
         let appwrite = cx.own;
         let guest = Identity::guest();
@@ -151,7 +151,7 @@ impl Connection {
         self.arm(cx);
     }
 
-    /// Says why not, and ends the connection.
+    /// Sends the refusal, and ends the connection.
     pub(super) fn refuse_opening(&mut self, fault: &RealtimeError, cx: &mut Cx<'_>) {
         self.refuse(fault, ConnectionPhase::Open, cx);
     }
@@ -200,7 +200,7 @@ impl Connection {
         self.ws.put_decoder(decoder, fed, cx);
     }
 
-    /// A message, which waits while Appwrite is asked who the client is.
+    /// Handles a message, which waits while the client's identity is looked up.
     fn hear(&mut self, data: &[u8], cx: &mut Cx<'_>) {
         let waits = self.holds_messages();
         let taken = self.may_speak(cx) && (!waits || self.more().wait(data));

@@ -1,24 +1,24 @@
-//! One shard's Appwrite connections: who subscribed to what, and the way of events to them.
+//! One shard's Appwrite connections: their subscriptions, and the delivery of events to them.
 //!
 //! Why this is not [`throng_hub`]: Appwrite's events have no channel that a client could name
-//! beforehand. Each event has roles and several channel names, a subscription has queries, and who
-//! may see an event is decided when it happens, by the roles that the connection has then. An event
-//! has one place in one feed that all shards get whole, so there is no home shard and no position
-//! per channel. Nothing of the broker's contract is left but order, which the feed gives.
+//! beforehand. Each event has roles and several channel names, a subscription has queries, and the
+//! receivers are decided when the event happens, by the roles that each connection has then. An
+//! event has one place in one feed that all shards get whole, so there is no home shard and no
+//! position per channel. Nothing of the broker's contract is left but order, which the feed gives.
 //!
-//! Owns the index, the history and what is held back. Never: sockets, threads, clocks; connections
+//! Owns the index, the history and held-back events. Never: sockets, threads, clocks; connections
 //! are reached through [`Connections`].
 //!
 //! An event is matched once, when its turn comes: its receivers and their ids are written down, and
 //! the frames made from that, some in each turn of the shard. The next event waits until all of
 //! one's frames are queued, so every connection gets events in the feed's order.
 //!
-//! When the feed says what a user's roles are now, a change of memberships takes effect before its
-//! event is matched, as in Appwrite. A change of the account takes effect behind its event, so that
-//! a user hears what ends its own rights, and nothing after it. When the feed says only that roles
-//! have changed, events for that user's connections are held back (see `roles`) until Appwrite has
-//! told the new roles, and then matched with those; so nothing reaches them that they may not see
-//! any more, and nothing is lost.
+//! When the feed names a user's new roles, a change of memberships takes effect before its event is
+//! matched, as in Appwrite. A change of the account takes effect behind its event, so that a user
+//! gets the event that ends its own rights, and nothing after it. When the feed only reports that
+//! roles have changed, events for that user's connections are held back (see `roles`) until
+//! Appwrite has answered with the new roles, and then matched with those; so nothing reaches them
+//! that they may not see any more, and nothing is lost.
 //!
 //! When events may have been lost, so may have changes: every signed-in connection is looked up
 //! again, a few at a time (see `recheck`).
@@ -62,7 +62,7 @@ pub struct EventHub {
 }
 
 impl EventHub {
-    /// An empty hub.
+    /// Creates a hub without connections.
     #[must_use]
     pub fn new(options: EventHubOptions) -> Self {
         Self {
@@ -277,7 +277,7 @@ impl EventHub {
         }
     }
 
-    /// Makes at most so many frames of the event at hand, and says how many.
+    /// Builds up to `frames_max` frames of the current event, and returns their number.
     pub fn fan_out(&mut self, frames_max: usize, connections: &mut impl Connections) -> usize {
         let Some(fanout) = self.fanout.as_mut() else {
             return 0;
@@ -344,7 +344,7 @@ impl EventHub {
         }
     }
 
-    /// Tells one connection alone of an event, if it is for it.
+    /// Sends an event to one connection alone, if it matches.
     pub(crate) fn tell(
         &mut self,
         conn: ConnId,
@@ -366,7 +366,7 @@ impl EventHub {
         Some(ids)
     }
 
-    /// Tells one connection alone of an event that is for it.
+    /// Sends a matching event to one connection alone.
     pub(crate) fn tell_as(
         &mut self,
         conn: ConnId,

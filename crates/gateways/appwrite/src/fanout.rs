@@ -1,4 +1,4 @@
-//! An event on its way: who gets it, and the bytes of its frames.
+//! An event on its way: its receivers, and the bytes of its frames.
 
 use throng_appwrite::{EncodedEvent, FeedMessage, Layout, NewEvent};
 use throng_types::{ConnId, Frame, Now, Position};
@@ -48,7 +48,7 @@ impl Shared {
     }
 }
 
-/// How an event's head begins, up to where more fields may stand.
+/// Start of an event's frame, up to where more fields may stand.
 const DATA: &[u8] = br#"{"type":"event","data":{"#;
 
 /// The event of the channel `tests`, on which other people's tests depend.

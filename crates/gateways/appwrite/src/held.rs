@@ -1,18 +1,18 @@
-//! Events held back for one connection whose roles are being asked for.
+//! Events held back for one connection whose roles are being looked up.
 //!
-//! What everyone may hear does not wait, as long as nothing about the same thing waits already.
-//! What is for others alone does not wait either: no answer would make it this user's. The rest
+//! Events for everyone do not wait, as long as no event about the same subject waits already.
+//! Events for other users alone do not wait either: no answer would make them this user's. The rest
 //! does. Where events carry positions, everything keeps its order.
 //!
-//! Invariant: an answer says who is in a team now, and nothing of the time before the last change
-//! that was told of that team. What only that team may hear, and waits from before, is dropped; and
-//! a user who was told to have left it hears nothing of it until another change is told. A change
-//! that does not say what it is may be of any team.
+//! Invariant: an answer gives the teams of now, and nothing of the time before the last change that
+//! was announced of a team. Events that only that team may see, and that wait from before, are
+//! dropped; and a user who left it, as announced, gets nothing of it until another change is
+//! announced. A change without details may be of any team.
 //!
-//! An event that ends rights of the user is matched when it comes, with the rights of before, and
-//! told in its turn.
+//! An event that ends rights of the user is matched when it arrives, with the rights of before, and
+//! sent in its turn.
 //!
-//! Rule for "full": the connection is ended, and comes back.
+//! Rule for "full": the connection is ended, and its client reconnects.
 
 use std::mem;
 use std::sync::Arc;
@@ -25,20 +25,20 @@ const HELD_MAX: usize = 256;
 /// Teams that are known to be left. Of more than these, events wait.
 const LEFT_MAX: usize = 256;
 
-/// What becomes of an event.
+/// Decision about an event for a connection whose roles are being looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is for the connection, or not, whatever the answer.
+    /// The event does not depend on the answer, and takes its usual way.
     Passes,
-    /// It waits.
+    /// The event is kept until the answer.
     Waits,
-    /// It is not the connection's, whatever the answer.
+    /// The event is never for this connection, whatever the answer.
     Skips,
-    /// It should wait, and there is no room.
+    /// The event should wait, and there is no room.
     Full,
 }
 
-/// What waits for one connection, and what is known of its user.
+/// Events that wait for one connection's roles, and the teams that its user has left.
 pub(crate) struct Held {
     project: Box<str>,
     /// The role of the user, and how roles of the user alone begin.
@@ -78,7 +78,7 @@ impl Held {
         self.user.strip_prefix("user:") == Some(user_id)
     }
 
-    /// Learns what a change says that comes while events wait.
+    /// Applies a change that arrives while events wait.
     pub(crate) fn learn(&mut self, what: &Change) {
         match what {
             Change::Membership { team, roles, .. } => {
@@ -148,7 +148,7 @@ impl Held {
         !of_users || *role == *self.user || role.starts_with(&*self.user_below) || role == GUESTS
     }
 
-    /// Whether something waits that is about the same thing.
+    /// Whether an event about the same subject waits.
     fn has_more_of(&self, event: &FeedMessage) -> bool {
         let this = event.subject();
         self.events
@@ -157,7 +157,7 @@ impl Held {
     }
 }
 
-/// A role without what stands behind its slash: `team:T` of `team:T/owner`.
+/// Returns a role without its part behind the slash: `team:T` of `team:T/owner`.
 fn team_of(role: &str) -> &str {
     role.split_once('/').map_or(role, |(team, _)| team)
 }

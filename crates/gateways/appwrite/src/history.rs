@@ -1,15 +1,15 @@
-//! What happened lately, for clients that come back and ask what they missed.
+//! Recent events, for clients that reconnect and ask for what they missed.
 //!
-//! Off the connections for clients that do not ask. One that opens with `?recover=` gets, after
+//! Off for connections of clients that do not ask. One that opens with `?recover=` gets, after
 //! `connected` (or, if it subscribes by message, after its first `subscribe`), a frame
-//! `{"type":"recovery","data":{"position":"EPOCH-OFFSET","recovered":false}}`, and each `event`
-//! has a `position` in its `data`. One that comes back with `?recover=EPOCH-OFFSET`, the last
-//! position that it has seen, is told `"recovered":true` and gets every event since that its new
-//! subscriptions match and its roles of now allow; or `"recovered":false` and nothing, if
-//! not all of them are here any more or the feed itself may have lost some.
+//! `{"type":"recovery","data":{"position":"EPOCH-OFFSET","recovered":false}}`, and each `event` has
+//! a `position` in its `data`. One that reconnects with `?recover=EPOCH-OFFSET`, the last position
+//! that it has seen, gets `"recovered":true` and every event since that its new subscriptions match
+//! and its current roles allow; or `"recovered":false` and nothing, if some of them are no longer
+//! kept or the feed itself may have lost some.
 //!
 //! Rule for "full": the oldest goes, by age and by the bytes of all events together. The events are
-//! shared with the other shards, whose pasts hold the same.
+//! shared with the other shards, whose histories hold the same.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use throng_appwrite::FeedMessage;
 use throng_types::{Epoch, Millis, Position};
 
-/// What an event takes besides its payload, about.
+/// Bytes that an event takes beside its payload, estimated.
 const EVENT_BYTES: usize = 1024;
 
 struct Entry {
@@ -37,7 +37,7 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Keeps events for so long, and of so many bytes; zero keeps none.
+    /// Creates a history bounded by age and by bytes; zero keeps none.
     pub(super) const fn new(history_ms: u64, bytes_max: usize) -> Self {
         Self {
             history_ms,
@@ -51,12 +51,12 @@ impl History {
         }
     }
 
-    /// Where things stand.
+    /// Returns the position of the last event.
     pub(super) const fn position(&self) -> Position {
         self.last
     }
 
-    /// Counting begins anew: what is here has a gap behind it.
+    /// Starts a new epoch: earlier events have a gap behind them.
     pub(super) fn begin(&mut self, position: Position) {
         self.entries = VecDeque::new();
         self.bytes = 0;
@@ -80,7 +80,7 @@ impl History {
         self.forget(now);
     }
 
-    /// Lets go what is too old or too much.
+    /// Drops events beyond the limits of age and bytes.
     pub(super) fn forget(&mut self, now: Millis) {
         while let Some(oldest) = self.entries.front() {
             let old = now.since(oldest.at) > self.history_ms;

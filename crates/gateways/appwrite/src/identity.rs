@@ -1,15 +1,15 @@
-//! Who the client is: asking Appwrite, and what the answer changes.
+//! Identity of the client: lookups at Appwrite, and the effect of answers.
 //!
-//! A change that says by itself what the roles are now was carried out by the hub before the
-//! session hears of it; asking then only makes sure. One that does not say makes the hub hold
-//! events back until the session has an answer.
+//! A change that names the new roles was carried out by the hub before the session gets it; the
+//! lookup only confirms them. A change without them makes the hub hold events back until the
+//! session has an answer.
 //!
-//! No answer is no answer: the roles that are known stay, and the question is repeated, until
+//! Without an answer the known roles stay, and the lookup is repeated, until
 //! [`AppwriteShared::grace_ms`] is over. Then the connection ends.
 //!
-//! A JWT is looked at once, when its client connects, as Appwrite does it. When its time is over,
-//! nobody can ask with it any more: changes that say everything are carried out, and one that does
-//! not ends the connection, so that the client comes back with a new token.
+//! A JWT is looked up once, when its client connects, as Appwrite does it. After its expiry no
+//! lookup is possible: changes that name the roles are carried out, and any other ends the
+//! connection, so that the client reconnects with a new token.
 //!
 //! Invariants
 //! - At most one question of a connection is under way. While it is who the client is, its messages
@@ -32,14 +32,14 @@ use crate::pending::{Asking, Check, Opening, Shown, User};
 use crate::shared::AppwriteShared;
 use crate::shared::{Credential, Lookup, LookupPart, LookupPriority, LookupReply};
 
-/// What Appwrite says of a token whose time is over.
+/// Appwrite's message for an expired token.
 const OVER: &str = "Invalid token: Expired";
 /// Between a question without an answer and the next: the first pause, and the longest.
 const PAUSES_MS: (u64, u64) = (1_000, 10_000);
 
 impl Connection {
-    /// Asks Appwrite who the client is. Without an answer nothing goes on, so it is certain to
-    /// come, or the connection is refused now.
+    /// Looks up the client's identity at Appwrite. Nothing goes on without an answer, so it is
+    /// certain to come, or the connection is refused now.
     pub(super) fn ask(&mut self, asking: Asking, shown: &Shown, cx: &mut Cx<'_>) {
         if !self.try_ask(
             asking,
@@ -81,7 +81,7 @@ impl Connection {
 
     // ---- changes of the user ----
 
-    /// The user is not what it was.
+    /// Handles a change of the connection's user.
     pub(crate) fn changed(&mut self, what: &Change, cx: &mut Cx<'_>) {
         let Some(claims) = self.claims() else {
             return;
@@ -112,7 +112,8 @@ impl Connection {
         self.check(part, LookupPriority::Change, unsure, &claims, cx);
     }
 
-    /// Anything may have changed. False if there is no user, or nobody to ask for it.
+    /// Looks the user up again, because any change may have been missed. False for guests, or if no
+    /// lookup is possible.
     pub(crate) fn recheck(&mut self, cx: &mut Cx<'_>) -> bool {
         let Some(claims) = self.claims() else {
             return false;
@@ -127,7 +128,7 @@ impl Connection {
         !self.is_closing()
     }
 
-    /// What the user's token says of itself, nothing in it for a session; `None` without a user.
+    /// Returns the claims of the user's token, empty for a session; `None` without a user.
     fn claims(&self) -> Option<TokenClaims> {
         let user = self.more.as_ref()?.user.as_ref()?;
         if self.is_closing() {
@@ -168,7 +169,7 @@ impl Connection {
         self.ask_next(cx);
     }
 
-    /// Asks what is to be asked next, unless it is not time.
+    /// Starts the next lookup, unless it is not yet due.
     pub(super) fn ask_next(&mut self, cx: &mut Cx<'_>) {
         let Some(more) = self.more.as_mut() else {
             return;
@@ -188,7 +189,7 @@ impl Connection {
         }
     }
 
-    /// A session of the user ended, and not this one: what is held back for it may go.
+    /// Releases held-back events: the session that ended was another one of the user.
     fn not_concerned(&mut self, cx: &mut Cx<'_>) {
         let more = self.more();
         let asked = match &more.asking {
@@ -297,7 +298,7 @@ impl Connection {
         }
     }
 
-    /// Appwrite did not say: later, unless it has been too long.
+    /// Repeats the lookup later, or ends the connection if Appwrite has been silent for too long.
     fn unanswered(&mut self, check: Check, cx: &mut Cx<'_>) {
         if cx.now.mono.since(check.since) >= cx.own.grace_ms {
             return self.refuse(&RealtimeError::Server, ConnectionPhase::Open, cx);

@@ -1,13 +1,13 @@
 //! Appwrite Realtime at `/v1/realtime`: the sessions of its clients, and one shard's event hub.
 //!
-//! A session ([`Connection`]) speaks with its client and writes down [`Order`]s; the shard's
-//! [`EventHub`] knows who subscribed to what, carries the orders out and finds the receivers of
-//! events. What neither may do (ask Appwrite who somebody is, count openings of an address, hand an
-//! event to all shards) is behind [`Outside`]. What comes back from there is [`News`], in one
-//! queue, so that answers about users and the events that change them keep their order.
+//! A session ([`Connection`]) serves its client and writes [`Order`]s; the shard's [`EventHub`]
+//! keeps the subscriptions, carries the orders out and finds the receivers of events. Calls beyond
+//! the shard (lookups at Appwrite, counting openings of an address, handing an event to all shards)
+//! are behind [`Outside`]. Replies from there are [`News`], in one queue, so that answers about
+//! users and the events that change them keep their order.
 //!
 //! Beyond stock, for clients that ask for it: `?recover=` in the URL brings positions, and
-//! `?recover=POSITION` what was missed since. See `history`.
+//! `?recover=POSITION` the events missed since. See `history`.
 
 mod appwrite;
 mod connection;

@@ -1,13 +1,13 @@
 //! Connections as bytes, for a process that takes over.
 //!
-//! A session is saved with what its client may still want; its project, roles and subscriptions
-//! come out of the event hub, behind it. Who is being asked about at that moment stays, and so does
-//! whoever has events or messages that wait for the answer.
+//! A session is saved with the requests of its client; its project, roles and subscriptions come
+//! out of the event hub, behind it. A connection stays while its user is being looked up, or while
+//! events or messages wait for the answer.
 //!
-//! The new process has a feed of its own. It leaves out what the old one has taken (see `overlap`),
-//! and looks every signed-in connection up again, as after a loss of Redis: its feed begins with
-//! [`News::Began`](crate::News::Began), which the shard takes when all connections are there. So
-//! rights that were taken away in the meantime are found, whatever was heard of them.
+//! The new process has a feed of its own. It leaves out the events that the old one has taken (see
+//! `overlap`), and looks every signed-in connection up again, as after a loss of Redis: its feed
+//! begins with [`News::Began`](crate::News::Began), which the shard takes when all connections are
+//! there. So rights that were revoked in the meantime are found, whatever the feeds carried.
 
 use throng_session::WebSocket;
 use throng_types::{ConnId, Save, Saved, save_fields};
@@ -98,7 +98,7 @@ impl Connection {
 }
 
 impl EventHub {
-    /// Appends what it knows of a connection; false if that cannot move now.
+    /// Appends the hub's state of a connection; false if that cannot move now.
     fn save_conn(&self, index: u32, out: &mut Vec<u8>) -> bool {
         self.positioned.contains(&index).save(out);
         self.index.save(index, out) && !self.held.contains_key(&index) && !self.is_busy()

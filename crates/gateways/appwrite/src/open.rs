@@ -18,7 +18,7 @@ use crate::context::Cx;
 use crate::pending::{Opening, Shown};
 use crate::shared::Credential;
 
-/// The parameter of clients that want to hear what they missed.
+/// Query parameter of clients that ask for missed events.
 const RECOVER: &str = "recover";
 
 pub(crate) const REALTIME: u8 = 0;
@@ -55,7 +55,7 @@ pub(crate) fn open(
     Ok(Opened::Session(session))
 }
 
-/// The checks that need nobody's answer, in Appwrite's order.
+/// Makes the checks that need no lookup, in Appwrite's order.
 fn check(incoming: &Incoming<'_, '_>, cx: &Cx<'_>) -> Result<Opening, RealtimeError> {
     let appwrite = cx.own;
     let request = incoming.request;
@@ -70,7 +70,7 @@ fn check(incoming: &Incoming<'_, '_>, cx: &Cx<'_>) -> Result<Opening, RealtimeEr
     if !address.is_loopback() && !appwrite.outside.admit(address, cx.now) {
         return Err(RealtimeError::TooManyRequests);
     }
-    // What is not UTF-8 is no origin of a platform, and no reason to do without one.
+    // A header that is not UTF-8 is no origin of a platform, and counts as one that is not allowed.
     let origin = request.headers().values("origin").next();
     let origin = origin.map(String::from_utf8_lossy);
     platforms.check(&asked.project, origin.as_deref(), request.header("host"))?;
@@ -93,7 +93,7 @@ fn header<'b>(request: &Request<'b>, name: &str) -> Option<&'b str> {
     request.header(name).filter(|value| !value.is_empty())
 }
 
-/// What the client shows of itself. A token that it was given for this goes before cookies, which
+/// Finds the credential of a client. A token that it was given for this goes before cookies, which
 /// browsers send on their own.
 fn shown_by(request: &Request<'_>, asked: &ConnectRequest) -> Option<Shown> {
     let jwt = header(request, "x-appwrite-jwt").or(asked.jwt.as_deref());
@@ -116,9 +116,9 @@ fn shown_by(request: &Request<'_>, asked: &ConnectRequest) -> Option<Shown> {
     })
 }
 
-/// Whose address counts: the client's, as far as trusted proxies tell. Where none are named, a
-/// proxy close by is believed: the last address is the one that it has seen itself; those before it
-/// anybody may invent.
+/// Finds the client's address, as far as trusted proxies tell. Where none are named, a proxy close
+/// by is believed: the last address is the one that it has seen itself; those before it anybody may
+/// invent.
 fn address_of(incoming: &Incoming<'_, '_>, shared: &Shared) -> IpAddr {
     let peer = incoming.peer.to_canonical();
     if !shared.forwarded.trusted().is_empty() || !is_close_by(peer) {
@@ -129,8 +129,8 @@ fn address_of(incoming: &Incoming<'_, '_>, shared: &Shared) -> IpAddr {
     last_address(lines.into_iter()).unwrap_or(peer)
 }
 
-/// Reads `EPOCH-OFFSET`. A text that is none of ours is a place that cannot be found, and the
-/// client must hear so; an empty one asks for positions from now on.
+/// Parses `EPOCH-OFFSET`. An unknown text is a position that cannot be found, and the client must
+/// be told so; an empty one asks for positions from now on.
 fn position_of(text: &str) -> Option<Position> {
     if text.is_empty() {
         return None;

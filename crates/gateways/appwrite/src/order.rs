@@ -1,18 +1,15 @@
-//! What sessions order of the event hub, and how it reaches the connections.
+//! Orders from sessions to the event hub, and its way to the connections.
 
 use throng_appwrite::{Change, ConnectionPhase, IdentityChange, QueryFilter, RealtimeError};
 use throng_types::{ConnId, Frame, Position};
 
-/// What a session wants of its event hub.
+/// Order from a session to its event hub.
 #[derive(Debug)]
 pub enum Order {
     /// The connection is open.
     Enter {
-        /// The connection.
         conn: ConnId,
-        /// Its project.
         project: Box<str>,
-        /// Its roles.
         roles: Vec<String>,
         /// Its first subscriptions, if its URL named any.
         subscriptions: Vec<Wanted>,
@@ -20,54 +17,44 @@ pub enum Order {
         positions: bool,
     },
     /// Make or change subscriptions. The event hub writes the response.
-    Subscribe {
-        /// The connection.
-        conn: ConnId,
-        /// The subscriptions.
-        items: Vec<Wanted>,
-    },
+    Subscribe { conn: ConnId, items: Vec<Wanted> },
     /// End subscriptions. The event hub writes the response.
     Unsubscribe {
-        /// The connection.
         conn: ConnId,
-        /// The subscriptions' ids.
+        /// Ids of the subscriptions to end.
         ids: Vec<String>,
     },
-    /// The connection's user or its roles are others now. What was held back may go.
+    /// Sets the connection's user and roles. Held-back events may go.
     SetRoles {
-        /// The connection.
         conn: ConnId,
-        /// The roles.
         roles: Vec<String>,
         /// The user until now, empty for a guest.
         from: Box<str>,
         /// The user from now on.
         to: Box<str>,
     },
-    /// A part of the user is known; the roles follow from it. What was held back may go.
+    /// Sets a part of the user; the roles follow from it. Held-back events may go.
     Change {
-        /// The connection.
         conn: ConnId,
-        /// What is known.
+        /// Part of the user's identity that is known now.
         change: IdentityChange,
     },
-    /// Tell where things stand, and send what was missed.
+    /// Send the current position, and missed events.
     Recover {
-        /// The connection.
         conn: ConnId,
         /// Since when, if the client knows.
         since: Option<Position>,
     },
 }
 
-/// A subscription that a session wants.
+/// Subscription that a session requests.
 #[derive(Debug)]
 pub struct Wanted {
     /// Its id on the connection.
     pub id: String,
     /// Its channels, under the connection's identity.
     pub channels: Vec<String>,
-    /// Its queries.
+    /// Queries that an event has to match.
     pub filter: QueryFilter,
 }
 
@@ -79,25 +66,26 @@ pub trait Connections {
     fn say(&mut self, conn: ConnId, bytes: &[u8]);
     /// Sends a frame in two pieces, of which the second is shared.
     fn deliver(&mut self, conn: ConnId, head: &[u8], tail: &Frame);
-    /// Tells the session of a change of its user. Where the change does not say what the roles are
-    /// now, [`Order::SetRoles`] or [`Order::Change`] follows, or the connection's end.
+    /// Passes a change of its user to the session. Where the change does not name the new roles,
+    /// [`Order::SetRoles`] or [`Order::Change`] follows, or the connection's end.
     fn changed(&mut self, conn: ConnId, what: &Change);
-    /// Lets the session ask for its roles if it has a user; then true, and the same follows.
+    /// Lets the session look up its roles. True if it has a user; then [`Order::SetRoles`],
+    /// [`Order::Change`] or the connection's end follows.
     fn recheck(&mut self, conn: ConnId) -> bool;
     /// Lets the session refuse.
     fn refuse(&mut self, conn: ConnId, fault: &RealtimeError, phase: ConnectionPhase);
-    /// So many receivers were found for an event.
+    /// Counts the receivers found for an event.
     fn matched(&mut self, receivers: usize);
-    /// A client asked for what it missed, and all of it is here or not.
+    /// Counts a recovery, complete or not.
     fn recovered(&mut self, all: bool);
 }
 
-/// What an event hub is made of.
+/// Options of an event hub, from the configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct EventHubOptions {
     /// Seeds the index, because clients choose the names it hashes.
     pub seed: u64,
-    /// How long events are kept for clients that come back, in milliseconds; zero keeps none.
+    /// Milliseconds that events are kept for clients that reconnect; zero keeps none.
     pub history_ms: u64,
     /// Bytes of events that are kept.
     pub history_bytes_max: usize,

@@ -1,9 +1,9 @@
-//! Which events two processes both hear, while one hands over to the other.
+//! Events that both processes receive while one hands over to the other.
 //!
-//! Redis tells all its subscribers the same in the same order, and keeps nothing for them. So the
-//! new process listens before the old one stops, and each of its shards hears some events that the
-//! old shard of its number has taken. The old one says which it took lately, and the new one leaves
-//! these out: nothing is doubled, and nothing is missing in between.
+//! Redis sends all its subscribers the same events in the same order, and keeps nothing for them.
+//! So the new process subscribes before the old one stops, and each of its shards gets some events
+//! that the old shard of its number has taken. The old one lists those it took lately, and the new
+//! one leaves them out: nothing is doubled, and nothing is missing in between.
 //!
 //! Rule for "full": the oldest goes. An event that the old process took earlier than [`LATELY_MS`]
 //! before it stopped, or more than [`TAKEN_MAX`] events before, would come twice.
@@ -12,23 +12,24 @@ use std::collections::VecDeque;
 
 use throng_types::{Millis, Save, Saved, save_count};
 
-/// How long it is remembered that an event was taken; longer than a hand-over lasts.
+/// Milliseconds that a taken event is remembered; longer than a hand-over lasts.
 const LATELY_MS: u64 = 30_000;
 /// Events that are remembered.
 const TAKEN_MAX: usize = 8_192;
-/// Looks, about a second apart, after which what the old process took is forgotten: an event that
-/// is the same, byte for byte, is another one then.
+/// Rounds, about a second apart, after which the old process's events are forgotten: an equal
+/// event, byte for byte, is another one then.
 const LOOKS: u8 = 2;
 
-/// What this shard took lately, and what the shard took that handed over to it.
+/// Fingerprints of recent events: those this shard took, and those that the shard took which handed
+/// over to it.
 #[derive(Default)]
 pub(crate) struct Overlap {
     /// Fingerprints of events, in order. Bound: [`TAKEN_MAX`], [`LATELY_MS`].
     taken: VecDeque<(Millis, u64)>,
-    /// The same of the other shard, from the next on that may come again.
+    /// Fingerprints from the other shard, from the next on that may come again.
     before: Vec<u64>,
     next: usize,
-    /// Looks since everything that had come was taken.
+    /// Rounds since everything received was taken.
     looks: Option<u8>,
 }
 
@@ -54,7 +55,7 @@ impl Overlap {
         self.taken.push_back((now, fingerprint));
     }
 
-    /// Once a second: forgets what is too old.
+    /// Forgets old events, once a second.
     pub(crate) fn forget(&mut self, now: Millis) {
         while let Some((at, _)) = self.taken.front()
             && now.since(*at) > LATELY_MS
@@ -72,15 +73,15 @@ impl Overlap {
         }
     }
 
-    /// Everything is taken that has come so far: soon nothing comes any more that the other shard
-    /// has taken.
+    /// Notes that everything received so far is taken: soon no event comes any more that the other
+    /// shard has taken.
     pub(crate) fn rests(&mut self) {
         if !self.before.is_empty() && self.looks.is_none() {
             self.looks = Some(0);
         }
     }
 
-    /// Appends what was taken lately.
+    /// Appends the fingerprints of recent events.
     pub(crate) fn save(&self, out: &mut Vec<u8>) {
         save_count(self.taken.len(), out);
         for (_, fingerprint) in &self.taken {

@@ -1,5 +1,5 @@
-//! What few Appwrite connections need: who the user is, a question under way, messages that wait
-//! behind it. Boxed, and gone when nothing of it is left, so that a guest owns none of it.
+//! State that few Appwrite connections need: the user, a lookup under way, messages that wait
+//! behind it. Boxed, and dropped when empty, so that a guest owns none of it.
 
 use std::collections::VecDeque;
 
@@ -11,15 +11,15 @@ use crate::shared::{Credential, LookupPart, LookupPriority};
 /// Bytes of messages that may wait behind a question.
 const WAITING_BYTES_MAX: usize = 128 << 10;
 
-/// What a client shows to prove who it is, and to whom.
+/// Credential of a client, and where it is valid.
 #[derive(Clone, Debug)]
 pub(crate) struct Shown {
     pub(crate) credential: Credential,
-    /// It is for Appwrite's console, whatever the project.
+    /// Whether the credential is for Appwrite's console, whatever the project.
     pub(crate) to_console: bool,
 }
 
-/// A signed-in user.
+/// User that signed in, with the credential.
 #[derive(Debug)]
 pub(super) struct User {
     pub(super) id: Box<str>,
@@ -35,23 +35,24 @@ pub(crate) struct SetPresence {
     pub(crate) shown: Shown,
     /// The number of the latest call.
     pub(crate) token: u32,
-    /// Appwrite has said that it is there.
+    /// Whether Appwrite has confirmed it.
     pub(crate) written: bool,
 }
 
-/// What a client asked for in its URL.
+/// Request to open a connection, from its URL.
 #[derive(Debug)]
 pub(crate) struct Opening {
     pub(crate) request: ConnectRequest,
     pub(crate) shown: Option<Shown>,
-    /// It wants positions; and what it missed, if it says since when.
+    /// Position to recover from; the outer `None` without positions, the inner one for a first
+    /// visit.
     pub(crate) recover: Option<Option<Position>>,
 }
 
 /// Why Appwrite is being asked.
 #[derive(Debug)]
 pub(super) enum Asking {
-    /// The connection opens.
+    /// The connection is opening.
     Open(Box<Opening>),
     /// A message brought a session.
     Authentication(Shown),
@@ -65,17 +66,17 @@ pub(super) struct Check {
     /// As much as may have changed.
     pub(super) part: LookupPart,
     pub(super) haste: LookupPriority,
-    /// The roles that the hub knows may be too many. If not, the change itself has told them, and
-    /// this only makes sure.
+    /// Whether the hub's roles may be too many. If not, the change itself has named them, and the
+    /// lookup only confirms.
     pub(super) unsure: bool,
-    /// Since when an answer is wanted.
+    /// Time of the change that needs an answer.
     pub(super) since: Millis,
     /// Answers that did not come.
     pub(super) failures: u32,
 }
 
 impl Check {
-    /// Both in one.
+    /// Merges two checks into one that covers both.
     pub(super) fn with(self, other: Self) -> Self {
         Self {
             part: match self.part == other.part {
@@ -93,7 +94,7 @@ impl Check {
     }
 }
 
-/// What few connections need: the user, a question under way, messages that wait.
+/// State that few connections need: the user, a question under way, messages that wait.
 #[derive(Debug, Default)]
 pub(super) struct More {
     pub(super) user: Option<User>,
@@ -108,9 +109,9 @@ pub(super) struct More {
     pub(super) presence: Option<SetPresence>,
     /// Calls about it that are not answered.
     pub(super) writing: u8,
-    /// What to send once there are subscriptions.
+    /// Position to recover from once there are subscriptions, as in [`Opening`].
     pub(super) recover: Option<Option<Position>>,
-    /// Bound: [`WAITING_BYTES_MAX`].
+    /// Messages that wait for an answer. Bound: [`WAITING_BYTES_MAX`].
     waiting: VecDeque<Vec<u8>>,
     waiting_bytes: usize,
 }
@@ -203,7 +204,7 @@ mod tests {
         }
     }
 
-    /// What was taken out gives all of its room back.
+    /// Taking messages out gives all of their room back.
     #[test]
     fn messages_that_were_taken_take_no_room() {
         let mut more = More::default();

@@ -1,9 +1,9 @@
 //! A user's presence, as a client sets it over its socket. Appwrite keeps it: it is written with
 //! the client's own credential, and deleted when the socket is gone.
 //!
-//! Appwrite has one presence of a user, whatever ids are asked for, so a connection remembers one.
-//! [`Outside::presence`] makes the calls of one user in their order: a deletion comes behind what
-//! it deletes, though nobody knows yet how that ended.
+//! Appwrite has one presence of a user, for any id, so a connection remembers one.
+//! [`Outside::presence`] makes the calls of one user in their order: a deletion comes behind the
+//! call that it undoes, even before that has an answer.
 //!
 //! Rule for "full": with [`WRITING_MAX`] calls under way a message is refused.
 
@@ -20,8 +20,8 @@ use crate::shared::{AppwriteShared, PresenceCall, PresenceReply};
 
 /// Messages of one connection that Appwrite has not answered.
 const WRITING_MAX: u8 = 8;
-/// How long a presence stays that nobody deletes. Appwrite's own socket says 30 days, the most that
-/// its API takes, and less of it the longer a worker there has run.
+/// Milliseconds until a presence expires that nobody deletes. Appwrite's own socket says 30 days,
+/// the most that its API takes, and less of it the longer a worker there has run.
 const STAYS_MS: u64 = 24 * 60 * 60 * 1000;
 
 impl SetPresence {
@@ -132,7 +132,7 @@ impl Connection {
         self.more.take_if(|more| more.is_empty());
     }
 
-    /// The socket is gone: so is what it said of its user.
+    /// Deletes the presence when the socket is gone.
     pub(crate) fn delete_presence(mut self, conn: ConnId, own: &AppwriteShared) {
         let held = self.more.as_mut().and_then(|more| more.presence.take());
         if let Some(held) = held {

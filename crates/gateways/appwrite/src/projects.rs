@@ -23,7 +23,7 @@ pub struct AppwriteProject {
     pub platforms: Platforms,
 }
 
-/// The configuration's projects, and others while somebody is connected to them.
+/// Projects of the configuration, and others while they have connections.
 #[derive(Clone)]
 pub(crate) struct Projects {
     named: Vec<AppwriteProject>,

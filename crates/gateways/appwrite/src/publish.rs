@@ -2,7 +2,7 @@
 //! on Redis, so that Appwrite and Redis need not be there.
 //!
 //! The answer is 202 when the event is on its way to all shards, in the order of the requests of
-//! one connection; 400 for what is no event; 503 when too many wait already, and then it was not
+//! one connection; 400 if the body is no event; 503 when too many wait already, and then it was not
 //! taken.
 
 use throng_appwrite::FeedMessage;
@@ -11,7 +11,7 @@ use throng_session::{Incoming, Opened, Reject, respond_json};
 use crate::connection::Connection;
 use crate::context::Cx;
 
-/// Takes one event.
+/// Parses one event and passes it to all shards.
 pub(crate) fn publish(
     incoming: &Incoming<'_, '_>,
     cx: &mut Cx<'_>,

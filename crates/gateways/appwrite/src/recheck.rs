@@ -1,7 +1,7 @@
-//! Which connections are still to be looked up again, after events may have been lost.
+//! Connections that are still to be looked up again, after events may have been lost.
 //!
 //! A walk over all connections, a few of them under way at any time: Appwrite has just come back,
-//! too, and those who want to come in ask as well. Rule for "full": the walk stands still until an
+//! too, and new clients need lookups as well. Rule for "full": the walk stands still until an
 //! answer has come; a connection without one for too long is ended by its session.
 
 use std::collections::BTreeSet;
@@ -11,12 +11,12 @@ const ASKED_MAX: usize = 32;
 /// Slots that are looked at in one turn.
 const SLOTS_PER_TURN: u32 = 4096;
 
-/// How far the walk has come, and who is asked about.
+/// Progress of the walk, and the connections under way.
 #[derive(Default)]
 pub(crate) struct Rechecks {
     next: u32,
     end: u32,
-    /// Bound: [`ASKED_MAX`].
+    /// Connections whose lookup is under way. Bound: [`ASKED_MAX`].
     asked: BTreeSet<u32>,
 }
 

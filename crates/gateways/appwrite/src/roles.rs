@@ -1,4 +1,4 @@
-//! What the event hub does when roles change.
+//! Effects of changed roles in the event hub.
 //!
 //! Owns nothing of its own: these are the parts of [`EventHub`] that connections' roles, and the
 //! events that wait for them, go through.
@@ -15,8 +15,8 @@ use crate::held::{Held, Verdict, Waiting};
 use crate::order::Connections;
 
 impl EventHub {
-    /// A user is not what it was: gives the user's connections their roles of now, or holds events
-    /// back for them until they are known.
+    /// Applies a change of a user: gives the user's connections their new roles, or holds events
+    /// back for them until those are known.
     pub(crate) fn change(
         &mut self,
         project: &str,
@@ -43,7 +43,7 @@ impl EventHub {
         }
     }
 
-    /// Gives a connection the roles that a change leads to; false if it does not say.
+    /// Gives a connection the roles that a change names; false if it names none.
     pub(crate) fn apply(&mut self, index: u32, change: &IdentityChange) -> bool {
         let user_id = &change.user_id;
         match change.what.outcome(user_id, &self.index.roles(index)) {
@@ -71,8 +71,8 @@ impl EventHub {
             .set_roles(index, roles, Some(Rebind { from, to }));
     }
 
-    /// Looks at an event for all connections that wait for their roles; `change` is what it says
-    /// of an account.
+    /// Checks an event for all connections that wait for their roles; `change` is its change of an
+    /// account.
     pub(crate) fn hold(
         &mut self,
         event: &Arc<FeedMessage>,
@@ -100,7 +100,7 @@ impl EventHub {
             }
         }
         for index in too_many {
-            // Without its roles it hears nothing more, whether or not it closes at once.
+            // Without its roles it gets nothing more, whether or not it closes at once.
             self.index.set_roles::<&str>(index, &[], None);
             self.held.remove(&index);
             if let Some(conn) = connections.id(index) {
@@ -109,7 +109,7 @@ impl EventHub {
         }
     }
 
-    /// The roles are known: matches what was held back with them.
+    /// Sets the roles, and matches held-back events with them.
     pub(crate) fn settle(&mut self, conn: ConnId, connections: &mut impl Connections) {
         self.rechecks.done(conn.index());
         if let Some(held) = self.held.remove(&conn.index()) {

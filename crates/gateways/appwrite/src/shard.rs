@@ -25,21 +25,21 @@ impl Appwrite {
         self.hub.handle(order, &mut line);
     }
 
-    /// Carries out what sessions have just ordered: news that come next must find it done.
+    /// Carries out the sessions' orders at once: the next news must find them done.
     fn carry_out_all(&mut self, shard: &mut impl Shard<Self>) {
         for order in shard.take_orders() {
             self.carry_out(order, shard);
         }
     }
 
-    /// Takes news and makes frames, at most so many; true if more is to be done.
+    /// Takes news and builds up to so many frames; true if more is to be done.
     pub(crate) fn take_news(
         &mut self,
         mut frames_max: usize,
         shard: &mut impl Shard<Self>,
     ) -> bool {
         self.refuse_unserved(shard);
-        // Frames that gather in one turn must not look like a queue that nobody empties.
+        // Frames that gather in one turn must not look like a queue that is never emptied.
         let mut bytes_left = self.queue_bytes_max / 4;
         for _ in 0..NEWS_PER_TURN {
             let mut line = Line {

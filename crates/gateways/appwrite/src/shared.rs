@@ -1,4 +1,4 @@
-//! What Appwrite sessions share, and what they ask of the world outside their shard.
+//! State that Appwrite sessions share, and their calls beyond the shard.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,20 +12,19 @@ use throng_types::Now;
 
 use crate::projects::{AppwriteProject, Projects};
 
-/// What is configured, and the way out of the shard. Each shard has its own; what is in it is the
-/// same for all.
+/// Configuration, and the way out of the shard. Each shard has a copy with equal contents.
 #[derive(Clone)]
 pub struct AppwriteShared {
     projects: Projects,
-    /// What one client may send.
+    /// Limits on the messages of one client.
     pub limits: MessageLimits,
-    /// How often it may; the rate of openings is [`Outside::admit`]'s to keep.
+    /// Rates of messages for one client; the rate of openings is [`Outside::admit`]'s to keep.
     pub rates: Rates,
-    /// How refusals look.
+    /// Style of the refusals that clients get.
     pub style: RefusalStyle,
-    /// Whether there is somebody to ask who a client is. If not, everybody is a guest.
+    /// Whether lookups at Appwrite are configured. If not, all clients are guests.
     pub identifies: bool,
-    /// How long roles that are known stay while Appwrite does not answer, in milliseconds.
+    /// Milliseconds that known roles stay while Appwrite does not answer.
     pub grace_ms: u64,
     /// Whether clients are pinged, which Appwrite does not do.
     pub pings: bool,
@@ -78,12 +77,12 @@ impl AppwriteShared {
     }
 }
 
-/// What sessions need done outside their shard. Calls return at once.
+/// Calls that leave the shard. They return at once.
 pub trait Outside: Send + Sync {
     /// Whether this address may open one more connection now.
     fn admit(&self, address: IpAddr, now: Now) -> bool;
 
-    /// Asks who somebody is; [`News::LookupReply`] follows for certain unless it is refused.
+    /// Looks up a client; [`News::Found`] follows for certain unless it is refused.
     ///
     /// # Errors
     /// [`QueueFull`] if too many questions wait.

@@ -26,7 +26,7 @@ use crate::{
 const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 7));
 const FILES: &str = "project=bench&channels[]=files";
 
-/// Connections and what they were sent.
+/// Connections and the frames sent to them.
 struct Shard {
     shared: Rc<Shared>,
     own: Rc<AppwriteShared>,
@@ -37,12 +37,12 @@ struct Shard {
     now: Now,
 }
 
-/// What a room sees of the connections.
+/// Connections of a test's event hub.
 struct Hall {
     sessions: BTreeMap<u32, Solo<Appwrite>>,
     sent: BTreeMap<u32, Vec<u8>>,
     ended: Vec<u32>,
-    /// Changes that sessions are to hear of, and refusals, each in order.
+    /// Changes passed to sessions, and refusals, each in order.
     changes: Vec<(ConnId, Change)>,
     refusals: Vec<(ConnId, RealtimeError, ConnectionPhase)>,
 }
@@ -61,7 +61,7 @@ impl Connections for Hall {
     }
 
     fn deliver(&mut self, conn: ConnId, head: &[u8], tail: &Frame) {
-        // As the engine does it: who is leaving gets nothing more.
+        // As in the engine, a closing connection gets nothing more.
         if self.ended.contains(&conn.index()) {
             return;
         }
@@ -127,7 +127,7 @@ impl Shard {
         }
     }
 
-    /// Runs a session and carries out what it wants.
+    /// Runs a session and carries out its orders.
     fn run(&mut self, index: u32, run: impl FnOnce(&mut Solo<Appwrite>)) {
         self.run_alone(index, run);
         self.settle();
@@ -158,7 +158,7 @@ impl Shard {
         });
     }
 
-    /// Lets sessions do what the hub wants of them, until it wants nothing more.
+    /// Carries out the hub's requests to sessions, until none is left.
     fn settle(&mut self) {
         while !(self.hall.changes.is_empty() && self.hall.refusals.is_empty()) {
             for (conn, what) in std::mem::take(&mut self.hall.changes) {
@@ -268,7 +268,7 @@ impl Shard {
         self.settle();
     }
 
-    /// What a connection was sent, without the close frame, whose code comes second.
+    /// Takes the frames sent to a connection; a close frame becomes its code.
     fn frames(&mut self, index: u32) -> Vec<Value> {
         let sent = std::mem::take(self.hall.sent.entry(index).or_default());
         let (mut frames, mut rest) = (Vec::new(), &sent[..]);
@@ -300,7 +300,7 @@ impl Shard {
             .collect()
     }
 
-    /// Whether a session owns nothing besides its slot.
+    /// Whether a session owns nothing beside its slot.
     fn is_bare(&mut self, index: u32) -> bool {
         let solo = self.hall.sessions.get_mut(&index);
         solo.and_then(Solo::session)
@@ -330,7 +330,7 @@ fn event(id: &str, role: &str) -> Value {
     })
 }
 
-/// Something about a user has changed, and the event does not say what.
+/// Event about a change of a user without details.
 fn change(id: &str, user: &str, role: &str) -> Value {
     let mut event = event(id, role);
     event["permissionsChanged"] = json!(true);
@@ -399,7 +399,7 @@ fn nothing_comes_before_connected() {
     let types: Vec<&Value> = frames.iter().map(|frame| &frame["type"]).collect();
     assert_eq!(types, ["connected", "pong", "event"]);
     assert_eq!(frames[0]["data"]["user"]["$id"], "ann");
-    // The answer to an old question is nobody's.
+    // The answer to an old lookup is ignored.
     shard.answer(&lookup, user_of("bob", &[]));
     shard.event(3, &event("C", "user:bob"));
     assert!(shard.frames(0).is_empty());

@@ -1,4 +1,4 @@
-//! What becomes of the answers of a client's backends.
+//! Effects of the answers of a client's backends.
 //!
 //! A question that fails is answered with error 100, which lets the client try again; a connection
 //! or subscription about which the backend cannot be asked goes on for [`EXTENSION_S`].
@@ -16,7 +16,7 @@ use crate::pending::Pending;
 use crate::socket::Socket;
 use crate::{commands, connect, subscribing};
 
-/// How long a connection goes on whose backend cannot be asked, in seconds.
+/// Seconds that a connection goes on whose backend cannot be asked.
 pub(crate) const EXTENSION_S: u64 = 60;
 
 impl Socket {
@@ -28,7 +28,7 @@ impl Socket {
         let Some(Open { to, pending, .. }) = self.proxied().questions.take(number) else {
             return;
         };
-        // What the answer makes the server do is the client's wish.
+        // Work that follows from the answer is charged to the client.
         self.ws.lend_allowance(cx);
         match (cx.own.read(answer, to), pending) {
             (Some(Err(refusal)), pending) => self.refused(refusal, pending, cx),
@@ -51,12 +51,12 @@ impl Socket {
         };
         let command = match pending {
             Pending::Connect { command, .. } if self.is_bidirectional() => command,
-            // An error has no words there.
+            // The protocol has no error for this case.
             Pending::Connect { .. } => return self.disconnect(Disconnect::ServerError, cx),
             Pending::Begin(_) => return self.disconnect(Disconnect::PermissionDenied, cx),
             Pending::Subscribe(wants) => wants.command,
             Pending::Publish { command, .. } | Pending::Rpc { command } => command,
-            // An error says no more than that there is no answer.
+            // An error counts as no answer.
             Pending::Refresh | Pending::SubRefresh(_) => return self.failed(pending, cx),
         };
         let message = &message;
@@ -69,7 +69,7 @@ impl Socket {
         self.go_on(cx);
     }
 
-    /// There is no answer that says anything.
+    /// Handles a failed question.
     fn failed(&mut self, pending: Pending, cx: &mut Cx<'_>) {
         let until = Some(cx.now.unix_s() + EXTENSION_S);
         let command = match pending {
@@ -138,7 +138,7 @@ impl Socket {
         }
     }
 
-    /// A backend has said who the client is.
+    /// Handles the backend's answer about the client's identity.
     fn welcomed(&mut self, answer: &ProxyAnswer, command: u32, request: &[u8], cx: &mut Cx<'_>) {
         // Without a result it does not know the client.
         if answer.result.is_none() {
@@ -160,7 +160,7 @@ impl Socket {
         }
     }
 
-    /// Carries out what has waited for the answer to `connect`.
+    /// Carries out the commands that waited for the answer to `connect`.
     fn go_on(&mut self, cx: &mut Cx<'_>) {
         let later = std::mem::take(&mut self.proxied().later);
         if !later.is_empty() && !self.is_closing() {
@@ -168,7 +168,7 @@ impl Socket {
         }
     }
 
-    /// A backend says until when the connection goes on.
+    /// Extends the connection as the backend's answer allows.
     fn goes_on(&mut self, answer: &ProxyAnswer, cx: &mut Cx<'_>) {
         let claims = claims_of(answer).filter(|_| answer.result.is_some() && !answer.expired);
         let Some(claims) = claims else {
@@ -185,7 +185,7 @@ impl Socket {
         self.arm(cx);
     }
 
-    /// A backend says until when a subscription goes on.
+    /// Extends a subscription as the backend's answer allows.
     fn keeps(&mut self, channel: &ChannelName, answer: &ProxyAnswer, cx: &mut Cx<'_>) {
         let claims = claims_of(answer).filter(|_| answer.result.is_some() && !answer.expired);
         if let Some(claims) = claims {

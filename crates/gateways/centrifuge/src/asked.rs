@@ -1,5 +1,4 @@
-//! What a socket has asked of the hub and must remember until the answer comes, and what few
-//! sockets have to remember for longer.
+//! State of a socket until the hub answers, and state that few sockets need for longer.
 //!
 //! Boxed by its owner, and gone when nothing is left: an idle connection has none.
 
@@ -11,21 +10,20 @@ use crate::pending::Proxied;
 
 /// A subscribe that needs more than the hub's answer for its reply.
 pub(crate) struct Subscribing {
-    /// The command's id.
+    /// Id of the command.
     pub(crate) command: u32,
-    /// The channel.
     pub(crate) channel: ChannelName,
     /// When the subscription token ends the subscription, if there is one: `Some(None)` for never.
     pub(crate) until: Option<Option<u64>>,
     /// JSON for the subscriber, from its token.
     pub(crate) data: Option<Box<str>>,
-    /// Publications are said as differences.
+    /// Whether publications are sent as differences.
     pub(crate) delta: bool,
     /// Only publications that pass it are delivered.
     pub(crate) filter: Option<TagFilter>,
-    /// A backend has allowed it, and is asked when it expires.
+    /// Whether a backend has allowed it, and is asked when it expires.
     pub(crate) is_backends: bool,
-    /// The client wants no subscription that did not recover.
+    /// Whether the client refuses a subscription that did not recover.
     pub(crate) rejects_unrecovered: bool,
 }
 
@@ -36,26 +34,26 @@ pub(crate) struct Asked {
     pub(crate) opening: Option<Box<Opening>>,
     /// JSON for the subscriber of some of these channels, from its token.
     pub(crate) data: Vec<(ChannelName, Box<str>)>,
-    /// Bound: subscribes that the hub has not answered, of which it takes no more than a few for
-    /// each channel of the connection.
+    /// Subscribes without an answer. Bound: the hub takes no more than a few for each channel of
+    /// the connection.
     pub(crate) subscribing: Vec<Subscribing>,
-    /// JSON for the client, told with the answer to `connect`.
+    /// JSON for the client, sent with the answer to `connect`.
     pub(crate) welcome: Option<Box<str>>,
-    /// What there is besides where there are backends.
+    /// State for connections whose client backends are asked about.
     pub(crate) proxied: Option<Box<Proxied>>,
     /// The filters of subscriptions that the client has. Bound: one a subscription.
     pub(crate) filters: Vec<(ChannelName, TagFilter)>,
 }
 
 impl Asked {
-    /// Whether all answers have come.
+    /// Whether all answers have arrived.
     pub(crate) const fn is_over(&self) -> bool {
         let is_answered = self.opening.is_none() && self.subscribing.is_empty();
         let is_plain = self.filters.is_empty() && self.proxied.is_none();
         is_answered && self.data.is_empty() && is_plain && self.welcome.is_none()
     }
 
-    /// What was remembered of a subscribe that is answered now.
+    /// Removes and returns the subscribe that is answered now.
     pub(crate) fn take(&mut self, command: u32, channel: &ChannelName) -> Option<Subscribing> {
         let mut all = self.subscribing.iter();
         let at = all.position(|one| one.command == command && one.channel == *channel)?;

@@ -1,7 +1,7 @@
-//! What a client's backends are asked.
+//! Questions to a client's backends.
 //!
-//! While it is asked who the client is, what the client says besides waits: it may depend on the
-//! answer. Never: what becomes of answers.
+//! While a backend is asked about the client's identity, further commands wait: they may depend on
+//! the answer. Never: handles answers.
 //!
 //! Source: Centrifugo, page "Proxy events to the backend".
 
@@ -18,7 +18,7 @@ use crate::pending::{Hello, Pending, Proxied};
 use crate::socket::Socket;
 
 impl Proxied {
-    /// Keeps what backends are to know of the client's request.
+    /// Keeps the fields of the client's request that backends need.
     pub(crate) fn new(incoming: &Incoming<'_, '_>, own: &ProxyOptions) -> Self {
         Self {
             questions: Questions::new(incoming, own),
@@ -26,7 +26,7 @@ impl Proxied {
         }
     }
 
-    /// Asks who a client is; its `connect` says what it brings along.
+    /// Asks about the client's identity, with its `connect`.
     pub(crate) fn ask_identity(
         &mut self,
         asker: &Asker<'_>,
@@ -69,9 +69,9 @@ impl Proxied {
     }
 }
 
-/// A client wants the newest publication of a channel: tells the channel's backend if there is
-/// none. The client has its subscription already, so it gets what the backend publishes then, and
-/// does not wait for an answer.
+/// Tells the channel's backend that there is no newest publication, for a client that asked for it.
+/// The client has its subscription already, so it gets the backend's next publication, and does not
+/// wait for an answer.
 pub(crate) fn tell_if_empty(channel: &ChannelName, subscribed: &Subscribed, cx: &mut Cx<'_>) {
     let options = cx.shared.namespaces.find(channel);
     let to = options
@@ -80,7 +80,7 @@ pub(crate) fn tell_if_empty(channel: &ChannelName, subscribed: &Subscribed, cx: 
     let is_empty = match &subscribed.recovery {
         Recovery::NotAsked => false,
         Recovery::Lost => true,
-        // Who was nowhere has missed nothing of a stream without publications.
+        // A client without a position has missed nothing of a stream without publications.
         Recovery::Whole(missed) => {
             let offset = subscribed.position.map_or(0, |position| position.offset);
             missed.is_empty() && offset == 0
@@ -104,7 +104,7 @@ pub(crate) fn tell_if_empty(channel: &ChannelName, subscribed: &Subscribed, cx: 
 }
 
 impl Socket {
-    /// Keeps what backends are to know of the client's request.
+    /// Keeps the fields of the client's request that backends need.
     pub(crate) fn remember(&mut self, incoming: &Incoming<'_, '_>, cx: &Cx<'_>) {
         if !cx.own.backends.is_empty() {
             let proxied = Proxied::new(incoming, cx.own);
@@ -112,7 +112,7 @@ impl Socket {
         }
     }
 
-    /// The same for what its `connect` says as if it were in the request.
+    /// Remembers header fields from the `connect` command as if they came with the request.
     pub(crate) fn remember_said(&mut self, connect: &Connect<'_>, cx: &Cx<'_>) {
         if !cx.own.backends.is_empty() {
             let questions = &mut self.proxied().questions;
@@ -131,19 +131,19 @@ impl Socket {
             .flat_map(|proxied| proxied.questions.pending())
     }
 
-    /// Whether a backend has yet to say who the client is, or what it begins with.
+    /// Whether a backend has yet to answer about the client's identity or its first channels.
     pub(crate) fn awaits_identity(&self) -> bool {
         self.open_questions()
             .any(|pending| matches!(pending, Pending::Connect { .. } | Pending::Begin(_)))
     }
 
-    /// Whether a backend has said who the client is.
+    /// Whether a backend has identified the client.
     pub(crate) fn is_backends(&self) -> bool {
         let proxied = self.asked().and_then(|asked| asked.proxied.as_ref());
         proxied.is_some_and(|proxied| proxied.is_backends)
     }
 
-    /// Keeps commands until the client may be asked what it wants.
+    /// Keeps commands until the client is identified.
     pub(crate) fn keep_for_later(&mut self, frame: &[u8], cx: &mut Cx<'_>) {
         let bytes_max = cx.shared.limits.message_bytes_max;
         let is_lines = self.mode().codec() == Codec::Json;
@@ -157,14 +157,14 @@ impl Socket {
         later.extend_from_slice(frame);
     }
 
-    /// Whether a backend is asked about a subscribe to this channel.
+    /// Whether a backend is being asked about a subscribe to this channel.
     pub(crate) fn awaits_subscribe(&self, name: &ChannelName) -> bool {
         self.open_questions()
             .any(|pending| matches!(pending, Pending::Subscribe(wants) if wants.channel == *name))
     }
 
-    /// Takes a subscribe back about which a backend is asked; it is answered like one that the hub
-    /// was asked for.
+    /// Cancels a subscribe about which a backend is being asked; it is answered like one that the
+    /// hub has cancelled.
     pub(crate) fn cancel_subscribe(&mut self, name: &ChannelName, cx: &mut Cx<'_>) {
         if !self.awaits_subscribe(name) {
             return;
@@ -178,7 +178,7 @@ impl Socket {
         }
     }
 
-    /// Asks a backend. Gives back what was asked about if there is no room.
+    /// Asks a backend. Returns the pending state if there is no room.
     pub(crate) fn ask(
         &mut self,
         to: (BackendId, ProxyCall<'_>),
@@ -203,7 +203,7 @@ impl Socket {
         }
     }
 
-    /// The same about the channels that a unidirectional connection begins with; see
+    /// Asks about the channels that a unidirectional connection begins with; see
     /// [`Proxied::begin`].
     pub(crate) fn ask_to_begin(
         &mut self,
@@ -215,7 +215,7 @@ impl Socket {
         self.proxied().begin(channels, &asker, cx)
     }
 
-    /// Asks who the client is.
+    /// Asks about the client's identity.
     pub(crate) fn ask_identity(&mut self, hello: &Hello<'_>, cx: &mut Cx<'_>) {
         let asker = self.asker("");
         if self.proxied().ask_identity(&asker, hello, cx).is_err() {
@@ -223,7 +223,7 @@ impl Socket {
         }
     }
 
-    /// A connection's time is over: true if a backend is asked whether it goes on.
+    /// Asks whether an expired connection goes on; false if no backend is asked.
     pub(crate) fn ask_to_go_on(&mut self, cx: &mut Cx<'_>) -> bool {
         if !self.is_backends() || !cx.own.has(ProxyKind::Refresh) {
             return false;
@@ -232,7 +232,7 @@ impl Socket {
         self.ask(to, Pending::Refresh, cx).is_ok()
     }
 
-    /// The same for a subscription.
+    /// Asks whether a subscription goes on; false if no backend is asked.
     pub(crate) fn ask_to_keep(&mut self, name: &ChannelName, cx: &mut Cx<'_>) -> bool {
         let proxied = self.asked().and_then(|asked| asked.proxied.as_ref());
         if !proxied.is_some_and(|proxied| proxied.refreshed.contains(name)) {
@@ -250,7 +250,7 @@ impl Socket {
     }
 }
 
-/// How a client is connected, in the words of the schema.
+/// Names the client's transport as in the schema of the proxy.
 const fn transport(mode: Mode) -> &'static str {
     match mode {
         Mode::Json | Mode::Protobuf => "websocket",

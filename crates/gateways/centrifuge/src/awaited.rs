@@ -1,4 +1,4 @@
-//! What calls of the server API that were carried out await of the hub or of all shards.
+//! Answers of the hub or of all shards that calls of the server API await.
 
 use throng_broker::{HistoryPage, Present, Refusal};
 use throng_centrifuge::api::ServerApiError;
@@ -6,7 +6,7 @@ use throng_session::{Publications, SurveyReply};
 
 use crate::surveyed::Surveyed;
 
-/// What a call awaits, and what has come of it.
+/// Answers that a call awaits, and those it has got.
 pub(crate) enum Awaited {
     /// Nothing: it was refused.
     Refused(ServerApiError),
@@ -21,9 +21,9 @@ pub(crate) enum Awaited {
     Survey(Surveyed, Option<Vec<SurveyReply>>),
 }
 
-/// A call that was carried out and whose answer is not written.
+/// Call that was carried out and whose answer is not written.
 pub(crate) struct OpenCall {
-    /// The command's id.
+    /// Id of the command.
     pub(crate) id: u32,
     /// The token of the first answer that it awaits.
     pub(crate) first: u32,

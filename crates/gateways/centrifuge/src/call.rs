@@ -1,13 +1,13 @@
 //! Calls of the server API whose answers depend on the hub, or on every shard.
 //!
-//! One request carries one call, or many. Publications and questions for history are carried out
-//! as they stand there, without waiting for each other: of one channel the broker keeps their
-//! order. What is asked of every shard waits for the calls before it and is waited for by those
-//! behind it. Answers leave together, in the order of the calls.
+//! One request carries one call, or many. Publications and questions for history are carried out in
+//! order, without waiting for each other: the broker keeps the order within a channel. A survey of
+//! all shards waits for the calls before it, and those behind it wait for the survey. Answers leave
+//! together, in the order of the calls.
 //!
 //! Rule for "full": so many publications and pages (of history, of members) of one request are
-//! without an answer; further calls wait. Once the replies are long enough, the calls that are left
-//! are refused. Queue: `batch`.
+//! without an answer; further calls wait. Once the replies are long enough, the remaining calls are
+//! refused. Queue: `batch`.
 //!
 //! Invariants
 //! - Tokens rise from call to call; a call has as many as it awaits answers of the hub.
@@ -47,7 +47,7 @@ pub(crate) enum Task {
     Publish(Vec<Draft>, bool),
     /// A part of a channel's past.
     History(ChannelName, HistoryQuery),
-    /// Who is present in a channel; everybody, or only how many.
+    /// Present members of a channel: the list, or with `false` their number alone.
     Present(ChannelName, bool),
     /// A channel's past is to be forgotten.
     Forget(ChannelName),
@@ -72,7 +72,7 @@ impl Task {
     }
 }
 
-/// How the answers are put together.
+/// Format in which the answers of a request are put together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Together {
     /// One call; with the header `X-Centrifugo-Error-Mode: transport` errors show in the HTTP
@@ -84,7 +84,7 @@ pub(crate) enum Together {
     Lines,
 }
 
-/// Calls on their way: what they wait for, and the connection to answer.
+/// Calls on their way: the awaited answers, and the connection to answer.
 pub struct Call {
     exchange: Exchange,
     together: Together,
@@ -153,7 +153,7 @@ impl Call {
                     }
                 }
                 Ok(Task::History(channel, query)) => {
-                    // It shows what was published before it.
+                    // History must show the publications before it.
                     publish(first, &mut drafts, cx);
                     cx.hub(Command::History {
                         reply_to: self.next_question(cx),
@@ -173,7 +173,7 @@ impl Call {
                     Awaited::Present(None)
                 }
                 Ok(Task::Forget(channel)) => {
-                    // What was published before it is forgotten, too.
+                    // Publications before it are forgotten, too.
                     publish(first, &mut drafts, cx);
                     let reply_to = self.next_question(cx);
                     cx.hub(Command::Forget { reply_to, channel });
@@ -198,7 +198,7 @@ impl Call {
         true
     }
 
-    /// Whom the hub answers what is asked of a channel's past or of who is present.
+    /// Returns the address for the hub's answer about history or presence.
     fn next_question(&mut self, cx: &Cx<'_>) -> ReplyTo {
         let token = self.next_token;
         self.histories += 1;
@@ -247,7 +247,7 @@ impl Call {
         Flow::Stay
     }
 
-    /// Something was answered: carries out what may go on, or ends the exchange.
+    /// Carries out calls that may go on after an answer, or ends the exchange.
     fn go_on(&mut self, cx: &mut Cx<'_>) -> Flow {
         let is_next = self.open.front().is_some_and(OpenCall::is_answered);
         match is_next && self.advance(cx) {

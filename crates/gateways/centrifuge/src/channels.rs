@@ -1,5 +1,5 @@
-//! What a client does in channels beside subscribing: publish, look back, call; and what it is
-//! answered.
+//! Commands of a client in a channel beside subscribing: publish, history, presence, RPC; and their
+//! answers.
 
 use throng_broker::{Acknowledge, Draft};
 use throng_centrifuge::proxy::ProxyCall;
@@ -21,7 +21,7 @@ use crate::reply::{code_of, ttl};
 use crate::results::history_query;
 use crate::socket::Socket;
 
-/// The command `sub_refresh`.
+/// Handles the command `sub_refresh`.
 pub(crate) fn sub_refresh(
     ws: &mut Socket,
     command: u32,
@@ -152,7 +152,7 @@ pub(crate) fn history(ws: &mut Socket, command: u32, history: &History<'_>, cx: 
     });
 }
 
-/// Whether a subscription has to open what a command asks for; nothing if it was refused.
+/// Whether a command needs a subscription; `None` if it was refused.
 fn is_only_for_subscribers(
     ws: &mut Socket,
     command: u32,

@@ -1,8 +1,8 @@
-//! The Centrifugo client protocol, version 2: what each command does.
+//! The Centrifugo client protocol, version 2: dispatch of commands.
 //!
-//! Replies carry the command's id; the hub's answers bring it back as their token. What a client
-//! wants of one channel is answered in order, and a delivery never overtakes its subscription's
-//! reply. Otherwise a reply may overtake another one's.
+//! Replies carry the command's id; the hub's answers bring it back as their token. Commands for one
+//! channel are answered in order, and a delivery never overtakes its subscription's reply.
+//! Otherwise a reply may overtake another one.
 
 use throng_centrifuge::{ClientRequest, Codec, Reply};
 use throng_hub::Command;
@@ -54,8 +54,8 @@ fn may(ws: &mut Socket, request: &ClientRequest<'_>, cx: &mut Cx<'_>) -> bool {
     price(request).is_none_or(|work| ws.may(work, cx))
 }
 
-/// What a command costs its client before it is carried out; nothing for the answer to our own
-/// ping. What is answered is charged by its length, and tokens when they are checked.
+/// Work that a command is charged as before it is carried out; `None` for the answer to our own
+/// ping. Answers are charged by length, and tokens when they are checked.
 #[must_use]
 pub const fn price(request: &ClientRequest<'_>) -> Option<Work> {
     match request {
@@ -76,7 +76,7 @@ pub const fn price(request: &ClientRequest<'_>) -> Option<Work> {
     }
 }
 
-/// `words` is the command as it came.
+/// Runs one command; `words` is its encoded form.
 fn run(ws: &mut Socket, command: throng_centrifuge::Command<'_>, words: &[u8], cx: &mut Cx<'_>) {
     let throng_centrifuge::Command {
         id: command,
@@ -117,7 +117,7 @@ fn run(ws: &mut Socket, command: throng_centrifuge::Command<'_>, words: &[u8], c
         }
         ClientRequest::History(history) => channels::history(ws, command, &history, cx),
         ClientRequest::Ping => ws.reply(command, &Reply::Ping, cx),
-        // Nobody here listens to messages outside channels; without a word the client would not
+        // No one receives messages outside channels here; without an error the client would not
         // know.
         ClientRequest::Send { .. } => ws.disconnect(Disconnect::NotAvailable, cx),
         ClientRequest::Presence { channel } => channels::presence(ws, command, &channel, true, cx),

@@ -1,4 +1,4 @@
-//! Who a client is and what it begins with: connect, refresh, the unidirectional hello.
+//! Identity of a client and its first channels: connect, refresh, the unidirectional hello.
 
 use throng_auth::Claims;
 use throng_centrifuge::{
@@ -18,7 +18,7 @@ use crate::reply::ttl;
 use crate::results::{connect_result, end_of, position, subscriptions, uni_channels};
 use crate::socket::{Phase, Socket};
 
-/// The command `connect`.
+/// Handles the command `connect`.
 pub(crate) fn connect(ws: &mut Socket, hello: &Hello<'_>, cx: &mut Cx<'_>) {
     let (command, connect) = (hello.command, hello.connect);
     ws.remember_said(connect, cx);
@@ -32,7 +32,7 @@ pub(crate) fn connect(ws: &mut Socket, hello: &Hello<'_>, cx: &mut Cx<'_>) {
     enter(ws, command, connect, claims, cx);
 }
 
-/// A backend has said who the client is. `request` is what the client said.
+/// Handles a backend's answer about the client's identity. `request` is the client's `connect`.
 pub(crate) fn welcome(
     ws: &mut Socket,
     command: u32,
@@ -56,7 +56,7 @@ pub(crate) fn welcome(
     }
 }
 
-/// The client is who its claims say, if it has any.
+/// Connects the client with its claims, if it has any.
 fn enter(
     ws: &mut Socket,
     command: u32,
@@ -127,7 +127,7 @@ fn uni_enter(ws: &mut Socket, connect: &Connect<'_>, claims: Option<&Claims>, cx
     uni_begin(ws, channels, cx);
 }
 
-/// Begins with these channels; nothing while a backend is asked about one.
+/// Begins with these channels; nothing while a backend is being asked about one.
 pub(crate) fn uni_begin(
     ws: &mut Socket,
     channels: Result<Option<Vec<Wanted>>, Disconnect>,
@@ -148,7 +148,7 @@ pub(crate) fn uni_begin(
     }
 }
 
-/// All channels that the connection begins with have answered: its first words.
+/// Writes the first words, once all channels of the beginning have answered.
 pub(crate) fn opened(
     ws: &mut Socket,
     opening: &Opening,
@@ -189,13 +189,13 @@ fn connected(ws: &mut Socket, command: u32, subs: &[(&str, SubscribeResult<'_>)]
         ..connect_result(ws.identity(), client.as_str(), subs, cx, true)
     };
     if ws.is_backends() {
-        // The backend is asked when it expires; there is nothing that the client could do.
+        // The backend is asked when it expires; the client could do nothing about it.
         (result.expires, result.ttl_s) = (false, 0);
     }
     ws.reply(command, &Reply::Connect(&result), cx);
 }
 
-/// The command `refresh`.
+/// Handles the command `refresh`.
 pub(crate) fn refresh(ws: &mut Socket, command: u32, token: &str, cx: &mut Cx<'_>) {
     if token.is_empty() {
         // Without this an anonymous client could take its own expiry away.

@@ -1,4 +1,4 @@
-//! What a session of this gateway is given with each event.
+//! Context of an event for a session of this gateway.
 
 use throng_session::{Context, ProxyOptions};
 

@@ -2,13 +2,13 @@
 //! `/connection/sse` or `/connection/http_stream`, and send each of their commands by a request of
 //! its own, `POST /emulation` (Centrifugo, pages "HTTP streaming" and "SSE").
 //!
-//! Owns what becomes of such a request. Its commands are carried out by the session that it names,
+//! Owns the handling of such a request. Its commands are carried out by the session that it names,
 //! on that session's shard; it is answered as soon as they are on their way there. Two requests
 //! that are under way at once may overtake each other. If the session is on another node of a
-//! cluster, that node is asked to bring it what was sent, and answers that it has. The client pays
-//! for what goes there.
+//! cluster, that node is asked to carry the data to it, and confirms that. The client pays for data
+//! that goes there.
 //!
-//! Who knows a session's id may speak as its client: the id is told to that client alone.
+//! A holder of a session's id may act as its client: the id is sent to that client alone.
 
 use throng_centrifuge::Codec;
 use throng_session::http::{Params, StreamHead, check_chunks, check_draining, write_stream_head};
@@ -80,18 +80,18 @@ fn stream(
     Ok(socket)
 }
 
-/// `POST /emulation`.
+/// Handles `POST /emulation`: passes commands to their session.
 pub(crate) fn post(
     incoming: &Incoming<'_, '_>,
     cx: &mut Cx<'_>,
 ) -> Result<Opened<Session>, Reject> {
     let emulation = codec_of(incoming)
         .emulation(incoming.body)
-        .map_err(|_| Reject::new(400, "the body is not what the protocol says"))?;
+        .map_err(|_| Reject::new(400, "the body does not follow the protocol"))?;
     let request = Upstream::new(incoming);
     if emulation.node != cx.shared.node.name() {
         if !is_node_name(&emulation.node) {
-            return Err(Reject::new(404, "there is no such node"));
+            return Err(Reject::new(404, "no node has this name"));
         }
         let bytes = u32::try_from(emulation.data.len()).unwrap_or(u32::MAX);
         cx.spend(Work::Carry { bytes })?;
@@ -110,7 +110,7 @@ pub(crate) fn post(
             to,
             data: emulation.data.into(),
         })),
-        // As in Centrifugo, the client is not told: its stream tells it.
+        // As in Centrifugo, the answer does not report it: the client's stream does.
         None => {
             let keep_alive = request.keep_alive();
             request.respond(204, cx);
@@ -121,7 +121,7 @@ pub(crate) fn post(
     Ok(Opened::Session(Session::Upstream(Box::new(request))))
 }
 
-/// Whether a node could be called so; what no node can be called is asked of none.
+/// Whether a node could have this name; a survey for an impossible name is not sent.
 fn is_node_name(name: &str) -> bool {
     let is_digit = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
     name.len() == 16 && name.bytes().all(is_digit)

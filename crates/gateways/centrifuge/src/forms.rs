@@ -26,7 +26,7 @@ pub(crate) const MESSAGES: Form = Form::new(7, FormKind::Shared);
 
 /// The bidirectional protocol in JSON, compressed.
 pub(crate) const CENTRIFUGE_DEFLATED: Form = Form::new(8, FormKind::Shared);
-/// `/connection/uni_websocket`, compressed.
+/// Form of `/connection/uni_websocket`, compressed.
 pub(crate) const UNI_WS_DEFLATED: Form = Form::new(9, FormKind::Shared);
 /// The bidirectional protocol in Protobuf, compressed.
 pub(crate) const PROTOBUF_DEFLATED: Form = Form::new(10, FormKind::Shared);

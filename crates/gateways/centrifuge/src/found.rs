@@ -1,14 +1,14 @@
-//! The call `connections` of the server API: what is looked for, and the rows of all nodes.
+//! The call `connections` of the server API: the search, and the rows of all nodes.
 //!
-//! Rule for "full": an answer has [`ROWS_MAX`] rows at most, and says how many there would be.
+//! Rule for "full": an answer has [`ROWS_MAX`] rows at most, and the number of all matches.
 
 use throng_centrifuge::api::{ConnectionInfo, ConnectionsRequest, ServerApiError};
 use throng_session::{NodeReply, Search, SurveyReply, Transport};
 use throng_types::ChannelName;
 
-/// Rows of an answer, unless the call says otherwise.
+/// Rows of an answer by default.
 const ROWS: u32 = 100;
-/// Rows of an answer, whatever the call says.
+/// Rows of an answer at most.
 const ROWS_MAX: u32 = 1_000;
 
 /// The transports that can be looked for.
@@ -19,7 +19,10 @@ const TRANSPORTS: [Transport; 4] = [
     Transport::Http,
 ];
 
-/// What a call looks for.
+/// Converts the call `connections` to a search.
+///
+/// # Errors
+/// [`ServerApiError::BadRequest`] for an unknown transport or a bad channel name.
 pub(crate) fn search(wanted: &ConnectionsRequest<'_>) -> Result<Search, ServerApiError> {
     let transport = match &*wanted.transport {
         "" => None,
@@ -45,7 +48,7 @@ pub(crate) fn search(wanted: &ConnectionsRequest<'_>) -> Result<Search, ServerAp
     })
 }
 
-/// The rows of all nodes, as many as are wanted; of slow ones the slowest.
+/// Rows of all nodes, as many as requested; of slow ones the slowest.
 pub(crate) fn rows_of<'a>(nodes: &'a [NodeReply], search: &Search) -> Vec<ConnectionInfo<'a>> {
     let mut rows: Vec<_> = nodes
         .iter()

@@ -20,13 +20,12 @@ use crate::{emulation, moving, open, own_forms};
 #[derive(Default)]
 pub struct Centrifuge {
     backends: WayToBackends,
-    /// Channels without a newest publication of which a backend was told lately, and when. Bound:
-    /// [`EMPTY_MAX`].
+    /// Empty channels of which a backend was told lately, with the time. Bound: [`EMPTY_MAX`].
     empty: VecDeque<(Millis, ChannelName)>,
 }
 
-/// How long nobody is told the same of a channel again, in milliseconds, and of how many channels
-/// that is remembered; a backend may be told too often, and never too seldom.
+/// Milliseconds during which a backend is not told again that a channel is empty, and the number of
+/// channels remembered for that; a backend may be told too often, and never too seldom.
 const EMPTY_MS: u64 = 1000;
 const EMPTY_MAX: usize = 1024;
 
@@ -40,8 +39,8 @@ impl Centrifuge {
         }
     }
 
-    /// Tells a backend that a channel has no newest publication. What it answers says nothing: who
-    /// wants to know hears what it publishes.
+    /// Tells a backend that a channel has no newest publication. The answer is ignored: subscribers
+    /// get the backend's publications.
     fn tell_empty(&mut self, conn: ConnId, channel: ChannelName, question: Question, now: Now) {
         let is_new = |(at, _): &(Millis, ChannelName)| now.mono < *at + EMPTY_MS;
         while self.empty.front().is_some_and(|told| !is_new(told)) || self.empty.len() >= EMPTY_MAX

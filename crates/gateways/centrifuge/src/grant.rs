@@ -1,4 +1,4 @@
-//! What a client's token says of one channel.
+//! Rights of a client's token in one channel.
 
 use throng_auth::TokenFault;
 use throng_session::{Grant, Holder};

@@ -1,11 +1,10 @@
 //! Centrifugo's clients: its SDKs over `/connection/websocket` and the two transports that emulate
 //! it, its unidirectional transports, and its server API at `/api/`.
 //!
-//! The bidirectional protocol is spoken in JSON and in Protobuf; a publication is encoded once for
-//! all who take the same form.
+//! The bidirectional protocol is served in JSON and in Protobuf; a publication is encoded once for
+//! all sessions with the same form.
 //!
-//! Never: other gateways, sockets, clocks; the words of the protocol are
-//! [`throng_centrifuge`]'s.
+//! Never: other gateways, sockets, clocks; the encoding of the protocol is [`throng_centrifuge`]'s.
 
 mod answered;
 mod asked;

@@ -1,5 +1,5 @@
-//! How a client takes part in a channel beside getting its publications: whether it is seen there,
-//! what it is seen as, and whether it hears of others who come and go.
+//! Options of a client's subscription beside its publications: presence, its shown identity, and
+//! joins and leaves of others.
 //!
 //! The channel's options decide, unless a token sets them aside for its subscription.
 
@@ -22,17 +22,17 @@ pub(crate) fn subscribe(wanted: &Wanted, identity: Option<&Identity>, form: Form
     cx.subscribe_as(OPENING, channel, format, wanted.since, presence);
 }
 
-/// How a client takes part.
+/// Options of a client's subscription.
 pub(crate) struct Manner {
     /// The wire form of deliveries.
     pub(crate) format: Format,
-    /// Who comes, if that is to be seen.
+    /// Presence of the client in the channel, if it is listed there.
     pub(crate) presence: Option<Presence>,
 }
 
 impl Manner {
-    /// By the channel's options and the token's. `asks_for_news` if the client wants to hear of
-    /// others; it is not told if it may not see them.
+    /// Decides by the channel's options and the token's. `asks_for_news` if the client asks for
+    /// joins and leaves; it gets none if it may not see presence.
     pub(crate) fn new(
         identity: Option<&Identity>,
         channel: &ChannelName,

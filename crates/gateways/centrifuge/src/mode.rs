@@ -8,12 +8,12 @@ use throng_session::{Form, Transport};
 
 use crate::forms::{CENTRIFUGE, EVENTS, LINES, MESSAGES, PROTOBUF, UNI_WS};
 
-/// How a client is connected.
+/// Transport and codec of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// `/connection/websocket`, in JSON.
+    /// JSON on `/connection/websocket`, both ways.
     Json,
-    /// `/connection/websocket`, in Protobuf.
+    /// Protobuf on `/connection/websocket`, both ways.
     Protobuf,
     /// `/connection/uni_websocket`: after the first message the client only listens.
     Unidirectional,
@@ -21,7 +21,8 @@ pub(crate) enum Mode {
     Events,
     /// `/connection/http_stream` in JSON: a line each; commands come by `/emulation`.
     Lines,
-    /// The same in Protobuf: each behind its length.
+    /// `/connection/http_stream` in Protobuf: each message behind its length; commands come by
+    /// `/emulation`.
     Messages,
 }
 
@@ -90,7 +91,7 @@ impl Mode {
         matches!(self, Self::Lines | Self::Messages)
     }
 
-    /// What it counts as.
+    /// Kind of connection, for gauges.
     pub(crate) const fn transport(self) -> Transport {
         match self {
             Self::Json | Self::Protobuf | Self::Unidirectional => Transport::WebSocket,
@@ -99,7 +100,7 @@ impl Mode {
         }
     }
 
-    /// Appends one piece of the stream; its words are written by `write`.
+    /// Appends one frame of the stream; `write` appends its contents.
     pub(crate) fn frame(self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
         match self {
             Self::Json | Self::Unidirectional => ws_text(out, write),

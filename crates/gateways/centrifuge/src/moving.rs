@@ -1,6 +1,6 @@
 //! Sessions as bytes, for a process that takes over. Calls of the server API and requests with
-//! commands are answered before, or stay until they are; so does a client about whom a backend is
-//! asked.
+//! commands are answered before, or stay until they are; so does a client about which a backend is
+//! being asked.
 
 use throng_session::Questions;
 use throng_types::{Save, Saved};
@@ -38,7 +38,7 @@ pub(crate) fn save(session: &Session, out: &mut Vec<u8>) -> bool {
     }
 }
 
-/// Reads one back.
+/// Restores a session from its saved bytes.
 pub(crate) fn load(from: &mut Saved<'_>) -> Option<Session> {
     let kind = u8::load(from)?;
     match kind {
@@ -53,8 +53,7 @@ pub(crate) fn load(from: &mut Saved<'_>) -> Option<Session> {
 }
 
 impl Asked {
-    /// Appends what a socket remembers for longer; false if something else waits for the hub or a
-    /// backend.
+    /// Appends a socket's lasting state; false if other state waits for the hub or a backend.
     pub(crate) fn save(&self, out: &mut Vec<u8>) -> bool {
         self.filters.save(out);
         self.proxied.is_some().save(out);

@@ -1,4 +1,4 @@
-//! The paths of Centrifugo's clients and server API, and what a request at each becomes.
+//! Paths of Centrifugo's clients and server API, and the session that a request at each becomes.
 
 use throng_centrifuge::{Codec, Connect};
 use throng_session::http::{Params, StreamHead, check_chunks, check_draining, write_stream_head};
@@ -70,7 +70,7 @@ pub(crate) fn open(
     Ok(Opened::Session(session))
 }
 
-/// What a client that speaks Protobuf, or JSON, may offer as a subprotocol.
+/// Subprotocols that a client may offer, each with its codec.
 const SUBPROTOCOLS: [(&str, Codec); 2] = [
     ("centrifuge-protobuf", Codec::Protobuf),
     ("centrifuge-json", Codec::Json),
@@ -126,7 +126,7 @@ fn uni_stream(
         Framing::Sse | Framing::Lines => incoming.body,
     };
     let connect = Connect::parse(request)
-        .map_err(|_| Reject::new(400, "the connect request is not what the protocol says"))?;
+        .map_err(|_| Reject::new(400, "the connect request does not follow the protocol"))?;
     let token = match &*connect.token {
         "" => params.token.as_deref(),
         token => Some(token),

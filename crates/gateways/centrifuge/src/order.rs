@@ -1,34 +1,33 @@
-//! What sessions ask of the gateway, and what it is told by itself and by backends.
+//! Orders of sessions to the gateway, and mail from other shards and backends.
 
 use throng_session::{Ask, BackendMail, Question};
 use throng_types::{ChannelName, ConnId};
 
 use crate::upward::Upward;
 
-/// What a session asks of its gateway.
+/// Order from a session to its gateway.
 #[derive(Debug)]
 pub enum Order {
     /// Carry commands to their session.
     Upward(Upward),
-    /// Ask a backend.
+    /// Ask a backend about a client.
     Ask(Ask),
-    /// Tell a backend that a channel has no newest publication, unless it was told so just now.
+    /// Tell a backend that a channel has no newest publication, unless it was told just now.
     CacheEmpty {
-        /// Whose subscribe it was.
+        /// Connection of the client that subscribed.
         conn: ConnId,
-        /// The channel.
         channel: ChannelName,
-        /// What the backend is told, and which.
+        /// Notice for the backend, and the backend's id.
         question: Question,
     },
 }
 
-/// What the gateway is told.
+/// Mail to the gateway on a shard.
 #[derive(Debug)]
 pub enum Mail {
     /// Commands for a session of this shard.
     Upward(Upward),
-    /// Of backends.
+    /// Answers and options of backends.
     Backends(BackendMail),
 }
 

@@ -15,10 +15,10 @@ use crate::socket::Socket;
 /// Any of them, for a subscription with a filter: the session looks at each publication.
 pub(crate) const FILTERED: Form = Form::new(PLAIN + 5, FormKind::Personal);
 
-/// How many forms there are without differences.
+/// Number of forms without differences.
 const PLAIN: u8 = 11;
 
-/// The form in which a client's publications are said as differences, if it may have them so.
+/// Form in which publications are sent as differences, for subscriptions that have agreed to it.
 pub(crate) const fn with_deltas(mode: Mode) -> Form {
     Form::new(PLAIN + mode.number(), FormKind::Delta)
 }
@@ -29,7 +29,7 @@ fn mode_of(form: u8) -> Option<Mode> {
     Mode::WITH_COMMANDS.get(usize::from(number)).copied()
 }
 
-/// All of them.
+/// Forms of the gateway, by their numbers.
 pub(crate) const ALL: &[Form] = &[
     CENTRIFUGE,
     UNI_WS,
@@ -69,7 +69,8 @@ pub(crate) fn encode_delta(
     let Some(mode) = mode_of(form) else {
         return;
     };
-    // In JSON a text that is no JSON becomes a string of JSON, which is not what was compared.
+    // In JSON, data that is no JSON is sent as a JSON string, and the patch was not computed for
+    // that.
     let is_readable = |patch: &Patch<'_>| {
         let kinds = [patch.base.kind, publication.payload.kind];
         mode.codec() == Codec::Protobuf || kinds == [PayloadKind::Json; 2]

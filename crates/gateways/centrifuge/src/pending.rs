@@ -1,13 +1,13 @@
-//! What a connection has asked of backends and not heard of, and what it keeps meanwhile.
+//! Open questions of a connection to backends, and state that it keeps meanwhile.
 //!
-//! Owns values alone; the modules `asking`, `answered` and `welcoming` do what there is to do.
+//! Owns values alone; the modules `asking`, `answered` and `welcoming` act on them.
 
 use throng_broker::Draft;
 use throng_centrifuge::{Connect, TagFilter};
 use throng_session::Questions;
 use throng_types::{ChannelName, Position};
 
-/// What a client wants of a channel.
+/// Subscription that a client asked for, while a backend decides.
 pub(crate) struct Wants {
     pub(crate) command: u32,
     pub(crate) channel: ChannelName,
@@ -20,9 +20,10 @@ pub(crate) struct Wants {
     pub(crate) is_backends: bool,
 }
 
-/// What a connection has asked.
+/// Subject of an open question to a backend.
 pub(crate) enum Pending {
-    /// Who it is. Its own words are kept: they say what it begins with.
+    /// Identity of the client. Its `connect` is kept, because the connection begins with channels
+    /// from there.
     Connect { command: u32, request: Box<[u8]> },
     /// Whether it goes on.
     Refresh,
@@ -38,11 +39,11 @@ pub(crate) enum Pending {
     Rpc { command: u32 },
 }
 
-/// What a connection has besides, where there are backends.
+/// State of a connection where there are backends.
 #[derive(Default)]
 pub(crate) struct Proxied {
     pub(crate) questions: Questions<Pending>,
-    /// A backend said who it is.
+    /// Whether a backend has identified the client.
     pub(crate) is_backends: bool,
     /// Subscriptions that a backend allowed, and is asked about when they expire.
     pub(crate) refreshed: Vec<ChannelName>,
@@ -50,10 +51,10 @@ pub(crate) struct Proxied {
     pub(crate) later: Vec<u8>,
 }
 
-/// What `connect` says, as a backend is asked about it.
+/// The `connect` command, decoded and as received.
 pub(crate) struct Hello<'a> {
     pub(crate) command: u32,
-    /// The client's own words.
+    /// The command as received.
     pub(crate) request: &'a [u8],
     pub(crate) connect: &'a Connect<'a>,
 }

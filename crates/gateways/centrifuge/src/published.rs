@@ -12,7 +12,7 @@ const BROADCAST: u8 = 1;
 /// A style of answer: errors show in the HTTP status too.
 const ERRORS_IN_STATUS: u8 = 2;
 
-/// How publications of a request of its own are answered.
+/// Returns the style bits of a publishing request's answer.
 pub(crate) const fn style(errors_in_status: bool, is_broadcast: bool) -> u8 {
     let errors = if errors_in_status {
         ERRORS_IN_STATUS

@@ -1,4 +1,4 @@
-//! What a client hears whose token is not good: one table for all commands that bring one.
+//! Answers to a client whose token is invalid: one table for all commands that carry one.
 //!
 //! Never: checks a token, or counts a refused one; `throng_session` does.
 
@@ -10,11 +10,11 @@ use throng_types::Disconnect;
 use crate::context::Cx;
 use crate::socket::Socket;
 
-/// What brought the token.
+/// Command that carried a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Brought {
     Connect,
-    /// The first message of a unidirectional WebSocket, whose client can only be told by an end.
+    /// The first message of a unidirectional WebSocket, which has no error replies, only a close.
     UniConnect,
     Refresh,
     Subscribe,
@@ -44,7 +44,7 @@ const fn heard(brought: Brought, why: AuthError) -> Heard {
         (TokenFault::Expired, Brought::UniConnect | Brought::Refresh) => {
             Heard::End(Disconnect::Expired)
         }
-        // For somebody or something else: no mistake of the moment.
+        // For another user or channel: a lasting mistake.
         (TokenFault::Purpose, Brought::Subscribe) => Heard::End(Disconnect::InvalidToken),
         (_, Brought::Subscribe) => Heard::Error(ErrorCode::PermissionDenied),
         _ => Heard::End(Disconnect::InvalidToken),
@@ -52,7 +52,7 @@ const fn heard(brought: Brought, why: AuthError) -> Heard {
 }
 
 impl Socket {
-    /// Tells the client that its token is not good. `command` is what a command's answer names.
+    /// Answers a command whose token is invalid, as the table says. `command` is the command's id.
     pub(crate) fn refuse_token(
         &mut self,
         command: u32,

@@ -1,4 +1,4 @@
-//! What a socket says, in its form of the protocol, and small things that several commands need.
+//! Replies and pushes of a socket, in its form of the protocol, and helpers for several commands.
 
 use throng_broker::Refusal;
 use throng_centrifuge::{ErrorCode, Push, Reply, encode_push};
@@ -9,7 +9,7 @@ use crate::context::Cx;
 use crate::socket::Socket;
 
 impl Socket {
-    /// Answers a command.
+    /// Writes the reply to a command.
     pub(crate) fn reply(&self, command: u32, reply: &Reply<'_>, cx: &mut Cx<'_>) {
         let mode = self.mode();
         mode.frame(cx.out, |out| mode.codec().reply(command, reply, out));
@@ -21,7 +21,7 @@ impl Socket {
         self.reply(command, &Reply::Error(code), cx);
     }
 
-    /// Says something unasked.
+    /// Writes a push, which answers no command.
     pub(crate) fn push(&self, push: &Push<'_>, cx: &mut Cx<'_>) {
         let mode = self.mode();
         mode.frame(cx.out, |out| match mode.is_bidirectional() {
@@ -52,11 +52,11 @@ pub(crate) fn ttl(at_unix_s: u64, now: Now) -> u32 {
     u32::try_from(at_unix_s.saturating_sub(now.unix_s())).unwrap_or(u32::MAX)
 }
 
-/// The code that says why the hub refused.
+/// Maps the hub's refusal to an error code.
 pub(crate) const fn code_of(refusal: Refusal) -> ErrorCode {
     match refusal {
         Refusal::Busy => ErrorCode::TooManyRequests,
-        // A temporary code: who still wants the subscription asks again.
+        // A temporary code: a client that still needs the subscription asks again.
         Refusal::Cancelled
         | Refusal::Unavailable
         | Refusal::Unknown

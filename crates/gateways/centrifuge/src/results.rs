@@ -1,4 +1,4 @@
-//! What clients learn: the results of commands, made from what the hub and the tokens say.
+//! Results of commands for clients, made from answers of the hub and from tokens.
 
 use throng_auth::{Claims, TokenFault};
 use throng_broker::{HistoryQuery, Recovery, Subscribed};
@@ -11,7 +11,7 @@ use crate::asking::tell_if_empty;
 use crate::context::Cx;
 use crate::reply::ttl;
 
-/// Where a client says it was.
+/// Returns the client's last position.
 pub(crate) fn position(subscribe: &Subscribe<'_>) -> Option<Position> {
     { subscribe.recover }.then(|| position_of(&subscribe.epoch, subscribe.offset))
 }
@@ -22,7 +22,7 @@ pub(crate) fn position_of(epoch: &str, offset: u64) -> Position {
     if epoch.is_empty() && offset == 0 {
         return Position::START;
     }
-    // An epoch that is none of ours recovers nothing, which is what the client must hear.
+    // An unknown epoch recovers nothing, and the client must be told so.
     let epoch = Epoch::parse(epoch).unwrap_or(Epoch(0));
     Position { epoch, offset }
 }
@@ -46,7 +46,7 @@ pub(crate) fn uni_channels(
     all_channels(claims, named, &holder, cx.shared, cx.now)
 }
 
-/// Why a connection ends that may not begin with what it wants.
+/// Returns the disconnect for a connection that cannot begin with the requested channels.
 pub(crate) const fn end_of(fault: &EntryFault) -> Disconnect {
     match fault {
         EntryFault::Name(_) => Disconnect::BadRequest,
@@ -67,7 +67,7 @@ pub(crate) fn history_query(history: &History<'_>) -> HistoryQuery {
     }
 }
 
-/// What a subscriber learns.
+/// Builds the result of a subscribe, with recovered publications.
 pub(crate) fn subscribe_result<'a>(
     channel: &ChannelName,
     subscribed: &'a Subscribed,
@@ -101,7 +101,7 @@ pub(crate) fn subscribe_result<'a>(
     }
 }
 
-/// What a connection learns of the channels that it begins with.
+/// Builds the results of the subscriptions that a connection begins with.
 pub(crate) fn subscriptions<'a>(
     opening: &'a Opening,
     data: &'a [(ChannelName, Box<str>)],
@@ -124,7 +124,7 @@ pub(crate) fn subscriptions<'a>(
     opened.collect()
 }
 
-/// What a connection learns about itself.
+/// Builds the result of a connect.
 pub(crate) fn connect_result<'a>(
     identity: Option<&Identity>,
     client: &'a str,

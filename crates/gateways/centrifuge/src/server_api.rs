@@ -27,14 +27,14 @@ const CHANNELS_MAX: usize = 10_000;
 /// Calls that one request may carry.
 const CALLS_MAX: usize = 10_000;
 
-/// What a path of the server API takes.
+/// Kind of request body at a path of the server API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// `/api/{method}`
+    /// A call, at `/api/{method}`.
     One(Method),
-    /// `/api/batch`
+    /// List of calls, at `/api/batch`.
     Batch,
-    /// `/api`
+    /// Commands in lines, at `/api`.
     Lines,
 }
 
@@ -142,7 +142,7 @@ fn version_of(number: u64, epoch: &str) -> Option<Box<Version>> {
 /// A public id that no connection has.
 const NOBODY: &str = "nobody";
 
-/// Whom a call is about.
+/// Target of a call: a user, or one connection.
 struct Who {
     user: Box<str>,
     /// A public id; empty for all connections of the user.
@@ -150,7 +150,7 @@ struct Who {
 }
 
 impl Who {
-    /// A user, or the connection with a public id or a session, and nobody else by mistake.
+    /// Target by user, or by a connection's public id or session, which must match.
     fn new(
         user: &str,
         client: &str,
@@ -165,7 +165,7 @@ impl Who {
             session => {
                 let named = node.conn_of_session(session);
                 let named = named.map(|conn| node.client_id(conn));
-                // A session that is not there, or is another client's, is nobody's.
+                // A session that is not open, or of another client, matches none.
                 let named = named.filter(|named| ["", named.as_str()].contains(&client));
                 named.map_or_else(|| NOBODY.into(), |named| named.as_str().into())
             }
@@ -185,8 +185,8 @@ fn draft_of(publish: &PublishRequest<'_>) -> Result<Draft, ServerApiError> {
     })
 }
 
-/// Carries out the usual call, a publication by itself, without lists; nothing if there is
-/// something to be said against it.
+/// Carries out a single publication without lists, the usual call; `None` leaves the call to the
+/// general way.
 fn publish_one(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Option<Later> {
     let Ok(ApiRequest::Publish(publish)) = parse(Method::Publish, incoming.body) else {
         return None;

@@ -1,4 +1,4 @@
-//! What a connection of a Centrifugo client is.
+//! Session of a Centrifugo client.
 
 use throng_session::Answered;
 
@@ -12,11 +12,11 @@ use crate::upstream::Upstream;
 pub enum Session {
     /// A client that may speak, or a unidirectional WebSocket.
     Socket(Socket),
-    /// A unidirectional stream.
+    /// Client of a unidirectional stream.
     Stream(UniStream),
     /// A call of the server API, until it is answered.
     Call(Box<Call>),
-    /// Commands of a client whose stream is another connection.
+    /// Commands of a client whose stream is on another connection.
     Upstream(Box<Upstream>),
 }
 

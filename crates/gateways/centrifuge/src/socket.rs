@@ -16,27 +16,27 @@ use crate::forms::deflated;
 use crate::manner::subscribe;
 use crate::mode::Mode;
 
-/// How long after its end a token is still good for the connection or subscription that it opened,
-/// in seconds. SDKs fetch the next one when the time that they were told is over, not before
+/// Seconds that a token stays good after its end, for the connection or subscription that it
+/// opened. SDKs fetch the next one when the time that they were told is over, not before
 /// (Centrifugo waits as long, `expired_close_delay`).
 const REFRESH_GRACE_S: u64 = 25;
 
 /// Channels that have answered, and JSON for the subscriber of some of them.
 pub(crate) type OpeningWithData = (Box<Opening>, Vec<(ChannelName, Box<str>)>);
 
-/// How far a client is.
+/// Progress of a client's connect and pings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// It has not said who it is.
+    /// The client has not connected yet.
     New,
-    /// It has.
+    /// The client is connected, and no ping awaits an answer.
     Connected,
-    /// It has, and the last ping of the protocol has no answer in the protocol. Native pongs do not
-    /// change this: a client that answers twice is still right.
+    /// The client is connected, and the last ping of the protocol has no answer in the protocol.
+    /// Native pongs do not change this: a client that answers twice is still right.
     Pinged,
 }
 
-/// What stands in the WebSocket's spare bytes; there are two.
+/// State in the WebSocket's spare bytes; there are two.
 pub(crate) struct State {
     pub(crate) mode: Mode,
     pub(crate) phase: Phase,
@@ -49,17 +49,17 @@ throng_types::save_choice!(Phase {
 });
 throng_types::save_fields!(State { mode, phase });
 
-/// One client: its transport, who it is, and the subscriptions that it begins with.
+/// Session of one client: its transport, its identity, and the subscriptions that it begins with.
 pub struct Socket {
-    /// A client of an emulated transport has no WebSocket. It uses what every client needs besides,
-    /// heartbeat and allowance, and no frame comes or goes here.
+    /// State of the WebSocket. A client of an emulated transport has none; it uses the parts that
+    /// every client needs, heartbeat and allowance, and no frames.
     pub(crate) ws: WebSocket<State>,
     identity: Option<Box<Identity>>,
     asked: Option<Box<Asked>>,
 }
 
 impl Socket {
-    /// A client whose handshake was answered, or whose stream has begun.
+    /// Creates a client whose handshake was answered, or whose stream has begun.
     pub(crate) fn new(mode: Mode, cx: &mut Cx<'_>) -> Self {
         let state = State {
             mode,
@@ -94,7 +94,7 @@ impl Socket {
         })
     }
 
-    /// The same, with compression as the handshake's answer agreed to it.
+    /// Enables compression as the handshake agreed on.
     pub(crate) fn with_deflate(self, offer: Option<DeflateOffer>) -> Self {
         Self {
             ws: self.ws.with_deflate(offer),
@@ -119,7 +119,7 @@ impl Socket {
         self.identity.get_or_insert_default()
     }
 
-    /// Sets who the client is, and when subscriptions with tokens of their own end.
+    /// Sets the client's identity, and the expiry of subscriptions with tokens of their own.
     pub(crate) fn set_identity(&mut self, identity: Option<Identity>, channels: &[Wanted]) {
         self.identity = identity.map(Box::new);
         self.note_ends(channels);
@@ -134,7 +134,7 @@ impl Socket {
         self.ws.is_closing()
     }
 
-    /// Whether the client has said who it is.
+    /// Whether the client has connected.
     pub(crate) fn is_connected(&self) -> bool {
         self.ws.state.phase != Phase::New
     }
@@ -147,8 +147,8 @@ impl Socket {
         self.mode().is_bidirectional()
     }
 
-    /// How long a token's end may be overstayed, in seconds. Without a way to refresh the token the
-    /// connection ends with it.
+    /// Seconds that a connection may outlive its token. Without a way to refresh the token it ends
+    /// with it.
     pub(crate) fn grace_s(&self) -> u64 {
         if self.is_bidirectional() && !self.is_backends() {
             REFRESH_GRACE_S
@@ -198,7 +198,7 @@ impl Socket {
         }
     }
 
-    /// What was remembered of a subscribe that is answered now.
+    /// Removes and returns the subscribe that is answered now.
     pub(crate) fn take_subscribing(
         &mut self,
         command: u32,
@@ -223,7 +223,7 @@ impl Socket {
         Some((opening?, data))
     }
 
-    /// JSON for the client, told once.
+    /// Takes the JSON for the client, which is sent once.
     pub(crate) fn take_welcome(&mut self) -> Option<Box<str>> {
         let welcome = self.asked.as_mut()?.welcome.take();
         self.forget_asked();
@@ -288,8 +288,8 @@ impl Socket {
 
     // ---- what the client may ----
 
-    /// Charges a piece of work to the client; false if it asks for more than it may, and then it is
-    /// told so and the connection ends.
+    /// Charges a piece of work to the client; false if its allowance is used up, and then the
+    /// connection is closed with that reason.
     pub(crate) fn may(&mut self, work: Work, cx: &mut Cx<'_>) -> bool {
         match cx.spend(work) {
             Ok(()) => true,
@@ -322,8 +322,8 @@ impl Socket {
         self.close(reason.code(), reason.reason(), cx);
     }
 
-    /// Ends the connection, and says why in the words of its transport. Code 3000 is the end of the
-    /// connection itself, as if the network had cut it: nothing is said of it (Centrifugo's
+    /// Ends the connection, with the reason in the form of its transport. Code 3000 is the end of
+    /// the connection itself, as if the network had cut it: nothing is sent (Centrifugo's
     /// `DisconnectConnectionClosed`).
     pub(crate) fn close(&mut self, code: u16, reason: &str, cx: &mut Cx<'_>) {
         let mode = self.mode();

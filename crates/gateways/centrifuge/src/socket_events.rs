@@ -1,4 +1,4 @@
-//! What happens to a Centrifugo client.
+//! Events of a Centrifugo client.
 
 use throng_centrifuge::{Push, encode_push, payload_of};
 use throng_hub::Answer;
@@ -64,7 +64,7 @@ impl Socket {
         if self.is_bidirectional() {
             return commands::run_all(self, data, cx);
         }
-        // Once connected it only listens; what it says is counted and not used.
+        // Once connected it only listens; its further messages are counted and ignored.
         let is_first = !self.is_connected() && !self.awaits_identity();
         if self.may(Work::Message, cx) && is_first {
             connect::uni_connect(self, data, cx);
@@ -119,7 +119,7 @@ impl Socket {
         }
     }
 
-    /// Ends a subscription of the client's, and tells it so.
+    /// Ends a subscription of the client, and sends it that.
     pub(crate) fn end_subscription(
         &mut self,
         channel: &ChannelName,
@@ -163,10 +163,11 @@ impl Socket {
         }
     }
 
-    /// The server ended a subscription. First words that are still to come leave it out.
+    /// Handles the end of a subscription by the server. First words that are still to come leave it
+    /// out.
     ///
-    /// Whoever has an identity may have subscriptions that the server made, which no SDK asks for
-    /// again: it comes again with all of them.
+    /// A client with an identity may have server-side subscriptions, which no SDK asks for again:
+    /// it reconnects with all of them.
     fn unsubscribed(&mut self, channel: &ChannelName, why: Unsubscribe, cx: &mut Cx<'_>) {
         let may_have_more = self.identity().is_some() || !self.is_bidirectional();
         if why == Unsubscribe::InsufficientState && may_have_more {

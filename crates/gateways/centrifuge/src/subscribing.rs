@@ -1,4 +1,4 @@
-//! A client subscribes: who says whether it may, and what it is answered.
+//! Subscribes of clients: permission, and the reply.
 
 use throng_auth::SubscriptionOptions;
 use throng_broker::{BackendId, Recovery, Refusal, Subscribed};
@@ -20,7 +20,7 @@ use crate::reply::{code_of, ttl};
 use crate::results::{position, subscribe_result};
 use crate::socket::Socket;
 
-/// The command `subscribe`.
+/// Handles the command `subscribe`.
 pub(crate) fn subscribe(ws: &mut Socket, command: u32, subscribe: &Subscribe<'_>, cx: &mut Cx<'_>) {
     let Some(channel) = ws.channel(command, &subscribe.channel, cx) else {
         return;
@@ -34,7 +34,7 @@ pub(crate) fn subscribe(ws: &mut Socket, command: u32, subscribe: &Subscribe<'_>
     let options = options.unwrap_or_default();
     let filter = match &subscribe.filter {
         None => None,
-        // Unfiltered deliveries would not be what the client asked for.
+        // The client asked for filtered deliveries alone.
         Some(_) if !options.tags_filter => return ws.error(command, ErrorCode::BadRequest, cx),
         Some(node) => match TagFilter::new(node) {
             None => return ws.error(command, ErrorCode::BadRequest, cx),
@@ -93,7 +93,8 @@ fn ask(
     }
 }
 
-/// Subscribes a client that may. `until` is there if somebody has set an end, which may be never.
+/// Subscribes a permitted client. `until` is set if its expiry was decided elsewhere, and may be
+/// never.
 pub(crate) fn granted(
     ws: &mut Socket,
     wants: Wants,

@@ -1,4 +1,4 @@
-//! What a call of the server API asks of every shard, and the answer that is put together.
+//! Surveys of the server API over all shards, and their combined answers.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ use throng_types::ChannelName;
 use crate::context::Cx;
 use crate::found::rows_of;
 
-/// What every shard was asked.
+/// Question that every shard was asked.
 pub(crate) enum Surveyed {
     Channels {
         pattern: Box<str>,
-        /// How many at most; 0 for all.
+        /// Number of channels in the answer at most; 0 for all.
         limit: u32,
     },
     Connections(Search),
     Info,
-    /// That all shards have done it.
+    /// Completion of a method on all shards.
     Done(Method),
 }
 

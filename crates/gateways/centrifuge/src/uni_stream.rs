@@ -1,5 +1,5 @@
-//! `/connection/uni_sse` and `/connection/uni_http_stream`: clients that only listen, in the words
-//! of Centrifugo's unidirectional protocol.
+//! `/connection/uni_sse` and `/connection/uni_http_stream`: clients that only listen, in
+//! Centrifugo's unidirectional protocol.
 
 use throng_broker::{Refusal, Subscribed};
 use throng_centrifuge::{
@@ -22,10 +22,10 @@ use crate::reply::ttl;
 use crate::results::{connect_result, subscriptions};
 use crate::wish::Told;
 
-/// How objects are framed.
+/// Framing of a unidirectional stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// An event each.
+    /// Events, one for each object.
     Sse,
     /// A line each, in chunks.
     Lines,
@@ -59,24 +59,24 @@ pub struct UniStream {
     extra: Option<Box<Extra>>,
 }
 
-/// What few listeners have, or for a while.
+/// State that few listeners have, or for a while.
 #[derive(Default)]
 struct Extra {
-    /// JSON for the subscriber of some of its channels, until it is told. Bound: its channels.
+    /// JSON for subscriptions of some channels, until it is sent. Bound: its channels.
     data: ChannelData,
     welcome: Option<Welcome>,
 }
 
-/// What a listener has about whom a backend is asked, or whom it let in.
+/// State of a listener while a backend is asked about it, or after that let it in.
 #[derive(Default)]
 pub(crate) struct Welcome {
     pub(crate) proxied: Proxied,
-    /// JSON for the client, told with its first words.
+    /// JSON for the client, sent with the first words.
     pub(crate) data: Option<Box<str>>,
 }
 
 impl UniStream {
-    /// A stream whose head was written.
+    /// Creates a stream whose head was written.
     pub(crate) fn open(
         framing: Framing,
         identity: Option<Box<Identity>>,
@@ -92,7 +92,7 @@ impl UniStream {
         this
     }
 
-    /// A stream whose head was written, and about which a backend is asked.
+    /// Creates a stream whose head was written, and about which a backend is being asked.
     pub(crate) fn waiting(
         framing: Framing,
         identity: Option<Box<Identity>>,
@@ -146,18 +146,19 @@ impl UniStream {
         moves && is_quiet
     }
 
-    /// Whether a backend says who it is.
+    /// Whether a backend has identified the client.
     pub(crate) fn is_backends(&self) -> bool {
         let welcome = self.extra.as_ref().and_then(|it| it.welcome.as_ref());
         welcome.is_some_and(|welcome| welcome.proxied.is_backends)
     }
 
-    /// What it has where backends decide.
+    /// Returns the state for backends, if it has any.
     pub(crate) fn welcome(&mut self) -> Option<&mut Welcome> {
         self.extra.as_mut()?.welcome.as_mut()
     }
 
-    /// Reads it back; `is_backends` if a backend says who it is.
+    /// Restores a stream from its saved bytes; `is_backends` if a backend has identified the
+    /// client.
     pub(crate) fn load(from: &mut Saved<'_>, is_backends: bool) -> Option<Self> {
         let framing = Save::load(from)?;
         let data: Option<Box<ChannelData>> = Save::load(from)?;
@@ -221,7 +222,8 @@ impl UniStream {
                 self.framing
                     .push(cx.out, |out| encode_push(&Push::Message(&data), false, out));
             }
-            // It comes again with the positions that it has, and hears then what is lost.
+            // The client reconnects with its positions, and learns then which publications are
+            // lost.
             Event::Unsubscribed {
                 why: Unsubscribe::InsufficientState,
                 ..
@@ -231,7 +233,7 @@ impl UniStream {
                 self.tell_unsubscribed(channel, why, cx);
             }
             Event::Close(why) => self.close(why, cx),
-            // Such a client has nothing to say, but may send requests that nobody answers.
+            // A listener sends no data, but may send requests, which get no answer.
             Event::Bytes(_) => {}
             Event::Drained { .. }
             | Event::Surveyed(_)
@@ -273,10 +275,10 @@ impl UniStream {
         }
     }
 
-    /// Does what a backend wants of the client; see [`crate::wish`].
+    /// Carries out a backend's request for the client; see [`crate::wish`].
     fn grant(&mut self, wish: &Wish, cx: &mut Cx<'_>) {
         match wish {
-            // It has nothing to say.
+            // A listener sends no commands.
             Wish::Hear(_) => {}
             Wish::Refresh { expired: true, .. } => self.disconnect(Disconnect::Expired, cx),
             Wish::Refresh { until_unix_s, .. } => {
@@ -310,7 +312,7 @@ impl UniStream {
         }
     }
 
-    /// The hub has answered a subscribe that a backend wanted.
+    /// Handles the hub's answer to a subscribe that a backend requested.
     fn subscribed(
         &mut self,
         channel: &ChannelName,
@@ -327,7 +329,7 @@ impl UniStream {
         }
     }
 
-    /// Every channel has answered: the first words.
+    /// Writes the first words, once every channel has answered.
     fn begin(&mut self, cx: &mut Cx<'_>) {
         match self.stream.begin(cx) {
             Err(reason) => self.disconnect(reason, cx),
@@ -362,7 +364,7 @@ impl UniStream {
     pub(crate) fn close(&mut self, why: &CloseReason, cx: &mut Cx<'_>) {
         if self.stream.close(why, cx) {
             let (code, reason) = (why.code(), why.reason());
-            // The end of the connection itself: nothing is said of it.
+            // The end of the connection itself: nothing is sent.
             if code != Disconnect::Closed.code() {
                 self.framing.push(cx.out, |out| {
                     encode_push(&Push::Disconnect { code, reason }, false, out);

@@ -25,7 +25,7 @@ impl Upstream {
         }
     }
 
-    /// The same, whose commands other nodes are asked to carry out.
+    /// Marks the commands as carried out on another node.
     pub(crate) fn elsewhere(self) -> Self {
         Self {
             is_elsewhere: true,
@@ -61,7 +61,7 @@ impl Upstream {
         Flow::Stay
     }
 
-    /// Writes the answer.
+    /// Writes the response without a body.
     pub(crate) fn respond(&self, status: u16, cx: &mut Cx<'_>) {
         let mut headers = Vec::new();
         allow_origin(self.origin.as_deref(), &mut headers);
@@ -69,8 +69,8 @@ impl Upstream {
     }
 }
 
-/// What became of commands for another node: that node has taken them, there is none of its name,
-/// or that is not known, since not all nodes have answered.
+/// Chooses the status for commands that went to another node: 204 if a node took them, 404 if there
+/// is none of its name, 503 while not all nodes have answered.
 fn status_of(replies: &[SurveyReply]) -> u16 {
     let is_taken = |reply: &SurveyReply| matches!(reply, SurveyReply::Done(1..));
     let mut status = 404;

@@ -7,7 +7,7 @@ use throng_types::ConnId;
 pub struct Upward {
     /// The request that brought them; nothing once they have left its shard.
     pub(crate) request: Option<ConnId>,
-    /// The session's connection.
+    /// Connection of the session that the commands are for.
     pub(crate) to: ConnId,
     /// A frame of commands.
     pub(crate) data: Box<[u8]>,

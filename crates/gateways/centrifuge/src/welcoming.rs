@@ -1,8 +1,8 @@
-//! Unidirectional streams whose clients a backend knows.
+//! Unidirectional streams whose clients are identified by a backend.
 //!
-//! The head of the answer leaves at once, and the first words wait for the backend. A client that
-//! is not let in is told so as any other that has to leave, by a `disconnect` push: an error of the
-//! backend's has no words of its own there and is 3004 (Centrifugo, `client.go`).
+//! The head of the answer leaves at once, and the first words wait for the backend. A refused
+//! client gets a `disconnect` push like any other that has to leave: a backend's error cannot be
+//! sent there and becomes 3004 (Centrifugo, `client.go`).
 
 use throng_auth::Claims;
 use throng_broker::BackendId;
@@ -29,7 +29,7 @@ const fn asker(framing: Framing, user: &str) -> Asker<'_> {
 }
 
 impl UniStream {
-    /// A stream whose head was written, and about whose client a backend is asked.
+    /// Creates a stream whose head was written, and asks a backend about its client.
     pub(crate) fn ask(
         framing: Framing,
         incoming: &Incoming<'_, '_>,
@@ -45,7 +45,7 @@ impl UniStream {
         this
     }
 
-    /// The same for a client that is known, about whose channels backends are asked.
+    /// Asks about the channels of a client that is known.
     pub(crate) fn ask_to_begin(
         framing: Framing,
         incoming: &Incoming<'_, '_>,
@@ -85,7 +85,7 @@ impl UniStream {
         }
     }
 
-    /// The connection's time is over: true if a backend is asked whether it goes on.
+    /// Asks whether an expired connection goes on; false if no backend is asked.
     pub(crate) fn ask_to_go_on(&mut self, cx: &mut Cx<'_>) -> bool {
         if !self.is_backends() || !cx.own.has(ProxyKind::Refresh) {
             return false;
@@ -132,7 +132,7 @@ impl UniStream {
                 self.disconnect(Disconnect::ServerError, cx);
             }
             (Some(Ok(answer)), _) => self.goes_on(&answer, cx),
-            // It cannot be asked, or says no more than that.
+            // The backend cannot be asked, or answered with an error.
             _ => self.stream.set_end(Some(cx.now.unix_s() + EXTENSION_S), cx),
         }
         if let Some(welcome) = self.welcome() {
@@ -148,7 +148,8 @@ impl UniStream {
         self.begin_with(None, cx);
     }
 
-    /// A backend has said who the client is. `request` is what the client said.
+    /// Handles the backend's answer about the client's identity. `request` is the client's
+    /// `connect`.
     fn welcomed(&mut self, answer: &ProxyAnswer, request: &[u8], cx: &mut Cx<'_>) {
         // Without a result it does not know the client.
         if answer.result.is_none() {
@@ -175,7 +176,7 @@ impl UniStream {
         self.begin_with(Some(channels), cx);
     }
 
-    /// A backend says until when the connection goes on.
+    /// Extends the connection as the backend's answer allows.
     fn goes_on(&mut self, answer: &ProxyAnswer, cx: &mut Cx<'_>) {
         let claims = claims_of(answer).filter(|_| answer.result.is_some() && !answer.expired);
         let Some(claims) = claims else {

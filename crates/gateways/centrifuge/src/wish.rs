@@ -1,5 +1,5 @@
-//! What backends want of a client by the server API: a subscription, another end of its
-//! connection; and what another node wants of it, to which the client's commands came.
+//! Requests of backends for a client by the server API: a subscription, another expiry of its
+//! connection; and requests of another node, which received the client's commands.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::reply::ttl;
 use crate::results::subscribe_result;
 use crate::socket::Socket;
 
-/// Does what is wanted. A client that has not connected, or waits for its first subscriptions, is
-/// none that a backend knows.
+/// Carries out a request. A client that has not connected, or waits for its first subscriptions, is
+/// not known to backends and gets nothing.
 pub(crate) fn grant(ws: &mut Socket, wish: &Wish, cx: &mut Cx<'_>) {
     let is_heard = matches!(wish, Wish::Hear(_));
     if !is_heard && (!ws.is_connected() || ws.opening_mut().is_some()) {
@@ -57,8 +57,8 @@ pub(crate) fn grant(ws: &mut Socket, wish: &Wish, cx: &mut Cx<'_>) {
     }
 }
 
-/// The hub has answered a subscribe that the client did not ask for: it is told of it, and what it
-/// missed comes after.
+/// Handles the hub's answer to a subscribe that the client did not ask for: pushes it, then the
+/// missed publications.
 pub(crate) fn subscribed(
     ws: &mut Socket,
     channel: &ChannelName,
@@ -74,7 +74,7 @@ pub(crate) fn subscribed(
     told.each(|push| ws.push(push, cx));
 }
 
-/// What a client is told of a subscription that it did not ask for.
+/// Push about a subscription that the client did not ask for.
 pub(crate) struct Told<'a> {
     channel: &'a str,
     subscribe: SubscribePush<'a>,
@@ -89,7 +89,7 @@ impl<'a> Told<'a> {
         cx: &Cx<'_>,
     ) -> Self {
         let result = subscribe_result(channel, subscribed, cx);
-        // Where the stream stood before what was missed, which comes after.
+        // Position before the missed publications, which come after.
         let before = { result.publications.first() }.and_then(|first| first.position);
         let before = before.map(|first| Position {
             offset: first.offset.saturating_sub(1),

@@ -1,4 +1,5 @@
-//! Backends are asked, and what they do reaches sessions, also those whose connection has gone.
+//! Requests to backends, and their events on the way to sessions, also to those whose connection
+//! has closed.
 
 use throng_grip::exchange::{OriginEvent, OriginRequest};
 use throng_metrics::Counter;
@@ -69,7 +70,8 @@ impl Grip {
         }
     }
 
-    /// A connection has gone. Its session goes on while its backend has to hear of that.
+    /// Handles the end of a connection. Its session stays while its backend still has to be
+    /// notified.
     pub(crate) fn connection_closed(
         &mut self,
         conn: ConnId,

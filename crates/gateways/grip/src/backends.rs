@@ -3,7 +3,7 @@
 use throng_grip::exchange::{OriginFailure, OriginRequest};
 use throng_types::ConnId;
 
-/// Asks backends. Calls return at once; what a backend does comes as [`crate::Mail::Origin`].
+/// Sends requests to backends. Calls return at once; events come as [`crate::Mail::Origin`].
 pub trait Backends {
     /// Takes a request. Its events go to `conn`, with `token`.
     ///
@@ -16,7 +16,7 @@ pub trait Backends {
         request: OriginRequest,
     ) -> Result<Box<dyn Ticket>, OriginFailure>;
 
-    /// Takes a request whose answer nobody awaits.
+    /// Takes a request whose answer is not awaited.
     ///
     /// # Errors
     /// If there is no room.
@@ -27,9 +27,9 @@ pub trait Backends {
 pub trait Ticket {
     /// The client has taken this many bytes of the answer: as many more may come.
     fn grant(&self, bytes: usize);
-    /// Sends more of what follows the request. An event tells when the backend has it; until then
-    /// it is kept, so stop while much is on its way.
+    /// Sends more bytes behind the request. An event confirms them; until then they are kept, so
+    /// stop while much is on its way.
     fn send(&mut self, bytes: Vec<u8>);
-    /// Nothing more follows.
+    /// Marks the end of the bytes that follow the request.
     fn finish(&mut self);
 }

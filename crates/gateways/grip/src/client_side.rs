@@ -1,8 +1,8 @@
-//! The client's side of a WebSocket that a backend serves: what goes to the client, and from
-//! which channels. Shared by WebSockets over HTTP and by those that are passed through.
+//! The client's side of a WebSocket that a backend serves: its output, and its channels. Shared by
+//! WebSockets over HTTP and by those that are passed through.
 //!
 //! Owns: subscriptions, keep-alive, the delayed message, the closing of the client's end. Never:
-//! speaks to the backend.
+//! talks to the backend.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ use crate::following::{Following, leave_channel};
 use crate::forms::{GRIP_FRAMES, GRIP_OWN, hub_channel};
 use crate::frames::{close_code, frame};
 
-/// How long a client may take to answer a close, in milliseconds.
+/// Milliseconds that a client may take to answer a close.
 pub(crate) const CLOSE_TIMEOUT_MS: u64 = 5_000;
 
-/// Closes the WebSocket of a client that says more than it may: "policy violation" (RFC 6455
-/// section 7.4.1).
+/// Code for closing the WebSocket of a client that sends more than it may: "policy violation" (RFC
+/// 6455 section 7.4.1).
 pub(crate) const OVERSPENT_CODE: u16 = 1008;
 pub(crate) const OVERSPENT_REASON: &str = "too many messages";
 
@@ -44,11 +44,11 @@ pub(crate) struct Side {
     pub(crate) close_sent: bool,
 }
 
-/// What a publication wants of whoever speaks to the backend.
+/// Request from a publication to the side that talks to the backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
     Nothing,
-    /// It is to be asked.
+    /// The backend has to be asked now.
     Refresh,
 }
 
@@ -140,7 +140,7 @@ impl Side {
         self.close_by = Some(cx.now.mono + CLOSE_TIMEOUT_MS);
     }
 
-    /// The client says more than it may.
+    /// Closes the WebSocket of a client that sends more than it may.
     pub(crate) fn close_overspent(&mut self, cx: &mut Cx<'_>) {
         self.close(Some(OVERSPENT_CODE), OVERSPENT_REASON.as_bytes(), cx);
     }
@@ -175,7 +175,7 @@ impl Side {
                     leave_channel(channel, cx);
                 }
             }
-            // Whoever speaks to the backend lets go; and there are no sessions of that kind.
+            // The backend's side handles detaching; sessions of that kind do not exist here.
             ControlMessage::Detach | ControlMessage::Session { .. } => {}
             ControlMessage::SetMeta { name, value } => {
                 self.following.meta.retain(|(known, _)| *known != name);

@@ -1,4 +1,4 @@
-//! What happens to a session of GRIP, passed on to what it is.
+//! Events of a GRIP session, passed on to the kind of session that it is.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl Session {
                 held.cut(cx);
             }
             Event::Close(_) => self.close(cx),
-            // A backend's stream has no words of ours in it, and nobody asks all shards.
+            // A backend's stream carries no messages of ours, and no session sends surveys.
             Event::Drained { .. }
             | Event::Unsubscribed { .. }
             | Event::Surveyed(_)
@@ -87,7 +87,7 @@ impl Session {
             Self::Tunnel(tunnel) => tunnel.bytes(input, cx),
             Self::Zmtp(zmtp) => zmtp.bytes(input, cx),
             Self::Publishing(publishing) => publishing.bytes(input, cx),
-            // A held client has nothing to say, but may send requests that nobody answers.
+            // A held client sends no data, but may send requests, which get no answer.
             Self::Held(held) => held.said(),
             Self::Leaving(exchange) => {
                 exchange.keep(input, cx.shared.limits.head_bytes_max, cx);
@@ -128,8 +128,8 @@ impl Session {
         if let Self::Publishing(publishing) = self {
             return publishing.published(token, answer, cx);
         }
-        // A publisher that hears of a subscriber may publish at once, so it hears of one that
-        // gets what is published.
+        // A publisher that learns of a subscriber may publish at once, so it is told only of one
+        // that gets publications.
         if let Answer::Subscribed { channel, result } = answer
             && result.is_ok()
         {
@@ -186,8 +186,8 @@ impl Session {
         flow
     }
 
-    /// Of how many channels publishers had been told when its backend was first asked; none if that
-    /// is of no interest.
+    /// Number of channels that publishers had been told of when the backend was first asked; `None`
+    /// for sessions other than held streams with filters, ids or links.
     pub(crate) fn topics_told(&self) -> Option<u64> {
         match self {
             Self::Held(held) => held.topics_told(),
@@ -205,7 +205,7 @@ impl Session {
         self.leave_if_over(cx);
     }
 
-    /// A publisher wants everybody who can to ask their backend.
+    /// Makes the session ask its backend again, for a publisher, if it can.
     pub(crate) fn recover(&mut self, cx: &mut Cx<'_>) {
         match self {
             Self::Proxied(proxied) => proxied.recover(cx),
@@ -215,7 +215,7 @@ impl Session {
         self.leave_if_over(cx);
     }
 
-    /// A publisher wants its backend to be asked, if it is a WebSocket over HTTP.
+    /// Makes a WebSocket over HTTP ask its backend, for a publisher.
     pub(crate) fn refresh(&mut self, cx: &mut Cx<'_>) {
         if let Self::OverHttp(socket) = self {
             socket.refresh(cx);
@@ -227,7 +227,7 @@ impl Session {
         !matches!(self, Self::Publishing(_) | Self::Zmtp(_) | Self::Stats(_))
     }
 
-    /// How it is subscribed to its channels.
+    /// Subscription mode of the session, for statistics.
     const fn mode(&self) -> SubscriptionMode {
         match self {
             Self::Held(_) => SubscriptionMode::Stream,
@@ -252,15 +252,15 @@ impl Session {
         }
     }
 
-    /// So many connections took one of the items that it publishes.
+    /// Passes on the number of connections that took one of its items.
     pub(crate) fn received(&mut self, count: u64) {
         if let Self::Publishing(publishing) = self {
             publishing.received(count);
         }
     }
 
-    /// Its connection has gone: what it still wants said to others. True if it goes on until
-    /// that is said, and wants to hear what backends do and of the time.
+    /// Handles the end of its connection. True if the session stays until its backend is notified,
+    /// and needs events of backends and of time.
     pub(crate) fn connection_gone(&mut self, cx: &mut Cx<'_>) -> bool {
         match self {
             Self::Held(held) => {
@@ -273,7 +273,7 @@ impl Session {
         !self.is_over()
     }
 
-    /// Whether one that goes on after its connection has said everything.
+    /// Whether a session without a connection has notified its backend.
     pub(crate) fn is_over(&self) -> bool {
         match self {
             Self::OverHttp(socket) => socket.is_over(),

@@ -11,11 +11,11 @@ use throng_types::{ConnId, Millis};
 
 use crate::backends::Ticket;
 
-/// A queue above this is one that the client does not empty: twice what an exchange may be ahead.
+/// Bytes of a queue that count as long: twice the bytes that an exchange may be ahead.
 const QUEUE_LONG_BYTES: usize = 256 << 10;
 
-/// How long a client may take nothing while much waits for it, in milliseconds. Long, because the
-/// kernel's own buffer may hold some megabytes before.
+/// Milliseconds that a client may take nothing while much waits for it. Long, because the kernel's
+/// own buffer may hold some megabytes before.
 const STUCK_MS: u64 = 300_000;
 
 struct Live {
@@ -23,7 +23,7 @@ struct Live {
     ticket: Box<dyn Ticket>,
     /// Bytes that are granted when the client's queue is empty.
     owed: usize,
-    /// It came to owe something in this turn.
+    /// Whether it is in the list of those that owe since this turn.
     is_listed: bool,
     /// The client's queue while something is owed, when it last became shorter.
     shortest: Option<(usize, Millis)>,
@@ -100,8 +100,8 @@ impl Exchanges {
         }
     }
 
-    /// Grants what was owed only because a turn brought much at once. A queue that is long after
-    /// a whole turn tells when it is empty. True if some were listed in this turn.
+    /// Grants bytes that were owed only because a turn brought much at once. A queue that is still
+    /// long after a whole turn reports when it is empty. True if some were listed in this turn.
     pub(crate) fn settle(&mut self, queued_bytes: impl Fn(ConnId) -> usize) -> bool {
         let settled = std::mem::take(&mut self.owing[1]);
         self.owing.swap(0, 1);
@@ -119,7 +119,7 @@ impl Exchanges {
         is_more
     }
 
-    /// Bytes of an answer went to a client whose queue is now so long.
+    /// Accounts for bytes of an answer sent to a client with this queue.
     pub(crate) fn pay(&mut self, conn: ConnId, token: u32, bytes: usize, queued_bytes: usize) {
         let Some(live) = self.live.get_mut(&conn).filter(|live| live.token == token) else {
             return;
@@ -127,8 +127,8 @@ impl Exchanges {
         if queued_bytes <= QUEUE_LONG_BYTES {
             return live.ticket.grant(bytes);
         }
-        // Each time, not only the first: what one turn brought may be gone after it, and then
-        // nothing tells that the queue is empty.
+        // Each time, not only the first: the bytes of one turn may be gone after it, and then no
+        // event reports an empty queue.
         if !live.is_listed {
             live.is_listed = true;
             self.owing[0].push(conn);

@@ -1,7 +1,8 @@
-//! What a held stream keeps to go on by links: what it follows, and an exchange under way.
+//! State of a held stream that continues by links: the followed channels, and an exchange under
+//! way.
 //!
 //! Rule for "full": publications that come while a link is fetched wait, at most
-//! [`LINK_QUEUE_MAX`]; one more ends the stream, and the client comes back with what it has.
+//! [`LINK_QUEUE_MAX`]; one more ends the stream, and the client reconnects with its last ids.
 
 use std::sync::Arc;
 
@@ -18,17 +19,17 @@ use crate::order::Order;
 use crate::request::Asked;
 use crate::shared::GripShared;
 
-/// How long after the first subscription to a channel the link is fetched, in milliseconds, and how
-/// far a crowd is spread (Pushpin: a second).
+/// Milliseconds until the link is fetched after the first subscription to a channel, and the range
+/// over which a crowd is spread (Pushpin: a second).
 const FIRST_ASK_MS: u64 = 1000;
 
 /// An exchange with the backend about this stream.
 pub(crate) struct Fetch {
-    /// It is the one that began the stream.
+    /// Whether this exchange began the stream.
     pub(crate) is_first: bool,
     pub(crate) step: Step,
     pub(crate) waiting: Vec<Arc<Publication>>,
-    /// So many of them came before the backend was asked: it knows of them.
+    /// Number of them that came before the backend was asked: it knows of them.
     pub(crate) covered: usize,
     /// Writes ids into the body, if a filter says so.
     pub(crate) built_id: Option<BuiltId>,
@@ -36,7 +37,7 @@ pub(crate) struct Fetch {
     pub(crate) rest: Vec<u8>,
 }
 
-/// How far an exchange has come.
+/// Progress of an exchange with the backend.
 pub(crate) enum Step {
     Head,
     /// Instructions that stand in the body.
@@ -107,7 +108,7 @@ impl Fetch {
                 self.rest = piece.split_off(done);
                 out
             }
-            // A mark that means nothing: the body stays what it is.
+            // A mark without meaning: the body stays as it is.
             Err(_) => piece,
         }
     }
@@ -117,7 +118,7 @@ impl Fetch {
     }
 }
 
-/// What a stream with filters, ids or links keeps.
+/// State of a stream with filters, ids or links.
 pub(crate) struct Follow {
     pub(crate) asked: Asked,
     pub(crate) following: Following,
@@ -128,7 +129,8 @@ pub(crate) struct Follow {
     pub(crate) link_at: Option<Millis>,
     /// Failed fetches in a row; the next one is due whatever was sent since.
     pub(crate) retries: u32,
-    /// The same, because something may have been missed.
+    /// Whether the next fetch is due whatever was sent since, because something may have been
+    /// missed.
     pub(crate) must_ask: bool,
     /// The stream ends with the body that is being sent.
     pub(crate) ends: bool,
@@ -184,8 +186,8 @@ impl Follow {
         });
     }
 
-    /// Has the link fetched after a moment, in which whoever looks at subscriptions learns of this
-    /// one.
+    /// Schedules the next fetch after a moment, in which publishers that look at subscriptions
+    /// learn of this one.
     pub(crate) fn ask_soon(&mut self, now: Now, cx: &Cx<'_>) {
         if self.next.is_some() && !self.must_ask {
             self.must_ask = true;
@@ -217,7 +219,8 @@ impl Follow {
         true
     }
 
-    /// Whether something that waits follows on what the client has: then what does not is older.
+    /// Whether a waiting item directly follows the client's last one: then an item that does not is
+    /// older.
     pub(crate) fn is_old(&self, at: usize, others: &[Arc<Publication>], grip: &GripShared) -> bool {
         let Some(followed) = self.following.channels.get(at) else {
             return false;

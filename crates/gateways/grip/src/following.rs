@@ -1,4 +1,4 @@
-//! What a held client has of its channels: last ids, filters, meta.
+//! Channels of a held client: last ids, filters, meta.
 
 use throng_grip::filters::{FilterContext, FilterError, Filtered, Filters};
 use throng_grip::instruct::HoldChannel;
@@ -12,7 +12,7 @@ use crate::order::Order;
 
 /// One channel of a held client.
 pub(crate) struct Followed {
-    /// The hub's name.
+    /// Name of the channel in the hub.
     pub(crate) channel: ChannelName,
     /// Bytes of the route's prefix in front of the backend's name.
     pub(crate) prefix_bytes: u16,
@@ -21,7 +21,7 @@ pub(crate) struct Followed {
 }
 
 impl Followed {
-    /// The backend's name.
+    /// Name of the channel at the backend, without the route's prefix.
     pub(crate) fn name(&self) -> &str {
         let name = own_name(&self.channel);
         name.get(usize::from(self.prefix_bytes)..).unwrap_or(name)
@@ -34,13 +34,13 @@ pub(crate) struct Following {
     pub(crate) meta: Vec<(String, String)>,
 }
 
-/// What becomes of an item for this client.
+/// Outcome of an item for one client.
 pub(crate) enum Due {
     /// The client has it.
     Known,
     /// Something is missing before it.
     Gap,
-    /// It is next, and its id is noted.
+    /// The item is next; its id is noted.
     Next,
 }
 
@@ -111,7 +111,7 @@ impl Following {
         }
     }
 
-    /// Asks which items went out last, where the client has said which one it has.
+    /// Asks for the last items of channels for which the client has named its own.
     pub(crate) fn ask_last_ids(&self, cx: &mut Cx<'_>) {
         for followed in self
             .channels
@@ -131,7 +131,7 @@ impl Following {
             .collect()
     }
 
-    /// Whether an item is what comes next in its channel.
+    /// Decides whether an item is the next one in its channel.
     pub(crate) fn due(&mut self, at: usize, item: &Item) -> Due {
         let Some(followed) = self.channels.get_mut(at) else {
             return Due::Known;

@@ -20,10 +20,10 @@ pub(crate) const GRIP_CHUNKS: Form = Form::new(0, FormKind::Noted);
 pub(crate) const GRIP_RAW: Form = Form::new(1, FormKind::Noted);
 /// A WebSocket: the item's message as a frame.
 pub(crate) const GRIP_FRAMES: Form = Form::new(2, FormKind::Noted);
-/// Whoever needs to see the item itself: responses, filters, sequences, WebSockets.
+/// Form for sessions that need the item itself: responses, filters, sequences, WebSockets.
 pub(crate) const GRIP_OWN: Form = Form::new(3, FormKind::Shown);
 
-/// All of them.
+/// Forms of GRIP, by their numbers.
 pub(crate) const ALL: &[Form] = &[GRIP_CHUNKS, GRIP_RAW, GRIP_FRAMES, GRIP_OWN];
 
 /// The longest name that the hub gets from here: an item's with our namespace, or a backend's with
@@ -47,7 +47,7 @@ pub(crate) fn own_name(channel: &ChannelName) -> &str {
     name.split_once(':').map_or(name, |(_, name)| name)
 }
 
-/// What the hub gets for an item; nothing if no transport gets anything of it.
+/// Builds the hub's draft of an item; `None` if no transport gets anything of it.
 pub(crate) fn draft(item: &Item) -> Option<Draft> {
     let mut bytes = Vec::new();
     if !item.encode(&mut bytes) {
@@ -60,7 +60,7 @@ pub(crate) fn draft(item: &Item) -> Option<Draft> {
     Some(draft_of(hub_channel("", item.channel.as_str())?, payload))
 }
 
-/// The same for an item that is encoded.
+/// Builds the draft of an encoded item.
 pub(crate) const fn draft_of(channel: ChannelName, payload: Payload) -> Draft {
     Draft {
         channel,
@@ -74,7 +74,7 @@ pub(crate) const fn draft_of(channel: ChannelName, payload: Payload) -> Draft {
     }
 }
 
-/// The item that a publication carries. Data that somebody published past GRIP is content.
+/// Returns the item that a publication carries. Data published past GRIP is content.
 fn item_of(publication: &Publication) -> Item {
     let name = ChannelName::with_bound(own_name(&publication.channel), HUB_BYTES_MAX);
     let channel = name.unwrap_or_else(|_| publication.channel.clone());
@@ -122,8 +122,8 @@ impl GripShared {
     }
 }
 
-/// Appends a publication in a shared wire form. Nothing is appended for what needs a look by
-/// the session: an end, a hint, or an item that is not for streams.
+/// Appends a publication in a shared wire form. Nothing is appended for items that the session must
+/// look at: an end, a hint, or an item that is not for streams.
 pub(crate) fn encode(form: u8, publication: &Publication, out: &mut Vec<u8>) {
     let item = item_of(publication);
     let is_for_others =
@@ -147,7 +147,7 @@ pub(crate) fn encode(form: u8, publication: &Publication, out: &mut Vec<u8>) {
     else {
         return;
     };
-    // Who is served from shared bytes has no filters.
+    // Streams served from shared bytes have no filters.
     if !is_for_others(content_filters) {
         stream_bytes(form == GRIP_CHUNKS.number, content, out);
     }

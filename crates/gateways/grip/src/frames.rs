@@ -8,14 +8,14 @@ use throng_ws::{
     encode_close, encode_header, encode_message, encode_ping, encode_pong,
 };
 
-/// What somebody has said.
+/// Message or close that one side sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     Message(WsKind, Vec<u8>),
     Close(Option<u16>, Vec<u8>),
 }
 
-/// Reads bytes; what was said before a fault is there too.
+/// Decodes bytes; messages before a fault are returned too.
 pub(crate) fn read(
     decoder: &mut WsDecoder,
     input: &mut [u8],
@@ -46,7 +46,7 @@ pub(crate) fn read(
 }
 
 impl Told {
-    /// Appends it as a client says it.
+    /// Appends the message as a client's masked frame.
     pub(crate) fn encode_masked(&self, key: [u8; 4], out: &mut Vec<u8>) {
         let masking = Masking::Client(key);
         match self {
@@ -68,7 +68,7 @@ impl Told {
     }
 }
 
-/// The code of a close frame. One without a code, or with one that no frame may have, says 1000, as
+/// Returns the code of a close frame. Without a code, or with one that no frame may have, 1000, as
 /// in Pushpin.
 pub(crate) fn close_code(code: Option<u16>) -> u16 {
     code.filter(|&code| close_code_valid(code)).unwrap_or(1000)

@@ -1,5 +1,5 @@
 //! One shard's part of the gateway: exchanges with backends, the order of items in the channels at
-//! home here, and what publishers want to know.
+//! home here, and subscriptions of publishers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -24,12 +24,12 @@ pub struct Grip {
     pub(crate) backends: Box<dyn Backends>,
     pub(crate) exchanges: Exchanges,
     pub(crate) sequencer: Sequencer,
-    /// Drafts that wait for the hub. Bound: `BEHIND_MAX` for what publishers send; what was taken
-    /// before goes in first.
+    /// Drafts that wait for the hub. Bound: `BEHIND_MAX` for new items of publishers; items taken
+    /// before go in first.
     pub(crate) behind: VecDeque<Draft>,
     /// Items of publishers that wait until there is room in `behind`. Bound: `PATIENT_MAX`.
     pub(crate) patient: VecDeque<(ReplyTo, Box<Item>)>,
-    /// Sessions whose connection has gone, and whose backends have yet to hear of it.
+    /// Sessions whose connection has closed, and whose backends are still to be notified.
     pub(crate) gone: BTreeMap<ConnId, Session>,
     pub(crate) gone_at: Millis,
     pub(crate) topics: Topics,

@@ -1,9 +1,9 @@
 //! A client that a backend holds: a stream of items.
 //!
-//! The head leaves when the client is a member of all its channels, so that whoever sees it can
-//! publish to it. The backend's own body follows; what is published meanwhile waits behind it. A
-//! stream without filters, sequence and links is then served from bytes that all share, and owns a
-//! place in its channels, a deadline and a few words here.
+//! The head leaves when the client is a member of all its channels, so that a publisher that sees
+//! it can publish to it. The backend's own body follows; publications meanwhile wait behind it. A
+//! stream without filters, sequence and links is then served from shared bytes, and owns a place in
+//! its channels, a deadline and a few words here.
 //!
 //! Invariants
 //! - While `fetch` is there, an exchange with the backend is under way, and publications that
@@ -37,7 +37,7 @@ pub struct Held {
     /// When something was last sent, in milliseconds of the monotonic clock, the low half. In
     /// a cell, because deliveries from shared bytes only touch it.
     sent_at: Cell<u32>,
-    /// Of the exchange whose events are waited for.
+    /// Token of the exchange whose events are awaited.
     pub(crate) token: u32,
     pub(crate) is_chunked: bool,
     pub(crate) closing: bool,
@@ -47,7 +47,7 @@ pub struct Held {
     pub(crate) state: Box<State>,
 }
 
-/// What is not looked at for each delivery.
+/// State that a delivery need not touch.
 pub(crate) struct State {
     pub(crate) keep_alive: Option<Rc<KeepAlive>>,
     /// When the next keep-alive is due, unless something is sent before.
@@ -60,13 +60,14 @@ pub(crate) struct State {
 /// An item for a stream that looks at it.
 pub(crate) struct News<'a> {
     pub(crate) publication: &'a Arc<Publication>,
-    /// They wait behind it.
+    /// Publications that wait behind it.
     pub(crate) others: &'a [Arc<Publication>],
     /// The backend was asked since it came, and has answered.
     pub(crate) is_covered: bool,
 }
 
-/// What waits until the client is a member of its channels: as long as mail takes between shards.
+/// Bytes that wait until the client is a member of its channels: as long as mail takes between
+/// shards.
 pub(crate) struct Early {
     /// Channels that have not answered.
     left: usize,
@@ -168,7 +169,7 @@ impl Held {
         })
     }
 
-    /// Lets go what waited for the channels, if all have answered.
+    /// Sends waiting bytes once all channels have answered.
     fn begin_if_member(&mut self, cx: &mut Cx<'_>) {
         if self
             .state
@@ -226,7 +227,7 @@ impl Held {
         self.write(&bytes, cx);
     }
 
-    /// The backend's own body is whole: what waited leaves, and the client is held.
+    /// Handles the end of the backend's body: waiting publications leave, and the client is held.
     pub(crate) fn body_ended(&mut self, cx: &mut Cx<'_>) {
         let Some(mut fetch) = self.state.fetch.take() else {
             return;
@@ -259,7 +260,7 @@ impl Held {
         }
         if let Some(fetch) = self.state.fetch.as_mut() {
             if !fetch.wait(publication) {
-                // The client comes back with what it has, and misses nothing.
+                // The client reconnects with its last ids, and misses nothing.
                 cx.count(Counter::GripWaitingFull);
                 self.cut(cx);
             }
@@ -274,9 +275,9 @@ impl Held {
         self.arm(cx);
     }
 
-    /// Does what an item says. What does not follow on what the client has makes the server fetch
-    /// the next link; if it does not follow then either, the backend has said what is there, and
-    /// the item is late or will be fetched with what follows (as in Pushpin).
+    /// Handles an item. One that does not follow the client's last item makes the server fetch the
+    /// next link; if it does not follow then either, the backend has answered with the current
+    /// state, and the item is late or will be fetched with the next one (as in Pushpin).
     pub(crate) fn take(&mut self, news: &News<'_>, cx: &mut Cx<'_>) {
         let News {
             publication,
@@ -327,13 +328,15 @@ impl Held {
         }
     }
 
-    /// See [`Asked::topics_told`].
+    /// Number of channels that publishers had been told of before the backend was asked; `None` for
+    /// a plain stream.
     pub(crate) fn topics_told(&self) -> Option<u64> {
         let follow = self.state.follow.as_ref()?;
         Some(follow.asked.topics_told)
     }
 
-    /// What went out last in a channel of which the client has said what it has.
+    /// Handles the answer about the last item of a channel: fetches the link if the client has
+    /// another one.
     pub(crate) fn last_item(&mut self, channel: &ChannelName, last: &LastItem, cx: &mut Cx<'_>) {
         let is_free = self.state.fetch.is_none();
         let Some(follow) = self.state.follow.as_mut().filter(|_| is_free) else {
@@ -349,7 +352,7 @@ impl Held {
         self.arm(cx);
     }
 
-    /// Everybody is to ask their backends.
+    /// Fetches the next link, for a publisher that asks all sessions to recover.
     pub(crate) fn recover(&mut self, cx: &mut Cx<'_>) {
         if !self.closing && self.state.fetch.is_none() {
             self.fetch_link(cx);
@@ -388,7 +391,7 @@ impl Held {
         }
     }
 
-    /// The client has gone: its backend is told, if it wants to know.
+    /// Handles the end of the connection: notifies the backend, if it asked for that.
     pub(crate) fn gone(&self, cx: &mut Cx<'_>) {
         if let Some(follow) = &self.state.follow {
             follow.tell_gone(cx.own, cx);

@@ -1,8 +1,8 @@
-//! How a held stream ends, and what becomes of its connection.
+//! End of a held stream, and the next use of its connection.
 //!
-//! A stream that ends in order leaves its connection to the next request, if nothing else has come
-//! on it. Nothing may follow the last chunk but that answer: deliveries are held back from then on,
-//! and forgotten when the client has left its channels.
+//! A stream that ends in order leaves its connection to the next request, if no other bytes have
+//! come on it. Nothing may follow the last chunk but that answer: deliveries are held back from
+//! then on, and dropped when the client has left its channels.
 
 use std::net::IpAddr;
 
@@ -16,12 +16,13 @@ use crate::next_request::NextRequest;
 use crate::order::Order;
 
 impl Held {
-    /// The client says something. What it is waits for no answer.
+    /// Handles bytes from the client, which get no answer.
     pub(crate) const fn said(&mut self) {
         self.next = NextRequest::Never;
     }
 
-    /// Whose connection waits for the next request, if the stream has ended so.
+    /// Returns the client's address if the stream has ended and its connection waits for the next
+    /// request.
     pub(crate) fn left(&self, cx: &Cx<'_>) -> Option<IpAddr> {
         match self.next {
             _ if !self.has_left => None,
@@ -57,7 +58,7 @@ impl Held {
     pub(crate) fn cut(&mut self, cx: &mut Cx<'_>) {
         self.begin(cx);
         self.closing = true;
-        // What is held back would come behind the last chunk, or behind a piece of a body.
+        // Deliveries held back would come behind the last chunk, or behind a piece of a body.
         cx.actions.hold = None;
         cx.set_deadline(None);
         cx.end(End::Flush);

@@ -1,4 +1,4 @@
-//! What is due on a held stream: a keep-alive, a link.
+//! Timers of a held stream: keep-alive and link.
 
 use throng_grip::hold::keep_alive_at;
 use throng_grip::instruct::KeepAliveMode;
@@ -46,7 +46,7 @@ impl Held {
         self.state.beat_at = keep_alive_at(&keep_alive, cx.now.mono, chance);
     }
 
-    /// Sets the deadline to what is due first.
+    /// Sets the deadline to the earliest timer.
     pub(crate) fn arm(&self, cx: &mut Cx<'_>) {
         if self.closing {
             return;

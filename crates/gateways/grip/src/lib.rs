@@ -1,13 +1,12 @@
 //! GRIP: requests that a backend answers, and clients that are held for it.
 //!
 //! A request on a path with a route becomes an [`OriginRequest`], which the shard hands to
-//! [`Backends`]; what the backend does comes back as [`Mail`]. Until its answer is known the
-//! session is a `Proxied`. An answer that holds the client makes it a `Held`: a member of its
-//! channels like any other subscriber, which is all that a held stream without filters and links
-//! costs.
+//! [`Backends`]; events of the backend come back as [`Mail`]. Until its answer is known the session
+//! is a `Proxied`. An answer that holds the client makes it a `Held`: a member of its channels like
+//! any other subscriber, which is the whole cost of a held stream without filters and links.
 //!
-//! GRIP's channels live in a namespace of their own, [`NAMESPACE`]: only backends say who
-//! listens to them.
+//! GRIP's channels live in a namespace of their own, [`NAMESPACE`]: only backends decide on their
+//! subscribers.
 //!
 //! [`OriginRequest`]: throng_grip::exchange::OriginRequest
 

@@ -1,4 +1,4 @@
-//! Links of a held stream: where it goes on when something is missing, or after a while.
+//! Links of a held stream: its continuation when an item is missing, or after a while.
 
 use std::sync::Arc;
 
@@ -111,7 +111,7 @@ impl Held {
         self.body_ended(cx);
     }
 
-    /// Takes over what a link's answer says.
+    /// Applies the instructions of a link's answer.
     fn go_on(&mut self, instruct: Instruct, cx: &mut Cx<'_>) {
         let state = &mut *self.state;
         let (Some(fetch), Some(follow), Some(grip)) =
@@ -175,11 +175,12 @@ impl Held {
         };
         follow.retries += 1;
         follow.link_at = Some(at);
-        // What waited finds its gap again with the next item; the ids were not moved on.
+        // Waiting items find their gap again with the next one; the ids were not moved on.
         self.arm(cx);
     }
 
-    /// What waited while a body was sent; so many of it came before the backend was asked.
+    /// Handles publications that waited while a body was sent; the first `covered` came before the
+    /// backend was asked.
     pub(crate) fn catch_up(
         &mut self,
         (waiting, covered): (Vec<Arc<Publication>>, usize),

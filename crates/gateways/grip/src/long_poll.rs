@@ -16,7 +16,7 @@ use crate::sequencer::LastItem;
 use crate::wait::Wait;
 
 impl Proxied {
-    /// Holds the client.
+    /// Holds the client until something is published or its timeout.
     pub(crate) fn wait(&mut self, instruct: Instruct, body: Vec<u8>, cx: &mut Cx<'_>) {
         let prefix = &self.asked.route.channel_prefix;
         let following = Following::new(prefix, &instruct.channels, instruct.meta);
@@ -42,21 +42,21 @@ impl Proxied {
         }
     }
 
-    /// Another item went out last than the client has: it is asked again what there is.
+    /// Handles the last item of a channel: asks the backend again if the client has another one.
     pub(crate) fn last_item(&mut self, channel: &ChannelName, last: &LastItem, cx: &mut Cx<'_>) {
         let (Stage::Waiting(wait), LastItem::Id(last)) = (&self.stage, last) else {
             return;
         };
         let known = wait.following.find(channel);
         let known = known.and_then(|at| wait.following.channels[at].last_id.as_deref());
-        // Asked once: a backend that insists on its id is ahead of what was published.
+        // Asked once: a backend that insists on its id is ahead of the publications.
         let is_news = known.is_some_and(|known| *known != **last);
         if is_news && self.token == 1 {
             self.recover(cx);
         }
     }
 
-    /// Asks the backend again, telling it what the client has.
+    /// Asks the backend again, with the client's last ids.
     pub(crate) fn recover(&mut self, cx: &mut Cx<'_>) {
         match std::mem::replace(&mut self.stage, Stage::Asking) {
             Stage::Waiting(wait) => {
@@ -111,7 +111,7 @@ impl Proxied {
             return None;
         }
         let composed = response.compose(&wait.reply, &wait.body);
-        // What a filter cannot render is not for this client.
+        // A body that a filter cannot render is not for this client.
         let Ok(Filtered::Send(body)) = wait.following.filter(at, item, &composed.body) else {
             return None;
         };

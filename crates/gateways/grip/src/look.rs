@@ -1,31 +1,31 @@
-//! A publisher's question about connections: what is wanted, what shards say, and the answer.
+//! A publisher's question about connections: the request, the shards' answers, and the reply.
 //!
-//! Owns what one question has brought so far. Never: asks anybody.
+//! Owns the answers to one question so far. Never: asks shards.
 
 use throng_grip::Value;
 use throng_grip::command::CommandRequest;
 use throng_grip::zmtp::ZmtpMessage;
 use throng_types::{ConnId, ShardId};
 
-/// What a publisher wants of connections.
+/// Action that a publisher requests for connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// To know which of them are there.
     Check,
-    /// That they ask their backends, as far as they are WebSockets.
+    /// Makes them ask their backends, as far as they are WebSockets.
     Refresh,
 }
 
-/// What one shard says.
+/// Answer of one shard to a publisher's question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// These are there.
+    /// Connections that are open on that shard.
     These(Vec<ConnId>),
-    /// It could not be asked.
+    /// The shard could not be asked.
     Failed,
 }
 
-/// A publisher's question, until all shards have said what they know.
+/// A publisher's question, until all shards have answered.
 pub(crate) struct Look {
     /// Which of the publisher's.
     pub(crate) token: u32,
@@ -35,7 +35,7 @@ pub(crate) struct Look {
     wanted: Wanted,
     /// As the publisher names them.
     ids: Vec<(ConnId, String)>,
-    /// Shards that have yet to say something.
+    /// Number of shards without an answer.
     left: usize,
     found: Vec<ConnId>,
     has_failed: bool,
@@ -63,7 +63,7 @@ impl Look {
         }
     }
 
-    /// Takes what a shard says; true if that was all.
+    /// Takes a shard's answer; true after the last one.
     pub(crate) fn hear(&mut self, found: Found) -> bool {
         match found {
             Found::These(these) => self.found.extend(these),

@@ -1,8 +1,7 @@
-//! Publishers ask which connections are there, or have some of them ask their backends.
+//! Questions of publishers about connections, and orders that connections ask their backends.
 //!
-//! A connection's id names its shard, so each shard is asked about its own, and what they say
-//! comes together at whoever asks. A question that finds no room is answered at once as one that
-//! failed.
+//! A connection's id names its shard, so each shard is asked about its own, and the answers meet at
+//! the shard of the publisher. A question that finds no room is answered at once as a failed one.
 
 use throng_session::{Flow, Shard};
 use throng_types::ConnId;
@@ -47,7 +46,8 @@ impl Grip {
     }
 }
 
-/// Which of these connections of this shard are there, and does with them what is wanted.
+/// Finds those connections that are open on this shard, and makes them ask their backends if
+/// requested.
 pub(crate) fn find(wanted: Wanted, conns: &[ConnId], shard: &mut impl Shard<Grip>) -> Vec<ConnId> {
     let mut found = Vec::new();
     for &conn in conns {
@@ -68,7 +68,7 @@ pub(crate) fn find(wanted: Wanted, conns: &[ConnId], shard: &mut impl Shard<Grip
     found
 }
 
-/// Tells whoever asked what a shard has said.
+/// Passes a shard's answer to the publisher that asked.
 pub(crate) fn hear((conn, token): (ConnId, u32), found: Found, shard: &mut impl Shard<Grip>) {
     shard.with(conn, |session, cx| {
         if let Session::Zmtp(zmtp) = session {

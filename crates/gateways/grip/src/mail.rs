@@ -1,4 +1,4 @@
-//! What GRIP tells itself on other shards, and what backends tell it.
+//! Mail of GRIP between its shards, and from backends.
 
 use std::sync::Arc;
 
@@ -20,52 +20,38 @@ use crate::stats::StatsMail;
 pub enum Mail {
     /// A backend has done something.
     Origin {
-        /// Whose exchange.
         conn: ConnId,
         /// The number that the request carried.
         token: u32,
-        /// What the backend did.
         event: OriginEvent,
     },
     /// Publish this in a channel of yours.
     Publish {
-        /// Whom to answer.
         reply_to: ReplyTo,
-        /// The item.
         item: Box<Item>,
-        /// Whoever asks waits rather than being refused.
+        /// Whether the publisher waits for room instead of being refused.
         patient: bool,
-        /// Of a publisher who wants to know how many took it.
+        /// Receipt of a publisher that asks for the number of receivers.
         receipt: Option<Receipt>,
     },
-    /// It is done.
+    /// Reply to `Publish`: the item is done.
     Published {
-        /// Who asked.
         reply_to: ReplyTo,
-        /// What became of it.
+        /// Position of the publication, or the reason of the refusal.
         result: Result<Option<Position>, Refusal>,
     },
-    /// About an item of which somebody wants to know how many took it.
+    /// Progress of an item with a receipt.
     Receipt {
         /// Which of your receipts.
         number: u64,
-        /// What is known.
         heard: Heard,
     },
     /// Which item went out last?
-    LastId {
-        /// Who asks.
-        conn: ConnId,
-        /// In which channel.
-        channel: ChannelName,
-    },
-    /// This one.
+    LastId { conn: ConnId, channel: ChannelName },
+    /// Reply to `LastId`: the last item of the channel.
     LastIs {
-        /// Who asked.
         conn: ConnId,
-        /// In which channel.
         channel: ChannelName,
-        /// What is known.
         last: LastItem,
     },
     /// These routes hold from now on.
@@ -73,33 +59,26 @@ pub enum Mail {
     /// All your sessions ask their backends.
     Recover,
     /// Your WebSockets over HTTP of this channel ask theirs.
-    Refresh {
-        /// The channel.
-        channel: ChannelName,
-    },
+    Refresh { channel: ChannelName },
     /// Do this with these connections of yours, as far as they are there.
     Look {
-        /// Who asks, and which of its questions this is.
+        /// Connection that asks, and the number of its question.
         asker: (ConnId, u32),
-        /// What to do.
         wanted: Wanted,
-        /// The connections.
         conns: Vec<ConnId>,
     },
-    /// These are there.
+    /// Reply to `Look`: the connections that are there.
     Found {
-        /// Who asked, and which question.
+        /// Connection that asked, and the number of its question.
         asker: (ConnId, u32),
-        /// What is known.
         found: Found,
     },
-    /// About statistics.
+    /// Mail between the shards' parts of statistics.
     Stats(StatsMail),
-    /// A channel has subscribers on the shard that says so, or none any more.
+    /// A channel has subscribers on the sending shard, or has none any more.
     Topic {
-        /// The channel.
         channel: ChannelName,
-        /// Whether it has.
+        /// Whether it has subscribers now.
         is_wanted: bool,
     },
 }

@@ -1,12 +1,12 @@
 //! Held clients and idle WebSockets over HTTP as bytes, for a process that takes over.
 //!
-//! Whoever waits for a backend stays, with its exchange, until that is over; so do tunnels, whose
-//! backends hold the other end of a connection, and publishers, who come back. A session's route
-//! goes with it: what was asked on a route goes on with that one, also if the new process has
+//! A session that waits for a backend stays, with its exchange, until that is over; so do tunnels,
+//! whose backends hold the other end of a connection, and publishers, which reconnect. A session's
+//! route moves with it: requests on a route continue with that one, also if the new process has
 //! others.
 //!
-//! The gateway's own part: who is known to statistics, addresses of IPv6 clients, the order of
-//! items in the channels at home here, and what publishers were told.
+//! The gateway's own part: clients in statistics, addresses of IPv6 clients, the order of items in
+//! the channels at home here, and topics sent to publishers.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -26,7 +26,7 @@ use crate::shared::GripShared;
 use crate::topics::{Topics, Wanted};
 use crate::wait::Wait;
 
-/// Kinds of sessions.
+/// Kinds of sessions in saved bytes.
 const HELD: u8 = 0;
 const WAITING: u8 = 1;
 const OVER_HTTP: u8 = 2;
@@ -88,7 +88,7 @@ pub(crate) fn save(session: &Session, out: &mut Vec<u8>) -> bool {
     }
 }
 
-/// Reads one back.
+/// Restores a session from its saved bytes.
 pub(crate) fn load(from: &mut Saved<'_>) -> Option<Session> {
     match u8::load(from)? {
         HELD => Held::load(from).map(Session::Held),
@@ -132,7 +132,7 @@ impl Session {
         }
     }
 
-    /// Shares what is the same for many with those who are here.
+    /// Shares equal values with the sessions that are already here.
     fn settle(&mut self, shared: &GripShared) {
         if let Some(asked) = self.asked() {
             let book = shared.book();
@@ -161,7 +161,7 @@ impl Topics {
         self.look_at.save(out);
     }
 
-    /// Who wants to know comes back, and is told of all.
+    /// Restores the topics without listeners: publishers reconnect, and are told all topics then.
     fn load(from: &mut Saved<'_>) -> Option<Self> {
         let own: Vec<_> = Save::load(from)?;
         let wanted: Vec<_> = Save::load(from)?;
@@ -175,7 +175,7 @@ impl Topics {
 }
 
 impl Grip {
-    /// Appends what is kept of a connection beside its session.
+    /// Appends the gateway's state of a connection beside its session.
     pub(crate) fn save_conn(&self, conn: ConnId, out: &mut Vec<u8>) {
         self.shared.peer(conn).save(out);
         self.shared.save_known(conn, out);
@@ -195,7 +195,7 @@ impl Grip {
         Some(())
     }
 
-    /// Appends what is kept of no one connection.
+    /// Appends the gateway's state that belongs to no one connection.
     pub(crate) fn save_own(&self, out: &mut Vec<u8>) {
         self.topics.save(out);
         self.shared.topics_told().save(out);
@@ -208,7 +208,7 @@ impl Grip {
         self.shared.set_topics_told(Save::load(from)?);
         (self.connected_ms, self.counted_at) = Save::load(from)?;
         self.sequencer.load(from)?;
-        // The collector of the new process has yet to hear of those who are there.
+        // The collector of the new process has yet to get the clients that are here.
         self.shared.stats(|book| book.tell_all());
         Some(())
     }

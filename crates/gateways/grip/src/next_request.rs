@@ -1,11 +1,12 @@
-//! What is kept of a held client for the time when its stream has ended.
+//! State of a held client for the time when its stream has ended.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use crate::context::Cx;
 
-/// Whether the connection serves another request when the stream has ended, and whose it is. In the
-/// few bytes that a session has to spare; IPv6 addresses are kept by the shard.
+/// Whether the connection serves another request when the stream has ended, and the client's
+/// address. Fits into the few bytes that a session has to spare; IPv6 addresses are kept by the
+/// shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NextRequest {
     Never,

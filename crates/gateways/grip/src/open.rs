@@ -18,14 +18,14 @@ use crate::shared::GripShared;
 use crate::stats::NewClient;
 use crate::tunnel::Tunnel;
 
-/// A route's.
+/// Claim on a request that a route catches.
 const ROUTE: u8 = 0;
-/// A publisher's.
+/// Claim on a request of a publisher.
 const PUBLISH: u8 = 1;
-/// Pushpin's metrics.
+/// Claim on a request for Pushpin's metrics.
 const METRICS: u8 = 2;
 
-/// What the pages have under Pushpin's names; no path of a request is like it.
+/// Key of the page with Pushpin's metrics; no request's path equals it.
 pub const PUSHPIN_METRICS: &str = "pushpin";
 
 /// The route of a request.
@@ -132,7 +132,7 @@ fn ask_backend(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Session, 
     }
     if request.wants_upgrade("websocket") {
         let accept = accept_key(request)?;
-        // The target `test` speaks WebSocket itself, whatever the route says.
+        // The target `test` speaks WebSocket itself, whatever the route's option.
         let over_http = |target: &Target| target.over_http && target.address != TargetAddress::Test;
         if !route.targets.iter().any(over_http) {
             note_opened(&asked, true, cx);
@@ -145,7 +145,7 @@ fn ask_backend(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Session, 
         return Ok(Session::OverHttp(Box::new(socket)));
     }
     if request.method == "CONNECT" {
-        let reject = Reject::new(405, "this is no forward proxy");
+        let reject = Reject::new(405, "this server is not a forward proxy");
         return Err(reject.with("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"));
     }
     note_opened(&asked, false, cx);

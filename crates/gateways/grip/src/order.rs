@@ -1,4 +1,4 @@
-//! What GRIP sessions want done beyond their connection.
+//! Orders of GRIP sessions that go beyond their connection.
 
 use throng_grip::exchange::OriginRequest;
 use throng_grip::item::Item;
@@ -8,93 +8,56 @@ use throng_types::{ChannelName, ConnId};
 use crate::look::Wanted;
 use crate::receipt::Receipt;
 
-/// Something that a session wants of its gateway.
+/// Order from a session to its gateway.
 #[derive(Debug)]
 pub enum Order {
-    /// Ask a backend. What it does comes to its session with this token, and an
-    /// exchange that the connection had before is over.
+    /// Ask a backend. Its events come to the session with this token, and an earlier exchange of
+    /// the connection is over.
     Ask {
-        /// The connection.
         conn: ConnId,
         /// Given back with each event.
         token: u32,
-        /// The request.
         request: Box<OriginRequest>,
     },
-    /// Tell a backend something to which no answer is awaited, even if the connection ends.
-    Tell {
-        /// The request.
-        request: Box<OriginRequest>,
-    },
+    /// Send a backend a request without an awaited answer, even if the connection ends.
+    Tell { request: Box<OriginRequest> },
     /// Send bytes behind the request that was asked last; [`OriginEvent::Taken`] answers.
     ///
     /// [`OriginEvent::Taken`]: throng_grip::exchange::OriginEvent::Taken
-    Send {
-        /// The connection.
-        conn: ConnId,
-        /// The bytes.
-        bytes: Vec<u8>,
-    },
+    Send { conn: ConnId, bytes: Vec<u8> },
     /// Nothing more follows the request that was asked last.
-    Finish {
-        /// The connection.
-        conn: ConnId,
-    },
-    /// Nothing more of the exchange is wanted.
-    Forget {
-        /// The connection.
-        conn: ConnId,
-    },
+    Finish { conn: ConnId },
+    /// End the exchange; no more of it is needed.
+    Forget { conn: ConnId },
     /// The connection's stream has ended: it leaves all channels, and takes the next request.
-    Leave {
-        /// The connection.
-        conn: ConnId,
-    },
-    /// It has left them.
-    Left {
-        /// The connection.
-        conn: ConnId,
-    },
+    Leave { conn: ConnId },
+    /// The connection has left all channels.
+    Left { conn: ConnId },
     /// Publish, in order. Answered like a publication of the hub.
     Publish {
-        /// Whom to answer.
         reply_to: ReplyTo,
-        /// The item.
         item: Box<Item>,
-        /// Whoever asks waits rather than being refused; they have few items under way.
+        /// Whether the publisher waits for room instead of being refused; such a one has few items
+        /// under way.
         patient: bool,
-        /// Before the answer, tell it how many connections took it.
+        /// Whether it gets the number of receivers before the answer.
         counts: bool,
     },
-    /// Everybody on this shard who is to get an item has got it.
+    /// All subscribers on this shard have got an item.
     Carried {
-        /// Of a publisher who wants to know.
+        /// Receipt of the publisher that asked for the number.
         receipt: Receipt,
-        /// So many took it.
+        /// Number of connections that took it.
         count: u64,
     },
-    /// The session is subscribed to a channel; only where publishers may want to know.
-    Subscribed {
-        /// The channel.
-        channel: ChannelName,
-    },
-    /// From now on tell it which channels have subscribers.
-    Listen {
-        /// The connection.
-        conn: ConnId,
-    },
-    /// From now on tell it statistics.
-    ReadStats {
-        /// The connection.
-        conn: ConnId,
-    },
+    /// The session has subscribed to a channel; sent only if publishers may listen to topics.
+    Subscribed { channel: ChannelName },
+    /// Send it the channels that have subscribers, from now on.
+    Listen { conn: ConnId },
+    /// Send it statistics, from now on.
+    ReadStats { conn: ConnId },
     /// Which item of a channel went out last? Answered to it.
-    LastId {
-        /// The connection.
-        conn: ConnId,
-        /// Of which channel.
-        channel: ChannelName,
-    },
+    LastId { conn: ConnId, channel: ChannelName },
     /// Every reliable stream and response asks its backend.
     Recover,
     /// WebSockets over HTTP of a channel ask their backend.
@@ -104,11 +67,9 @@ pub enum Order {
     },
     /// Do this with these connections, as far as they are there.
     Look {
-        /// Who asks, and which of its questions this is.
+        /// Connection that asks, and the number of its question.
         asker: (ConnId, u32),
-        /// What to do.
         wanted: Wanted,
-        /// The connections.
         conns: Vec<ConnId>,
     },
 }

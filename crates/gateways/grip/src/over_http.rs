@@ -1,8 +1,8 @@
 //! A client's WebSocket whose backend speaks HTTP: frames on one side, requests with events
 //! on the other, and between them a [`Conversation`].
 //!
-//! Rule for "full": what the backend has not taken is bounded by the conversation; then the
-//! client is not read until there is room, and what one read brought too much waits in `stuck`.
+//! Rule for "full": bytes for the backend are bounded by the conversation; beyond that the client
+//! is not read until there is room, and the rest of one read waits in `stuck`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::order::Order;
 use crate::request::Asked;
 use crate::response_head::{After, Framing, encode_head, switch_protocols};
 
-/// More than what stands around a message in a backend's answer.
+/// Bytes for the framing of a message in a backend's answer, at most.
 const EVENT_BYTES: usize = 1024;
 
 /// A WebSocket whose backend gets its events by HTTP.
@@ -35,32 +35,33 @@ pub struct OverHttp {
     asked: Asked,
     accept: [u8; 28],
     conversation: Conversation,
-    /// Of the exchange whose events are waited for.
+    /// Token of the exchange whose events are awaited.
     token: u32,
-    /// What has come of its answer.
+    /// Head and body of the backend's answer, as far as received.
     answer: Option<(OriginHead, Vec<u8>)>,
     reply_bytes_max: usize,
     decoder: WsDecoder,
     /// Bytes that came before the handshake was answered.
     early: Vec<u8>,
-    /// Bound: what one read brings; the client is not read until it is empty.
+    /// Messages without room in the conversation. Bound: one read; the client is not read until
+    /// this is empty.
     stuck: VecDeque<(WsKind, Vec<u8>)>,
     side: Side,
     close_heard: bool,
-    /// The client said more than it may, and is closed when the backend has answered what came
-    /// before that.
+    /// Whether the client sent more than it may: it is closed when the backend has answered the
+    /// messages before that.
     is_overspent: bool,
     allowance: Allowance,
 }
 
 impl OverHttp {
-    /// For a client whose handshake was checked.
+    /// Creates a session for a client whose handshake was checked.
     pub(crate) fn start(asked: Asked, accept: [u8; 28], cx: &mut Cx<'_>) -> Self {
         let target = asked.route.targets.first();
         let one_event = target.is_some_and(|target| target.one_event);
         let least = ConversationLimits::default();
         let message_bytes_max = cx.shared.limits.message_bytes_max;
-        // A message that may be sent fits, with what says that it is one.
+        // Room for the longest message with its framing.
         let limits = ConversationLimits {
             events_max: if one_event { 1 } else { usize::MAX },
             pending_bytes_max: least.pending_bytes_max.max(message_bytes_max),
@@ -90,7 +91,7 @@ impl OverHttp {
         this
     }
 
-    /// Appends it; false if its backend is asked, or it is about to end.
+    /// Appends the session; false if its backend is being asked, or it is about to end.
     pub(crate) fn save(&self, out: &mut Vec<u8>) -> bool {
         self.asked.save(out);
         (self.accept, self.token).save(out);
@@ -130,7 +131,7 @@ impl OverHttp {
         self.side.is_open
     }
 
-    /// Whether nothing more has to be said to the backend.
+    /// Whether nothing more has to be sent to the backend.
     pub(crate) fn is_over(&self) -> bool {
         self.conversation.phase() == ConversationPhase::Done
     }
@@ -161,7 +162,7 @@ impl OverHttp {
                     self.close_heard = true;
                     self.conversation.on_close(code, &reason, &mut commands);
                     if self.is_over() {
-                        // The backend has let go of it, so nobody else answers.
+                        // The backend has detached, so no other side answers.
                         self.side.close(None, b"", cx);
                     }
                     // The client's own close is answered when the backend answers it.
@@ -174,7 +175,7 @@ impl OverHttp {
             self.allowance = allowance;
         }
         if over.is_some() {
-            // The backend hears of it as of the client's own close.
+            // The backend gets it as the client's own close.
             self.close_heard = true;
             self.is_overspent = true;
             cx.pause(true);
@@ -217,7 +218,7 @@ impl OverHttp {
         let _ = self.conversation.on_message(kind, data, commands);
     }
 
-    /// Says what was stuck, as far as there is room.
+    /// Passes stuck messages on, as far as there is room.
     fn unstick(&mut self, commands: &mut Vec<ConversationCommand>, cx: &mut Cx<'_>) {
         if self.stuck.is_empty() {
             return;
@@ -293,7 +294,7 @@ impl OverHttp {
             .on_response(cx.now.mono, head, &body, commands);
     }
 
-    /// Carries out what the conversation wants.
+    /// Carries out the conversation's commands.
     fn run(&mut self, commands: Vec<ConversationCommand>, cx: &mut Cx<'_>) {
         for command in commands {
             match command {
@@ -376,7 +377,7 @@ impl OverHttp {
         self.settle(cx);
     }
 
-    /// Sets the deadline, and ends what is over.
+    /// Sets the deadline, and ends a session that is over.
     fn settle(&mut self, cx: &mut Cx<'_>) {
         let is_closed = self.close_heard || self.side.close_sent && !self.side.is_open;
         if self.is_over() && is_closed {
@@ -393,7 +394,7 @@ impl OverHttp {
         cx.end(End::Flush);
     }
 
-    /// The connection has gone; what the backend must hear of it is still said.
+    /// Handles the end of the connection; the backend is still notified.
     pub(crate) fn lost(&mut self, cx: &mut Cx<'_>) {
         let mut commands = Vec::new();
         self.conversation.on_lost(&mut commands);
@@ -405,7 +406,7 @@ impl OverHttp {
             // "Service restart" (RFC 6455, registry of close codes).
             self.side.close(Some(1012), b"", cx);
         } else {
-            answer_text(503, "the server is going down", &[], false, cx);
+            answer_text(503, "the server is shutting down", &[], false, cx);
         }
         cx.end(End::Flush);
     }

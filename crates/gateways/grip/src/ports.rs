@@ -1,25 +1,25 @@
 //! GRIP's own ports, for publishers and for metrics.
 
-/// What a port of GRIP's own takes.
+/// Protocol of one of GRIP's own ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortKind {
-    /// `POST /publish/`.
+    /// Publishing by HTTP, at `POST /publish/`.
     Http,
-    /// A ZeroMQ socket.
+    /// Publishing or commands by ZeroMQ.
     Zmq(Socket),
-    /// Statistics by ZeroMQ.
+    /// Statistics for readers by ZeroMQ.
     Stats,
-    /// Pushpin's metrics.
+    /// Pushpin's metrics by HTTP.
     Metrics,
 }
 
 /// Which socket a publisher connects to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Socket {
-    /// Takes items.
+    /// PULL socket, which takes items.
     Pull,
     /// Asks for the items of channels that have subscribers, and takes them.
     Sub,
-    /// Takes commands.
+    /// REP socket, which takes commands.
     Rep,
 }

@@ -1,8 +1,8 @@
-//! A request that a backend is asked about, until it is clear what becomes of its client.
+//! A request that waits for its backend, until the use of its connection is known.
 //!
-//! Rule for "full": what a client says meanwhile is kept up to one head's worth, and a client that
-//! says more is cut off. Of the backend's answer nothing is kept but bodies that are needed
-//! whole, and those are bounded; what is only passed on is bounded by the driver's credit.
+//! Rule for "full": bytes from the client meanwhile are kept up to one head's worth, and a client
+//! that sends more is cut off. Of the backend's answer only bodies that are needed whole are kept,
+//! and those are bounded; passed-on bytes are bounded by the driver's credit.
 
 use throng_grip::exchange::{OriginEvent, OriginHead};
 use throng_grip::instruct::{
@@ -23,7 +23,7 @@ use crate::response_head::{After, Framing, encode_head, is_bodiless, pass_on};
 use crate::upload::{KEPT_BYTES_MAX, Upload};
 use crate::wait::Wait;
 
-/// What a request's session becomes.
+/// Change of a request's session.
 pub(crate) enum Next {
     /// Its backend holds the client.
     Held(Held),
@@ -31,7 +31,7 @@ pub(crate) enum Next {
     Http(Resume),
 }
 
-/// What a request's session becomes, if it becomes something else.
+/// Change of a request's session; `None` if it continues.
 pub(crate) type Becomes = Option<Next>;
 
 /// A request whose backend is asked. Boxed: few connections wait for a backend at a time.
@@ -39,7 +39,7 @@ pub struct Proxied {
     pub(crate) exchange: Exchange,
     pub(crate) asked: Asked,
     pub(crate) minor_version: u8,
-    /// Of the exchange whose events are waited for.
+    /// Token of the exchange whose events are awaited.
     pub(crate) token: u32,
     pub(crate) stage: Stage,
     /// The body, while it still comes.
@@ -47,7 +47,7 @@ pub struct Proxied {
 }
 
 pub(crate) enum Stage {
-    /// Nothing is known.
+    /// The backend has not answered yet.
     Asking,
     /// The body is needed whole.
     Collecting { head: OriginHead, body: Vec<u8> },
@@ -98,7 +98,7 @@ impl Proxied {
         self.upload.is_some()
     }
 
-    /// Asks the backend what the client asked.
+    /// Asks the backend again with the client's request.
     pub(crate) fn ask_again(&mut self, last_ids: &[(&str, &str)], cx: &mut Cx<'_>) {
         self.token += 1;
         self.stage = Stage::Asking;
@@ -166,7 +166,7 @@ impl Proxied {
     }
 
     pub(crate) fn close(&mut self, cx: &mut Cx<'_>) {
-        // An answer under way is waited for; a held client gets what it would get at the end.
+        // An answer under way is awaited; a held client gets the answer of its timeout.
         self.exchange.keep_alive = false;
         match std::mem::replace(&mut self.stage, Stage::Asking) {
             Stage::Waiting(wait) => {
@@ -295,7 +295,7 @@ impl Proxied {
         }
     }
 
-    /// Does what an instruction says whose body is here whole.
+    /// Carries out an instruction whose body is complete.
     fn carry_out(&mut self, instruct: Instruct, body: Option<Vec<u8>>, cx: &mut Cx<'_>) -> Becomes {
         let body = match &instruct.reply.body {
             ReplyBody::Replaced(body) => body.clone(),
@@ -317,7 +317,7 @@ impl Proxied {
         let framing = if head.is_bodiless {
             Framing::None(head.body_bytes)
         } else if is_bodiless(head.code) {
-            // `Grip-Status` made it so, and what the backend wrote is for another status.
+            // `Grip-Status` made it so, and the backend's headers are for another status.
             Framing::None(None)
         } else if let Some(bytes) = head.body_bytes {
             Framing::Length(bytes)
@@ -378,7 +378,7 @@ impl Proxied {
     }
 
     fn refuse(&mut self, status: u16, sentence: &str, cx: &mut Cx<'_>) -> Becomes {
-        // What the server itself says does not tell HTTP/1.0 that it stays.
+        // The server's own answers do not tell HTTP/1.0 that the connection stays.
         self.exchange.keep_alive &= self.minor_version > 0;
         answer_text(status, sentence, &[], self.exchange.keep_alive, cx);
         self.done(cx)
@@ -390,7 +390,7 @@ impl Proxied {
 
     /// The answer is whole: the connection may serve the next request.
     fn done(&mut self, cx: &mut Cx<'_>) -> Becomes {
-        // Of a body that was not awaited nobody knows where the next request begins.
+        // After a body that was not awaited the start of the next request is unknown.
         self.exchange.keep_alive &= self.upload.is_none() && !cx.shared.draining;
         match self.exchange.done(cx) {
             Flow::Stay => None,

@@ -10,7 +10,7 @@ use throng_session::{Exchange, Flow, Incoming, Opened, Publications, respond};
 use crate::context::Cx;
 use crate::order::Order;
 
-/// A request whose items are on their way.
+/// Request of a publisher whose items are on their way.
 pub struct Publishing {
     exchange: Exchange,
     publications: Publications,
@@ -18,9 +18,9 @@ pub struct Publishing {
     receivers: Option<Receivers>,
 }
 
-/// How many connections took the items, for a publisher that asks.
+/// Number of connections that took the items, for a publisher that asks for it.
 struct Receivers {
-    /// Items of which that is not known yet, or never will be.
+    /// Number of items without a count yet, or for ever.
     unknown: usize,
     sum: u64,
 }
@@ -87,7 +87,7 @@ impl Publishing {
         self.exchange.keep_alive = false;
     }
 
-    /// What became of one of the items.
+    /// Handles the result of one item; answers the request after the last one.
     pub(crate) fn published(&mut self, token: u32, answer: &Published, cx: &mut Cx<'_>) -> Flow {
         let Some(results) = self.publications.answer(token, answer) else {
             return Flow::Stay;
@@ -97,7 +97,7 @@ impl Publishing {
         self.exchange.done(cx)
     }
 
-    /// So many connections took one of the items.
+    /// Adds the number of connections that took one of the items.
     pub(crate) fn received(&mut self, count: u64) {
         if let Some(receivers) = &mut self.receivers {
             receivers.unknown = receivers.unknown.saturating_sub(1);
@@ -109,7 +109,7 @@ impl Publishing {
         match &self.receivers {
             _ if !is_taken => PublishAnswer::overloaded(),
             None => PublishAnswer::done(self.answer_type, "Published"),
-            // A number that is not certain is not told.
+            // A number that is not certain is not sent.
             Some(known) => {
                 let sum = Some(known.sum).filter(|_| known.unknown == 0);
                 PublishAnswer::published_to(self.answer_type, sum)

@@ -1,7 +1,7 @@
 //! Items on their way to the homes of their channels, and from there to the hub.
 //!
-//! Rule for "full": an item is refused while [`BEHIND_MAX`] drafts wait for the hub; what was taken
-//! is published, however long that takes. Items of publishers that wait rather than being refused
+//! Rule for "full": an item is refused while [`BEHIND_MAX`] drafts wait for the hub; accepted items
+//! are published, however long that takes. Items of publishers that wait rather than being refused
 //! are kept up to [`PATIENT_MAX`].
 
 use throng_broker::Refusal;
@@ -67,7 +67,8 @@ impl Grip {
         }
     }
 
-    /// Takes an item of a channel that is at home here, or lets it wait if whoever asks does.
+    /// Takes an item of a channel that is at home here, or keeps it waiting if its publisher is
+    /// patient.
     pub(crate) fn offer(
         &mut self,
         (reply_to, receipt): (ReplyTo, Option<Receipt>),
@@ -87,7 +88,7 @@ impl Grip {
             return answer_publisher(reply_to, result.map(|_| None), shard);
         };
         let heard = match result {
-            // Its home says more as soon as it is published.
+            // The home sends the count as soon as it is published.
             Ok(Offered::Due) => return,
             Ok(Offered::Waits) => Heard::Later,
             Ok(Offered::Duplicate | Offered::Nothing | Offered::BadChannel) => Heard::Shards(0),
@@ -120,7 +121,7 @@ impl Grip {
         Ok(offered)
     }
 
-    /// Publishes what waits, as far as the hub takes it.
+    /// Publishes waiting drafts, as far as the hub takes them.
     fn publish_behind(&mut self, shard: &mut impl Shard<Self>) {
         while let Some(draft) = self.behind.pop_front() {
             let receipt = Receipt::from_tags(draft.tags.as_deref());
@@ -141,7 +142,7 @@ impl Grip {
         }
     }
 
-    /// Publishes what is due by now; true if something still waits for the hub.
+    /// Publishes items that are due; true if drafts still wait for the hub.
     pub(crate) fn publish_due(&mut self, shard: &mut impl Shard<Self>) -> bool {
         let now = shard.now().mono;
         if self.sequencer.deadline().is_some_and(|at| at <= now) {
@@ -163,7 +164,7 @@ impl Grip {
 }
 
 impl Grip {
-    /// Passes on what is known of an item to the shard of whoever asks.
+    /// Passes the progress of an item to the publisher's shard.
     pub(crate) fn tell_receipt(
         &mut self,
         receipt: Receipt,

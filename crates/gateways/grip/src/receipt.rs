@@ -1,8 +1,8 @@
-//! Receipts: how a publisher learns how many connections took an item.
+//! Receipts: the way of the number of receivers to the publisher of an item.
 //!
-//! The item's publication carries the receipt as a tag. Each shard counts what goes onto the
-//! queues of its sessions, and says so when everybody there has been visited; the shard of the
-//! publisher adds up. A number that is not known for certain is not told.
+//! The item's publication carries the receipt as a tag. Each shard counts the deliveries queued for
+//! its sessions, and reports them after the last one; the publisher's shard adds up. A number that
+//! is not known for certain is not sent.
 
 use throng_types::{Publication, ShardId};
 
@@ -55,7 +55,7 @@ impl GripShared {
         }
     }
 
-    /// Everybody here has been visited with a publication: its receipt, and how many took it.
+    /// Takes the receipt and the count of a publication, after its last delivery here.
     #[must_use]
     pub fn carried(&self, publication: &Publication) -> Option<(Receipt, u64)> {
         let count = self.taken.borrow_mut().remove(&place(publication));

@@ -1,23 +1,23 @@
 //! How many connections took an item, added up over the shards for publishers that ask.
 //!
-//! The item's home says which shards the publication goes to; each of them says, once it has
-//! visited all its members, how many took it. Only when all have is the publisher answered.
+//! The item's home reports the shards that the publication goes to; each of them reports its count
+//! after its last delivery. The publisher is answered after the last report.
 
 use std::collections::BTreeMap;
 
 use throng_broker::Refusal;
 use throng_hub::ReplyTo;
 
-/// What is known of an item.
+/// Progress of an item on its way to the receivers.
 #[derive(Clone, Copy, Debug)]
 pub enum Heard {
-    /// It was not taken.
+    /// The item was not taken.
     Refused(Refusal),
-    /// It was taken, and goes out when nobody waits for the answer any more.
+    /// The item waits for the one before it; it goes out after the publisher was answered.
     Later,
-    /// It is on its way to so many shards.
+    /// The item is on its way to this many shards.
     Shards(u32),
-    /// One of them has visited everybody, and so many took it.
+    /// Count of one shard, after its last delivery.
     Count(u64),
 }
 
@@ -48,7 +48,7 @@ impl Receipts {
         self.next
     }
 
-    /// Gives whom to answer, and what, once it is certain.
+    /// Returns the publisher to answer, and the count, once that is certain.
     pub(crate) fn hear(
         &mut self,
         number: u64,

@@ -15,7 +15,7 @@ use throng_types::{Now, Save, Saved};
 
 use crate::shared::GripShared;
 
-/// What `X-Forwarded-Proto` says of clients by TLS.
+/// Value of `X-Forwarded-Proto` for WebSocket clients by TLS.
 const WSS: &str = "wss";
 const HTTPS: &str = "https";
 
@@ -30,13 +30,13 @@ pub(crate) struct Asked {
     /// that came in pieces stand for one that is not.
     pub(crate) body: Vec<u8>,
     pub(crate) peer: IpAddr,
-    /// A proxy in front has signed it: what the backend says is for that proxy.
+    /// Whether a proxy in front has signed it: instructions of the backend are for that proxy.
     is_trusted: bool,
     /// Its client came by TLS.
     pub(crate) is_tls: bool,
-    /// What `X-Forwarded-Proto` tells the backend.
+    /// Value of `X-Forwarded-Proto` for the backend.
     forwarded_proto: Option<&'static str>,
-    /// Of how many channels publishers had been told before the backend was asked.
+    /// Number of channels that publishers had been told of before the backend was asked.
     pub(crate) topics_told: u64,
 }
 
@@ -79,7 +79,7 @@ impl Save for Asked {
     }
 }
 
-/// Whom a request is for. HTTP/1.0 need not say, and is then answered as Pushpin does.
+/// Returns the host of a request. HTTP/1.0 need not name one, and is then answered as Pushpin does.
 pub(crate) fn host_of<'r>(request: &Request<'r>) -> &'r str {
     match request.host() {
         "" => "localhost",
@@ -87,7 +87,7 @@ pub(crate) fn host_of<'r>(request: &Request<'r>) -> &'r str {
     }
 }
 
-/// Whether a client came by TLS: to us, or as far as somebody in front is believed.
+/// Whether a client came by TLS: to us, or as far as a proxy in front is trusted.
 pub(crate) fn came_by_tls(incoming: &Incoming<'_, '_>, grip: &GripShared) -> bool {
     let told = ["x-forwarded-proto", "x-forwarded-protocol"];
     let request = incoming.request;
@@ -115,10 +115,10 @@ impl Asked {
         let sig = request.header("grip-sig");
         let is_trusted = sig.is_some_and(|sig| grip.is_upstream(sig, now));
         if !is_trusted && !comes_by_proxy {
-            // A stranger would say who it is (RFC 7239 section 8.1).
+            // Otherwise strangers could claim any address (RFC 7239 section 8.1).
             headers.retain(|header| !is_like(&header.name, "Forwarded"));
         }
-        // A target that is a whole URI names the host, whatever the field says.
+        // A target that is a whole URI names the host; the field is ignored.
         headers.retain(|header| !header.is("Host"));
         headers.insert(0, Header::new("Host", host_of(request)));
         let query = request.query();
@@ -241,7 +241,7 @@ impl Asked {
         })
     }
 
-    /// Whether it says that it is made of WebSocket events, which is not a client's to say.
+    /// Whether it claims to be made of WebSocket events, which clients may not send.
     pub(crate) fn forges_events(&self) -> bool {
         !self.is_trusted && claims_events(&self.fields())
     }
@@ -261,7 +261,7 @@ impl Asked {
             fields.push((EXTENSIONS, b"grip"));
         }
         let mut headers = self.headers_of(&fields, &[], grip, now);
-        // What the client offered ends at this hop; this is what we offer in its place.
+        // The client's offer ends at this hop; this is our own.
         headers.push(Header::new("Upgrade", "websocket"));
         Box::new(OriginRequest {
             route: self.route.clone(),
@@ -313,7 +313,7 @@ impl Asked {
         request_headers(fields, &rules)
     }
 
-    /// Fills in CORS fields, if the route says so.
+    /// Adds CORS headers, if the route has them.
     pub(crate) fn cors(&self, headers: &mut Vec<Header>) {
         if self.route.auto_cross_origin {
             apply_cors(&self.fields(), headers);

@@ -5,21 +5,21 @@ use throng_grip::proxy::is_response_hop;
 use throng_http1::{CHUNK_END, encode_chunk_head, reason_phrase};
 use throng_session::DateText;
 
-/// How the body behind a head ends.
+/// End of the body behind a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// There is none; a length that the backend told is told on.
+    /// No body; a length from the backend is passed on.
     None(Option<u64>),
-    /// After so many bytes.
+    /// Body of this many bytes.
     Length(u64),
     /// With an empty chunk.
     Chunked,
-    /// With the connection.
+    /// Until the connection closes.
     Close,
 }
 
 impl Framing {
-    /// For a body whose length is not known.
+    /// Returns the framing for a body of unknown length.
     pub(crate) const fn open(minor_version: u8) -> Self {
         if minor_version == 0 {
             Self::Close
@@ -29,14 +29,14 @@ impl Framing {
     }
 }
 
-/// What becomes of the connection behind an answer.
+/// State of the connection after an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum After {
-    /// It ends.
+    /// The connection is closed.
     Ends,
-    /// It stays.
+    /// The connection stays open without a header about it.
     Stays,
-    /// It stays, and a client of HTTP/1.0 has to be told so.
+    /// The connection stays open, and a client of HTTP/1.0 is told so by a header.
     StaysSaid,
 }
 

@@ -1,7 +1,7 @@
 //! The order of items in the channels that are at home on a shard: one value a shard.
 //!
-//! Owns: which ids were seen, the last id, items that wait for the one before them. Never:
-//! delivers; what is due goes to the hub, draft by draft.
+//! Owns: seen ids, the last id, items that wait for the one before them. Never: delivers; due items
+//! go to the hub, draft by draft.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -14,14 +14,14 @@ use throng_types::{ChannelName, Millis, Payload, Save, Saved, save_count};
 use crate::forms::{draft, draft_of};
 use crate::receipt::Receipt;
 
-/// What became of an item.
+/// Outcome of an item offered to the sequencer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offered {
-    /// It is in `out`, maybe with others that had waited for it.
+    /// The item is in `out`, maybe with others that had waited for it.
     Due,
-    /// It was published before.
+    /// The item was published before.
     Duplicate,
-    /// It waits for the item before it.
+    /// The item waits for the one before it.
     Waits,
     /// No transport gets anything of it.
     Nothing,
@@ -29,22 +29,22 @@ pub(crate) enum Offered {
     BadChannel,
 }
 
-/// What is known of the item that went out last in a channel.
+/// Answer to the question for the last item of a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LastItem {
-    /// Its id.
+    /// Id of the last item.
     Id(Box<str>),
-    /// Nothing, and nobody has asked for a while: there was no subscriber, so a publisher that
-    /// looks at subscriptions has sent nothing, and who asks may have missed something.
+    /// No item, and no question for a while: there was no subscriber, so a publisher that looks at
+    /// subscriptions has sent nothing, and the client may have missed something.
     Unknown,
-    /// Nothing, but somebody has been told so before.
+    /// No item, but this was already answered to another client.
     Quiet,
 }
 
 struct Channel {
     sequence: Sequence<Draft>,
     alarm_at: Millis,
-    /// Somebody was told that nothing is known.
+    /// Whether a client was told that nothing is known.
     is_asked: bool,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Sequencer {
 }
 
 impl Sequencer {
-    /// Knows no item.
+    /// Creates a sequencer without items.
     pub(crate) fn new(limits: SequenceLimits) -> Self {
         Self {
             limits,
@@ -75,8 +75,8 @@ impl Sequencer {
         }
     }
 
-    /// Takes an item; `listened` says whether its channel has subscribers. What is to be
-    /// published now is appended to `out`.
+    /// Takes an item; `listened` means that its channel has subscribers. Items to publish now are
+    /// appended to `out`.
     pub(crate) fn offer(
         &mut self,
         now: Millis,
@@ -113,7 +113,7 @@ impl Sequencer {
         let in_order = is_listened && !item.no_seq;
         let verdict = known.sequence.offer(now, ids, in_order, draft, out);
         if !is_listened && !item.no_seq && verdict == OfferOutcome::Delivered {
-            // Who comes with an older id than this has missed something.
+            // A client with an older id than this has missed something.
             known.sequence.note_last(item.id.as_deref());
         }
         let due_at = known.sequence.next_timeout();
@@ -129,8 +129,8 @@ impl Sequencer {
         }
     }
 
-    /// The item that went out last, as far as that is remembered, for somebody who subscribes and
-    /// has an older id, or the same.
+    /// Returns the last item, as far as remembered, for a new subscriber that has an older id, or
+    /// the same.
     pub(crate) fn last_item(&mut self, channel: &ChannelName, now: Millis) -> LastItem {
         let limits = self.limits;
         let known = self.channels.entry(channel.clone());
@@ -150,7 +150,7 @@ impl Sequencer {
         LastItem::Unknown
     }
 
-    /// Appends all channels. Nobody waits any more for how many take what waits here.
+    /// Appends all channels. Receipts of waiting items are dropped.
     pub(crate) fn save(&self, out: &mut Vec<u8>) {
         save_count(self.channels.len(), out);
         for (name, channel) in &self.channels {
@@ -161,7 +161,7 @@ impl Sequencer {
         }
     }
 
-    /// Reads them back.
+    /// Restores the sequences from their saved bytes.
     pub(crate) fn load(&mut self, from: &mut Saved<'_>) -> Option<()> {
         for _ in 0..from.count()? {
             let name = ChannelName::load(from)?;
@@ -186,7 +186,7 @@ impl Sequencer {
         self.alarms.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// Publishes what has waited long enough, and forgets what nobody needs.
+    /// Publishes items that have waited long enough, and drops unused channels.
     pub(crate) fn expire(
         &mut self,
         now: Millis,
@@ -238,13 +238,13 @@ mod tests {
         let channel = hub_channel("", "a").unwrap();
         assert_eq!(home.last_item(&channel, Millis(0)), LastItem::Unknown);
         assert_eq!(home.last_item(&channel, Millis(1)), LastItem::Quiet);
-        // For a while, whoever listens.
+        // Kept for a while, with or without subscribers.
         let over = Millis(limits.id_ttl_ms);
         assert_eq!(home.deadline(), Some(over));
         home.expire(over, |_| true, &mut Vec::new());
         assert_eq!(home.deadline(), None);
         assert_eq!(home.last_item(&channel, over), LastItem::Unknown);
-        // What goes out is known from then on.
+        // Published items are known from then on.
         let mut out = Vec::new();
         let offered = home.offer(over, &item("7"), None, |_| true, &mut out);
         assert_eq!((offered, out.len()), (Offered::Due, 1));

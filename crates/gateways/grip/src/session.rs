@@ -1,4 +1,4 @@
-//! What a connection of GRIP is.
+//! Session of a connection of GRIP.
 
 use throng_session::Exchange;
 
@@ -12,7 +12,7 @@ use crate::zmtp::Zmtp;
 
 /// One of GRIP's connections.
 pub enum Session {
-    /// A backend is asked.
+    /// A request whose backend is being asked.
     Proxied(Box<Proxied>),
     /// A backend holds it.
     Held(Held),
@@ -26,6 +26,6 @@ pub enum Session {
     Publishing(Box<Publishing>),
     /// A publisher by ZeroMQ.
     Zmtp(Zmtp),
-    /// Whoever reads statistics by ZeroMQ.
+    /// Reader of statistics by ZeroMQ.
     Stats(Box<StatsReader>),
 }

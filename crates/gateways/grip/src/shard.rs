@@ -1,4 +1,4 @@
-//! What sessions order and what other shards say, carried out.
+//! Orders of sessions and mail of other shards, carried out.
 
 use throng_broker::home_of;
 use throng_hub::ReplyTo;
@@ -129,7 +129,7 @@ impl Grip {
         self.connected_ms %= MINUTE_MS;
     }
 
-    /// Ends clients that take nothing of what their backends say; once a second.
+    /// Ends clients that take none of their backend's bytes; once a second.
     pub(crate) fn end_stuck(&mut self, shard: &mut impl Shard<Self>) {
         let now = shard.now().mono;
         let stuck = self.exchanges.stuck(now, |conn| shard.queued_bytes(conn));
@@ -195,7 +195,7 @@ pub(crate) fn answer(
     });
 }
 
-/// A client whose stream has ended leaves its channels.
+/// Removes a client whose stream has ended from its channels.
 fn leave(conn: ConnId, shard: &mut impl Shard<Grip>) {
     let channels: Vec<ChannelName> = shard.hub().channels_of(conn).cloned().collect();
     shard.with(conn, |_, cx| {

@@ -1,4 +1,4 @@
-//! What the GRIP sessions of a shard share: routes, keys, what was made before.
+//! State that the GRIP sessions of a shard share: routes, keys, cached values.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
@@ -23,30 +23,30 @@ use crate::stats::{Book, StatsOptions};
 /// Different keep-alives that are shared between sessions.
 const KEEP_ALIVES_SHARED: usize = 64;
 
-/// The empty key. HMAC fills a key up with zeros (RFC 2104 section 2), so this is the same one, and
-/// no empty secret passes the checks of those that are configured.
+/// The empty key. HMAC fills a key up with zeros (RFC 2104 section 2), so this is equal to it, and
+/// no empty secret passes the checks of configured ones.
 const EMPTY_KEY: &[u8] = &[0];
 
-/// Which requests go where. Replaced as a whole while the server runs; what was asked on a route
-/// goes on with that one.
+/// Routes for requests. Replaced as a whole while the server runs; requests on a route continue
+/// with that one.
 #[derive(Clone, Debug, Default)]
 pub struct RouteBook {
-    /// The routes.
     pub routes: Routes,
     /// Their keys, by the text that the route has; an empty text is an empty key.
     pub keys: Vec<(String, Vec<u8>)>,
 }
 
-/// What is configured.
+/// Options of GRIP, from the configuration.
 #[derive(Default)]
 pub struct GripOptions {
     /// The routes at the start.
     pub book: Arc<RouteBook>,
-    /// Who signs.
+    /// Issuer claim (`iss`) of signatures.
     pub sig_iss: String,
     /// With which key: the bytes of a secret, or a PEM text. Without, the key is empty.
     pub sig_key: Option<Vec<u8>>,
-    /// Whose signature makes a request trusted: see [`GripOptions::upstream`].
+    /// Verifier of the proxies whose signature makes a request trusted: see
+    /// [`GripOptions::upstream`].
     pub upstream: Option<Arc<Verifier>>,
     /// Whether `Pushpin-Route` chooses the route.
     pub accept_route: bool,
@@ -58,34 +58,33 @@ pub struct GripOptions {
     pub channels_max: usize,
     /// For the order of items in their channels.
     pub order: SequenceLimits,
-    /// For `X-Forwarded-For`.
+    /// Rule for `X-Forwarded-For` of requests that are not trusted.
     pub xff: XffRule,
-    /// The same for trusted requests.
+    /// Rule for `X-Forwarded-For` of trusted requests.
     pub xff_trusted: XffRule,
-    /// Whether the client's `X-Forwarded-Proto` says if it came by TLS.
+    /// Whether the client's `X-Forwarded-Proto` decides if it came by TLS.
     pub accept_forwarded_proto: bool,
-    /// Whether `X-Forwarded-Proto` tells backends of it.
+    /// Whether backends get the protocol in `X-Forwarded-Proto`.
     pub set_forwarded_proto: bool,
     /// Appended to `CDN-Loop` if not empty.
     pub cdn_loop: String,
     /// Where publishers connect to by ZeroMQ.
     pub uris: ZmqUris,
-    /// Publishers may want to know which channels have subscribers.
+    /// Whether publishers may listen to the channels that have subscribers.
     pub tells_topics: bool,
     /// The protocols of its own ports, by their numbers.
     pub ports: Vec<PortKind>,
     /// Statistics for readers by ZeroMQ.
     pub stats: Option<StatsOptions>,
-    /// How backends are told apart in the random choices of their clients; any number.
+    /// Seed of this shard's random choices; any number.
     pub seed: u64,
 }
 
-/// What this shard's sessions took of publications that are on their way, by where these are in
-/// memory: each stays there until it was taken out of here.
+/// Number of sessions of this shard that took each publication that is on its way, by its address
+/// in memory: each stays there until its entry was removed from here.
 type Taken = HashMap<usize, u64>;
 
-/// What is configured, and what the shard's sessions made before. One per shard, owned by its
-/// thread.
+/// Configuration, and values cached by the shard's sessions. One per shard, owned by its thread.
 pub struct GripShared {
     pub(crate) options: Arc<GripOptions>,
     book: RefCell<Arc<RouteBook>>,
@@ -97,16 +96,16 @@ pub struct GripShared {
     /// Bound: those that are held on this shard.
     peers: RefCell<BTreeMap<ConnId, Ipv6Addr>>,
     chance: RefCell<Rng>,
-    /// Of how many channels publishers were told that they have subscribers.
+    /// Number of channels that publishers were told have subscribers.
     topics_told: Cell<u64>,
-    /// Publishers may want to know which channels have subscribers.
+    /// Whether publishers may listen to the channels that have subscribers.
     pub(crate) tells_topics: bool,
     /// The shard's clients, if statistics are configured.
     pub(crate) book_of_clients: Option<RefCell<Book>>,
 }
 
 impl GripShared {
-    /// For one shard.
+    /// Creates the state of one shard.
     #[must_use]
     pub fn new(options: Arc<GripOptions>) -> Self {
         Self {
@@ -171,9 +170,9 @@ impl GripShared {
         }
     }
 
-    /// The value of `Grip-Sig` for a request of this route. Without a key it is signed with an
-    /// empty one, as Pushpin does: it proves nothing, and yet backends that check no signature want
-    /// to see one. Nothing is signed by nobody.
+    /// Returns the value of `Grip-Sig` for a request of this route. Without a key it is signed with
+    /// an empty one, as Pushpin does: it proves nothing, and yet backends that check no signature
+    /// expect one. `None` without an issuer, or if the route's key is unknown.
     pub(crate) fn sig(&self, route: &Route, now: Now) -> Option<Rc<str>> {
         let options = &self.options;
         let iss = route.sig_iss.as_deref().unwrap_or(&options.sig_iss);
@@ -202,7 +201,7 @@ impl GripShared {
         signer.token(now)
     }
 
-    /// A keep-alive, shared with the sessions that have the same.
+    /// Returns a keep-alive, shared with the sessions that have an equal one.
     pub(crate) fn keep_alive(&self, keep_alive: KeepAlive) -> Rc<KeepAlive> {
         let mut all = self.keep_alives.borrow_mut();
         if let Some(known) = all.iter().find(|known| ***known == keep_alive) {
@@ -216,34 +215,34 @@ impl GripShared {
         new
     }
 
-    /// Of how many channels publishers were told so far that they have subscribers.
+    /// Returns the number of channels that publishers were told have subscribers.
     pub(crate) fn topics_told(&self) -> u64 {
         self.topics_told.get()
     }
 
-    /// So many were told of by another process.
+    /// Restores the number from another process.
     pub(crate) fn set_topics_told(&self, told: u64) {
         self.topics_told.set(told);
     }
 
-    /// They are told of another one: its number.
+    /// Counts one more channel that publishers were told of, and returns its number.
     pub(crate) fn topic_told(&self) -> u64 {
         self.topics_told.update(|told| told + 1);
         self.topics_told.get()
     }
 
-    /// A number that nobody foresees; not for secrets.
+    /// Returns an unpredictable number; not for secrets.
     pub(crate) fn chance(&self) -> u64 {
         self.chance.borrow_mut().next_u64()
     }
 }
 
 impl GripOptions {
-    /// What checks the signatures of proxies in front: a secret's bytes, or the PEM text of a
-    /// public key.
+    /// Creates the verifier for signatures of proxies in front, from a secret's bytes or the PEM
+    /// text of a public key.
     ///
     /// # Errors
-    /// If it is neither.
+    /// If the key is neither.
     pub fn upstream(key: &[u8]) -> Result<Verifier, KeyError> {
         let pem = str::from_utf8(key).ok().filter(|_| is_pem(key));
         let Some(pem) = pem else {

@@ -7,7 +7,7 @@ use throng_auth::{Algorithm, SigningKey, sign};
 use throng_grip::sig::{SigClaims, is_pem};
 use throng_types::Now;
 
-/// How long one signature is used again, in seconds; it is good for an hour.
+/// Seconds that one signature is used again; it is valid for an hour.
 const SIG_REUSE_S: u64 = 60;
 
 /// A key, and the token that was last made with it.

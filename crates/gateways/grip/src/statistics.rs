@@ -17,13 +17,13 @@ use crate::stats::{Book, Collector, News, StatsMail, transports};
 const COLLECTOR: ShardId = ShardId(0);
 
 impl Grip {
-    /// Somebody reads statistics.
+    /// Adds a reader of statistics.
     pub(crate) fn read_stats(&mut self, conn: ConnId, shard: &mut impl Shard<Self>) {
         self.statistics.readers.push(conn);
         self.tell_readers(shard);
     }
 
-    /// A connection has gone, which may have been a reader's.
+    /// Handles the end of a connection, which may have been a reader's.
     pub(crate) fn stats_reader_left(&mut self, conn: ConnId, shard: &mut impl Shard<Self>) {
         let readers = &mut self.statistics.readers;
         let before = readers.len();
@@ -93,7 +93,7 @@ impl Grip {
         }
     }
 
-    /// Once a turn: tells what happened, and what is due.
+    /// Sends news and due packets, once a turn.
     pub(crate) fn run_statistics(&mut self, shard: &mut impl Shard<Self>) {
         let now = shard.now().mono;
         let Some(news) = self.shared.stats_news(now) else {
@@ -145,7 +145,7 @@ impl GripShared {
         }
     }
 
-    /// Appends what statistics know of a client.
+    /// Appends a client's state in statistics.
     pub(crate) fn save_known(&self, conn: ConnId, out: &mut Vec<u8>) {
         match &self.book_of_clients {
             Some(book) => book.borrow().save(conn, out),
@@ -161,14 +161,14 @@ impl GripShared {
         }
     }
 
-    /// What happened since the last call; none without statistics.
+    /// Takes the news since the last call; `None` without statistics.
     fn stats_news(&self, now: Millis) -> Option<Vec<News>> {
         let mut book = self.book_of_clients.as_ref()?.borrow_mut();
         book.step(now);
         Some(book.take())
     }
 
-    /// When the next clients are told of again.
+    /// Returns the time of the next repeated reports.
     pub(crate) fn stats_deadline(&self) -> Option<Millis> {
         self.book_of_clients.as_ref()?.borrow().deadline()
     }

@@ -1,4 +1,4 @@
-//! Publishers that want to know learn which channels have subscribers.
+//! Topics for publishers: the channels that have subscribers.
 
 use throng_session::{Flow, Shard};
 use throng_types::{ChannelName, ConnId, ShardId};
@@ -6,7 +6,7 @@ use throng_types::{ChannelName, ConnId, ShardId};
 use crate::grip::Grip;
 use crate::mail::Mail;
 
-/// Between two looks for channels that nobody subscribes to any more, in milliseconds.
+/// Milliseconds between two looks for channels without subscribers.
 const LOOK_MS: u64 = 10_000;
 
 impl Grip {
@@ -57,7 +57,7 @@ impl Grip {
         }
     }
 
-    /// A publisher wants to know what is wanted.
+    /// Adds a publisher that listens to topics.
     pub(crate) fn listen(&mut self, conn: ConnId, shard: &mut impl Shard<Self>) {
         self.topics.listeners.push(conn);
         let wanted = &self.topics.wanted;
@@ -69,7 +69,7 @@ impl Grip {
         });
     }
 
-    /// Tells of channels that nobody here subscribes to any more.
+    /// Reports channels without subscribers here.
     pub(crate) fn forget_topics(&mut self, shard: &mut impl Shard<Self>) {
         let now = shard.now().mono;
         if now < self.topics.look_at || self.topics.own.is_empty() {

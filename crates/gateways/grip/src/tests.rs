@@ -1,5 +1,5 @@
-//! Clients of backends without sockets: requests in, what backends do and what is published in,
-//! bytes and orders out.
+//! Clients of backends without sockets: requests, events of backends and publications in, bytes and
+//! orders out.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
@@ -34,15 +34,15 @@ mod streams;
 mod world;
 mod zmq;
 
-/// A client, and what it wanted of others.
+/// Client with its orders to others.
 struct Client {
     solo: Solo<Grip>,
-    /// What the hub was asked: channels, with a mark for coming or going.
+    /// Channels sent to the hub, with a mark for coming or going.
     hub: Vec<String>,
-    /// The same, as the hub gets it.
+    /// Commands sent to the hub, unabridged.
     commands: Vec<Command>,
     orders: Vec<Order>,
-    /// When it wants to hear of the time.
+    /// Deadline that it has set.
     due: Option<Millis>,
     ended: Option<End>,
     /// Whether it is not read.
@@ -132,7 +132,7 @@ impl Client {
         }
     }
 
-    /// What its backend was asked since it was looked at.
+    /// Takes the next request to its backend; panics if there is none.
     #[track_caller]
     fn asked(&mut self) -> Box<OriginRequest> {
         let at = self
@@ -168,7 +168,7 @@ impl Client {
         self.backend(token, OriginEvent::End)
     }
 
-    /// Somebody publishes to the client's channel, as a JSON object says it.
+    /// Publishes an item, given in JSON, to the client's channel.
     fn item(&mut self, json: &str) {
         let publication = publication(json);
         self.happens(Event::Publication(&publication));

@@ -1,13 +1,13 @@
-//! Which channels have subscribers, for publishers that want to know (ZeroMQ's SUB socket).
+//! Channels with subscribers, for publishers that listen to them (ZeroMQ's SUB socket).
 //!
-//! Each shard tells all others when it gets the first subscriber of a channel, and, a while
-//! after the last one has left, that it has none. Nothing is told unless the socket is configured.
+//! Each shard tells all others when it gets the first subscriber of a channel, and, a while after
+//! the last one has left, that it has none. Nothing is sent unless the socket is configured.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use throng_types::{ChannelName, ConnId, Millis};
 
-/// Which channels have subscribers, and who wants to know.
+/// Channels with subscribers, and the publishers that listen.
 #[derive(Default)]
 pub(crate) struct Topics {
     pub(crate) wanted: BTreeMap<ChannelName, Wanted>,
@@ -17,17 +17,17 @@ pub(crate) struct Topics {
     pub(crate) look_at: Millis,
 }
 
-/// A channel that publishers are told to have subscribers.
+/// Channel that is reported to publishers as having subscribers.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Wanted {
     /// The shards that have some, as bits.
     pub(crate) shards: u64,
-    /// Its number among all that publishers were told of, as this shard counts.
+    /// Number of this channel among all reported to publishers, as this shard counts.
     pub(crate) told: u64,
 }
 
 impl Topics {
-    /// Whether publishers were told of a channel before so many had been told: then they have
+    /// Whether publishers were told of a channel before this number was reached: then they have
     /// published to it ever since.
     pub(crate) fn was_told(&self, channel: &ChannelName, before: u64) -> bool {
         self.wanted

@@ -1,11 +1,12 @@
 //! A client's WebSocket whose backend speaks WebSocket too.
 //!
-//! A backend that does not answer the extension `grip` is only connected to the client: bytes
-//! pass as they are. One that does says in messages what is for the client and what for us, so
-//! messages are read on both sides and written anew.
+//! A backend that does not answer the extension `grip` is only connected to the client: bytes pass
+//! as they are. One that does marks its messages as for the client or for us, so messages are read
+//! on both sides and written anew.
 //!
-//! Rule for "full": what the backend has not taken is counted, and above [`BEHIND_BYTES_MAX`] the
-//! client is not read; what the client has not taken is bounded by the driver's credit.
+//! Rule for "full": bytes that the backend has not taken are counted, and above
+//! [`BEHIND_BYTES_MAX`] the client is not read; bytes that the client has not taken are bounded by
+//! the driver's credit.
 
 use std::sync::Arc;
 
@@ -44,8 +45,8 @@ pub struct Tunnel {
     /// Bytes on their way to the backend.
     behind_bytes: usize,
     is_paused: bool,
-    /// The client said more than it may, and is closed when the backend has answered what came
-    /// before that.
+    /// Whether the client sent more than it may: it is closed when the backend has answered the
+    /// messages before that.
     is_overspent: bool,
     allowance: Allowance,
 }
@@ -53,7 +54,7 @@ pub struct Tunnel {
 enum Stage {
     /// The backend's answer is awaited.
     Asking,
-    /// It is no WebSocket, and the client gets what it is.
+    /// The answer is no WebSocket; the client gets it unchanged.
     Refusing { framing: Framing },
     /// Bytes pass as they are.
     Plain,
@@ -62,7 +63,7 @@ enum Stage {
 }
 
 struct Sorting {
-    /// Without one, all that the backend says is for the client.
+    /// Sorts the backend's messages; without it, all of them are for the client.
     filter: Option<GripFilter>,
     up: WsDecoder,
     down: WsDecoder,
@@ -72,7 +73,7 @@ struct Sorting {
 }
 
 impl Tunnel {
-    /// For a client whose handshake was checked.
+    /// Creates a session for a client whose handshake was checked.
     pub(crate) fn start(asked: Asked, accept: [u8; 28], cx: &mut Cx<'_>) -> Self {
         let request = asked.upgrade(cx.own, cx.now);
         let target = asked.route.targets.first();
@@ -127,7 +128,7 @@ impl Tunnel {
                     self.is_overspent = true;
                     cx.pause(true);
                     let reason = OVERSPENT_REASON.as_bytes().to_vec();
-                    // The backend hears of it as of the client's own close.
+                    // The backend gets it as the client's own close.
                     self.client_says(Told::Close(Some(OVERSPENT_CODE), reason), cx);
                 }
                 if let Err(fault) = fed {
@@ -200,7 +201,7 @@ impl Tunnel {
                 pass_on(*framing, &bytes, cx.out);
             }
             (Stage::Sorting(sorting), OriginEvent::Body(mut bytes)) => {
-                // What marks a message as the client's is no part of it.
+                // The mark of the client's messages is not part of them.
                 let prefix = sorting.filter.as_ref().map_or(0, GripFilter::prefix_bytes);
                 let bytes_max = cx.shared.limits.message_bytes_max;
                 let bytes_max = bytes_max.max(BACKEND_MESSAGE_BYTES_MAX) + prefix;
@@ -248,7 +249,7 @@ impl Tunnel {
         if !of("Sec-WebSocket-Accept").any(|accept| accept == self.accept) {
             cx.count(Counter::GripInstructFaults);
             cx.order(Order::Forget { conn: cx.id });
-            answer_text(502, "the backend's handshake is wrong", &[], false, cx);
+            answer_text(502, "the backend's handshake is invalid", &[], false, cx);
             return cx.end(End::Flush);
         }
         let may_instruct = self.asked.may_instruct();
@@ -266,7 +267,7 @@ impl Tunnel {
             Stage::Plain
         };
         if may_instruct {
-            // What was offered was ours, so what was taken is not for the client.
+            // The offer was ours, so its acceptance is not for the client.
             let ours =
                 |name: &str| is_grip(name) || name.eq_ignore_ascii_case("Sec-WebSocket-Extensions");
             head.headers.retain(|header| !ours(&header.name));
@@ -345,7 +346,7 @@ impl Tunnel {
 
     pub(crate) fn publication(&mut self, publication: &Arc<Publication>, cx: &mut Cx<'_>) {
         let was_open = !self.side.close_sent;
-        // There is nobody to refresh: the backend is connected.
+        // No refresh is needed: the backend is connected.
         let _ = self.side.publication(publication, cx);
         let is_detached = matches!(&self.stage, Stage::Sorting(sorting) if sorting.is_detached);
         if was_open && self.side.close_sent && !is_detached {
@@ -370,7 +371,7 @@ impl Tunnel {
         self.settle(cx);
     }
 
-    /// Sets the deadline, and ends what both sides have ended.
+    /// Sets the deadline, and ends the session when both sides have closed.
     fn settle(&self, cx: &mut Cx<'_>) {
         if let Stage::Sorting(sorting) = &self.stage {
             if sorting.close_heard && self.side.close_sent {
@@ -389,7 +390,7 @@ impl Tunnel {
 
     pub(crate) fn close(&mut self, cx: &mut Cx<'_>) {
         match &self.stage {
-            Stage::Asking => answer_text(503, "the server is going down", &[], false, cx),
+            Stage::Asking => answer_text(503, "the server is shutting down", &[], false, cx),
             // "Service restart" (RFC 6455, registry of close codes).
             Stage::Sorting(_) => self.side.close(Some(1012), b"", cx),
             // Where a frame of the backend's ends is not known.

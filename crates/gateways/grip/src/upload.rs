@@ -1,8 +1,8 @@
 //! A request's body on its way to the backend, while the client still sends it.
 //!
-//! Rule for "full": what the backend has not taken is counted, and above [`BEHIND_BYTES_MAX`] the
-//! client is not read. Of the body [`KEPT_BYTES_MAX`] are kept, for a backend that holds the client
-//! and is asked again.
+//! Rule for "full": bytes that the backend has not taken are counted, and above
+//! [`BEHIND_BYTES_MAX`] the client is not read. Of the body [`KEPT_BYTES_MAX`] are kept, for a
+//! backend that holds the client and is asked again.
 
 use throng_grip::exchange::RequestRest;
 use throng_http1::{BadBody, Body, BodyDecoder, HttpLimits};
@@ -19,7 +19,7 @@ const BEHIND_BYTES_MAX: usize = 64 << 10;
 /// A body that is passed on while it comes.
 pub(crate) struct Upload {
     decoder: BodyDecoder,
-    /// How the backend is told where the body ends.
+    /// Framing of the body to the backend.
     pub(crate) rest: RequestRest,
     behind_bytes: usize,
     is_paused: bool,
@@ -27,7 +27,7 @@ pub(crate) struct Upload {
     fresh_bytes: usize,
 }
 
-/// What a client has to send within `limits.head_timeout`, each time anew.
+/// Bytes that a client has to send within `limits.head_timeout`, each time anew.
 const PROGRESS_BYTES: usize = 1024;
 
 impl Upload {
@@ -51,8 +51,8 @@ impl Upload {
         }
     }
 
-    /// So much has come. Whether that is enough to give the client more time: one that sends a byte
-    /// now and then would hold its backend for ever.
+    /// Whether enough bytes have come to give the client more time: one that sends a byte now and
+    /// then would hold its backend for ever.
     pub(crate) fn is_progress(&mut self, bytes: usize) -> bool {
         self.fresh_bytes += bytes;
         let is_enough = self.fresh_bytes >= PROGRESS_BYTES;
@@ -62,9 +62,9 @@ impl Upload {
         is_enough
     }
 
-    /// Sends what came on to the backend, and keeps it in `kept` as long as that is small enough;
-    /// one byte more stands for all that is not there. Gives what stands behind the body once
-    /// that has ended.
+    /// Sends bytes of the body on to the backend, and keeps them in `kept` as long as the body is
+    /// small enough; one byte more means that the rest is missing. Returns the bytes behind the
+    /// body once it has ended.
     pub(crate) fn feed<'i>(
         &mut self,
         mut input: &'i [u8],
@@ -87,7 +87,7 @@ impl Upload {
         if self.decoder.is_done() {
             let conn = cx.id;
             cx.order(Order::Finish { conn });
-            // What comes now is the next request.
+            // The following bytes are the next request.
             if self.is_paused {
                 cx.pause(false);
             }
@@ -142,7 +142,7 @@ mod tests {
         (result, actions)
     }
 
-    /// Feeds pieces; what was sent on, what is kept and what is left.
+    /// Feeds pieces; returns the bytes sent on, kept and left.
     fn feed(body: Body, pieces: &[&[u8]]) -> (Vec<u8>, bool, Vec<u8>, Option<Vec<u8>>) {
         let mut upload = Upload::new(body);
         let (mut orders, mut kept) = (Vec::new(), Vec::new());

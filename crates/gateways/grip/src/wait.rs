@@ -4,16 +4,16 @@ use throng_grip::instruct::HeldReply;
 
 use crate::following::Following;
 
-/// A held response.
+/// Held response of a long poll.
 pub(crate) struct Wait {
     pub(crate) following: Following,
-    /// What the client gets when its time is over.
+    /// Answer for the client at its timeout.
     pub(crate) reply: HeldReply,
     pub(crate) body: Vec<u8>,
 }
 
 impl Wait {
-    /// What the client gets when nothing was published.
+    /// Returns the answer for a client to which nothing was published.
     pub(crate) fn into_answer(self) -> (HeldReply, Vec<u8>) {
         (self.reply, self.body)
     }

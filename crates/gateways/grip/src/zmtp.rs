@@ -1,8 +1,8 @@
-//! Publishers that come by ZeroMQ.
+//! Publishers by ZeroMQ.
 //!
 //! Rule for "full": a publisher has at most [`UNANSWERED_MAX`] items on their way; until they are
-//! taken nothing more is read from it, so that its own queue grows, which is where ZeroMQ
-//! keeps what cannot be sent.
+//! taken nothing more is read from it, so that its own queue grows, which is where ZeroMQ keeps
+//! unsent messages.
 
 use throng_grip::Value;
 use throng_grip::command::{CommandKind, CommandRequest};
@@ -20,7 +20,7 @@ use crate::ports::Socket;
 /// Items of one publisher that are on their way to their channels' homes.
 const UNANSWERED_MAX: u32 = 256;
 
-/// One publisher's connection.
+/// Connection of one publisher.
 pub struct Zmtp {
     socket: Socket,
     /// Made with the first bytes, because the peer speaks first.
@@ -70,7 +70,7 @@ impl Zmtp {
         }
         for message in messages {
             self.message(message, cx);
-            // What came behind the last word is not heard, whether or not it came with it.
+            // Bytes behind the last message are ignored.
             if cx.has_ended() {
                 break;
             }
@@ -89,7 +89,7 @@ impl Zmtp {
         };
         match item {
             Ok(item) => self.publish(item, cx),
-            // There is nobody to tell.
+            // There is no way to report this to the publisher.
             Err(_) => cx.count(Counter::GripItemFaults),
         }
     }
@@ -186,7 +186,7 @@ impl Zmtp {
         encode_message(&reply, cx.out);
     }
 
-    /// Asks the shards about connections. What is none of ours is not there.
+    /// Asks the shards about connections. Unknown ids count as closed.
     fn look(
         &mut self,
         asked: (ZmtpMessage, CommandRequest),
@@ -213,7 +213,7 @@ impl Zmtp {
         });
     }
 
-    /// A shard has said which connections are there.
+    /// Handles a shard's answer about connections.
     pub(crate) fn found(&mut self, token: u32, found: Found, cx: &mut Cx<'_>) {
         let Some(at) = self.looks.iter().position(|look| look.token == token) else {
             return;

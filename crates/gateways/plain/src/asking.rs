@@ -1,9 +1,9 @@
-//! A client about whom backends are asked, until they have answered.
+//! A client that waits until backends have answered about it.
 //!
-//! Its request waits, so that the status of the answer says what became of it, as it does where a
-//! token decides.
+//! Its request waits, so that the status of the answer shows the outcome, as it does where a token
+//! decides.
 //!
-//! Owns: what the request said. Never: what the client is once it is let in.
+//! Owns: the contents of the request. Never: the session after the client is let in.
 
 use throng_broker::BackendId;
 use throng_centrifuge::Codec;
@@ -18,9 +18,9 @@ use throng_types::{ChannelName, End};
 use crate::context::Cx;
 use crate::way::Way;
 
-/// What a backend is asked about a client.
+/// Subject of a question to a backend about a client.
 enum About {
-    /// Who it is.
+    /// Whether it may connect, and as which user.
     Connect,
     /// Whether it may subscribe.
     Subscribe(ChannelName),
@@ -38,8 +38,8 @@ pub struct Asking {
 }
 
 impl Asking {
-    /// Begins with a request. `entry` is what its tokens say; without it, a backend says who the
-    /// client is.
+    /// Begins with a request. `entry` comes from its tokens; without it, a backend identifies the
+    /// client.
     pub(crate) fn open(
         incoming: &Incoming<'_, '_>,
         params: Params<'_>,
@@ -80,8 +80,7 @@ impl Asking {
         asked.map_err(|_| no_answer())
     }
 
-    /// Asks about the channels that backends decide. Gives back what the client begins with when
-    /// nothing is left to ask.
+    /// Asks about the channels that backends decide. Returns the entry when nothing is left to ask.
     fn begin_with(&mut self, entry: Entry, cx: &mut Cx<'_>) -> Result<Option<Entry>, Reject> {
         self.identity = entry.identity;
         let asker = asker(&self.way, self.identity.as_deref());
@@ -105,8 +104,7 @@ impl Asking {
         }))
     }
 
-    /// A backend has answered, or failed to. Gives back what the client begins with when nothing
-    /// is left to ask.
+    /// Handles a backend's answer or its failure. Returns the entry when nothing is left to ask.
     pub(crate) fn answered(
         &mut self,
         number: u32,
@@ -137,7 +135,8 @@ impl Asking {
         let mut claims = claims_of(answer).ok_or_else(no_answer)?;
         match about {
             About::Connect if answer.result.is_none() => {
-                let sentence = "the backend does not know this client, which brings no token";
+                let sentence =
+                    "the backend does not accept this client, and the client sent no token";
                 Err(Reject::new(401, sentence))
             }
             About::Connect => {
@@ -154,15 +153,15 @@ impl Asking {
         }
     }
 
-    /// What the client becomes that is let in: its way, its origin, its place, and what it has sent
-    /// behind its request.
+    /// Returns what a session needs once the client is let in: its way, its origin, its last event
+    /// id, and the bytes sent behind its request.
     pub(crate) fn let_in(&mut self) -> (&Way, Option<&str>, Option<&str>, Vec<u8>) {
         let rest = self.exchange.take_rest();
         let id = self.params.last_event_id.as_deref();
         (&self.way, self.origin.as_deref(), id, rest)
     }
 
-    /// Answers that it is not let in. Answers that are still to come are nobody's.
+    /// Refuses the client. Answers that are still to come are ignored.
     pub(crate) fn refuse(&mut self, why: Reject, cx: &mut Cx<'_>) -> Flow {
         let questions = std::mem::take(&mut self.questions);
         self.exchange.set_allowance(questions.allowance());
@@ -200,7 +199,7 @@ fn asker<'a>(way: &Way, identity: Option<&'a Identity>) -> Asker<'a> {
 }
 
 fn no_answer() -> Reject {
-    let sentence = "the backend that decides gave no answer; try again in a moment";
+    let sentence = "the backend gave no valid answer; try again in a moment";
     Reject::new(503, sentence)
 }
 

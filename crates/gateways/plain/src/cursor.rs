@@ -12,9 +12,9 @@ use throng_types::{ChannelName, Epoch, Position, Save, Saved};
 /// The place in one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CursorEntry {
-    /// [`ChannelName::stable_hash`].
+    /// Stable hash of the channel's name ([`ChannelName::stable_hash`]).
     pub channel: u64,
-    /// The place.
+    /// Last position that the client has.
     pub position: Position,
 }
 

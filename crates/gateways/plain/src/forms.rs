@@ -10,7 +10,7 @@ use crate::framing::Framing;
 
 /// `/ws`: the data alone, one frame.
 pub(crate) const WS: Form = Form::new(0, FormKind::Shared);
-/// `/sse` with one channel: an event whose id is the place in that channel.
+/// `/sse` with one channel: an event whose id is the position in that channel.
 pub(crate) const SSE: Form = Form::new(1, FormKind::Shared);
 /// `/stream` with one channel: a line in a chunk.
 pub(crate) const LINES: Form = Form::new(2, FormKind::Shared);
@@ -20,14 +20,14 @@ pub(crate) const SSE_MANY: Form = Form::new(3, FormKind::Personal);
 /// `/stream` with several channels.
 pub(crate) const LINES_MANY: Form = Form::new(4, FormKind::Personal);
 
-/// `/ws`, compressed.
+/// Form of `/ws`, compressed.
 pub(crate) const WS_DEFLATED: Form = Form::new(5, FormKind::Shared);
 /// `/sse` with one channel, compressed.
 pub(crate) const SSE_GZIP: Form = Form::new(6, FormKind::Shared);
 /// `/stream` with one channel, compressed.
 pub(crate) const LINES_GZIP: Form = Form::new(7, FormKind::Shared);
 
-/// All of them.
+/// Forms of plain clients, by their numbers.
 pub(crate) const ALL: &[Form] = &[
     WS,
     SSE,

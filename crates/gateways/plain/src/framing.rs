@@ -1,4 +1,4 @@
-//! What each kind of stream writes beside deliveries.
+//! Parts of a stream beside deliveries, for each framing.
 
 use throng_centrifuge::{append_text, encode_ping};
 use throng_http1::LAST_CHUNK;
@@ -9,19 +9,19 @@ use throng_types::ChannelName;
 use crate::cursor::Cursor;
 use crate::gzip;
 
-/// How long an `EventSource` waits before it comes back, in milliseconds.
+/// Milliseconds until an `EventSource` reconnects.
 const RETRY_MS: u64 = 2000;
 
-/// How a stream is framed and coded.
+/// Framing and coding of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// `/sse`.
+    /// Events of `/sse`, uncompressed.
     Sse,
-    /// `/stream`.
+    /// Lines of `/stream`, uncompressed.
     Lines,
-    /// `/sse`, with gzip.
+    /// Events of `/sse`, with gzip.
     SseGzip,
-    /// `/stream`, with gzip.
+    /// Lines of `/stream`, with gzip.
     LinesGzip,
 }
 
@@ -45,7 +45,7 @@ impl Framing {
         matches!(self, Self::SseGzip | Self::LinesGzip)
     }
 
-    /// The same with gzip's coding.
+    /// Returns this framing with gzip's coding.
     pub(crate) const fn with_gzip(self) -> Self {
         match self.is_lines() {
             true => Self::LinesGzip,
@@ -53,7 +53,7 @@ impl Framing {
         }
     }
 
-    /// What goes before everything else.
+    /// Appends the start of the body: gzip's header, if the stream is compressed.
     pub(crate) fn begin(self, out: &mut Vec<u8>) {
         if self.is_gzip() {
             self.enclose(out, |out| out.extend_from_slice(&gzip::HEAD));
@@ -129,7 +129,7 @@ impl Framing {
         });
     }
 
-    /// Deliveries were shed.
+    /// Appends the notice that deliveries were dropped.
     pub(super) fn dropped(self, dropped: u32, out: &mut Vec<u8>) {
         let mut words = format!("{{\"dropped\":{dropped}}}").into_bytes();
         self.own(out, |out| match self.is_lines() {
@@ -149,7 +149,8 @@ impl Framing {
         });
     }
 
-    /// The connection ends.
+    /// Appends the notice that the connection ends, with the milliseconds until a reconnect if the
+    /// reason has them.
     pub(super) fn close(self, why: &CloseReason, out: &mut Vec<u8>) {
         let (code, reason) = (why.code(), why.reason());
         let wait_ms = why.reconnect_ms();
@@ -177,7 +178,7 @@ impl Framing {
     }
 }
 
-/// Appends one line.
+/// Appends one line with its line feed.
 fn line(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     write(out);
     out.push(b'\n');

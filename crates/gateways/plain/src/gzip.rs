@@ -1,17 +1,17 @@
-//! gzip for a stream that many hear (RFC 1951, RFC 1952): each piece is whole blocks that look back
-//! at nothing before them.
+//! gzip for a stream with many subscribers (RFC 1951, RFC 1952): each piece is whole blocks without
+//! references to earlier data.
 //!
-//! So a publication is compressed once for all who get it, in whatever order and after whatever
-//! else each of them got it. The stream ends without a last block and without the trailer, whose
-//! checksum would be each connection's own: a client hears all, and then that the stream was cut
-//! off, as it is with every stream of events.
+//! So a publication is compressed once for all its receivers, in any order and after any other
+//! data. The stream ends without a last block and without the trailer, whose checksum would differ
+//! for each connection: a client gets all data, and then sees the stream cut off, as with every
+//! stream of events.
 //!
-//! Owns: nothing; what compresses is there once for each thread. Never: compresses what does not
-//! become smaller.
+//! Owns: nothing; the compressor is there once for each thread. Never: compresses data that does
+//! not become smaller.
 
 use throng_ws::{DEFLATE_TAIL, deflated};
 
-/// What each stream begins with: no name, no time, an unknown system.
+/// Header of each gzip stream: no name, no time, an unknown system.
 pub(crate) const HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
 
 /// The most bytes of a stored block (RFC 1951, section 3.2.4).
@@ -28,7 +28,7 @@ pub(crate) fn compressed(data: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends bytes in blocks as they are: for what one connection alone gets.
+/// Appends bytes in stored blocks: for data of one connection alone.
 pub(crate) fn stored(data: &[u8], out: &mut Vec<u8>) {
     for block in data.chunks(STORED_BYTES_MAX) {
         let length = u16::try_from(block.len()).unwrap_or(u16::MAX);

@@ -27,7 +27,7 @@ pub(crate) fn save(session: &Session, out: &mut Vec<u8>) -> bool {
     }
 }
 
-/// Reads one back.
+/// Restores a session from its saved bytes.
 pub(crate) fn load(from: &mut Saved<'_>) -> Option<Session> {
     match u8::load(from)? {
         0 => Socket::load(from).map(Session::Socket),

@@ -1,4 +1,4 @@
-//! The paths of plain clients, and what a request at each becomes.
+//! Paths of plain clients, and the session that a request at each becomes.
 
 use throng_session::http::{
     Entry, Params, StreamHead, check_chunks, check_draining, write_stream_head,
@@ -154,7 +154,7 @@ pub(crate) fn answered(
     Flow::Stay
 }
 
-/// A client that is let in: the head of its answer, and what it begins with.
+/// Lets a client in: writes the head of its answer, and subscribes it.
 fn enter(
     way: &Way,
     origin: Option<&str>,
@@ -176,7 +176,7 @@ fn enter(
     let channels_max = cx.shared.limits.channels_max;
     let cursor = last_event_id
         .filter(|id| !id.is_empty())
-        // An id that is none of ours is a place that cannot be found, and the client must hear so.
+        // An unknown id is a position that cannot be found, and the client must be told so.
         .map(|id| Cursor::parse(id, channels_max).unwrap_or_default());
     let since = |channel: &ChannelName| {
         let known = cursor.as_ref()?.position(channel);

@@ -1,4 +1,4 @@
-//! `POST /api/reload`: the server reads its configuration again, and says what came of it.
+//! `POST /api/reload`: the server reads its configuration again, and answers with the result.
 //!
 //! The answer comes from the thread that reads the configuration, so a session waits for it. Who
 //! asks has passed the API port's door: by its key, where keys are set.

@@ -1,4 +1,4 @@
-//! A message of a publisher's WebSocket: a line that says where, and behind it the data.
+//! Message of a publisher's WebSocket: a line with the channel, and behind it the data.
 //!
 //! ```text
 //! CHANNEL [TAB IDEMPOTENCY-KEY] LF DATA
@@ -11,21 +11,22 @@ use throng_types::{ChannelError, ChannelName};
 /// The longest idempotency key, in bytes.
 const KEY_BYTES_MAX: usize = 255;
 
-/// What a publisher wants published.
+/// Publication as a publisher's message requests it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted<'a> {
     /// The channel that is published to.
     pub channel: ChannelName,
-    /// A second one with the same key is answered like the first and not delivered.
+    /// Key of the publication: a second one with the same key is answered like the first and not
+    /// delivered.
     pub idempotency_key: Option<&'a str>,
-    /// The data, untouched.
+    /// Payload of the publication, unchanged.
     pub data: &'a [u8],
 }
 
 /// Why a message is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadPublication {
-    /// It has no line.
+    /// The message has no line with its channel.
     NoLine,
     /// The line is not UTF-8.
     NotUtf8,
@@ -53,7 +54,7 @@ impl BadPublication {
 }
 
 impl<'a> Wanted<'a> {
-    /// Takes a message apart.
+    /// Parses a message: its line, and the data behind it.
     ///
     /// # Errors
     /// What is wrong with its line.

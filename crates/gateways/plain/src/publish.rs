@@ -56,8 +56,8 @@ fn only_channel(query: &str) -> Option<&str> {
     is_plain.then_some(name)
 }
 
-/// `{"offset":1,"epoch":"…"}` for one channel; for several, an array of these. If any was
-/// refused the status says so, and the body says which were taken.
+/// Writes `{"offset":1,"epoch":"…"}` for one channel; for several, an array of these. The status
+/// shows whether any was refused, and the body which were taken.
 fn write_answer(results: &[PublishResult], _: u8, keep_alive: bool, cx: &mut Context<'_>) {
     if let [Ok(None)] = results {
         return respond_json(200, b"{}\n", keep_alive, cx);
@@ -110,9 +110,9 @@ pub(crate) const fn status_of(refusal: Refusal) -> (u16, &'static str) {
         ),
         Refusal::NotOnDisk => (
             503,
-            "it was published, but the disk refused it; repeat it with the same idempotency key",
+            "published, but not written to disk; repeat it with the same idempotency key",
         ),
         Refusal::UnknownChannel => (404, "the channel's namespace is not configured"),
-        _ => (400, "the channel does not take this"),
+        _ => (400, "the channel refused the publication"),
     }
 }

@@ -1,11 +1,11 @@
 //! `GET /pub` with an upgrade, on the API port: a publisher's WebSocket.
 //!
-//! Each message is a publication ([`Wanted`]); messages are numbered from 1. What one read brings
-//! goes to the hub together. Answers are text: `{"ack":N}` says that all messages up to number N
-//! are done with, and `{"n":N,"status":S,"error":"…"}`, before it, that number N was refused.
+//! Each message is a publication ([`Wanted`]); messages are numbered from 1. Messages of one read
+//! go to the hub together. Answers are text: `{"ack":N}` confirms all messages up to number N, and
+//! `{"n":N,"status":S,"error":"…"}`, before it, refuses number N.
 //!
-//! Owns: which messages have no answer yet. Never: which requests are let in; the front door asks
-//! for a key like for every call of the server API.
+//! Owns: the messages that have no answer yet. Never: access control; the front door asks for a key
+//! like for every call of the server API.
 //!
 //! Rule for "full": while so many messages have no answer, nothing is read; what one read gave
 //! before is carried out. Queue: `publisher's messages`.
@@ -34,19 +34,20 @@ use crate::socket::{SERVICE_RESTART, beat};
 
 /// Messages that may be without an answer before reading pauses. Queue: `publisher's messages`.
 const OPEN_MAX: usize = 1024;
-/// While others are without an answer, so many are acknowledged at once.
+/// Messages acknowledged at once while others are without an answer.
 const ACK_EVERY: u64 = 64;
-/// Bytes of a message besides its data.
+/// Bytes of a message beside its data.
 const LINE_BYTES_MAX: usize = 1024;
 
-/// A publisher's WebSocket.
+/// WebSocket of a publisher.
 pub struct Publisher {
     ws: WebSocket,
     /// All messages up to this number are answered.
     done: u64,
     /// The number that was acknowledged last.
     acknowledged: u64,
-    /// Of the messages after those, which are answered. Bound: [`OPEN_MAX`], and one read's.
+    /// Flags of the messages after `done`: whether each is answered. Bound: [`OPEN_MAX`], and one
+    /// read's.
     open: VecDeque<bool>,
     is_paused: bool,
     /// The server ends it as soon as all messages are answered.
@@ -54,7 +55,7 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// A WebSocket whose handshake was answered.
+    /// Creates a publisher whose handshake was answered.
     pub(crate) fn open(cx: &mut Cx<'_>) -> Self {
         let publisher = Self {
             ws: WebSocket::new((), cx),
@@ -198,7 +199,7 @@ impl Publisher {
         }
     }
 
-    /// Acknowledges what is answered: all at once if nothing else is on its way, else many.
+    /// Acknowledges answered messages: all if no other is on its way, else in batches.
     fn acknowledge(&mut self, cx: &mut Cx<'_>) {
         let new = self.done - self.acknowledged;
         let is_due = new >= ACK_EVERY || new > 0 && self.open.is_empty();
@@ -230,7 +231,7 @@ impl Publisher {
     }
 }
 
-/// Says that a message was refused.
+/// Writes the refusal of a message.
 fn refuse(number: u64, (status, sentence): (u16, &str), cx: &mut Cx<'_>) {
     ws_text(cx.out, |out| {
         _ = write!(

@@ -1,4 +1,4 @@
-//! What a connection of a plain client is.
+//! Session of a plain client.
 
 use crate::asking::Asking;
 use crate::operate::Reloading;
@@ -8,9 +8,9 @@ use crate::stream::Lines;
 
 /// One of its connections.
 pub enum Session {
-    /// `/ws`.
+    /// WebSocket client of `/ws`.
     Socket(Socket),
-    /// `/sse` and `/stream`.
+    /// Stream client of `/sse` or `/stream`.
     Stream(Lines),
     /// One of these, while backends are asked about it. Boxed, because it is so for a moment.
     Asking(Box<Asking>),

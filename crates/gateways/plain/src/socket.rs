@@ -1,4 +1,4 @@
-//! `/ws`: each publication's data is one frame, and what the client says is not used.
+//! `/ws`: each publication's data is one frame, and messages of the client are ignored.
 //!
 //! Data frames are for data alone, so everything else travels in pings and in the close frame.
 
@@ -26,7 +26,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// A WebSocket whose handshake was answered.
+    /// Creates a WebSocket whose handshake was answered.
     pub(crate) fn open(
         Entry { identity, channels }: Entry,
         deflate: Option<DeflateOffer>,
@@ -120,7 +120,8 @@ impl Socket {
     }
 
     fn timeout(&mut self, cx: &mut Cx<'_>) {
-        // What is left could not be told from what has ended, so all of it ends with the first.
+        // The client could not tell the remaining channels from the ended one, so all end with the
+        // first.
         let ends = self.identity().and_then(Identity::next_end_unix_s);
         if ends.is_some_and(|at| at <= cx.now.unix_s()) {
             return disconnect(&mut self.ws, Disconnect::Expired, cx);
@@ -154,7 +155,7 @@ impl Socket {
     }
 }
 
-/// Does what is due to see that the peer is alive: pings it, or ends a connection without a pong.
+/// Sends a ping when one is due, or ends a connection that did not answer the last one.
 pub(crate) fn beat(ws: &mut WebSocket, cx: &mut Cx<'_>) {
     match ws.beat(cx) {
         Beat::Early => {}

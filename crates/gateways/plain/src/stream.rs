@@ -23,7 +23,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// A stream whose head was written.
+    /// Creates a stream whose head was written.
     pub(crate) fn open(
         framing: Framing,
         identity: Option<Box<Identity>>,
@@ -85,14 +85,14 @@ impl Lines {
             Event::Drained { dropped } if !self.stream.is_closing() => {
                 self.framing.dropped(dropped, cx.out);
             }
-            // It comes again with the place that it has, and hears then what is lost.
+            // The client reconnects with its position, and learns then which publications are lost.
             Event::Unsubscribed {
                 why: Unsubscribe::InsufficientState,
                 ..
             } => self.disconnect(Disconnect::InsufficientState, cx),
             Event::Unsubscribed { channel, .. } => self.tell_unsubscribed(channel, cx),
             Event::Close(why) => self.close(why, cx),
-            // Such a client has nothing to say, but may send requests that nobody answers.
+            // A listener sends no data, but may send requests, which get no answer.
             Event::Bytes(_) => {}
             Event::Drained { .. }
             | Event::Surveyed(_)
@@ -121,7 +121,8 @@ impl Lines {
         }
     }
 
-    /// Every channel has answered: the first words, then what was missed, then all that waits.
+    /// Writes the first words once every channel has answered: then missed publications, then all
+    /// that waits.
     fn begin(&mut self, cx: &mut Cx<'_>) {
         match self.stream.begin(cx) {
             Err(reason) => self.disconnect(reason, cx),
@@ -135,10 +136,10 @@ impl Lines {
         }
     }
 
-    /// Whether the client was recovered, where the streams stand, and what was missed.
+    /// Writes whether the client was recovered, the positions, and missed publications.
     ///
-    /// Until what was missed has been written, the place is the old one: a client that is
-    /// cut off in between comes back for the rest.
+    /// Until the missed publications have been written, the position is the old one: a client that
+    /// is cut off in between recovers the rest.
     fn first_words(&mut self, opening: &Opening, out: &mut Vec<u8>) {
         let recovered = opening.recovered();
         let mut start = Cursor::default();

@@ -5,11 +5,11 @@ use throng_ws::handshake::{Accept, Protocols};
 
 use crate::framing::Framing;
 
-/// What a request becomes once its client is let in.
+/// Kind of session that a request asks for, once its client is let in.
 pub(crate) enum Way {
-    /// `/ws`, with what its answer says.
+    /// `/ws`, with the handshake's answer.
     Socket(Accept<'static>),
-    /// `/sse` and `/stream`.
+    /// Stream of `/sse` or `/stream`.
     Stream {
         framing: Framing,
         /// The client takes gzip.

@@ -1,4 +1,4 @@
-//! What `POST /pub` takes, what it counts, and what it answers to each result.
+//! Requests to `POST /pub`: accepted forms, counters, and the answer to each result.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
@@ -50,7 +50,7 @@ fn each_result_has_its_answer() {
     let unknown = "the broker did not answer, it may have published or not; repeat it with the \
                    same idempotency key";
     let nowhere = "the channel's namespace is not configured";
-    let other = "the channel does not take this";
+    let other = "the channel refused the publication";
     for (results, expected) in [
         (vec![Ok(None)], "200 {}\n".to_owned()),
         (

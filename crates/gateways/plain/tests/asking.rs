@@ -1,5 +1,5 @@
-//! Clients of `/ws`, `/sse` and `/stream` about whom backends are asked: what is asked, and what
-//! the answers lead to.
+//! Clients of `/ws`, `/sse` and `/stream` about whom backends are asked: the questions, and the
+//! results of the answers.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
@@ -106,7 +106,7 @@ fn token() -> String {
     sign(&claims, Algorithm::Hs256, SigningKey::HmacSecret(SECRET)).expect("a token")
 }
 
-/// What came, as text.
+/// Takes the output as text.
 fn told(solo: &mut Solo<Plain>) -> String {
     String::from_utf8_lossy(&std::mem::take(&mut solo.out)).into_owned()
 }
@@ -201,7 +201,7 @@ fn a_backend_says_who_a_client_is() {
         let head = status(&mut solo);
         assert_eq!(head, if path == "ws" { "101" } else { "200" });
         assert_eq!(names(&subscribes(&mut solo)), ["own", "open:a"], "{path}");
-        // Nobody is asked whether it goes on: it ends, and comes again.
+        // No backend is asked about an expired client: it ends, and reconnects.
         let due = solo.actions.deadline.flatten().expect("a deadline");
         assert_eq!(due.since(solo.now.mono), 10_000, "{path}");
         solo.now.mono = solo.now.mono + 10_000;
@@ -227,7 +227,7 @@ fn a_token_is_asked_nobody_about() {
 fn a_client_that_is_not_let_in_is_told_by_a_status() {
     let user = format!("&token={}", token());
     for (path, fields, ..) in PATHS {
-        // Once asked who it is, once where it may subscribe.
+        // First the question about identity, then the one about subscriptions.
         for (who, token) in [(true, ""), (false, &*user)] {
             for (said, expected, text) in [
                 (
@@ -241,14 +241,14 @@ fn a_client_that_is_not_let_in_is_told_by_a_status() {
                     "4501 out",
                 ),
                 (Some((418, "")), "403", "4403 forbidden"),
-                (Some((500, "")), "503", "gave no answer"),
-                (Some((200, "nonsense")), "503", "gave no answer"),
+                (Some((500, "")), "503", "gave no valid answer"),
+                (Some((200, "nonsense")), "503", "gave no valid answer"),
                 (
                     Some((200, r#"{"result":{"info":1,"subs":3}}"#)),
                     "503",
-                    "gave no answer",
+                    "gave no valid answer",
                 ),
-                (None, "503", "gave no answer"),
+                (None, "503", "gave no valid answer"),
             ] {
                 let fields = format!("{fields}Origin: http://localhost\r\n");
                 let target = format!("{path}?channel=asked:a{token}");
@@ -277,7 +277,7 @@ fn a_client_that_is_not_let_in_is_told_by_a_status() {
             refusal.contains("WWW-Authenticate: Bearer\r\n"),
             "{refusal}"
         );
-        // What the backend's word does not open stays closed.
+        // Channels that the backend's answer does not open stay closed.
         for (target, expected) in [("open:a", "101 200"), ("closed", "403"), ("no:a", "404")] {
             let mut solo = opens(&format!("{path}?channel={target}"), fields);
             let number = question(&mut solo);
@@ -292,7 +292,8 @@ fn a_client_that_is_not_let_in_is_told_by_a_status() {
     }
 }
 
-/// All channels that a backend decides are asked about before anything is said, a few at a time.
+/// All channels that a backend decides are asked about before the first answer to the client, a few
+/// at a time.
 #[test]
 fn a_backend_says_where_a_client_subscribes() {
     for (path, fields, _, name) in PATHS {
@@ -320,7 +321,7 @@ fn a_backend_says_where_a_client_subscribes() {
             );
             let said = if n == 7 { &until } else { YES };
             answer(&mut solo, asked[n].0, Some((200, said)));
-            // The same answer again is nobody's.
+            // A repeated answer is ignored.
             if n < 19 {
                 answer(&mut solo, asked[n].0, Some((500, "")));
             }
@@ -334,8 +335,8 @@ fn a_backend_says_where_a_client_subscribes() {
     }
 }
 
-/// Who it is decides whether it is asked about, and the second question knows the answer to the
-/// first.
+/// The identity decides whether subscriptions are asked about, and the second question carries the
+/// answer to the first.
 #[test]
 fn one_question_leads_to_the_next() {
     for (path, fields, ..) in PATHS {
@@ -361,7 +362,7 @@ fn one_question_leads_to_the_next() {
     }
 }
 
-/// What a request says besides is still known when it is answered.
+/// Origin, last event id and gzip of a request are remembered until the answer.
 #[test]
 fn a_stream_begins_as_it_was_asked_for() {
     for path in ["sse", "stream"] {
@@ -391,7 +392,7 @@ fn a_stream_begins_as_it_was_asked_for() {
     }
 }
 
-/// It does not matter where the network cut a request, or what a client sends too early.
+/// A request may arrive in pieces, with bytes behind it, before the answer.
 #[test]
 fn a_request_that_waits_may_come_in_pieces() {
     for (path, fields, ..) in PATHS {
@@ -434,7 +435,7 @@ fn what_a_client_sends_behind_its_request_is_bounded() {
     }
 }
 
-/// A client that waits is told to come again, and an answer that comes later changes nothing.
+/// A waiting client is closed with a status, and a later answer changes nothing.
 #[test]
 fn a_client_that_waits_is_closed_by_a_status() {
     let user = format!("&token={}", token());

@@ -1,5 +1,5 @@
-//! Who a client of `/ws`, `/sse` and `/stream` is, where it comes in, when its token ends it, and
-//! what ends it besides.
+//! Identity of clients of `/ws`, `/sse` and `/stream`, their ports, the end of their tokens, and
+//! other ends.
 
 use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr};
@@ -22,7 +22,7 @@ use throng_ws::{WsDecoder, WsLimits, WsRole};
 const HANDSHAKE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
                          Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
-/// What the clock shows when clients come.
+/// Unix seconds at which clients connect.
 const NOW_S: u64 = 1_700_000_000;
 
 /// Each path, with what its request needs besides.
@@ -61,7 +61,7 @@ fn answer(solo: &mut Solo<Plain>, channel: &str, result: Result<Recovery, Refusa
     solo.event(Event::Answer { token, answer });
 }
 
-/// What came, as text.
+/// Takes the output as text.
 fn told(solo: &mut Solo<Plain>) -> String {
     String::from_utf8_lossy(&std::mem::take(&mut solo.out)).into_owned()
 }
@@ -86,7 +86,7 @@ fn subscribes(solo: &mut Solo<Plain>) -> Vec<(String, u8, FormKind, Option<Posit
     subscribes.collect()
 }
 
-/// A server that wants tokens, and a token that ends after so many seconds.
+/// Creates a server that requires tokens, and a token that expires after so many seconds.
 fn with_token(after_s: u64) -> (Shared, String) {
     let claims = NewToken {
         sub: "ann",
@@ -235,7 +235,7 @@ fn where_a_stream_goes_on_stands_in_the_last_id() {
     }
 }
 
-/// What ends a client that has done nothing wrong, and what comes too late to be said.
+/// A client whose subscription ends is disconnected, and gets nothing after that.
 #[test]
 fn a_client_without_its_stream_is_ended_and_hears_no_more() {
     let channel = &name("a");
@@ -276,7 +276,7 @@ fn a_client_without_its_stream_is_ended_and_hears_no_more() {
     }
 }
 
-/// A subscription that the server ends before all have answered is left out, and nobody waits.
+/// A subscription that the server ends before all have answered is left out, and delays nothing.
 #[test]
 fn an_opening_does_without_a_channel_that_was_ended() {
     for (path, fields, _) in PATHS {
@@ -337,7 +337,8 @@ fn events(told: &str) -> Vec<(Vec<(char, u64)>, String)> {
     events.collect()
 }
 
-/// Until what was missed has been said, the place is the old one; with each publication it moves.
+/// The position is the old one until missed publications are written; it moves with each
+/// publication.
 #[test]
 fn what_was_missed_is_said_from_the_old_place_on() {
     let ids = |channels: &[&str]| {
@@ -379,7 +380,7 @@ fn what_was_missed_is_said_from_the_old_place_on() {
     assert_eq!(events(&told(&mut lost)), expected);
 }
 
-/// Channels that everybody may subscribe to, and that ask for compression or do not.
+/// Channels open to all, with or without compression.
 fn compressing(compression: bool) -> Shared {
     let options = ChannelOptions {
         anonymous_subscribe: true,
@@ -473,7 +474,7 @@ fn streams_are_compressed_where_both_want_it() {
     }
 }
 
-/// What a compressed stream says, from its first words to its last, is what one says that is not.
+/// A compressed stream decompresses to the bytes of an uncompressed one.
 #[test]
 fn a_compressed_stream_says_the_same() {
     for (path, forms) in [("/sse", [1, 6]), ("/stream", [2, 7])] {

@@ -8,7 +8,7 @@ use throng_session::solo::{self, Solo};
 use throng_session::{Port, Shared};
 use throng_types::{ConnId, End, Millis, ShardId};
 
-/// `limits.head_timeout` and `limits.keepalive_timeout`.
+/// Values of `limits.head_timeout` and `limits.keepalive_timeout`.
 const HEAD_MS: u64 = 10_000;
 const KEEPALIVE_MS: u64 = 60_000;
 

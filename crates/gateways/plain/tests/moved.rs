@@ -1,4 +1,4 @@
-//! Sessions that another process goes on with: what a client or a publisher had, it still has.
+//! Sessions moved to another process keep the state of clients and publishers.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
@@ -68,13 +68,12 @@ fn subscribed(solo: &mut Solo<Plain>, channel: &str) {
     solo.event(Event::Answer { token, answer });
 }
 
-/// What came, as text.
+/// Takes the output as text.
 fn told(solo: &mut Solo<Plain>) -> String {
     String::from_utf8_lossy(&std::mem::take(&mut solo.out)).into_owned()
 }
 
-/// Who has not heard yet what it is subscribed to stays until it has; then it goes on, in its own
-/// form.
+/// Listeners move once their subscriptions are answered, and go on in their own form.
 #[test]
 fn listeners_go_on_listening() {
     for (target, fields, dropped) in [
@@ -97,7 +96,7 @@ fn listeners_go_on_listening() {
         solo.event(Event::Drained { dropped: 5 });
         let heard = told(&mut solo);
         assert!(heard.contains(dropped), "{target}: {heard}");
-        // A sign of life comes when it would have come.
+        // The next sign of life keeps its time.
         solo.now.mono = Millis(60_000);
         solo.event(Event::Timeout);
         assert_ne!(told(&mut solo), "", "{target}");

@@ -64,8 +64,8 @@ fn deliver(stream: &mut Solo<Plain>, publication: &Arc<Publication>) {
     stream.act(|session, cx| Plain::encode_personal(session, publication, cx.out));
 }
 
-/// What is delivered before the last channel has answered waits for the first words, and then all
-/// of it goes out, in its order.
+/// Deliveries before the last channel's answer wait for the stream's first words, then all go out
+/// in order.
 #[test]
 fn what_comes_while_a_stream_opens_is_all_there_after_the_first_words() {
     for path in ["sse", "stream"] {

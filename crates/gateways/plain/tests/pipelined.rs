@@ -1,4 +1,4 @@
-//! Publishing requests that do not wait for each other: what is ordered when, and what leaves when.
+//! Publishing requests that do not wait for each other: the order of commands and of answers.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
@@ -20,7 +20,7 @@ fn post(target: &str, more: &str) -> String {
     format!("POST {target} HTTP/1.1\r\nHost: t\r\nContent-Length: 1\r\n{more}\r\n1")
 }
 
-/// What was ordered since this was last asked: channels and tokens.
+/// Takes the ordered publications: channels and tokens.
 fn ordered(publisher: &mut Solo<Plain>) -> Vec<(String, u32)> {
     let orders = std::mem::take(&mut publisher.orders);
     let of = |order| match order {
@@ -262,7 +262,7 @@ fn long_requests_without_an_answer_are_few() {
         answer(&mut publisher, token, Ok(None));
     }
     assert_eq!(ordered(&mut publisher).len(), 3);
-    // What was answered does not count any more.
+    // Answered requests no longer count.
     answer(&mut publisher, 3, Ok(None));
     publisher.feed(long(6).as_bytes());
     assert_eq!(ordered(&mut publisher), [("6".to_owned(), 6)]);

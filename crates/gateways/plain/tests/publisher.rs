@@ -1,4 +1,4 @@
-//! A publisher's WebSocket: what is ordered when, what is acknowledged, and its end.
+//! WebSocket of a publisher: commands, acknowledgements, and its end.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
@@ -36,7 +36,7 @@ fn message(text: &str) -> Vec<u8> {
     out
 }
 
-/// What was ordered together since this was last asked: the first token, and the drafts.
+/// Takes the ordered batches: the first token, and the drafts.
 fn ordered(publisher: &mut Solo<Plain>) -> Vec<(u32, Vec<Draft>)> {
     let orders = std::mem::take(&mut publisher.orders);
     let of = |order| match order {
@@ -53,7 +53,7 @@ fn answer(publisher: &mut Solo<Plain>, number: u32, result: PublishResult) {
     publisher.event(Event::Answer { token, answer });
 }
 
-/// What was said since this was last asked.
+/// Takes the messages sent to the publisher.
 fn said(publisher: &mut Solo<Plain>) -> Vec<String> {
     let mut out = std::mem::take(&mut publisher.out);
     let mut said = Vec::new();
@@ -93,7 +93,7 @@ fn what_comes_together_is_ordered_together_and_acknowledged_by_range() {
     assert!(refused[0].starts_with(r#"{"n":2,"status":503,"error":"a queue is full"#));
     answer(&mut publisher, 1, Ok(None));
     assert_eq!(said(&mut publisher), [r#"{"ack":3}"#]);
-    // What has no channel has a number all the same, and others go on.
+    // A message without a channel has a number too, and others go on.
     publisher.feed(&["d\n", "nothing", "a\r\n", "e\n"].map(message).concat());
     let firsts: Vec<u32> = { ordered(&mut publisher) }
         .iter()
@@ -186,7 +186,7 @@ fn a_server_that_stops_answers_first() {
     answer(&mut publisher, 2, Ok(None));
     assert_eq!(said(&mut publisher), [r#"{"ack":2}"#, "close 1012"]);
     assert_eq!(publisher.actions.end, Some(End::Flush));
-    // Who has nothing under way is told at once.
+    // A publisher without messages under way is closed at once.
     let mut idle = self::publisher();
     idle.event(Event::Close(&why));
     assert_eq!(said(&mut idle), ["close 1012"]);

@@ -28,7 +28,7 @@ fn socket(port: Port, target: &str) -> Solo<Plain> {
     socket
 }
 
-/// Lets the time come that the session has asked for; says when that was.
+/// Advances the clock to the session's deadline, and returns that time.
 fn wait(socket: &mut Solo<Plain>) -> u64 {
     let due = socket.actions.deadline.take().flatten();
     let Millis(at) = due.expect("a deadline");

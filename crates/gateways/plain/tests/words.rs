@@ -1,4 +1,4 @@
-//! Every word that a client of `/ws`, `/sse` and `/stream` hears beside the head of its answer.
+//! Exact texts that a client of `/ws`, `/sse` and `/stream` gets beside the head of its answer.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
@@ -43,7 +43,7 @@ fn publication(kind: PayloadKind, bytes: &[u8], position: Option<Position>) -> P
     }
 }
 
-/// One client, and what it has heard.
+/// Client with the texts received so far.
 struct Client {
     solo: Solo<Plain>,
     heard: String,

@@ -38,7 +38,7 @@ pub(crate) enum ApiError {
 pub(crate) struct Problem {
     pub(crate) message: String,
     pub(crate) code: u16,
-    /// Since 0.13.
+    /// Name of the error, since Appwrite 0.13; empty before.
     #[serde(default, rename = "type")]
     pub(crate) kind: String,
 }

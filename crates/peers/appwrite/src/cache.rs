@@ -24,7 +24,8 @@ struct Entry {
 }
 
 impl Entry {
-    /// Only who somebody is holds on; that a credential is no good may be otherwise by now.
+    /// Whether the answer names a user, which stays true; a credential that was refused may be good
+    /// by now.
     const fn is_user(&self) -> bool {
         matches!(self.found, LookupReply::User(_))
     }
@@ -32,7 +33,7 @@ impl Entry {
 
 /// Identities that Appwrite has told lately, by credential.
 pub(crate) struct Cache {
-    /// Bound: `entries_max`.
+    /// Entries by key. Bound: `entries_max`.
     entries: BTreeMap<Key, Entry>,
     /// Keys in the order in which they were put in; replaced entries stay until their turn.
     /// Bound: `entries_max`.
@@ -91,7 +92,6 @@ impl Cache {
         }
     }
 
-    /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.entries = BTreeMap::new();
         self.order = VecDeque::new();

@@ -7,7 +7,7 @@ pub type Stood = Box<dyn FnOnce() + Send>;
 
 /// A call of the rest of the server.
 pub enum Call {
-    /// Begins: tells the shards the first position, and connects.
+    /// Begins: sends the first position to the shards, and connects.
     Begin,
     /// Looks a user up; [`News::Found`] follows, even if the answer is known already.
     LookUp(Lookup),
@@ -24,7 +24,7 @@ pub enum Call {
 
 /// An answer to the rest of the server.
 pub enum Reply {
-    /// For the shard with this number.
+    /// News for the shard with this number.
     News(usize, News),
     /// The subscriber stands still, and all shards have what it heard.
     Stands(Stood),

@@ -17,14 +17,14 @@ pub(crate) struct Changes {
     clock: u64,
     /// The latest change that concerned everybody, or was forgotten.
     all: u64,
-    /// Bound: [`CHANGES_MAX`].
+    /// Latest change of each user. Bound: [`CHANGES_MAX`].
     users: BTreeMap<User, u64>,
-    /// Bound: [`CHANGES_MAX`].
+    /// Users, oldest change first. Bound: [`CHANGES_MAX`].
     in_order: BTreeMap<u64, User>,
 }
 
 impl Changes {
-    /// The moment.
+    /// Returns the number of the latest change.
     pub(crate) const fn now(&self) -> u64 {
         self.clock
     }

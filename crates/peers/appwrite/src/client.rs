@@ -4,7 +4,7 @@
 //! answer means; [`Directory`], [`Inquiry`] and [`Presences`] say that.
 //!
 //! Invariant: an answer is checked against changes of users and told in one step, so that no shard
-//! hears of an event between.
+//! gets an event between.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -158,7 +158,7 @@ impl Client {
         self.backend.call(call, &mut cx.inner(&mut self.answers));
     }
 
-    /// Goes on with a question, until Appwrite is asked or its askers are told.
+    /// Goes on with a question, until Appwrite is asked or its askers get the answer.
     fn follow(&mut self, mut inquiry: Box<Inquiry>, mut next: Next, cx: &mut Context<'_, Reply>) {
         let now = cx.now.mono;
         loop {
@@ -181,7 +181,7 @@ impl Client {
         }
     }
 
-    /// Counts an answer, and tells the operator what went wrong.
+    /// Counts an answer, and logs failures for the operator.
     fn note(&mut self, outcome: &Outcome, project: &str, cx: &Context<'_, Reply>) {
         self.counters.count(match &outcome.found {
             _ if outcome.is_cached => Counter::AppwriteLookupsCached,
@@ -192,7 +192,7 @@ impl Client {
         if let Some(error) = &outcome.fault
             && let Some(unsaid) = self.lookup_failures.next(cx.now.mono)
         {
-            tracing::warn!(%error, project, unsaid, "Appwrite does not say who a client is");
+            tracing::warn!(%error, project, unsaid, "Appwrite look-up of a client failed");
         }
         for note in &outcome.notes {
             match note {
@@ -205,13 +205,13 @@ impl Client {
                 Note::TeamsFull(teams) => tracing::warn!(
                     project,
                     teams,
-                    "a user has more teams than are looked at; the others give no roles"
+                    "a user has more teams than are read; the others give no roles"
                 ),
             }
         }
     }
 
-    /// Tells what became of a call, and counts it.
+    /// Reports the outcome of a call, and counts it.
     fn presence_answered(
         &mut self,
         call: &PresenceCall,
@@ -221,8 +221,7 @@ impl Client {
         let answer = presence_answer(call, answer).unwrap_or_else(|error| {
             let project = &*call.project;
             if let Some(unsaid) = self.presence_failures.next(cx.now.mono) {
-                tracing::warn!(%error, project, unsaid, "Appwrite does not say what became of a \
-                                        presence");
+                tracing::warn!(%error, project, unsaid, "Appwrite did not confirm a presence");
             }
             PresenceReply::Failed
         });
@@ -246,7 +245,7 @@ pub(crate) fn tell_found(
     cx.reply(Reply::News(conn.shard().index(), news));
 }
 
-/// The connection that waits for the answer to a call; nobody does for one that deletes.
+/// The connection that waits for the answer to a call; none for a call that deletes.
 pub(crate) fn asker_of(call: &PresenceCall) -> Option<(ConnId, u32)> {
     call.body.is_some().then_some((call.conn, call.token))
 }

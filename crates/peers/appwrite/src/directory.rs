@@ -27,7 +27,7 @@ use crate::known::Known;
 
 /// Tries of a question whose answers are too old, the first one included.
 const TRIES: usize = 3;
-/// Places that those who want to come in do not occupy.
+/// Places that clients which connect do not occupy.
 const KEPT_FREE: usize = 2;
 
 /// Bounds of a directory.
@@ -57,14 +57,14 @@ impl Default for DirectoryOptions {
 /// The connections that get the answer to a question, with the number that each gave.
 pub(crate) type Askers = Vec<(ConnId, u32)>;
 
-/// Questions in order.
+/// Questions that wait, in order, by priority.
 #[derive(Default)]
 struct Lanes {
     /// Bound: `waiting_max`. Queue: `look-ups`.
     changes: VecDeque<Question>,
-    /// Bound: `waiting_max`.
+    /// Questions of connections that open. Bound: `waiting_max`.
     opens: VecDeque<Question>,
-    /// Bound: `waiting_max`.
+    /// Questions of repeated checks. Bound: `waiting_max`.
     rechecks: VecDeque<Question>,
     recheck_next: bool,
 }
@@ -78,7 +78,7 @@ impl Lanes {
         }
     }
 
-    /// The next question, and whether it is one of those who want to come in.
+    /// The next question, and whether it is one of a client that connects.
     fn next(&mut self, with_opens: bool) -> Option<(Question, bool)> {
         if let Some(question) = self.changes.pop_front() {
             return Some((question, false));
@@ -117,7 +117,6 @@ pub(crate) enum Settled {
 }
 
 impl Directory {
-    /// Without questions.
     #[must_use]
     pub(crate) fn new(options: DirectoryOptions) -> Self {
         Self {
@@ -214,7 +213,6 @@ impl Directory {
 
 /// The answer to a question, for [`Directory::settle`].
 pub(crate) struct Outcome {
-    /// The answer.
     pub found: LookupReply,
     /// Remembered from before; Appwrite was not asked.
     pub is_cached: bool,

@@ -47,7 +47,7 @@ impl Feed {
     }
 }
 
-/// Number of offers that the peer has not taken, shared with those who offer.
+/// Number of offers that the peer has not taken, shared with the callers that offer.
 #[derive(Clone, Debug, Default)]
 pub struct Offers(Arc<AtomicUsize>);
 

@@ -20,7 +20,7 @@ impl Known {
         }
     }
 
-    /// Forgets a user, who is not what it was. Call it before the shards hear of it.
+    /// Forgets a user that has changed. Call it before the shards hear of it.
     pub(crate) fn changed(&mut self, project: &str, user_id: &str) {
         self.cache.forget(project, user_id);
         self.changes.note(project, user_id);

@@ -46,11 +46,11 @@ pub struct AppwriteOptions {
     pub api: Option<ApiOptions>,
     /// Counts the events of [`Call::Offer`].
     pub offers: Offers,
-    /// Counters that nobody else writes to.
+    /// Counters with this one writer.
     pub counters: Arc<Counters>,
 }
 
-/// Hears Appwrite's events, and asks its HTTP API.
+/// Receives Appwrite's events, and calls its HTTP API.
 pub struct AppwritePeer {
     shards: usize,
     feed: Feed,
@@ -64,7 +64,7 @@ pub struct AppwritePeer {
     /// The subscriber's connection stands.
     hears: bool,
     offered: Offers,
-    /// Bound: [`Offers::add`].
+    /// Offered messages that were not yet handed on. Bound: [`Offers::add`].
     offers: VecDeque<FeedMessage>,
     /// Shards had no room at the last look.
     is_full: bool,

@@ -4,8 +4,8 @@
 //! which they came: a deletion never overtakes what it deletes, nor deletes what was written after
 //! it.
 //!
-//! Rule for "full": a call beyond the bounds is refused. Who writes is told so; a presence that is
-//! not deleted ends by itself.
+//! Rule for "full": a call beyond the bounds is refused. The writer gets that refusal; a presence
+//! that is not deleted ends by itself.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -23,7 +23,7 @@ const WAITING_MAX: usize = 65_536;
 /// Bytes of their bodies.
 const WAITING_BYTES_MAX: usize = 16 << 20;
 
-/// Calls by user.
+/// Calls that wait or are under way, by user.
 #[derive(Default)]
 pub(crate) struct Presences {
     /// Users with calls that are made or wait, with those that wait. Bound: [`WAITING_MAX`].
@@ -32,7 +32,7 @@ pub(crate) struct Presences {
     ready: VecDeque<User>,
     calls: usize,
     bytes: usize,
-    /// Calls under way.
+    /// Number of calls under way.
     asked: usize,
 }
 
@@ -113,7 +113,7 @@ struct Stored {
     id: Box<str>,
 }
 
-/// Reads what became of a call.
+/// Reads the outcome of a call.
 ///
 /// # Errors
 /// [`ApiError`] if Appwrite does not say.

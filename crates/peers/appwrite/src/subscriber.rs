@@ -131,7 +131,7 @@ impl Subscriber {
         let _ = self.heard.put(heard).await;
     }
 
-    /// The connection stands: what was published meanwhile is lost, and everybody must know.
+    /// The connection stands: what was published meanwhile is lost, and every shard must know.
     async fn up(&self, missed: bool, down_ms: u64) {
         self.counters.set(Gauge::AppwriteFeedUp, 1);
         self.tell(Heard::Up { missed }).await;
@@ -269,7 +269,7 @@ fn is_subscribe(part: &Value) -> bool {
     matches!(part, Value::BulkString(text) if text == b"subscribe")
 }
 
-/// Whether it is no fault of the network: somebody must change a configuration.
+/// Whether the fault is one of configuration and not of the network.
 fn is_refusal(error: &RedisError) -> bool {
     error.kind() == ErrorKind::AuthenticationFailed
         || matches!(error.code(), Some("NOAUTH" | "NOPERM" | "WRONGPASS"))

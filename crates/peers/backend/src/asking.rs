@@ -59,7 +59,6 @@ pub struct Asking<A: Asker> {
 }
 
 impl<A: Asker> Asking<A> {
-    /// Without questions.
     pub const fn new(asker: A, limits: BackendLimits) -> Self {
         Self {
             asker,
@@ -69,7 +68,7 @@ impl<A: Asker> Asking<A> {
         }
     }
 
-    /// Lets the asker act, and asks what it wants to know.
+    /// Lets the asker act, and sends its questions.
     fn ask(
         &mut self,
         cx: &mut Context<'_, Infallible>,
@@ -168,7 +167,7 @@ mod tests {
     use super::*;
     use crate::place::Address;
 
-    /// Asks three questions and one of nobody, and is woken a second later.
+    /// Asks three questions and one without a backend, and is woken a second later.
     #[derive(Default)]
     struct Three {
         answers: Vec<(u32, WholeAnswer)>,

@@ -58,7 +58,6 @@ pub enum Call<T> {
         conn: ConnId,
         /// Comes back with each event.
         number: u32,
-        /// The request.
         request: OriginRequest,
         /// Kept until the exchange ends.
         token: T,
@@ -67,7 +66,6 @@ pub enum Call<T> {
     Ask {
         /// Names the request from now on.
         ticket: TicketId,
-        /// The request.
         request: OriginRequest,
         /// Bounds of the answer.
         limits: AskLimits,
@@ -78,7 +76,6 @@ pub enum Call<T> {
     Tell {
         /// Names the request from now on.
         ticket: TicketId,
-        /// The request.
         request: OriginRequest,
         /// Kept until the exchange ends.
         token: T,
@@ -94,8 +91,8 @@ pub enum Call<T> {
 /// An answer to the rest of the server.
 #[derive(Debug)]
 pub enum Reply<T> {
-    /// For a connection, with the number of its request.
+    /// Event for a connection, with the number of its request.
     Event(ConnId, u32, OriginEvent),
-    /// For the caller with this token.
+    /// Whole answer for the caller with this token.
     Whole(T, WholeAnswer),
 }

@@ -29,9 +29,9 @@ const INTERIM_MAX: usize = 16;
 pub(crate) enum To {
     /// A connection, piece by piece, with the number that its request carried.
     Conn(ConnId, u32),
-    /// The caller, whole.
+    /// The caller; gets the answer whole.
     Whole(Whole),
-    /// Nobody: it ends with the answer's head.
+    /// Dropped: the exchange ends with the answer's head.
     Nobody,
 }
 
@@ -61,9 +61,9 @@ enum Via {
 }
 
 enum State {
-    /// Not asked yet.
+    /// Waits for a link; nothing was sent.
     Connecting,
-    /// Asked; what came of the head of the answer is in `input`.
+    /// Asked; the part of the answer's head that has arrived is in `input`.
     Asking,
     /// Relays a body; true if the link can be used again behind it.
     Body(BodyDecoder, bool),
@@ -73,11 +73,11 @@ enum State {
 
 /// Outcome of an event.
 pub(crate) enum Next {
-    /// More events.
+    /// The exchange goes on.
     On,
     /// The answer is whole.
     Done,
-    /// The exchange failed.
+    /// The exchange failed; the text says why.
     Failed(ExchangeError, String),
 }
 
@@ -352,7 +352,7 @@ impl<T> Exchange<T> {
                     }
                 }
                 Err(fault) => {
-                    return garbage(&format!("the answer is no HTTP: {}", fault.reason()));
+                    return garbage(&format!("the answer is not HTTP: {}", fault.reason()));
                 }
             }
         };

@@ -13,7 +13,7 @@ use crate::pool::{Pool, PoolLimits};
 /// All HTTP backends, as one peer.
 pub struct Backend<T> {
     limits: BackendLimits,
-    /// Bound: the caller's.
+    /// Exchanges under way. Bound: the caller's.
     exchanges: BTreeMap<TicketId, Exchange<T>>,
     /// The exchange of each link that is in use. Bound: one a link.
     links: BTreeMap<LinkId, TicketId>,
@@ -21,7 +21,6 @@ pub struct Backend<T> {
 }
 
 impl<T> Backend<T> {
-    /// Without exchanges.
     #[must_use]
     pub const fn new(limits: BackendLimits) -> Self {
         Self {

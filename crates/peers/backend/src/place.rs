@@ -9,9 +9,9 @@ use throng_peer::{Dial, DialTls};
 /// The place and path of one URL, for requests that go there and nowhere else.
 #[derive(Clone, Debug)]
 pub struct Address {
-    /// To its host alone.
+    /// Route to its host alone.
     pub route: Arc<Route>,
-    /// The field `Host`.
+    /// Value of the field `Host`.
     pub host: String,
     /// The path with the query.
     pub path: String,

@@ -46,7 +46,7 @@ fn within(mut request: OriginRequest, response_timeout_ms: u64) -> OriginRequest
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const POST: &str = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-/// A peer, and all that came of it, as text.
+/// A peer, and all its output, as text.
 struct Run {
     play: Play<Backend<u32>>,
     tickets: u64,
@@ -469,7 +469,7 @@ fn a_body_is_sent_again_from_its_beginning() {
         let all = format!("write {} {POST}{bytes:x}\r\n{body}\r\n", link + 1);
         assert_eq!(run.connected(link + 1), [all]);
         run.written(link + 1);
-        // Nothing is told twice.
+        // Nothing is reported twice.
         assert_eq!(run.heard(), NOTHING);
     }
 }

@@ -21,7 +21,7 @@ const AGAIN_MAX: usize = 64 << 10;
 /// Bytes behind one request.
 #[derive(Default)]
 pub(crate) struct Uplink {
-    /// Bound: [`UPLINK_PIECES_MAX`].
+    /// Pieces that were not written yet. Bound: [`UPLINK_PIECES_MAX`].
     pieces: VecDeque<Vec<u8>>,
     is_chunked: bool,
     /// Nothing more comes behind `pieces`.
@@ -40,11 +40,11 @@ pub(crate) struct Uplink {
 
 /// The next step of an uplink.
 pub(crate) enum Step {
-    /// Bytes to write.
+    /// Bytes to write now.
     Write(Vec<u8>),
     /// The sender has not sent more.
     Wait,
-    /// Everything was written.
+    /// Everything was written, the last chunk included.
     Done,
 }
 

@@ -9,7 +9,7 @@ use throng_types::{ChannelName, Payload, PayloadKind};
 /// An event as its source hands it over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// Its place in the source, which no other event ever has: the idempotency key.
+    /// Place in the source, which no other event ever has: the idempotency key.
     pub(crate) place: String,
     /// The channel, if the event names one.
     pub(crate) channel: Option<String>,
@@ -35,7 +35,7 @@ pub(crate) enum Unfit {
     #[error("its data is longer than limits.message_bytes_max")]
     TooLong,
     /// The tags are not what they should be.
-    #[error("its tags are not a JSON object of texts")]
+    #[error("its tags are not a JSON object of strings")]
     Tags,
 }
 

@@ -24,9 +24,9 @@ const LAG_EVERY_MS: u64 = 5_000;
 /// Options of one feed.
 #[derive(Clone, Debug)]
 pub struct FeedOptions {
-    /// Its name, which no other feed of the cluster's broker has; part of idempotency keys.
+    /// Name, which no other feed of the cluster's broker has; part of idempotency keys.
     pub name: String,
-    /// Where its events are.
+    /// Source of its events.
     pub source: SourceOptions,
     /// Channel of its publications; see the configuration's `channel`.
     pub channel: Option<String>,
@@ -34,7 +34,7 @@ pub struct FeedOptions {
     pub data_bytes_max: usize,
     /// The most events that are under way at once. Queue: `feed batch`.
     pub batch_max: usize,
-    /// Publications are kept on disk: a source is told that they are done when the disk has them.
+    /// Publications are kept on disk: they are acknowledged to the source once the disk has them.
     pub is_on_disk: bool,
 }
 
@@ -42,9 +42,9 @@ pub struct FeedOptions {
 #[derive(Clone)]
 pub struct Feed {
     pub options: FeedOptions,
-    /// Its own counters: a set has one writer.
+    /// Counters of this feed alone: a set has one writer.
     pub counters: Arc<Counters>,
-    /// Its state, for others.
+    /// State that other threads read.
     pub status: Arc<Status>,
 }
 
@@ -120,7 +120,7 @@ impl Runner {
             if let Left::Fault(fault) = self.read().await {
                 self.lost(&fault);
                 let until = self.next_try();
-                // Whoever is told to pause does so above.
+                // Pausing is handled above.
                 let _ = self.publisher.inlet.rest(until).await;
             }
         }
@@ -174,7 +174,7 @@ impl Runner {
         }
     }
 
-    /// Has a batch published, and tells the source.
+    /// Has a batch published, and acknowledges it to the source.
     async fn publish(&mut self, events: Vec<Event>, source: &mut impl Source) -> Result<(), Left> {
         let mut drafts = Vec::with_capacity(events.len());
         for event in events {

@@ -1,4 +1,4 @@
-//! A feed's way to the rest of the server: rounds to the shards, and what it is told.
+//! A feed's way to the rest of the server: rounds to the shards, and their answers.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -43,7 +43,7 @@ pub enum Order {
 /// Orders and answers to feeds.
 #[derive(Debug)]
 pub enum Call {
-    /// To all feeds, from now on.
+    /// Order to all feeds, from now on.
     Order(Order),
     /// Let the sender go once no feed has a source.
     WhenIdle(mpsc::Sender<()>),
@@ -54,7 +54,7 @@ pub enum Call {
 /// Publications and news of feeds.
 #[derive(Debug)]
 pub enum Reply {
-    /// To be published by the shard of its id, and answered with [`Call::Answer`].
+    /// Round to be published by the shard of its id, and answered with [`Call::Answer`].
     Round(Round),
     /// Behind all that was said to sources: they are given back. To be dropped.
     Idle(mpsc::Sender<()>),

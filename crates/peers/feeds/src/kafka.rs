@@ -60,7 +60,7 @@ pub(crate) async fn connect(options: &Options, setup: Setup) -> Result<Topics, F
     let batch_max = setup.batch_max;
     let client = Client::new(options, setup);
     let mut group = Group::find(&client).await?;
-    // What is wrong with the topics is said at once.
+    // Faults of the topics are reported at once.
     group.metadata().await?;
     Ok(Topics {
         options: options.clone(),

@@ -7,7 +7,7 @@ use crate::nats::NatsOptions;
 use crate::postgres::PostgresOptions;
 use crate::redis::RedisOptions;
 
-/// Where a feed's events are.
+/// Source of a feed's events.
 #[derive(Clone, Debug)]
 pub enum SourceOptions {
     /// A table of PostgreSQL.
@@ -24,7 +24,7 @@ pub enum SourceOptions {
 }
 
 impl SourceOptions {
-    /// Its name in the configuration, and in metrics.
+    /// Returns the source's name in the configuration, and in metrics.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {

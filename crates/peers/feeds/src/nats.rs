@@ -6,13 +6,13 @@
 //!
 //! # Why order holds
 //!
-//! JetStream gives the messages of a consumer to whoever asks, so two nodes that ask at the same
-//! time would each have a part of a channel. Therefore a node publishes only while *everything that
-//! was given and not acknowledged is in its own hands*. It then has the oldest that is not done,
-//! and all behind that up to the newest which was given; it offers those of a channel in the order
-//! of the stream.
+//! JetStream gives the messages of a consumer to any node that asks, so two nodes that ask at the
+//! same time would each have a part of a channel. Therefore a node publishes only while *everything
+//! that was given and not acknowledged is in its own hands*. It then has the oldest that is not
+//! done, and all behind that up to the newest which was given; it offers those of a channel in the
+//! order of the stream.
 //!
-//! How a node knows (`turn.rs`): each delivery of a consumer has the number after the last one. A
+//! Turns of nodes (`turn.rs`): each delivery of a consumer has the number after the last one. A
 //! node begins when nothing is unacknowledged, or when it has gathered all of it. From then on each
 //! delivery that it gets must have the next number. A number that is missing went to another node:
 //! this one gives back what it has, publishes nothing of it, and begins anew.
@@ -94,12 +94,12 @@ pub(crate) struct Subjects {
     pull: Option<Pull>,
     /// The next message is longer than what a request asks for.
     is_long: bool,
-    /// By their numbers in the stream. Queue: `feed, in hand`.
+    /// Messages by their numbers in the stream. Queue: `feed, in hand`.
     held: BTreeMap<u64, Held>,
     held_bytes: usize,
     /// Messages behind the newest that came, when it came.
     undelivered: u64,
-    /// Where the messages of the batch are acknowledged.
+    /// Subjects on which the messages of the batch are acknowledged.
     batch: Vec<String>,
     /// The highest number of the batch.
     batch_end: u64,
@@ -155,7 +155,7 @@ impl Source for Subjects {
         self.begin_anew().await
     }
 
-    /// Messages that the consumer has given to nobody, and those that are not acknowledged.
+    /// Messages that the consumer has not delivered, and those that are not acknowledged.
     async fn lag(&mut self) -> Result<Option<u64>, Fault> {
         let look = self.look().await?;
         Ok(Some(look.undelivered + look.unacknowledged))
@@ -244,7 +244,7 @@ impl Subjects {
             let now = self.now();
             match &self.pull {
                 None => self.pull(wanted.saturating_sub(self.held.len())).await?,
-                // Servers do not say that there is no consumer; whoever looks is told.
+                // Servers do not say that there is no consumer; a look at it says so.
                 Some(pull) if now > pull.until => return self.begin_anew().await,
                 Some(_) => {}
             }
@@ -310,12 +310,12 @@ impl Subjects {
                         self.is_long = pull.is_some_and(|pull| !pull.has_given);
                         Ok(())
                     }
-                    // Nobody takes requests, or another server does: whoever looks is told.
+                    // Nobody takes requests, or another server does: a look at it says so.
                     Some(503) => self.begin_anew().await,
                     Some(409) if answer.text.contains("Leadership Change") => {
                         self.begin_anew().await
                     }
-                    _ => Err(Fault(format!("it says: {}", answer.text))),
+                    _ => Err(Fault(format!("the server reports: {}", answer.text))),
                 }
             }
         }
@@ -368,7 +368,7 @@ impl Subjects {
         Ok(events)
     }
 
-    /// Gives everything back, and looks who reads.
+    /// Gives everything back, and waits again for the turn to read.
     async fn begin_anew(&mut self) -> Result<(), Fault> {
         self.give_back().await?;
         if self.pull.take().is_some() {

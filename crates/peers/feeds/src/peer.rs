@@ -13,7 +13,7 @@ use crate::feed::{Feed, Runner};
 use crate::inlet::{Call, Control, Inlet, Reply};
 use crate::source::{ReadFile, Setup};
 
-/// All feeds of a server. They read once they are told to.
+/// All feeds of a server. They read once they get the order to begin.
 pub struct FeedsPeer {
     tasks: Tasks,
     feeds: Vec<(Rc<Control>, Task)>,

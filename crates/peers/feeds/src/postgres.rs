@@ -42,7 +42,7 @@ pub(crate) struct Outbox {
     has_tags: bool,
     /// The ids of the rows that are locked.
     locked: Vec<String>,
-    /// When the table is looked at, whether or not somebody notifies.
+    /// Time at which the table is read even without a notification.
     look_at: Millis,
 }
 

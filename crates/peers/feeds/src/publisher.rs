@@ -18,7 +18,7 @@ const PAUSES_MS: (u64, u64) = (5, 1_000);
 /// for it, in milliseconds.
 const PATIENCE_MS: u64 = 5_000;
 
-/// A draft by its place in the batch, and what became of it this time.
+/// A draft by its place in the batch, and its outcome this time.
 type Offered = (usize, Result<(), Refusal>);
 
 /// Why a batch was not taken.
@@ -54,7 +54,7 @@ impl Publisher {
         }
     }
 
-    /// Gives what became of each draft: a refusal here is for good. What was accepted before an
+    /// Returns the outcome of each draft: a refusal here is for good. What was accepted before an
     /// error has been published; to offer the same again is safe. Keeps the source about every
     /// [`LOOK_MS`] meanwhile.
     pub(crate) async fn publish(

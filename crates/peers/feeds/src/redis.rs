@@ -35,9 +35,9 @@ const CONSUMER: &str = "throng";
 /// Bytes of the entries in one answer, with 64 for each text. Whole entries follow with the next
 /// look.
 const READ_BYTES_MAX: usize = 16 << 20;
-/// Reads for whoever holds the lease, and takes it if it is free. 0 if another one has it. Entries
-/// that do not fit into an answer are left for the next look, and those that fit into none have no
-/// fields but a number.
+/// Reads for the holder of the lease, and takes the lease if it is free. 0 if another one has it.
+/// Entries that do not fit into an answer are left for the next look, and those that fit into none
+/// have no fields but a number.
 const READ: &str = "\
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then return 0 end
@@ -84,7 +84,7 @@ impl RedisOptions {
     /// `url` is `redis://user:password@host:port/db`, or another that [`Address`] reads.
     ///
     /// # Errors
-    /// What is wrong with the URL.
+    /// [`UrlError`] with the reason.
     pub fn new(url: &str, feed: &str, stream: &str, group: &str) -> Result<Self, UrlError> {
         let unread = UrlError("it is not an address of Redis, as redis://host:6379/0 is one");
         Ok(Self {
@@ -107,7 +107,7 @@ pub(crate) struct Stream {
     link: Link,
     options: RedisOptions,
     batch_max: usize,
-    /// Tells this connection from other readers.
+    /// Distinguishes this connection from other readers.
     token: String,
     /// Entries that were read before may not be acknowledged: they come first.
     has_unacknowledged: bool,
@@ -250,7 +250,7 @@ impl From<RedisError> for Fault {
     fn from(error: RedisError) -> Self {
         match error.kind() {
             redis::ErrorKind::Io => Self(error.to_string()),
-            _ => Self(format!("it says: {error}")),
+            _ => Self(format!("the server reports: {error}")),
         }
     }
 }
@@ -443,7 +443,7 @@ mod tests {
         talk.pass(LEAVE_MS - 1);
         assert_eq!(asked(&talk.pass(1)), ["End(LinkId(1))"]);
         assert!(
-            talk.outcome().starts_with("it says: "),
+            talk.outcome().starts_with("the server reports: "),
             "{}",
             talk.outcome()
         );

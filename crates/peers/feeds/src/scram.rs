@@ -52,7 +52,7 @@ pub(crate) struct Scram {
 }
 
 impl Scram {
-    /// `nonce` is random; printable, without commas. PostgreSQL wants no user here.
+    /// `nonce` is random; printable, without commas. PostgreSQL expects no user here.
     pub(crate) fn new(hash: Hash, user: &str, password: &str, nonce: String) -> Self {
         let user = user.replace('=', "=3D").replace(',', "=2C");
         Self {

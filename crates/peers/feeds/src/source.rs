@@ -1,4 +1,4 @@
-//! What a feed wants of any source.
+//! The contract between a feed and any source.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -52,7 +52,7 @@ impl Setup {
 /// Progress in a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    /// When the stream was made: tells it from one of the same name.
+    /// Time at which the stream was made; differs for another one of the same name.
     created: String,
     seq: u64,
 }
@@ -112,7 +112,7 @@ pub(crate) trait Source {
         true
     }
     /// Called about every [`LOOK_MS`] while a batch is under way, or waits for the broker: keeps
-    /// what the source takes back from who is silent. What goes wrong is said by the next call.
+    /// what the source takes back from a reader that is silent. The next call reports failures.
     async fn keep(&mut self) {}
     /// Number of events that wait, if that can be said now.
     async fn lag(&mut self) -> Result<Option<u64>, Fault>;

@@ -1,4 +1,4 @@
-//! State of a feed, for whoever asks from any thread.
+//! State of a feed, readable from any thread.
 
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 

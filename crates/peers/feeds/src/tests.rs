@@ -194,7 +194,7 @@ impl Server {
         idle
     }
 
-    /// Lets time pass, and wakes the peer when it wants to be woken.
+    /// Lets time pass, and wakes the peer when it asked for it.
     fn pass(&mut self, ms: u64) {
         let until = self.play.now.mono + ms;
         while let Some(at) = self.wake_at.filter(|at| *at <= until) {
@@ -384,7 +384,7 @@ fn a_source_that_fails_is_left_and_tried_again() {
     assert!(log.iter().all(|(_, what)| what == "connect"));
     assert!(server.status.lacks().is_some());
     assert_eq!(server.counters.counter(Counter::FeedWaitsSource), 1);
-    // Whoever ends it while it waits does not wait.
+    // Ending it while it waits takes no time.
     server.call(Call::Order(Order::Pause));
     assert!(is_idle(&server.when_idle()));
     server.fault(None);

@@ -21,7 +21,7 @@ impl CredentialsFile {
     fn credentials(&self) -> Result<Credentials, String> {
         let text = (self.read)(&self.path)?;
         let at = self.path.display();
-        Credentials::read(&text).ok_or_else(|| format!("{at} has no seed of a user (SU...)"))
+        Credentials::read(&text).ok_or_else(|| format!("{at} has no user seed (SU...)"))
     }
 }
 

@@ -6,7 +6,8 @@ use throng_peer::{DialTls, Ended};
 use throng_types::Millis;
 
 /// Tries of a request that JetStream does not answer: while a leader is chosen, or the
-/// same stream is made for somebody else, nobody hears it. Each time has its part of the timeout.
+/// same stream is made for another client, the request has no receiver. Each time has its part of
+/// the timeout.
 pub const ASKED_MAX: u32 = 4;
 pub(crate) const LATE: &str = "NATS does not answer";
 
@@ -43,16 +44,16 @@ impl Link {
         }
     }
 
-    /// Begins TLS. A server says nothing but `INFO` before that, and nobody else may.
+    /// Begins TLS. A server sends only `INFO` before that; other bytes are refused.
     pub(crate) async fn secure(&mut self, tls: DialTls) -> Result<(), String> {
         if !self.decoder.is_empty() {
-            return Err("NATS said something before TLS".to_owned());
+            return Err("NATS sent bytes before the TLS handshake".to_owned());
         }
         let secured = self.net.timeout(self.timeout_ms, self.link.secure(tls));
         secured.await.map_err(|_| LATE)?.map_err(fault)
     }
 
-    /// Waits until then for something that `take` wants; nothing if it does not come. What `take`
+    /// Waits until then for something that `take` accepts; nothing if it does not come. What `take`
     /// does not want is forgotten.
     ///
     /// # Errors
@@ -114,7 +115,7 @@ impl Link {
     /// are given away.
     ///
     /// # Errors
-    /// Those of [`Self::next`], or if nobody answers.
+    /// Those of [`Self::next`], or if no answer comes.
     pub async fn ask(
         &mut self,
         subject: &str,

@@ -7,7 +7,7 @@ use throng_nats_protocol::{ApiError, Headers, answer};
 
 use crate::record::Record;
 
-/// The sequence is not the one that was expected: somebody else was first.
+/// The sequence is not the one that was expected: another publisher was first.
 pub(crate) const WRONG_SEQUENCE: u64 = 10_071;
 /// A stream of that name has another configuration.
 pub(crate) const OTHER_CONFIG: u64 = 10_058;
@@ -46,7 +46,7 @@ impl StreamSpec {
         answer(payload).is_ok_and(|info| is_same(&info["config"]))
     }
 
-    /// Its configuration. `$JS.API.STREAM.CREATE` and `UPDATE` take it.
+    /// Returns the stream's configuration. `$JS.API.STREAM.CREATE` and `UPDATE` take it.
     pub(crate) fn config(&self) -> String {
         let mut config = json!({
             "name": self.name,
@@ -146,7 +146,7 @@ pub(crate) fn subjects(payload: &[u8]) -> Option<(Vec<String>, usize)> {
 #[derive(Debug)]
 pub(crate) enum Found {
     Nothing,
-    /// Its sequence, what it says, the token of its idempotency key.
+    /// Sequence, record, token of the idempotency key.
     Record(u64, Record, Option<Box<str>>),
     /// A form that this node cannot read.
     Strange,

@@ -1,4 +1,4 @@
-//! What goes into one message, and where a stream stands after it. Pure.
+//! Content of one message, and the position of a stream after it. Pure.
 
 use throng_broker::{Draft, Ticket, Version};
 use throng_types::{Epoch, Position};
@@ -27,7 +27,8 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Whether one more fits. What has an idempotency key goes alone, since a message has one.
+    /// Whether one more fits. A publication with an idempotency key goes alone, since a message has
+    /// one.
     pub(crate) fn takes(&mut self, draft: &Draft) -> bool {
         let bytes = draft.cost_bytes();
         let has_key = draft.idempotency_key.is_some();
@@ -57,7 +58,7 @@ pub(crate) fn is_newer(state: &State, version: Option<&Version>) -> bool {
 pub(crate) struct Opening {
     /// The server process that stores now.
     pub(crate) server: u64,
-    /// An epoch that nobody has.
+    /// An epoch that no stream has.
     pub(crate) fresh: u64,
     pub(crate) now_ms: u64,
     /// Time for which a position is kept.

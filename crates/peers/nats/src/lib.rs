@@ -38,7 +38,7 @@
 //!
 //! *No doubt unsaid.* When the connection breaks, a publication without an answer may have
 //! happened. It is answered with [`throng_broker::Refusal::Unknown`] and never sent again by the
-//! driver; whoever repeats it with its idempotency key has it once.
+//! driver; a publisher that repeats it with its idempotency key has it once.
 //!
 //! *A proof, not a belief.* A connection counts as alive while messages that the node publishes to
 //! itself come back to it, and while JetStream answers.

@@ -43,7 +43,7 @@ pub struct NatsDial {
 /// A connection that stands.
 #[derive(Clone, Copy, Debug)]
 pub struct Established {
-    /// Which server process stores, as far as that matters; see the head of the crate.
+    /// Server process that stores, as far as that matters; see the head of the crate.
     pub(crate) server: u64,
     /// Followers answer too, and may be behind.
     pub(crate) is_clustered: bool,
@@ -56,7 +56,7 @@ pub struct Established {
 pub struct Message {
     pub(crate) sid: u64,
     pub(crate) subject: Box<str>,
-    /// 503 if nobody takes the request, 404 if there is no such message.
+    /// 503 if the request has no receiver, 404 if there is no such message.
     pub(crate) status: Option<u16>,
     /// Sequence of a message of a stream; otherwise 0.
     pub(crate) seq: u64,
@@ -71,7 +71,7 @@ pub enum Word {
     Ping,
     Pong,
     Message(Message),
-    /// Error that NATS tells, between quotes.
+    /// Error that NATS sends, between quotes.
     Refused(String),
 }
 

@@ -1,7 +1,7 @@
 //! The names of everything in NATS: subjects, streams, sequences of letters that it allows.
 //!
 //! Each subject begins with the configured prefix, so that applications that share a NATS do not
-//! mix. What a name may not have is written as `=` and two digits.
+//! mix. Characters that a name may not have are written as `=` and two digits.
 
 use std::fmt::Write as _;
 
@@ -147,7 +147,8 @@ impl Names {
         format!("{}.roster.{incarnation}", self.prefix)
     }
 
-    /// Somebody in a channel. Each of them may be `*`; the last may be `>` for all that follows.
+    /// Subject of a member of a channel. Each of them may be `*`; the last may be `>` for all that
+    /// follows.
     pub(crate) fn member(&self, channel: &str, incarnation: &str, who: &str) -> String {
         format!("{}.member.{channel}.{incarnation}.{who}", self.prefix)
     }

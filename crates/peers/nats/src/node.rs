@@ -19,7 +19,7 @@ use crate::record::Record;
 use crate::seeds::Seeds;
 use crate::state::{Flight, Gather, Pending, Rows, Stream, Then};
 
-/// Until a request that nobody took is sent again, in milliseconds.
+/// Milliseconds until a request without a receiver is sent again.
 const AGAIN_MS: u64 = 50;
 
 /// Options of the broker.
@@ -55,7 +55,7 @@ pub struct Nats {
     pub(crate) flights: BTreeMap<u64, Pending>,
     pub(crate) next_flight: u64,
     pub(crate) flight_bytes: usize,
-    /// Requests that nobody took, and when they are sent again. Bound: as `flights`.
+    /// Requests that had no receiver, and when they are sent again. Bound: as `flights`.
     pub(crate) untaken: VecDeque<(u64, u64)>,
     /// Steps behind the next ping's answer. Bound: what shards have asked.
     pub(crate) behind: Vec<Then>,
@@ -254,7 +254,7 @@ impl Nats {
         }
     }
 
-    /// Sends what nobody took, until it has waited for too long.
+    /// Sends requests again that had no receiver, until they have waited for too long.
     pub(crate) fn send_again(&mut self) {
         while let Some((at_ms, number)) = self.untaken.front()
             && *at_ms <= self.core.desk.now_ms

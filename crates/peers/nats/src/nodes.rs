@@ -1,7 +1,7 @@
 //! The other nodes: who lives, whose members are to be removed, and questions to all of them.
 //!
 //! Each node renews a lease, a message that NATS forgets after [`LEASE_MS`]. A node that has none
-//! is dead. The living node whose name comes first removes its members and tells of each: they are
+//! is dead. The living node whose name comes first removes its members and announces each: they are
 //! listed for at most [`LEASE_MS`] and five seconds, and the time that this takes.
 
 use std::collections::BTreeSet;
@@ -35,7 +35,7 @@ impl Nats {
         self.api(Flight::Leases(rostered), "STREAM.INFO", &stream, &body);
     }
 
-    /// The lease is renewed: whoever finds this node in the roster finds its lease too. It is
+    /// The lease is renewed: a node that finds this one in the roster finds its lease too. It is
     /// written there until NATS says that it is, or nobody would look for its members.
     pub(crate) fn leased(&mut self, payload: &[u8]) {
         if !self.is_rostered && api::stored(payload).is_ok() {
@@ -50,7 +50,8 @@ impl Nats {
             && self.core.desk.now_ms.saturating_sub(self.leased_at_ms) + RENEW_MS > LEASE_MS
     }
 
-    /// Which nodes live; with `rostered`, of nodes that were known before this was asked.
+    /// Takes the list of live nodes; with `rostered`, of nodes that were known before this was
+    /// asked.
     pub(crate) fn leases(&mut self, rostered: Option<&BTreeSet<String>>, payload: &[u8]) {
         let Some((subjects, _)) = api::subjects(payload) else {
             return;
@@ -78,9 +79,9 @@ impl Nats {
         self.live = Some(live);
     }
 
-    /// Which nodes may have members. One that has no lease when that is asked from now on is dead.
-    /// NATS may answer out of order: an answer about leases that was asked for earlier knows
-    /// nothing of a node that has come since.
+    /// Takes the list of nodes that may have members. One that has no lease when that is asked from
+    /// now on is dead. NATS may answer out of order: an answer about leases that was asked for
+    /// earlier knows nothing of a node that has come since.
     pub(crate) fn rosters(&mut self, payload: &[u8]) {
         if let Some((subjects, _)) = api::subjects(payload) {
             let names = subjects
@@ -121,7 +122,7 @@ impl Nats {
         self.core.due.sweep_ms = { self.core.due.sweep_ms }.min(self.core.desk.now_ms + 500);
     }
 
-    /// Takes a member of a dead node, or a row of this node's own of somebody who has left.
+    /// Takes a member of a dead node, or a row of this node's own of a member who has left.
     pub(crate) fn orphan(&mut self, subject: String, message: &Message) {
         if message.status.is_some() {
             return;
@@ -135,7 +136,7 @@ impl Nats {
         self.remove_member(flight, &subject);
     }
 
-    /// Whether this node has removed it, and so tells of it.
+    /// Whether this node has removed it, and so announces it.
     pub(crate) fn orphan_gone(
         &mut self,
         presence: &throng_broker::Presence,
@@ -150,7 +151,7 @@ impl Nats {
 
     // ---- questions ----
 
-    /// NATS says at once if nobody is there.
+    /// NATS says at once if there is no receiver.
     pub(crate) fn send_question(&mut self, (lane, ticket): (u8, u32), there: &str, message: &[u8]) {
         let number = self.next_flight;
         self.next_flight += 1;
@@ -161,7 +162,7 @@ impl Nats {
             .insert(number, (lane, ticket, self.core.desk.now_ms));
     }
 
-    /// Nobody is there to hear a question.
+    /// A question had no receiver.
     pub(crate) fn nobody_there(&mut self, number: u64) {
         if let Some((lane, ticket, _)) = self.asks.remove(&number) {
             self.core
@@ -252,8 +253,8 @@ pub(crate) mod tests {
         node.word(Word::Message(message)).expect("an answer");
     }
 
-    /// Asks who may have members; says that `other` may; and returns the question about leases from
-    /// before, and the one that follows.
+    /// Asks for the nodes that may have members; says that `other` may; and returns the question
+    /// about leases from before, and the one that follows.
     fn roster_with(node: &mut Nats, other: &str) -> (u64, u64) {
         let before = asked(node, |it| matches!(it, Flight::Leases(None))).expect("leases");
         let rosters = asked(node, |it| matches!(it, Flight::Rosters)).expect("rosters");

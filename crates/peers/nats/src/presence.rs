@@ -1,9 +1,9 @@
-//! Who of this node is present, and who is present anywhere.
+//! Present members of this node, and those of all nodes.
 //!
 //! A member is a message in a stream of its own, whose subject says all but what was told about it:
 //! channel, node, user, client. It is stored before the subscribe is answered and deleted when it
-//! leaves. Whoever deletes it tells that somebody has left, so that this is told once. After every
-//! connection a node compares its own members with what is listed, and mends both ways.
+//! leaves. The node that deletes it announces that the member has left, so that this happens once.
+//! After every connection a node compares its own members with what is listed, and mends both ways.
 //!
 //! Rule for "full": rows are at most one for each subscription of this node.
 
@@ -39,7 +39,7 @@ impl Nats {
         self.names.member(&token(channel.as_str()), node, &who)
     }
 
-    /// Lists somebody who comes with a subscribe, which goes on when that is done.
+    /// Lists a member who comes with a subscribe, which goes on when that is done.
     pub(crate) fn list(&mut self, wanted: Wanted) {
         let Some(presence) = wanted.presence.clone() else {
             return self.look_for(wanted);
@@ -80,7 +80,7 @@ impl Nats {
         Some(row)
     }
 
-    /// NATS has said whether somebody is listed.
+    /// NATS has said whether a member is listed.
     pub(crate) fn listed(&mut self, wanted: Wanted, payload: &[u8]) {
         match api::stored(payload) {
             Ok(_) => {
@@ -90,13 +90,13 @@ impl Nats {
                 self.look_for(wanted);
             }
             Err(error) => {
-                tracing::warn!(error = error.text, "NATS lists nobody");
+                tracing::warn!(error = error.text, "NATS did not list a member");
                 self.not_subscribed(&wanted, Refusal::Unavailable);
             }
         }
     }
 
-    /// Somebody has left: at once, or as soon as its subscribe is answered. False if it has no row.
+    /// A member has left: at once, or as soon as its subscribe is answered. False if it has no row.
     pub(crate) fn leave(&mut self, channel: &ChannelName, client: &str) -> bool {
         let key = (channel.clone(), client.into());
         let rows = self.rows.get_mut(&key);
@@ -128,14 +128,14 @@ impl Nats {
         }
     }
 
-    /// Whether somebody of this node is, or is about to be, listed by that subject.
+    /// Whether a member of this node is, or is about to be, listed by that subject.
     pub(crate) fn lists(&self, channel: &ChannelName, presence: &Presence, subject: &str) -> bool {
         let key = (channel.clone(), presence.who.client.clone());
         let mut rows = self.rows.get(&key).into_iter().flatten();
         rows.any(|row| row.presence.is_listed && self.member(channel, &row.presence) == *subject)
     }
 
-    /// Takes somebody who has left out of the list. Rows go by their names: numbers of messages are
+    /// Takes a member who has left out of the list. Rows go by their names: numbers of messages are
     /// used again by a server that comes back with an older copy.
     pub(crate) fn unlist(&mut self, channel: &ChannelName, presence: &Presence) {
         let subject = self.member(channel, presence);
@@ -147,12 +147,15 @@ impl Nats {
         self.leaving.insert(subject);
     }
 
-    /// Notes that somebody who has left is not listed any more.
+    /// Notes that a member who has left is not listed any more.
     pub(crate) fn unlisted(&mut self, channel: &ChannelName, presence: &Presence, payload: &[u8]) {
         let subject = self.member(channel, presence);
         self.leaving.remove(&subject);
         if let Err(error) = api::done(payload) {
-            tracing::warn!(error = error.text, "NATS still lists somebody who has left");
+            tracing::warn!(
+                error = error.text,
+                "NATS did not remove a member who has left"
+            );
             self.compare_at_ms = Some(self.core.desk.now_ms + MEND_MS);
         }
         self.heal(channel, presence);
@@ -178,7 +181,7 @@ impl Nats {
         self.api(flight, "STREAM.PURGE", &stream, &body);
     }
 
-    /// Tells a channel's subscribers that somebody has come or gone.
+    /// Announces to a channel's subscribers that a member has come or gone.
     pub(crate) fn tell(&mut self, channel: &ChannelName, presence: &Presence, kind: Kind) {
         let record = Record {
             state: None,
@@ -220,7 +223,7 @@ impl Nats {
         rows.iter_mut().find(|row| row.serial == *serial)
     }
 
-    /// Stores somebody who is here once more.
+    /// Stores once more a member who is here.
     fn store_again(&mut self, member: Member, old: Option<String>) {
         let Some(presence) = self.rows_of(&member).map(|row| row.presence.clone()) else {
             return;
@@ -278,8 +281,8 @@ impl Nats {
         self.api(Flight::OwnRows(comparison), "STREAM.INFO", &stream, &body);
     }
 
-    /// The subjects of this node's own members are here, or a page of them: who is listed and not
-    /// here goes, and who is here and not listed is stored again.
+    /// The subjects of this node's own members are here, or a page of them: a member that is listed
+    /// and not here goes, and one that is here and not listed is stored again.
     pub(crate) fn own_rows(&mut self, mut comparison: Comparison, payload: &[u8]) {
         let Some((subjects, total)) = api::subjects(payload) else {
             self.compare_at_ms = Some(self.core.desk.now_ms + MEND_MS);
@@ -333,7 +336,7 @@ impl Nats {
         self.compare_at_ms = Some(self.core.desk.now_ms + MEND_MS);
     }
 
-    /// If another node has removed the old row, it has told that somebody left.
+    /// If another node has removed the old row, it has announced that the member left.
     pub(crate) fn moved(&mut self, channel: ChannelName, client: Box<str>, payload: &[u8]) {
         let key = (channel.clone(), client);
         let row = self.rows.get(&key).and_then(|rows| rows.first());
@@ -354,7 +357,7 @@ impl Nats {
         }
     }
 
-    /// Stores the row of somebody who came from another process.
+    /// Stores the row of a member that came from another process.
     pub(crate) fn store_taken(&mut self, channel: &ChannelName, client: &str) {
         let rows = self.rows.get(&(channel.clone(), client.into()));
         let is_taken =
@@ -367,7 +370,7 @@ impl Nats {
         }
     }
 
-    /// A row of somebody who came from another process is stored: what that one has stored goes,
+    /// The row of a member that came from another process is stored: what that one has stored goes,
     /// and also what is here if they have left meanwhile.
     pub(crate) fn taken(
         &mut self,
@@ -393,7 +396,7 @@ impl Nats {
         self.api(Flight::Nothing, "STREAM.PURGE", &stream, &body);
     }
 
-    // ---- who is present ----
+    // ---- present members ----
 
     /// The subjects of a channel's members are here.
     pub(crate) fn members(&mut self, serial: u64, payload: &[u8]) {

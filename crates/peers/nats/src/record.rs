@@ -21,7 +21,7 @@ pub(crate) const ITEMS_MAX: usize = 256;
 pub(crate) struct State {
     pub(crate) epoch: Epoch,
     pub(crate) offset: u64,
-    /// Which server process stored it; see the head of the crate.
+    /// Server process that stored it; see the head of the crate.
     pub(crate) server: u64,
     /// The epochs before, newest first, and up to which offset each has the same publications.
     /// Bound: [`FORMERS_MAX`].
@@ -211,8 +211,8 @@ impl Record {
         kept.count() as u64
     }
 
-    /// Its items as publications of a channel, oldest first, in the epoch of today; nothing if one
-    /// cannot be read.
+    /// Returns its items as publications of a channel, oldest first, in the epoch of today; nothing
+    /// if one cannot be read.
     pub(crate) fn publications(
         &self,
         channel: &ChannelName,

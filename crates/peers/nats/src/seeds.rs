@@ -1,4 +1,4 @@
-//! Epochs of channels in which nobody has published: such a channel has no message.
+//! Epochs of channels without publications: such a channel has no message.
 //!
 //! Its epoch is made of its name and the newest seed of its stream: a number in one message that
 //! all nodes read and that is written only as its writer has read it. Two nodes give one epoch, and

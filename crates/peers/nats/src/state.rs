@@ -1,5 +1,5 @@
-//! What a node has under way: requests to NATS and what their answers are for, turns of channels'
-//! streams (see `turns.rs`), and members as they are here and as bytes.
+//! State that a node has under way: requests to NATS and what their answers are for, turns of
+//! channels' streams (see `turns.rs`), and members as they are here and as bytes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -31,17 +31,17 @@ pub(crate) enum Flight {
     KeyRow(ChannelName),
     /// The first message behind that.
     After(ChannelName),
-    /// Somebody is to be listed.
+    /// A member is to be listed.
     Row(Wanted),
-    /// Somebody is to be listed again; and the subject under the name that this node had before.
+    /// A member is to be listed again; and the subject under the name that this node had before.
     RowAgain(Member, Option<String>),
-    /// Somebody who has left is to be listed no more.
+    /// A member who has left is to be removed from the list.
     Unlisted(ChannelName, Presence),
     /// The subjects of this node's own members.
     OwnRows(Comparison),
     /// Whether this node, and nobody else, has removed its own row from before.
     RowMoved(ChannelName, Box<str>),
-    /// Somebody is to be listed who came from another process.
+    /// A member that came from another process is to be listed.
     RowTaken(ChannelName, Box<Presence>, u64),
     /// The subjects of a channel's members.
     Members(u64),
@@ -51,9 +51,9 @@ pub(crate) enum Flight {
     Leased,
     /// This node is written into the roster: it may have members.
     Rostered,
-    /// Which nodes live, and which of these do not: nodes that may have members.
+    /// Lists live nodes, to find those that do not live among these: nodes that may have members.
     Leases(Option<BTreeSet<String>>),
-    /// Which nodes may have members.
+    /// Lists nodes that may have members.
     Rosters,
     /// The subjects of the members of a node that has died.
     Orphans(String),
@@ -121,7 +121,7 @@ pub(crate) struct Claimed {
     pub(crate) row: u64,
     /// The row says from where this turn's publication is to be stored.
     pub(crate) is_ours: bool,
-    /// Somebody else had claimed it before, and may have published.
+    /// Another publisher had claimed it before, and may have published.
     pub(crate) is_second: bool,
     /// The sequence behind which they claimed it, where there was no message yet.
     pub(crate) awaited: Option<u64>,
@@ -140,14 +140,14 @@ pub(crate) struct Stream {
 
 // ---- members ----
 
-/// Somebody who comes, is there, or leaves.
+/// A member who comes, is there, or leaves.
 pub(crate) struct Row {
     pub(crate) presence: Presence,
     /// Serial of the subscribe that it came with.
     pub(crate) serial: u64,
     /// NATS has said that it lists it, under this node's name of now.
     pub(crate) is_stored: bool,
-    /// Its subscribe was answered.
+    /// Set once its subscribe was answered.
     pub(crate) is_in: bool,
     /// Leaves as soon as its subscribe is answered.
     pub(crate) is_gone: bool,
@@ -178,7 +178,7 @@ pub(crate) struct Gather {
     pub(crate) members: Vec<Arc<Publisher>>,
 }
 
-/// Somebody as the bytes of a member's message: whether that is announced, the channel, and the
+/// A member as the bytes of its message: whether that is announced, the channel, and the
 /// form of a publication without data.
 pub(crate) fn body(channel: &ChannelName, presence: &Presence) -> Vec<u8> {
     let name = channel.as_str().as_bytes();

@@ -1,4 +1,4 @@
-//! What is asked of one channel's stream, one turn after another.
+//! Requests about one channel's stream, one turn after another.
 //!
 //! Requests take effect in the order in which they were made: a turn is a run of publications, a
 //! run of looks, or one wish to forget, and the next begins when it has ended. Publications of one
@@ -142,7 +142,7 @@ impl Nats {
         }
     }
 
-    /// Takes what a delivery tells of a stream.
+    /// Takes from a delivery what it says of a stream.
     pub(crate) fn heard(&mut self, channel: &ChannelName, seq: u64, state: &State) {
         let is_writing = |turn: &Turn| matches!(turn.stage, Stage::Claim | Stage::Store(..));
         if let Some(stream) = self.streams.get_mut(channel)
@@ -154,8 +154,8 @@ impl Nats {
         }
     }
 
-    /// This turn comes to nothing: nothing of it happened, unless somebody else may have published
-    /// with the same key.
+    /// This turn comes to nothing: nothing of it happened, unless another publisher may have
+    /// published with the same key.
     pub(crate) fn fail(&mut self, channel: &ChannelName) {
         let is_in_doubt = { self.turn(channel) }.is_some_and(|turn| turn.key.is_second);
         let refusals = [Refusal::Unavailable, Refusal::Unknown];
@@ -252,7 +252,7 @@ impl Nats {
             Found::Nothing => None,
             Found::Record(seq, record, _) => Some((seq, record)),
             Found::Strange => {
-                tracing::warn!(%channel, "the newest message is of a form that is not known");
+                tracing::warn!(%channel, "the newest message has an unknown form");
                 return self.fail(channel);
             }
         };
@@ -407,7 +407,7 @@ impl Nats {
                 self.tell_looked(channel, purpose, looked);
             }
         }
-        // Whoever was told may have asked for more.
+        // The receiver may have asked for more.
         if !self.is_busy(channel) {
             self.begin(channel);
         }
@@ -457,10 +457,7 @@ impl Nats {
         let seq = given.as_ref().map_or(0, |given| given.seq).to_string();
         let stored = given.map_or(Some(Vec::new()), |given| decode(&given.payload));
         let Some(stored) = stored else {
-            tracing::warn!(
-                stream,
-                "the seeds of epochs are of a form that is not known"
-            );
+            tracing::warn!(stream, "the seeds of epochs have an unknown form");
             return self.no_seeds(stream);
         };
         let (list, is_new) = renewed(stored, fresh, self.keep_ms);
@@ -487,7 +484,11 @@ impl Nats {
             // Another node was first.
             Err(error) if error.code == WRONG_SEQUENCE => self.read_seeds(stream),
             Err(error) => {
-                tracing::warn!(stream, error = error.text, "NATS stores no seed of epochs");
+                tracing::warn!(
+                    stream,
+                    error = error.text,
+                    "NATS did not store the seeds of epochs"
+                );
                 self.no_seeds(stream);
             }
         }

@@ -6,7 +6,7 @@
 //! either *claimed behind `s`*: if the publication has happened, it is the first message of its
 //! channel behind sequence `s`, with the key in a header; or *done*, with the position.
 //!
-//! Who finds a row of somebody else that is not done looks at the first message behind `s`. With
+//! A node that finds a row of another that is not done looks at the first message behind `s`. With
 //! the key it is the publication. Without it, and directly behind `s`, the publication has failed:
 //! its message would be stored behind `s` or not at all, and the row is claimed anew. Where there
 //! is none yet, it may still be on its way: the row is claimed anew behind the same `s`. Of two
@@ -140,12 +140,17 @@ impl Nats {
         self.put(channel, &record, key.as_deref());
     }
 
-    /// Sends a message to be stored, if nobody was first.
+    /// Sends a message to be stored, if no other publisher was first.
     pub(crate) fn put(&mut self, channel: &ChannelName, record: &Record, key: Option<&str>) {
         let bytes = record.encode();
         let most = self.link.map_or(0, |link| link.payload_max);
         if bytes.len() + 1024 > most {
-            tracing::warn!(%channel, bytes = bytes.len(), most, "NATS takes no such message");
+            tracing::warn!(
+                %channel,
+                bytes = bytes.len(),
+                most,
+                "a message is longer than NATS takes"
+            );
             return self.fail(channel);
         }
         let known = self.streams.get(channel).and_then(|it| it.known.as_ref());
@@ -199,7 +204,7 @@ impl Nats {
             }
             Err(error) => {
                 stream.known = None;
-                tracing::warn!(%channel, error = error.text, "NATS stores no message");
+                tracing::warn!(%channel, error = error.text, "NATS did not store a message");
                 match error.code {
                     IMPOSSIBLE => {
                         self.core.desk.doubt(channel, "an answer that cannot be");
@@ -245,7 +250,7 @@ impl Nats {
         self.has_forgotten(channel);
     }
 
-    /// Tells who wished that a history is forgotten that it is.
+    /// Answers the request to forget a history, once that is done.
     pub(crate) fn has_forgotten(&mut self, channel: &ChannelName) {
         for op in self.end_turn(channel) {
             if let Op::Forget(lane, ticket) = op {
@@ -331,7 +336,11 @@ impl Nats {
                 self.ask_newest(Flight::KeyRow(channel.clone()), &stream, &body);
             }
             Err(error) => {
-                tracing::warn!(%channel, error = error.text, "NATS keeps no key");
+                tracing::warn!(
+                    %channel,
+                    error = error.text,
+                    "NATS did not store an idempotency key"
+                );
                 if error.code == IMPOSSIBLE {
                     self.core.desk.doubt(channel, "an answer that cannot be");
                 }
@@ -406,7 +415,7 @@ impl Nats {
     fn was_second(&mut self, channel: &ChannelName, seq: u64) {
         let key = { self.turn(channel) }.map(|turn| &turn.key);
         match key.is_some_and(|key| key.is_ours && key.is_second) {
-            // It may be that of who had claimed the key before.
+            // It may be that of the publisher that had claimed the key before.
             true => self.look_behind(channel, seq),
             false => self.read_again(channel),
         }

@@ -1,4 +1,4 @@
-//! A network that loses what the driver asks or changes what it is told, in front of a real server.
+//! A network that loses what the driver asks or changes the answers, in front of a real server.
 
 use std::ops::Range;
 use std::sync::mpsc;

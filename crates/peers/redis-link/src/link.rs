@@ -137,7 +137,7 @@ impl Link {
         }
     }
 
-    /// Gives the connection up to whoever reads it from now on, with what was read and not taken.
+    /// Gives the connection up to another reader, with what was read and not taken.
     #[must_use]
     pub fn into_parts(self) -> (Wire, Answers) {
         (self.wire, self.answers)

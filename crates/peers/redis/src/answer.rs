@@ -123,7 +123,7 @@ pub(crate) fn message(
         payload: blob.payload,
         publisher: blob.publisher,
         tags: blob.tags,
-        // Scripts that sweep leave the time to who hears.
+        // Scripts that sweep leave the time to the receiver.
         time_unix_ms: if time == 0 { now_unix_ms } else { time },
     })
 }

@@ -29,7 +29,7 @@ impl Script {
         Self::Ask,
     ];
 
-    /// Its text, which publishes and counts subscribers by these commands.
+    /// Returns the script's text, which publishes and counts subscribers by these commands.
     pub(crate) fn text(self, verbs: Verbs) -> String {
         let own = match self {
             Self::Publish => include_str!("lua/publish.lua"),

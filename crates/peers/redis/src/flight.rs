@@ -27,7 +27,7 @@ pub(crate) enum Flight {
     Asked(u8, u32),
     /// Whether there is a node of this name, and the question for it.
     Find(u8, u32, Box<str>, Vec<u8>),
-    /// Whether somebody got a question for the node of this name.
+    /// Whether the node of this name got a question.
     AskedOne(u8, u32, Box<str>),
     /// Whether the lease is renewed.
     Leased,

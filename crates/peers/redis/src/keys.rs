@@ -58,7 +58,7 @@ impl Keys {
         self.of(channel, ":users")
     }
 
-    /// Name by which a node sends to itself, to prove that it hears.
+    /// Channel on which a node sends to itself, to prove that it receives.
     pub(crate) fn probe(&self, incarnation: &str) -> String {
         format!("{}:node:{incarnation}", self.prefix)
     }
@@ -68,7 +68,7 @@ impl Keys {
         format!("{}:named:{node}", self.prefix)
     }
 
-    /// Name by which every node is told.
+    /// Channel for messages to every node.
     pub(crate) fn everybody(&self) -> String {
         format!("{}:nodes:all", self.prefix)
     }

@@ -28,7 +28,7 @@ impl Redis {
             }
             if matches!(code, "MOVED" | "CLUSTERDOWN") {
                 // It may be said of a subscription, which has no flight of its own; so nobody knows
-                // what became of this one.
+                // the outcome of this one.
                 let fault = format!("Redis refuses: {code} {}", error.details().unwrap_or(""));
                 self.lost(flight);
                 return Err(Fault(fault));
@@ -108,7 +108,7 @@ impl Redis {
         }
     }
 
-    /// Redis answers and takes no writes: that is told once.
+    /// Redis answers and takes no writes: that is logged once.
     fn writes_refused(&mut self, flight: &Flight, code: &str, detail: &str) {
         self.rows_missed |= matches!(flight, Flight::Row);
         if !self.core.desk.is_refusing() {
@@ -122,7 +122,7 @@ impl Redis {
         }
     }
 
-    /// Nothing happened, or nobody knows.
+    /// Nothing happened, or the outcome is unknown.
     pub(crate) fn failed(&mut self, flight: Flight, refusal: Refusal) {
         match flight {
             Flight::Publish { lane, ticket } => {
@@ -173,7 +173,7 @@ fn is_refused_at_once(code: &str) -> bool {
     matches!(code, "BUSY" | "CROSSSLOT" | "NOPERM")
 }
 
-/// The answer to who is present.
+/// The answer to the question for present members.
 fn present(value: &Value, with_members: bool) -> Option<Result<Present, Refusal>> {
     let [clients, users, members @ ..] = answer::list(value)? else {
         return None;

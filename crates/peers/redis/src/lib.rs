@@ -22,12 +22,12 @@
 //! old one with its newest offset *b*: up to *b* both have the same publications. A position of the
 //! old epoch up to *b* is good; one above *b* has seen what no longer exists, and recovers nothing.
 //! So it is with the eight newest epochs before: offsets rise from each to the next.
-//! Nodes learn of a new line at different times; whoever differs from the stream makes the script
-//! ask Redis itself, so that two nodes do not take turns with epochs.
+//! Nodes learn of a new line at different times; a node that differs from the stream makes the
+//! script ask Redis itself, so that two nodes do not take turns with epochs.
 //!
 //! *No doubt unsaid.* When the connection breaks, a publication without an answer may have
 //! happened. It is answered with [`throng_broker::Refusal::Unknown`] and never sent again by the
-//! driver; whoever repeats it with its idempotency key has it once.
+//! driver; a publisher that repeats it with its idempotency key has it once.
 //!
 //! *A proof, not a belief.* A connection counts as alive while messages that the node publishes to
 //! itself come back to it. And every channel is compared with its stream now and then, which finds
@@ -37,7 +37,7 @@
 //! `cluster.rs`). A slot that moves takes its server along: the connection ends, and the stream has
 //! another writer, hence another epoch, in which every position is good. While its keys are on
 //! two servers, Redis refuses scripts that name one on each, before they do anything, and
-//! publishers are told that nothing was done.
+//! publishers get a refusal: nothing was done.
 //!
 //! Never: subscribers, wire formats.
 

@@ -114,7 +114,11 @@ impl RedisDial {
             let script = script.text(verbs);
             let loaded = link.ask(&[b"SCRIPT", b"LOAD", script.as_bytes()]).await;
             let loaded = loaded.map_err(reason)?;
-            digests.push(text(&loaded).ok_or("Redis took no script")?.to_owned());
+            digests.push(
+                text(&loaded)
+                    .ok_or("Redis did not load a script")?
+                    .to_owned(),
+            );
         }
         let keys = Keys::new(&self.prefix);
         for name in [keys.probe(&self.incarnation), keys.everybody()] {

@@ -29,7 +29,7 @@ pub(crate) const KNOWN_MAX: usize = 256;
 pub struct Established {
     /// The server process, by its own word: another one after each start.
     pub(crate) process: String,
-    /// Its line of replication: another one after each promotion.
+    /// Line of replication: another one after each promotion.
     pub(crate) line: String,
     /// The digest of each script, in the order of [`Script::ALL`].
     pub(crate) digests: Vec<String>,

@@ -71,7 +71,7 @@ pub(crate) struct Verbs {
     pub(crate) publish: &'static str,
     pub(crate) subscribe: &'static str,
     pub(crate) unsubscribe: &'static str,
-    /// Form in which `PUBSUB` counts who subscribes by name; those by pattern are none of ours.
+    /// Form in which `PUBSUB` counts subscribers by name; those by pattern are none of ours.
     pub(crate) numsub: &'static str,
 }
 

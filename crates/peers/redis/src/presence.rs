@@ -2,8 +2,8 @@
 //!
 //! A member is a row in Redis with the incarnation of its node. An incarnation lasts as long as a
 //! connection to Redis and has a lease of [`LEASE_MS`], which the node renews. With a new
-//! connection all rows are written again under a new incarnation. Whoever finds an incarnation
-//! without a lease removes its rows and tells of each: so a node that dies leaves its members for
+//! connection all rows are written again under a new incarnation. A node that finds an incarnation
+//! without a lease removes its rows and announces each: so a node that dies leaves its members for
 //! at most [`LEASE_MS`] and five seconds, and the time that the sweep takes.
 //!
 //! Rule for "full": rows are at most one for each subscription of this node.
@@ -26,7 +26,7 @@ const SWEEPER_MS: &[u8] = b"10000";
 const STEP: &[u8] = b"100";
 
 impl Redis {
-    /// Lists somebody who comes with a subscribe.
+    /// Lists a member who comes with a subscribe.
     pub(crate) fn list(&mut self, channel: &ChannelName, presence: &Presence) {
         if presence.is_listed {
             let key = (channel.clone(), presence.who.client.clone());
@@ -51,7 +51,7 @@ impl Redis {
         self.call(Flight::Row, Script::Come, &keys, &args);
     }
 
-    /// Tells of somebody who has come, after the reply to its own subscribe.
+    /// Announces a member who has come, after the reply to its own subscribe.
     pub(crate) fn tell_joined(&mut self, channel: &ChannelName, presence: &Presence) {
         let name = self.keys.channel(channel);
         let mut message = format!("j   {} ", self.core.desk.unix_ms).into_bytes();
@@ -59,7 +59,7 @@ impl Redis {
         self.tell(&name, &message);
     }
 
-    /// Takes somebody who has left out of the list.
+    /// Takes a member who has left out of the list.
     pub(crate) fn unlist(&mut self, channel: &ChannelName, presence: &Presence) {
         let client = &presence.who.client;
         let incarnation = self.incarnation().to_owned();

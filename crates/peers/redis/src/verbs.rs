@@ -78,7 +78,7 @@ impl Verbs for Redis {
     fn word(&mut self, value: Value) -> Result<(), Fault> {
         let Value::Push { kind, data } = value else {
             let Some(pending) = self.flights.pop_front() else {
-                return Err(Fault(format!("an answer that nobody asked for: {value:?}")));
+                return Err(Fault(format!("an unexpected reply: {value:?}")));
             };
             self.flight_bytes -= pending.bytes;
             return self.landed(pending.flight, value);
@@ -235,7 +235,7 @@ impl Verbs for Redis {
 
     // ---- members ----
 
-    /// On one road the news of somebody comes behind the answer to its own subscribe.
+    /// On one road the news of a member comes behind the answer to its own subscribe.
     fn come(&mut self, wanted: Wanted) {
         let Some(presence) = wanted.presence.clone() else {
             return self.look_for(wanted);

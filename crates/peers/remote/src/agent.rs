@@ -26,7 +26,7 @@ pub const AUDITS_PER_S: usize = 50;
 /// Trust in a channel's deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// No shard is told anything yet.
+    /// No shard has got anything yet.
     Joining,
     /// Another process hands over its subscribers: those with positions are left when it is known
     /// up to where they have everything.
@@ -75,7 +75,7 @@ pub struct Channel {
     contents: Option<Box<Contents>>,
     /// Publications that came before the answer that they follow.
     pub(crate) early: Option<Box<Early>>,
-    /// Tells it from a channel of that name before.
+    /// Distinguishes it from a former channel of that name.
     pub serial: u64,
 }
 
@@ -138,7 +138,7 @@ impl Contents {
 }
 
 impl Channel {
-    /// One that nobody has yet.
+    /// Makes an agent that no shard has yet.
     #[must_use]
     pub const fn new(serial: u64) -> Self {
         Self {
@@ -155,7 +155,7 @@ impl Channel {
         }
     }
 
-    /// Whether no shard wants it.
+    /// Whether no shard has interest in it.
     #[must_use]
     pub const fn is_unwanted(&self) -> bool {
         self.interest == 0 && self.pending == 0
@@ -224,7 +224,7 @@ impl Channel {
         early.map_or(Vec::new(), |(early, at)| early.behind(at))
     }
 
-    /// The connection is lost: nobody knows what is missed from now on.
+    /// The connection is lost: it is unknown what is missed from now on.
     pub fn lost_connection(&mut self, keeps: bool) {
         self.is_subscribed = false;
         self.is_refilling = false;
@@ -260,7 +260,7 @@ impl Audits {
         queue.push_back((now_ms + after_ms, name.clone(), serial));
     }
 
-    /// The next channel that is due. Who takes it adds it again, if the channel is still there.
+    /// The next channel that is due. The caller adds it again, if the channel is still there.
     pub fn next(&mut self, now_ms: u64) -> Option<(ChannelName, u64)> {
         let is_due = |queue: &VecDeque<(u64, ChannelName, u64)>| {
             queue.front().is_some_and(|(at_ms, ..)| *at_ms <= now_ms)
@@ -287,7 +287,7 @@ pub struct Looked {
 }
 
 impl Looked {
-    /// As the answer to who asked for history.
+    /// As the answer to a request for history.
     ///
     /// # Errors
     /// [`Refusal::UnrecoverablePosition`] if there is no such position.

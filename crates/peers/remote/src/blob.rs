@@ -22,7 +22,7 @@ pub struct Blob {
     pub tags: Option<Box<str>>,
 }
 
-/// Somebody, as a publication without data.
+/// A member, as a publication without data.
 #[must_use]
 pub fn of_somebody(who: &Publisher) -> Vec<u8> {
     let payload = Payload {

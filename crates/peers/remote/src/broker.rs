@@ -2,7 +2,7 @@
 //!
 //! Owns the [`Node`], its clocks, the task that connects, and the link that the task hands over.
 //! Whatever happens leads to one [`BrokerPeer::act`]: words of the broker, requests of shards, what
-//! is due, and one write of all that came of it.
+//! is due, and one write of all its commands.
 //!
 //! Invariants
 //! - A task connects or watches, or `connect_at_ms` says when the next one begins.
@@ -50,7 +50,7 @@ pub struct BrokerPeer<N: Node> {
     /// The task that connects and watches, and its news.
     dialler: Option<(Task, Receiver<News<N::Dial>>)>,
     line: Option<Line<<N::Dial as Dial>::Words>>,
-    /// When to connect next, while nobody connects.
+    /// When to connect next, unless a connection is being made.
     connect_at_ms: Option<u64>,
     pause_ms: u64,
     is_told_down: bool,

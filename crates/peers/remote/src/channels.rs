@@ -35,7 +35,7 @@ use crate::verbs::{Purpose, Query, Verbs, Wanted};
 
 /// Rules about channels, for every broker.
 pub trait Channels: Verbs {
-    /// A shard wants a channel.
+    /// A shard has interest in a channel.
     fn shard_comes(
         &mut self,
         (lane, ticket): (u8, Ticket),
@@ -226,7 +226,7 @@ pub trait Channels: Verbs {
         self.release(&wanted.channel);
     }
 
-    /// A shard wants a channel no more.
+    /// A shard has no more interest in a channel.
     fn shard_leaves(&mut self, lane: u8, name: &ChannelName) {
         if let Some(channel) = self.core().channels.get_mut(name) {
             channel.interest &= !(1 << lane);
@@ -234,7 +234,7 @@ pub trait Channels: Verbs {
         self.release(name);
     }
 
-    /// Forgets a channel that no shard wants.
+    /// Forgets a channel in which no shard has interest.
     fn release(&mut self, name: &ChannelName) {
         let channels = &mut self.core().channels;
         let Some(key) = channels.key(name) else {
@@ -298,7 +298,7 @@ pub trait Channels: Verbs {
         }
     }
 
-    /// Something is missing before what came.
+    /// Something is missing before this delivery.
     fn gap(&mut self, name: &ChannelName) {
         let core = self.core();
         let keeps = core.keeps(name);

@@ -125,7 +125,7 @@ impl Core {
         self.waiting.push_back((until_ms, lane, subscribe));
     }
 
-    /// Lets the broker's answer to a publication be known, unless nobody waits for it.
+    /// Lets the broker's answer to a publication be known, unless no caller waits for it.
     pub fn published(
         &mut self,
         lane: u8,

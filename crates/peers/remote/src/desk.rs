@@ -1,6 +1,6 @@
 //! Surroundings of a node: the shards' lanes, the clocks, chance, and the bytes to be written.
 //!
-//! Never: sockets, threads. Its owner is told what time it is.
+//! Never: sockets, threads. Its owner passes the time in.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::nodes::{NodeEvent, ToNodes};
 use crate::options::RemoteOptions;
 use crate::status::Status;
 
-/// The ticket of a request of which nobody wants to hear again.
+/// The ticket of a request whose reply is ignored.
 pub const NOBODY: Ticket = Ticket(u32::MAX);
 
 /// Surroundings of a node.
@@ -111,7 +111,7 @@ impl Desk {
         self.options.counters.set(gauge, u64::from(is_refusing));
     }
 
-    /// An epoch that nobody has: neither that of `Position::START` nor zero.
+    /// An epoch that no stream has: neither that of `Position::START` nor zero.
     pub fn fresh_epoch(&mut self) -> u64 {
         (self.rng.next_u64() >> 1).max(1)
     }
@@ -149,7 +149,7 @@ impl Desk {
         None
     }
 
-    /// Leaves the reply that refuses a request, if somebody waits for it.
+    /// Queues the reply that refuses a request, if a caller waits for it.
     pub fn refuse(&mut self, lane: u8, request: Request, refusal: Refusal) {
         let is_nobodys =
             |reply: &Reply| matches!(reply, Reply::Published { ticket, .. } if *ticket == NOBODY);
@@ -158,7 +158,7 @@ impl Desk {
         }
     }
 
-    /// Takes what was said to everybody, if it is a cut: its place is marked for every shard.
+    /// Takes a message to all nodes, if it is a cut: its place is marked for every shard.
     pub fn hear_cut(&mut self, message: &[u8]) -> bool {
         let Some(cut) = arrival::cut_of(message) else {
             return false;
@@ -186,7 +186,7 @@ impl Desk {
         }
     }
 
-    /// The next that some shard wants of other nodes.
+    /// The next request of some shard to other nodes.
     #[must_use]
     pub fn next_to_nodes(&self) -> Option<(u8, ToNodes)> {
         let mut lanes = (0..).zip(&self.lanes);
@@ -211,7 +211,7 @@ impl Desk {
     }
 
     /// Notes a contradiction where publications from one position up to `top` may be others than
-    /// clients have: those of these shards are told of a gap.
+    /// clients have: those of these shards are notified of a gap.
     pub fn doubt_from(
         &mut self,
         channel: &ChannelName,
@@ -227,7 +227,7 @@ impl Desk {
         }
     }
 
-    /// Tells shards that nothing continues what they have of a channel.
+    /// Reports to shards that nothing continues what they have of a channel.
     pub(crate) fn tell_broken(&mut self, channel: &ChannelName, shards: u64) {
         self.count(Counter::BrokerBroken);
         self.leave_all(shards, || Reply::Broken(channel.clone()));

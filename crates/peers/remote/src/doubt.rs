@@ -2,9 +2,9 @@
 //! before, an answer that makes no sense.
 //!
 //! Nobody knows why it happens, so nothing is concluded from it but this: it is counted and logged,
-//! `/healthz` says so for [`DOUBT_MS`], and the clients of the channel are told of a gap. They come
-//! back from the position that they have, and that one may be of the other content; so this node
-//! remembers which positions are in doubt, and recovers nothing from them.
+//! `/healthz` says so for [`DOUBT_MS`], and the clients of the channel are notified of a gap. They
+//! come back from the position that they have, and that one may be of the other content; so this
+//! node remembers which positions are in doubt, and recovers nothing from them.
 
 use std::collections::VecDeque;
 

@@ -238,7 +238,7 @@ pub trait Node: Channels {
         }
     }
 
-    /// A shard has subscribers of a channel who come from another process.
+    /// A shard has subscribers of a channel that come from another process.
     fn expect(&mut self, lane: u8, name: &ChannelName) {
         let is_late = self.is_late();
         let core = self.core();

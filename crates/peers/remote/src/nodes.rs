@@ -10,9 +10,9 @@ pub const CLIENTS_QUESTIONS_MAX: usize = 64;
 /// The asking side on another node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asker {
-    /// Its node, shard and ticket.
+    /// Node, shard and ticket of the asker.
     pub(crate) who: Box<str>,
-    /// By which peer the question came.
+    /// Number of the peer by which the question came.
     pub(crate) way: usize,
 }
 
@@ -30,10 +30,10 @@ pub enum NodeEvent {
 pub enum ToNodes {
     /// The name of this node, by which others ask it alone.
     Named(Box<str>),
-    /// To ask all of them, by a ticket of the shard's.
+    /// Question to all nodes, with a ticket of the shard's.
     Ask(u32, Vec<u8>),
-    /// To ask the one of this name for a client. Nobody answers if there is none.
+    /// Question to the node of this name for a client. No answer comes if there is none.
     AskOne(u32, Box<str>, Vec<u8>),
-    /// To answer a question of one.
+    /// Answer to another node's question.
     Answer(Asker, Vec<u8>),
 }

@@ -43,7 +43,7 @@ impl Way {
 }
 
 impl Nodes {
-    /// Tells the peers what this node is called, for [`Self::ask_one`] of others.
+    /// Gives the peers this node's name, for [`Self::ask_one`] of others.
     pub fn name(&self, name: &str) {
         for way in &self.ways {
             way.tell(ToNodes::Named(name.into()));

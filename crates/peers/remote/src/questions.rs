@@ -11,7 +11,7 @@ use crate::nodes::{Asker, CLIENTS_QUESTIONS_MAX, NodeEvent, QUESTIONS_MAX};
 /// Time for other nodes to answer, in milliseconds.
 const ANSWER_MS: u64 = 3000;
 
-/// For whom something is asked.
+/// Party on whose behalf a question is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum For {
     /// An operator or a backend.

@@ -8,7 +8,7 @@ use throng_types::{Epoch, Position};
 use crate::agent::{Channel, State};
 
 impl Channel {
-    /// A shard has subscribers who are handed over by another process.
+    /// A shard has subscribers that another process hands over.
     pub fn expect(&mut self, lane: u8, keeps: bool) {
         self.interest |= 1 << lane;
         if self.state == State::Joining {
@@ -47,7 +47,7 @@ impl Channel {
                 |low, at| if at.offset < low.offset { at } else { low },
             )
         };
-        // Without a floor nobody has come who could miss anything.
+        // Without a floor no subscriber has come that could miss anything.
         self.state = if first.is_some() {
             State::Deaf
         } else {

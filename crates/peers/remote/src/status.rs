@@ -1,5 +1,5 @@
-//! State of the connection to the broker, for whoever asks from any thread; and what the
-//! driver is told by them.
+//! State of the connection to the broker, readable from any thread; and orders to the
+//! driver.
 
 #![expect(
     clippy::disallowed_types,

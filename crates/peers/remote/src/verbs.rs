@@ -30,7 +30,7 @@ pub struct Wanted {
     pub since: Option<Position>,
     /// The client that comes with it, if it is to be seen.
     pub presence: Option<Presence>,
-    /// Tells it from others of the same client.
+    /// Distinguishes it from others of the same client.
     pub serial: u64,
 }
 
@@ -39,7 +39,7 @@ pub struct Wanted {
 pub enum Purpose {
     /// A subscription begins there.
     Subscribe(Wanted),
-    /// Fills the gap of a channel; the number tells it from a channel of that name before.
+    /// Fills the gap of a channel; the number distinguishes it from a former channel of that name.
     Refill(u64),
     /// Finds a gap that no later publication would show; the same number.
     Audit(u64),
@@ -87,7 +87,8 @@ pub trait Verbs: Sized + Send + 'static {
     /// Notes that a connection stands.
     fn connected(&mut self, hello: <Self::Dial as Dial>::Hello);
 
-    /// Tells others that this node lives, and lists its members again. Its lease has been renewed.
+    /// Announces to others that this node lives, and lists its members again. Its lease has been
+    /// renewed.
     fn announce(&mut self);
 
     /// The connection is lost, with every answer that was still to come. Ends every request:
@@ -138,7 +139,8 @@ pub trait Verbs: Sized + Send + 'static {
 
     // ---- channels ----
 
-    /// Subscribes to channels; the number with each tells it from one of that name before.
+    /// Subscribes to channels; the number with each distinguishes it from a former one of that
+    /// name.
     fn subscribe(&mut self, channels: &[(ChannelName, u64)]);
 
     /// Ends a subscription. `is_empty` if the channel's stream has no publication.
@@ -174,7 +176,7 @@ pub trait Verbs: Sized + Send + 'static {
     /// A client has left; its subscribe may still be on its way.
     fn quit(&mut self, channel: &ChannelName, presence: &Presence);
 
-    /// Says who is present.
+    /// Lists the members that are present.
     fn present(&mut self, lane: u8, ticket: Ticket, channel: &ChannelName, with_members: bool);
 
     /// A client has come in another process, which hands over to this one.

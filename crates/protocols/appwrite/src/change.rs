@@ -59,7 +59,7 @@ pub enum Change {
 pub enum RoleChange {
     /// Roles stay as before.
     Same,
-    /// They are these now.
+    /// Roles of the user from now on.
     Roles(Vec<String>),
     /// Those of a guest.
     Guest,

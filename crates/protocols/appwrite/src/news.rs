@@ -14,7 +14,6 @@ use crate::lookup::{LookupReply, PresenceReply};
 pub enum News {
     /// Something happened in a project.
     Event {
-        /// The event.
         event: Arc<FeedMessage>,
         /// Its place among all events.
         position: Position,
@@ -28,7 +27,6 @@ pub enum News {
         conn: ConnId,
         /// The number that the question carried.
         token: u32,
-        /// The answer.
         found: LookupReply,
     },
     /// The answer to a [`PresenceCall`].
@@ -37,7 +35,6 @@ pub enum News {
         conn: ConnId,
         /// The number that the call carried.
         token: u32,
-        /// The answer.
         answer: PresenceReply,
     },
 }

@@ -1,4 +1,4 @@
-//! What brokers answer.
+//! Responses of brokers.
 
 use std::sync::Arc;
 
@@ -11,31 +11,25 @@ use crate::wire::Reader;
 /// A broker, and where it says that it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broker {
-    /// Its number.
     pub id: i32,
-    /// Its name or address.
+    /// Host name or address.
     pub host: String,
-    /// Its port.
     pub port: u16,
 }
 
 /// A partition of a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopicPartition {
-    /// Its number.
     pub partition: i32,
-    /// The broker that leads it; -1 is nobody.
+    /// Id of the broker that leads it; -1 for none.
     pub leader: i32,
 }
 
-/// A topic.
+/// Topic with its partitions, as metadata lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topic {
-    /// What is wrong with it.
     pub error: ErrorCode,
-    /// Its name.
     pub name: Arc<str>,
-    /// Its partitions.
     pub partitions: Vec<TopicPartition>,
 }
 
@@ -44,88 +38,77 @@ pub struct Topic {
 pub struct Metadata {
     /// All brokers that live.
     pub brokers: Vec<Broker>,
-    /// The topics.
     pub topics: Vec<Topic>,
 }
 
-/// Who coordinates a group.
+/// Broker that coordinates a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Coordinator {
-    /// What is wrong.
     pub error: ErrorCode,
-    /// The broker.
     pub broker: Broker,
 }
 
 /// A group that was joined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Joined {
-    /// What is wrong.
     pub error: ErrorCode,
-    /// The number of this deal.
+    /// Generation of this assignment.
     pub generation: i32,
-    /// The member that deals.
+    /// Id of the leader, which assigns partitions.
     pub leader: String,
-    /// The own id.
+    /// Id that the coordinator gave this member.
     pub member: String,
-    /// Members and their subscriptions; for who deals alone.
+    /// Members and their subscriptions; only for the leader, which assigns.
     pub members: Vec<(String, Vec<u8>)>,
 }
 
-/// The own partitions.
+/// Partitions that the leader assigned to this member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Synced {
-    /// What is wrong.
     pub error: ErrorCode,
-    /// What [`crate::assignment`] reads.
+    /// Bytes that [`crate::assignment`] reads.
     pub assignment: Vec<u8>,
 }
 
 /// An offset of a partition; -1 if there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OffsetAnswer {
-    /// The partition.
     pub place: Place,
-    /// What is wrong.
     pub error: ErrorCode,
-    /// The offset.
     pub offset: i64,
 }
 
 /// A transaction that was taken back: a producer's records from an offset on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aborted {
-    /// The producer.
+    /// Id of the producer.
     pub producer: i64,
     /// The first of its records.
     pub first_offset: i64,
 }
 
-/// What was fetched of a partition.
+/// Records and offsets fetched from one partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetched {
-    /// The partition.
     pub place: Place,
-    /// What is wrong.
     pub error: ErrorCode,
     /// The offset behind the last record that may be read.
     pub end: i64,
     /// Transactions among the records that were taken back.
     pub aborted: Vec<Aborted>,
-    /// For [`crate::batches`].
+    /// Bytes that [`crate::batches`] reads.
     pub records: Bytes,
 }
 
 /// An answer about SASL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaslAnswer {
-    /// What is wrong.
     pub error: ErrorCode,
-    /// That in words, if the broker has some.
+    /// Message of the error, if the broker sent one.
     pub why: Option<String>,
     /// The mechanisms that the broker offers, to a handshake.
     pub mechanisms: Vec<String>,
-    /// The broker's message.
+    /// SASL bytes from the broker.
     pub message: Vec<u8>,
 }
 
@@ -140,7 +123,7 @@ pub mod read {
         body.i16().map(ErrorCode)
     }
 
-    /// How long the broker would like to be left alone. It sees to that itself.
+    /// Reads the broker's throttle time in milliseconds. The broker enforces it itself.
     fn throttle(body: &mut Reader<'_>) -> Option<i32> {
         body.i32()
     }
@@ -169,7 +152,7 @@ pub mod read {
         Some((error, ranges))
     }
 
-    /// To [`crate::write::sasl_handshake`].
+    /// Reads the response to [`crate::write::sasl_handshake`].
     #[must_use]
     pub fn sasl_handshake(body: &[u8]) -> Option<SaslAnswer> {
         let body = &mut Reader(body);
@@ -181,7 +164,7 @@ pub mod read {
         })
     }
 
-    /// To [`crate::write::sasl_authenticate`].
+    /// Reads the response to [`crate::write::sasl_authenticate`].
     #[must_use]
     pub fn sasl_authenticate(body: &[u8]) -> Option<SaslAnswer> {
         let body = &mut Reader(body);
@@ -193,7 +176,7 @@ pub mod read {
         })
     }
 
-    /// To [`crate::write::metadata`].
+    /// Reads the response to [`crate::write::metadata`].
     #[must_use]
     pub fn metadata(body: &[u8]) -> Option<Metadata> {
         let body = &mut Reader(body);
@@ -226,7 +209,7 @@ pub mod read {
         Some(Metadata { brokers, topics })
     }
 
-    /// To [`crate::write::find_coordinator`].
+    /// Reads the response to [`crate::write::find_coordinator`].
     #[must_use]
     pub fn find_coordinator(body: &[u8]) -> Option<Coordinator> {
         let body = &mut Reader(body);
@@ -237,7 +220,7 @@ pub mod read {
         Some(Coordinator { error, broker })
     }
 
-    /// To [`crate::write::join_group`].
+    /// Reads the response to [`crate::write::join_group`].
     #[must_use]
     pub fn join_group(body: &[u8]) -> Option<Joined> {
         let body = &mut Reader(body);
@@ -261,7 +244,7 @@ pub mod read {
         })
     }
 
-    /// To [`crate::write::sync_group`].
+    /// Reads the response to [`crate::write::sync_group`].
     #[must_use]
     pub fn sync_group(body: &[u8]) -> Option<Synced> {
         let body = &mut Reader(body);
@@ -272,7 +255,7 @@ pub mod read {
         })
     }
 
-    /// To [`crate::write::heartbeat`].
+    /// Reads the response to [`crate::write::heartbeat`].
     #[must_use]
     pub fn heartbeat(body: &[u8]) -> Option<ErrorCode> {
         let body = &mut Reader(body);
@@ -280,7 +263,7 @@ pub mod read {
         error(body)
     }
 
-    /// To [`crate::write::offset_commit`]: the first that is wrong, of all partitions.
+    /// Reads the response to [`crate::write::offset_commit`]: the first error of all partitions.
     #[must_use]
     pub fn offset_commit(body: &[u8]) -> Option<ErrorCode> {
         let body = &mut Reader(body);
@@ -290,7 +273,7 @@ pub mod read {
         Some(wrong.unwrap_or(ErrorCode::NONE))
     }
 
-    /// To [`crate::write::offset_fetch`].
+    /// Reads the response to [`crate::write::offset_fetch`].
     #[must_use]
     pub fn offset_fetch(body: &[u8]) -> Option<(ErrorCode, Vec<OffsetAnswer>)> {
         let body = &mut Reader(body);
@@ -309,7 +292,7 @@ pub mod read {
         Some((error(body)?, offsets))
     }
 
-    /// To [`crate::write::list_offsets`].
+    /// Reads the response to [`crate::write::list_offsets`].
     #[must_use]
     pub fn list_offsets(body: &[u8]) -> Option<Vec<OffsetAnswer>> {
         let body = &mut Reader(body);
@@ -326,7 +309,7 @@ pub mod read {
         })
     }
 
-    /// To [`crate::write::fetch`].
+    /// Reads the response to [`crate::write::fetch`].
     #[must_use]
     pub fn fetch(body: &[u8]) -> Option<(ErrorCode, Vec<Fetched>)> {
         let body = &mut Reader(body);

@@ -5,38 +5,38 @@ use std::fmt;
 /// A kind of request, in the version that is spoken here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Api {
-    /// The kind's number.
+    /// Number of the request's kind.
     pub key: i16,
-    /// Its version.
+    /// Version in which requests are written and responses read.
     pub version: i16,
 }
 
 impl Api {
-    /// Records of partitions.
+    /// Fetches records of partitions.
     pub const FETCH: Self = Self::new(1, 10);
-    /// First and last offsets of partitions.
+    /// Fetches first and last offsets of partitions.
     pub const LIST_OFFSETS: Self = Self::new(2, 2);
-    /// Brokers, and who leads which partition.
+    /// Fetches brokers, and the leaders of partitions.
     pub const METADATA: Self = Self::new(3, 4);
-    /// What a group has done.
+    /// Commits a group's offsets.
     pub const OFFSET_COMMIT: Self = Self::new(8, 7);
-    /// What a group had done.
+    /// Fetches a group's committed offsets.
     pub const OFFSET_FETCH: Self = Self::new(9, 5);
-    /// Who coordinates a group.
+    /// Finds a group's coordinator.
     pub const FIND_COORDINATOR: Self = Self::new(10, 1);
-    /// A member comes, or says that it is still here when partitions are dealt anew.
+    /// Joins a group, or joins again when partitions are assigned anew.
     pub const JOIN_GROUP: Self = Self::new(11, 5);
-    /// A member lives.
+    /// Tells the coordinator that a member is alive.
     pub const HEARTBEAT: Self = Self::new(12, 3);
-    /// A member goes.
+    /// Takes a member out of its group.
     pub const LEAVE_GROUP: Self = Self::new(13, 1);
-    /// Which partitions are a member's.
+    /// Fetches the partitions assigned to a member.
     pub const SYNC_GROUP: Self = Self::new(14, 3);
-    /// By which mechanism of SASL the client says who it is.
+    /// Chooses the SASL mechanism.
     pub const SASL_HANDSHAKE: Self = Self::new(17, 1);
-    /// Which kinds of requests a broker answers.
+    /// Lists the kinds of requests that a broker answers.
     pub const API_VERSIONS: Self = Self::new(18, 0);
-    /// A message of SASL.
+    /// Carries a message of the SASL exchange.
     pub const SASL_AUTHENTICATE: Self = Self::new(36, 0);
 
     /// All that are asked.
@@ -64,16 +64,16 @@ impl Api {
 /// The versions of a kind that a broker answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApiRange {
-    /// The kind's number.
+    /// Number of the request's kind.
     pub key: i16,
-    /// The first version.
+    /// Lowest version the broker supports.
     pub first: i16,
-    /// The last version.
+    /// Highest version the broker supports.
     pub last: i16,
 }
 
-/// Of the kinds that are asked, the first that a broker does not answer. Those of SASL may be
-/// missing: only who asks for them needs them.
+/// Returns the first of [`Api::ALL`] that the broker does not support. The SASL kinds may be
+/// missing: only clients with credentials need them.
 #[must_use]
 pub fn unsupported(ranges: &[ApiRange]) -> Option<Api> {
     let optional = [Api::SASL_HANDSHAKE, Api::SASL_AUTHENTICATE];
@@ -84,18 +84,17 @@ pub fn unsupported(ranges: &[ApiRange]) -> Option<Api> {
     Api::ALL.iter().find(is_missing).copied()
 }
 
-/// What a broker says is wrong.
+/// Error code of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ErrorCode(pub i16);
 
 impl ErrorCode {
-    /// Nothing is wrong.
     pub const NONE: Self = Self(0);
     /// There are no records at that offset.
     pub const OFFSET_OUT_OF_RANGE: Self = Self(1);
     /// There is no such topic or partition.
     pub const UNKNOWN_TOPIC: Self = Self(3);
-    /// Nobody leads the partition at the moment.
+    /// The partition has no leader at the moment.
     pub const LEADER_NOT_AVAILABLE: Self = Self(5);
     /// Another broker leads the partition.
     pub const NOT_LEADER: Self = Self(6);
@@ -135,7 +134,7 @@ impl fmt::Display for ErrorCode {
             1 => "there are no records at that offset",
             2 => "records are damaged on its disk",
             3 => "there is no such topic or partition",
-            5 => "nobody leads the partition",
+            5 => "the partition has no leader",
             6 => "another broker leads the partition",
             7 => "it took too long",
             14 => "the group's coordinator loads",

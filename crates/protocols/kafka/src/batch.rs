@@ -23,11 +23,11 @@ const CONTROL: i16 = 1 << 5;
 /// Why batches cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchFault {
-    /// It is in a format of before Kafka 0.11.
+    /// The batch is in a format older than Kafka 0.11.
     Old,
-    /// Its checksum is wrong.
+    /// The batch's checksum is wrong.
     Damaged,
-    /// It is packed in a way that is not known, by its number.
+    /// The batch uses an unknown compression, given by its number.
     Packing(u8),
     /// Not even one batch is whole.
     Short,
@@ -47,7 +47,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// How many bytes its records take, packed.
+    /// Returns the bytes of the records, compressed.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes.len()

@@ -1,6 +1,6 @@
 //! Frames: a length, the number of the request that is answered, the answer.
 
-/// What is wrong with a broker's bytes.
+/// Faults of a broker's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameFault {
     /// A frame declares so many bytes, which is more than is taken.
@@ -9,7 +9,7 @@ pub enum FrameFault {
     TooShort,
 }
 
-/// An answer.
+/// Response to one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// The number of the request.

@@ -1,4 +1,4 @@
-//! What members of a group of consumers tell each other through the coordinator, and how the one
+//! Messages that members of a consumer group exchange through the coordinator, and how the one
 //! that deals deals.
 //!
 //! The way is Kafka's `roundrobin`, so a group may hold other clients too: all partitions in order,
@@ -17,7 +17,7 @@ pub const WAY: &str = "roundrobin";
 /// The version of subscriptions and assignments.
 const VERSION: i16 = 0;
 
-/// What a member reads: these topics.
+/// Writes the subscription of a member that reads these topics.
 #[must_use]
 pub fn subscription(topics: &[impl AsRef<str>]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -65,7 +65,7 @@ fn write_assignment(places: &[(Place, ())]) -> Vec<u8> {
     out
 }
 
-/// What a member is dealt.
+/// Member and the partitions assigned to it.
 struct Hand<'a> {
     id: &'a String,
     topics: &'a [String],

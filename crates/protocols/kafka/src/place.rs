@@ -10,7 +10,6 @@ use crate::wire::{Reader, Write};
 /// A partition of a topic, by its number. Shown as Kafka's own tools do: `topic-0`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
-    /// The topic's name.
     pub topic: Arc<str>,
     /// The partition's number, from 0 on.
     pub partition: i32,

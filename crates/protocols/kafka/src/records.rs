@@ -11,7 +11,7 @@ const NUMBER_MAX: usize = 10;
 /// Why the rest of a batch cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordFault {
-    /// It cannot be unpacked.
+    /// The records cannot be decompressed.
     Packing(String),
     /// A record is not what it should be.
     Malformed,
@@ -20,24 +20,21 @@ pub enum RecordFault {
 /// A header of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Its name.
     pub name: String,
-    /// Its value.
     pub value: Option<Vec<u8>>,
 }
 
-/// A record.
+/// Record of a partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Its offset in the partition.
+    /// Offset in the partition.
     pub offset: i64,
-    /// Its key.
     pub key: Option<Vec<u8>>,
-    /// Its value; a mark that the key is deleted has none.
+    /// Value; a mark that the key is deleted has none.
     pub value: Option<Vec<u8>>,
-    /// Its headers, in order; names may stand there twice.
+    /// Headers, in order; a name may occur twice.
     pub headers: Vec<Header>,
-    /// It is longer than the bound: nothing but its offset was read.
+    /// Set if the record is longer than the bound: only its offset was read.
     pub is_too_long: bool,
 }
 

@@ -7,11 +7,12 @@ use bytes::Bytes;
 /// The most that one block of Snappy may unpack to, in bytes. Java's blocks have 32 KiB; other
 /// clients pack a batch as one.
 const SNAPPY_MAX: usize = 32 << 20;
-/// What Java's blocks of Snappy begin with, and the bytes of that and two version numbers.
+/// Magic bytes at the start of Java's Snappy streams, and the length of the whole head: the magic
+/// and two version numbers.
 const SNAPPY_JAVA: &[u8] = b"\x82SNAPPY\0";
 const SNAPPY_JAVA_HEAD: u64 = 16;
 
-/// How records are packed.
+/// Compression of a batch's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packing {
     None,

@@ -1,4 +1,4 @@
-//! What a client asks. Each function gives a whole frame.
+//! Requests of a client. Each function returns a whole frame.
 //!
 //! Texts are those of the configuration and of brokers; items of a topic stand side by side.
 
@@ -8,17 +8,16 @@ use crate::api::Api;
 use crate::place::{Place, write_places};
 use crate::wire::Write;
 
-/// By this name brokers know the client in their logs and quotas.
+/// Client id, which brokers use in logs and quotas.
 const CLIENT: &str = "throng";
-/// Nobody's replica: a consumer.
+/// Replica id of a consumer, which is no replica.
 const NO_REPLICA: i32 = -1;
 /// Only what is committed, of transactions.
 const READ_COMMITTED: i8 = 1;
 
-/// Who speaks for a group.
+/// Member of a group in whose name a request is sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Who<'a> {
-    /// The group's name.
     pub group: &'a str,
     /// The member's id, as the coordinator gave it; empty before.
     pub member: &'a str,
@@ -26,7 +25,7 @@ pub struct Who<'a> {
     pub generation: i32,
 }
 
-/// How much a fetch may bring, and how long the broker may wait for it.
+/// Bounds of a fetch: bytes, and the time that the broker may wait for them.
 #[derive(Clone, Copy, Debug)]
 pub struct FetchLimits {
     /// The longest wait for a first byte, in milliseconds.
@@ -49,7 +48,7 @@ fn frame(api: Api, correlation: i32, body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8>
     out
 }
 
-/// Which kinds of requests the broker answers.
+/// Asks for the kinds of requests that the broker answers.
 #[must_use]
 pub fn api_versions(correlation: i32) -> Vec<u8> {
     frame(Api::API_VERSIONS, correlation, |_| {})
@@ -82,7 +81,7 @@ pub fn metadata(correlation: i32, topics: &[impl AsRef<str>]) -> Vec<u8> {
     })
 }
 
-/// Who coordinates a group.
+/// Asks which broker coordinates a group.
 #[must_use]
 pub fn find_coordinator(correlation: i32, group: &str) -> Vec<u8> {
     frame(Api::FIND_COORDINATOR, correlation, |out| {
@@ -116,7 +115,7 @@ pub fn join_group(
     })
 }
 
-/// Asks for the own partitions; who leads the group tells everybody's.
+/// Asks for the own partitions; the group's leader sends the assignment of every member.
 #[must_use]
 pub fn sync_group(correlation: i32, who: Who<'_>, assignments: &[(String, Vec<u8>)]) -> Vec<u8> {
     frame(Api::SYNC_GROUP, correlation, |out| {
@@ -135,7 +134,6 @@ pub fn heartbeat(correlation: i32, who: Who<'_>) -> Vec<u8> {
     frame(Api::HEARTBEAT, correlation, |out| member(who, out))
 }
 
-/// Leaves a group.
 #[must_use]
 pub fn leave_group(correlation: i32, who: Who<'_>) -> Vec<u8> {
     frame(Api::LEAVE_GROUP, correlation, |out| {

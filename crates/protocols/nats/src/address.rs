@@ -17,7 +17,7 @@ pub struct Target {
     pub host: String,
     /// 4222 if the URL has none.
     pub port: u16,
-    /// TLS is spoken, whatever the server wants.
+    /// Set if TLS is required, whatever the server announces.
     pub is_tls: bool,
     /// The user, if the URL names one.
     pub user: Option<String>,

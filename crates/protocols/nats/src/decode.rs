@@ -28,9 +28,9 @@ pub enum Op<'a> {
     Message(Message<'a>),
     /// A [`crate::write::pong`] is expected.
     Ping,
-    /// To [`crate::write::ping`].
+    /// Reply to our own [`crate::write::ping`].
     Pong,
-    /// To a command of a client that wants to hear it.
+    /// Confirmation of a command, for clients in verbose mode.
     Okay,
     /// An error, a text between quotes.
     Error(&'a [u8]),
@@ -45,7 +45,7 @@ pub struct Message<'a> {
     pub sid: u64,
     /// Subject for an answer, if one is wanted.
     pub reply: Option<&'a str>,
-    /// Its headers; none if there are none.
+    /// Headers of the message, which may be empty.
     pub headers: Headers<'a>,
     /// The rest of it.
     pub payload: &'a [u8],

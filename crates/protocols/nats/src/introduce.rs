@@ -44,7 +44,7 @@ impl ServerInfo {
     }
 }
 
-/// Says who we are: by a key, if there is one, in place of what the URL says. Whether the server
+/// Authenticates by a key, if there is one, in place of what the URL says. Whether the server
 /// believes it shows with its next answer: a [`write::ping`] gets a pong, or an error.
 pub fn introduce(
     out: &mut Vec<u8>,

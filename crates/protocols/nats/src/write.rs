@@ -19,12 +19,12 @@ pub fn connect(out: &mut Vec<u8>, options: &str) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// `PING`.
+/// Appends a `PING` line.
 pub fn ping(out: &mut Vec<u8>) {
     out.extend_from_slice(b"PING\r\n");
 }
 
-/// `PONG`.
+/// Appends a `PONG` line.
 pub fn pong(out: &mut Vec<u8>) {
     out.extend_from_slice(b"PONG\r\n");
 }
@@ -36,7 +36,7 @@ pub fn subscribe(out: &mut Vec<u8>, subject: &str, sid: u64) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// `UNSUB`.
+/// Appends an `UNSUB` line for this subscription id.
 pub fn unsubscribe(out: &mut Vec<u8>, sid: u64) {
     line(out, &["UNSUB"]);
     number(out, sid);

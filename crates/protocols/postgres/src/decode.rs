@@ -1,4 +1,4 @@
-//! What a server says, message by message, from bytes in any pieces.
+//! Decoder of a server's messages, from bytes in any pieces.
 //!
 //! Invariant: a message is refused when its header declares more than the bound, before its body
 //! arrives.
@@ -6,29 +6,29 @@
 /// The longest message about anything but rows and errors, in bytes.
 const SMALL_MAX: usize = 64 << 10;
 
-/// What is wrong with a server's bytes.
+/// Faults of a server's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A message is longer than this client takes, or shorter than its own header.
     Length,
-    /// A message ends before what it says is in it.
+    /// A message ends before its fields do.
     Short,
 }
 
-/// How the server wants to know who the client is.
+/// Authentication that the server asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Auth {
-    /// It knows enough.
+    /// Authentication is complete; nothing more is asked.
     Done,
-    /// By a password in clear text.
+    /// Password in clear text.
     Password,
-    /// By one of these mechanisms of SASL.
+    /// SASL, by one of these mechanisms.
     Sasl(Vec<String>),
-    /// SASL goes on.
+    /// Challenge of SASL: the next message is ours.
     SaslContinue(Vec<u8>),
-    /// SASL has ended well on the server's side.
+    /// Last message of SASL: the server has accepted the client.
     SaslFinal(Vec<u8>),
-    /// In another way, by its number.
+    /// Another method, by its number.
     Other(u32),
 }
 
@@ -44,7 +44,7 @@ pub struct ServerError {
 /// A message of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// About who the client is.
+    /// Step of the authentication.
     Auth(Auth),
     /// The next query may come.
     Ready,
@@ -56,9 +56,9 @@ pub enum Message {
     Complete,
     /// A statement, or the session, has failed.
     Error(ServerError),
-    /// Somebody has notified a channel that this session listens to.
+    /// A notification arrived on a channel that this session listens to.
     Notified,
-    /// Anything else.
+    /// Message of another type, which is given.
     Other(u8),
 }
 
@@ -214,7 +214,7 @@ mod tests {
         std::iter::from_fn(|| decoder.next_message().unwrap()).collect()
     }
 
-    /// What a server says to a query with two columns, and a failure.
+    /// Server's messages for a query with two columns, and an error.
     const DIALOGUE: &[u8] = b"R\0\0\0\x08\0\0\0\0\
         T\0\0\0\x32\0\x02id\0\0\0\0\0\0\0\0\0\0\x14\0\x08\xff\xff\xff\xff\0\0\
         data\0\0\0\0\0\0\0\0\0\0\x11\xff\xff\xff\xff\xff\xff\0\0\

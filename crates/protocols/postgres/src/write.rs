@@ -1,4 +1,4 @@
-//! What a client says. Everything is appended to a buffer.
+//! Messages of a client, appended to a buffer.
 //!
 //! Invariant: texts have no zero byte; one that has is cut there, so that nothing behind it is
 //! read as something else.
@@ -51,7 +51,7 @@ pub fn query(sql: &str, out: &mut Vec<u8>) {
     message(b'Q', out, |out| text(sql, out));
 }
 
-/// Says good-bye.
+/// Ends the session in the regular way.
 pub fn terminate(out: &mut Vec<u8>) {
     message(b'X', out, |_| {});
 }

@@ -17,7 +17,7 @@ use throng_sys::socket;
 use throng_types::{ConnId, Frame, Now, ShardId};
 
 enum Mail {
-    /// Hand a frame to everybody.
+    /// Hands a frame to every connection.
     Round,
     End,
 }

@@ -11,14 +11,14 @@ use crate::conns::{Conns, TlsEvent};
 use crate::effects::{Accepted, Closed, Effects};
 use crate::kernel::{Kernel, Linux};
 
-/// What runs on a shard. One value per shard, owned by its thread.
+/// App that runs on a shard. One value per shard, owned by its thread.
 ///
-/// An app that does not care what it runs on implements it for every [`Kernel`]; the simulator can
-/// then run it too.
+/// An app that works on any kernel implements it for every [`Kernel`]; the simulator can then run
+/// it too.
 pub trait App<K: Kernel = Linux>: Sized {
-    /// What the app keeps for a connection. Its size is paid by every idle connection.
+    /// State that the app keeps for a connection. Every idle connection pays for its size.
     type Session;
-    /// What apps of different shards send each other.
+    /// Messages that apps of different shards send each other.
     type Mail: Send + 'static;
 
     /// A connection was accepted. `None` closes it at once.
@@ -59,7 +59,7 @@ pub trait App<K: Kernel = Linux>: Sized {
     /// has begun to leave; other wishes are not heard. [`App::closed`] follows.
     fn slow(&mut self, _id: ConnId, _session: &mut Self::Session, _fx: &mut Effects<'_>) {}
 
-    /// The connection is gone, and its id finds nobody any more.
+    /// The connection is gone, and its id finds none.
     fn closed(&mut self, id: ConnId, session: Self::Session, tag: u32, why: Closed, now: Now);
 
     /// Mail from another shard, or from outside the shards (`from` is `None`).

@@ -18,11 +18,11 @@ use crate::{App, ConnLimits, Conns, Kernel, Linux, LoopStats, Running, ShardPart
 /// The most listeners of one shard.
 const LISTENERS_MAX: usize = 16;
 
-/// What a shard on Linux is made of.
+/// Parts from which a shard on Linux is built.
 pub struct ShardOptions {
-    /// Which shard this is.
+    /// Number of this shard.
     pub shard: ShardId,
-    /// What it listens on, at most 16; the place in this list is the number that the app is told.
+    /// Listening sockets, at most 16; the place in this list is the number that the app gets.
     pub listeners: Vec<OwnedFd>,
     /// Bounds of its connections.
     pub limits: ConnLimits,
@@ -124,7 +124,7 @@ impl<M, K: Kernel> ShardBuilder<M, K> {
         self
     }
 
-    /// Which shard it will be.
+    /// Returns the shard's number.
     #[must_use]
     pub const fn shard(&self) -> ShardId {
         self.parts.shard

@@ -45,8 +45,8 @@ const NO_QUEUE: u32 = u32::MAX;
 const POOL: usize = 1024;
 /// Entries for which a list keeps its memory from one turn to the next.
 const LIST_KEPT: usize = 4096;
-/// How long an ending connection may go without progress: the kernel takes bytes, or the peer
-/// closes. In milliseconds.
+/// Milliseconds that an ending connection may go without progress: the kernel takes bytes, or the
+/// peer closes.
 const LINGER_MS: u64 = 5_000;
 
 /// Bits of a slot's state.
@@ -55,9 +55,9 @@ mod flag {
     pub(super) const DIRTY: u16 = 1;
     /// End it when its queue is empty.
     pub(super) const ENDING: u16 = 2;
-    /// Its sending side is shut; it waits for the peer.
+    /// The sending side is shut; the connection waits for the peer.
     pub(super) const LINGERING: u16 = 4;
-    /// Listed in `closed`.
+    /// Waits in the list `closed` for the app to hear of it.
     pub(super) const CLOSED: u16 = 8;
     /// An outgoing connection that is not established yet.
     pub(super) const CONNECTING: u16 = 16;
@@ -71,15 +71,15 @@ mod flag {
     pub(super) const WATCHED: u16 = 256;
     /// The app does not want its input now.
     pub(super) const PAUSED: u16 = 512;
-    /// What it sends and gets is sealed; see `secure.rs`.
+    /// Speaks TLS: its bytes are sealed and opened in `secure.rs`.
     pub(super) const SECURE: u16 = 1024;
     /// Nothing can be sealed yet, and the app has not heard a byte.
     pub(super) const SHAKING: u16 = 2048;
     /// The peer was told that nothing more will come.
     pub(super) const SAID_ALL: u16 = 4096;
-    /// Its queue was full: it ends, as `slow.rs` says.
+    /// The queue was full: the connection ends, as `slow.rs` says.
     pub(super) const SLOW: u16 = 8192;
-    /// It is served however busy others keep the shard.
+    /// Served in every turn, however busy others keep the shard.
     pub(super) const PREFERRED: u16 = 16384;
     /// Nothing new is taken for it or from it.
     pub(super) const LEAVING: u16 = ENDING | LINGERING | CLOSED | READ_END | SLOW;
@@ -99,7 +99,7 @@ impl<S, F> Slot<S, F> {
         self.flags & flag != 0
     }
 
-    /// What the app is given to act on it. Bytes are appended to `out`.
+    /// Returns the effects with which the app acts on it. Bytes are appended to `out`.
     #[inline]
     const fn effects<'a>(&self, now: Now, out: &'a mut Vec<u8>) -> Effects<'a> {
         let mut fx = Effects::new(out, now);
@@ -118,7 +118,7 @@ impl<S, F> Slot<S, F> {
         self.has(flag::SLOW) && !self.has(flag::ENDING | flag::LINGERING)
     }
 
-    /// Who ended it: whoever began.
+    /// Returns the side that ended it: the one that began to.
     const fn ended_by(&self) -> Closed {
         let by_peer = self.has(flag::READ_END) && !self.has(flag::ENDING | flag::LINGERING);
         if self.has(flag::SLOW) {
@@ -144,7 +144,7 @@ pub struct ConnLimits {
     pub unread_above_bytes: usize,
     /// Descriptors kept back for listeners that [`crate::App::may_use_spares`].
     pub spare_descriptors: usize,
-    /// How long a client may take to shake hands, where TLS is spoken. In milliseconds.
+    /// Milliseconds for the TLS handshake, on listeners that speak TLS.
     pub handshake_timeout_ms: u64,
 }
 
@@ -163,9 +163,9 @@ impl Default for ConnLimits {
 /// The frames of a delivery.
 #[derive(Clone, Copy)]
 pub enum Pieces<'a> {
-    /// They are there.
+    /// Frames that are made already.
     Made(&'a [Frame]),
-    /// They are made if they must be kept.
+    /// Frames that are made only if they must be queued.
     Lazy(&'a Frames),
     /// Parts of one message: all of them are queued, or none, and none is dropped. Needs
     /// [`Delivery::gather`].
@@ -173,7 +173,7 @@ pub enum Pieces<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    /// How many there are.
+    /// Returns the number of frames.
     #[must_use]
     pub const fn len(self) -> usize {
         match self {
@@ -203,11 +203,11 @@ impl<'a> Pieces<'a> {
 pub struct Delivery<'a> {
     /// The frames, in order.
     pub frames: Pieces<'a>,
-    /// The same bytes, one after the other.
+    /// Bytes of all frames, one after the other.
     pub joined: &'a [u8],
     /// Frames with one key replace each other under [`Overflow::LatestOnly`].
     pub key: u32,
-    /// What to do when the queue is full.
+    /// Rule that applies when the queue is full.
     pub overflow: Overflow,
     /// Queue even if the connection could be written to now: more will follow in this turn.
     pub gather: bool,
@@ -274,7 +274,7 @@ impl<S, K: Kernel> Conns<S, K> {
         self.slots.is_empty()
     }
 
-    /// What the table has done.
+    /// Returns the table's counters.
     #[must_use]
     pub const fn stats(&self) -> ConnStats {
         self.stats
@@ -357,8 +357,8 @@ impl<S, K: Kernel> Conns<S, K> {
     /// Bytes that are written before leave once it is established.
     ///
     /// # Errors
-    /// What the kernel says at once, for example no free port (`EADDRNOTAVAIL`) or descriptor
-    /// (`EMFILE`).
+    /// Errors that the kernel reports at once, for example no free port (`EADDRNOTAVAIL`) or
+    /// descriptor (`EMFILE`).
     pub fn connect(
         &mut self,
         source: Option<std::net::SocketAddr>,

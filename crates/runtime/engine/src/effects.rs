@@ -1,41 +1,41 @@
-//! What an app makes of a connection, and what one call of it wants done.
+//! An app's answer to a new connection, and the output of one of its calls.
 
 use throng_types::{Actions, End, Millis, Now};
 
-/// What an app makes of a new connection.
+/// Answer of an app to a new connection.
 pub struct Accepted<S> {
     /// Kept with the connection.
     pub session: S,
     /// Given back when it closes.
     pub tag: u32,
-    /// Its first deadline.
+    /// First deadline of the connection, if any.
     pub deadline: Option<Millis>,
 }
 
 /// Why a connection is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
-    /// The peer closed or shut its sending side, and what waited for it has left or was in vain.
+    /// The peer closed or shut its sending side, and what waited for it has left or was discarded.
     ByPeer,
     /// The app asked for it.
     ByApp,
     /// The kernel reported an error, by number.
     Error(i32),
-    /// Its queue was full.
+    /// The connection's queue was full.
     Slow,
 }
 
-/// What one call of the app writes and wants done.
+/// Output of one call of the app: bytes, and actions on the connection.
 pub struct Effects<'a> {
     /// Bytes for the peer: append.
     pub out: &'a mut Vec<u8>,
     /// The clocks, as read at the start of the turn.
     pub now: Now,
-    /// What [`Accepted::tag`] was.
+    /// Value of [`Accepted::tag`] for this connection.
     pub tag: u32,
     /// Whether TLS is spoken on the connection.
     pub is_tls: bool,
-    /// What is to be done with the connection.
+    /// Actions on the connection, for the engine to carry out.
     pub actions: Actions,
 }
 
@@ -58,7 +58,7 @@ impl<'a> Effects<'a> {
         }
     }
 
-    /// See [`Actions::pause`].
+    /// Pauses or resumes the input; see [`Actions::pause`].
     pub const fn pause(&mut self, pause: bool) {
         self.actions.pause = Some(pause);
     }
@@ -68,7 +68,7 @@ impl<'a> Effects<'a> {
         self.actions.deadline = Some(deadline);
     }
 
-    /// See [`Actions::hold`].
+    /// Holds or releases the queue; see [`Actions::hold`].
     pub const fn hold(&mut self, hold: bool) {
         self.actions.hold = Some(hold);
     }

@@ -7,7 +7,7 @@
 //! Owns: the words of that contract. Never: decides when to call what; the shard does.
 //!
 //! The contract
-//! - Readiness is edge-triggered: a change is told once. Whoever stops before "not now"
+//! - Readiness is edge-triggered: a change is reported once. A caller that stops before "not now"
 //!   (`WouldBlock`) must remember that something is left.
 //! - Events may come late, twice, or for nothing; a call that finds nothing says `WouldBlock`.
 //! - An event names a table index, not a connection: it may be meant for an earlier user of it.
@@ -27,7 +27,7 @@ use std::time::Duration;
 
 pub use linux::Linux;
 
-/// What an event is about.
+/// Source of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Another thread woke the shard.
@@ -41,7 +41,7 @@ pub enum Source {
 /// An event: what has changed since the last one about the same source.
 #[derive(Clone, Copy, Debug)]
 pub struct Ready {
-    /// What it is about.
+    /// Source of the event.
     pub source: Source,
     /// Bytes, the peer's end, or connections to accept are there.
     pub readable: bool,
@@ -53,16 +53,16 @@ pub struct Ready {
     pub error: bool,
 }
 
-/// What to tell of a connection.
+/// Events that the kernel reports for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
     /// Bytes, and the end of them.
     Input,
-    /// The same, and room to write after there was none.
+    /// Input as above, and room to write after there was none.
     InputAndRoom,
 }
 
-/// What a shard runs on. One value per shard, owned by its thread.
+/// Kernel under a shard: sockets, clocks, mailboxes. One value per shard, owned by its thread.
 pub trait Kernel: Sized {
     /// A connection. Dropping it closes it as [`Kernel::close`] does.
     type Socket;
@@ -74,13 +74,13 @@ pub trait Kernel: Sized {
     type Spare;
     /// The sending end of a mailbox between two shards.
     type Sender<M>: MailSender<M>;
-    /// Its receiving end.
+    /// The receiving end of a mailbox between two shards.
     type Receiver<M>: MailReceiver<M>;
 
     /// Microseconds since a moment that all shards of a process share.
     fn mono_us(&self) -> u64;
 
-    /// Milliseconds since 1970.
+    /// Returns the Unix time in milliseconds.
     fn unix_ms(&self) -> u64;
 
     /// Makes what wakes [`Kernel::wait`]; called once, before the shard runs.
@@ -96,10 +96,10 @@ pub trait Kernel: Sized {
     /// replaces what is in `ready`.
     ///
     /// # Errors
-    /// What leaves the shard nothing to run on. An interruption is no error: nothing is ready.
+    /// If the shard cannot go on. An interruption is no error: nothing is ready.
     fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()>;
 
-    /// Tells from now on when connections wait at a listener.
+    /// Reports from now on when connections wait at a listener.
     ///
     /// # Errors
     /// If there is no memory for it.
@@ -128,9 +128,11 @@ pub trait Kernel: Sized {
         target: SocketAddr,
     ) -> io::Result<Self::Socket>;
 
-    /// The same, to the socket at a path of this machine.
+    /// Starts an outgoing connection to the Unix socket at a path; otherwise as
+    /// [`Kernel::connect`].
     ///
     /// # Errors
+    ///
     /// See [`throng_sys::socket::connect_path`].
     fn connect_path(&mut self, _path: &Path) -> io::Result<Self::Socket> {
         Err(io::ErrorKind::Unsupported.into())
@@ -146,14 +148,14 @@ pub trait Kernel: Sized {
     /// If the question itself fails.
     fn take_error(&mut self, socket: &Self::Socket) -> io::Result<Option<io::Error>>;
 
-    /// Begins to tell of a connection. What is ready already is told too.
+    /// Begins to report events of a connection. Readiness that exists already is reported too.
     ///
     /// # Errors
     /// If there is no memory for it.
     fn watch(&mut self, socket: &Self::Socket, index: u32, interest: Interest) -> io::Result<()>;
 
-    /// Tells also of room to write, of a connection that is watched for input. Room that has come
-    /// meanwhile is told too.
+    /// Reports also room to write, of a connection that is watched for input. Room that has come
+    /// meanwhile is reported too.
     ///
     /// # Errors
     /// If there is no memory for it.
@@ -189,7 +191,7 @@ pub trait Kernel: Sized {
         None
     }
 
-    /// Closes a connection. What was sent is still delivered.
+    /// Closes a connection. Bytes that were sent are still delivered.
     fn close(&mut self, socket: Self::Socket) {
         drop(socket);
     }
@@ -213,8 +215,8 @@ pub trait Wake: Send + Sync + 'static {
 
 /// The sending end of a mailbox between two shards.
 pub trait MailSender<M> {
-    /// How many messages have room. Room may grow at any time, since the reader is another
-    /// thread, and never shrinks but by [`MailSender::push`].
+    /// Returns the number of messages that have room. Room may grow at any time, since the reader
+    /// is another thread, and shrinks only by [`MailSender::push`].
     fn slots(&self) -> usize;
 
     /// Puts a message in, or gives it back if there is no room.

@@ -29,7 +29,7 @@ pub(crate) struct Mailboxes<M, K: Kernel> {
     outside: Receiver<M>,
     /// Taken out of `outside` by a look whether anything is there.
     first: Option<M>,
-    /// What others wake this shard with.
+    /// Waker with which other threads wake this shard.
     waker: Arc<Waker<K::Wake>>,
 }
 
@@ -39,7 +39,7 @@ impl<M, K: Kernel> Mailboxes<M, K> {
         { self.first.take() }.or_else(|| self.outside.try_recv().ok())
     }
 
-    /// Says that the shard sleeps from now on, unless somebody wants something of it: then it is
+    /// Says that the shard sleeps from now on, unless mail waits for it: then it is
     /// awake, and this is false. While it does not want mail of other shards (`takes_mail`), that
     /// mail does not keep it awake.
     pub(crate) fn fall_asleep(&mut self, takes_mail: bool) -> bool {

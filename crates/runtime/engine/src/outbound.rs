@@ -25,12 +25,12 @@ use std::io::IoSlice;
 
 use throng_types::{Frame, Millis, Overflow};
 
-/// What became of a frame.
+/// Outcome of pushing a frame into a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pushed {
-    /// It is in the queue; this many other frames were forgotten for it, or it itself was.
+    /// The queue took the frame and dropped this many, which may include the frame itself.
     Queued { dropped: u32 },
-    /// It has no room and the connection must end.
+    /// The queue has no room and the connection must end.
     Full,
 }
 
@@ -40,15 +40,15 @@ enum Item {
     Frame {
         frame: Frame,
         key: u32,
-        /// Its channel would rather end the connection than lose it.
+        /// Set for frames that are never dropped: the connection ends instead.
         stays: bool,
         /// Continues the message of the frame before it.
         goes_on: bool,
     },
-    /// Always at the head: TLS records of bytes that are in the queue no more.
+    /// Always at the head: TLS records of bytes that have left the queue.
     Sealed {
         records: Frame,
-        /// How much of the next item they say too.
+        /// Bytes of the next item that the records contain too.
         next_sent: u32,
     },
 }
@@ -70,11 +70,12 @@ const OWN_BYTES_KEPT: usize = 1024;
 /// Slices offered to one gathered write.
 const SLICES: usize = 64;
 
-/// How much is counted for a frame before it is known who else holds it: at least its part, as long
-/// as so many others in the same turn do.
+/// Divisor for a frame whose other holders are not known yet: it counts at least its part if so
+/// many queues take it in the same turn.
 const HOLDERS: usize = 4;
 
-/// What has come since all queues were counted, and how much may until they are again.
+/// Bytes that were queued since all queues were counted, and the number at which they are counted
+/// again.
 #[derive(Default)]
 pub(crate) struct Sum {
     pub(crate) since: usize,
@@ -99,18 +100,18 @@ impl Sum {
     }
 }
 
-/// What waits for one connection, in the order in which it leaves.
+/// Queue of one connection, in the order in which it leaves.
 #[derive(Default)]
 pub(crate) struct Outbound {
-    /// Queue: `outbound`. What the kernel took is in its own, Queue: `kernel's send buffer`.
+    /// Queue: `outbound`. Bytes that the kernel took are in its own, Queue: `kernel's send buffer`.
     items: VecDeque<Item>,
     /// Bytes of items that are not shared. Bound: that of the items.
     own: VecDeque<u8>,
     head_sent: usize,
     bytes: usize,
-    /// The kernel's buffer is full: it tells when there is room.
+    /// The kernel's buffer is full: an event follows when there is room.
     pub(crate) blocked: bool,
-    /// It was full at some time since the queue was last empty.
+    /// Set if the queue was full at some time since it was last empty.
     pub(crate) lagged: bool,
     /// Frames forgotten since the queue was last empty.
     pub(crate) dropped: u32,
@@ -129,7 +130,7 @@ pub(crate) struct Outbound {
 }
 
 impl Outbound {
-    /// What an item costs beside its bytes.
+    /// Bytes that an item costs beside its content.
     pub(crate) const ITEM_BYTES: usize = size_of::<Item>();
 
     pub(crate) const fn bytes(&self) -> usize {

@@ -20,7 +20,7 @@ use crate::{App, ConnLimits, Conns, Kernel, Linux, MailReceiver, MailSender, Rea
 
 /// Bytes that one read takes.
 const READ_BYTES: usize = 64 << 10;
-/// For how long one turn reads, in microseconds; what waits then is read in the next one. After a
+/// Microseconds for which one turn reads; what waits then is read in the next one. After a
 /// turn that took much longer, because of what was read, the next one reads for half as long.
 const READING_US_MAX: u64 = 10_000;
 const READING_US_MIN: u64 = 1_000;
@@ -31,28 +31,28 @@ const LOOK_BYTES_PER_READ: usize = LOOK_BYTES / 4;
 /// Mail that one turn takes from each mailbox.
 const MAIL_PER_TURN: usize = 1024;
 
-/// What a shard on any kernel is made of.
+/// Parts from which a shard on any kernel is built.
 pub struct ShardParts<K: Kernel> {
-    /// Which shard this is.
+    /// Number of this shard.
     pub shard: ShardId,
-    /// What it runs on.
+    /// Kernel that the shard runs on.
     pub kernel: K,
-    /// What it listens on, at most 16; the place in this list is the number that the app is told.
+    /// Listening sockets, at most 16; the place in this list is the number that the app gets.
     pub listeners: Vec<K::Listener>,
     /// Bounds of its connections.
     pub limits: ConnLimits,
 }
 
-/// What a shard's loop has done, for metrics. Only ever rises.
+/// Counters of a shard's loop, for metrics. They only rise, but for `last_turn_us`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoopStats {
     /// Turns that the loop has taken.
     pub turns: u64,
-    /// Connections accepted.
+    /// Number of connections accepted.
     pub accepted: u64,
     /// Connections that the app refused at once.
     pub refused: u64,
-    /// Bytes read.
+    /// Bytes read from connections.
     pub read_bytes: u64,
     /// Times that accepting had to pause.
     pub accept_pauses: u64,
@@ -62,15 +62,14 @@ pub struct LoopStats {
     pub wakes: u64,
     /// Times that the loop had nothing to do and slept.
     pub sleeps: u64,
-    /// How long the last turn took, without the wait before it, in microseconds. The one figure
-    /// that falls.
+    /// Microseconds that the last turn took, without the wait before it. The one figure that falls.
     pub last_turn_us: u64,
 }
 
 struct Listener<L> {
     /// None once the app has stopped listening.
     socket: Option<L>,
-    /// Connections wait and are not taken yet: readiness is told once only.
+    /// Connections wait and are not taken yet: readiness is reported only once.
     waiting: bool,
     /// There was no descriptor for the next one; until [`Running::accept_again_at`].
     paused: bool,
@@ -88,7 +87,7 @@ pub struct Running<A: App<K>, K: Kernel = Linux> {
     conns: Conns<A::Session, K>,
     mail: Mailboxes<A::Mail, K>,
     listeners: Vec<Listener<K::Listener>>,
-    /// What is offered on listeners where TLS is spoken, by their places.
+    /// TLS settings by listener number; `None` for a listener without TLS.
     tls: Vec<Option<ServerTls>>,
     /// Accepting is paused, and this is when it is tried again.
     accept_again_at: Option<Millis>,
@@ -101,9 +100,9 @@ pub struct Running<A: App<K>, K: Kernel = Linux> {
     unread: Vec<u32>,
     /// Connections with more input than their share of this turn.
     again: Vec<u32>,
-    /// For how long a turn reads now.
+    /// Microseconds for which a turn reads now.
     reading_us: u64,
-    /// When this turn has read enough.
+    /// Time at which this turn stops reading.
     reads_until_us: u64,
     /// Read since the last look at the clock.
     unlooked_bytes: usize,
@@ -116,7 +115,7 @@ pub struct Running<A: App<K>, K: Kernel = Linux> {
     /// Mail from other shards was not taken in this turn.
     mail_left: bool,
     buffer: Box<[u8]>,
-    /// What records of one read say.
+    /// Plain bytes of the records of one read.
     plain: Vec<u8>,
     ready: Vec<Ready>,
     stats: LoopStats,
@@ -159,7 +158,6 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         }
     }
 
-    /// The app.
     pub const fn app(&self) -> &A {
         &self.app
     }
@@ -169,12 +167,11 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         &mut self.app
     }
 
-    /// The connections.
     pub const fn conns(&self) -> &Conns<A::Session, K> {
         &self.conns
     }
 
-    /// What the loop has done.
+    /// Returns the counters of the loop.
     pub const fn stats(&self) -> LoopStats {
         self.stats
     }
@@ -189,7 +186,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         self.app
     }
 
-    /// How long the next turn waits if nothing is ready; without end if `None`.
+    /// Returns the longest wait of the next turn if nothing is ready; `None` is without end.
     pub fn wait_max(&self) -> Option<Duration> {
         if self.more {
             return Some(Duration::ZERO);
@@ -244,7 +241,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         Ok(())
     }
 
-    /// Tells others that the next wait is a sleep; or finds that there is no time for one.
+    /// Announces to others that the next wait is a sleep; or finds that there is no time for one.
     fn fall_asleep(&mut self) {
         self.asleep = self.mail.fall_asleep(self.app.wants_mail());
         self.more = !self.asleep;
@@ -259,7 +256,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         self.stats.turns += 1;
         let mut flushed = Flushed::default();
         for index in std::mem::take(&mut self.unread) {
-            // What was told about it, such as the peer's close, is not told again.
+            // Events that were reported, such as the peer's close, are not reported again.
             if self.conns.unlist(index) {
                 self.read(index, true);
             }

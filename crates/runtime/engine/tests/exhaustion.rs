@@ -145,7 +145,7 @@ fn accepting_pauses_without_descriptors_and_resumes_with_them() {
     let turns: Vec<_> = count.try_iter().collect();
     assert!(turns.len() < 20, "{} turns", turns.len());
     assert_eq!(turns.last().unwrap().accept_pauses, 1);
-    // Who is in is served.
+    // Connections that are in are served.
     for client in &mut first {
         echoed(client);
     }

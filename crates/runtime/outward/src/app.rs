@@ -1,10 +1,11 @@
 //! The app that serves a peer.
 //!
-//! Owns the peer's links: a name is looked up, its addresses are tried one after the other, hands
-//! are shaken, and the peer hears of the link when all of it is done. Never: knows what bytes mean.
+//! Owns the peer's links: a name is looked up, its addresses are tried one after the other, the
+//! handshake is done, and the peer learns of the link when all of it is done. Never: knows what
+//! bytes mean.
 //!
 //! Invariants
-//! - The peer hears nothing of a link that it ended, from the call in which it did.
+//! - The peer gets no events of a link that it ended, from the call in which it did.
 //! - A link is in `due` for its connection until that is established, and for its deadline as long
 //!   as one is set.
 
@@ -61,13 +62,13 @@ struct Link {
 /// Kinds of what is due for a link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
-    /// Its connection is to be established.
+    /// The link's connection must be established by then.
     Connection,
     /// The peer's own deadline.
     Deadline,
 }
 
-/// Serves a peer.
+/// App that serves one peer on a shard of the engine.
 pub struct Outward<P: Peer> {
     peer: P,
     wants: Wants<P::Reply>,
@@ -81,7 +82,8 @@ pub struct Outward<P: Peer> {
     awaiting: Vec<LinkId>,
     /// Links that wait for the addresses of a name.
     asking: BTreeMap<String, BTreeSet<LinkId>>,
-    /// Bound: [`NAMES_MAX`].
+    /// Addresses of names that were looked up, and the moment until which they are used. Bound:
+    /// [`NAMES_MAX`].
     names: BTreeMap<String, (Millis, Vec<IpAddr>)>,
     /// Links whose last address failed in this turn. Bound: those that there are.
     failed: Vec<LinkId>,
@@ -89,7 +91,7 @@ pub struct Outward<P: Peer> {
     deliver_at: Option<Millis>,
     /// The peer's own deadline.
     wake_at: Option<Millis>,
-    /// First fault of TLS, until the connection's end is told.
+    /// First fault of TLS, until the connection's end is reported.
     tls_faults: BTreeMap<ConnId, String>,
 }
 
@@ -120,7 +122,6 @@ impl<P: Peer> Outward<P> {
         }
     }
 
-    /// The peer.
     pub const fn peer(&self) -> &P {
         &self.peer
     }
@@ -154,7 +155,7 @@ impl<P: Peer> Outward<P> {
         result
     }
 
-    /// Whether the peer still hears of a link.
+    /// Whether the peer still gets events of a link.
     fn hears(&self, id: LinkId) -> bool {
         self.links.get(&id).is_some_and(|link| !link.is_over)
     }
@@ -359,7 +360,7 @@ impl<P: Peer> Outward<P> {
         }
     }
 
-    /// Ends links that took too long to connect, and tells the peer of its deadlines.
+    /// Ends links that took too long to connect, and calls the peer for its deadlines.
     fn expire<K: Kernel>(&mut self, conns: &mut Conns<LinkId, K>, now: Now) {
         while let Some(&(at, id, due)) = self.due.first().filter(|(at, ..)| *at <= now.mono) {
             self.due.remove(&(at, id, due));
@@ -514,7 +515,7 @@ impl<P: Peer, K: Kernel> App<K> for Outward<P> {
             let Some(link) = link.filter(|link| link.awaits && !link.is_over) else {
                 continue;
             };
-            // If some waits, the engine tells when it has left.
+            // If some waits, the engine calls when it has left.
             if link
                 .conn
                 .is_some_and(|conn| conns.waits_since(conn).is_none())
@@ -542,7 +543,7 @@ impl<P: Peer, K: Kernel> App<K> for Outward<P> {
             // The end itself says as much.
             TlsNews::Shaken(_) | TlsNews::Refused(Fault::Gone) => return,
             TlsNews::Refused(fault) | TlsNews::Broken(fault) => fault.to_string(),
-            TlsNews::Truncated => "it ended the connection without TLS's word for it".to_owned(),
+            TlsNews::Truncated => "it ended the connection without TLS close_notify".to_owned(),
         };
         // The first one is the reason; behind it comes the end that we, or the other side, made.
         self.tls_faults.entry(event.conn).or_insert(fault);

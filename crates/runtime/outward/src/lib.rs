@@ -93,7 +93,7 @@ pub fn start<P: Peer + 'static>(
     let thread = thread::Builder::new().name(name.to_owned());
     let thread = thread.spawn(move || {
         let app = Outward::new(make(), own, deliver, ask);
-        // A reactor that fails ends the shard; callers then hear that nobody answers.
+        // A reactor that fails ends the shard; callers then get an error.
         let _ = shard.with(app).run(|_, _, _| {});
         ended.close();
     })?;

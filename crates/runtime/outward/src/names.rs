@@ -20,11 +20,11 @@ pub type Found = Result<Vec<IpAddr>, String>;
 
 /// Mail of helper threads.
 pub enum Mail {
-    /// A name's addresses.
+    /// Result of looking a name up.
     Found(String, Found),
 }
 
-/// The helper threads.
+/// Threads that look names up, at most [`THREADS_MAX`]; each is started by a look-up.
 pub(crate) struct Names {
     send: SyncSender<String>,
     wanted: Arc<Mutex<Receiver<String>>>,
@@ -52,7 +52,9 @@ impl Names {
         match self.send.try_send(name.to_owned()) {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(_)) => Err("too many names are being looked up".to_owned()),
-            Err(TrySendError::Disconnected(_)) => Err("nobody looks names up".to_owned()),
+            Err(TrySendError::Disconnected(_)) => {
+                Err("the threads for name look-ups have ended".to_owned())
+            }
         }
     }
 

@@ -42,5 +42,5 @@ impl Clients {
 }
 
 fn no_name(name: &str, error: &dyn std::fmt::Display) -> String {
-    format!("{name:?} is no name of a server: {error}")
+    format!("{name:?} is not a valid server name: {error}")
 }

@@ -11,7 +11,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 /// CPU time used, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTime {
-    /// In user code.
+    /// Microseconds spent in user code.
     pub user_us: u64,
     /// In the kernel, on behalf of that code.
     pub system_us: u64,
@@ -25,7 +25,8 @@ impl CpuTime {
     }
 }
 
-/// How many threads can run at once: allowed cores, cut by a cgroup's quota; at least 1.
+/// Returns the number of threads that can run at once: allowed cores, cut by a cgroup's quota; at
+/// least 1.
 #[must_use]
 pub fn count() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)

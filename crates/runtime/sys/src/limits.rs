@@ -7,12 +7,12 @@ use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// How many descriptors a process may hold: `RLIMIT_NOFILE`, getrlimit(2).
+/// Limits on a process's descriptors: `RLIMIT_NOFILE`, getrlimit(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nofile {
-    /// What binds now; `u64::MAX` is no limit.
+    /// Limit in force; `u64::MAX` is no limit.
     pub soft: u64,
-    /// How far the process may raise `soft` by itself; `u64::MAX` is no limit.
+    /// Limit up to which the process may raise `soft` by itself; `u64::MAX` is no limit.
     pub hard: u64,
 }
 

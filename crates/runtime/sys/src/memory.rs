@@ -50,7 +50,7 @@ pub fn page_bytes() -> u64 {
     rustix::param::page_size() as u64
 }
 
-/// What one process holds, in bytes, from `smaps_rollup`.
+/// Memory of one process, in bytes, from `smaps_rollup`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessMemory {
     /// Resident pages, shared ones in full.
@@ -75,12 +75,13 @@ pub fn process(pid: Option<u32>) -> io::Result<ProcessMemory> {
     parse_rollup(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// What the kernel holds for everybody; `None` where its file is missing or unreadable.
+/// Memory and sockets of the whole machine; `None` where the kernel's file is missing or
+/// unreadable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SystemMemory {
-    /// All memory, `MemTotal`.
+    /// All memory of the machine, `MemTotal`.
     pub total_bytes: Option<u64>,
-    /// What new work may take without swapping, `MemAvailable`.
+    /// Memory that new work may take without swapping, `MemAvailable`.
     pub available_bytes: Option<u64>,
     /// The kernel's object caches, where sockets live, `Slab`.
     pub slab_bytes: Option<u64>,
@@ -90,7 +91,7 @@ pub struct SystemMemory {
     pub tcp_in_use: Option<u64>,
     /// Sockets without a process, still closing.
     pub tcp_orphans: Option<u64>,
-    /// Connections in `TIME_WAIT`.
+    /// Number of connections in `TIME_WAIT`.
     pub tcp_time_wait: Option<u64>,
     /// Pages of TCP buffers (not of the sockets themselves); `tcp_mem` bounds this.
     pub tcp_buffer_pages: Option<u64>,
@@ -103,7 +104,7 @@ pub struct SystemMemory {
 pub struct SlabCache {
     /// The kernel's name, such as `TCP`.
     pub name: String,
-    /// Objects in use.
+    /// Number of objects in use.
     pub objects: u64,
     /// Size of one object.
     pub object_bytes: u64,

@@ -189,7 +189,7 @@ pub fn shutdown_write(fd: BorrowedFd<'_>) -> io::Result<()> {
 
 /// Makes close(2) reset the connection: unsent bytes are lost and no `TIME_WAIT` stays behind.
 ///
-/// For a load generator that ends many connections and wants its ports back at once.
+/// Meant for a load generator, which ends many connections and reuses their ports at once.
 ///
 /// # Errors
 /// When `fd` is not a socket.

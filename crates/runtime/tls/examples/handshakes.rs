@@ -1,4 +1,4 @@
-//! What shaking hands costs a server: `cargo run --release -p throng-tls --example handshakes`.
+//! Cost of a handshake for a server: `cargo run --release -p throng-tls --example handshakes`.
 //!
 //! Whole handshakes of TLS 1.3 in memory, X25519 and ECDSA on P-256, one ticket each: by rustls
 //! alone, as its documentation shows it, and by a [`Link`] with both record layers. Only the

@@ -32,7 +32,7 @@ impl Authorities {
     }
 
     /// Those that this machine believes. Certificates that cannot be read are left out; without any
-    /// nobody is believed.
+    /// no peer is trusted.
     #[must_use]
     pub fn of_this_machine() -> Self {
         let mut roots = RootCertStore::empty();

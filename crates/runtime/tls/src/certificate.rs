@@ -32,7 +32,7 @@ pub enum CertificateError {
     OtherKey,
     /// The key belongs to a certificate that comes later in the text.
     KeyOfLater,
-    /// What it is instead of a certificate or key, or why that one is of no use.
+    /// The text is not a certificate or key, or that one is of no use; says why.
     Unusable(String),
 }
 
@@ -67,18 +67,18 @@ impl fmt::Display for CertificateError {
 
 impl std::error::Error for CertificateError {}
 
-/// What is allowed and yet probably not meant.
+/// Finding that is allowed but probably not meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// The certificate has expired so many days ago.
     Expired(i64),
-    /// It expires in so many days.
+    /// The certificate expires in so many days.
     Soon(i64),
-    /// It does not hold yet, and will in so many days.
+    /// The certificate is not valid yet, and will be in so many days.
     Early(i64),
     /// The certificate of this place (from 1) was not signed by the one that follows.
     Order(usize),
-    /// It is not for this name.
+    /// The certificate is not for this name.
     OtherName(String),
 }
 
@@ -109,9 +109,9 @@ impl fmt::Display for Finding {
 /// When a certificate holds, in Unix seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
-    /// Its first second.
+    /// First second at which the certificate is valid.
     pub not_before: i64,
-    /// Its last second.
+    /// Last second at which the certificate is valid.
     pub not_after: i64,
 }
 
@@ -126,7 +126,7 @@ impl Validity {
 /// A server's certificate, those between it and its authority, and its key.
 #[derive(Clone, Debug)]
 pub struct Site {
-    /// The name that clients ask for, in lower case; empty for whoever asks for another.
+    /// The name that clients ask for, in lower case; empty for clients that ask for another.
     pub(crate) name: Box<str>,
     pub(crate) certified: Arc<CertifiedKey>,
     validity: Validity,
@@ -138,7 +138,7 @@ impl Site {
     /// that clients ask for; the empty one stands for all others.
     ///
     /// # Errors
-    /// What is wrong with the certificate, and what to do.
+    /// A certificate that cannot be used, with the reason and what to do.
     pub fn read_certificate(name: &str, certificate: &[u8]) -> Result<Unkeyed, CertificateError> {
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(certificate)
             .collect::<Result<_, _>>()
@@ -173,13 +173,13 @@ impl Site {
         })
     }
 
-    /// When it holds.
+    /// Returns the time for which the certificate is valid.
     #[must_use]
     pub const fn validity(&self) -> Validity {
         self.validity
     }
 
-    /// What an operator should know of it, at this time (in Unix seconds).
+    /// Returns findings for the operator at this time (in Unix seconds).
     #[must_use]
     pub fn findings(&self, now_s: i64) -> Vec<Finding> {
         let days = self.validity.days_left(now_s);

@@ -1,4 +1,4 @@
-//! What a client offers and whom it believes.
+//! TLS settings of clients, and the authorities that they trust.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -12,16 +12,16 @@ use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
 use crate::{Authorities, suites};
 
-/// Whom a client believes.
+/// Servers that a client trusts.
 #[derive(Clone, Debug)]
 pub enum Trust {
     /// Servers with a certificate of these authorities, for the name by which they were asked.
     Of(Authorities),
-    /// Whoever answers.
+    /// Any server; certificates are not verified.
     Anybody,
 }
 
-/// How a client speaks with one server. Clones are the same one.
+/// TLS settings of a client for one server. Clones share the configuration.
 #[derive(Clone)]
 pub struct ClientTls {
     config: Arc<ClientConfig>,
@@ -35,8 +35,8 @@ impl fmt::Debug for ClientTls {
 }
 
 impl ClientTls {
-    /// For the server of this name or address. With `resumes`, later connections begin where
-    /// earlier ones ended (tickets are kept, at most 256 of them).
+    /// Makes the settings for the server of this name or address. With `resumes`, later connections
+    /// begin where earlier ones ended (tickets are kept, at most 256 of them).
     ///
     /// # Errors
     /// If the name is none.
@@ -64,14 +64,14 @@ impl ClientTls {
         })
     }
 
-    /// The same for a server that speaks no HTTP.
+    /// Returns these settings without HTTP's protocol name (ALPN), for other protocols.
     #[must_use]
     pub fn without_http(mut self) -> Self {
         Arc::make_mut(&mut self.config).alpn_protocols.clear();
         self
     }
 
-    /// The same client with another configuration.
+    /// Returns a client of the same name with another configuration.
     #[cfg(test)]
     pub(crate) fn with_config(&self, config: ClientConfig) -> Self {
         Self {
@@ -99,9 +99,11 @@ fn server_name(name: &str) -> Result<ServerName<'static>, Error> {
     }
 }
 
-/// What any client of ours offers, but for the protocols above TLS: both versions, one provider.
+/// Returns the configuration that all clients start from, without application protocols (ALPN):
+/// both versions, one provider.
 ///
 /// # Errors
+///
 /// If the provider does not know the versions.
 pub fn client_config(trust: &Trust) -> Result<ClientConfig, Error> {
     let provider = Arc::new(suites::provider());

@@ -3,14 +3,14 @@
 //!
 //! Never: checks a signature; rustls does.
 
-/// What a certificate says of itself. Names are as they stand in it, to be compared byte by byte.
+/// Fields of a certificate. Names are as they stand in it, to be compared byte by byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outline<'a> {
     pub(crate) issuer: &'a [u8],
     pub(crate) subject: &'a [u8],
-    /// In Unix seconds.
+    /// First valid second, Unix time.
     pub(crate) not_before: i64,
-    /// In Unix seconds.
+    /// Last valid second, Unix time.
     pub(crate) not_after: i64,
 }
 

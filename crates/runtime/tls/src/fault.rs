@@ -27,18 +27,18 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
-                f.write_str("what came is not TLS")
+                f.write_str("the bytes received are not TLS")
             }
             Self::Refused(Error::NoCertificatesPresented) => {
-                f.write_str("the client shows no certificate, and this port needs one")
+                f.write_str("the client sent no certificate, and this port requires one")
             }
             Self::Refused(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
-                f.write_str("the peer's certificate is of an authority that is not trusted here")
+                f.write_str("the peer's certificate is from an authority that is not trusted here")
             }
             Self::Refused(error) => error.fmt(f),
-            Self::PlainHttp => f.write_str("what came is plain HTTP, and the port speaks TLS"),
+            Self::PlainHttp => f.write_str("received plain HTTP on a TLS port"),
             Self::Preface(why) => f.write_str(why),
-            Self::TooLong => f.write_str("a message of the handshake is too long"),
+            Self::TooLong => f.write_str("a handshake message is too long"),
             Self::TimedOut => f.write_str("the handshake took too long"),
             Self::Gone => f.write_str("the peer went away during the handshake"),
             Self::Exhausted => f.write_str("the keys are used up"),

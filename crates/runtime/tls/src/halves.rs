@@ -25,7 +25,7 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 pub struct ReadHalf<S> {
     socket: S,
     shared: Arc<Mutex<Shared>>,
-    /// What was read and not taken.
+    /// Plain bytes that were read and not taken.
     plain: Vec<u8>,
     taken: usize,
     has_ended: bool,
@@ -37,7 +37,7 @@ pub struct WriteHalf<S> {
     shared: Arc<Mutex<Shared>>,
 }
 
-/// Makes halves of a connection that has shaken hands.
+/// Makes halves of a connection that has done its handshake.
 pub(crate) fn halves<S>(
     (reads, writes): (S, S),
     link: Link,

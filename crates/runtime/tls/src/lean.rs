@@ -1,9 +1,9 @@
-//! A record layer of our own, for the server's end of connections whose hands rustls has shaken:
+//! A record layer of our own, for the server's end of connections whose handshake rustls has done:
 //! 330 bytes for an idle connection, where rustls keeps 2.5 kB. It goes on from the handshake, or
 //! where rustls stands when a connection moves to another process.
 //!
 //! Owns: the keys of both directions, as raw secrets that are expanded for each burst of records,
-//! and the start of a message that came in two records. Never: shakes hands, keeps plaintext or
+//! and the start of a message that came in two records. Never: does a handshake, keeps plaintext or
 //! sealed bytes, or goes on with a peer that it has refused.
 //!
 //! It speaks TLS 1.3 (RFC 8446), and TLS 1.2 with authenticated encryption (RFC 5288, RFC 7905).
@@ -14,7 +14,7 @@
 //!   then comes the next one, or the end in TLS 1.2.
 //! - Nothing is taken after the peer's close_notify, and nothing is sealed after ours.
 //! - Work that the peer asks for has a price: 32 updates of keys and empty records without data
-//!   between them, one request to shake hands anew, four warnings.
+//!   between them, one request to renegotiate, four warnings.
 
 mod keys;
 mod record;
@@ -135,7 +135,7 @@ impl Lean {
                 }
             }
         }
-        // What comes after a close_notify is nobody's (RFC 8446 section 6.1).
+        // Bytes after a close_notify are ignored (RFC 8446 section 6.1).
         (input.len(), Ok(true))
     }
 
@@ -209,7 +209,7 @@ impl Lean {
         Ok(())
     }
 
-    /// Takes a piece of a handshake message of TLS 1.2, which can only be a request to shake hands
+    /// Takes a piece of a handshake message of TLS 1.2, which can only be a request to negotiate
     /// anew. Once its head is in `message`, the length there says how much of it is yet to come.
     fn take_hello(&mut self, mut piece: &[u8], wire: &mut Vec<u8>) -> Result<(), Refusal> {
         if piece.is_empty() {

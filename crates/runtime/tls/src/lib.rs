@@ -1,6 +1,6 @@
 //! TLS: the state of one connection, certificates, and what servers and clients offer.
 //!
-//! rustls shakes hands. Records are made by rustls too, or by our own layer ([`Records`]).
+//! rustls does the handshake. Records are made by rustls too, or by our own layer ([`Records`]).
 //! This room gives the engine a [`Link`] that takes and gives bytes, and the server
 //! [`Certificates`] that can be replaced while it runs.
 //!

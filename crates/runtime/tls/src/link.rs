@@ -38,16 +38,16 @@ const PARTIAL_BYTES_MAX: usize = 72 << 10;
 enum Side {
     Server(Box<UnbufferedServerConnection>),
     Client(Box<UnbufferedClientConnection>),
-    /// A server's, whose hands rustls has shaken.
+    /// A server's, whose handshake rustls has done.
     Lean(Box<Lean>),
-    /// It failed while its keys changed hands.
+    /// Failed while the keys moved from rustls to our records.
     Gone,
 }
 
-/// One connection's TLS.
+/// TLS of one connection.
 pub struct Link {
     side: Side,
-    /// What most connections need while they shake hands, and hardly ever afterwards.
+    /// State that most connections need during the handshake, and hardly ever afterwards.
     aside: Option<Box<Aside>>,
     has_failed: bool,
 }
@@ -112,7 +112,7 @@ impl Link {
         self.aside.as_ref().is_some_and(|aside| aside.is_for_lean)
     }
 
-    /// What rustls knows of the connection, while it is rustls'.
+    /// Returns rustls's state of the connection, as long as rustls has it.
     pub(crate) fn common(&self) -> Option<&CommonState> {
         match &self.side {
             Side::Server(connection) => Some(connection),
@@ -127,7 +127,7 @@ impl Link {
         matches!(self.side, Side::Client(_))
     }
 
-    /// How hands were shaken; none before.
+    /// Returns the outcome of the handshake; `None` before its end.
     #[must_use]
     pub fn shaken(&self) -> Option<Shaken> {
         if let Side::Lean(lean) = &self.side {
@@ -149,7 +149,7 @@ impl Link {
         }
     }
 
-    /// A client that has shaken hands, as a record layer that says whatever a test likes.
+    /// A client that has done its handshake, as a record layer that sends whatever a test likes.
     #[cfg(test)]
     pub(crate) fn into_forger(self, secrets: &[Secret]) -> Lean {
         let shaken = self.shaken().unwrap();
@@ -178,10 +178,11 @@ impl Link {
 
     /// Takes bytes of the peer's. Appends what they say to `plain`, and what is to be sent because
     /// of them to `wire`. True if the peer has said that nothing more will come from it. What
-    /// stands before TLS, see [`ServerTls::behind`], goes to `plain` first, once hands are shaken.
+    /// stands before TLS, see [`ServerTls::behind`], goes to `plain` first, once the handshake is
+    /// done.
     ///
     /// # Errors
-    /// What ends the connection; `wire` may have got an alert that tells the peer. What `plain` got
+    /// What ends the connection; `wire` may have got an alert for the peer. What `plain` got
     /// was said before.
     pub fn receive(
         &mut self,
@@ -228,7 +229,7 @@ impl Link {
         Ok(peer_closed)
     }
 
-    /// The same behind a preface, which is kept until hands are shaken.
+    /// Receives behind a preface, which is kept until the handshake is done.
     fn receive_behind(
         &mut self,
         mut preface: Preface,
@@ -259,7 +260,7 @@ impl Link {
         result
     }
 
-    /// Appends records that say `plain` to `wire`. Nothing is sealed before hands are shaken.
+    /// Appends records that say `plain` to `wire`. Nothing is sealed before the handshake is done.
     ///
     /// # Errors
     /// See [`Fault`]; the connection cannot go on.
@@ -277,7 +278,7 @@ impl Link {
         match &mut self.side {
             Side::Lean(_) if self.has_failed => {}
             Side::Lean(lean) => lean.close(wire),
-            // Without keys there is nobody to say it to.
+            // Without keys it cannot be sealed.
             _ => drop(self.say(Words::Close, wire)),
         }
     }
@@ -353,7 +354,7 @@ impl Link {
                 Ok(Next::Enough) => break,
                 Err(fault) => {
                     let alert_at = talk.wire.len();
-                    // The alert that tells the peer. While there is one, nothing more is read.
+                    // The alert for the peer. While there is one, nothing more is read.
                     while self.common().is_some_and(CommonState::wants_write) {
                         let _ = self.step(&mut input[*used..], talk);
                     }
@@ -379,7 +380,7 @@ impl Link {
     }
 }
 
-/// How long the first record is, if it is whole.
+/// Returns the bytes of the first record, if it is whole.
 fn record_bytes(input: &[u8]) -> Option<usize> {
     let (&[_, _, _, high, low], body) = input.split_first_chunk()?;
     let body_bytes = usize::from(u16::from_be_bytes([high, low]));

@@ -1,5 +1,5 @@
-//! How a client begins, as far as rustls does not tell: with plain HTTP, or with a hello of a
-//! version from before TLS 1.2.
+//! First bytes of clients that rustls cannot serve: plain HTTP, or a hello of a version before
+//! TLS 1.2.
 //!
 //! Owns nothing but the first few bytes of the first handshake message, which may come in records
 //! of one byte. Never: judges the hello; rustls does.
@@ -8,7 +8,7 @@ use rustls::{AlertDescription, Error, InvalidMessage, PeerIncompatible};
 
 use crate::Fault;
 
-/// To whoever speaks plain HTTP. Its request is not read any further.
+/// Response to a client that speaks plain HTTP. Its request is not read any further.
 const TO_PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     Content-Type: text/plain; charset=utf-8\r\n\
     Content-Length: 46\r\n\
@@ -25,7 +25,7 @@ const TLS12: [u8; 2] = [3, 3];
 pub(crate) struct Opening {
     record: [u8; RECORD_HEAD_BYTES],
     record_bytes: u8,
-    /// What the record at hand still has.
+    /// Bytes that the present record still has.
     left: u16,
     hello: [u8; HELLO_HEAD_BYTES],
     hello_bytes: u8,

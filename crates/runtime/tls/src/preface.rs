@@ -1,6 +1,6 @@
-//! What a connection begins with before TLS does, such as the header of a proxy.
+//! Bytes with which a connection begins before TLS does, such as the header of a proxy.
 //!
-//! Never: knows what it means; whoever offers TLS says where it ends, and gets the bytes as the
+//! Never: knows what it means; the owner of the port says where it ends, and gets the bytes as the
 //! first ones that the peer said.
 
 /// Says how long what stands at the beginning of these bytes is; `None` while it is not whole.
@@ -42,7 +42,7 @@ impl Preface {
         Ok(Some(rest))
     }
 
-    /// The preface alone.
+    /// Returns the preface alone, without bytes behind it.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }

@@ -1,4 +1,4 @@
-//! What a server offers: versions, tickets, and the certificate for each name.
+//! TLS settings of servers: versions, tickets, and the certificate for each name.
 //!
 //! Owns the certificates, which can be replaced while connections live: those keep what they have.
 //!
@@ -20,7 +20,7 @@ use crate::preface::PrefaceLength;
 use crate::{Authorities, CertificateError, Site, suites};
 
 /// Tickets that a client gets. One connection follows another, so each needs one; each costs a
-/// record when hands are shaken.
+/// record when the handshake is done.
 const TICKETS: usize = 1;
 
 /// The lowest version that is spoken.
@@ -33,7 +33,7 @@ pub enum MinVersion {
     Tls13,
 }
 
-/// Who makes the records of connections whose hands are shaken.
+/// Record layer of connections after the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Records {
     /// rustls, as during the handshake.
@@ -48,7 +48,7 @@ pub enum Records {
 pub struct Certificates(Arc<RwLock<Table>>);
 
 struct Table {
-    /// For whoever asks for no name, or one that is not there.
+    /// Used for clients that ask for no name, or for one that is not there.
     other: Option<Arc<CertifiedKey>>,
     named: HashMap<Box<str>, Arc<CertifiedKey>>,
 }
@@ -104,7 +104,7 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
-/// What a port offers to clients. Clones share tickets.
+/// TLS settings of a listening port. Clones share the ticket keys.
 #[derive(Clone, Debug)]
 pub struct ServerTls {
     config: Arc<ServerConfig>,
@@ -157,8 +157,8 @@ impl ServerTls {
         })
     }
 
-    /// The same for a port on which something stands before TLS. The connection ends if it does
-    /// not begin with that.
+    /// Returns these settings for a port on which other bytes come before TLS. The connection ends
+    /// if it does not begin with them.
     #[must_use]
     pub const fn behind(mut self, preface: PrefaceLength) -> Self {
         self.preface = Some(preface);

@@ -1,8 +1,8 @@
-//! What is known of a connection once hands are shaken.
+//! Outcome of a connection's handshake.
 
 use throng_types::save_fields;
 
-/// What is known once hands are shaken.
+/// Outcome of a handshake that succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shaken {
     /// TLS 1.3, not 1.2.

@@ -17,7 +17,7 @@ impl From<Fault> for io::Error {
 pub struct Stream<S> {
     socket: S,
     link: Link,
-    /// What was read and not taken.
+    /// Plain bytes that were read and not taken.
     plain: Vec<u8>,
     taken: usize,
     /// The server has said that nothing more comes.
@@ -25,7 +25,7 @@ pub struct Stream<S> {
 }
 
 impl<S: Read + Write> Stream<S> {
-    /// Shakes hands.
+    /// Performs the handshake.
     ///
     /// # Errors
     /// Those of the socket; `InvalidData` with a [`Fault`] if the server is refused, or refuses us.

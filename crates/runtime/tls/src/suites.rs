@@ -104,7 +104,7 @@ thread_local! {
 }
 
 /// Runs `give`, in which rustls gives the keys of a connection away, and returns the traffic
-/// secrets that it expands them from in TLS 1.3: it tells them to nobody, and the next keys come
+/// secrets that it expands them from in TLS 1.3: they are not accessible, and the next keys come
 /// from them.
 pub(crate) fn overhear<T>(give: impl FnOnce() -> T) -> (T, Vec<Secret>) {
     HEARD.set(Some(Vec::with_capacity(2)));
@@ -152,7 +152,7 @@ impl Hkdf for Overheard {
     }
 }
 
-/// What seals or opens one direction.
+/// Keys of one direction, to seal or to open.
 struct Way {
     aead: Aead,
     /// Wiped when it is dropped, as rustls has it.

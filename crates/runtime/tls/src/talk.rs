@@ -8,20 +8,20 @@ use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedS
 
 use crate::Fault;
 
-/// What a record is longer than what it says, at most (TLS 1.2 with an explicit nonce).
+/// Bytes that a record is longer than its text, at most (TLS 1.2 with an explicit nonce).
 const RECORD_OVERHEAD: usize = 5 + 8 + 16 + 1;
 /// Bytes that a record says at most (RFC 8446 section 5.1).
 const RECORD_BYTES_MAX: usize = 1 << 14;
 /// Room for what rustls has to say itself, beside a record.
 const SPARE_BYTES: usize = 64;
 
-/// What the caller wants said.
+/// Output that the caller asks for.
 #[derive(Clone, Copy)]
 pub(crate) enum Words<'a> {
     Nothing,
     Data(&'a [u8]),
     Close,
-    /// What rustls keeps back until the next record.
+    /// Bytes that rustls holds back until the next record.
     Waiting,
 }
 
@@ -30,7 +30,7 @@ pub(crate) enum Next {
     Enough,
 }
 
-/// What one call takes and gives.
+/// Input and output of one call.
 pub(crate) struct Talk<'a> {
     pub(crate) plain: &'a mut Vec<u8>,
     pub(crate) wire: &'a mut Vec<u8>,

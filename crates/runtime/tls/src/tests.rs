@@ -210,8 +210,8 @@ fn a_client_that_comes_back_brings_its_ticket() {
     }
 }
 
-/// What breaks the protocol ends the connection with a reason, and mostly with an alert; nothing is
-/// kept.
+/// Bytes that break the protocol end the connection with a reason, and mostly with an alert;
+/// nothing is kept.
 #[test]
 fn garbage_is_refused() {
     let (server, client) = both();
@@ -221,7 +221,10 @@ fn garbage_is_refused() {
     let mut too_long = hello.wire.clone();
     too_long[3..5].copy_from_slice(&[0xff, 0xff]);
     for (bytes, why) in [
-        (&b"get / HTTP/1.1\r\n\r\n"[..], "what came is not TLS"),
+        (
+            &b"get / HTTP/1.1\r\n\r\n"[..],
+            "the bytes received are not TLS",
+        ),
         (b"\x15\x03\x01\x00\x02\x02\x00", "received fatal alert"),
         (b"\x17\x03\x03\x00\x05hello", "received unexpected"),
         (b"\x16\x03\x01\x00\x00", "received corrupt message"),
@@ -280,7 +283,7 @@ fn a_flipped_bit_is_no_message() {
         other.wire[place] ^= 1;
         carry(&mut one, &mut other, 1000);
         assert!(one.plain.is_empty() && matches!(one.fault, Some(Fault::Refused(_))));
-        // The client is told.
+        // The client gets the reason.
         assert!(
             other
                 .fault
@@ -321,7 +324,7 @@ fn each_name_gets_its_certificate() {
     ] {
         assert_eq!(shakes(name), good, "{name}");
     }
-    // Certificates can be replaced; whoever connects then sees the new ones.
+    // Certificates can be replaced; later connections see the new ones.
     certificates.replace(&[site("", &issued("new.example"))]);
     assert!(shakes("new.example") && !shakes("push.example"));
 }
@@ -343,7 +346,7 @@ fn a_port_may_ask_for_certificates_and_its_tickets_are_its_own() {
         let (mut one, mut other) = ends(&closed, nobody);
         carry(&mut one, &mut other, 1000);
         let fault = one.fault.map(|fault| fault.to_string());
-        assert!(fault.is_some_and(|fault| fault.contains("shows no certificate")));
+        assert!(fault.is_some_and(|fault| fault.contains("sent no certificate")));
         assert!(one.link.shaken().is_none());
     }
 }
@@ -504,7 +507,7 @@ fn a_wrong_preface_ends_the_connection() {
             assert_eq!(here.link.partial_bytes(), 0);
         }
     }
-    // Who offers no preface takes none.
+    // A port without a preface takes none.
     let (mut here, mut there) = ends(&both().0, &client);
     there.wire.splice(..0, *b"<head>");
     carry(&mut here, &mut there, usize::MAX);

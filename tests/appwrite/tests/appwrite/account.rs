@@ -2,7 +2,7 @@
 //! `/v1/teams/T/memberships`, and keeps presences (`PUT` and `DELETE /v1/presences/P`), for whoever
 //! shows a session or a token that it knows.
 //!
-//! It is a project made since 1.9.5: memberships do not say whose they are. Lists come in pages.
+//! The project is one made since 1.9.5: memberships do not name their user. Lists come in pages.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read, Write};
@@ -16,13 +16,13 @@ use throng_testkit::Issued;
 /// Sessions and tokens are texts with the user's name in them; the stand-in does not look inside.
 #[derive(Default)]
 struct State {
-    /// Who shows it, by what is shown.
+    /// Users by the session or token that signs them in.
     sessions: BTreeMap<String, String>,
     /// Teams of users, with roles there.
     memberships: BTreeMap<(String, String), Vec<String>>,
-    /// Labels of users.
+    /// Labels of each user.
     labels: BTreeMap<String, Vec<String>>,
-    /// It answers nothing but this.
+    /// Status and body of every answer, if set.
     fault: Option<(u16, Value)>,
     /// The project's Teams service is off.
     teams_off: bool,
@@ -75,7 +75,7 @@ impl AccountApi {
         self.state.lock().unwrap()
     }
 
-    /// Whoever shows this is that user.
+    /// Makes this session or token sign in that user.
     pub(crate) fn sign_in(&self, shown: &str, user: &str) {
         self.state().sessions.insert(shown.into(), user.into());
     }
@@ -120,7 +120,7 @@ impl AccountApi {
         self.state().presences.get(user).cloned()
     }
 
-    /// What it was asked for since the last time.
+    /// Takes the requests since the last call.
     pub(crate) fn take_asked(&self) -> Vec<String> {
         std::mem::take(&mut self.state().asked)
     }
@@ -245,7 +245,7 @@ fn answer(head: &[String], body: &[u8], state: &mut State) -> (u16, Value) {
     }
 }
 
-/// A user's own presence is written or deleted. Who has one keeps its id, as in Appwrite.
+/// A user's own presence is written or deleted. A user that has one keeps its id, as in Appwrite.
 fn presence(
     presences: &mut BTreeMap<String, Value>,
     user: &str,

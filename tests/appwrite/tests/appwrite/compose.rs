@@ -125,7 +125,7 @@ fn rows<'p>(page: &'p str, head: &str) -> Vec<Vec<&'p str>> {
         .collect()
 }
 
-/// What an option is: the file on the page says, or the default.
+/// Returns the value of an option: from the file on the page, or the default.
 fn value_of(option: &str, file: &str, own: &str) -> String {
     let name = option.trim_matches('`');
     let mut lines = file.lines();
@@ -189,7 +189,7 @@ fn every_line_of_the_service_is_answered() {
     assert!(table.is_empty(), "not of the service: {table:?}");
 }
 
-/// What stands behind a name, or below it.
+/// Returns the lines of a section: the text behind its name, or the lines below it.
 fn section<'f>(file: &'f str, name: &str) -> Vec<&'f str> {
     let begins = |line: &&str| line.starts_with(&format!("    {name}:"));
     let mut lines = file.lines().skip_while(|line| !begins(line));

@@ -1,4 +1,4 @@
-//! Who is who: what Appwrite is asked for, how often, and what its faults lead to.
+//! Identity: the requests to Appwrite, their number, and the effects of its faults.
 
 use serde_json::{Value, json};
 use throng_testkit::{Authority, PemFiles, until};
@@ -73,8 +73,8 @@ fn answers_are_remembered_until_something_changes() {
     stage.open_as("ann", DOCUMENTS);
     assert_eq!(stage.accounts.take_asked(), everything);
     stage.accounts.label("ann", &["vip"]);
-    // Far fewer requests than connections, and nobody waits for them. A shard that asks when
-    // another has its answer already asks again.
+    // Far fewer requests than connections, and no connection waits for them. A shard that asks
+    // when another has its answer already asks again.
     stage.publish(&updated("ann", "labels", "user:ann", &["vip"]));
     stage.publish(&Event::document("V", "label:vip", "open"));
     for socket in &mut sockets {
@@ -143,7 +143,8 @@ fn faults_of_the_way_to_appwrite_make_no_guests() {
         let failures = r#"throng_appwrite_lookups_total{answer="failed"}"#;
         stage.until_metric(failures, failed);
     }
-    // A session ended, and nobody says whose: that is told, and what is hers waits from then on.
+    // A session ended, and the event does not tell which: the client gets it, and her events wait
+    // from then on.
     stage.publish(&Event::signed_out("ann", "user:ann"));
     stage.publish(&Event::document("C", "user:ann", "open"));
     stage.publish(&Event::document("D", "any", "open"));
@@ -153,7 +154,7 @@ fn faults_of_the_way_to_appwrite_make_no_guests() {
     stage.server.stop();
 }
 
-/// By TLS, from a server whose certificate is believed and from nobody else.
+/// By TLS, from a server whose certificate is trusted and from no other.
 #[test]
 fn accounts_come_by_https_from_who_is_believed() {
     let (ours, others) = (Authority::new("ours"), Authority::new("others"));
@@ -177,7 +178,7 @@ fn accounts_come_by_https_from_who_is_believed() {
     }
 }
 
-/// "Log out that device": the device hears of it, and nothing that is its user's afterwards.
+/// "Log out that device": the device is told, and gets no event of its user afterwards.
 #[test]
 fn a_user_hears_what_ends_its_rights() {
     let stage = Stage::new("");
@@ -210,7 +211,8 @@ fn a_user_hears_what_ends_its_rights() {
 #[test]
 fn a_token_is_looked_at_once_as_in_stock() {
     let stage = Stage::new("");
-    // {"userId":"ann","sessionId":"S","exp":1}: over since 1970, and good until Appwrite says no.
+    // {"userId":"ann","sessionId":"S","exp":1}: expired in 1970, and good until Appwrite refuses
+    // it.
     let token = "e30.eyJ1c2VySWQiOiJhbm4iLCJzZXNzaW9uSWQiOiJTIiwiZXhwIjoxfQ.x";
     stage.accounts.sign_in(token, "ann");
     let (mut ann, first) = stage.open(&format!("{DOCUMENTS}&jwt={token}"));

@@ -1,5 +1,5 @@
-//! A server hands its connections to a new process: its clients hear every event once and in
-//! order, and whoever has lost a right has lost it there too.
+//! A server hands its connections to a new process: its clients get every event once and in order,
+//! and a client that has lost a right has lost it there too.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,14 +13,14 @@ const DOCUMENTS: &str = "project=bench&channels[]=documents";
 
 /// Upgrades in a row.
 const UPGRADES: usize = 3;
-/// Clients that hear the events meanwhile.
+/// Clients that receive the events meanwhile.
 const CLIENTS: usize = 21;
 /// Events that all clients together may still have to read.
 const AHEAD: usize = 2000;
 
-/// Publishes numbered files until told to stop, and one without a number; gives how many. It is
-/// faster than its readers, and waits for them when they are [`AHEAD`] behind together: whoever is
-/// far behind would be closed as slow.
+/// Publishes numbered files until stopped, and one without a number; returns how many. It is faster
+/// than its readers, and waits for them when they are [`AHEAD`] behind together: a client far
+/// behind would be closed as slow.
 fn publish_until(url: &str, stop: &AtomicBool, heard: &AtomicUsize) -> usize {
     let client = redis::Client::open(url).expect("an address");
     let mut connection = client.get_connection().expect("a server");
@@ -88,7 +88,7 @@ fn nobody_notices_upgrades() {
     }
 }
 
-/// What `ann` hears of something for a team and of something for everybody.
+/// Publishes one event for a team and one for everybody; returns whether `ann` hears the first.
 fn heard(stage: &Stage, ann: &mut Socket, round: u32, team: &str) -> bool {
     // No two events are the same, as Appwrite's are not.
     let [first, second] = [format!("{team}{round}"), format!("any-{team}{round}")];
@@ -118,15 +118,15 @@ fn rights_that_are_lost_stay_lost() {
     let mut ann = stage.open_as("ann", DOCUMENTS);
     assert!(heard(&stage, &mut ann, 0, "team:T"));
     assert!(heard(&stage, &mut ann, 0, "team:U"));
-    // No event tells of it: only who asks learns it.
+    // No event reports it: only a lookup shows it.
     stage.accounts.leave("ann", "T");
     assert!(heard(&stage, &mut ann, 1, "team:T"));
     stage.server.upgrade_well();
-    // Whoever is signed in is looked up again, and what is heard until then was hers.
+    // Signed-in users are looked up again, and events until then were hers.
     let gone = (2..10_000).find(|&round| !heard(&stage, &mut ann, round, "team:T"));
     let gone = gone.expect("an end of it");
     assert!(heard(&stage, &mut ann, 1, "team:U"));
-    // And an event tells of this one.
+    // This change comes with an event.
     stage.accounts.leave("ann", "U");
     let left = Event::membership_deleted("ann", "U", "team:U").message();
     assert!(stage.redis.publish(&left) > 0);
@@ -137,7 +137,7 @@ fn rights_that_are_lost_stay_lost() {
     }
 }
 
-/// Appwrite's API is away: nobody becomes a guest by that, and nobody keeps roles for good.
+/// Appwrite's API is away: no user becomes a guest by that, and none keeps roles for good.
 #[test]
 fn roles_that_cannot_be_looked_up_end_the_connection() {
     let stage = Stage::new("api_grace = \"1s\"");

@@ -25,7 +25,7 @@ fn what_was_revoked_while_redis_was_away_is_revoked() {
     until("the loss to be noticed", || {
         (stage.server.metric("throng_appwrite_feed_up") == 0).then_some(())
     });
-    // Nobody hears of it.
+    // No client receives it.
     stage.accounts.leave("ann", "T");
     stage.accounts.sign_out("cid");
     stage.accounts.take_asked();
@@ -45,7 +45,7 @@ fn what_was_revoked_while_redis_was_away_is_revoked() {
     assert_eq!([ann.event(), ann.event()], ["C", "D"]);
     assert_eq!([bob.event(), bob.event(), bob.event()], ["B", "C", "D"]);
     assert_eq!(cid.event(), "D");
-    // And nobody comes in by what was known before.
+    // And no client is let in by what was known before.
     let cookie = format!("a_session_{PROJECT}=cid");
     let (_, first) = stage.open_with(DOCUMENTS, &[("Cookie", &cookie)]);
     assert!(first["data"]["user"].is_null(), "{first}");
@@ -148,7 +148,7 @@ fn a_redis_with_tls_is_verified() {
         "tls-auth-clients no",
     ]);
     let url = format!("rediss://127.0.0.1:{port}");
-    // A certificate that nobody vouches for is none.
+    // A certificate without a trusted authority is refused.
     let config = format!("[appwrite]\nredis = {url:?}\n[[appwrite.project]]\nid = \"bench\"");
     let server = Setup::new(&config).shards(1).start();
     until("the refusal", || {

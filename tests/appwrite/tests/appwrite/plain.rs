@@ -24,7 +24,7 @@ impl Stage {
         (socket, first)
     }
 
-    /// Opens as somebody with a session.
+    /// Opens a socket with a session.
     #[track_caller]
     pub(crate) fn open_as(&self, user: &str, query: &str) -> Socket {
         self.accounts.sign_in(user, user);
@@ -187,13 +187,13 @@ fn who_comes_back_gets_what_it_missed() {
     stage.publish(&Event::file("B"));
     stage.publish(&Event::document("D", "any", "open"));
     stage.publish(&Event::document("E", "user:ann", "open"));
-    // Those who do not ask see nothing of it.
+    // Clients that do not ask get nothing of it.
     let (mut plain, _) = stage.open(FILES);
     stage.publish(&Event::file("C"));
     let event = plain.frame();
     assert_eq!(event["data"]["position"], Value::Null);
 
-    // Another shard may hear of C a moment later.
+    // Another shard may get C a moment later.
     let mut again = until("its shard to have heard of C", || {
         let (mut again, _) = stage.open(&format!("{FILES}&recover={seen}"));
         let told = again.frame();
@@ -242,7 +242,7 @@ fn redis_goes_away_and_comes_back() {
         stage.server.metric("throng_appwrite_feed_reconnects_total"),
         1
     );
-    // Nobody knows what was lost, and whoever asks must hear so.
+    // It is unknown what was lost, and a client that asks must be told so.
     let (mut again, _) = stage.open(&format!("{FILES}&recover={seen}"));
     assert_eq!(again.frame()["data"]["recovered"], false);
     stage.server.stop();
@@ -306,7 +306,7 @@ fn a_slow_consumer_costs_only_itself() {
     assert!(heard < sent);
     let dropped = r#"throng_dropped_total{policy="close"}"#;
     assert_eq!(stage.server.metric(dropped), 1, "it is one client");
-    // An event that fits into nobody's queue reaches nobody, and is counted.
+    // An event that fits into no queue reaches no client, and is counted.
     event.payload = json!({"$id": "B", "text": "x".repeat(70 << 10)});
     stage.publish(&event);
     stage.publish(&Event::file("C"));

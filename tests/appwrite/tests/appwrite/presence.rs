@@ -49,7 +49,7 @@ fn is_response(frame: &Value) -> bool {
     frame["type"] == "response" && frame["data"]["to"] == "presence"
 }
 
-/// Each way in which a page shows who its user is.
+/// Each way in which a page identifies its user.
 #[test]
 fn the_sdk_sets_a_presence_that_lives_as_long_as_its_socket() {
     let stage = Stage::new("");
@@ -99,7 +99,7 @@ fn the_sdk_hears_why_a_presence_is_refused() {
 }
 
 /// The end of the socket may come before Appwrite has answered; a server that takes over knows
-/// what to take away; and a presence whose client has no id for it gets one.
+/// which presences to delete; and a presence whose client has no id for it gets one.
 #[test]
 fn a_presence_is_taken_away_however_its_socket_ends() {
     let stage = Stage::new("");

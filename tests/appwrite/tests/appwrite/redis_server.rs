@@ -22,7 +22,7 @@ impl RedisServer {
         Self::with(&[])
     }
 
-    /// The same with more lines of configuration.
+    /// Starts a server with more lines of configuration.
     #[track_caller]
     pub(crate) fn with(more: &[&str]) -> Self {
         Self::begin(more.join("\n"), false)
@@ -41,7 +41,7 @@ impl RedisServer {
         server
     }
 
-    /// A Sentinel, whose configuration says what it watches.
+    /// A Sentinel, whose configuration names what it watches.
     #[track_caller]
     pub(crate) fn sentinel(monitor: &str) -> Self {
         Self::begin(monitor.to_owned(), true)
@@ -92,7 +92,7 @@ impl RedisServer {
         publish.query(&mut connection).unwrap()
     }
 
-    /// Waits until somebody listens.
+    /// Waits until connections are accepted.
     #[track_caller]
     pub(crate) fn wait_for_subscriber(&self) {
         let client = redis::Client::open(self.url()).unwrap();

@@ -15,11 +15,11 @@ pub(crate) struct Version {
     pub(crate) number: &'static str,
     /// `client.subscribe`, which all have, or the class `Realtime`.
     pub(crate) api: &'static str,
-    /// It subscribes by message, and not in the URL.
+    /// Subscribes by message, and not in the URL.
     pub(crate) by_message: bool,
-    /// It knows queries.
+    /// Whether this version has queries.
     pub(crate) queries: bool,
-    /// It sends a token in the URL.
+    /// Sends a token in the URL.
     pub(crate) jwt: bool,
 }
 
@@ -40,7 +40,7 @@ impl Sdk {
         Self { process, version }
     }
 
-    /// Gives an order.
+    /// Sends one order to the page.
     #[track_caller]
     pub(crate) fn order(&mut self, name: &str, mut fields: Value) {
         fields["order"] = json!(name);
@@ -78,7 +78,7 @@ impl Sdk {
         })
     }
 
-    /// The ids that one subscription has heard of, once `last` is among them.
+    /// The ids that one subscription has received, once `last` is among them.
     #[track_caller]
     pub(crate) fn heard(&self, subscription: &str, last: &str) -> Vec<String> {
         let what = format!("{last} on {subscription} ({:?})", self.version);
@@ -98,7 +98,7 @@ impl Sdk {
         })
     }
 
-    /// The first error that the SDK told its page of: code and message.
+    /// The first error that the SDK reported to its page: code and message.
     #[track_caller]
     pub(crate) fn error(&self) -> (u64, String) {
         self.process.out("an error", |lines| {

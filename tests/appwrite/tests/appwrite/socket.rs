@@ -1,4 +1,4 @@
-//! A WebSocket by hand, for what no SDK would say.
+//! A WebSocket by hand, for what no SDK would send.
 
 use std::net::SocketAddr;
 
@@ -76,7 +76,7 @@ impl Socket {
         self.pings
     }
 
-    /// The next message.
+    /// Returns the next message, which must be text.
     #[track_caller]
     pub(crate) fn frame(&mut self) -> Value {
         let (opcode, payload) = self.next();

@@ -23,13 +23,13 @@ impl Stage {
         Self::with("", more)
     }
 
-    /// The same with sections before it.
+    /// Starts a stage with sections before `[appwrite]`.
     #[track_caller]
     pub(crate) fn with(before: &str, more: &str) -> Self {
         Self::before(AccountApi::start(), before, more, None)
     }
 
-    /// The same before this API; of authorities, only the one in a file is believed.
+    /// Starts a stage before this API; of authorities, only the one in a file is trusted.
     #[track_caller]
     pub(crate) fn before(
         accounts: AccountApi,
@@ -81,12 +81,12 @@ pub(crate) struct Event<'e> {
     pub(crate) names: Vec<String>,
     pub(crate) channels: Vec<String>,
     pub(crate) payload: Value,
-    /// Whose permissions have changed.
+    /// User whose permissions have changed.
     pub(crate) changed: Option<&'e str>,
 }
 
 impl<'e> Event<'e> {
-    /// A file that anybody may see.
+    /// A file that all users may read.
     pub(crate) fn file(id: &str) -> Self {
         Self {
             project: PROJECT,
@@ -119,7 +119,7 @@ impl<'e> Event<'e> {
         }
     }
 
-    /// Somebody is no member of a team any more.
+    /// A user is no member of a team any more.
     pub(crate) fn membership_deleted(user: &'e str, team: &str, role: &'e str) -> Self {
         Self {
             project: PROJECT,

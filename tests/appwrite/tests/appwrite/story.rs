@@ -54,8 +54,8 @@ const STEPS: [&str; 11] = [
 const DOCUMENTS: &str = "databases.D.collections.C.documents";
 const PAGE: &str = "http://localhost:5173";
 
-/// The story of one version. Each step ends with an event that everybody hears, so what was not
-/// heard before it was not sent.
+/// The story of one version. Each step ends with an event that all clients get, so what was not
+/// received before it was not sent.
 struct Story<'s> {
     stage: &'s Stage,
     version: Version,
@@ -151,7 +151,7 @@ impl Story<'_> {
         assert_eq!(self.user.heard("documents", "D1"), ["D1"]);
     }
 
-    /// The handshake itself says who it is.
+    /// The handshake itself identifies the user.
     #[track_caller]
     fn comes_with(&self, what: &str) -> &'static str {
         let (mut sdk, user) = (Sdk::start(self.version), &self.u);
@@ -174,7 +174,7 @@ impl Story<'_> {
         "ok"
     }
 
-    /// What is for one user reaches no other.
+    /// Checks that events for one user reach no other.
     #[track_caller]
     fn others_do_not_hear(&self) {
         let role = format!("user:{}", self.u);
@@ -185,7 +185,7 @@ impl Story<'_> {
         assert_eq!(heard[heard.len() - 2..], ["D2", "D3"]);
     }
 
-    /// A member hears of the team's documents until the membership ends.
+    /// A member gets the team's documents until the membership ends.
     #[track_caller]
     fn revoked(&self) {
         let (team, user) = (format!("t-{}", self.u), self.u.as_str());

@@ -1,4 +1,4 @@
-//! What cannot be delivered is told in the log: whose it is, and one line for many.
+//! Events that cannot be delivered are logged: with the user, and one line for many.
 
 use throng_testkit::until;
 
@@ -31,7 +31,7 @@ fn a_malformed_message_is_told_by_its_project_and_channel() {
     assert_eq!(first["error"], "the feed message is malformed", "{first}");
     // One line stands for many: a line a second would be ten times as many as there are.
     assert!(lines.len() < 10, "{lines:#?}");
-    // The next one, when it is due, says how many it stands for; and the feed goes on.
+    // The next line, when it is due, gives the number it stands for; and the feed goes on.
     let next = until("a line that stands for others", || {
         stage
             .redis

@@ -1,4 +1,4 @@
-//! The server API answers for all nodes, or says that it cannot.
+//! The server API answers for all nodes, or reports that it cannot.
 
 use serde_json::{Value, json};
 use throng_testkit::{Sdk, Server, until};

@@ -1,4 +1,4 @@
-//! What clients' requests for other nodes cost, and who is counted as a node.
+//! Costs of clients' requests for other nodes, and what counts as a node.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -33,7 +33,7 @@ fn sent(redis: &RedisServer, to: &Server, node: &str, status: u16) -> [u64; 2] {
         assert_eq!(answer.status, status, "{answer:?}");
     }
     let after = traffic(redis);
-    // What nodes say by themselves is far less than half of it.
+    // The nodes' own messages are far less than half of it.
     [0, 1].map(|at| (after[at] - before[at] + REQUESTS * BYTES / 2) / (REQUESTS * BYTES))
 }
 
@@ -53,7 +53,7 @@ fn commands_for_another_node_go_to_that_one_alone() {
     assert_eq!(sent(&redis, &nodes[0], "0123456789abcdef", 404), [0, 0]);
 }
 
-/// Somebody who listens to everything by a pattern is no node, and is not waited for.
+/// A client that listens to everything by a pattern is no node, and is not waited for.
 #[test]
 fn who_listens_by_a_pattern_is_no_node() {
     let redis = RedisServer::start();
@@ -70,12 +70,12 @@ fn who_listens_by_a_pattern_is_no_node() {
     assert_eq!(sent(&redis, &nodes[0], "0123456789abcdef", 404), [0, 0]);
 }
 
-/// A call that may have been carried out is not told as one that was not.
+/// A call that may have been carried out is not reported as one that was not.
 #[test]
 fn a_call_without_all_answers_is_told_as_a_doubt() {
     let redis = RedisServer::start();
     let node = node(Kind::Redis, redis.address());
-    // It hears what nodes are asked, and never answers.
+    // It receives the nodes' requests, and never answers.
     let mut foreign = TcpStream::connect(redis.address()).expect("it listens");
     foreign
         .write_all(b"SUBSCRIBE throng:nodes:all\r\n")

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use throng_testkit::{NatsServer, RedisServer};
 
-/// Which one.
+/// Product that serves as the broker.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Redis,

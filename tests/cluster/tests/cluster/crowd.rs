@@ -34,7 +34,7 @@ fn kill(crowd: &mut Sdk, nodes: &[Server; 3]) {
     nodes[0].signal(Signal::KILL);
 }
 
-/// Waits until as many clients as had their node killed have subscribed again, and nobody is away.
+/// Waits until as many clients as had their node killed have subscribed again, and none is away.
 #[track_caller]
 fn are_back(crowd: &mut Sdk, count: usize) -> Value {
     let looks = (0..LOOKS).map(|_| crowd.result("settle", &json!({ "count": count })));
@@ -80,7 +80,7 @@ fn count(node: &Server, channel: &str) -> usize {
         .expect("a number")
 }
 
-/// Waits until these nodes say of each room what is so.
+/// Waits until these nodes report the right members of each room.
 #[track_caller]
 fn agree(crowd: &mut Sdk, nodes: &[&Server], rooms: &[String]) {
     for room in rooms {
@@ -131,7 +131,7 @@ pub(crate) fn members_come_and_go_and_a_node_dies(kind: Kind) {
 
 // ---- the clients of a node that dies ----
 
-/// What the broker has carried out so far that clients cause: looks at streams, and subscriptions.
+/// Commands carried out by the broker that clients cause: reads of streams, and subscriptions.
 fn carried_out(broker: &Broker) -> Option<[u64; 2]> {
     let info = broker.redis()?.ask("INFO commandstats");
     let of = |name: &str| {

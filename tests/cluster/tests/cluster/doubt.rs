@@ -1,4 +1,4 @@
-//! A broker that says what cannot be: a network changes a position on its way.
+//! A broker with contradictory answers: a network changes a position on its way.
 
 use serde_json::{Value, json};
 use throng_testkit::{Proxy, until};
@@ -27,7 +27,8 @@ fn edit(kind: Kind, bytes: &mut [u8]) {
     }
 }
 
-/// It is counted and logged, `/healthz` says so, and clients are told of the gap.
+/// A corrupted position is counted and logged, `/healthz` reports it, and clients are told of the
+/// gap.
 pub(crate) fn two_contents_for_one_position_are_told(kind: Kind) {
     let broker = Broker::start(kind);
     let network = Proxy::new(broker.address());

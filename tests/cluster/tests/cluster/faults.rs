@@ -1,11 +1,14 @@
-//! The broker goes away and comes back: publishers are told, subscribers stay, and every gap is
-//! filled or told.
+//! The broker goes away and comes back: publishers get errors, subscribers stay, and every gap is
+//! filled or reported.
 
 use serde_json::json;
 use throng_testkit::{Proxy, Sdk, Server, script, until};
 
 use crate::broker::{Broker, Kind};
 use crate::nodes::{Publisher, after_losing_three, event_source, node, subscriber, up};
+
+/// Attempts of each node to reach a paused broker, while the test waits.
+const RECONNECTS: usize = 3;
 
 /// Publishes until it is refused; gives the reason.
 #[track_caller]
@@ -21,7 +24,7 @@ fn stayed(clients: &[&Sdk]) {
     }
 }
 
-/// How often a log line with this in it was written.
+/// Number of log lines that contain this text.
 fn said(node: &Server, words: &str) -> usize {
     let has = |line: &serde_json::Value| {
         line["message"]
@@ -31,7 +34,7 @@ fn said(node: &Server, words: &str) -> usize {
     node.log().iter().filter(|line| has(line)).count()
 }
 
-/// What the server keeps over its end is there for those who come again.
+/// Data that the server keeps across its restart is there for clients that come back.
 pub(crate) fn the_broker_restarts_with_its_data(kind: Kind) {
     let mut broker = Broker::durable(kind);
     let nodes = [(); 2].map(|()| node(kind, broker.address()));
@@ -66,8 +69,8 @@ pub(crate) fn the_broker_restarts_with_its_data(kind: Kind) {
     }
 }
 
-/// An offset is not used twice: who has seen what the older copy lacks is told, and who has not is
-/// whole.
+/// An offset is not used twice: clients that have seen what the older copy lacks are told, and the
+/// others are whole.
 pub(crate) fn the_broker_restarts_with_an_older_copy_of_its_data(kind: Kind) {
     let mut broker = Broker::start(kind);
     let nodes = [(); 2].map(|()| node(kind, broker.address()));
@@ -91,7 +94,7 @@ pub(crate) fn the_broker_restarts_with_an_older_copy_of_its_data(kind: Kind) {
     after_losing_three(&mut publisher, &nodes.each_ref(), &proxy, [&ahead, &behind]);
 }
 
-/// Who lost something is told, and who lost nothing is not.
+/// Clients that lost something are told, and the others are not.
 pub(crate) fn the_broker_restarts_without_its_data(kind: Kind) {
     let mut broker = Broker::start(kind);
     let nodes = [(); 2].map(|()| node(kind, broker.address()));
@@ -128,16 +131,21 @@ pub(crate) fn the_broker_restarts_without_its_data(kind: Kind) {
     assert_eq!(plain.left("subscribing"), 0, "it lost nothing that is kept");
 }
 
-/// What was asked of a server that does not answer may have happened; to repeat it is safe.
-pub(crate) fn the_broker_is_paused_for_ten_seconds(kind: Kind) {
+/// A request that got no answer may have been carried out; repeating it is safe.
+pub(crate) fn the_broker_is_paused_until_nodes_have_reconnected_in_vain(kind: Kind) {
     let broker = Broker::start(kind);
-    let nodes = [(); 2].map(|()| node(kind, broker.address()));
+    let networks = [(); 2].map(|()| Proxy::new(broker.address()));
+    let nodes = networks
+        .each_ref()
+        .map(|network| node(kind, network.address()));
     let client = subscriber(nodes[0].clients(), "kept:a");
     let source = event_source(nodes[1].clients(), "kept:a");
     let mut publisher = Publisher::new("kept:a");
     publisher.publish(&nodes.each_ref(), 10);
     broker.pause();
-    let why = publisher.try_one(&nodes[0]).expect_err("nobody answers");
+    let why = publisher
+        .try_one(&nodes[0])
+        .expect_err("the broker is paused");
     // On NATS the row of the publication's key comes first; without its answer nothing is sent.
     let told = match kind {
         Kind::Redis => "may have published",
@@ -145,9 +153,18 @@ pub(crate) fn the_broker_is_paused_for_ten_seconds(kind: Kind) {
     };
     assert!(why.contains(told), "{why}");
     nodes.iter().for_each(|node| up(node, false));
-    let why = publisher.try_one(&nodes[1]).expect_err("nobody is there");
+    let why = publisher
+        .try_one(&nodes[1])
+        .expect_err("the broker is down");
     assert!(why.contains("nothing was done"), "{why}");
-    std::thread::sleep(std::time::Duration::from_secs(10));
+    // The kernel accepts connections for a stopped process, so each attempt waits for its answer.
+    for network in &networks {
+        let before = network.connections();
+        until("attempts to reconnect", || {
+            (network.connections() >= before + RECONNECTS).then_some(())
+        });
+    }
+    nodes.iter().for_each(|node| up(node, false));
     broker.resume();
     publisher.publish(&nodes.each_ref(), 10);
     publisher.heard_by(&client, 0);
@@ -156,7 +173,7 @@ pub(crate) fn the_broker_is_paused_for_ten_seconds(kind: Kind) {
     assert_eq!(client.left("subscribing"), 0, "it is the same server");
 }
 
-/// What a node misses while others hear it is filled in, without a word to its clients.
+/// A node that missed publications fills them in, without a word to its clients.
 pub(crate) fn the_network_between_a_node_and_the_broker_is_cut(kind: Kind) {
     let broker = Broker::start(kind);
     let proxy = Proxy::new(broker.address());

@@ -1,5 +1,6 @@
 //! Publications with idempotency keys on NATS, whose node goes between the row of the key and the
-//! publication, or between that and its answer. Who repeats one has it once, wherever.
+//! publication, or between that and its answer. A repeated publication exists once, at every moment
+//! of the failure.
 
 use std::thread;
 
@@ -9,7 +10,7 @@ use throng_testkit::{NatsServer, Proxy, Sdk, Server, Signal, until};
 use crate::broker::Kind;
 use crate::nodes::{node, patient_node, subscriber};
 
-/// How a publication in `kept:a` begins on its way to NATS.
+/// First bytes of a publication in `kept:a` on its way to NATS.
 const PUBLICATION: &str = "HPUB throng.in.kept_kept.kept=3aa ";
 
 fn publish(node: &Server, data: &str) -> Value {
@@ -35,7 +36,7 @@ fn hears(client: &Sdk, publications: &[&str]) {
     assert_eq!(client.left("publication"), 0);
 }
 
-/// The publisher is told that nobody knows; a repeat is the publication.
+/// The publisher is told that the result is unknown; a repeat is the publication.
 #[test]
 fn a_publication_that_is_lost_behind_the_row_of_its_key_is_in_doubt() {
     let nats = NatsServer::start();
@@ -130,7 +131,7 @@ fn a_publication_that_comes_while_it_is_repeated_is_the_only_one() {
     }
 }
 
-/// The publication has happened, and nobody hears that from its node: the repeat has its place.
+/// The publication has happened, and its node reports it to no client: the repeat has its place.
 #[test]
 fn a_node_is_killed_before_it_hears_that_a_publication_is_taken() {
     let nats = NatsServer::start();

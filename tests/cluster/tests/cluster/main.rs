@@ -48,7 +48,7 @@ macro_rules! stories {
                 faults::the_broker_restarts_with_its_data,
                 faults::the_broker_restarts_with_an_older_copy_of_its_data,
                 faults::the_broker_restarts_without_its_data,
-                faults::the_broker_is_paused_for_ten_seconds,
+                faults::the_broker_is_paused_until_nodes_have_reconnected_in_vain,
                 faults::the_network_between_a_node_and_the_broker_is_cut,
                 faults::the_network_between_a_node_and_the_broker_is_slow,
                 moving::a_node_is_upgraded_while_it_has_no_broker,

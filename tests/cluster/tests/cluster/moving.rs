@@ -1,4 +1,4 @@
-//! A node is upgraded while the others serve: its clients move to the new process, and hear
+//! A node is upgraded while the others serve: its clients move to the new process, and get
 //! everything once.
 
 use std::fs::{self, Permissions};
@@ -52,7 +52,7 @@ impl Crowd {
         Self(clients)
     }
 
-    /// Each has heard all of its channel once, in order, and none had to come back.
+    /// Each has received all of its channel once, in order, and none had to come back.
     #[track_caller]
     fn heard(&self, publishers: &[Publisher]) {
         for (channel, client) in &self.0 {
@@ -118,7 +118,7 @@ pub(crate) fn nobody_notices_upgrades_of_a_node(kind: Kind) {
         publishers.collect::<Vec<Publisher>>()
     });
     crowd.heard(&publishers);
-    // The same members under the same ids, and nobody has heard of any coming or going.
+    // The same members under the same ids, and no client has seen any join or leave.
     assert_eq!(presence(other), before);
     assert_eq!(presence(upgraded), before);
     for client in members.iter().chain([&watcher]) {
@@ -126,7 +126,7 @@ pub(crate) fn nobody_notices_upgrades_of_a_node(kind: Kind) {
         assert_eq!(client.left("leave"), 0);
     }
     assert_eq!(watcher.left("join"), 0);
-    // What a client says by another node finds it, and so does what operators say there.
+    // A client's publication by another node finds it, and so do operators' commands there.
     for number in 0..3 {
         emulated.result("publish", &json!({ "channel": "kept:c", "data": number }));
     }
@@ -149,7 +149,7 @@ pub(crate) fn nobody_notices_upgrades_of_a_node(kind: Kind) {
     });
 }
 
-/// Nobody waits for the broker: clients move, and get what they lack when it is heard again.
+/// Moving does not wait for the broker: clients move, and get what they lack when it answers again.
 pub(crate) fn a_node_is_upgraded_while_it_has_no_broker(kind: Kind) {
     let broker = Broker::start(kind);
     let proxy = Proxy::new(broker.address());
@@ -210,8 +210,8 @@ impl Installed {
     }
 }
 
-/// The new process hears the channels, has taken members and fails then; or never hears anything.
-/// The old one goes on, and nobody has noticed.
+/// The new process follows the channels, has taken members and fails then; or never follows
+/// anything. The old one goes on, and no client has noticed.
 pub(crate) fn an_upgrade_that_breaks_off_changes_nothing(kind: Kind) {
     let broker = Broker::start(kind);
     let installed = Installed::new(kind);

@@ -16,7 +16,7 @@ fn lasting(redis: &RedisServer) -> Vec<String> {
     keys.lines().filter(lasts).map(str::to_owned).collect()
 }
 
-/// Names that somebody subscribed to or asked the history of, and in which nobody published.
+/// Names that clients subscribed to or asked the history of, and in which nothing was published.
 #[test]
 fn names_without_publications_leave_nothing() {
     let redis = RedisServer::start();
@@ -29,7 +29,7 @@ fn names_without_publications_leave_nothing() {
         let page = nodes[1].call("history", &history);
         assert!(page["error"].is_null(), "{page}");
     }
-    // While somebody is there, its position lasts.
+    // While a subscriber is there, its position lasts.
     assert_eq!(lasting(&redis).len(), 5);
     let other = subscriber(nodes[1].clients(), "kept:0");
     for n in 1..5 {
@@ -91,7 +91,7 @@ fn thousands_of_names_leave_nothing_in_nats() {
     }
     // The one that all epochs are made of.
     assert_eq!(kept(&nats), 1);
-    // An operator who has nothing to forget.
+    // An operator's command with nothing to forget.
     let removed = nodes[1].call("history_remove", &json!({ "channel": "kept:none" }));
     assert!(removed["error"].is_null(), "{removed}");
     assert_eq!(kept(&nats), 1);

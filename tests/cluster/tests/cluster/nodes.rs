@@ -1,4 +1,4 @@
-//! Nodes, clients, and the counter that knows what each client must have heard.
+//! Nodes, clients, and the counter that knows what each client must have received.
 
 use std::net::SocketAddr;
 
@@ -7,10 +7,10 @@ use throng_testkit::{Proxy, Sdk, Server, Setup, Wire, script, until};
 
 use crate::broker::Kind;
 
-/// How long the broker may take to answer, in the configuration of these tests.
+/// Broker timeout in the configuration of these tests.
 pub(crate) const TIMEOUT: &str = "1s";
 
-/// The same where a busy machine is no fault of the broker's.
+/// Broker timeout for tests in which a busy machine is no fault of the broker's.
 pub(crate) const PATIENT: &str = "30s";
 
 /// A node on the broker at this address.
@@ -30,7 +30,7 @@ pub(crate) fn patient_node(kind: Kind, broker: SocketAddr) -> Server {
     node
 }
 
-/// What the configuration says of the broker at this address.
+/// Returns the configuration lines for the broker at this address.
 pub(crate) fn lines(kind: Kind, broker: SocketAddr) -> String {
     match kind {
         Kind::Redis => format!("kind = \"redis\"\nurl = \"redis://{broker}/0\""),
@@ -44,7 +44,7 @@ pub(crate) fn node_of(broker: &str) -> Server {
     setup(broker).start()
 }
 
-/// What such a node is started with.
+/// Returns the setup of a node with [`TIMEOUT`].
 pub(crate) fn setup(broker: &str) -> Setup {
     setup_with(broker, TIMEOUT)
 }
@@ -202,8 +202,8 @@ impl Publisher {
         }
     }
 
-    /// Checks that a client has heard each number since `after`, in order, once. What it hears next
-    /// would come behind them.
+    /// Checks that a client has received each number since `after`, in order, once. Its next
+    /// publication would come behind them.
     #[track_caller]
     pub(crate) fn heard_by(&self, client: &Sdk, after: u64) {
         for number in after + 1..=self.published {
@@ -214,7 +214,7 @@ impl Publisher {
     }
 }
 
-/// Of ten publications the broker has lost the last three. The client that had heard them is told,
+/// Lets the broker lose the last three of ten publications. The client that had heard them is told,
 /// and the one behind the network, which had heard five, gets the others. New ones reach both.
 #[track_caller]
 pub(crate) fn after_losing_three(

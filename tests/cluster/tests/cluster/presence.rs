@@ -1,4 +1,4 @@
-//! Who is there, over all nodes, and after a node has died.
+//! Presence over all nodes, and after a node has died.
 
 use serde_json::json;
 use throng_testkit::{Server, Signal, until};
@@ -93,7 +93,8 @@ pub(crate) fn members_are_right_after(nodes: &[Server; 2], mut broker: impl FnMu
     list(&nodes.each_ref(), 0);
 }
 
-/// The broker comes back with an older copy, which lists who has left, and not who has come.
+/// The broker comes back with an older copy, which lists members that have left, and lacks those
+/// that have come.
 pub(crate) fn members_are_right_after_an_older_copy(kind: Kind) {
     let mut broker = Broker::durable(kind);
     let nodes = [(); 2].map(|()| node(kind, broker.address()));

@@ -23,7 +23,7 @@ fn health(node: &Server, expected: &str) {
     });
 }
 
-/// How many lines of this level the log has with these words in them.
+/// Number of warnings in the log that contain this text.
 fn said(node: &Server, words: &str) -> usize {
     let lines = node.log();
     let has = |line: &&Value| line.to_string().contains(words) && line["level"] == "WARN";
@@ -69,12 +69,12 @@ fn what_a_full_redis_refuses_was_not_published() {
     }
 }
 
-/// An error behind the first effect of a script is not told as if nothing had been done.
+/// An error behind the first effect of a script is not reported as if nothing had been done.
 #[test]
 fn an_error_after_an_effect_is_told_as_a_doubt() {
     let redis = RedisServer::start();
     let node = node(Kind::Redis, redis.address());
-    // It may write the history, and may not send it to anybody.
+    // It may write the history, and may not publish it.
     redis.ask("ACL SETUSER default resetchannels &throng:n*");
     let body = json!({ "channel": "kept:a", "data": 1 });
     let answer = node.call("publish", &body);
@@ -82,7 +82,7 @@ fn an_error_after_an_effect_is_told_as_a_doubt() {
     assert!(why.contains("may have published"), "{answer}");
 }
 
-/// One warning a change, not one a command; and whoever looks at the node sees it.
+/// One warning a change, not one a command; and the node's health shows it.
 #[test]
 fn a_redis_that_refuses_writes_is_told_once_and_seen() {
     let redis = RedisServer::start();
@@ -102,7 +102,7 @@ fn a_redis_that_refuses_writes_is_told_once_and_seen() {
         up(&node, true);
         assert_eq!(said(&node, "refuses"), round);
     }
-    // Also where nobody publishes: a node writes now and then by itself.
+    // Also where nothing is published: a node writes now and then by itself.
     redis.ask(REFUSALS[0][0]);
     health(&node, "degraded: the broker refuses writes");
 }

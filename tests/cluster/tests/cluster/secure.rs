@@ -1,4 +1,4 @@
-//! Brokers that want to know who comes, and speak TLS.
+//! Brokers that authenticate their clients, and speak TLS.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,7 +7,7 @@ use throng_testkit::{Authority, NatsServer, PemFiles, RedisServer, Server, until
 
 use crate::nodes::{Publisher, node_of, subscriber, up};
 
-/// What a user of Redis needs, as docs/CLUSTER.md says.
+/// Permissions that a user of Redis needs, as in docs/CLUSTER.md.
 const ACL: &str = "+@all -@admin -@dangerous +info ~throng:* &throng:*";
 /// The pair of keys that the documentation of NATS shows.
 const SEED: &str = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY";
@@ -47,7 +47,7 @@ fn serves(broker: &str) {
     publisher.heard_by(&client, 0);
 }
 
-/// A node with these options of the broker says why it has none, and never a password.
+/// A node with these options of the broker logs why it has none, and never a password.
 #[track_caller]
 fn refused(broker: &str, why: &str) {
     let node = node_of(broker);
@@ -108,7 +108,7 @@ fn nats_with_tls_and_users_by_password_token_and_key() {
 
     let nats = NatsServer::with(&["--auth", "s3cret"]);
     serves(&url("nats", "s3cret@", nats.address()));
-    // Who insists on TLS says nothing without it.
+    // A node that requires TLS sends nothing without it.
     refused(&url("tls", "s3cret@", nats.address()), "TLS");
 
     let files = PemFiles::new();

@@ -5,7 +5,7 @@ use throng_testkit::{Proxy, RedisServer, Server, until};
 
 use crate::nodes::{Publisher, after_losing_three, event_source, node_of, subscriber, up};
 
-/// What is published there has its newest offset in this field.
+/// Command that reads the newest offset of `kept:a`.
 const NEWEST: &str = "HGET throng:{kept:a}:meta s";
 
 struct Redis {
@@ -72,7 +72,7 @@ impl Redis {
         });
     }
 
-    /// From now on the replica hears nothing more.
+    /// From now on the replica receives nothing more.
     #[track_caller]
     fn cut(&self) {
         self.replica.ask("REPLICAOF 127.0.0.1 1");
@@ -86,7 +86,7 @@ fn is_primary(redis: &RedisServer) {
     });
 }
 
-/// What the replica has is there for those who come again, and nobody loses anything.
+/// Publications on the replica are there for clients that come back, and no client loses any.
 #[test]
 fn the_primary_is_killed_and_its_replica_has_everything() {
     let mut redis = Redis::start();
@@ -107,8 +107,8 @@ fn the_primary_is_killed_and_its_replica_has_everything() {
     nodes.iter().for_each(|node| up(node, true));
 }
 
-/// An offset is not used twice: who has seen what the replica lacks is told, and who has not is
-/// whole.
+/// An offset is not used twice: clients that have seen what the replica lacks are told, and the
+/// others are whole.
 #[test]
 fn the_primary_is_killed_and_its_replica_lacks_the_newest() {
     let mut redis = Redis::start();
@@ -146,18 +146,18 @@ fn a_primary_that_comes_back_without_its_newest_has_another_epoch() {
     publisher.heard_by(&ahead, 0);
     proxy.cut();
     ahead.event("connecting", &json!({}));
-    // Nobody looks at the channel while the replica is the primary.
+    // No client looks at the channel while the replica is the primary.
     drop(nodes);
     redis.primary.pause();
     is_primary(&redis.replica);
     redis.primary.resume();
     until("a primary that follows", || {
-        // It ends its connections when it is told whom to follow.
+        // It ends its connections when it is given a new primary.
         let newest = std::panic::catch_unwind(|| redis.primary.ask(NEWEST)).ok()?;
         (newest == "7").then_some(())
     });
     until("a failover", || {
-        // Refused while Sentinels do not agree yet on who is there.
+        // Refused while Sentinels do not agree yet on their members.
         let sentinel = &redis.sentinels[0];
         let asked = std::panic::catch_unwind(|| sentinel.ask("SENTINEL FAILOVER main"));
         asked.is_ok().then_some(())

@@ -24,7 +24,7 @@ fn is_whole(node: &Server) {
     });
 }
 
-/// Whoever had to subscribe again was told that nothing is missing, and stayed connected.
+/// Checks that the client subscribed again with everything recovered, and stayed connected.
 #[track_caller]
 fn is_recovered(client: &Sdk) {
     let back = client.event("subscribed", &json!({ "was_recovering": true }));
@@ -145,7 +145,7 @@ fn a_primary_is_killed_and_its_replica_has_everything() {
     drop(members);
 }
 
-/// Who has seen what the replica lacks is told, and who has not is whole.
+/// Clients that have seen what the replica lacks are told; the others are whole.
 #[test]
 fn a_primary_is_killed_and_its_replica_lacks_the_newest() {
     let mut cluster = RedisCluster::with_replicas();
@@ -161,7 +161,7 @@ fn a_primary_is_killed_and_its_replica_lacks_the_newest() {
     publisher.publish(&nodes.each_ref(), 2);
     let (primary, _) = cluster.find("*{kept:a}:meta");
     in_step(&cluster, primary);
-    // From now on it hears nothing more.
+    // From now on it receives nothing more.
     cluster.servers()[primary + 3].pause();
     cluster.servers()[primary].ask("CLIENT KILL TYPE replica");
     publisher.publish(&nodes.each_ref(), 3);

@@ -1,4 +1,4 @@
-//! Several nodes are one server: published on any, heard on any, recovered on another.
+//! Several nodes are one server: published on any, received on any, recovered on another.
 
 use serde_json::json;
 use throng_testkit::{Proxy, Sdk, Signal, request};

@@ -27,7 +27,7 @@ fn node(servers: &[NatsServer; 3]) -> Server {
     node
 }
 
-/// What the servers say of who keeps a stream.
+/// Returns the cluster state of a stream, by its servers.
 fn keepers(servers: &[NatsServer; 3], stream: &str) -> Option<Value> {
     let info = servers[0].ask(&format!("$JS.API.STREAM.INFO.{stream}"))?;
     let mut info: Value = serde_json::from_str(&info).ok()?;
@@ -51,8 +51,8 @@ fn followed_leader(servers: &[NatsServer; 3]) -> usize {
     })
 }
 
-/// What was acknowledged is on the others; what was not is refused or in doubt, and is repeated
-/// with its key.
+/// Acknowledged publications are on the other servers; all others are refused or in doubt, and are
+/// repeated with their key.
 #[test]
 fn the_leader_is_killed_and_nothing_is_lost_or_doubled() {
     VERSIONS
@@ -117,7 +117,7 @@ fn members_are_right_after_servers_were_away() {
     }
 }
 
-/// What would lose acknowledged publications is refused, and the log says what to do.
+/// A version that would lose acknowledged publications is refused, and the log gives the remedy.
 #[test]
 fn an_old_version_is_refused_with_replicas() {
     let servers = NatsServer::cluster(None);

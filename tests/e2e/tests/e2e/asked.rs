@@ -1,4 +1,4 @@
-//! Backends that are asked on behalf of SDKs: who they are, what they may, what they call.
+//! Backends that are asked on behalf of SDKs: identities, rights, and calls.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use throng_testkit::{Sdk, Setup, Wire};
 
 use crate::support::{emulated, sdks, url};
 
-/// What a backend was asked: the path, and the body with the field `X-Said` of the request in it.
+/// Requests of a backend: the path, and the body with the field `X-Said` of the request in it.
 pub(crate) type Asked = Arc<Mutex<Vec<(String, Value)>>>;
 
 /// A backend that answers by these rules, and what it was asked.
@@ -210,7 +210,7 @@ fn a_backend_lets_listeners_in_and_others_have_names() {
     };
     assert_eq!(by_path("uni_sse"), [json!("so"), json!("")]);
     assert_eq!(by_path("uni_http_stream"), [json!("so"), json!("")]);
-    // An SDK that says fields in its `connect`.
+    // An SDK that sends fields in its `connect`.
     for start in [Sdk::javascript, Sdk::javascript_protobuf] {
         let mut client = start();
         let mut order = url(server.clients());

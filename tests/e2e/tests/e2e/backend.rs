@@ -29,7 +29,7 @@ fn a_backend_subscribes_a_client_and_sets_its_end() {
         assert_eq!(client.publications(&channel, 2), data(name, 2), "{name}");
         let there = client.result("presence", &json!({ "channel": channel }));
         assert_eq!(there["clients"], json!([id]), "{name}");
-        // Somebody else's channels stay as they are.
+        // Channels of others stay as they are.
         let other = json!({ "user": "nobody", "channel": "room:other" });
         assert_eq!(server.call("subscribe", &other), json!({ "result": {} }));
         // The client comes back with another token, and without the channel.

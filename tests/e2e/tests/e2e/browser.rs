@@ -9,7 +9,7 @@ use throng_testkit::{Browser, Proxy, Server, Setup, Wire};
 
 use crate::support::{RECOVERY, data, publish};
 
-/// What is said while the page is away.
+/// Publications sent while the page is away.
 const MISSED: usize = 50;
 
 /// Serves an empty page, from an origin that the test chooses by its address.
@@ -27,7 +27,7 @@ fn page() -> SocketAddr {
 
 fn serve(mut stream: TcpStream) {
     let mut bytes = [0; 4096];
-    // One read holds a browser's whole head; a connection that it opened in advance says nothing.
+    // One read holds a browser's whole head; a connection that it opened in advance sends nothing.
     if matches!(stream.read(&mut bytes), Ok(1..)) {
         let body = "<!doctype html><title>page</title>";
         let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n";
@@ -181,8 +181,8 @@ fn pages_of_strangers_are_refused() {
         1
     );
 
-    // What a browser would not let a page say, said by hand; open mode knows pages of this machine
-    // alone.
+    // Requests that a browser would not let a page send, sent by hand; open mode accepts pages of
+    // this machine alone.
     let open = Setup::default().start();
     for (origin, status) in [
         ("http://evil.example", 403),

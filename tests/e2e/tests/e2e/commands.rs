@@ -244,7 +244,7 @@ fn pings_are_answered_and_silence_is_noticed() {
     mute.event("open", &json!({}));
     mute.say(r#"send {"id":1,"connect":{}}"#);
     mute.event("close", &json!({ "code": 3012 }));
-    // Everybody was pinged more than once and has answered.
+    // Every client was pinged more than once and has answered.
     let pings = server.metric("throng_pings_total");
     until("more pings", || {
         (server.metric("throng_pings_total") >= pings + 9).then_some(())
@@ -265,7 +265,7 @@ fn pings_are_answered_and_silence_is_noticed() {
     server.stop();
 }
 
-/// What SDKs keep their users from sending, said by hand.
+/// Sends by hand the frames that SDKs would never send.
 #[test]
 fn the_protocol_is_held_to_its_rules() {
     let server = Setup::new(RECOVERY).shards(1).start();

@@ -24,7 +24,7 @@ fn socket(server: &Server, path: &str, options: &[&str]) -> (Sdk, String) {
     (client, extensions.as_str().unwrap_or_default().to_owned())
 }
 
-/// Hears all boards, and says how many bytes the connection has brought.
+/// Follows all boards, and reports the bytes that the connection has brought.
 fn hear(client: &mut Sdk) -> u64 {
     for n in 0..COUNT {
         client.event(

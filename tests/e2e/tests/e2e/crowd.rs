@@ -1,5 +1,5 @@
-//! Crowds of clients that read nothing: they cost no more than all queues may hold, and keep
-//! nobody else from anything.
+//! Crowds of clients that read nothing: they cost no more than all queues may hold, and hinder no
+//! other client.
 
 use std::io::{ErrorKind, Write as _};
 use std::net::TcpStream;
@@ -78,7 +78,7 @@ fn clients_that_read_nothing_have_one_bound() {
     server.stop();
 }
 
-/// Requests by the ten thousand, whose answers nobody reads, take seconds in all. The API is
+/// Requests by the ten thousand, whose answers are not read, take seconds in all. The API is
 /// answered meanwhile, and the shards come to rest.
 #[test]
 fn a_flood_does_not_keep_the_server_from_an_upgrade() {

@@ -24,7 +24,7 @@ fn wait_for(curl: &Process, part: &str) -> String {
     })
 }
 
-/// What it prints, after the status.
+/// Runs curl and returns the status and its output.
 fn run(arguments: &[&str]) -> (u16, String) {
     let mut curl = Command::new("curl");
     curl.args([
@@ -101,7 +101,7 @@ fn a_compressed_stream_is_read_as_it_comes() {
             wait_for(&curl, &format!("{n} {text}"));
         }
         wait_for(&curl, sign_of_life);
-        // Several channels have ids of each connection's own, which nobody else can share.
+        // Several channels have ids of each connection's own, which no other connection can share.
         let curl = stream(
             &format!("{url}&channel=chat:b"),
             &["--compressed", "--include"],
@@ -153,7 +153,7 @@ fn a_stream_resumes_by_its_id() {
             });
             assert_eq!(data, ["0", "1", "2"]);
         }
-        // An id that is not ours recovers nothing, and says so.
+        // An id that is not ours recovers nothing, and the answer shows that.
         for wrong in ["nonsense", "1.1.1", "0"] {
             let header = format!("Last-Event-ID: {wrong}");
             wait_for(&stream(&url, &["--header", &header]), "\"recovered\":false");
@@ -240,7 +240,7 @@ fn the_server_api_has_centrifugos_shapes() {
             "{method} {body}: {answer}"
         );
     }
-    // In transport mode the status says it, too.
+    // In transport mode the status shows it, too.
     let url = format!("http://{}/api/publish", server.api_address());
     let headers = [
         "--header",

@@ -22,7 +22,7 @@ fn keep(browser: &Browser, name: &str) {
     std::fs::write(path, browser.screenshot()).unwrap();
 }
 
-/// A tab of the lower panel, once its rows say something.
+/// A tab of the lower panel, once its rows have content.
 fn tab(browser: &Browser, name: &str, rows: &str, text: &str) {
     browser.run(&format!("document.getElementById('{name}-tab').click()"));
     let text = json!(text);

@@ -1,4 +1,4 @@
-//! A server without descriptors: it waits, says so once, spins never, and goes on when some are
+//! A server without descriptors: it waits, logs that once, never spins, and goes on when some are
 //! free.
 
 use serde_json::Value;
@@ -90,7 +90,7 @@ fn running_out_of_descriptors_is_waited_for() {
     // It is one pause, however long it lasts and however many more come.
     crowd.extend((0..20).map(|_| Wire::connect(server.clients())));
 
-    // Who is in is served.
+    // Connected clients are served.
     api.0.send(
         "POST /pub?channel=news HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello",
     );

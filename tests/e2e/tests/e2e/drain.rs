@@ -1,4 +1,4 @@
-//! The graceful end: everybody is told in the way of their protocol, and the process ends in time.
+//! The graceful end: every client is told in the way of its protocol, and the process ends in time.
 
 use std::net::{SocketAddr, TcpStream};
 
@@ -118,7 +118,7 @@ fn sdks_come_back_to_the_next_server() {
     }
 }
 
-/// What became of the calls of one publisher.
+/// Results of the calls of one publisher.
 #[derive(Default)]
 struct Calls {
     answered: u64,
@@ -126,7 +126,7 @@ struct Calls {
     refused: u64,
 }
 
-/// Publishes on connections that stay, until nobody listens any more.
+/// Publishes on connections that stay, until the listener is gone.
 fn publish_on(address: SocketAddr, is_slow: bool) -> Calls {
     let call = "POST /pub?channel=news HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n1";
     let mut calls = Calls::default();
@@ -193,7 +193,7 @@ fn publishers_are_answered_to_the_end_and_do_not_delay_it() {
     }
 }
 
-/// A client that takes nothing keeps its server from leaving, as long as the time limit says.
+/// A client that takes nothing keeps its server from leaving, up to the time limit.
 fn stuck(timeout: &str) -> (Server, Wire) {
     let config =
         format!("[drain]\ntimeout = \"{timeout}\"\n[channel]\nslow_consumer = \"drop-oldest\"\n");
@@ -201,7 +201,7 @@ fn stuck(timeout: &str) -> (Server, Wire) {
     let mut stuck = Wire::connect(server.clients());
     stuck.send("GET /sse?channel=news HTTP/1.1\r\nHost: localhost\r\n\r\n");
     stuck.through("subscribed");
-    // More than the kernel holds for a connection that nobody reads.
+    // More than the kernel holds for a connection that is not read.
     let large = "x".repeat(900_000);
     let deadline = Deadline::default();
     while server.metric("throng_dropped_total{policy=\"drop-oldest\"}") == 0 {
@@ -222,7 +222,7 @@ fn the_time_limit_ends_it_whoever_is_left() {
 fn a_second_signal_ends_it_at_once() {
     let (mut server, _stuck) = stuck("1d");
     server.signal(Signal::TERM);
-    // From here on it takes no clients, and says so to who watches over it.
+    // From here on it takes no clients, and its health reports that.
     until("a refusal", || {
         TcpStream::connect(server.clients()).is_err().then_some(())
     });

@@ -145,7 +145,7 @@ fn the_chat(site: &Site) {
             .run("return document.querySelectorAll('[data-channel=\"room:general\"] li').length");
         assert_eq!(count, 3);
     }
-    // A newcomer reads what was said.
+    // A newcomer reads the earlier messages.
     let carol = site.open("chat/?user=carol");
     reads(&carol, "bob missed 2");
     picture(&carol, "example-chat.png");

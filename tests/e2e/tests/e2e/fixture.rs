@@ -80,15 +80,15 @@ const BODY: &str = "{\"n\":\"in two parts\"}";
 const HALF_HEAD: usize = 40;
 const HALF_BODY: usize = 7;
 
-/// What a client sends in two parts.
+/// Command that a client sends in two parts.
 fn command() -> Vec<u8> {
     frame(&json!({"id": 2, "subscribe": {"channel": "other"}}).to_string())
 }
 
 const HALF_COMMAND: usize = 20;
-/// Bytes of a publication that waits for one who does not read.
+/// Bytes of a publication that waits for a client that does not read.
 const FILLING: usize = 2000;
-/// Connections that move.
+/// Number of connections that move.
 const CONNECTIONS: usize = 9;
 
 /// Calls of the server API, to one server or the other.
@@ -103,7 +103,7 @@ impl Api {
         serde_json::from_str(&response.body).unwrap_or_else(|_| panic!("{response:?}"))
     }
 
-    /// What it knows, as far as that can be asked for.
+    /// Returns the server's state as far as its API shows it.
     fn told(&self) -> Value {
         let history = |channel: &str| {
             self.call("history", &json!({ "channel": channel, "limit": -1 }))["result"].clone()
@@ -129,7 +129,7 @@ impl Api {
     }
 }
 
-/// Publishes to one who does not read, until more waits for it than a publication and a part.
+/// Publishes to a client that does not read, until more waits for it than a publication and a part.
 fn fill(api: &Api) {
     let data = "x".repeat(FILLING);
     for _ in 0..20_000 {
@@ -233,8 +233,8 @@ fn prepare(server: &Server) -> Vec<Wire> {
     wires
 }
 
-/// What a server says that hands over to a program that keeps it, and what it knows itself. That
-/// program does not take over: so the server goes on, and `then` may look how.
+/// Records the hand-over to a program that keeps it, and the server's own state. That program does
+/// not take over: so the server goes on, and `then` may look how.
 fn record(then: impl FnOnce(&Server, Vec<Wire>, &Value)) -> Value {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let installed = Installed::new();
@@ -256,8 +256,8 @@ fn record(then: impl FnOnce(&Server, Vec<Wire>, &Value)) -> Value {
         serde_json::from_str(&kept).expect("JSON")
     };
     let mut kept = record();
-    // It was broken off after everything was said. What it takes back is what it gave; of
-    // connections, what waits for them may have become less meanwhile.
+    // The hand-over was broken off after everything was sent. The server takes back what it gave;
+    // of connections, what waits for them may have become less meanwhile.
     let hub = |record: &Value| record["shards"][0][0].clone();
     assert_eq!(hub(&record()), hub(&kept));
     kept["told"] = told;
@@ -272,7 +272,7 @@ fn record(then: impl FnOnce(&Server, Vec<Wire>, &Value)) -> Value {
     kept
 }
 
-/// A server that takes over from a record, or what it says instead.
+/// A server that takes over from a record, or its error instead.
 fn replay(record: &Path, version: u32) -> Result<(Process, Api, SocketAddr, Vec<Wire>), String> {
     let configuration = tempfile::NamedTempFile::new().expect("a file");
     fs::write(configuration.path(), config()).expect("room");
@@ -327,7 +327,7 @@ fn takes_over(record: &Path, version: u32) {
 
 /// Everything that a server was brought to goes on.
 fn goes_on(api: &Api, clients: SocketAddr, mut wires: Vec<Wire>, before: &Value) {
-    // History with tags, offsets and epochs, who is present and as what, channels: all the same.
+    // History with tags, offsets and epochs, presence, channels: all the same.
     assert_eq!(api.told(), *before);
     // A key that was used, and a version that is older, publish nothing.
     let again = json!({"channel": "news", "data": {"n": "again"}, "idempotency_key": "once"});
@@ -341,7 +341,7 @@ fn goes_on(api: &Api, clients: SocketAddr, mut wires: Vec<Wire>, before: &Value)
         (&offset["offset"], &offset["epoch"]),
         (&json!(2), &before["bare"]["epoch"])
     );
-    // All who listened hear of the next publication, each in its own form.
+    // All subscribers get the next publication, each in its own form.
     api.call("publish", &json!({"channel": "news", "data": {"n": 3}}));
     let [ann, other, sse, lines, uni, socket, slow, head, body] = &mut wires[..] else {
         panic!("nine connections");
@@ -361,7 +361,7 @@ fn goes_on(api: &Api, clients: SocketAddr, mut wires: Vec<Wire>, before: &Value)
     assert!(waited.contains(&"x".repeat(FILLING)), "{waited}");
     api.call("publish", &json!({"channel": "full:1", "data": "new"}));
     assert!(!slow.through("new").contains('x'));
-    // Who somebody is, and what the token allows.
+    // Identity of a client, and what the token allows.
     let mut say = |id: u32, command: &str, what: Value| {
         ann.send_bytes(&frame(&format!("{{\"id\":{id},\"{command}\":{what}}}")));
         ann.through(&format!("\"id\":{id}"));
@@ -380,7 +380,7 @@ fn goes_on(api: &Api, clients: SocketAddr, mut wires: Vec<Wire>, before: &Value)
         &json!({"channel": "$secret", "data": {"n": "secret"}}),
     );
     ann.through("{\"n\":\"secret\"}");
-    // What had come in part.
+    // Input that had arrived in part.
     other.send_bytes(&command()[HALF_COMMAND..]);
     other.through("\"id\":2,\"subscribe\":");
     head.send(&HEAD[HALF_HEAD..]);
@@ -402,15 +402,17 @@ fn goes_on(api: &Api, clients: SocketAddr, mut wires: Vec<Wire>, before: &Value)
     assert_eq!(status(7), 200);
 }
 
-/// The version that this program writes and reads: it says so when it refuses another.
+/// The version that this program writes and reads: the refusal of another version names it.
 fn version(record: &Path) -> u32 {
     let why = replay(record, 0).err().expect("no such version");
-    let (_, known) = why.split_once("this program knows version ").expect(&why);
+    let (_, known) = why
+        .split_once("this program knows only version ")
+        .expect(&why);
     assert!(
-        why.starts_with("it hands over in version 0 of the format"),
+        why.starts_with("its hand-over format has version 0;"),
         "{why}"
     );
-    known.trim_end_matches(" alone").parse().expect(&why)
+    known.parse().expect(&why)
 }
 
 #[test]
@@ -440,7 +442,7 @@ fn what_a_release_has_written_is_read() {
     takes_over(&file, version);
     for other in [version - 1, version + 1, u32::MAX] {
         let why = replay(&file, other).err().expect("another version");
-        let expected = format!("it hands over in version {other} of the format");
+        let expected = format!("its hand-over format has version {other};");
         assert!(why.starts_with(&expected), "{why}");
     }
 }

@@ -21,12 +21,12 @@ use serde_json::Value;
 use tempfile::TempDir;
 use throng_testkit::{Process, throng};
 
-/// What a comment may begin with; other comments are for people.
+/// Words that a comment may begin with; other comments are for people.
 const VERBS: [&str; 5] = ["file", "server", "run", "background", "shows"];
 
 /// A block and what its comment says.
 struct Block {
-    /// Counted from 1.
+    /// Line number, counted from 1.
     line: usize,
     order: String,
     text: String,
@@ -80,14 +80,14 @@ fn shows(lines: &[String], patterns: &str) -> bool {
     patterns.all(|pattern| lines.any(|line| is_like(line, pattern)))
 }
 
-/// What a page has started so far.
+/// Processes and files that a page has created so far.
 struct Story {
     folder: TempDir,
     server: Option<Process>,
     clients: String,
     api: String,
     background: Vec<Process>,
-    /// What the last block that ran to its end has printed; none after one in the background.
+    /// Output of the last block that ran to its end; none after one in the background.
     printed: Option<Vec<String>>,
 }
 

@@ -112,7 +112,7 @@ fn clients_recover_after_the_process_was_killed() {
     }
 }
 
-/// What the log does not have is not made up, and its offsets are not taken for others.
+/// Publications missing from the log are not made up, and their offsets are not given to others.
 #[test]
 fn a_torn_log_is_cut_off_and_clients_beyond_it_are_told() {
     let folder = folder();
@@ -318,7 +318,7 @@ fn the_folder_is_looked_at_before_it_is_used() {
     fs::write(folder.path().join("0000000000000001.history"), "").expect("a file");
     let server = Setup::new(&config(folder.path(), "")).shards(1).start();
     let log = server.log();
-    for words in ["open to all", "has no beginning"] {
+    for words in ["open to all", "has no head"] {
         let mut said = log.iter().filter_map(|line| line["message"].as_str());
         assert!(said.any(|line| line.contains(words)), "{words}: {log:?}");
     }

@@ -223,7 +223,7 @@ fn what_is_not_there_says_what_is() {
             "GET",
             "/nowhere",
             404,
-            "GET / says what there is",
+            "GET / lists the endpoints",
         ),
         (server.clients(), "GET", "/", 200, "/sse?channel=NAME"),
         (server.clients(), "POST", "/sse?channel=a", 405, "GET"),

@@ -26,7 +26,7 @@ fn token(key: &TokenKey) -> String {
     key.sign(&json!({ "sub": "ann", "exp": unix_s() + 600 }))
 }
 
-/// What a client with a token of this key gets.
+/// Status for a client with a token of this key.
 #[track_caller]
 fn status(server: &Server, key: &TokenKey) -> u16 {
     let mut wire = Wire::connect(server.clients());
@@ -116,7 +116,7 @@ fn keys_rotate_and_outlive_their_issuer() {
     assert_eq!(status(&server, &new), 200);
     let warned = |line: &Value| {
         let text = line["message"].as_str().unwrap_or_default();
-        text.contains("no keys for tokens came") && text.contains("/keys")
+        text.contains("cannot fetch keys for tokens") && text.contains("/keys")
     };
     assert!(server.log().iter().any(warned));
     // And comes back.

@@ -1,4 +1,4 @@
-//! Limits: what one client may use, and that passing a limit costs nobody else.
+//! Limits: what one client may use, and that passing a limit costs no other client.
 
 use serde_json::json;
 use throng_testkit::{Setup, Wire, request, script, until};
@@ -62,8 +62,8 @@ fn messages_of_clients_are_limited_in_size_and_number() {
     server.stop();
 }
 
-/// What a client had missed is charged to its address by what is in it, on transports that say
-/// nothing after it too; another address is not to blame.
+/// Missed publications are charged to the client's address by their content, even on transports
+/// that send nothing after them; other addresses are not charged.
 #[test]
 fn long_answers_are_charged_to_the_address() {
     let config = "[listen]\ntrusted_proxies = [\"127.0.0.1\"]\n\
@@ -148,14 +148,14 @@ fn connections_of_the_server_are_limited() {
         server.metric("throng_connections_refused_total{reason=\"connections_max\"}"),
         1
     );
-    // Who leaves makes room.
+    // A client that leaves makes room.
     let [(leaves, _), _stays] = kept;
     drop(leaves);
     until("there is room again", || (ask().1 == 200).then_some(()));
     server.stop();
 }
 
-/// What one channel keeps may take nearly all of the bound, however many shards there are.
+/// One channel may use nearly the whole bound, however many shards there are.
 #[test]
 fn all_shards_share_one_bound_for_history() {
     let config = "[limits]\nhistory_bytes_max = \"8MiB\"\nhistory_reply_bytes_max = \"8MiB\"\n\
@@ -178,7 +178,7 @@ fn all_shards_share_one_bound_for_history() {
     server.stop();
 }
 
-/// Places in channels that nobody listens to and that keep nothing any more.
+/// Places in channels without subscribers and history.
 #[test]
 fn so_many_idle_channels_are_remembered() {
     let config = "[limits]\nstreams_max = 20\n\

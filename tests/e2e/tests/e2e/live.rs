@@ -7,7 +7,7 @@ use std::process::Command;
 
 use throng_testkit::{Browser, Process, Server, Setup, Signal, throng};
 
-/// A run that goes on until it is told to stop, and where its page is.
+/// A run that goes on until it is stopped, and the address of its page.
 fn run(server: &Server) -> (Process, String) {
     let (clients, api): (SocketAddr, SocketAddr) = (server.clients(), server.api_address());
     let mut command = Command::new(throng());
@@ -36,7 +36,7 @@ fn run(server: &Server) -> (Process, String) {
     (process, page)
 }
 
-/// Where a process says that its page is.
+/// Address that a process prints for its page.
 fn address_of_page(process: &Process, what: &str) -> String {
     process.err("where its page is", |lines| {
         let line = lines.iter().find(|line| line.contains(what))?;

@@ -63,7 +63,7 @@ fn a_refusal_says_who_and_what_and_why() {
         &server,
         &json!({ "what": "request", "object": "/api/info" }),
     );
-    // What was changed, and by whom; what was published is for `debug`.
+    // Changes and their authors are logged; publications only at `debug`.
     server.call("disconnect", &json!({ "user": "jo" }));
     told(
         &server,

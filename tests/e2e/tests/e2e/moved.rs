@@ -130,7 +130,7 @@ fn says_nothing(_: &str, _: &Value) -> (u16, Value) {
 }
 
 /// Clients about whom a backend is asked stay with the process that has asked, and are told to come
-/// again: by a status, where they have no other words yet.
+/// again: by a status, where nothing was sent yet.
 #[test]
 fn clients_who_wait_for_a_backend_are_told_to_come_again() {
     let (address, _) = backend(says_nothing);

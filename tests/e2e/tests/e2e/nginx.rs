@@ -1,8 +1,8 @@
 //! Many requests, sent to Throng and to nginx: both must see the same number of requests in the
-//! same bytes and answer each in the same class, or the row says why Throng does not.
+//! same bytes and answer each in the same class, or the row gives the reason why Throng does not.
 //!
-//! Behind each request follows another that closes the connection. Whoever sees the first one end
-//! where it ends answers both; whoever refuses it because nobody can know ends the connection.
+//! Behind each request follows another that closes the connection. A server that sees the first one
+//! end in the right place answers both; a server that refuses it as ambiguous ends the connection.
 
 mod bodies;
 mod heads;
@@ -37,8 +37,8 @@ const ROWS_MIN: usize = 160;
 
 const LAST: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
-/// What stands for Throng's paths. A backend of its own takes bodies, since nginx reads them for
-/// somebody else alone.
+/// Configuration with Throng's paths. A backend of its own takes bodies, since nginx reads them
+/// only for a backend.
 const CONFIG: &str = r#"
 daemon off;
 worker_processes 1;
@@ -110,7 +110,7 @@ impl Nginx {
 fn ask(to: SocketAddr, bytes: &[u8]) -> Vec<u16> {
     let mut stream = TcpStream::connect_timeout(&to, DEADLINE).expect("somebody listens");
     stream.set_read_timeout(Some(DEADLINE)).expect("a deadline");
-    // Whoever has refused the beginning may not take the rest.
+    // A server that has refused the beginning may not take the rest.
     let _ = stream.write_all(&[bytes, LAST].concat());
     let mut told = Vec::new();
     let mut piece = [0; 16 * 1024];
@@ -162,7 +162,7 @@ fn statuses(mut told: &[u8], mut is_head: bool) -> Vec<u16> {
     all
 }
 
-/// What is compared: the class of each answer.
+/// Class of each status, such as 4 for 404; only classes are compared.
 fn classes(statuses: &[u16]) -> Vec<u16> {
     statuses.iter().map(|status| status / 100).collect()
 }

@@ -1,4 +1,4 @@
-//! Web pages that have no business here: what a browser would send for them, said by hand.
+//! Foreign web pages: the requests that a browser would send for them, sent by hand.
 
 use std::net::SocketAddr;
 
@@ -81,7 +81,7 @@ fn a_page_that_takes_our_address_drives_no_api_without_a_key() {
         let response = ask(server.clients(), "GET", target, EVIL, "");
         assert_eq!(response.status, status, "{target}");
     }
-    // The operator was told.
+    // The operator is told in the log.
     let log = server.log();
     let warned = |line: &serde_json::Value| {
         line["message"]
@@ -147,7 +147,7 @@ fn names_are_allowed_by_list_or_by_a_key() {
     keyed.stop();
 }
 
-/// What is not UTF-8 was taken for no origin at all.
+/// An `Origin` that is not UTF-8 was once taken for none at all.
 #[test]
 fn an_origin_that_cannot_be_read_is_refused() {
     let config = "[appwrite]\n[[appwrite.project]]\nid = \"p\"\nplatforms = [\"localhost\"]\n";
@@ -222,7 +222,7 @@ fn pages_may_read_why_they_were_refused() {
             let response = ask(server.clients(), method, target, "push.example", origin);
             let allow = response.header("access-control-allow-origin");
             let known = (allow, response.header("vary").is_some());
-            // A method that is not there is said to anybody.
+            // A missing method is reported to any client.
             let status = if status == 403 && method == "PUT" {
                 405
             } else {
@@ -236,7 +236,7 @@ fn pages_may_read_why_they_were_refused() {
             );
         }
     }
-    // A body that is too long is refused before anybody is asked whose it is.
+    // A body that is too long is refused before its sender is authenticated.
     let mut wire = Wire::connect(server.clients());
     wire.send(&format!(
         "POST /connection/uni_http_stream HTTP/1.1\r\nHost: push.example\r\nOrigin: {page}\r\n\

@@ -1,4 +1,4 @@
-//! Publishers who do not wait for their answers: order, those who do not read, those who leave,
+//! Publishers that do not wait for their answers: order, those that do not read, those that leave,
 //! and the end of the server.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! Who is there: told to SDKs and to the server API, on whatever shard, until they have gone.
+//! Presence, by SDKs and by the server API, on any shard, until clients have gone.
 
 use serde_json::{Value, json};
 use throng_testkit::{Sdk, Server, Setup, until};
@@ -27,7 +27,7 @@ fn connected(server: &Server, start: Start, user: &str) -> (Sdk, Value) {
     (client, told["client"].clone())
 }
 
-/// How many the server API finds.
+/// Numbers of clients and users by the server API.
 fn numbers(server: &Server, channel: &str) -> Value {
     server.call("presence_stats", &json!({ "channel": channel }))["result"].clone()
 }

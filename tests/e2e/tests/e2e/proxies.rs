@@ -1,4 +1,5 @@
-//! Clients behind proxies: limits mean them and not the proxy, and nobody else is believed.
+//! Clients behind proxies: limits apply to them and not to the proxy, and only named proxies are
+//! trusted.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -11,7 +12,7 @@ use throng_testkit::{
 
 use crate::support::SECRET;
 
-/// One connection for each client, so that a second one tells who was counted.
+/// One connection for each client, so that a second one shows which client was counted.
 fn one_each(more: &str) -> Server {
     let config = format!(
         "[limits]\nconnections_per_ip = 1\n[listen]\n{more}\n[channel]\nhistory_size = 0\n"
@@ -37,7 +38,8 @@ fn v2(source: [u8; 4]) -> Vec<u8> {
     header
 }
 
-/// The operator hears of a proxy that is not named; whoever is named, or names nobody, is none.
+/// The log names a proxy that is not configured; a configured one, or one that forwards no address,
+/// is not logged.
 #[test]
 fn a_proxy_that_is_not_named_is_told() {
     for (config, header, told) in [
@@ -70,7 +72,7 @@ fn a_proxy_that_is_not_named_is_told() {
     }
 }
 
-/// One with a public address is told once it is refused for it.
+/// A proxy with a public address is logged once it is refused for it.
 #[test]
 fn a_refused_proxy_is_told() {
     let server = one_each("trusted_proxies = [\"127.0.0.1\"]\nproxy_protocol = [\"127.0.0.1:0\"]");
@@ -119,7 +121,7 @@ fn a_proxy_header_names_the_client() {
         assert_eq!(open(&again).1, Some(429), "{}", again.escape_ascii());
     }
     assert_eq!(open(&v6("2001:db8:0:1::1")).1, Some(200));
-    // Who begins otherwise is no proxy, and gets no answer.
+    // A connection that begins otherwise is no proxy's, and gets no answer.
     assert_eq!(open(b"").1, None);
     // A place that is left is free.
     drop(kept);
@@ -161,7 +163,7 @@ fn a_proxy_header_stands_before_tls() {
         }
         assert_eq!(open(&v2([192, 0, 2, 1])).1, Some(429));
         assert_eq!(open(v1("192.0.2.2").as_bytes()).1, Some(429));
-        // The API port has the same address, and wants a header too.
+        // The API port has the same address, and requires a header too.
         let api = |request: &str| {
             let mut wire = Wire::connect(server.api_address());
             wire.send(&format!("PROXY UNKNOWN\r\n{request}"));
@@ -193,7 +195,7 @@ fn strangers_may_not_pretend_to_be_proxies() {
     let header = b"PROXY TCP4 192.0.2.1 127.0.0.1 4711 80\r\n";
     assert_eq!(stream(server.clients(), header, "").1, None);
     server.stop();
-    // And a header that nobody trusted wrote is not looked at.
+    // And a header of an untrusted sender is not looked at.
     let server = one_each("trusted_proxies = [\"192.0.2.77\"]");
     let (_kept, status) = stream(server.clients(), b"", "X-Forwarded-For: 192.0.2.1\r\n");
     assert_eq!(status, Some(200));
@@ -232,8 +234,8 @@ fn forwarded_addresses_are_read_from_the_right_over_all_lines() {
     server.stop();
 }
 
-/// Whom a proxy names pays for what it asks, and is whom the log names: by a header of the request,
-/// and by one of the connection.
+/// The client named by a proxy pays for what it asks, and appears in the log: by a header of the
+/// request, and by one of the connection.
 #[test]
 fn who_is_behind_a_proxy_pays_and_is_logged() {
     for more in ["", "proxy_protocol = [\"127.0.0.1:0\"]\n"] {

@@ -41,7 +41,7 @@ fn messages_are_published_in_order_and_acknowledged() {
         let found = kept(&server, &format!("kept:{channel}"));
         assert!(found.into_iter().eq(expected), "{channel}");
     }
-    // A key makes a repetition harmless; what is wrong is said with its number.
+    // A key makes a repetition harmless; a faulty publication is reported with its number.
     for text in [
         "kept:k\tkey\n\"one\"",
         "kept:k\tkey\n\"one\"",

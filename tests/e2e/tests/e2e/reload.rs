@@ -92,7 +92,7 @@ fn an_api_key_that_is_gone_is_refused() {
     };
     // The key of the flag stays, since a flag wins over the file; so this test uses a second one.
     assert_eq!((with(KEY), with("another-key-of-the-api")), (200, 401));
-    // Nobody without a key reloads.
+    // A request without a key reloads nothing.
     let refused = request(server.api_address(), "POST", "/api/reload", &[], "");
     assert_eq!(refused.status, 401, "{refused:?}");
     let refused = request(
@@ -164,7 +164,7 @@ fn namespaces_limits_and_origins_change() {
         (from("https://a.example"), from("http://other")),
         (200, 403)
     );
-    // The namespace goes again: nobody publishes there, and nobody is cut off.
+    // The namespace goes again: publishing there is refused, and no client is cut off.
     let mut left = stream(&server, "late:2", &good);
     assert_eq!(reload(&server, &config(&auth, "")).0, 200);
     assert_eq!(publish("late:2"), 404);
@@ -233,7 +233,7 @@ fn a_mistake_changes_nothing_and_is_told_with_its_line() {
     server.stop();
 }
 
-/// `throng reload`: its exit code, and what it says.
+/// `throng reload`: its exit code and its output.
 fn throng_reload(server: &Server) -> (Option<i32>, String) {
     let api = format!("http://{}", server.api_address());
     let mut command = Command::new(throng());

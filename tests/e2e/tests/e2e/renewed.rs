@@ -12,7 +12,7 @@ use crate::upgrade::{ask, frame};
 
 const KEY: &str = "the-key-of-the-server-api";
 
-/// Says by which path it was asked.
+/// Answers with the path by which it was asked.
 fn echo(path: &str, _: &Value) -> (u16, Value) {
     (200, json!({ "result": { "data": path } }))
 }
@@ -230,7 +230,7 @@ fn a_removed_key_opens_nothing_any_more() {
     }
     kept.send(&publish);
     assert_eq!(kept.response("POST").status, 401);
-    // The clients' key goes: nobody comes in, and who is there stays.
+    // The clients' key goes: no client comes in, and connected ones stay.
     let ann = token("ann", 600);
     let listen = || {
         let mut wire = Wire::connect(server.clients());

@@ -9,7 +9,7 @@ use throng_testkit::{Server, Setup, Wire, sign, unix_s};
 use crate::asked::backend;
 use crate::support::SECRET;
 
-/// How a client comes in.
+/// Transport by which a client comes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Plain(&'static str),
@@ -29,7 +29,7 @@ pub(crate) const WAYS: [Way; 7] = [
     Way::Sdk,
 ];
 
-/// What a client brings; empty text stands for nothing.
+/// Credentials of a client; an empty text stands for none.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Brings<'a> {
     pub(crate) token: &'a str,
@@ -149,7 +149,7 @@ pub(crate) fn enter(way: Way, to: SocketAddr, brings: Brings<'_>) -> Result<Wire
     Ok(wire)
 }
 
-/// The text of the next frame of a server; what a close frame says is an error.
+/// The text of the next frame of a server; a close frame's reason is an error.
 fn told(wire: &mut Wire) -> Result<String, String> {
     let head = wire.exactly(2);
     let length = match head[1] {
@@ -166,7 +166,7 @@ fn told(wire: &mut Wire) -> Result<String, String> {
     }
 }
 
-/// Lets a client hear something of each channel.
+/// Publishes in each channel, and waits until the client has it.
 fn hears(server: &Server, wire: &mut Wire, channels: &[&str]) {
     for channel in channels {
         let said = format!("said-in-{channel}");
@@ -250,7 +250,7 @@ fn every_right_is_the_same_on_every_transport() {
     server.stop();
 }
 
-/// What a subscription token opened ends with it, where nobody can bring another one.
+/// A subscription opened by a token ends with it, where the transport has no way to renew it.
 #[test]
 fn a_subscription_ends_with_its_token_on_every_transport() {
     let server = server();
@@ -325,7 +325,7 @@ fn server_with(to: SocketAddr) -> Server {
     Setup::new(&config).shards(2).api_key("key").start()
 }
 
-/// The channels that a client hears, or the status that refuses it on plain transports.
+/// The channels that a client receives, or the status that refuses it on plain transports.
 type Heard<'a> = Result<&'a [&'a str], &'a str>;
 
 #[test]
@@ -335,7 +335,7 @@ fn backends_decide_the_same_on_every_transport() {
     let ann = sign(&json!({ "sub": "ann" }), SECRET);
     let bob = sign(&json!({ "sub": "bob" }), SECRET);
     let cases: [(&str, &str, &str, Heard<'_>); 18] = [
-        // Who it is: nobody is asked about a token.
+        // Identity: no backend is asked about a token.
         ("ann", "", "", Ok(&["closed:own"])),
         ("ann", "", "open:1", Ok(&["closed:own", "open:1"])),
         ("ann", "", "closed:1", Err("403")),
@@ -344,7 +344,7 @@ fn backends_decide_the_same_on_every_transport() {
         ("nobody", "", "open:1", Err("401")),
         ("broken", "", "open:1", Err("503")),
         ("stranger", &ann, "open:1", Ok(&["open:1"])),
-        // Where it may subscribe: whatever the options say.
+        // Subscriptions: whatever the options say.
         ("ann", "", "asked:yes", Ok(&["closed:own", "asked:yes"])),
         ("ann", "", "asked:no", Err("403")),
         ("", &ann, "asked:yes", Ok(&["asked:yes"])),
@@ -411,7 +411,8 @@ fn backends_decide_the_same_on_every_transport() {
     server.stop();
 }
 
-/// What a backend has let in for a while ends then, where it is asked no more.
+/// A subscription that a backend allowed for a while ends then, where the transport does not ask
+/// again.
 #[test]
 fn what_a_backend_opens_ends_when_it_says_so_on_every_transport() {
     let (to, _) = backend(decides);

@@ -1,5 +1,5 @@
-//! Packages of others that call the server API, every method of each, with a client of an SDK that
-//! hears what comes of it.
+//! Packages of others that call the server API, every method of each, with an SDK's client that
+//! sees the effects.
 
 use serde_json::{Value, json};
 use throng_testkit::{Sdk, Setup, python_script, script, until};

@@ -133,7 +133,7 @@ fn a_cookie_is_good_for_the_dashboard_s_own_page_alone() {
             401,
         ),
         ("POST", "/api/publish", &[("X-API-Key", KEY)], 200),
-        // Who is signed in cannot stay so for ever.
+        // A signed-in browser cannot stay so for ever.
         ("POST", "/session", &[cookie_line, here], 401),
     ];
     for (method, target, headers, status) in cases {

@@ -1,4 +1,4 @@
-//! Slow consumers through real sockets: each policy costs the slow one alone, and is told and
+//! Slow consumers through real sockets: each policy costs the slow one alone, and is reported and
 //! counted.
 
 use serde_json::{Value, json};
@@ -34,8 +34,8 @@ fn stream(server: &Server, target: &str) -> Wire {
     wire
 }
 
-/// Publishes until `enough`, with a healthy subscriber that hears all of it, and returns how many
-/// it took.
+/// Publishes until `enough`, with a healthy subscriber that receives all of it, and returns how
+/// many it took.
 fn publish_until(server: &Server, enough: impl Fn() -> bool) -> u64 {
     let mut healthy = stream(server, "/stream?channel=news");
     healthy.chunk();
@@ -73,7 +73,7 @@ fn close_ends_the_slow_one() {
     assert_eq!(slow_consumers(&server), 1);
     assert!(server.metric("throng_dropped_total{policy=\"close\"}") >= 1);
     slow.until_closed();
-    // An operator who looks later sees who it was.
+    // An operator who looks later sees which client it was.
     let told = request(server.api_address(), "GET", "/slow", &[], "");
     let told: Value = serde_json::from_str(&told.body).unwrap();
     let closed = &told["closed"][0];
@@ -200,7 +200,7 @@ fn the_slow_hear_why_they_are_closed_by_tls() {
     server.stop();
 }
 
-/// What a subscriber heard, as numbers, and how many deliveries it was told that it lost.
+/// Numbers that a subscriber heard, and deliveries that it was told were dropped.
 #[derive(Default)]
 struct Heard {
     numbers: Vec<u64>,
@@ -208,7 +208,7 @@ struct Heard {
 }
 
 impl Heard {
-    /// Takes what a text tells: a publication's number, or a loss.
+    /// Reads a publication's number, or a loss, from a text.
     fn take(&mut self, text: &str) {
         // Some wire forms put our JSON into a string of theirs.
         let text = text.replace('\\', "");
@@ -217,14 +217,14 @@ impl Heard {
         self.dropped += lost.unwrap_or_default();
     }
 
-    /// Whether the newest is there, and every other one has come or was told to be lost.
+    /// Whether the newest is there, and every other one has arrived or was reported lost.
     fn is_whole(&self, published: u64) -> bool {
         let newest = self.numbers.last() == Some(&(published - 1));
         newest && self.numbers.len() as u64 + self.dropped >= published
     }
 
     /// Takes more until it is whole. A queue may have been full more than once, and each time is
-    /// told.
+    /// reported.
     #[track_caller]
     fn until_whole(name: &str, published: u64, mut more: impl FnMut() -> String) -> (&str, Self) {
         let mut heard = Self::default();
@@ -376,7 +376,7 @@ fn each_subscription_gets_the_newest_of_each_window() {
     let saved = server.metric("throng_conflated_total");
     assert_eq!(heard + saved, subscribers * 200, "delivered or conflated");
     assert_eq!(server.metric("throng_deliveries_total"), heard);
-    // Whoever comes back gets all that it missed, from the newest that it had.
+    // A client that comes back gets all that it missed, from the newest that it had.
     proxy.cut();
     for (_, client) in &clients {
         client.event("connecting", &json!({}));
@@ -397,7 +397,7 @@ fn each_subscription_gets_the_newest_of_each_window() {
     server.stop();
 }
 
-/// An SDK whose process stands still is cut off, and when it goes on it comes back for all that it
+/// An SDK whose process is stopped is cut off, and when it goes on it comes back for all that it
 /// missed.
 #[test]
 fn a_stopped_sdk_recovers_everything() {
@@ -433,8 +433,8 @@ fn a_stopped_sdk_recovers_everything() {
     server.stop();
 }
 
-/// Answers with history to those who read nothing: one carries only so much, and what waits of them
-/// in a queue is bounded as deliveries are.
+/// Answers with history to clients that read nothing: one carries only so much, and the part of
+/// them in a queue is bounded as deliveries are.
 #[test]
 fn answers_that_nobody_reads_are_bounded() {
     const CLIENTS: usize = 10;
@@ -449,7 +449,7 @@ fn answers_that_nobody_reads_are_bounded() {
     for _ in 0..30 {
         server.publish("kept:small", "1");
     }
-    // Who reads gets a page.
+    // A client that reads gets a page.
     let page = |channel: &str| {
         let told = server.call("history", &json!({ "channel": channel, "limit": -1 }));
         told["result"]["publications"]
@@ -479,7 +479,7 @@ fn answers_that_nobody_reads_are_bounded() {
     let told = recovers.through("}}");
     let is_lost = told.contains("\"was_recovering\":true") && !told.contains("\"recovered\"");
     assert!(is_lost, "{told}");
-    // Who goes on asking without reading is too slow.
+    // A client that goes on asking without reading is too slow.
     for wire in &mut clients {
         wire.send_bytes(&frame(1, &[history; 40].join("\n")));
     }

@@ -6,7 +6,7 @@ use throng_testkit::{Proxy, Server, Setup};
 
 use crate::support::{RECOVERY, Start, data, emulated, publish, sdks, url};
 
-/// What is said while the client is away.
+/// Publications sent while the client is away.
 const MISSED: usize = 50;
 
 /// Tells the story on several channels of one connection, several times over.
@@ -83,8 +83,8 @@ fn fifty_missed_messages_come_back_from_other_shards() {
     server.stop();
 }
 
-/// The same without WebSockets: commands come on other connections than the stream's, and mostly
-/// on another shard's.
+/// Recovers without WebSockets: commands come on other connections than the stream's, and mostly on
+/// another shard's.
 #[test]
 fn fifty_missed_messages_come_back_without_a_websocket() {
     let server = Setup::new(RECOVERY).shards(3).start();
@@ -121,8 +121,8 @@ fn nothing_is_lost_or_doubled_while_the_publisher_goes_on() {
     server.stop();
 }
 
-/// More was said than the history holds: the client is told so, and what is new arrives all the
-/// same.
+/// More was published than the history holds: the client is told so, and what is new arrives all
+/// the same.
 #[test]
 fn an_overflowed_history_is_told_and_live_delivery_goes_on() {
     let config = "[[namespace]]\nname = \"small\"\nhistory_size = 5\nhistory_ttl = \
@@ -201,7 +201,7 @@ fn a_restarted_server_does_not_pretend_to_have_the_history() {
     }
 }
 
-/// Channels without recovery do not bring anything back, and do not say that they did.
+/// Channels without recovery bring nothing back, and do not claim that they did.
 #[test]
 fn without_recovery_a_cut_loses_what_was_said() {
     let server = Setup::default().shards(1).start();

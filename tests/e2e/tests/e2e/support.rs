@@ -1,4 +1,4 @@
-//! What most tests here say: a configuration, an SDK's address, fifty publications.
+//! Common parts of these tests: a configuration, an SDK's address, fifty publications.
 
 use serde_json::{Value, json};
 use throng_testkit::{Sdk, Server, sign, unix_s};
@@ -15,7 +15,7 @@ history_ttl = "5m"
 recovery = true
 "#;
 
-/// Starts a client.
+/// Function that starts a client.
 pub(crate) type Start = fn() -> Sdk;
 
 /// Both official SDKs in both forms of the protocol, each with its name.
@@ -42,7 +42,7 @@ pub(crate) fn url(address: std::net::SocketAddr) -> Value {
     json!({ "url": format!("ws://{address}/connection/websocket") })
 }
 
-/// Data that tells its number.
+/// Data that contains its number.
 pub(crate) fn data(round: &str, count: usize) -> Vec<Value> {
     (0..count)
         .map(|n| json!({ "round": round, "n": n }))
@@ -74,7 +74,7 @@ pub(crate) fn channel_token(user: &str, channel: &str, seconds: i64) -> String {
     )
 }
 
-/// Writes another configuration, and asks for it: the status, and what the answer tells.
+/// Writes another configuration, and asks for a reload: the status, and the answer.
 #[track_caller]
 pub(crate) fn reload(server: &Server, text: &str) -> (u16, Value) {
     server.configure(text);

@@ -159,11 +159,11 @@ fn clients_of_others_hear_everything_over_tls() {
         server.metric("throng_tls_handshakes_total{result=\"refused\"}"),
         0
     );
-    // Everybody is told to come back, and that nothing more will be said.
+    // All clients are told to come back, and that nothing more will be sent.
     server.stop();
 }
 
-/// A client that does not read is held to its bound, and hears the rest when it reads again.
+/// A client that does not read is held to its bound, and gets the rest when it reads again.
 #[test]
 fn a_slow_client_over_tls_is_held_to_its_bound() {
     let scene = Scene::new();
@@ -231,7 +231,7 @@ fn the_api_port_asks_callers_for_certificates() {
         (why.len() >= 4).then_some(why)
     });
     assert!(
-        why.iter().any(|why| why.contains("shows no certificate")),
+        why.iter().any(|why| why.contains("sent no certificate")),
         "{why:?}"
     );
     assert!(why.iter().any(|why| why.contains("not trusted")), "{why:?}");

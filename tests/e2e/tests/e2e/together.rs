@@ -11,7 +11,7 @@ use crate::support::{RECOVERY, Start, url};
 
 /// As many as make every shard the home of some.
 const CHANNELS: usize = 6;
-/// What is said while everybody is away.
+/// Publications sent while everybody is away.
 const MISSED: usize = 20;
 const LIVE: usize = 4;
 
@@ -19,13 +19,13 @@ fn channel(number: usize) -> String {
     format!("chat:{number}")
 }
 
-/// A client, and what it has heard.
+/// A client, and what it has received.
 enum Listener {
-    /// It comes back by itself.
+    /// An SDK that reconnects by itself.
     Sdk(Sdk),
-    /// The same, on all channels over one event stream.
+    /// An SDK on all channels over one event stream.
     EventSource(Sdk),
-    /// It is started again from where it was.
+    /// A program that is started again from where it was.
     Raw(Raw),
 }
 
@@ -34,14 +34,14 @@ struct Raw {
     open: fn(&Proxy, &Place) -> Source,
     source: Source,
     place: Place,
-    /// Whether it can say where it was.
+    /// Whether it can name its place.
     recovers: bool,
 }
 
 /// Where a client has been.
 #[derive(Clone, Default)]
 struct Place {
-    /// The position in each channel that the unidirectional protocol has told.
+    /// Position in each channel, by the unidirectional protocol.
     subs: serde_json::Map<String, Value>,
     /// The id of the last line of `/stream`.
     id: String,
@@ -59,7 +59,7 @@ impl Place {
     }
 }
 
-/// A program whose lines are what its connection says.
+/// A program whose output lines are what its connection received.
 enum Source {
     Curl(Process),
     WebSocket(Sdk),
@@ -73,7 +73,7 @@ impl Source {
         Self::Curl(Process::start(&mut curl, install))
     }
 
-    /// Every JSON object that has come so far.
+    /// Every JSON object received so far.
     fn objects(&self) -> Vec<Value> {
         let parse = |text: &str| serde_json::from_str::<Value>(text).ok();
         match self {
@@ -149,8 +149,7 @@ impl Raw {
         }
     }
 
-    /// What has been published and has come over this connection, in its order; and where that
-    /// leads to.
+    /// Publications that came over this connection, in order; and the place after the last.
     fn heard(&self) -> (Vec<Value>, Place) {
         let mut place = self.place.clone();
         let mut heard = Vec::new();
@@ -207,7 +206,7 @@ impl Listener {
         Self::EventSource(client)
     }
 
-    /// Waits until it has heard so much since it was asked last, channel by channel.
+    /// Waits until it has received so many since the last call, channel by channel.
     #[track_caller]
     fn hears(&mut self, name: &str, all: &[Value], live: &[Value]) {
         let heard: Vec<Value> = match self {
@@ -279,7 +278,7 @@ fn all_are_there(server: &Server, count: usize) {
     });
 }
 
-/// Waits until the server has seen that nobody is there any more.
+/// Waits until the server has seen all clients leave.
 fn nobody_is_there(server: &Server) {
     until("nobody is there", || {
         let told = server.call("channels", &json!({}));

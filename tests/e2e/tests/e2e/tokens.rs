@@ -1,4 +1,4 @@
-//! Tokens: who may connect, to which channels, and for how long.
+//! Tokens: connecting, channels, and lifetimes.
 
 use serde_json::{Value, json};
 use throng_testkit::{Proxy, Server, Setup, Wire, script, sign, unix_s, until};
@@ -173,7 +173,7 @@ fn a_private_channel_wants_a_token_of_its_own() {
         client.event("subscription token wanted", &json!({}));
         let past = client.failure("history", &json!({ "channel": "private:good", "limit": 1 }));
         assert_eq!(past, 108, "{name}: nothing is kept");
-        // A token that is somebody else's, or for another channel, is no mistake of the moment.
+        // A token of another user, or for another channel, is no transient mistake.
         for (channel, token) in [
             ("private:bob", channel_token("bob", "private:bob", 600)),
             ("private:else", good("private:other")),
@@ -267,7 +267,7 @@ fn channels_of_the_token_recover_too() {
     server.stop();
 }
 
-/// What the configuration says of tokens holds on the port.
+/// Checks that the port honours the options for tokens.
 #[test]
 fn options_say_which_tokens_are_good() {
     const BEFORE: &str = "the secret before, which is long enough too";

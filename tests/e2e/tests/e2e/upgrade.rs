@@ -1,4 +1,4 @@
-//! A running server hands over to a new process: nobody notices, or nothing changes.
+//! A running server hands over to a new process: no client notices, or nothing changes.
 //!
 //! The binary that a server was started with is a link; a test installs another one by changing
 //! where it leads.
@@ -68,7 +68,7 @@ pub(crate) fn ask(to: SocketAddr, target: &str, is_socket: bool) -> Wire {
     ask_on(Wire::connect(to), target, is_socket)
 }
 
-/// The same, with the head of the answer still to come.
+/// Sends a request and leaves the answer unread.
 pub(crate) fn ask_unanswered(to: SocketAddr, target: &str, is_socket: bool) -> Wire {
     let mut wire = Wire::connect(to);
     send_request(&mut wire, target, is_socket);
@@ -160,7 +160,7 @@ fn crowd(connect: impl Fn() -> Wire, each: usize) -> Vec<(usize, &'static str, W
     crowd
 }
 
-/// Publishes into all channels in turn until told to stop; gives how many each has.
+/// Publishes into all channels in turn until stopped; returns how many each has.
 fn publish_until(address: SocketAddr, stop: &AtomicBool) -> Vec<u32> {
     let mut wire = Wire::connect(address);
     let mut published = vec![0; CHANNELS];
@@ -191,7 +191,7 @@ fn nobody_notices_upgrades_in_a_row() {
     upgrades_in_a_row(server, 20, || Wire::connect(address), Server::upgrade_well);
 }
 
-/// A program that takes everything, and then says that it does not want it.
+/// A program that takes everything, and then declines.
 const REFUSES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/handover/relay.py");
 
 #[test]
@@ -245,7 +245,7 @@ impl TlsFiles {
     }
 }
 
-/// The same by TLS, with these records.
+/// Upgrades a server with TLS several times in a row, with these `records`.
 fn tls_upgrades_in_a_row(records: &str, each: usize) {
     let tls = TlsFiles::new();
     let installed = Installed::new();
@@ -266,7 +266,7 @@ fn nobody_notices_upgrades_over_tls() {
     }
 }
 
-/// Upgrades a server while clients hear what is published, and looks at what they heard.
+/// Upgrades a server while clients receive publications, and checks what they received.
 fn upgrades_in_a_row(
     mut server: Server,
     each: usize,
@@ -434,7 +434,7 @@ fn a_binary_that_does_not_take_over_changes_nothing() {
         ("exit 3", "ended"),
         ("kill -9 $$", "ended"),
         ("exec sleep 600", "longer than"),
-        // It says nothing that could be understood.
+        // Its output cannot be understood.
         ("echo hello >&0; exec sleep 600", ""),
         (&*config, "ended"),
         ("exec /nowhere/throng", "ended"),

@@ -93,8 +93,8 @@ fn a_limit_counts_commands_and_not_frames() {
     server.stop();
 }
 
-/// Commands that wait for a backend's answer are paid for by the client that sent them, and not by
-/// whoever was served last before the answer came.
+/// Commands that wait for a backend's answer are charged to the client that sent them, and not to
+/// the one served last before the answer came.
 #[test]
 fn what_a_backend_s_answer_sets_free_is_paid_by_its_client() {
     static IS_ASKED: AtomicBool = AtomicBool::new(false);
@@ -124,7 +124,7 @@ fn what_a_backend_s_answer_sets_free_is_paid_by_its_client() {
     }
     ann.send_bytes(&frame(1, &commands));
     until("a question", || IS_ASKED.load(Relaxed).then_some(()));
-    // Nobody is asked about a token.
+    // No backend is asked about a token.
     let path = format!(
         "/ws?channel=a&token={}",
         sign(&json!({ "sub": "bob" }), SECRET)
@@ -151,7 +151,7 @@ fn floods_of_pings_and_pongs_are_messages_too() {
             wire.send_bytes(&frame(opcode, "").repeat(1_000));
             assert_eq!(end(&mut wire), 3013, "{path} {opcode}");
         }
-        // A ping a second is nobody's flood.
+        // A ping a second is not a flood.
         let mut wire = open(&server, path);
         wire.send_bytes(&frame(9, "x").repeat(20));
         assert_eq!(wire.exactly(20 * 3), b"\x8a\x01x".repeat(20), "{path}");

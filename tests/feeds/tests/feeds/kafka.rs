@@ -87,8 +87,8 @@ fn records_of_every_sort_become_publications() {
         (node.metric("throng_feed_lag{source=\"kafka\"}") == 0).then_some(())
     });
     healthy(&node, "ok");
-    // Who ends leaves the group, so the next one need not wait for the end of its session. What was
-    // removed meanwhile is passed over.
+    // A feed that ends leaves the group, so the next one need not wait for the end of its session.
+    // What was removed meanwhile is passed over.
     node.stop();
     until("a group that is left", || {
         kafka.ask("members sorts").is_empty().then_some(())

@@ -8,7 +8,7 @@ use crate::nodes::{PUBLISHED, healthy, hears, history, node, said, setup, subscr
 /// The pair of keys that the documentation of NATS shows.
 const SEED: &str = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY";
 const PUBLIC: &str = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4";
-/// What a user needs, as docs/guides/feeds.md says.
+/// Permissions that a user needs, as in docs/guides/feeds.md.
 const PERMISSIONS: &str = "publish: [\"$JS.API.STREAM.INFO.EVENTS\", \
     \"$JS.API.CONSUMER.INFO.EVENTS.throng\", \"$JS.API.CONSUMER.DURABLE.CREATE.EVENTS.throng\", \
     \"$JS.API.CONSUMER.MSG.NEXT.EVENTS.throng\", \"$JS.ACK.EVENTS.throng.>\"], \
@@ -281,7 +281,7 @@ fn two_nodes_read_one_stream_in_order_and_one_follows_the_other() {
     done(&nats);
     let (of_first, of_second) = (first.metric(PUBLISHED), second.metric(PUBLISHED));
     assert_eq!(of_first + of_second, 1000, "no message was taken twice");
-    // Who ends gives back what it has; who goes on has the whole stream.
+    // A feed that ends gives back what it has; the one that goes on has the whole stream.
     first.stop();
     send(&nats, 1001, 2000);
     hears(&client, 1001..=2000);
@@ -353,7 +353,7 @@ fn what_others_had_and_what_was_deleted_since_stops_nobody() {
     });
     let body = json!({ "stream_name": "EVENTS", "config": config });
     api(&nats, "CONSUMER.DURABLE.CREATE.EVENTS.throng", &body);
-    // Somebody takes five messages and is never heard of again; two of them are deleted.
+    // A consumer takes five messages and is never seen again; two of them are deleted.
     let next = "$JS.API.CONSUMER.MSG.NEXT.EVENTS.throng";
     assert_eq!(nats.tell(next, &[], &["1", "1", "1", "1", "1"]).len(), 5);
     for number in [2, 4] {
@@ -415,7 +415,7 @@ fn users_read_with_no_more_permissions_than_they_need() {
     let believed = files.write("ca.pem", authority.pem());
     let [certificate, key] = files.write_issued("server", &authority.issue(&["127.0.0.1"]));
     let may = format!("permissions: {{ {PERMISSIONS} }}");
-    // Who does not say who it is may do everything, without TLS: that is the test.
+    // An anonymous client may do everything, without TLS: that is the test.
     let config = format!(
         "authorization {{ users: [ {{ user: anybody, password: x }}, \
          {{ user: throng, password: \"s3cret\", {may} }}, {{ nkey: {PUBLIC}, {may} }} ] }}\n\

@@ -1,11 +1,11 @@
-//! Nodes with a feed, and the counter that knows what each client must have heard.
+//! Nodes with a feed, and the counter that knows what each client must have received.
 
 use std::net::SocketAddr;
 
 use serde_json::json;
 use throng_testkit::{RedisServer, Sdk, Server, Setup, until};
 
-/// What a node counts of what its feeds publish.
+/// Metric of a node for publications of its feeds.
 pub(crate) const PUBLISHED: &str = "throng_publications_total{source=\"feed\"}";
 
 /// A node with one feed; with a broker that outlives it, if there is one.
@@ -14,7 +14,7 @@ pub(crate) fn node(feed: &str, broker: Option<&RedisServer>) -> Server {
     setup(feed, broker).start()
 }
 
-/// What such a node is made of.
+/// Setup of a node with this feed, and with a Redis broker if there is one.
 pub(crate) fn setup(feed: &str, broker: Option<&RedisServer>) -> Setup {
     let broker = broker.map_or_else(String::new, |broker| {
         let url = broker.url();
@@ -38,7 +38,7 @@ name = "orders"
     Setup::new(&config).shards(2)
 }
 
-/// Waits until a node says so of its health.
+/// Waits until a node reports this health.
 #[track_caller]
 pub(crate) fn healthy(node: &Server, expected: &str) {
     until(expected, || {
@@ -56,7 +56,7 @@ pub(crate) fn subscriber(address: SocketAddr, channel: &str) -> Sdk {
     client
 }
 
-/// Checks that a client hears these numbers next, in order, each once.
+/// Checks that a client receives these numbers next, in order, each once.
 #[track_caller]
 pub(crate) fn hears(client: &Sdk, numbers: std::ops::RangeInclusive<u64>) {
     for number in numbers {
@@ -65,7 +65,7 @@ pub(crate) fn hears(client: &Sdk, numbers: std::ops::RangeInclusive<u64>) {
     }
 }
 
-/// How often a log line with this in it was written.
+/// Number of log lines that contain this text.
 pub(crate) fn said(node: &Server, words: &str) -> usize {
     let has = |line: &serde_json::Value| {
         line["message"]

@@ -158,7 +158,7 @@ fn two_nodes_read_one_stream_in_order_and_one_follows_the_other() {
     done(&redis, 1000);
     let (of_first, of_second) = (first.metric(PUBLISHED), second.metric(PUBLISHED));
     assert_eq!(of_first + of_second, 1000, "no entry was taken twice");
-    // Who ends gives its lease back; who goes on has the whole stream.
+    // A feed that ends gives its lease back; the one that goes on has the whole stream.
     first.stop();
     add(&redis, "kept:a", 1001, 2000);
     hears(&client, 1001..=2000);

@@ -11,7 +11,7 @@ use crate::text;
 pub(crate) struct Client {
     stream: TcpStream,
     reader: Reader,
-    /// Of the last request.
+    /// Method of the last request.
     method: String,
     names: Names,
 }
@@ -35,7 +35,7 @@ impl Client {
         if !start.is_empty() && start.iter().all(u8::is_ascii_uppercase) {
             self.method = String::from_utf8_lossy(start).into_owned();
         }
-        // Who has hung up gets nothing; what it said before is looked at.
+        // A closed connection gets nothing; what it sent before is looked at.
         let _ = self.stream.write_all(bytes);
     }
 
@@ -123,7 +123,7 @@ impl Client {
         let _ = self.stream.write_all(&frame);
     }
 
-    /// Takes a frame.
+    /// Takes one frame and formats it.
     pub(crate) fn hear(&mut self) -> Vec<String> {
         let Some((first, data)) = self.frame() else {
             let mut lines = self.unread();

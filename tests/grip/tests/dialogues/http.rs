@@ -7,16 +7,16 @@ use std::time::Duration;
 use throng_testkit::Deadline;
 
 /// Longer than anything that a dialogue waits for: Pushpin's longest wait is the 5 s of a long poll
-/// or of an item out of order, and a busy machine doubles it. Who says nothing for so long says
-/// nothing.
+/// or of an item out of order, and a busy machine doubles it. A peer silent for so long stays
+/// silent.
 pub(crate) const SILENCE: Duration = Duration::from_secs(15);
 
-/// What is shown when the other side is silent, and when it has closed.
+/// Lines shown when the other side is silent, and when it has closed.
 pub(crate) const NOTHING: &str = "(nothing comes)";
 pub(crate) const CLOSED: &str = "(closed)";
 const LAST_CHUNK: &str = "(last chunk)";
 
-/// How the body ends that is being read.
+/// Framing of the body that is being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Framing {
     None,
@@ -28,11 +28,11 @@ enum Framing {
 /// The receiving side of a connection.
 pub(crate) struct Reader {
     stream: TcpStream,
-    /// It waits for ever.
+    /// Waits without a deadline.
     is_patient: bool,
     raw: Vec<u8>,
     framing: Framing,
-    /// Of the body, not yet shown.
+    /// Bytes of the body not yet shown.
     body: Vec<u8>,
     /// Why nothing more comes.
     end: Option<&'static str>,
@@ -186,7 +186,7 @@ impl Reader {
         }
     }
 
-    /// What has come and was not taken.
+    /// Takes the bytes that were received and not taken.
     pub(crate) fn unread(&mut self) -> Vec<u8> {
         let mut out = std::mem::take(&mut self.body);
         out.append(&mut self.raw);
@@ -217,7 +217,7 @@ pub(crate) fn field(head: &Head, name: &str) -> Option<String> {
     })
 }
 
-/// Of a request if `method` is empty, else of the response to it (RFC 9112 section 6.3).
+/// Framing of a request if `method` is empty, else of the response to it (RFC 9112 section 6.3).
 fn framing(head: &Head, method: &str) -> Framing {
     let start = head.first().map(Vec::as_slice).unwrap_or_default();
     let start = String::from_utf8_lossy(start);

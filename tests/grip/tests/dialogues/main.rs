@@ -14,8 +14,8 @@
 //! ```
 //!
 //! Recording keeps the reasons of differences that are still there, and writes `! reason?` where
-//! one is missing; a file with that in it fails until somebody has thought about it. It writes
-//! `docs/GRIP.md` too, which the test keeps up to date.
+//! one is missing; a file with that in it fails until it is replaced. It writes `docs/GRIP.md` too,
+//! which the test keeps up to date.
 //!
 //! The format of a file is described in [`script`], what is not compared in [`normal`].
 
@@ -46,7 +46,7 @@ use verdict::{Everywhere, Outcome};
 /// Pushpins that are asked again what one did not do as recorded.
 const CHANCES: usize = 3;
 
-/// What is the same difference in every dialogue, in the format of one.
+/// Name of the differences found in every dialogue, in the format of one.
 const EVERYWHERE: &str = "everywhere";
 
 fn folder() -> PathBuf {

@@ -248,7 +248,7 @@ const TARGET: &[Known] = &[
     Known("client_key", "h:1,client_key=a", ""),
 ];
 
-/// What becomes of an option: a verdict and some words.
+/// Returns the outcome for an option: a verdict and some words.
 fn verdict(told: &str, refused: Option<String>, name: &str) -> (&'static str, String) {
     match (refused, told.strip_prefix("differs: ")) {
         (Some(reason), _) => {
@@ -264,7 +264,7 @@ fn verdict(told: &str, refused: Option<String>, name: &str) -> (&'static str, St
     }
 }
 
-/// What a check of a configuration says: whether it is good, and its words.
+/// Runs a configuration check. Returns whether the configuration is good, and the output.
 fn check(folder: &Path, grip: &str) -> (bool, String) {
     let file = folder.join("throng.toml");
     let text = format!("[auth]\nanonymous = false\n[grip]\n{grip}\n");
@@ -276,7 +276,7 @@ fn check(folder: &Path, grip: &str) -> (bool, String) {
     (done.status.success(), words)
 }
 
-/// What stands behind some words, to the end of the line.
+/// Returns the text behind some words, to the end of the line.
 fn behind(text: &str, words: &str) -> Option<String> {
     let mut lines = text.lines();
     lines.find_map(|line| Some(line.split_once(words)?.1.to_owned()))

@@ -1,4 +1,4 @@
-//! An origin that shows what it is asked and says what the script says.
+//! An origin that shows its requests and answers as the script says.
 
 use std::io::Write as _;
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use crate::http::{Head, Reader, SILENCE};
 /// An answer to all requests from now on.
 type Always = Arc<Mutex<Option<Vec<u8>>>>;
 
-/// A whole request, and the connection that wants its answer.
+/// A whole request, and the connection for its answer.
 pub(crate) struct Asked {
     pub(crate) head: Head,
     pub(crate) body: Vec<u8>,
@@ -55,14 +55,14 @@ impl Origin {
         Some(asked)
     }
 
-    /// What it was asked and the script did not look at.
+    /// Next request that the script did not look at.
     pub(crate) fn unread(&mut self) -> Option<Asked> {
         self.asked.try_recv().ok()
     }
 
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         if let Some(stream) = &mut self.last {
-            // Who has hung up gets nothing.
+            // A closed connection gets nothing.
             let _ = stream.write_all(bytes);
         }
     }

@@ -26,7 +26,7 @@ items of different channels that come in one request may leave in another order.
 
 ";
 
-/// What no dialogue can show: what Pushpin does, what Throng does, and why.
+/// Differences that no dialogue can show: Pushpin's behaviour, Throng's, and the reason.
 const FURTHER: &[[&str; 3]] = &[
     [
         "refuses a client's own WebSocket events on routes with `over_http`",

@@ -82,7 +82,7 @@ impl Stage<'_> {
         }
     }
 
-    /// What a step sends.
+    /// Bytes that a step sends.
     fn bytes(&self, step: &Step) -> Vec<u8> {
         let mut lines: Vec<String> = step.sent.iter().map(|line| self.names.fill(line)).collect();
         let is_length = |line: &String| line.eq_ignore_ascii_case("Content-Length: *");
@@ -224,7 +224,7 @@ impl Stage<'_> {
     }
 }
 
-/// What is shown if nothing comes that is waited for.
+/// Output of a step that waits: nothing, or the line for silence.
 fn something(comes: bool) -> Vec<String> {
     match comes {
         true => Vec::new(),

@@ -46,7 +46,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 
-/// What reasons begin with, and what each beginning means.
+/// Beginnings of reasons, each with its meaning.
 pub(crate) const KINDS: [(&str, &str); 5] = [
     (
         "1.41: ",
@@ -64,7 +64,7 @@ pub(crate) const KINDS: [(&str, &str); 5] = [
     ("Throng falls short: ", "not yet as it should be"),
 ];
 
-/// Of a step's output.
+/// One line of a step's output, by server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     Both(String),
@@ -176,7 +176,7 @@ impl Dialogue {
         self.steps.iter().flat_map(Step::differences).collect()
     }
 
-    /// What is wrong with the file itself.
+    /// Lists the faults of the file itself.
     pub(crate) fn faults(&self) -> Vec<String> {
         let mut out = Vec::new();
         let name = &self.name;

@@ -24,13 +24,13 @@ pub(crate) const PACKAGED: &str = "/usr/share/pushpin/pushpin.conf.condure";
 const INSTALL: &str = "the package pushpin has it: run .ci/install, or apt-get install pushpin";
 /// A first question is asked anew after so long.
 const IMPATIENCE: Duration = Duration::from_millis(500);
-/// Times that a Pushpin is started because somebody else took one of its ports, or because it does
-/// not find itself together.
+/// Attempts to start a Pushpin: one of its ports may be taken meanwhile, or its processes may not
+/// find each other.
 const ATTEMPTS: usize = 5;
 /// First deliveries that are tried with each.
 const DELIVERIES: usize = 40;
 
-/// Where everything listens.
+/// Addresses of all listeners of a server.
 pub(crate) struct Addresses {
     pub(crate) clients: SocketAddr,
     pub(crate) publish: SocketAddr,
@@ -75,14 +75,14 @@ pub(crate) fn throng(routes: &str) -> Site<(Server, TempDir)> {
     }
 }
 
-/// Pushpin's processes. It ends its children when it is told to end.
+/// Pushpin's processes. The first ends its children when it is asked to end.
 pub(crate) struct Pushpin {
     process: Process,
     _folder: TempDir,
 }
 
 impl Pushpin {
-    /// What it has logged, but for what is no news.
+    /// Lines of the log above level `INFO`.
     pub(crate) fn complaints(&self) -> Vec<String> {
         self.process.out("its log", |lines| {
             let lines = lines.iter().filter(|line| !line.starts_with("[INFO]"));
@@ -212,8 +212,8 @@ fn try_pushpin(routes: &str) -> Option<Site<Pushpin>> {
     })
 }
 
-/// Whether an item takes its whole way. Its processes find each other bit by bit, and what one says
-/// before that is lost, so only this says that all is up.
+/// Whether an item takes its whole way. Its processes find each other bit by bit, and messages
+/// before that are lost, so only this shows that all is up.
 fn deliver(addresses: &Addresses, origin: &TcpListener) -> bool {
     origin.set_nonblocking(true).expect("a mode");
     let Some(mut client) = ask(

@@ -1,4 +1,4 @@
-//! Statistics, as a SUB socket hears them.
+//! Statistics, as a SUB socket receives them.
 //!
 //! What is not compared: the order of fields, random names (`from`, `id`), and the numbers of a
 //! report, which depend on when it is made.
@@ -17,7 +17,7 @@ const RANDOM: [&str; 2] = ["from", "id"];
 /// A reader of everything.
 pub(crate) struct Reader {
     peer: Peer,
-    /// Packets that nobody has asked for yet.
+    /// Packets that were not asked for yet.
     heard: Vec<Packet>,
 }
 
@@ -28,8 +28,8 @@ struct Packet {
 }
 
 impl Reader {
-    /// Connects, and publishes until packets come: nobody is told when a subscription stands. A
-    /// publication without subscribers is reported. None if nothing comes.
+    /// Connects, and publishes until packets come: a publisher is not told when a subscription
+    /// stands. A publication without subscribers is reported. None if nothing comes.
     pub(crate) fn connect(to: SocketAddr, publish: SocketAddr, names: &Names) -> Option<Self> {
         let mut peer = Peer::connect(to, "SUB");
         peer.send(&[vec![1]]);
@@ -106,7 +106,7 @@ impl Packet {
     }
 }
 
-/// What a tnetstring holds, and what follows it.
+/// Parses a tnetstring. Returns its content and the rest.
 fn element(text: &str) -> Option<(&str, &str)> {
     let (size, rest) = text.split_once(':')?;
     let size = size.parse().ok()?;

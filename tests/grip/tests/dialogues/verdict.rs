@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::script::{Dialogue, Line, Step};
 
-/// What each step of a dialogue brought out of one server.
+/// Lines that each step of a dialogue brought out of one server.
 pub(crate) type Outcome = Vec<Vec<String>>;
 
 /// A difference, and the reason that was given for it in some dialogue.
@@ -58,7 +58,7 @@ pub(crate) fn record(
     }
 }
 
-/// What is not as it is recorded.
+/// Lists the deviations from the recorded output.
 pub(crate) fn compare(dialogue: &Dialogue, pushpin: &Outcome, throng: &Outcome) -> Vec<String> {
     let mut out = Vec::new();
     for (at, step) in dialogue.steps.iter().enumerate() {
@@ -108,10 +108,10 @@ pub(crate) fn is_recorded(dialogue: &Dialogue, pushpin: &Outcome) -> bool {
     })
 }
 
-/// A difference that is the same wherever it can be, and is said once.
+/// A difference that is the same wherever it can be, and is written once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Standing {
-    /// Whose steps have it: their first word.
+    /// First word of the steps that have it.
     who: String,
     pub(crate) pushpin: Vec<String>,
     pub(crate) throng: Vec<String>,
@@ -119,7 +119,7 @@ pub(crate) struct Standing {
     uses: usize,
 }
 
-/// All of them.
+/// Differences that hold in every dialogue.
 #[derive(Clone, Debug)]
 pub(crate) struct Everywhere {
     pub(crate) standing: Vec<Standing>,

@@ -56,7 +56,7 @@ fn connections_of_all_shards_are_known_and_refreshed() {
         ),
     });
     let server = server(&[backend.address], "over_http = true");
-    // More than one on each of the two shards, and a stream that has no id that anybody knows.
+    // More than one on each of the two shards, and a stream with an unknown id.
     let mut wires: Vec<_> = (0..12)
         .map(|at| open(&server, &format!("/{at}.")))
         .collect();

@@ -1,4 +1,4 @@
-//! A graceful stop: nothing that a backend has begun to say is lost.
+//! A graceful stop: nothing that a backend has begun to send is lost.
 
 use std::io::Write as _;
 use std::sync::mpsc::{Sender, channel};
@@ -11,8 +11,8 @@ use crate::support::{Backend, get, open, server, subscribed};
 /// Half of an answer's body.
 const HALF: usize = 100_000;
 
-/// The backend answers only when it is told to, and that is after the stop has begun. A fault that
-/// the simulator once set here (a drain that loses an answer under way) is caught by this.
+/// The backend answers only when the test lets it, and that is after the stop has begun. A fault
+/// that the simulator once set here (a drain that loses an answer under way) is caught by this.
 #[test]
 fn an_answer_under_way_arrives_whole() {
     // One word for each request lets its answer go on.
@@ -26,7 +26,7 @@ fn an_answer_under_way_arrives_whole() {
             let _ = stream.write_all(&[b'1'; HALF]);
         }
         let told = held.lock().unwrap_or_else(PoisonError::into_inner).send(go);
-        // Until the test says so, or has failed.
+        // Until the test lets it go on, or has failed.
         if told.is_err() || goes.recv().is_err() {
             return false;
         }
@@ -59,7 +59,7 @@ fn an_answer_under_way_arrives_whole() {
     half.until_closed();
 }
 
-/// Who is held gets what it would get at the end: a long poll the backend's own answer, a stream
+/// Held clients get what they would get at the end: a long poll the backend's own answer, a stream
 /// its last chunk, a WebSocket a close that says that the server comes back.
 #[test]
 fn who_is_held_gets_an_end_in_order() {

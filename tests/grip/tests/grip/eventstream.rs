@@ -33,7 +33,7 @@ fn a_page_listens_and_misses_nothing() {
     assert_eq!(browser.run("return got.join()"), "1,2,3");
     let last = browser.run("source.close(); return ids[ids.length - 1]");
     let last = last.as_str().expect("an id").to_owned();
-    // Nobody listens; then the page comes back with the id that it has.
+    // No client listens; then the page comes back with the id that it has.
     (4..=5).for_each(send);
     browser.run(&format!("listen({last:?}); return 1"));
     browser.until("the missed events", "return got.length >= 5");

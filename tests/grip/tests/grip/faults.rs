@@ -1,4 +1,4 @@
-//! Backends that are slow, die, or answer garbage hurt their own requests and nobody else's.
+//! Backends that are slow, die, or answer garbage hurt their own requests and no others.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ fn each_fault_has_its_status() {
                 let headers = [("Content-Type", "application/grip-instruct")];
                 reply(stream, &headers, &"x".repeat(200_000))
             }
-            // Nothing is said until the client side gives up.
+            // Nothing is sent until the client side gives up.
             "/silent" => super::support::silent(stream),
             _ => reply(stream, &[], "fine"),
         }
@@ -73,13 +73,13 @@ fn an_endless_body_waits_for_its_client() {
         wire.head();
         wire.chunk();
     }
-    // Whoever reads goes on, and others are served.
+    // A client that reads goes on, and others are served.
     for _ in 0..100 {
         assert!(!wires[0].chunk().is_empty());
     }
     let resident = server.metric("throng_process_resident_bytes");
     assert!(resident < 200 << 20, "{resident} bytes");
-    // Who has read nothing for a while goes on too, beyond all that sockets hold.
+    // A client that has read nothing for a while goes on too, beyond all that sockets hold.
     let mut bytes = 0;
     while bytes < 32 << 20 {
         let chunk = wires[1].chunk();

@@ -44,7 +44,7 @@ fn events_of_websockets_are_not_a_clients_to_send() {
     server.stop();
 }
 
-/// What a backend gets of a head that a client writes.
+/// Sends this head as a client and returns the request that the backend gets.
 fn head(lines: &[&str]) -> Asked {
     let backend = backend();
     let server = server(&[backend.address], "");

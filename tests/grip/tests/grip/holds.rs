@@ -93,7 +93,7 @@ fn a_stream_gets_the_body_and_then_what_is_published() {
     server.stop();
 }
 
-/// What the server's own endpoints say when they are asked for channels.
+/// Option by which the server's own endpoints answer when they are asked for channels.
 const OWN: &str = "own_endpoints = true";
 
 #[test]

@@ -133,7 +133,7 @@ fn tls_to_an_origin_is_checked_unless_the_route_says_insecure() {
     let long = "x".repeat(300_000);
     let answer = request(server.clients(), "POST", "/any", &[], &long);
     assert_eq!(answer.body, "300000 bytes over TLS\n");
-    // Nobody vouches for this certificate.
+    // No authority vouches for this certificate.
     assert_eq!(ask("/checked").status, 502);
     server.stop();
 }

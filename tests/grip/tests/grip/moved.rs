@@ -1,4 +1,4 @@
-//! A server hands over to a new process: held clients go on as if nothing had been, and whoever
+//! A server hands over to a new process: held clients go on without a break, and a client that
 //! waits for a backend gets its answer.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -24,7 +24,7 @@ fn publish_one(server: &Server, number: u32) {
     assert_eq!(answer.status, 200, "{answer:?}");
 }
 
-/// Publishes numbered items until told to stop; gives the last number.
+/// Publishes numbered items until stopped; returns the last number.
 fn publish_until(server: &Server, stop: &AtomicBool) -> u32 {
     let mut last = 1;
     while !stop.load(Ordering::Relaxed) {
@@ -64,7 +64,7 @@ fn streams_go_on_over_upgrades() {
         }
     });
     let server = server(&[backend.address], "");
-    // Nobody knows what the first one may have missed, so its link is fetched once.
+    // It is unknown what the first one may have missed, so its link is fetched once.
     let first = get(&server, "/reliable");
     backend.wait("/next", 1);
     let paths = [
@@ -78,7 +78,7 @@ fn streams_go_on_over_upgrades() {
     wires.iter_mut().for_each(|wire| drop(wire.head()));
     subscribed(&server, 24);
     publish_one(&server, 1);
-    // Whoever has this waits for nothing.
+    // A client with this waits for nothing.
     wires.iter_mut().for_each(|wire| drop(wire.through("<1>")));
     let stop = AtomicBool::new(false);
     let last = thread::scope(|scope| {
@@ -199,7 +199,7 @@ fn a_websocket_over_http_goes_on_with_its_name_and_meta() {
     wire.until_closed();
 }
 
-/// What is in the middle of an exchange stays with the old process, until it is done.
+/// A request in the middle of its answer stays with the old process until it is done.
 #[test]
 fn an_answer_under_way_comes_from_the_old_process() {
     let (go, goes) = std::sync::mpsc::channel::<()>();

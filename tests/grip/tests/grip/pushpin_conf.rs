@@ -149,7 +149,7 @@ fn a_request_names_its_route() {
     };
     assert_eq!(ask("/id/x", "second"), 200);
     assert_eq!(header(&backend.wait("/id/x", 1), "host"), Some("second"));
-    // Neither an id that nobody has, nor one whose condition does not fit, leads anywhere.
+    // Neither an unknown id, nor a route whose condition does not fit, leads anywhere.
     assert_eq!(ask("/id/x", "third"), 404);
     assert_eq!(ask("/other", "second"), 404);
     pushpin.server.stop();
@@ -202,8 +202,8 @@ fn the_port_for_publishing_says_what_the_server_can_do() {
     pushpin.server.stop();
 }
 
-/// What a stranger says of the way it came stays here, and so does what a backend says to this
-/// server alone.
+/// Hop-by-hop fields end here: those of a client about the way it came, and those of a backend to
+/// this server alone.
 #[test]
 fn what_is_said_to_one_hop_ends_there() {
     let backend = Backend::start(|_, stream| {

@@ -1,4 +1,4 @@
-//! The answer to a publisher that wants to know how many connections took its items.
+//! The answer to a publisher that asks how many connections took its items.
 
 use throng_testkit::{Server, Wire, request};
 
@@ -40,10 +40,10 @@ fn all_shards_are_counted() {
             wire.head();
         }
     }
-    // The filter wants to know of another channel that its client is not in.
+    // The filter asks about another channel that its client is not in.
     let more = "\"meta\": {\"require_sub\": \"b\"},";
     assert_eq!(counted(&server, &item("a", "one", more)), told("10"));
-    // Who was answered is gone, and an item for responses alone reaches nobody who streams.
+    // A client that was answered is gone, and an item for responses alone reaches no stream.
     assert_eq!(counted(&server, &item("a", "two", "")), told("10"));
     let response = "{\"channel\": \"a\", \"http-response\": {\"body\": \"x\"}}";
     assert_eq!(counted(&server, response), told("0"));
@@ -56,7 +56,8 @@ fn all_shards_are_counted() {
     assert_eq!(counted(&server, &both), told("10"));
     let again = item("a", "three", "\"id\": \"3\",");
     assert_eq!(counted(&server, &again), told("0"));
-    // It goes out when what comes before it has come, or not for a while: nobody waits for that.
+    // It goes out when what comes before it has come, or not for a while: the answer does not wait
+    // for that.
     let later = item("a", "five", "\"id\": \"5\", \"prev-id\": \"4\",");
     assert_eq!(counted(&server, &later), told("null"));
     assert_eq!(
@@ -70,7 +71,7 @@ fn all_shards_are_counted() {
     let body = format!("{{\"items\": [{}]}}", item("a", "six", ""));
     let text = request(to, "POST", "/publish?receivers=1", &[], &body);
     assert_eq!(text.body, "Published, receivers: 10\n");
-    // Who does not ask gets what Pushpin says.
+    // A publisher that does not ask gets Pushpin's usual answer.
     assert_eq!(
         publish(&server, &item("a", "seven", "")).body,
         "Published\n"

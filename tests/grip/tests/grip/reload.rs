@@ -14,7 +14,7 @@ fn write(path: &Path, text: &str) {
     fs::rename(new, path).expect("in its place");
 }
 
-/// Waits until a path is answered by a backend that says so.
+/// Waits until the backend with this answer serves a path.
 #[track_caller]
 fn answers(server: &Server, path: &str, name: &str) {
     until(&format!("{path} is answered by {name}"), || {
@@ -64,7 +64,7 @@ fn a_changed_file_of_routes_is_read_again() {
     subscribed(&server, 1);
     write(&routes, &format!("* {}\n", two.address));
     answers(&server, "/", "two");
-    // A mistake changes nothing, and the log says where it is.
+    // A mistake changes nothing, and the log names its place.
     write(&routes, &format!("* {}\nexample.com\n", one.address));
     logged(
         &server,
@@ -77,7 +77,7 @@ fn a_changed_file_of_routes_is_read_again() {
     server.signal(Signal::HUP);
     logged(&server, "ERROR", "grip.routes_file");
     answers(&server, "/", "two");
-    // Who is held stays.
+    // Held clients stay.
     publish(&server, &item("a", "still", ""));
     assert_eq!(held.chunk(), "still");
     write(&routes, &format!("* {}\n", one.address));

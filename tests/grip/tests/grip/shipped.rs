@@ -92,19 +92,19 @@ fn debians_configuration_runs_from_start_to_stop() {
     let command = format!("tcp://{}", server.grip("zmq_command"));
     let http = format!("http://{}", server.grip("http_publish"));
     for (how, uri) in [("http", &http), ("push", &command), ("pub", &command)] {
-        // It sends behind its own back, so it is there until all is said.
+        // It sends in the background, so it is there until all is sent.
         let _publisher = python("publish.py", &[how, uri, "test", how]);
         assert_eq!(stream.chunk(), format!("{how}\n"));
         assert_eq!(text(&mut socket), how);
     }
     publish(&server, &item("poll", "an answer", ""));
     assert_eq!(poll.response("GET").body, "an answer");
-    // What its log rotation sends: nobody notices.
+    // The signal of its log rotation: no client notices.
     server.signal(Signal::HUP);
     until("a word about it", || {
         let lines = server.log().into_iter();
         let mut texts = lines.filter_map(|line| Some(line["message"].as_str()?.to_owned()));
-        texts.find(|text| text.contains("new routes hold"))
+        texts.find(|text| text.contains("new routes are in force"))
     });
     publish(&server, &item("test", "still here", ""));
     assert_eq!(stream.chunk(), "still here");

@@ -31,7 +31,7 @@ fn check(script: &[&str], route: &str, limit: Option<usize>, (opcode, says): (u8
     };
     let most = limit.unwrap_or(65_536);
     let mut wire = opened();
-    // What the relay says first.
+    // First output of the relay.
     if script[0] == "relay.py" {
         assert_eq!(message(&mut wire), b"welcome");
     }
@@ -61,7 +61,7 @@ fn over_http_messages_follow_the_option() {
     }
 }
 
-/// What marks a message as the client's is no part of it: the longest that a backend may send, of
+/// The prefix that marks a client's message does not count: the longest that a backend may send, of
 /// 1 MiB, comes back with its prefix.
 #[test]
 fn messages_of_a_tunnel_follow_the_option() {

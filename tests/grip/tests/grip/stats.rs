@@ -30,7 +30,8 @@ fn read(server: &Server, kinds: &[&str]) -> Process {
     let mut arguments = vec![uri.as_str()];
     arguments.extend(kinds);
     let reader = python("stats.py", &arguments);
-    // Nobody is told when a subscription has arrived, so something happens until it is seen.
+    // A publisher is not told when a subscription has arrived, so something happens until it is
+    // seen.
     until("a first packet", || {
         get(server, "/").response("GET");
         reader
@@ -123,7 +124,7 @@ fn every_kind_of_packet_reaches_a_reader() {
         "sub",
         &[("mode", "response".into()), ("unavailable", true.into())],
     );
-    // What is there is told again; what has gone is told once.
+    // Subscriptions that exist are reported again; ended ones are reported once.
     until("the streams are told of again", || {
         let all = packets(&reader, "sub");
         let again = all.iter().filter(|packet| packet["subscribers"] == 2);
@@ -146,7 +147,7 @@ fn every_kind_of_packet_reaches_a_reader() {
     wait(&reader, "activity", &[("route", route.clone())]);
     wait(&reader, "counts", &[]);
     // Reports: what was sent by route, what came from publishers without one. The last one of a
-    // route says that nobody is left.
+    // route reports no connections.
     wait(
         &reader,
         "report",
@@ -210,7 +211,7 @@ fn a_reader_gets_the_kinds_that_it_wants() {
     server.stop();
 }
 
-/// What a slow reader does not take is dropped for it alone, and counted.
+/// Packets that a slow reader does not take are dropped for it alone, and counted.
 #[test]
 fn a_reader_that_reads_nothing_loses_packets() {
     let backend = backend();

@@ -14,7 +14,7 @@ pub(crate) const KEY: &str = "changeme";
 /// A request as a backend got it.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
-    /// Method and target.
+    /// Method and target, separated by a space.
     pub(crate) line: String,
     /// Names in small letters.
     pub(crate) headers: Vec<(String, String)>,
@@ -35,7 +35,7 @@ pub(crate) struct Backend {
 }
 
 impl Backend {
-    /// `answer` writes the whole answer; a connection is closed if it says so by `false`.
+    /// `answer` writes the whole answer; a connection is closed if it returns `false`.
     pub(crate) fn start(
         answer: impl Fn(&Asked, &mut TcpStream) -> bool + Send + Sync + 'static,
     ) -> Self {
@@ -52,7 +52,7 @@ impl Backend {
         Self { address, asked }
     }
 
-    /// What it was asked so far.
+    /// Requests that it has received so far.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         let asked = self.asked.lock();
         asked.unwrap_or_else(|poison| poison.into_inner()).clone()
@@ -125,7 +125,7 @@ fn more(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> bool {
     }
 }
 
-/// Writes an answer with a length. Who hangs up early is no fault of the backend's.
+/// Writes an answer with a length. A client that closes early is no fault of the backend's.
 pub(crate) fn reply(stream: &mut TcpStream, headers: &[(&str, &str)], body: &str) -> bool {
     let fields = headers.iter();
     let fields: String = fields
@@ -142,7 +142,7 @@ pub(crate) fn server(origins: &[SocketAddr], more: &str) -> Server {
     server_with(origins, "", more)
 }
 
-/// The same with other lines of `[grip]` too.
+/// Starts a server with more lines of `[grip]`.
 #[track_caller]
 pub(crate) fn server_with(origins: &[SocketAddr], grip: &str, more: &str) -> Server {
     let origins: Vec<String> = origins
@@ -212,7 +212,7 @@ pub(crate) fn python(script: &str, arguments: &[&str]) -> Process {
     Process::start(&mut python, "python3 with venv makes the environment")
 }
 
-/// The port that a script says it has.
+/// Port that a script prints.
 #[track_caller]
 pub(crate) fn port(process: &Process) -> SocketAddr {
     let port: u16 = process.out("its port", |lines| {

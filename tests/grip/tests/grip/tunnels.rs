@@ -197,7 +197,7 @@ fn nothing_piles_up_between_a_fast_side_and_a_slow_one() {
     let (_backend, server) = start("plain", "");
     let mut wire = opened(&server);
     let mut writer = wire.writer();
-    // The backend echoes until nobody takes what it says, and then it reads no more.
+    // The backend echoes until its output is not taken, and then it reads no more.
     let writing = thread::spawn(move || {
         let piece = frame(2, &[0; 1 << 20]);
         (0..PIECES).all(|_| writer.write_all(&piece).is_ok())

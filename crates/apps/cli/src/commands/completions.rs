@@ -12,7 +12,7 @@ use crate::failure::Result;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// The shell
+    /// Shell to print the script for
     shell: Shell,
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct Args {
 enum Action {
     /// Write a file with every option, its meaning and its default, all commented out
     Init {
-        /// Where to write; `-` is standard output
+        /// File to write; `-` is standard output
         #[arg(default_value = "throng.toml")]
         file: PathBuf,
         /// Overwrite a file that is there
@@ -111,7 +111,7 @@ fn check(file: Option<PathBuf>, set: Vec<(String, String)>, json: bool) -> Resul
     Ok(Exit::Good)
 }
 
-/// The same for programs: `good`, `problems`, `warnings` and `access`, each a list of sentences.
+/// Prints the outcome as JSON: `good`, `problems`, `warnings` and `access`, each list of sentences.
 fn told(loaded: Result<throng_config::Loaded>) -> Result {
     let (told, exit) = match loaded {
         Ok(loaded) => {
@@ -132,7 +132,7 @@ fn told(loaded: Result<throng_config::Loaded>) -> Result {
     Ok(exit)
 }
 
-/// Tells what is allowed and yet probably not meant.
+/// Prints warnings: settings that are allowed but probably not meant.
 pub(crate) fn warn(warnings: &[String]) {
     let paint = Paint::stderr();
     for warning in warnings {

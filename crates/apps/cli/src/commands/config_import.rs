@@ -10,7 +10,6 @@ use crate::console::{self, Paint};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 
-/// The arguments
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The configuration of Centrifugo 4, 5 or 6: JSON, TOML or YAML by the name's ending
@@ -19,7 +18,7 @@ pub(crate) struct Args {
     /// Read the variables CENTRIFUGO_… of this environment, too; they go before the file
     #[arg(long)]
     env: bool,
-    /// Where to write ours; `-` is standard output
+    /// File to write ours to; `-` is standard output
     #[arg(long, value_name = "FILE", default_value = "throng.toml")]
     out: PathBuf,
     /// Overwrite a file that is there
@@ -27,7 +26,7 @@ pub(crate) struct Args {
     force: bool,
 }
 
-/// Translates, writes, and tells what is otherwise.
+/// Translates, writes, and prints what differs.
 pub(crate) fn run(args: &Args) -> Result {
     let file = args.file.as_deref();
     let name = file.map(|file| file.display().to_string());
@@ -61,10 +60,10 @@ pub(crate) fn run(args: &Args) -> Result {
         console::note(&format!("{} {problem}", paint.status("not good yet:")));
     }
     console::note(&format!(
-        "next: read what is told above, then `throng config check {place}`{}",
+        "next: read the notes above, then `throng config check {place}`{}",
         match args.env {
             true => "",
-            false => "; variables CENTRIFUGO_… are read with --env alone",
+            false => "; variables CENTRIFUGO_… are read only with --env",
         }
     ));
     Ok(Exit::Good)
@@ -88,11 +87,11 @@ fn read(path: &Path) -> Result<toml::Table> {
     };
     match tree_of(value) {
         Some(toml::Value::Table(table)) => Ok(table),
-        _ => Err(wrong("it is no object".into())),
+        _ => Err(wrong("it is not an object".into())),
     }
 }
 
-/// The same tree; what is null is not there.
+/// Converts the tree; null values are left out.
 fn tree_of(value: serde_json::Value) -> Option<toml::Value> {
     use serde_json::Value;
     Some(match value {
@@ -112,7 +111,7 @@ fn tree_of(value: serde_json::Value) -> Option<toml::Value> {
     })
 }
 
-/// What our own checks say of the file.
+/// Returns the problems that our own checks find in the file.
 fn problems(place: &str, text: String) -> Vec<String> {
     let sources = Sources {
         file: Some(ConfigFile {
@@ -135,7 +134,7 @@ fn tell(notes: &[ImportNote]) {
             Effect::Wider => "wider:",
             Effect::Narrower => "narrower:",
             Effect::Missing => "missing:",
-            Effect::Changed => "otherwise:",
+            Effect::Changed => "changed:",
         };
         let ImportNote { option, text, .. } = note;
         console::note(&format!("{} {option}: {text}", paint.status(effect)));

@@ -17,7 +17,7 @@ pub(crate) struct Args {
     /// Number of wanted connections: 50000, 50k, 1M; without it, as many as the memory holds
     #[arg(long, value_name = "N", value_parser = values::count)]
     connections: Option<u64>,
-    /// End of the connections that lives here
+    /// Side of the connections that this machine takes
     #[arg(long, value_enum, default_value_t = End::Server)]
     role: End,
     /// Number of processes that share the connections; with --role both these are the clients, and

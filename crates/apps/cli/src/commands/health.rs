@@ -14,7 +14,7 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// Ends with 0 if it does, also while its broker is away, and with 6 while it drains.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where the server is: its clients' port or its API
+    /// Address of the server: its clients' port or its API port
     #[arg(
         long,
         value_name = "URL",

@@ -7,13 +7,13 @@ use std::path::Path;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 
-/// How a file is written.
+/// Options for writing a new file.
 pub(crate) struct NewFile {
     /// Overwrites one that is there.
     pub(crate) force: bool,
     /// Secrets are in it: if it is new, only its owner may read it.
     pub(crate) is_secret: bool,
-    /// What to do if one is there already.
+    /// Advice to the user if the file is there already.
     pub(crate) advice: &'static str,
 }
 

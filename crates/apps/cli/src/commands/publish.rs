@@ -14,7 +14,7 @@ use crate::http::{ApiArgs, Endpoint, RequestError, query};
 const DATA_BYTES_MAX: u64 = 1 << 30;
 
 /// Advice for a channel whose namespace the server does not have.
-pub(crate) const UNKNOWN_NAMESPACE: &str = "what stands before the `:` is a namespace: add a \
+pub(crate) const UNKNOWN_NAMESPACE: &str = "the part before the `:` is a namespace: add a \
      [[namespace]] with that name to the server's configuration, or correct the channel";
 
 /// An answer to a publication is a line.
@@ -109,7 +109,7 @@ fn unanswered(api: &Endpoint, fault: &RequestError) -> Failure {
     }
 }
 
-/// Somebody answered, and said no.
+/// The server answered with a refusal.
 fn refused(status: u16, body: &[u8], args: &Args) -> Failure {
     let failure = Failure::new(
         Exit::Refused,

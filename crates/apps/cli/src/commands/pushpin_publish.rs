@@ -58,7 +58,7 @@ pub(crate) struct Args {
     /// Put no line end behind HTTP payloads
     #[arg(long)]
     no_eol: bool,
-    /// Where to publish: a GRIP URL, or tcp://HOST:PORT of a ZeroMQ PULL socket
+    /// Address to publish at: a GRIP URL, or tcp://HOST:PORT of a ZeroMQ PULL socket
     #[arg(long, env = "GRIP_URL", default_value = "http://localhost:5561")]
     spec: String,
     /// Basic authentication; refused, because it needs https
@@ -87,7 +87,7 @@ fn meta(text: &str) -> std::result::Result<(String, String), String> {
 pub(crate) fn run(args: &Args) -> Result {
     if args.user.is_some() {
         return Err(failed(
-            "credentials are sent by https alone, which this command does not speak",
+            "credentials are sent only over https, which this command does not support",
         ));
     }
     let item = item(args)?;
@@ -158,7 +158,7 @@ fn formats(args: &Args) -> Result<Value> {
     }
     if args.patch {
         let patch: Value = serde_json::from_str(&content)
-            .map_err(|error| failed(format!("the content is no JSON patch: {error}")))?;
+            .map_err(|error| failed(format!("the content is not a JSON patch: {error}")))?;
         response["body-patch"] = patch;
         return Ok(json!({ "http-response": response }));
     }

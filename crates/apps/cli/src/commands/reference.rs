@@ -9,7 +9,7 @@ use crate::failure::Result;
 /// Print a page of the manual that is made from the code
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Which page
+    /// Page of the manual
     page: Page,
 }
 
@@ -17,11 +17,11 @@ pub(crate) struct Args {
 enum Page {
     /// Every option, its default, its variable and its flag
     Config,
-    /// What each exit code means
+    /// Every exit code and its meaning
     ExitCodes,
 }
 
-/// Prints the page.
+/// Prints the chosen page.
 pub(crate) fn run(args: &Args) -> Result {
     console::print(match args.page {
         Page::Config => throng_config::reference_text(),

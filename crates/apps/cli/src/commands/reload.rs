@@ -26,7 +26,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Asks for it, and tells what came of it.
+/// Asks for a reload and prints the outcome.
 pub(crate) fn run(args: &Args) -> Result {
     let api = &args.server.api;
     let answer = args.server.post("/api/reload", None, b"", ANSWER_BYTES_MAX);

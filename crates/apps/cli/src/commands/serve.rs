@@ -25,11 +25,11 @@ use crate::version::VERSION;
 
 /// Start the server
 ///
-/// Without a configuration it listens on this machine alone, and everyone on it may do everything.
+/// Without a configuration it listens only on this machine, and everyone on it may do everything.
 /// SIGTERM or Ctrl-C lets clients leave first; a second one ends it at once. SIGHUP reads the
-/// configuration again, as `throng reload` does: connections stay, what is wrong changes nothing,
-/// and the log says what needs a restart. SIGUSR2 starts the binary anew and hands over to it, as
-/// `throng upgrade` does.
+/// configuration again, as `throng reload` does: connections stay, a faulty configuration changes
+/// nothing, and the log says what needs a restart. SIGUSR2 starts the binary anew and hands over to
+/// it, as `throng upgrade` does.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -41,13 +41,13 @@ pub(crate) struct Args {
     /// Address of the server API, the metrics and the dashboard [default: 127.0.0.1:8001]
     #[arg(long, value_name = "ADDR")]
     api: Option<String>,
-    /// How many shards [default: one per core]
+    /// Number of shards [default: one per core]
     #[arg(long, value_name = "N")]
     shards: Option<String>,
-    /// How much is logged: error (least), warn, info, debug or trace (most) [default: info]
+    /// Log level: error (least), warn, info, debug or trace (most) [default: info]
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
-    /// The form of log lines: text or json [default: text]
+    /// Format of log lines: text or json [default: text]
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<String>,
     /// Any other option by its path, such as channel.history_size=100; may be repeated
@@ -59,8 +59,8 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// As the loader takes them. What is wrong with a value is the loader's to say, but for names
-    /// of hosts, which it does not know.
+    /// Options in the form of the loader, which checks their values; but host names, which it does
+    /// not know, are resolved here.
     fn flags(&self) -> Result<Vec<(String, String)>> {
         let mut flags = Vec::new();
         for value in &self.listen {
@@ -158,7 +158,7 @@ pub(crate) fn run(args: &Args) -> Result {
     stop::run(calls, handle, current, &mut upgrade)
 }
 
-/// For the dashboard.
+/// Returns the figures of capacity that the dashboard shows.
 fn capacity(report: &Report) -> Capacity {
     Capacity {
         holds_connections: report.holds_connections,
@@ -166,7 +166,7 @@ fn capacity(report: &Report) -> Capacity {
     }
 }
 
-/// What this process may hold, after its own limit was raised.
+/// Assesses what this process may hold, after its own limit was raised.
 fn diagnose(config: &Config, machine: &Machine) -> Report {
     let wanted = match config.engine.connections_max {
         0 => None,

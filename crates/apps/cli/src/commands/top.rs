@@ -100,7 +100,7 @@ fn screen(api: &str, sample: &Value) -> String {
         (Some(holds), Some(Value::String(first))) => {
             format!("this machine holds {}, {first} binds first", grouped(holds))
         }
-        _ => "what this machine holds is not known".to_owned(),
+        _ => "the capacity of this machine is not known".to_owned(),
     };
     let state = match (flag("/draining"), flag("/accept_paused")) {
         (true, _) => "draining",

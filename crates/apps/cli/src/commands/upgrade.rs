@@ -23,7 +23,7 @@ pub(crate) struct Args {
     /// The server's API port, if it is not the configuration's
     #[arg(long, value_name = "PORT")]
     api_port: Option<u16>,
-    /// How many seconds the new process may take until it is ready; clients are served meanwhile
+    /// Seconds that the new process may take until it is ready; clients are served meanwhile
     #[arg(long, value_name = "SECONDS", default_value_t = 20)]
     patience: u32,
 }

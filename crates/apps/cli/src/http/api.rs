@@ -2,10 +2,10 @@
 
 use super::{Endpoint, Exchange, Request, RequestError, TrustArgs};
 
-/// Where the server API is, and what it wants to see.
+/// Address and credentials of the server API.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ApiArgs {
-    /// Where the server API is
+    /// Address of the server API
     #[arg(
         long,
         value_name = "URL",
@@ -33,7 +33,7 @@ impl ApiArgs {
     /// Asks for a document, or a stream that never ends.
     ///
     /// # Errors
-    /// If nobody answers.
+    /// If there is no answer.
     pub(crate) fn get(&self, target: &str) -> Result<Exchange, RequestError> {
         let headers = [("Cache-Control", "no-store")].into_iter();
         let headers: Vec<(&str, &str)> = headers.chain(self.key()).collect();
@@ -49,7 +49,7 @@ impl ApiArgs {
     /// Makes a call, on a connection of its own. Gives the status and the answer's body.
     ///
     /// # Errors
-    /// If nobody answers, or with more than `bytes_max`.
+    /// If there is no answer, or one of more than `bytes_max`.
     pub(crate) fn post(
         &self,
         target: &str,

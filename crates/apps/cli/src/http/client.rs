@@ -17,7 +17,7 @@ use throng_ws::handshake::UpgradeError;
 use super::stream::Stream;
 use super::{Endpoint, TrustArgs};
 
-/// How long connecting to one address, and waiting for the answer's head, may take.
+/// Longest time for connecting to one address, and for waiting for the answer's head.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 const READ_BYTES: usize = 16 * 1024;
@@ -29,7 +29,7 @@ const LIMITS: HttpLimits = HttpLimits {
     body_bytes_max: u64::MAX,
 };
 
-/// What to ask.
+/// HTTP request to send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
     pub(crate) method: &'a str,
@@ -43,15 +43,15 @@ pub(crate) struct Request<'a> {
 pub(crate) enum RequestError {
     /// The name has no address.
     Resolve(io::Error),
-    /// Nobody took the connection.
+    /// The connection was not accepted.
     Connect(io::Error),
     /// No handshake came about.
     Tls(io::Error),
-    /// The connection broke.
+    /// The connection broke while reading or writing.
     Io(io::Error),
     /// The answer is not HTTP as we know it, or it ended in the middle.
     Answer(ResponseReadError),
-    /// It does not open the WebSocket that was asked for.
+    /// The answer does not open the WebSocket that was asked for.
     Upgrade(UpgradeError),
 }
 
@@ -64,13 +64,13 @@ impl fmt::Display for RequestError {
             }
             Self::Connect(error) if is_timeout(error) => f.write_str("the connection timed out"),
             Self::Connect(error) => write!(f, "cannot connect: {error}"),
-            Self::Tls(error) => write!(f, "no TLS: {error}"),
+            Self::Tls(error) => write!(f, "TLS failed: {error}"),
             Self::Io(error) if is_timeout(error) => {
                 write!(f, "no answer within {} s", ANSWER_TIMEOUT.as_secs())
             }
             Self::Io(error) => write!(f, "the connection broke: {error}"),
             Self::Answer(fault) => fault.fmt(f),
-            Self::Upgrade(fault) => write!(f, "this is no WebSocket: {fault}"),
+            Self::Upgrade(fault) => write!(f, "the answer is not a WebSocket: {fault}"),
         }
     }
 }
@@ -79,9 +79,9 @@ fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// An answer whose head has come.
+/// An answer whose head has arrived.
 pub(crate) struct Exchange {
-    /// The status code.
+    /// Status code of the answer.
     pub(crate) status: u16,
     /// The field lines; a value that is not UTF-8 is empty.
     headers: Vec<(String, String)>,
@@ -295,7 +295,7 @@ fn notice_dead_peers(stream: &TcpStream) {
     let _ = sockopt::set_tcp_keepcnt(stream, PROBES);
 }
 
-/// How many bytes came; 0 at the end.
+/// Reads once and returns the number of bytes; 0 at the end.
 fn read(stream: &mut Stream, bytes: &mut [u8]) -> Result<usize, RequestError> {
     loop {
         match stream.read(bytes) {

@@ -1,4 +1,4 @@
-//! Where a server is: `http://127.0.0.1:8001`, with a path in front of ours if a proxy wants one.
+//! Address of a server: `http://127.0.0.1:8001`, with a path in front of ours if a proxy needs one.
 
 use std::fmt;
 use std::str::FromStr;
@@ -32,7 +32,7 @@ impl Endpoint {
         format!("{}{path}", self.0.path)
     }
 
-    /// The same with this path, if it has none.
+    /// Returns the endpoint with this path, if it has none of its own.
     pub(crate) fn or_path(mut self, path: &str) -> Self {
         if self.0.path.is_empty() {
             path.clone_into(&mut self.0.path);

@@ -9,14 +9,14 @@ use throng_tls::{Authorities, ClientTls, Stream as TlsStream, Trust};
 
 use super::Endpoint;
 
-/// Whom to believe where TLS is spoken.
+/// Authorities that are trusted for TLS.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct TrustArgs {
-    /// With https:// or wss://, believe whoever answers
+    /// With https:// or wss://, accept any certificate
     #[arg(long, conflicts_with = "ca")]
     insecure: bool,
-    /// With https:// or wss://, believe servers with a certificate of these authorities instead of
-    /// this machine's: a PEM file
+    /// With https:// or wss://, accept certificates of these authorities instead of this machine's:
+    /// a PEM file
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
 }
@@ -45,7 +45,7 @@ pub(super) enum Stream {
 }
 
 impl Stream {
-    /// Shakes hands, if TLS is spoken there.
+    /// Performs the TLS handshake, if the endpoint speaks TLS.
     pub(super) fn over(
         socket: TcpStream,
         endpoint: &Endpoint,

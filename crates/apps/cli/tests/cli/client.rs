@@ -83,7 +83,7 @@ fn a_refused_publication_says_why_and_what_to_do() {
     run(&["publish", "", "x"])
         .expect(2)
         .says(&["channel name is empty"]);
-    // Whoever is asked by TLS and answers in plain text.
+    // A server that gets a TLS hello and answers in plain text.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let secure = format!("https://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -94,7 +94,7 @@ fn a_refused_publication_says_why_and_what_to_do() {
     });
     run(&["publish", "news", "x", "--api", &secure, "--insecure"])
         .expect(5)
-        .says(&["no TLS", "what came is not TLS"]);
+        .says(&["TLS failed", "the bytes received are not TLS"]);
     run(&[
         "publish",
         "news",
@@ -276,7 +276,7 @@ fn a_websocket_is_asked_for_properly_and_may_be_refused() {
     assert_eq!(asked.header("upgrade"), Some("websocket"));
     run(&["subscribe", "a", "--url", &url])
         .expect(5)
-        .says(&["no WebSocket"]);
+        .says(&["not a WebSocket"]);
     run(&["subscribe", "a", "--url", &fake.url])
         .expect(2)
         .says(&["ws://"]);

@@ -268,7 +268,8 @@ fn routes_that_cannot_be_served_are_refused_with_their_lines() {
         .says(&["grip.routes_file"]);
 }
 
-/// The same configuration in the three forms that Centrifugo reads.
+/// Checks that one configuration in the three forms that Centrifugo reads gives the same one of
+/// ours.
 #[test]
 fn a_configuration_of_centrifugo_becomes_one_of_ours() {
     const FORMS: [(&str, &str); 3] = [
@@ -316,7 +317,7 @@ fn a_configuration_of_centrifugo_becomes_one_of_ours() {
         run(&import).expect(0).says(&[
             "wider: allow_history_for_subscriber (namespace chat)",
             "missing: client.publish_debounce_interval: nobody knows it",
-            "otherwise: http_server.internal_port",
+            "changed: http_server.internal_port",
             "throng config check",
         ]);
         run(&["config", "check", &out]).expect(0);
@@ -340,7 +341,7 @@ fn a_configuration_of_centrifugo_becomes_one_of_ours() {
         ("c.ini", "", "ends in none of"),
         ("bad.json", "{", "bad.json"),
         ("bad.yaml", "a: [", "bad.yaml"),
-        ("list.json", "[]", "no object"),
+        ("list.json", "[]", "not an object"),
     ] {
         fs::write(path(name), text).unwrap();
         let import = ["config", "import", &path(name), "--out", "-"];
@@ -348,7 +349,7 @@ fn a_configuration_of_centrifugo_becomes_one_of_ours() {
     }
 }
 
-/// What our own checks refuse is told at once.
+/// Checks that faults which our own checks find are reported at the import.
 #[test]
 fn an_import_that_cannot_start_says_why() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A server that says what the test wants, one connection after another.
+//! A server that sends what the test asks for, one connection after another.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ use crate::program::DEADLINE;
 /// A request as it came.
 #[derive(Debug)]
 pub(crate) struct Asked {
-    /// The request line.
+    /// Request line as it came.
     pub(crate) line: String,
     /// The header lines, in lower case up to the colon.
     headers: Vec<String>,
@@ -50,7 +50,7 @@ impl Fake {
         Self { url, asked }
     }
 
-    /// The next request.
+    /// Returns the next request, and fails the test if none comes.
     #[track_caller]
     pub(crate) fn asked(&self) -> Asked {
         self.asked.recv_timeout(DEADLINE).expect("a request")

@@ -1,4 +1,5 @@
-//! Seventeen mistakes that people make, and what they are told: what is wrong, where, what to do.
+//! Seventeen mistakes that people make, and the messages they get: what is wrong, where, what to
+//! do.
 
 use std::fs;
 use std::process::Command;

@@ -9,10 +9,10 @@ use std::time::Duration;
 /// Far beyond what anything here takes.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
-/// How long a repeated question waits for its answer.
+/// Time that a repeated question waits for its answer.
 const SOON: Duration = Duration::from_millis(50);
 
-/// What a run left behind.
+/// Exit code and output of a run.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) code: Option<i32>,
@@ -91,7 +91,7 @@ impl Running {
         Self::of(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
     }
 
-    /// With nobody behind its standard error.
+    /// Runs with a closed standard error.
     pub(crate) fn start_unheard(command: &mut Command) -> Self {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
@@ -144,7 +144,7 @@ impl Running {
         self.child.id()
     }
 
-    /// What is left to read, once it has ended.
+    /// Waits for the end and returns the output that is left.
     #[track_caller]
     pub(crate) fn wait(mut self) -> Done {
         let rest = |lines: &Receiver<String>| {

@@ -1,4 +1,4 @@
-//! Stands between a client and a server, and cuts the line when the test wants it.
+//! Stands between a client and a server, and cuts the line when the test asks for it.
 
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -52,7 +52,7 @@ impl Proxy {
         }
     }
 
-    /// Takes connections again.
+    /// Takes connections again after a break.
     pub(crate) fn mend(&self) {
         self.state.lock().unwrap().open = true;
     }

@@ -72,7 +72,7 @@ fn what_create_makes_is_accepted_by_check() {
 fn a_bad_token_ends_with_one_and_says_why() {
     let token = made(&["--user", "ann", "--secret", SECRET]);
     for (token, part) in [
-        (token.as_str(), "its signature is not of this key"),
+        (token.as_str(), "its signature was not made with this key"),
         ("nonsense", "malformed"),
         ("", "malformed"),
         // {"alg":"none"} and {}

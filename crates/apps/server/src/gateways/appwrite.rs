@@ -95,7 +95,7 @@ impl AppwritePlan {
         self.world.clone()
     }
 
-    /// Gives look-ups to whoever answers them.
+    /// Gives look-ups to the caller, which answers them.
     pub(crate) fn look_up_with(&self, lookups: Arc<dyn Lookups>) {
         let _ = self.world.lookups.set(lookups);
     }

@@ -23,7 +23,7 @@ use crate::plan::Sources;
 const NEWS_MAX: usize = 1024;
 /// Bound of the wait until everything is taken that came before a new process listened.
 const CATCH_UP: Duration = Duration::from_secs(8);
-/// Addresses counted in one minute; beyond that nobody new is counted, and nobody refused for it.
+/// Addresses counted in one minute; beyond that no new address is counted, nor refused.
 const ADDRESSES_MAX: usize = 1 << 20;
 
 /// A shard's end of its queue.
@@ -68,7 +68,7 @@ pub(crate) struct World {
     offers: Offers,
     /// Set before the first connection is accepted.
     peer: OnceLock<Host<Call>>,
-    /// Set if somebody answers look-ups in the peer's place.
+    /// Set if the caller answers look-ups in the peer's place.
     pub(crate) lookups: OnceLock<Arc<dyn Lookups>>,
 }
 
@@ -117,7 +117,7 @@ impl Sources for World {
         let stood = Box::new(move || {
             let _ = stood.try_send(());
         });
-        // A peer that has ended hears nothing.
+        // A peer that has ended takes no calls.
         let asked = self.call(Call::StandStill(stood));
         match asked.map(|()| stands.recv_timeout(CATCH_UP)) {
             Ok(Err(RecvTimeoutError::Timeout)) => Err(

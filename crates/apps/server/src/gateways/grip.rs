@@ -26,7 +26,7 @@ use crate::options::StartError;
 use crate::stats::PushpinMetrics;
 use reload::{Reload, Watch};
 
-/// What all shards have in common.
+/// State that all shards have in common.
 #[derive(Clone)]
 pub(crate) struct GripPlan {
     options: Arc<GripOptions>,
@@ -43,7 +43,7 @@ impl GripPlan {
         let Some(section) = &config.grip else {
             return Ok(None);
         };
-        // What is passed over was told where the configuration was read.
+        // Skipped lines were reported when the configuration was read.
         let read = routes::read(section);
         if let Some(fault) = read.refused.into_iter().next() {
             return Err(StartError::Grip(fault));
@@ -227,7 +227,7 @@ pub(crate) const fn option(port: PortKind) -> &'static str {
     }
 }
 
-/// How Pushpin's metrics are shown.
+/// Returns the form in which Pushpin's metrics are shown.
 pub(crate) fn metrics(section: &Section) -> PushpinMetrics {
     PushpinMetrics {
         prefix: section
@@ -238,7 +238,7 @@ pub(crate) fn metrics(section: &Section) -> PushpinMetrics {
     }
 }
 
-/// What is sent to readers of statistics, if there is a port for them.
+/// Returns the options of reports for `zmq_stats`; `None` without that port.
 fn statistics(section: &Section) -> Option<StatsOptions> {
     section.zmq_stats?;
     Some(StatsOptions {

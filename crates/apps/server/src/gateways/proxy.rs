@@ -21,7 +21,7 @@ use crate::options::StartError;
 /// Bytes of one answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// Where one kind of questions goes, or all that a backend with a name is asked.
+/// Backend of one kind of questions, or one with a name for all its questions.
 struct Backend {
     id: BackendId,
     kind: Option<ProxyKind>,
@@ -32,7 +32,7 @@ struct Backend {
     timeout_ms: u64,
 }
 
-/// What all shards have in common.
+/// State that all shards have in common.
 #[derive(Clone)]
 pub(crate) struct ProxyPlan {
     options: ProxyOptions,
@@ -46,7 +46,7 @@ pub(crate) struct ProxyPart {
     driver: Box<dyn Backends + Send>,
 }
 
-/// What asks backends: one for as long as the server runs, from the first time that one is needed.
+/// HTTP client of the backends: one for as long as it is in use, started when one is needed.
 #[derive(Clone, Default)]
 pub(crate) struct Asker(Arc<Mutex<Weak<Origin>>>);
 
@@ -69,7 +69,7 @@ impl Asker {
 }
 
 impl ProxyPart {
-    /// What tells a shard that runs.
+    /// Wraps it as mail for a shard that runs.
     pub(crate) fn into_mail(self) -> BackendMail {
         BackendMail::Renewed(self.options, Some(NewBackends(self.driver)))
     }
@@ -253,7 +253,7 @@ impl<M: Send + 'static, W: Fn(BackendMail) -> M + Copy + Send + 'static> Backend
             headers.push(Header::new("Authorization", authorization));
         }
         let mut passed = question.headers;
-        // What is ours is not the client's to say.
+        // Our own fields are not taken from the client.
         passed.retain(|(name, _)| !headers.iter().any(|header| header.is(name)));
         let passed = passed.into_iter();
         headers.extend(passed.map(|(name, value)| Header::new(name, value.as_bytes())));
@@ -272,7 +272,7 @@ impl<M: Send + 'static, W: Fn(BackendMail) -> M + Copy + Send + 'static> Backend
         let wrap = self.wrap;
         let read = move |answer: WholeAnswer| {
             if let Err(failure) = &answer {
-                tracing::warn!("a backend was asked in vain: {}", failure.detail);
+                tracing::warn!("proxy request failed: {}", failure.detail);
             }
             wrap(BackendMail::Answered {
                 conn,
@@ -283,7 +283,7 @@ impl<M: Send + 'static, W: Fn(BackendMail) -> M + Copy + Send + 'static> Backend
         let mailbox = self.mailbox.clone();
         let asked = { &self.client }.ask(request, limits, read, move |mail| mailbox.send(mail));
         if let Err(failure) = &asked {
-            tracing::warn!("a backend was not asked: {}", failure.detail);
+            tracing::warn!("proxy request was not sent: {}", failure.detail);
         }
         asked.is_ok()
     }

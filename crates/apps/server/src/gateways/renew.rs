@@ -10,7 +10,7 @@ use super::proxy::{Asker, ProxyPart, ProxyPlan};
 use crate::plan::Renewer;
 use crate::shard::Mail;
 
-/// What was read last, and the ways to those who need it.
+/// Sections that were read last, and the ways to the shards and threads that use them.
 pub(super) struct GatewaysRenewer<M> {
     pub(super) mailboxes: Vec<MailboxSender<Mail<M>>>,
     /// The list's mail of the gateways that ask backends.
@@ -20,7 +20,7 @@ pub(super) struct GatewaysRenewer<M> {
     pub(super) proxy: Option<Proxy>,
     /// The one that is to hold, if it differs.
     pub(super) fresh_proxy: Option<Option<Proxy>>,
-    /// For each shard, the last one first.
+    /// Mail for each shard, the last shard's first.
     pub(super) mails: [Vec<BackendMail>; 2],
     pub(super) grip: Option<Reload>,
     pub(super) fresh_routes: Option<Fresh>,

@@ -14,7 +14,7 @@ use super::taking::HUB;
 use crate::list::GatewayList;
 use crate::shard::ShardApp;
 
-/// How long the new process may take until it hears every channel, and the old one what comes
+/// Longest wait until the new process hears every channel, and until the old one has what comes
 /// before that.
 const CUT: Duration = Duration::from_secs(8);
 
@@ -28,7 +28,7 @@ pub(crate) fn give<L: GatewayList>(
 ) -> io::Result<()> {
     steps::be_still(running);
     let rests = rest(running, giving)?;
-    // Whoever asked may have given up; the verdict tells.
+    // The caller may have given up; the verdict says so.
     let mut goes_on = || drop(giving.report.send(Word::GoesOn));
     let parcel = rests.map(|()| Parcel::pack(running, &mut goes_on));
     let sent = match &parcel {
@@ -39,7 +39,7 @@ pub(crate) fn give<L: GatewayList>(
         moved: parcel.as_ref().map_or(0, Parcel::len),
         stay: running.conns().len(),
     });
-    // Then nobody says that it is over.
+    // Then no verdict comes.
     let _ = giving.report.send(Word::Sent(counts));
     let is_over = giving.verdict.recv().is_ok();
     match parcel {
@@ -125,7 +125,7 @@ fn send(parcel: &Parcel<Linux>, giving: &Giving) -> io::Result<()> {
     parcel.each(|message, sockets| {
         let fds: Vec<BorrowedFd<'_>> = sockets.iter().map(|socket| socket.as_fd()).collect();
         giving.link.send(message, &fds)?;
-        // Whoever asked may have given up; the verdict tells.
+        // The caller may have given up; the verdict says so.
         let _ = giving.report.send(Word::GoesOn);
         Ok(())
     })

@@ -7,28 +7,29 @@ use throng_types::{Save, Saved, save_fields};
 
 use crate::start::Start;
 
-/// What the first message begins with.
+/// First bytes of the first message.
 const MAGIC: [u8; 8] = *b"throngHO";
 /// The version of the format: of every message, and of all state as bytes. It rises with each
 /// change of what any room saves. A process refuses every version but its own. A kind of item or
-/// session that is new beside the others needs no other version: who does not know it refuses it.
+/// session that is new beside the others needs no other version: a process that does not know it
+/// refuses it.
 pub const VERSION: u32 = 6;
 /// The most messages of listeners: as many addresses as a shard may listen on.
 const GROUPS_MAX: usize = 16;
 
-/// What the old process says first.
+/// First message, from the old process.
 pub(crate) struct Hello {
-    /// What was drawn at the start of the first of all processes.
+    /// Values that were drawn at the start of the first of all processes.
     pub(crate) start: Start,
     /// The zero of all times, on the machine's own clock, in microseconds.
     pub(crate) zero_us: u64,
-    /// How many shards there are; there will be as many.
+    /// Number of shards, which the new process keeps.
     pub(crate) shards: u8,
-    /// How many addresses are listened on; a message each follows.
+    /// Number of addresses that are listened on; a message for each follows.
     pub(crate) addresses: u8,
-    /// The old process.
+    /// Process id of the old process.
     pub(crate) pid: u32,
-    /// Its software's version, for the log.
+    /// Version of the old process's software, for the log.
     pub(crate) software: String,
 }
 save_fields!(Hello {
@@ -54,11 +55,11 @@ impl Hello {
             Some((MAGIC, VERSION)) => {}
             Some((MAGIC, other)) => {
                 return Err(format!(
-                    "it hands over in version {other} of the format; this program knows version \
-                     {VERSION} alone"
+                    "its hand-over format has version {other}; this program knows only version \
+                     {VERSION}"
                 ));
             }
-            _ => return Err("it does not speak the language of handing over".to_owned()),
+            _ => return Err("its first message does not begin a hand-over".to_owned()),
         }
         let hello = Self::load(&mut from).filter(|_| from.is_empty());
         let hello = hello.filter(|hello| usize::from(hello.addresses) <= GROUPS_MAX);
@@ -70,7 +71,7 @@ impl Hello {
 pub(crate) struct Group {
     /// As configured; port 0 is any.
     pub(crate) wanted: SocketAddr,
-    /// As bound.
+    /// Address as the kernel bound it.
     pub(crate) bound: SocketAddr,
     pub(crate) listeners: Vec<OwnedFd>,
 }
@@ -103,8 +104,8 @@ mod tests {
             (4, 5, "1.2.3")
         );
         for (at, wrong, says) in [
-            (0, b'x', "does not speak"),
-            (8, 0xff, "in version 255 of the format"),
+            (0, b'x', "does not begin"),
+            (8, 0xff, "format has version 255;"),
             (bytes.len() - 1, 0xff, "damaged"),
         ] {
             let mut bytes = bytes.clone();

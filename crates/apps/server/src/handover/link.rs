@@ -14,7 +14,7 @@ use throng_types::{Save as _, Saved};
 
 const HEAD_BYTES: usize = 8;
 
-/// One end.
+/// One end of a socket pair between two processes.
 pub(crate) struct Link(UnixStream);
 
 impl Link {
@@ -30,7 +30,8 @@ impl Link {
         self.0.set_write_timeout(Some(longest))
     }
 
-    /// Two ends.
+    /// Makes a pair: this end, on which no read or write takes longer than `longest`, and the
+    /// other.
     pub(crate) fn pair(longest: Duration) -> io::Result<(Self, OwnedFd)> {
         let (here, there) = UnixStream::pair()?;
         Ok((Self::new(here, longest)?, there.into()))
@@ -72,7 +73,7 @@ impl Link {
         self.send(&said.saved(), &[])
     }
 
-    /// Hears how a step went on the other side.
+    /// Receives the outcome of a step on the other side.
     pub(crate) fn hear(&self) -> io::Result<Result<(), String>> {
         let (bytes, _) = self.recv()?;
         match <(bool, String)>::load_whole(&bytes) {

@@ -11,7 +11,7 @@ use std::time::Instant;
 struct State {
     came: usize,
     is_busy: bool,
-    /// Meetings that are over, and what came of the last one.
+    /// Number of meetings that are over, and the outcome of the last one.
     over: u64,
     was_busy: bool,
     is_broken: bool,

@@ -1,4 +1,4 @@
-//! What the handle and a shard of the old process say to each other.
+//! Messages between the handle and a shard of the old process.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -9,14 +9,14 @@ use super::meeting::Meeting;
 use super::successor::HandOverError;
 use crate::drain::DrainOptions;
 
-/// How long the shards may take to come to rest. Nothing is read meanwhile, so what they do is
-/// bounded by what waited.
+/// Longest wait for the shards to come to rest. Nothing is read meanwhile, so their work is bounded
+/// by what waited.
 const REST: Duration = Duration::from_secs(2);
-/// How long a shard may take until it says its next word. All of it may take as long as there are
+/// Longest wait for a shard's next word. Its whole hand-over may take as long as there are
 /// connections.
 const GIVE: Duration = Duration::from_secs(20);
 
-/// What a shard says meanwhile.
+/// Report of a shard that hands over.
 pub(super) enum Word {
     /// A message has gone to the new process.
     GoesOn,
@@ -24,27 +24,27 @@ pub(super) enum Word {
     Sent(Result<Moved, String>),
 }
 
-/// What a shard is told when it is to hand over.
+/// Order to a shard to hand over.
 pub(crate) struct Giving {
     pub(super) link: Link,
     pub(super) meeting: Arc<Meeting>,
     /// The number of the cut in what a broker elsewhere delivers; the same for all shards.
     pub(super) cut: u64,
-    /// By then the shards have come to rest, or go on.
+    /// Deadline for the shards to come to rest; otherwise they go on.
     pub(super) until: Instant,
     pub(super) drain: DrainOptions,
     pub(super) report: Sender<Word>,
     pub(super) verdict: Receiver<()>,
 }
 
-/// How many connections moved, and how many stay.
+/// Numbers of connections that moved and that stay.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Moved {
     pub(crate) moved: usize,
     pub(crate) stay: usize,
 }
 
-/// The other end: hears what a shard did. Dropping it lets the shard go on as before.
+/// The other end: receives a shard's reports. Dropping it lets the shard go on as before.
 pub(crate) struct Report {
     report: Receiver<Word>,
     verdict: Sender<()>,
@@ -57,6 +57,7 @@ impl Giving {
         drain: DrainOptions,
         cut: u64,
     ) -> (Box<Self>, Report) {
+        // Bound: one report a message of the hand-over, and one verdict.
         let (report, heard) = channel();
         let (said, verdict) = channel();
         let giving = Self {

@@ -1,4 +1,4 @@
-//! What a shard gives to its successor: the messages and the sockets, in order.
+//! State that a shard gives to its successor: the messages and the sockets, in order.
 //!
 //! A shard gives its state up while it packs: what was a session, subscriptions and history is
 //! compressed bytes then, so that two processes need little more memory than one. The parcel is the
@@ -32,27 +32,27 @@ const ROOM: usize = 4 << 10;
 /// After so many bytes were packed, what they were made of goes back to the system.
 const TRIM_BYTES: usize = 1 << 20;
 
-/// One message, compressed.
+/// Message to the new process, compressed.
 struct Message {
     bytes: Box<[u8]>,
-    /// Without compression.
+    /// Bytes of the message before compression.
     length: usize,
     sockets: usize,
 }
 
-/// What a shard has given up.
+/// State that a shard has given up, as messages.
 pub struct Parcel<K: Kernel> {
     /// The hub's part of the broker and its channels.
     hub: Vec<Message>,
     conns: Vec<Message>,
-    /// Of all connections, in order.
+    /// Sockets of all connections, in order.
     sockets: Vec<K::Socket>,
     /// Connections that stay are seen no more by the successor.
     farewells: Vec<Message>,
     end: Vec<u8>,
 }
 
-/// Makes messages.
+/// Compresses messages, and gives memory back on the way.
 struct Packer<'a> {
     compress: Compress,
     /// Bytes since the last time memory was given back.
@@ -169,7 +169,7 @@ impl<K: Kernel> Parcel<K> {
         parcel
     }
 
-    /// How many connections are in it.
+    /// Returns the number of connections in it.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.sockets.len()

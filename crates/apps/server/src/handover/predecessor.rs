@@ -1,4 +1,4 @@
-//! The new process's side: what it is told, and what it answers.
+//! The new process's side: messages that it gets, and its replies.
 
 use std::fmt;
 use std::io;
@@ -13,7 +13,7 @@ use super::hello::{Group, Hello};
 use super::link::Link;
 use crate::start::Start;
 
-/// How long the old process may take for a step. It waits itself for shorter.
+/// Longest wait for a step of the old process, whose own waits are shorter.
 const STEP: Duration = Duration::from_secs(60);
 
 /// The server that this process takes over from.
@@ -30,9 +30,9 @@ impl Predecessor {
     /// [`crate::handover::Program`].
     ///
     /// # Errors
-    /// A sentence about what is wrong. The old process hears it, too, and goes on.
+    /// A sentence about what is wrong. The old process gets it, too, and goes on.
     pub fn greet(socket: OwnedFd) -> Result<Self, String> {
-        let lost = |error: io::Error| format!("the old process is not heard: {error}");
+        let lost = |error: io::Error| format!("no message from the old process: {error}");
         let link = Link::new(UnixStream::from(socket), STEP).map_err(lost)?;
         let greeted = Self::listen(&link);
         if let Err(why) = &greeted {
@@ -52,11 +52,11 @@ impl Predecessor {
     }
 
     fn listen(link: &Link) -> Result<(Hello, Vec<OwnedFd>, Vec<Group>), String> {
-        let lost = |error: io::Error| format!("the old process is not heard: {error}");
+        let lost = |error: io::Error| format!("no message from the old process: {error}");
         let (bytes, ends) = link.recv().map_err(lost)?;
         let hello = Hello::of_bytes(&bytes)?;
         if ends.len() != usize::from(hello.shards) || ends.is_empty() {
-            return Err("its first message lacks the ways of its shards".to_owned());
+            return Err("its first message lacks the sockets of its shards".to_owned());
         }
         let group = |_| {
             let (bytes, listeners) = link.recv().map_err(lost)?;
@@ -74,7 +74,7 @@ impl Predecessor {
         Ok((hello, ends, groups))
     }
 
-    /// Its process, and the version of its software.
+    /// Returns its process id and the version of its software, for the log.
     #[must_use]
     pub fn name(&self) -> String {
         format!(
@@ -83,12 +83,12 @@ impl Predecessor {
         )
     }
 
-    /// How many shards it has.
+    /// Returns the old process's number of shards.
     pub(crate) const fn shards(&self) -> usize {
         self.hello.shards as usize
     }
 
-    /// What was drawn at its start.
+    /// Returns the values that were drawn at its start.
     pub(crate) const fn start(&self) -> Start {
         self.hello.start
     }
@@ -100,7 +100,7 @@ impl Predecessor {
         now.checked_sub(Duration::from_micros(ago)).unwrap_or(now)
     }
 
-    /// Tells it how a step went here.
+    /// Reports the outcome of a step to it.
     pub(crate) fn say(&self, result: &Result<(), String>) -> Result<(), String> {
         let said = self.link.say(result);
         said.map_err(|error| format!("the old process has gone: {error}"))

@@ -1,4 +1,4 @@
-//! What a shard holds, as bytes: its hub and its connections, each as the rooms save their own.
+//! State of a shard as bytes: its hub and its connections, each as the rooms save their own.
 //!
 //! Never: sockets and processes; see `giving` and `taking`.
 
@@ -12,13 +12,13 @@ use crate::shard::ShardApp;
 use crate::standing::{standing, uncount};
 use crate::tags::{NO_CLIENT, UNCOUNTED};
 
-/// Whom a connection counts for.
+/// Client for which a connection counts.
 enum Counted {
-    /// It is no client's: it came by another port.
+    /// No client: the connection came by another port.
     NoClient,
-    /// Nobody: a proxy's, or one that was refused.
+    /// Not counted: a proxy's connection, or one that was refused.
     Nobody,
-    /// A client's address.
+    /// Client at this address.
     Address(IpAddr),
 }
 
@@ -174,12 +174,12 @@ impl<L: GatewayList> ShardApp<L> {
         self.list.save_rest(out);
     }
 
-    /// Takes it.
+    /// Reads back what [`ShardApp::save_rest`] appended.
     pub(crate) fn load_rest(&mut self, from: &mut Saved<'_>) -> Option<()> {
         self.list.load_rest(from)
     }
 
-    /// Everything has come.
+    /// Tells the hub that everything has been loaded.
     pub(crate) fn loaded(&mut self, now: Now) {
         self.parts.hub.loaded(now);
     }

@@ -1,4 +1,4 @@
-//! What a shard does in a hand-over besides sending and waiting: the same on any kernel, with
+//! Steps of a shard in a hand-over besides sending and waiting: the same on any kernel, with
 //! threads or without.
 //!
 //! The order: [`be_still`] on all shards; [`still_turn`] on all until none has more to do and none

@@ -12,21 +12,20 @@ use throng_types::Save as _;
 use super::hello::{Group, Hello};
 use super::link::Link;
 
-/// How long the new process may take for a step once it is ready.
+/// Longest wait for a step of the new process once it is ready.
 const STEP: Duration = Duration::from_secs(20);
 
-/// How long one write of a shard's state may take; clients wait meanwhile.
+/// Longest time for one write of a shard's state; clients wait meanwhile.
 const TRANSFER: Duration = Duration::from_secs(5);
 
-/// What to start as the new process. It finds the old one's end of the socket as its standard
+/// Program to start as the new process. It finds the old one's end of the socket as its standard
 /// input, see [`crate::handover::Predecessor::greet`].
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// The binary.
+    /// Path of the binary.
     pub path: PathBuf,
-    /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// How long it may take until it is ready.
+    /// Longest time until the new process is ready.
     pub patience: Duration,
 }
 
@@ -36,9 +35,9 @@ pub enum HandOverError {
     /// The binary cannot be started.
     #[error("cannot start {path}: {error}")]
     Program {
-        /// The binary.
+        /// Path of the binary.
         path: String,
-        /// What the kernel said.
+        /// Error of the kernel.
         error: io::Error,
     },
     /// The new process said why it does not take over.
@@ -58,12 +57,12 @@ pub(crate) struct Successor {
     link: Link,
     /// The way of each shard to the new one of its number.
     shards: Vec<Link>,
-    /// What its next word may take.
+    /// Longest wait for its next message.
     patience: Duration,
 }
 
 impl Successor {
-    /// Starts the program and tells it everything that it needs before it is ready.
+    /// Starts the program and sends it everything that it needs before it is ready.
     pub(crate) fn start(
         program: &Program,
         hello: &Hello,
@@ -113,7 +112,7 @@ impl Successor {
         Ok(())
     }
 
-    /// Its process id.
+    /// Returns its process id; 0 once it is released.
     pub(crate) fn pid(&self) -> u32 {
         self.child.as_ref().map_or(0, Child::id)
     }
@@ -142,7 +141,7 @@ impl Successor {
                 if error.kind() == io::ErrorKind::UnexpectedEof || !ended.is_empty() =>
             {
                 Err(HandOverError::Silent(format!(
-                    "the new process ended{ended} instead of {step}; what it said is above"
+                    "the new process ended{ended} instead of {step}; its output is above"
                 )))
             }
             Err((error, _))
@@ -162,8 +161,8 @@ impl Successor {
         }
     }
 
-    /// Tells it to begin: from then on all of it is its own. Before that it sends nothing, so that
-    /// no byte is sent twice, and no nonce of TLS used twice, whichever of the two goes on.
+    /// Sends the order to begin: from then on all of it is its own. Before that it sends nothing,
+    /// so that no byte is sent twice, and no nonce of TLS used twice, whichever of the two goes on.
     ///
     /// # Errors
     /// It has ended.
@@ -189,7 +188,7 @@ impl Successor {
         String::new()
     }
 
-    /// It is in charge now.
+    /// Leaves the new process in charge: dropping it no longer ends it.
     pub(crate) fn release(mut self) {
         self.child = None;
     }

@@ -10,12 +10,12 @@ use super::link::Link;
 use crate::list::GatewayList;
 use crate::shard::ShardApp;
 
-/// What a message of a shard begins with.
+/// First bytes of a shard's messages.
 pub(super) const HUB: u8 = 0;
 pub(super) const CONNECTIONS: u8 = 1;
 pub(super) const END: u8 = 2;
 
-/// What a shard needs to take over.
+/// Order to a shard's thread to take over its predecessor's state.
 pub(crate) struct Taking {
     link: Link,
     report: Sender<Result<usize, String>>,
@@ -30,6 +30,7 @@ pub(crate) struct Taken {
 
 impl Taking {
     pub(crate) fn new(link: Link) -> (Self, Taken) {
+        // Bound: one report and one order to begin.
         let (report, heard) = channel();
         let (said, begin) = channel();
         let taking = Self {
@@ -81,17 +82,17 @@ fn take<L: GatewayList>(link: &Link, running: &mut Running<ShardApp<L>>) -> Resu
     while !unpacking.is_whole {
         let (message, fds) = link
             .recv()
-            .map_err(|error| format!("a shard hears nothing: {error}"))?;
+            .map_err(|error| format!("a shard received nothing: {error}"))?;
         let taken = unpacking.take(&message, &mut fds.into_iter(), app, conns);
         taken.ok_or(
-            "what a shard was sent is damaged, or of another kind of broker, or for clients of a \
-             section that is not configured any more",
+            "the state sent to a shard is damaged, or from another kind of broker, or for clients \
+             of a section that is no longer configured",
         )?;
     }
     Ok(unpacking.count)
 }
 
-/// What has come of a shard's messages, and whether it is all.
+/// Progress of unpacking a shard's messages, and whether the last has come.
 #[derive(Default)]
 pub struct Unpacking {
     count: usize,

@@ -1,4 +1,4 @@
-//! What positions mean that earlier processes gave out. The rule, and why it holds, stand at the
+//! Translates positions that earlier processes gave out. The rule, and why it holds, stand at the
 //! head of `store.rs`.
 
 use std::collections::BTreeMap;
@@ -11,9 +11,9 @@ use crate::Lineage;
 #[derive(Default)]
 pub(super) struct Ancestry {
     nonces: Vec<u32>,
-    /// By the key of the stream; (nonce, offset), but for the newest nonce: up to where a stream is
-    /// the same there, it says itself (`Stream::start`). Bound: `ANCESTORS_MAX` a stream that was
-    /// loaded.
+    /// For each stream, by key: (nonce, offset) of earlier epochs, up to which the stream is the
+    /// same. The newest nonce is not here: `Stream::start` has its offset. Bound: `ANCESTORS_MAX`
+    /// per loaded stream.
     tops: BTreeMap<u32, Box<[(u32, u64)]>>,
 }
 
@@ -23,7 +23,7 @@ impl Ancestry {
         &self.nonces
     }
 
-    /// Those of another process hold here.
+    /// Takes the nonces of another process.
     pub(super) fn set_nonces(&mut self, lineage: &Lineage) {
         self.nonces.clone_from(&lineage.ancestors);
     }
@@ -40,8 +40,8 @@ impl Ancestry {
         self.older(key).iter().copied().chain(newest).collect()
     }
 
-    /// Notes it, as far as positions behind `before` are concerned; those of nonces that are not
-    /// known any more are of no use. Gives where the stream began this epoch.
+    /// Sets the offsets of earlier epochs, of those nonces that are known and for positions behind
+    /// `before`. Gives where the stream began this epoch.
     pub(super) fn set_tops(&mut self, key: u32, mut tops: Vec<(u32, u64)>, before: u64) -> u64 {
         let newest = self.nonces.last().copied();
         let start = { tops.iter() }.find(|(nonce, _)| Some(*nonce) == newest);
@@ -55,15 +55,15 @@ impl Ancestry {
         start
     }
 
-    /// Forgets a stream.
+    /// Forgets what is known of a stream.
     pub(super) fn remove(&mut self, key: u32) {
         if !self.tops.is_empty() {
             self.tops.remove(&key);
         }
     }
 
-    /// The position in the stream that stands `here` and began this epoch at `start`, if it is the
-    /// same as one of before.
+    /// Translates a position of an earlier epoch into the stream that stands `here` and began this
+    /// epoch at `start`, if both are the same there.
     pub(super) fn translate(
         &self,
         since: Position,

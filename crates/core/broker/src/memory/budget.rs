@@ -3,8 +3,8 @@
 //! The budget hands out chunks. A shard's [`Share`] takes from its chunks with plain arithmetic
 //! and comes here only when they are used up, or when two of them are free.
 //!
-//! Rule for "full": who gets nothing frees something of its own. A share that has less than an
-//! equal part says so (`wanted`); those that have more give back at their next look.
+//! Rule for "full": a share that gets nothing frees bytes of its own. A share with less than an
+//! equal part sets `wanted`; those with more give back at their next look.
 //!
 //! Invariants
 //! - `free` and what all shares were granted add up to `max`, so all of them together never use
@@ -24,9 +24,9 @@ pub struct Budget {
     /// An equal part for each shard.
     equal: usize,
     chunk: usize,
-    /// What nobody was granted.
+    /// Bytes that no share was granted.
     free: AtomicUsize,
-    /// What a share with less than an equal part lacks.
+    /// Bytes that a share below an equal part asked for and did not get; zero if none did.
     wanted: AtomicUsize,
 }
 
@@ -50,7 +50,7 @@ impl Budget {
     }
 }
 
-/// What one shard has of a [`Budget`].
+/// One shard's part of a [`Budget`].
 pub(super) struct Share {
     budget: Arc<Budget>,
     granted: usize,
@@ -71,13 +71,13 @@ impl Share {
         self.used
     }
 
-    /// Bytes that nobody else gets.
+    /// Bytes granted to this share, used or not.
     #[cfg(test)]
     pub(super) const fn granted(&self) -> usize {
         self.granted
     }
 
-    /// Whether so many bytes could ever be taken.
+    /// Whether so many bytes fit into the whole budget.
     pub(super) fn fits(&self, bytes: usize) -> bool {
         bytes <= self.budget.max
     }
@@ -116,7 +116,7 @@ impl Share {
         }
     }
 
-    /// Nothing is used any more. What was granted stays, for what comes in its place.
+    /// Counts all bytes as unused. The grant stays, for what comes in their place.
     pub(super) const fn forget(&mut self) {
         self.used = 0;
     }
@@ -126,15 +126,14 @@ impl Share {
         self.budget.free.fetch_add(bytes, Relaxed);
     }
 
-    /// How many bytes this share may go on using, if another one with less than an equal part
-    /// found nothing.
+    /// Bytes that this share may go on using, if another one below an equal part found nothing.
     pub(super) fn target(&self) -> Option<usize> {
         let wanted = self.budget.wanted.load(Relaxed);
         let target = self.granted.saturating_sub(wanted).max(self.budget.equal);
         (wanted > 0).then_some(target)
     }
 
-    /// Lets others have what this share was granted beyond an equal part and does not use.
+    /// Gives back what this share was granted beyond an equal part and does not use.
     pub(super) fn settle(&mut self) {
         let wanted = self.budget.wanted.load(Relaxed);
         let spare = self.granted - self.used;

@@ -1,4 +1,4 @@
-//! Answers that wait until the store has what they are about.
+//! Answers to publications that wait for the store.
 //!
 //! Rule for "full": a publication whose answer would have to wait is refused, as
 //! [`crate::Refusal::Busy`].
@@ -18,14 +18,14 @@ pub(super) struct Held {
     pub(super) ticket: Ticket,
     pub(super) published: Published,
     pub(super) level: Acknowledge,
-    /// The number of the record that it is about, or of a later one.
+    /// Number of the publication's record, or of a later one.
     pub(super) record: u64,
     /// The stream, while a copy that is inside it has yet to write the record.
     pub(super) inside: Option<u32>,
 }
 
 impl Held {
-    /// What is answered, if that is known by now.
+    /// The answer, if the store has got far enough to know it.
     pub(super) fn result(&self, reached: Reached) -> Option<Result<Published, Refusal>> {
         let there = match self.level {
             Acknowledge::Synced => reached.synced,

@@ -34,10 +34,10 @@ use crate::{
     Version,
 };
 
-/// For how many milliseconds a stream without subscribers and history remembers its position.
+/// Milliseconds for which a stream without subscribers and history remembers its position.
 const POSITION_TTL_MS: u64 = 3_600_000;
-/// What a stream with history costs besides its name and its publications: its place, its log
-/// and its entry in `expiring`, in bytes.
+/// Bytes that a stream with history costs besides its name and its publications: its place, its log
+/// and its entry in `expiring`.
 const STREAM_BYTES: usize = 256;
 
 /// The shard that is home to a channel.
@@ -50,38 +50,38 @@ pub fn home_of(channel: &ChannelName, shards: u8) -> ShardId {
     ShardId(((channel.stable_hash() >> 32) % u64::from(shards.max(1))) as u8)
 }
 
-/// What a home is made of.
+/// Options of one home.
 #[derive(Clone)]
 pub struct MemoryOptions {
-    /// Names this process in epochs: differs from start to start.
+    /// Identifies this process in epochs; differs from start to start.
     pub nonce: u32,
     /// Seeds the hash of channel names, which come from strangers.
     pub hash_seed: u64,
-    /// History and idempotency keys are kept within this, in all homes that share it.
+    /// Budget of bytes for history and idempotency keys, for all homes that share it.
     pub history: Arc<Budget>,
-    /// How many streams without subscribers and history are remembered, per home; when full, the
-    /// one that became so first is forgotten. Queue: `positions`.
+    /// Streams per home that are remembered without subscribers and history; when full, the one
+    /// that became so first is forgotten. Queue: `positions`.
     pub streams_max: usize,
-    /// How much one reply may carry. Queue: `history reply`.
+    /// Limits of one reply. Queue: `history reply`.
     pub reply: ReplyLimit,
     /// The options of channels.
     pub namespaces: Arc<Namespaces>,
 }
 
-/// Sizes for metrics.
+/// Sizes of a broker, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BrokerStats {
     /// Streams that are remembered.
     pub streams: usize,
-    /// Publications kept.
+    /// Number of publications kept.
     pub history_publications: usize,
-    /// What they and their streams cost.
+    /// Bytes of kept publications and their streams.
     pub history_bytes: usize,
     /// Members that are listed.
     pub members: usize,
 }
 
-/// An accepted publication and who must get it.
+/// An accepted publication and the shards that must get it.
 pub(super) struct Accepted {
     /// The publication with its position, or `None` for a repeated idempotency key.
     pub(super) publication: Option<Arc<Publication>>,
@@ -105,12 +105,12 @@ pub(super) struct Home {
     keys: Keys,
     /// The newest version in each stream that has any. Bound: one a stream.
     versions: BTreeMap<u32, Version>,
-    /// What positions of earlier epochs mean.
+    /// Earlier epochs of the streams.
     ancestry: Ancestry,
-    /// Where it writes down what it keeps, if anywhere.
+    /// Connection to the store, if there is one.
     journal: Option<Journal>,
-    /// Added to every time that comes in, so that what was kept before the start has one, too. In
-    /// milliseconds.
+    /// Milliseconds added to every time that comes in, so that times from before the start are not
+    /// negative.
     shift: u64,
     pub(super) members: Members,
 }
@@ -135,7 +135,7 @@ impl Home {
         }
     }
 
-    /// Sizes for metrics.
+    /// Sizes of this home, for metrics.
     pub(super) fn stats(&self) -> BrokerStats {
         BrokerStats {
             streams: self.streams.len(),
@@ -152,7 +152,7 @@ impl Home {
             .map_or(0, |stream| stream.interest)
     }
 
-    /// What is kept of a channel; nothing if its namespace is not configured.
+    /// Retention of a channel; `None` if its namespace is not configured.
     pub(super) fn retention_of(&self, channel: &ChannelName) -> Option<Retention> {
         let options = self.options.namespaces.find(channel)?;
         Some(options.retention)
@@ -162,14 +162,14 @@ impl Home {
         self.retention_of(channel).unwrap_or_default()
     }
 
-    /// Whether comings and goings are told in a channel. Where subscribers keep only the latest
-    /// delivery, that is to be a publication.
+    /// Whether comings and goings are announced in a channel. Not where subscribers keep only the
+    /// latest delivery: that must be a publication.
     pub(super) fn may_announce(&self, channel: &ChannelName) -> bool {
         let options = self.options.namespaces.find(channel);
         options.is_some_and(|options| options.overflow != Overflow::LatestOnly)
     }
 
-    /// Who is present in a channel.
+    /// Counts or lists the members of a channel.
     pub(super) fn present(
         &self,
         channel: &ChannelName,
@@ -185,7 +185,7 @@ impl Home {
         self.members.present(channel, with_members, members_max)
     }
 
-    /// Notes that shard `from` has subscribers and says where the stream stands.
+    /// Marks shard `from` as interested, and returns the position of the stream.
     pub(super) fn subscribe(
         &mut self,
         from: ShardId,
@@ -239,7 +239,7 @@ impl Home {
         self.rest(key, now.mono);
     }
 
-    /// Lets a stream that keeps nothing wait to be forgotten, if it has no subscribers.
+    /// Queues a stream to be forgotten, if it keeps nothing and has no subscribers.
     fn rest(&mut self, key: u32, now: Millis) {
         let Some(stream) = self.streams.at_mut(key) else {
             return;
@@ -262,7 +262,8 @@ impl Home {
         }
     }
 
-    /// Forgets a stream that had publications. What comes after must not look like a continuation.
+    /// Forgets a stream that had publications. Raises the generation, so that the next stream does
+    /// not look like its continuation.
     fn forget(&mut self, key: u32) {
         self.versions.remove(&key);
         self.ancestry.remove(key);
@@ -273,8 +274,8 @@ impl Home {
         }
     }
 
-    /// Gives a draft its position, keeps it, and says which shards must deliver it. The channel's
-    /// retention and interest are the caller's, who has looked them up.
+    /// Gives a draft its position, keeps it, and returns the shards that must deliver it. The
+    /// caller has looked up the channel's retention and interest.
     pub(super) fn accept(
         &mut self,
         draft: Draft,
@@ -314,8 +315,8 @@ impl Home {
         accepted
     }
 
-    /// Where the stream of a draft stands, if a publication of the same version or of a newer one
-    /// is in it. Else notes the draft's version.
+    /// Position of a draft's stream, if it has a publication of the same version or of a newer one.
+    /// Otherwise records the draft's version.
     fn overtaken(&mut self, draft: &Draft, retention: Retention) -> Option<Position> {
         let version = draft.version.as_deref().filter(|_| retention.keeps())?;
         let forgotten = self.forgotten;

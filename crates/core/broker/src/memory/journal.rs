@@ -1,24 +1,24 @@
-//! A home's way to its store, and where it is in a copy of everything.
+//! A home's connection to its store, and the progress of a copy of everything.
 //!
-//! Never: what a home keeps; `home/writing.rs` has what is written of it.
+//! Never: the home's state; `home/writing.rs` decides what is written of it.
 
 use crate::Store;
 
-/// A buffer of more is not kept.
+/// Record size in bytes up to which the buffer is reused; a larger buffer is freed.
 const RECORD_KEPT_BYTES: usize = 64 << 10;
 
-/// Where a copy is.
+/// Progress of a copy.
 pub(super) struct Copy {
     pub(super) round: u64,
     /// The next key of an idempotency key, by its number.
     pub(super) next_used: u64,
-    /// The next stream.
+    /// Key of the next stream.
     pub(super) next: u32,
     /// The offset that was written last of the stream before `next`, while it is not finished.
     pub(super) inside: Option<(u32, u64)>,
 }
 
-/// The way to the store.
+/// Connection of a home to its store.
 pub(super) struct Journal {
     pub(super) store: Box<dyn Store>,
     record: Vec<u8>,
@@ -28,7 +28,7 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Nothing is written yet.
+    /// A journal without records yet.
     pub(super) fn new(store: Box<dyn Store>) -> Self {
         Self {
             store,
@@ -56,7 +56,7 @@ impl Journal {
         inside.is_some_and(|(at, _)| at == key)
     }
 
-    /// The stream is written by itself from now on.
+    /// Ends the copy's part of a stream: new publications are written one by one again.
     pub(super) fn leave(&mut self, key: u32) {
         if self.is_inside(key)
             && let Some(copy) = &mut self.copy

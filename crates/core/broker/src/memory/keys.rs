@@ -10,20 +10,20 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use throng_types::{ChannelName, Millis, Position};
 
-/// How long a key is remembered, in milliseconds (Centrifugo: five minutes).
+/// Milliseconds that a key is remembered (Centrifugo: five minutes).
 pub(super) const TTL_MS: u64 = 300_000;
-/// How many keys are remembered. Queue: `idempotency keys`.
+/// Maximum number of remembered keys. Queue: `idempotency keys`.
 pub(super) const KEYS_MAX: usize = 65_536;
-/// What a key costs besides its text: its entries in the map and in the queue.
+/// Bytes that a key costs besides its text: its entries in the map and in the queue.
 const ENTRY_BYTES: usize = 112;
 
 /// The keys of one home.
 pub(super) struct Keys {
     by_key: HashMap<Arc<str>, Option<Position>, FixedState>,
-    /// Bound: [`KEYS_MAX`].
+    /// Keys, oldest first. Bound: [`KEYS_MAX`].
     by_age: VecDeque<(Millis, Arc<str>)>,
     bytes: usize,
-    /// Keys that were forgotten: the number of the oldest that is there.
+    /// Number of forgotten keys, which is the number of the oldest one here.
     gone: u64,
 }
 
@@ -46,12 +46,12 @@ impl Keys {
         self.by_age.len()
     }
 
-    /// What all keys cost together.
+    /// Bytes that all keys cost together.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// What a key costs.
+    /// Bytes that one key costs.
     pub(super) const fn cost_bytes(key: &str) -> usize {
         key.len() + ENTRY_BYTES
     }

@@ -1,8 +1,8 @@
-//! Who is present in the channels whose home is one shard.
+//! Members of the channels whose home is one shard.
 //!
-//! Owns the lists. Never: who may see them, who is told of a coming or going.
+//! Owns the lists. Never: permissions to see them, announcements of a coming or going.
 //!
-//! What a member costs: what its hub keeps of it in any case is shared with the list, which adds
+//! Cost of a member: its hub keeps its data in any case and shares it with the list, which adds
 //! two entries of ordered sets, some 40 bytes. The list of a channel without members is not there.
 //!
 //! Invariants
@@ -111,7 +111,7 @@ impl Members {
             .flat_map(|(channel, list)| list.members.iter().map(move |Member(who)| (channel, who)))
     }
 
-    /// Adds a member, or puts the newer word of it in the place of the older one.
+    /// Adds a member, or replaces its older data.
     pub(super) fn add(&mut self, channel: &ChannelName, who: &Arc<Publisher>) {
         let key = self.lists.key_or_insert(channel, List::default);
         if let Some(list) = self.lists.at_mut(key) {
@@ -139,7 +139,7 @@ impl Members {
         true
     }
 
-    /// Who is present.
+    /// Counts members and users; lists all members if asked.
     pub(super) fn present(
         &self,
         channel: &ChannelName,
@@ -204,7 +204,7 @@ mod tests {
         assert!(members.remove(&channel, "3"));
         assert_eq!(numbers(&members), (0, 0, 0));
         assert!(members.lists.is_empty());
-        // Who asks for the members is given a list, also of nobody.
+        // A request for the members gets a list, even an empty one.
         for with_members in [true, false] {
             let present = members.present(&channel, with_members, 0).expect("nobody");
             assert_eq!(present.members, with_members.then(Vec::new));

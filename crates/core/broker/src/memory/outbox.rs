@@ -21,7 +21,7 @@ pub enum Mail {
     Reply(Reply),
     /// Publications that were asked for together, to the home of their channels.
     Publications(Vec<(Ticket, Draft)>),
-    /// What became of some of them.
+    /// Results of publications that travel together.
     Published(Vec<(Ticket, Result<Published, Refusal>)>),
 }
 
@@ -31,7 +31,7 @@ pub const REQUESTS_MAX: u32 = 8192;
 pub const DELIVERIES_MAX: u32 = 16_384;
 /// Bytes of deliveries that may wait for one shard's mailbox. Queue: `outbox`.
 const DELIVERY_BYTES_MAX: usize = 64 << 20;
-/// Comings and goings may wait while no more than one part in so many is taken.
+/// Comings and goings may wait while at most one part in so many of the room is taken.
 const NEWS_PART: u32 = 16;
 /// Places that an empty outbox keeps.
 const CAPACITY_KEPT: usize = 1024;

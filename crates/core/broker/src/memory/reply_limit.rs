@@ -1,15 +1,15 @@
-//! How long one reply with history may be.
+//! Limits of one reply with history.
 
 use std::sync::Arc;
 
 use throng_types::Publication;
 
-/// How much history or recovery one reply may carry. A single publication may be larger.
+/// Limits of one reply. A single publication may be larger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyLimit {
-    /// Members of a channel at most; more are not told at all.
+    /// Members of a channel at most; longer lists are refused.
     pub members_max: usize,
-    /// Publications at most.
+    /// Maximum number of publications.
     pub publications_max: usize,
     /// Their cost at most, in bytes.
     pub bytes_max: usize,

@@ -18,7 +18,7 @@ pub(super) struct Kept {
     pub(super) publication: Arc<Publication>,
 }
 
-/// When the home looks at a stream that needs no look.
+/// Time of a stream that needs no look.
 pub(super) const NEVER: Millis = Millis(u64::MAX);
 
 /// A stream. The log is boxed because most channels of a big server hold none.
@@ -33,7 +33,7 @@ pub(super) struct Stream {
     own: u32,
     /// When the home looks at this stream next.
     pub(super) due: Millis,
-    /// Queue: `history`.
+    /// Publications kept, oldest first. Queue: `history`.
     #[expect(
         clippy::box_collection,
         reason = "8 bytes instead of 32 in the streams that keep none"
@@ -67,7 +67,7 @@ impl Stream {
         self.own = self.own.saturating_add(1);
     }
 
-    /// Stands at `top`, and began this epoch at `start`.
+    /// Sets the newest offset, and where this epoch began.
     pub(super) fn stand(&mut self, top: u64, start: u64) {
         self.top = top;
         self.own = u32::try_from(top.saturating_sub(start)).unwrap_or(u32::MAX);
@@ -81,7 +81,7 @@ impl Stream {
         }
     }
 
-    /// How many publications are kept.
+    /// Number of publications kept.
     pub(super) fn kept(&self) -> usize {
         self.log.as_ref().map_or(0, |log| log.len())
     }
@@ -91,7 +91,7 @@ impl Stream {
         self.top + 1 - self.kept() as u64
     }
 
-    /// What the kept publications cost.
+    /// Bytes that the kept publications cost.
     #[cfg(test)]
     pub(super) fn cost_bytes(&self) -> usize {
         let log = self.log.iter().flat_map(|log| log.iter());
@@ -116,7 +116,7 @@ impl Stream {
         });
     }
 
-    /// Forgets the oldest publication, whatever its age; returns its bytes.
+    /// Forgets the oldest publication, regardless of its age; returns its bytes.
     pub(super) fn forget_oldest(&mut self) -> Option<usize> {
         let log = self.log.as_mut()?;
         let kept = log.pop_front()?;

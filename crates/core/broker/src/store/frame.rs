@@ -7,7 +7,7 @@
 
 use throng_types::Save as _;
 
-/// What stands before a record: its length and its checksum, 4 bytes each, little-endian.
+/// Bytes before a record: its length and its checksum, 4 bytes each, little-endian.
 const FRAME_BYTES: usize = 8;
 
 fn checksum(length: [u8; 4], record: &[u8]) -> u32 {
@@ -20,7 +20,7 @@ fn checksum(length: [u8; 4], record: &[u8]) -> u32 {
 /// Appends a record.
 ///
 /// # Panics
-/// From 4 GiB on, which no publication may have.
+/// If the record has 4 GiB or more, which no publication may have.
 pub fn write_frame(record: &[u8], out: &mut Vec<u8>) {
     let length = u32::try_from(record.len())
         .expect("below 4 Gi")
@@ -29,7 +29,7 @@ pub fn write_frame(record: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(record);
 }
 
-/// The records of a segment, as far as they are good.
+/// Valid records at the beginning of a segment.
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {
     bytes: &'a [u8],
@@ -37,19 +37,19 @@ pub struct Frames<'a> {
 }
 
 impl<'a> Frames<'a> {
-    /// Of all bytes of a segment.
+    /// Reads the bytes of one segment from its beginning.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, end: 0 }
     }
 
-    /// Where the last good record ends that was read.
+    /// End of the last valid record that was read.
     #[must_use]
     pub const fn end(&self) -> usize {
         self.end
     }
 
-    /// Whether all bytes were good records; of use once there are no more.
+    /// Whether all bytes were valid records; meaningful once there are no more.
     #[must_use]
     pub const fn is_whole(&self) -> bool {
         self.end == self.bytes.len()

@@ -1,4 +1,4 @@
-//! What records say.
+//! Records of the history log, as items.
 
 use throng_types::{
     ChannelName, Payload, Publication, Publisher, Save, Saved, save_bytes, save_count, save_option,
@@ -13,17 +13,16 @@ const COUNT: u8 = 4;
 const KEY: u8 = 5;
 const CLOSED: u8 = 6;
 
-/// What happened at a home.
+/// Event at a home, as a record has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
     /// A stream stands here or further, and keeps nothing up to here. What it keeps behind it
     /// follows, if it does not stand before it.
     Base {
-        /// Its channel.
         channel: ChannelName,
         /// The low half of its epoch.
         generation: u32,
-        /// Where it stands.
+        /// Offset up to which it keeps nothing.
         offset: u64,
         /// The newest version that was published in it.
         version: Option<Version>,
@@ -32,47 +31,39 @@ pub enum Item {
     },
     /// A stream got a publication.
     Published {
-        /// Its channel.
         channel: ChannelName,
         /// The low half of its epoch.
         generation: u32,
-        /// The publication's offset.
         offset: u64,
         /// The newest version that was published in it.
         version: Option<Version>,
-        /// The data.
         payload: Payload,
-        /// Who published it.
+        /// Connection that published it, if one did.
         publisher: Option<Box<Publisher>>,
-        /// Its tags.
+        /// JSON object with text values.
         tags: Option<Box<str>>,
-        /// When it was accepted, in Unix milliseconds.
+        /// Time of acceptance, in Unix milliseconds.
         time_unix_ms: u64,
     },
     /// A stream was forgotten; later ones have this generation or a later one.
-    Forgotten {
-        /// Its channel.
-        channel: ChannelName,
-        /// The generation.
-        count: u32,
-    },
+    Forgotten { channel: ChannelName, count: u32 },
     /// New streams have this generation or a later one.
     Count(u32),
     /// An idempotency key was used.
     Key {
         /// The channel, a line break, and the key.
         text: Box<str>,
-        /// When, in Unix milliseconds.
+        /// Time of use, in Unix milliseconds.
         at_unix_ms: u64,
         /// Generation and offset that its publication got.
         position: Option<(u32, u64)>,
     },
-    /// The server ended, and nothing is missing.
+    /// The server ended cleanly, and nothing is missing.
     Closed,
 }
 
 impl Item {
-    /// Reads a record; `None` if it is none.
+    /// Parses a record; `None` if it is not valid.
     #[must_use]
     pub fn of_record(record: &[u8]) -> Option<Self> {
         let mut from = Saved::new(record);
@@ -121,7 +112,7 @@ impl Item {
     }
 }
 
-/// Writes an [`Item::Base`].
+/// Appends the bytes of an [`Item::Base`].
 pub(crate) fn write_base(
     (channel, generation, offset): (&ChannelName, u32, u64),
     version: Option<&Version>,
@@ -138,7 +129,7 @@ pub(crate) fn write_base(
     }
 }
 
-/// Writes an [`Item::Published`].
+/// Appends the bytes of an [`Item::Published`].
 pub(crate) fn write_published(
     publication: &Publication,
     (generation, offset): (u32, u64),
@@ -155,20 +146,20 @@ pub(crate) fn write_published(
     publication.time_unix_ms.save(out);
 }
 
-/// Writes an [`Item::Forgotten`].
+/// Appends the bytes of an [`Item::Forgotten`].
 pub(crate) fn write_forgotten(channel: &ChannelName, count: u32, out: &mut Vec<u8>) {
     out.push(FORGOTTEN);
     channel.save(out);
     count.save(out);
 }
 
-/// Writes an [`Item::Count`].
+/// Appends the bytes of an [`Item::Count`].
 pub(crate) fn write_count(count: u32, out: &mut Vec<u8>) {
     out.push(COUNT);
     count.save(out);
 }
 
-/// Writes an [`Item::Key`].
+/// Appends the bytes of an [`Item::Key`].
 pub(crate) fn write_key(
     text: &str,
     at_unix_ms: u64,

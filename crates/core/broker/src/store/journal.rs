@@ -1,21 +1,21 @@
-//! The end of a store that one home writes to.
+//! Interface between one home and its store.
 
 use super::segment::Lineage;
 use crate::Acknowledge;
 
-/// How far the records of a home have got, by their numbers.
+/// Progress of a home's records towards the disk, by their numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reached {
-    /// Everything up to here is with the kernel.
+    /// Number of the last record that the kernel has.
     pub written: u64,
-    /// Everything up to here is on the disk.
+    /// Number of the last record that the disk has.
     pub synced: u64,
-    /// Up to here nothing more gets further, because the disk refused it. Zero where publications
-    /// go on without the disk: there, what it refuses counts as written.
+    /// Number of the last record that the disk refused for good. Zero where publications go on
+    /// without the disk: there, refused records count as written.
     pub failed: u64,
 }
 
-/// Takes what a home writes down. No call waits.
+/// Takes the records of a home. No call waits.
 pub trait Store: Send {
     /// Takes a record. If there is no room it is lost, and another copy is asked for; queue:
     /// `history store`.
@@ -27,28 +27,27 @@ pub trait Store: Send {
     /// Number of the newest record.
     fn newest(&self) -> u64;
 
-    /// Wants all records to get so far soon, and the shard to be woken when they have.
+    /// Asks that all records reach this stage soon, and that the shard is woken when they have.
     fn hurry(&mut self, to: Acknowledge);
 
     /// Number of the last record at each stage.
     fn reached(&self) -> Reached;
 
-    /// Whether publications that would have to be written down are to be refused now, because they
-    /// cannot be.
+    /// Whether publications that need a record are refused now, because it cannot be written.
     fn refuses(&self) -> bool;
 
-    /// The number of the newest copy that is wanted; rises.
+    /// Number of the newest copy that is requested; rises.
     fn round(&self) -> u64;
 
     /// Whether there is room for more of a copy. If not, the shard is woken when there is.
     fn has_room(&mut self) -> bool;
 
-    /// The copy of this number is complete.
+    /// Notes that the copy of this number is complete.
     fn copied(&mut self, round: u64);
 
-    /// How many bytes of memory are alive.
+    /// Notes the bytes of memory that the home uses.
     fn live(&mut self, bytes: usize);
 
-    /// What the epochs of this home are, if another process said so.
+    /// Sets the epochs of this home, if they come from another process.
     fn lineage(&mut self, lineage: &Lineage);
 }

@@ -1,7 +1,7 @@
-//! What a log says, put together again.
+//! Rebuilds streams and keys from a log.
 //!
 //! Owns the streams while the log is read, trimmed as it goes by what their channels keep and by
-//! age, so it holds no more than homes would. Bytes that are no record change nothing.
+//! age, so it holds no more than homes would. Invalid bytes change nothing.
 //!
 //! Invariant: the publications of a stream have the offsets up to its `top`, without a hole. Where
 //! the log has one, what is kept begins behind it.
@@ -15,7 +15,7 @@ use super::item::Item;
 use super::segment::{ANCESTORS_MAX, Begins, Head, Lineage};
 use crate::{ChannelMap, Namespaces, Version};
 
-/// Idempotency keys are read while there are so many of them or fewer, the newest.
+/// Maximum number of idempotency keys that are read; the newest stay.
 const KEYS_MAX: usize = 1 << 20;
 
 /// A stream of the log.
@@ -25,7 +25,7 @@ pub(crate) struct Loaded {
     pub(crate) version: Option<Version>,
     /// Up to which offset each earlier nonce is the same stream.
     pub(crate) tops: Vec<(u32, u64)>,
-    /// Without their positions. Bound: what the channel keeps.
+    /// Publications, oldest first, without their positions. Bound: what the channel keeps.
     pub(crate) log: VecDeque<Publication>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct KeptKey {
     pub(crate) position: Option<(u32, u64)>,
 }
 
-/// What a log says to one home.
+/// State of one home, read from a log.
 pub struct Restored {
     pub(crate) lineage: Lineage,
     pub(crate) forgotten: u32,
@@ -45,7 +45,7 @@ pub struct Restored {
 }
 
 impl Restored {
-    /// Streams, and the publications that they keep.
+    /// Number of streams, and of the publications that they keep.
     #[must_use]
     pub fn counts(&self) -> (usize, usize) {
         let publications = self.streams.iter().map(|(_, stream)| stream.log.len());
@@ -61,13 +61,13 @@ pub struct Replay {
     lineage: Option<Lineage>,
     forgotten: u32,
     streams: ChannelMap<Loaded>,
-    /// Bound: [`KEYS_MAX`].
+    /// Idempotency keys, oldest first. Bound: [`KEYS_MAX`].
     keys: VecDeque<KeptKey>,
     is_closed: bool,
 }
 
 impl Replay {
-    /// Nothing was read yet. What is older than its channel keeps it is left out.
+    /// Starts to read a log. Publications older than their channel keeps them are left out.
     #[must_use]
     pub fn new(namespaces: Arc<Namespaces>, hash_seed: u64, now_unix_ms: u64) -> Self {
         Self {
@@ -82,7 +82,7 @@ impl Replay {
         }
     }
 
-    /// The epochs of what was read last; none if nothing was.
+    /// Epochs of the last head; `None` if there was none.
     #[must_use]
     pub const fn lineage(&self) -> Option<&Lineage> {
         self.lineage.as_ref()
@@ -108,7 +108,7 @@ impl Replay {
         self.lineage = Some(head.lineage.clone());
     }
 
-    /// From here on the epochs are others: each stream is known up to where it stands.
+    /// Starts new epochs: each stream is known up to where it stands.
     fn next_epochs(&mut self) {
         let Some(Lineage { nonce, .. }) = self.lineage else {
             return;
@@ -129,7 +129,7 @@ impl Replay {
         }
     }
 
-    /// Takes a record behind a head; false if it is none.
+    /// Takes a record behind a head; false if it is not valid.
     pub fn record(&mut self, record: &[u8]) -> bool {
         self.is_closed = false;
         let Some(item) = Item::of_record(record) else {
@@ -161,7 +161,8 @@ impl Replay {
                     && before.generation == generation
                     && before.top >= offset
                 {
-                    // Of a copy: what stands before it in the log counts until it is said again.
+                    // Part of a copy: the records before it in the log count until the copy repeats
+                    // them.
                     (base.top, base.log) = (before.top, before.log);
                     let keeps = usize::try_from(base.top - offset).unwrap_or(usize::MAX);
                     let beyond = base.log.len().saturating_sub(keeps);
@@ -250,7 +251,7 @@ impl Replay {
             return;
         }
         if offset != stream.top + 1 {
-            // Something is missing before it.
+            // Publications before it are missing.
             stream.log.clear();
         }
         stream.top = offset;
@@ -266,7 +267,7 @@ impl Replay {
         }
     }
 
-    /// The end of the log. New epochs begin, as `lineage` says; each stream is known up to where it
+    /// Ends the log. New epochs begin, as `lineage` has them; each stream is known up to where it
     /// stands. Gives each shard what is at home there.
     pub fn finish(
         mut self,
@@ -291,7 +292,7 @@ impl Replay {
             };
             let options = self.namespaces.find(&channel);
             if !options.is_some_and(|options| options.retention.keeps()) {
-                // It keeps nothing any more; what will come begins anew.
+                // It keeps nothing any more; what follows begins anew.
                 ended = true;
                 continue;
             }

@@ -1,29 +1,29 @@
-//! What a segment begins with, and when the log is written anew.
+//! Heads of segments, and the rule when the log is written anew.
 
 use throng_types::{Save, Saved, save_choice, save_fields};
 
-/// What the first record of each segment begins with.
+/// First bytes of each segment's first record.
 const MAGIC: [u8; 8] = *b"throngHS";
 /// The version of the format of segments. It rises with each change of what a record looks like; a
 /// program refuses every version but its own.
 pub const VERSION: u32 = 1;
-/// So many starts back a position is still known.
+/// Number of earlier starts whose positions are still known.
 pub const ANCESTORS_MAX: usize = 8;
-/// A log of up to so many bytes is never written anew.
+/// Bytes up to which a log is never written anew.
 const LOG_BYTES_MIN: u64 = 64 << 20;
 
-/// Which nonce the epochs of a store's streams have, and which they had before it.
+/// Nonces of a store's epochs: the current one, and those before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lineage {
-    /// The high half of every epoch that is given out.
+    /// High half of every epoch that is given out.
     pub nonce: u32,
-    /// Those of the processes before, the oldest first. At most [`ANCESTORS_MAX`].
+    /// Nonces of earlier processes, the oldest first. At most [`ANCESTORS_MAX`].
     pub ancestors: Vec<u32>,
 }
 save_fields!(Lineage { nonce, ancestors });
 
 impl Lineage {
-    /// The epochs of the next process, with a nonce that nobody has had.
+    /// The epochs of the next process, with a nonce that was never used.
     #[must_use]
     pub fn next(&self, nonce: u32) -> Self {
         let mut ancestors = self.ancestors.clone();
@@ -36,15 +36,15 @@ impl Lineage {
     }
 }
 
-/// What a segment has to do with those before it.
+/// Relation of a segment to those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begins {
-    /// Nothing: they are of another store, and count no more.
+    /// Starts a new log: those before it are of another store, and are ignored.
     Fresh,
-    /// It goes on with the same epochs.
+    /// Continues with the same epochs.
     Continues,
-    /// Another process goes on in epochs of its own: what stands before it may lack something, or
-    /// be an older copy.
+    /// Begins new epochs in another process: what stands before it may lack something, or be an
+    /// older copy.
     NextEpochs,
 }
 save_choice!(Begins {
@@ -58,9 +58,9 @@ save_choice!(Begins {
 pub struct Head {
     /// Its place among the segments.
     pub number: u64,
-    /// What it has to do with those before it.
+    /// Relation to the segments before it.
     pub begins: Begins,
-    /// Of all epochs in it.
+    /// Epochs of the streams in it.
     pub lineage: Lineage,
 }
 save_fields!(Head {
@@ -69,17 +69,17 @@ save_fields!(Head {
     lineage
 });
 
-/// Why a record is not the head of a segment that this program reads.
+/// Reason why a record is not the head of a segment that this program reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadFault {
-    /// It is of another version of the format.
+    /// Another version of the format.
     Version(u32),
-    /// It is none at all.
+    /// Not a head of any version.
     Damaged,
 }
 
 impl Head {
-    /// As a record.
+    /// Encodes it as a record.
     #[must_use]
     pub fn to_record(&self) -> Vec<u8> {
         let mut out = (MAGIC, VERSION).saved();
@@ -87,10 +87,10 @@ impl Head {
         out
     }
 
-    /// Reads it.
+    /// Parses the first record of a segment.
     ///
     /// # Errors
-    /// See [`HeadFault`].
+    /// A damaged head, or one of another version; see [`HeadFault`].
     pub fn of_record(record: &[u8]) -> Result<Self, HeadFault> {
         let mut from = Saved::new(record);
         match <([u8; 8], u32)>::load(&mut from) {
@@ -104,9 +104,9 @@ impl Head {
     }
 }
 
-/// Whether a log of so many bytes is to be written anew, when so many bytes of memory are alive.
-/// What is alive takes fewer bytes in the log than in memory, so afterwards it is not due again
-/// before as much was written.
+/// Whether a log of so many bytes is to be written anew, when so many bytes of memory are in use.
+/// They take fewer bytes in the log than in memory, so afterwards it is not due again before as
+/// much was written.
 #[must_use]
 pub const fn copy_is_due(log_bytes: u64, live_bytes: u64) -> bool {
     log_bytes > LOG_BYTES_MIN.saturating_add(live_bytes.saturating_mul(2))

@@ -1,4 +1,4 @@
-//! What is bounded, and what happens at the bound.
+//! Bounds of a broker, and what happens at each.
 
 use throng_broker::{Draft, HistoryQuery, Refusal, Reply, Request};
 
@@ -8,7 +8,7 @@ use crate::tester::{ALL, Tester, draft, expect_recovery, name, subscribe};
 /// Publications of which one must have been refused while no hub has room.
 const MANY: usize = 50_000;
 
-/// All channels of all shards together.
+/// History of all channels and shards together stays within its bytes.
 pub fn history_stays_within_its_bytes(tester: &mut Tester) {
     let bytes_max = tester.setup.history_bytes_max;
     let large = "x".repeat(bytes_max / 32);
@@ -21,7 +21,7 @@ pub fn history_stays_within_its_bytes(tester: &mut Tester) {
         assert!(stats.history_bytes <= bytes_max);
         expect_recovery(&tester.recover(&channel, position), Some(&[]));
     }
-    // What has more than an equal part gives way, so the newest channels have some.
+    // Homes above an equal part give way, so the newest channels have some.
     let shards = usize::from(tester.setup.shards);
     for _ in 0..4 {
         for n in 0..10 {
@@ -33,7 +33,7 @@ pub fn history_stays_within_its_bytes(tester: &mut Tester) {
     assert_eq!(kept.count(), 10, "{shards} shards");
 }
 
-/// Pages are cut, and what is too much is not recovered.
+/// Pages are cut, and a recovery that is too long is refused.
 pub fn one_reply_carries_only_so_much(tester: &mut Tester) {
     let reply = tester.setup.reply;
     let all: Vec<String> = (0..LONG).map(|n| format!("{n}")).collect();
@@ -55,7 +55,7 @@ pub fn one_reply_carries_only_so_much(tester: &mut Tester) {
         let is_short = missed <= reply.publications_max;
         expect_recovery(&found, is_short.then_some(&all[at..]));
     }
-    // By their bytes; a single one is never too large.
+    // The limit by bytes; a single one is never too large.
     let large = "y".repeat(reply.bytes_max / 3);
     let begin = tester.publish("long:b", "0").expect("a position");
     for _ in 0..5 {
@@ -70,7 +70,7 @@ pub fn one_reply_carries_only_so_much(tester: &mut Tester) {
     expect_recovery(&tester.recover("long:c", before), Some(&[huge]));
 }
 
-/// What was accepted is delivered when there is room again; what was refused never is.
+/// Accepted publications are delivered when there is room again; refused ones never are.
 pub fn a_full_hub_makes_publishers_busy(tester: &mut Tester) {
     let (listener, publisher) = (tester.shard(), tester.shard());
     tester.subscribe(listener, "plain", None);
@@ -99,7 +99,7 @@ pub fn a_full_hub_makes_publishers_busy(tester: &mut Tester) {
     assert_eq!(tester.delivered(listener), ["after"]);
 }
 
-/// However many they are; those that are too many are refused.
+/// Each request has one reply, also above the limit, where it is refused.
 pub fn every_request_has_one_reply(tester: &mut Tester) {
     let shard = tester.shard();
     let mut tickets = Vec::new();

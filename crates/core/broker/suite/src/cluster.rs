@@ -1,4 +1,4 @@
-//! What the suite runs on: a broker with all that belongs to it.
+//! Interface of the suite to a broker and everything around it.
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ pub const KEPT: u32 = 8;
 pub const LONG: u32 = 60;
 /// The most members in one answer.
 pub(crate) const MEMBERS_MAX: usize = 30;
-/// How long both keep them, in milliseconds.
+/// Milliseconds for which both keep them.
 pub const TTL_MS: u64 = 60_000;
 
-/// What a cluster is made for.
+/// Options of a cluster under test.
 #[derive(Clone)]
 pub struct Setup {
-    /// How many shards there are.
+    /// Number of shards, from 1 to 64.
     pub shards: u8,
     /// History in all shards together, in bytes.
     pub history_bytes_max: usize,
-    /// How much one reply may carry.
+    /// Limits of one reply.
     pub reply: ReplyLimit,
     /// Channels without history; `kept:` and `long:` with history and recovery; `past:` with
     /// history, but without recovery; `last:` with the newest publication as all that is recovered;
@@ -76,7 +76,7 @@ impl Setup {
     }
 }
 
-/// All parts of a broker, and what is between them.
+/// All parts of a broker, and the links between them.
 pub trait Cluster {
     /// The hub of a shard makes a request.
     fn request(&mut self, shard: ShardId, request: Request, now: Now);
@@ -95,10 +95,10 @@ pub trait Cluster {
     /// The next reply or delivery that reached a shard's hub.
     fn take(&mut self, shard: ShardId) -> Option<Reply>;
 
-    /// From now on, hubs have room for publications, or not.
+    /// Sets whether hubs have room for publications.
     fn set_room(&mut self, has_room: bool);
 
-    /// Some time has passed: does what is due.
+    /// Lets time pass, and does what is due.
     fn tick(&mut self, now: Now);
 
     /// Whether publications without positions have one order too. If not, every shard has those of
@@ -107,9 +107,9 @@ pub trait Cluster {
         true
     }
 
-    /// What all parts keep; `None` if they do not know.
+    /// Sizes of all parts together; `None` if they do not know.
     fn stats(&self) -> Option<BrokerStats>;
 }
 
-/// Makes a cluster.
+/// Builds a cluster from its options.
 pub type Make = fn(Setup) -> Box<dyn Cluster>;

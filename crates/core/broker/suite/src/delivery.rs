@@ -1,4 +1,4 @@
-//! Who gets a publication.
+//! Delivery of publications to subscribers.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ pub fn everybody_gets_the_same_order(tester: &mut Tester) {
             let mut theirs = tester.delivered(shard);
             let mut first = first.clone();
             if channel == "plain" && !tester.orders_all() {
-                // As each publisher said it; this keeps their order among themselves.
+                // Compares in each publisher's order; the filter keeps it.
                 theirs.sort_by_key(|text| publisher(text));
                 first.sort_by_key(|text| publisher(text));
             }
@@ -51,13 +51,13 @@ pub fn everybody_gets_the_same_order(tester: &mut Tester) {
     }
 }
 
-/// Who said it in [`everybody_gets_the_same_order`].
+/// Publisher of a text in [`everybody_gets_the_same_order`].
 fn publisher(text: &str) -> Option<char> {
     text.chars().next()
 }
 
-/// A shard gets what is published from its subscribe to its leave, and nothing else. Who subscribes
-/// twice gets it once, and leaves once.
+/// A shard gets what is published from its subscribe to its leave, and nothing else. One that
+/// subscribes twice gets it once, and leaves once.
 pub fn only_subscribers_get_publications(tester: &mut Tester) {
     let shards: Vec<_> = tester.shards().take(3).collect();
     let publisher = tester.shard();
@@ -147,7 +147,7 @@ pub fn many_at_once_are_as_each_alone(tester: &mut Tester) {
     }
 }
 
-/// It has no position, and does not count.
+/// A publication that skips history has no position, and does not count.
 pub fn what_is_not_kept_is_delivered(tester: &mut Tester) {
     let shard = tester.shard();
     let before = tester.publish("kept:a", "1");

@@ -1,6 +1,6 @@
-//! What every broker must do, as tests that each of them runs.
+//! Contract of every broker, as tests that each broker runs.
 //!
-//! A broker brings a [`Cluster`]: all its parts, and whatever is between them. The suite speaks to
+//! A broker brings a [`Cluster`]: all its parts, and the links between them. The suite speaks to
 //! it as hubs would, lets things happen one by one in an order that comes from a seed, and looks at
 //! what reaches each hub. Nothing may be expected at once: replies may come late, so every property
 //! holds after [`Cluster::step`] has nothing more to do.

@@ -7,7 +7,7 @@ use throng_types::{ChannelName, Now, Rng, ShardId};
 
 use crate::cluster::Cluster;
 
-/// A hub that keeps what it is told.
+/// A hub that keeps its replies and deliveries.
 struct Inbox {
     has_room: bool,
     /// Bound: what the properties ask, which take each reply.
@@ -76,7 +76,7 @@ impl<B: Broker> Cluster for Parts<B> {
     fn request(&mut self, shard: ShardId, request: Request, now: Now) {
         let at = shard.index();
         self.brokers[at].request(request, now, &mut self.inboxes[at]);
-        // Where there is a store, a copy goes on between any two requests.
+        // Where there is a store, a copy makes progress between any two requests.
         self.brokers[at].write_down(now);
         self.collect_mail(at);
     }

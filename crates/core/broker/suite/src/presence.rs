@@ -1,4 +1,4 @@
-//! Who is present, and what others hear of their coming and going.
+//! Members, and the announcements of their coming and going.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use throng_types::{PublicationKind, Publisher, ShardId};
 use crate::cluster::MEMBERS_MAX;
 use crate::tester::{Tester, name};
 
-/// A channel with a list whose subscribers hear of each other.
+/// A channel with a list of members that are told of each other.
 const CHANNEL: &str = "seen:a";
 
 fn presence(client: &str, user: &str) -> Presence {
@@ -58,8 +58,8 @@ fn clients(present: &Present) -> BTreeSet<String> {
     members.map(|who| who.client.to_string()).collect()
 }
 
-/// Whatever the order in which they come, come again and go on several shards, the list has those
-/// who are there, and who listens from the start hears of all of them.
+/// In any order of comings and goings on several shards, the list has the present members, and a
+/// listener from the start is told of all of them.
 pub fn members_are_those_who_came_and_have_not_left(tester: &mut Tester) {
     let few = tester.setup.shards.min(4);
     let watcher = ShardId(few - 1);
@@ -96,7 +96,7 @@ pub fn members_are_those_who_came_and_have_not_left(tester: &mut Tester) {
         let found = (told.clients as usize, told.users as usize);
         assert_eq!(found, (there.len(), users.len()));
     }
-    // What the watcher has heard leads to the same list.
+    // The watcher's announcements lead to the same list.
     let mut heard = BTreeSet::new();
     while let Some(reply) = tester.next(watcher) {
         let Reply::Delivery(publication) = reply else {
@@ -124,7 +124,7 @@ pub fn members_are_those_who_came_and_have_not_left(tester: &mut Tester) {
     assert_eq!(tester.stats().map_or(0, |stats| stats.members), 0);
 }
 
-/// Who comes is listed before the reply, and hears of it after the reply.
+/// A member is listed before the reply to its subscribe, and its own coming arrives after it.
 pub fn who_comes_hears_of_it_after_its_reply(tester: &mut Tester) {
     for shard in tester.shards().take(4) {
         let presence = presence(&format!("client {}", shard.0), "ann");

@@ -1,4 +1,4 @@
-//! Random hubs against a plain model: what each must have got.
+//! Random hubs against a plain model of what each must have got.
 //!
 //! Subscribers come, leave and come back where they were, while others publish and mail is late. A
 //! shard that was told a position gets everything after it, once and in order, until it leaves.
@@ -14,27 +14,27 @@ use crate::tester::{Tester, draft, leave, subscribe, text};
 
 const CHANNELS: [&str; 3] = ["kept:a", "long:b", "plain"];
 
-/// What a shard knows of one channel.
+/// State of one channel at a shard.
 #[derive(Default)]
 struct Hub {
     /// A subscribe without a reply, and the position that it asked to recover from.
     asked: Option<(u32, Option<Position>)>,
     is_live: bool,
-    /// Of the last reply or delivery.
+    /// Position of the last reply or delivery.
     position: Option<Position>,
-    /// What was delivered since the reply.
+    /// Texts delivered since the reply.
     texts: BTreeSet<String>,
-    /// What was published since the reply and has not come.
+    /// Texts published since the reply and not delivered yet.
     owed: BTreeSet<String>,
 }
 
-/// What a hub was shown of a channel with positions, to be compared with all that was accepted.
+/// Observation at a hub of a channel with positions, to be compared with all that was accepted.
 enum Shown {
     /// After one offset, this came next.
     Next(u64, u64, String),
     /// There is nothing after one offset up to the other.
     Nothing(u64, u64),
-    /// What is between the two was too much to recover.
+    /// Recovery between the two was refused as too long.
     Lost(u64, u64),
 }
 
@@ -43,12 +43,12 @@ struct Model<'a> {
     hubs: HashMap<(ShardId, &'static str), Hub>,
     /// Publications without a reply: what and where.
     publishing: HashMap<u32, (&'static str, String)>,
-    /// What was accepted, by offset.
+    /// Accepted texts, by offset.
     logs: HashMap<&'static str, BTreeMap<u64, String>>,
     shown: Vec<(&'static str, Shown)>,
 }
 
-/// No gap, no duplicate, whatever the order of what happens.
+/// No gap and no duplicate, in any order of events.
 pub fn nothing_is_lost_or_doubled_in_any_order(tester: &mut Tester) {
     let steps = if tester.setup.shards > 8 { 500 } else { 2000 };
     let mut model = Model {
@@ -111,7 +111,7 @@ impl Model<'_> {
         self.publishing.insert(ticket, (channel, text));
     }
 
-    // ---- what hubs hear ----
+    // ---- replies and deliveries at hubs ----
 
     fn listen(&mut self) {
         for shard in self.tester.shards() {

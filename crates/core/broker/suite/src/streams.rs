@@ -94,7 +94,7 @@ pub fn a_cache_gives_the_newest(tester: &mut Tester) {
     expect_recovery(&tester.recover("last:a", positions[0]), None);
 }
 
-/// Where there is none, who asks is told that it may have missed something.
+/// In channels without recovery, a subscriber that asks for it gets `Lost`.
 pub fn recovery_is_for_channels_that_have_it(tester: &mut Tester) {
     let (_, positions) = numbers(tester, "past:a", 2);
     expect_recovery(&tester.recover("past:a", positions[1]), None);
@@ -164,7 +164,7 @@ pub fn history_pages_go_both_ways(tester: &mut Tester) {
     assert!(unused.publications.is_empty() && unused.position.is_some());
 }
 
-/// What is older than the channel's time is not given any more.
+/// Publications older than the channel's time are not given any more.
 pub fn history_expires(tester: &mut Tester) {
     let first = tester.publish("kept:a", "1").expect("a position");
     tester.pass(TTL_MS / 2);

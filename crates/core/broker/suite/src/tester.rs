@@ -1,4 +1,4 @@
-//! Asks a cluster, waits for what comes, and keeps what each hub has heard.
+//! Sends requests to a cluster, waits for replies, and keeps what each hub got.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use throng_types::{
 
 use crate::cluster::{Cluster, Make, Setup};
 
-/// A cluster, its clock, and what has come from it.
+/// A cluster, its clock, and everything it has delivered.
 pub struct Tester {
     cluster: Box<dyn Cluster>,
     pub(crate) setup: Setup,
@@ -21,7 +21,7 @@ pub struct Tester {
     now: Now,
     next_ticket: u32,
     answered: HashSet<u32>,
-    /// What each hub has heard, in order. Bound: what the properties ask.
+    /// Replies and deliveries of each hub, in order. Bound: what the properties ask.
     heard: Vec<VecDeque<Reply>>,
 }
 
@@ -46,7 +46,7 @@ impl Tester {
         (0..self.setup.shards).map(ShardId)
     }
 
-    /// Some shard.
+    /// Picks a random shard.
     pub(crate) fn shard(&mut self) -> ShardId {
         ShardId(self.rng.below(self.setup.shards.into()) as u8)
     }
@@ -70,7 +70,7 @@ impl Tester {
         (first..self.next_ticket).collect()
     }
 
-    /// Lets one thing happen, and hears what has arrived.
+    /// Lets one thing happen, and collects what has arrived.
     pub(crate) fn step(&mut self) -> bool {
         let more = self.cluster.step(self.now, &mut self.rng);
         for shard in self.shards() {
@@ -89,12 +89,12 @@ impl Tester {
         self.heard[shard.index()].push_back(reply);
     }
 
-    /// The next that a shard's hub heard.
+    /// Next reply or delivery at a shard's hub.
     pub(crate) fn next(&mut self, shard: ShardId) -> Option<Reply> {
         self.heard[shard.index()].pop_front()
     }
 
-    /// Lets everything happen.
+    /// Steps until nothing is under way.
     pub(crate) fn settle(&mut self) {
         while self.step() {}
     }
@@ -118,7 +118,6 @@ impl Tester {
         self.settle();
     }
 
-    /// See [`Cluster::orders_all`].
     pub(crate) fn orders_all(&self) -> bool {
         self.cluster.orders_all()
     }
@@ -127,7 +126,7 @@ impl Tester {
         self.cluster.stats()
     }
 
-    // ---- requests, with all that follows ----
+    // ---- requests, with everything that follows ----
 
     pub(crate) fn subscribe(
         &mut self,
@@ -204,7 +203,7 @@ impl Tester {
         heard.map(|(_, text)| text).collect()
     }
 
-    /// The same, with the channels.
+    /// Texts with channels of what has reached a shard.
     pub(crate) fn delivered_where(&mut self, shard: ShardId) -> Vec<(String, String)> {
         let mut texts = Vec::new();
         self.heard[shard.index()].retain(|reply| {
@@ -281,7 +280,7 @@ pub(crate) fn texts(publications: &[Arc<Publication>]) -> Vec<String> {
         .collect()
 }
 
-/// What should be recovered: these texts, or nothing at all.
+/// Asserts that these texts were recovered, or that recovery was refused.
 #[track_caller]
 pub(crate) fn expect_recovery(found: &Recovery, expected: Option<&[String]>) {
     match (found, expected) {

@@ -4,8 +4,8 @@ use throng_broker::{Draft, Refusal, Reply, Request, Version};
 
 use crate::tester::{Tester, draft, name};
 
-/// What is not newer than the newest of its channel is answered, not delivered and not kept.
-/// Versions of another epoch begin anew, and those without one are compared with any.
+/// A version that is not newer than the newest of its channel is answered, not delivered and not
+/// kept. Versions of another epoch begin anew, and an empty epoch is compared with all.
 pub fn an_older_version_is_not_published(tester: &mut Tester) {
     let listener = tester.shard();
     tester.subscribe(listener, "kept:v", None);
@@ -55,7 +55,7 @@ fn forget(tester: &mut Tester, channel: &str) -> Result<(), Refusal> {
     }
 }
 
-/// Its publications are gone, and the stream goes on where it stood.
+/// Publications are forgotten, and the stream goes on where it stood.
 pub fn a_history_is_forgotten_and_its_stream_goes_on(tester: &mut Tester) {
     for text in ["1", "2"] {
         tester.publish("kept:f", text);

@@ -1,12 +1,12 @@
-//! What nobody has taken: told with the reason, unless it says no more than the default.
+//! Options without a counterpart: reported with the reason, unless they have their default.
 
 use toml::Value;
 
 use super::given::Given;
 use super::note::{Effect, Notes};
 
-/// Beginnings of paths, the longer ones first, and what is said of them. No words: it is of no
-/// interest, since what it is about is not there or needs nothing.
+/// Beginnings of paths, the longer ones first, and the note for each. An empty note: not reported,
+/// since the option belongs to a missing feature or needs no counterpart.
 const ABSENT: &[(&str, Effect, &str)] = &[
     (
         "channel.without_namespace.force_positioning",
@@ -96,30 +96,30 @@ const ABSENT: &[(&str, Effect, &str)] = &[
     (
         "channel.proxy",
         Effect::Missing,
-        "this is not taken over; what is stands in [proxy]",
+        "not taken over; see [proxy] for what is",
     ),
     (
         "client.proxy",
         Effect::Narrower,
-        "this is not taken over; what is stands in [proxy]",
+        "not taken over; see [proxy] for what is",
     ),
     ("rpc.proxy.name", Effect::Missing, ""),
     (
         "rpc",
         Effect::Missing,
-        "this is not taken over; what is stands in [proxy]",
+        "not taken over; see [proxy] for what is",
     ),
     (
         "proxies",
         Effect::Missing,
-        "this is not taken over; what is stands in [proxy]",
+        "not taken over; see [proxy] for what is",
     ),
     ("client.token.insecure", Effect::Missing, ""),
     ("client.subscription_token", Effect::Missing, ""),
     (
         "client.user_id_http_header",
         Effect::Narrower,
-        "users come from tokens alone",
+        "users come only from tokens",
     ),
     (
         "client.subscribe_to_user_personal_channel",
@@ -142,7 +142,7 @@ const ABSENT: &[(&str, Effect, &str)] = &[
     (
         "client.stale_close_delay",
         Effect::Changed,
-        "a client has 10 s to say who it is",
+        "a client has 10 s to send its connect command",
     ),
     (
         "client.expired",
@@ -162,18 +162,18 @@ const ABSENT: &[(&str, Effect, &str)] = &[
     (
         "http_server.tls_autocert",
         Effect::Wider,
-        "no certificates are fetched: without tls.certificate and tls.key clients speak without \
-         TLS",
+        "no certificates are fetched: without tls.certificate and tls.key clients connect \
+         without TLS",
     ),
     (
         "http_server.internal_tls",
         Effect::Changed,
-        "listen.api shows the certificates of [tls] too, if tls:// stands before it",
+        "listen.api uses the certificates of [tls] too, if it begins with tls://",
     ),
     (
         "http_server.tls",
         Effect::Changed,
-        "this is not taken over; what is stands in [tls]",
+        "not taken over; see [tls] for what is",
     ),
     (
         "http_server",
@@ -197,7 +197,7 @@ const ABSENT: &[(&str, Effect, &str)] = &[
     (
         "websocket.disabled",
         Effect::Wider,
-        "WebSockets are always there",
+        "WebSockets are always on",
     ),
     (
         "websocket.compression",
@@ -213,27 +213,19 @@ const ABSENT: &[(&str, Effect, &str)] = &[
     (
         "uni_websocket",
         Effect::Changed,
-        "it is always there, at its usual path",
+        "always on, at its usual path",
     ),
-    (
-        "uni_sse",
-        Effect::Changed,
-        "it is always there, at its usual path",
-    ),
+    ("uni_sse", Effect::Changed, "always on, at its usual path"),
     (
         "uni_http_stream",
         Effect::Changed,
-        "it is always there, at its usual path",
+        "always on, at its usual path",
     ),
-    (
-        "sse",
-        Effect::Changed,
-        "it is always there, at its usual path",
-    ),
+    ("sse", Effect::Changed, "always on, at its usual path"),
     (
         "http_stream",
         Effect::Changed,
-        "it is always there, at its usual path",
+        "always on, at its usual path",
     ),
     ("emulation", Effect::Changed, "paths and sizes are fixed"),
     (
@@ -263,17 +255,17 @@ const ABSENT: &[(&str, Effect, &str)] = &[
     (
         "engine",
         Effect::Changed,
-        "this is not taken over; what is stands in [broker]",
+        "not taken over; see [broker] for what is",
     ),
     (
         "broker",
         Effect::Changed,
-        "this is not taken over; what is stands in [broker]",
+        "not taken over; see [broker] for what is",
     ),
     (
         "presence_manager",
         Effect::Changed,
-        "who is in a channel is kept where channels are ([broker])",
+        "members are kept by the broker ([broker])",
     ),
     (
         "map_broker",
@@ -288,7 +280,7 @@ const ABSENT: &[(&str, Effect, &str)] = &[
     (
         "shutdown",
         Effect::Changed,
-        "the end is told to clients at once",
+        "clients are told of a shutdown at once",
     ),
     ("usage_stats", Effect::Missing, ""),
     ("node", Effect::Missing, ""),
@@ -303,7 +295,7 @@ const ABSENT: &[(&str, Effect, &str)] = &[
     ("enable_unreleased_features", Effect::Missing, ""),
 ];
 
-/// Tells of what is left.
+/// Reports the remaining options.
 pub(super) fn tell(given: Given, notes: &mut Notes) {
     for (path, leaf) in given.rest() {
         if is_nothing(&leaf.value) {
@@ -317,14 +309,14 @@ pub(super) fn tell(given: Given, notes: &mut Notes) {
             Some((_, _, "")) => {}
             Some((_, effect, text)) => notes.add(*effect, &leaf.option, *text),
             None => {
-                let text = "nobody knows it: of a later version, of PRO, or mistyped";
+                let text = "unknown option: from a later version, from PRO, or mistyped";
                 notes.add(Effect::Missing, &leaf.option, text);
             }
         }
     }
 }
 
-/// Off, empty, or zero: the default of all that is not taken.
+/// Whether a value is off, empty or zero: the default of each option without a counterpart.
 fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Boolean(is_on) => !is_on,

@@ -10,7 +10,7 @@ use super::output::Output;
 use super::proxies::{Asked, put_asked};
 use super::server::duration;
 
-/// What a channel's name means, if it was changed: the option, its default, what is then lost.
+/// Options that change the meaning of a channel's name: path, default, and what is lost if changed.
 const NAMES: [(&str, &str, &str); 3] = [
     (
         "channel.private_prefix",
@@ -25,7 +25,7 @@ const NAMES: [(&str, &str, &str); 3] = [
     ("channel.user_boundary", "#", "here `#` stands before users"),
 ];
 
-/// Writes the channels.
+/// Writes the options of channels and namespaces.
 pub(super) fn translate(given: &mut Given, asked: &Asked, out: &mut Output, notes: &mut Notes) {
     let mut is_closed = false;
     for (path, default, here) in NAMES {
@@ -35,15 +35,19 @@ pub(super) fn translate(given: &mut Given, asked: &Asked, out: &mut Output, note
         if let Some(leaf) = other {
             is_closed = true;
             let text = format!(
-                "{here}; clients may subscribe to nothing without a token until names and rights \
-                 were looked through"
+                "{here}; clients without a token cannot subscribe until names and rights have been \
+                 reviewed"
             );
             notes.add(Effect::Narrower, &leaf.option, text);
         }
     }
     match given.text("channel.user_separator") {
         Some((option, text)) if text != "," => {
-            notes.add(Effect::Narrower, &option, "here commas stand between users");
+            notes.add(
+                Effect::Narrower,
+                &option,
+                "users are separated by commas here",
+            );
         }
         _ => {}
     }
@@ -68,16 +72,16 @@ pub(super) fn translate(given: &mut Given, asked: &Asked, out: &mut Output, note
         out.put_last("name", name.as_str());
         options("", name, options_of, &all, out, notes);
     }
-    // What is left in them is told with the rest.
+    // The rest of each namespace is reported with the other remaining options.
     namespaces.push((String::new(), own));
     given.namespaces = namespaces;
 }
 
-/// What holds for all channels.
+/// Settings that apply to all channels.
 struct All<'a> {
-    /// Names mean something else here.
+    /// Whether some names mean something else here.
     is_closed: bool,
-    /// Everybody may do everything.
+    /// Whether all clients have all rights.
     is_insecure: bool,
     is_compressed: bool,
     asked: &'a Asked,
@@ -150,7 +154,7 @@ fn options(
             );
         }
     }
-    // A backend that is asked decides alone, so what stands beside it opens nothing.
+    // A backend alone decides, so the rights beside it open nothing.
     let asked = backends.of("subscribe", given);
     let streams = given.is_on("subscribe_stream_proxy_enabled");
     let streams = streams.or_else(|| backends.stream_of(given));
@@ -177,7 +181,7 @@ fn options(
     put("anonymous_subscribe", anonymous.into());
     let limited = given.is_on("allow_user_limited_channels").is_some() && !is_closed;
     put("user_channels", (limited && !is_insecure).into());
-    // Publishing.
+    // Rights to publish.
     let backend = backends.of("publish", given);
     if let Some((_, Some(name))) = backend.as_ref().filter(|_| !is_closed) {
         put_asked("publish", name, &mut put);
@@ -194,8 +198,8 @@ fn options(
     put("anonymous_publish", strangers.into());
     let subscribers = given.is_on("allow_publish_for_subscriber");
     if let Some(option) = subscribers.filter(|_| !publish && may_publish) {
-        let text = "subscribers alone cannot be told apart: nobody may publish. `publish = true` \
-                    lets all clients with a token";
+        let text = "publishing cannot be limited to subscribers, so no client may publish; \
+                    `publish = true` allows all clients with a token";
         notes.add(Effect::Narrower, &option, text);
     }
     let who = Who {
@@ -209,14 +213,14 @@ fn options(
     }
 }
 
-/// Who may come in.
+/// Clients that may subscribe.
 struct Who {
     anonymous: bool,
     is_insecure: bool,
 }
 
-/// Who is there, and who may know. The rights have the same names, and are of interest where there
-/// is something to know.
+/// Writes the options of presence. The rights have equal names, and matter only where presence is
+/// on.
 fn presence(
     given: &mut Given,
     who: &Who,
@@ -244,7 +248,7 @@ fn presence(
     let [subscribers, _, strangers] = allowed;
     let is_wider = who.anonymous && strangers.is_none() && !who.is_insecure;
     if let Some(option) = subscribers.filter(|_| is_wider) {
-        let text = "subscribers without a token may see who is there too";
+        let text = "subscribers without a token may see the members too";
         notes.add(Effect::Wider, &option, text);
     }
 }

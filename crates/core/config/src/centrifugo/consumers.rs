@@ -13,7 +13,7 @@ use super::output::Output;
 
 const FEED: &str = "[[feed]]";
 
-/// Writes feeds.
+/// Writes a feed for each consumer that has a counterpart.
 pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) {
     let Some(leaf) = given.take("consumers") else {
         return;
@@ -56,7 +56,7 @@ fn list(table: &Table, key: &str) -> Vec<String> {
     all.map(str::to_owned).collect()
 }
 
-/// Writes one, or says why not.
+/// Writes one feed, or returns the reason why not.
 fn feed(name: &str, consumer: &Table, out: &mut Output) -> Result<(), String> {
     let kind = text(consumer, "type").unwrap_or_default();
     let empty = Table::new();

@@ -1,4 +1,4 @@
-//! Variables `CENTRIFUGO_…` as the tree that a file would be.
+//! Environment variables `CENTRIFUGO_…` as the tree of a file.
 //!
 //! A variable's name is its option's path in capitals, with `_` for each dot; since keys have `_`
 //! in them too, the sections are listed here, and the longest that fits is it. Namespaces are named
@@ -76,7 +76,7 @@ const SECTIONS: &[&str] = &[
     "shutdown",
 ];
 
-/// Puts variables into a tree, over what is there. Other variables are passed over.
+/// Puts variables into a tree, over existing values. Other variables are ignored.
 pub fn put_variables(tree: &mut Table, variables: impl IntoIterator<Item = (String, String)>) {
     let own = variables.into_iter().filter_map(|(name, value)| {
         let name = name.strip_prefix(PREFIX)?;
@@ -116,7 +116,7 @@ pub fn put_variables(tree: &mut Table, variables: impl IntoIterator<Item = (Stri
     }
 }
 
-/// How a name stands in a variable.
+/// Spelling of a name in a variable.
 fn variable(name: &str) -> String {
     name.to_ascii_uppercase().replace(['-', '.'], "_")
 }

@@ -1,4 +1,4 @@
-//! A configuration as it was given: leaves by their path in version 6, each taken once.
+//! A given configuration: leaves by their path in version 6, each taken once.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use toml::{Table, Value};
 
 use super::older;
 
-/// A value, and what the file calls it.
+/// A value, and its option's name in the file.
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
     pub(super) option: String,
@@ -19,12 +19,12 @@ pub(super) struct Given {
     leaves: BTreeMap<String, Leaf>,
     /// The options of each namespace, by its name.
     pub(super) namespaces: Vec<(String, Self)>,
-    /// `client.insecure` was on: everybody may do everything in every channel.
+    /// Whether `client.insecure` was on: all clients have all rights in every channel.
     pub(super) is_insecure: bool,
 }
 
 impl Given {
-    /// The whole tree.
+    /// Reads the tree of a whole configuration.
     pub(super) fn new(tree: &Table) -> Self {
         let mut given = Self::default();
         given.put("", "", tree, older::root);
@@ -50,7 +50,7 @@ impl Given {
         given
     }
 
-    /// A table by itself, under its own names; `place` is how the file calls it.
+    /// Reads a single table, under its own names; `place` is its name in the file.
     pub(super) fn plain(place: &str, table: &Table) -> Self {
         let mut given = Self::default();
         given.put("", place, table, |path, _| path.to_owned());
@@ -82,7 +82,7 @@ impl Given {
         })
     }
 
-    /// Takes a value out, whatever it is.
+    /// Takes a value of any kind.
     pub(super) fn take(&mut self, path: &str) -> Option<Leaf> {
         self.leaves.remove(path)
     }
@@ -138,7 +138,7 @@ impl Given {
         (!texts.is_empty()).then_some((leaf.option, texts))
     }
 
-    /// What nobody has taken.
+    /// Values that were not taken.
     pub(super) fn rest(self) -> impl Iterator<Item = (String, Leaf)> {
         let of_namespaces = self.namespaces.into_iter().flat_map(|(_, given)| {
             let leaves = given.leaves.into_iter();

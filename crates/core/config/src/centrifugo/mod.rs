@@ -1,8 +1,8 @@
 //! A Centrifugo configuration, version 4, 5 or 6, as one of ours: for `throng config import`.
 //!
-//! Takes a tree, whatever it was written in. Every value of it is translated, or told with what
-//! its absence means; rights are never wider than there without a word, and where a rule of
-//! Centrifugo's cannot be kept, what it guards stays closed.
+//! Takes a tree of any format. Every value of it is translated, or reported with what
+//! its absence means; rights are never widened silently, and where a rule of
+//! Centrifugo's cannot be kept, the channel or port that it guards stays closed.
 //!
 //! Source: Centrifugo 5.4.9 (`main.go`) and 6.9.1 (`internal/configtypes`).
 
@@ -28,16 +28,16 @@ use given::Given;
 use note::Notes;
 use output::Output;
 
-/// What came of a configuration.
+/// Result of an import.
 #[derive(Clone, Debug)]
 pub struct Imported {
     /// A configuration file of ours.
     pub text: String,
-    /// What has no counterpart, or would mean something else.
+    /// Options without a counterpart, or with another meaning here.
     pub notes: Vec<ImportNote>,
 }
 
-/// Translates a configuration; `name` is how the file calls it.
+/// Translates a configuration; `name` is the file's name for messages.
 #[must_use]
 pub fn import(name: &str, tree: &toml::Table) -> Imported {
     let mut given = Given::new(tree);

@@ -1,4 +1,4 @@
-//! Where channels live: one process, or several nodes on Redis or NATS.
+//! The broker: one process, or several nodes on Redis or NATS.
 
 use super::given::Given;
 use super::note::{Effect, Notes};
@@ -6,7 +6,7 @@ use super::output::Output;
 
 const BROKER: &str = "[broker]";
 
-/// Writes the broker. What is not there leaves channels in this process, and is told.
+/// Writes the broker. Without a counterpart, channels stay in this process, and a note says so.
 pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) {
     let engine = given.text("engine.type");
     let is_on = given.is_on("broker.enabled").is_some();
@@ -40,14 +40,14 @@ pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) 
     };
     notes.add(Effect::Changed, &option, text);
     if let Some((option, other)) = members.filter(|(_, other)| *other != kind) {
-        let text = format!("who is in a channel is kept where channels are, not in {other:?}");
+        let text = format!("members are kept by the broker, not in {other:?}");
         notes.add(Effect::Changed, &option, text);
     }
 }
 
 fn lonely_members(members: Option<(String, String)>, notes: &mut Notes) {
     if let Some((option, _)) = members.filter(|(_, kind)| kind != "memory") {
-        let text = "who is in a channel is known to this process alone, as channels are";
+        let text = "members are known only to this process, as channels are";
         notes.add(Effect::Missing, &option, text);
     }
 }
@@ -170,7 +170,7 @@ fn nats(given: &mut Given, out: &mut Output, notes: &mut Notes) -> Option<String
     })
 }
 
-/// Whether TLS is spoken to the broker.
+/// Whether the broker is reached by TLS.
 fn tls(at: &str, given: &mut Given, out: &mut Output, notes: &mut Notes) -> bool {
     let older = given.is_on(&format!("{at}.tls"));
     let is_on = older

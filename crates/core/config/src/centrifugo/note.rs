@@ -1,30 +1,30 @@
-//! What is told beside the translated file.
+//! Notes beside the translated file.
 
-/// What it means that a value could not be taken over as it is.
+/// Consequence of a value that could not be taken over unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effect {
-    /// Somebody may do more than with Centrifugo.
+    /// Clients may do more than with Centrifugo.
     Wider,
-    /// Somebody may do less, until something is set or built.
+    /// Clients may do less, until an option is set or support is added.
     Narrower,
-    /// Something is not there.
+    /// The feature is missing here.
     Missing,
-    /// It is there, and otherwise.
+    /// The feature is there, but works differently.
     Changed,
 }
 
 /// A sentence on one option.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ImportNote {
-    /// What it means.
+    /// Consequence of the missing counterpart.
     pub effect: Effect,
-    /// The option, as the file calls it.
+    /// Name of the option in the file.
     pub option: String,
     /// A sentence without a full stop.
     pub text: String,
 }
 
-/// Those of one configuration.
+/// Notes on one configuration.
 #[derive(Default)]
 pub(super) struct Notes(Vec<ImportNote>);
 
@@ -37,7 +37,7 @@ impl Notes {
         });
     }
 
-    /// What matters most first.
+    /// All notes, the most important first, without duplicates.
     pub(super) fn all(mut self) -> Vec<ImportNote> {
         self.0.sort();
         self.0.dedup();

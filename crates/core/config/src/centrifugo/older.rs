@@ -1,4 +1,4 @@
-//! Names of version 5, which stood in one row, as version 6 has them in its tree.
+//! Flat option names of version 5, mapped to the tree of version 6.
 
 use toml::Value;
 
@@ -36,7 +36,7 @@ const CHANNEL: &[&str] = &[
     "subscribe_stream_proxy_name",
 ];
 
-/// Those whose names changed altogether.
+/// Options with entirely new names.
 const RENAMED: &[(&str, &str)] = &[
     ("allowed_origins", "client.allowed_origins"),
     (

@@ -50,7 +50,7 @@ impl Output {
         }
     }
 
-    /// A line that means nothing until somebody has looked at it.
+    /// Adds a line that is commented out until an operator has checked it.
     pub(super) fn comment(&mut self, head: &str, text: &str) {
         self.section(head).push(format!("# {text}"));
     }
@@ -58,7 +58,7 @@ impl Output {
     pub(super) fn text(&self) -> String {
         let mut out = format!("# From {}, by `throng config import`.\n", self.name);
         for (head, lines) in &self.sections {
-            // A name that somebody made up cannot end the comment that it stands in.
+            // A name from outside cannot end the comment that it is in.
             let _ = write!(out, "\n{head}\n");
             for line in lines {
                 let _ = writeln!(out, "{line}");

@@ -1,7 +1,7 @@
-//! Backends that are asked on behalf of clients.
+//! Backends that decide on behalf of clients.
 //!
-//! What is asked by HTTP is taken over: one backend for each kind of question, and those that have
-//! names. What needs another one stays closed: who may do something is never decided by nobody.
+//! Backends reached by HTTP are taken over: one for each kind of request, and those that have
+//! names. What others decide stays closed: no right is granted without a decision.
 
 use toml::{Table, Value};
 
@@ -16,19 +16,19 @@ const PROXY: &str = "[proxy]";
 const BACKEND: &str = "[[proxy.backend]]";
 const DEFAULT: &str = "default";
 
-/// Which backends there are now.
+/// Backends found in the configuration.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asked {
-    /// The kinds of questions that have a backend without a name, and what it is called here.
+    /// Kinds of requests with a backend that has no name, and its name here.
     kinds: Vec<(&'static str, String)>,
     names: Vec<String>,
-    /// As in version 5: a name alone says that somebody is asked.
+    /// Whether a name alone switches a backend on, as in version 5.
     by_name: bool,
 }
 
 impl Asked {
-    /// What one channel's options say of a kind of question: the option that says that a backend
-    /// is asked, and its name if there is such a backend.
+    /// The backend that one channel's options ask for a kind of request: the option that switches
+    /// it on, and the backend's name if there is such a backend.
     pub(super) fn of(&self, kind: &str, given: &mut Given) -> Option<(String, Option<String>)> {
         let named = given.text(&format!("{kind}_proxy_name"));
         let enabled = given.is_on(&format!("{kind}_proxy_enabled"));
@@ -43,14 +43,14 @@ impl Asked {
         Some((option, is_known.then_some(name)))
     }
 
-    /// In version 5 a name alone says that a stream of a backend decides.
+    /// The stream backend of a channel, which version 5 switches on by a name alone.
     pub(super) fn stream_of(&self, given: &mut Given) -> Option<String> {
         let named = given.text("subscribe_stream_proxy_name");
         named.filter(|_| self.by_name).map(|(option, _)| option)
     }
 }
 
-/// Writes that a backend is asked in a channel.
+/// Writes that a channel asks a backend.
 pub(super) fn put_asked(kind: &str, name: &str, put: &mut impl FnMut(&str, Value)) {
     put(&format!("{kind}_proxy_enabled"), true.into());
     if name != DEFAULT {
@@ -99,7 +99,7 @@ impl Settings {
             names.retain(|name| {
                 let is_own = is_of_questions(name);
                 if is_own {
-                    let text = format!("{name} is left out: each question has its own");
+                    let text = format!("{name} is left out: each request has its own");
                     notes.add(Effect::Changed, &option, text);
                 }
                 !is_own
@@ -123,7 +123,7 @@ impl Settings {
                         settings.authorization = Some(text.to_owned());
                     }
                     _ => {
-                        let text = "not sent: `authorization` is the only field of one's own";
+                        let text = "not sent: `authorization` is the only field that can be set";
                         notes.add(Effect::Narrower, &leaf.option, text);
                     }
                 }
@@ -158,20 +158,20 @@ impl Settings {
             }
         }
         settings.keep_one_authorization(&authorized, notes);
-        // What is for GRPC says nothing of a backend that is asked by HTTP.
+        // Options for GRPC do not apply to a backend that is asked by HTTP.
         for key in ["grpc.", "grpc_tls.", "grpc_"] {
             given.below(&format!("{at}{key}"));
         }
         settings
     }
 
-    /// One backend asked in place of two: as long as the slower, with what either is told.
+    /// Merges two backends into one: the longer timeout, and the fields of both.
     fn join(&mut self, option: &str, other: Self, notes: &mut Notes) {
         if *self == other {
             return;
         }
-        let text = "one set of settings holds for connect, refresh and rpc: all of them are told \
-                    the header fields of each, and have the longest timeout";
+        let text = "connect, refresh and rpc share one set of settings: each gets all their header \
+                    fields, and the longest timeout";
         notes.add(Effect::Wider, option, text);
         let ms = |text: &Option<String>| {
             let text = text.as_deref().unwrap_or("1s");
@@ -278,7 +278,7 @@ fn is_http(endpoint: &str) -> bool {
     endpoint.starts_with("http://") || endpoint.starts_with("https://")
 }
 
-/// Writes the backends.
+/// Writes all backends, and returns which of them channels can ask.
 pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) -> Asked {
     let by_name = given.is_on("granular_proxy_mode").is_some();
     let mut backends = backends(given, notes);
@@ -287,8 +287,7 @@ pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) 
     let switch = given.is_on("rpc.without_namespace.proxy_enabled");
     let mut found: Vec<(&'static str, String, String, Settings)> = Vec::new();
     for (kind, at) in KINDS {
-        // These are off unless they are switched on; those of channels are used where channels
-        // say so.
+        // These are off by default; those of channels are used by the channels that name them.
         let is_client = at.starts_with("client.");
         let enabled = given.is_on(&format!("{at}enabled"));
         let mut settings = Settings::take(given, at, notes);
@@ -300,7 +299,7 @@ pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) 
             settings = older.clone();
             settings.timeout = within.and_then(|(_, text)| duration(&text));
         }
-        // A name in place of an address, of version 5 and of calls.
+        // A backend's name in place of an address, in version 5 and for calls.
         let name = match kind {
             "rpc" => given.text("rpc.without_namespace.proxy_name"),
             _ => None,
@@ -317,7 +316,7 @@ pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) 
                 Some((option, backend.endpoint.clone()))
             }
             Some((option, None)) => {
-                let text = "there is no such backend that is asked by HTTP: nobody is asked";
+                let text = "no backend of this name is reached by HTTP: no request is sent";
                 notes.add(Effect::Narrower, &option, text);
                 continue;
             }
@@ -330,12 +329,12 @@ pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) 
             continue;
         }
         if !is_http(&address) {
-            let text = "only backends that are asked by HTTP are: nobody is asked";
+            let text = "only backends reached by HTTP are supported: no request is sent";
             notes.add(Effect::Narrower, &option, text);
             continue;
         }
         if kind == "rpc" && switch.is_none() && !is_five {
-            // Methods without a namespace are nobody's there.
+            // Without a backend, Centrifugo has no methods outside a namespace.
             if methods.iter().any(|(_, of)| of == DEFAULT) {
                 backends.push(Backend {
                     name: free_name("rpc", &backends),
@@ -377,7 +376,7 @@ pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) 
     }
     for (namespace, of) in &methods {
         if of != DEFAULT && !backends.iter().any(|backend| backend.name == *of) {
-            let text = "there is no such backend that is asked by HTTP: its methods are unknown";
+            let text = "no backend of this name is reached by HTTP: its methods are unknown";
             notes.add(
                 Effect::Narrower,
                 &format!("rpc.namespaces.{namespace}"),
@@ -393,7 +392,7 @@ pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) 
         let own = methods_of(&methods, DEFAULT);
         let mut all = backends.iter().map(|backend| &backend.rpc_namespaces);
         match own.is_empty() && all.all(Vec::is_empty) {
-            // As there, where methods of a namespace that is not named are unknown.
+            // Methods of other namespaces are unknown there, too.
             true => out.put(PROXY, "rpc_namespaces", vec!["(none)".to_owned()]),
             false if own.is_empty() => {}
             false => out.put(PROXY, "rpc_namespaces", own),
@@ -417,7 +416,7 @@ pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) 
     asked
 }
 
-/// A name for a backend that had none.
+/// Makes up a name for a backend without one.
 fn free_name(kind: &str, backends: &[Backend]) -> String {
     let mut name = format!("{DEFAULT}-{kind}");
     while backends.iter().any(|backend| backend.name == name) {
@@ -441,7 +440,7 @@ fn backend(table: &Table, notes: &mut Notes) -> Option<Backend> {
     let text = |key: &str| table.get(key).and_then(Value::as_str).unwrap_or_default();
     let (name, endpoint) = (text("name").to_owned(), text("endpoint").to_owned());
     if !is_http(&endpoint) {
-        let text = "only backends that are asked by HTTP are: nobody is asked";
+        let text = "only backends reached by HTTP are supported: no request is sent";
         notes.add(Effect::Narrower, &format!("proxies.{name}.endpoint"), text);
         return None;
     }
@@ -457,7 +456,7 @@ fn backend(table: &Table, notes: &mut Notes) -> Option<Backend> {
             _ => false,
         };
         if !is_nothing {
-            notes.add(Effect::Missing, &leaf.option, "this is not taken over");
+            notes.add(Effect::Missing, &leaf.option, "not taken over");
         }
     }
     Some(Backend {
@@ -474,7 +473,7 @@ fn methods_of(methods: &[(String, String)], name: &str) -> Vec<String> {
 }
 
 /// Takes the namespaces of methods, each with the name of its backend; in version 5 the name alone
-/// says that there is one.
+/// switches it on.
 fn methods(given: &mut Given, by_name: bool) -> Vec<(String, String)> {
     let leaf = given.take("rpc.namespaces");
     let all = leaf

@@ -11,7 +11,7 @@ const AUTH: &str = "[auth]";
 const LIMITS: &str = "[limits]";
 const TLS: &str = "[tls]";
 
-/// Writes everything that is not about channels.
+/// Writes all options that do not concern channels.
 pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) {
     listen(given, out, notes);
     tokens(given, out, notes);
@@ -43,7 +43,7 @@ fn listen(given: &mut Given, out: &mut Output, notes: &mut Notes) {
     let client = address(&host, &port);
     if let Some(option) = given.is_on("client.insecure") {
         given.is_insecure = true;
-        let text = "taken over as rights: everybody may connect, and do everything in every \
+        let text = "taken over as rights: all clients may connect, and do everything in every \
                     channel";
         notes.add(Effect::Changed, &option, text);
     }
@@ -76,9 +76,10 @@ fn listen(given: &mut Given, out: &mut Output, notes: &mut Notes) {
     if let Some(own) = &own {
         let mut api = address(&internal, own);
         if is_open && !is_loopback(&api) {
-            // It would be open to everybody, and there it answers nobody.
+            // With our rules it would be open to all; Centrifugo's answers no request without a
+            // key.
             api = address("127.0.0.1", own);
-            let text = "without a key the API is on loopback alone, metrics and dashboard too";
+            let text = "without a key the API, metrics and dashboard are only on loopback";
             notes.add(Effect::Narrower, "http_server.internal_port", text);
         }
         out.put(
@@ -103,7 +104,7 @@ fn listen(given: &mut Given, out: &mut Output, notes: &mut Notes) {
         out.put(TLS, "key", key);
     }
     if let Some(option) = disabled {
-        let text = "the API is always there (listen.api), for those who have a key";
+        let text = "the API is always on (listen.api), and is protected by its keys";
         notes.add(Effect::Wider, &option, text);
     }
     match key {
@@ -112,13 +113,13 @@ fn listen(given: &mut Given, out: &mut Output, notes: &mut Notes) {
                 AUTH,
                 "api_keys = [\"…\"]   # the key there is printed in examples",
             );
-            let text = "not taken over: everybody can read this key in an example";
+            let text = "not taken over: this key is printed in an example, so it is public";
             notes.add(Effect::Narrower, &option, text);
         }
         Some((_, key)) => out.put(AUTH, "api_keys", vec![key]),
         None if insecure.is_none() => {
-            let text = "without a key Centrifugo's API answers nobody; here it answers programs of \
-                        this machine: set auth.api_keys";
+            let text = "without a key Centrifugo's API answers no request; here it answers \
+                        programs on this machine: set auth.api_keys";
             notes.add(Effect::Wider, "http_api.key", text);
         }
         None => {}
@@ -128,7 +129,7 @@ fn listen(given: &mut Given, out: &mut Output, notes: &mut Notes) {
         out.put(AUTH, "insecure", true);
     }
     if let Some(option) = insecure {
-        let text = "the API asks for no key, and everybody who reaches it may use it, as there \
+        let text = "the API needs no key, and everyone who reaches it may use it, as in Centrifugo \
                     (auth.insecure)";
         notes.add(Effect::Changed, &option, text);
     }
@@ -160,7 +161,7 @@ fn tls(given: &mut Given, notes: &mut Notes) -> Option<(String, String)> {
     }
     let files = certificate.zip(key);
     if files.is_none() {
-        let text = "not taken over, so that clients speak without TLS: write the certificate and \
+        let text = "not taken over, so clients connect without TLS: write the certificate and \
                     its key into files, name these as tls.certificate and tls.key, and put tls:// \
                     before the addresses in [listen]";
         notes.add(Effect::Wider, &is_on, text);
@@ -186,7 +187,9 @@ fn tokens(given: &mut Given, out: &mut Output, notes: &mut Notes) {
                 AUTH,
                 &format!("{key} = \"…\"   # {option} is printed in examples"),
             );
-            let text = format!("not taken over (auth.{key}): everybody can read it in an example");
+            let text = format!(
+                "not taken over (auth.{key}): it is printed in an example, so it is public"
+            );
             notes.add(Effect::Narrower, &option, text);
             continue;
         }
@@ -247,7 +250,7 @@ fn tokens(given: &mut Given, out: &mut Output, notes: &mut Notes) {
     }
     if let Some(option) = given.is_on("client.subscription_token.enabled") {
         let text = "subscription tokens are checked with the keys of connection tokens: those \
-                    that were signed with their own keys are refused, and whoever signs the \
+                    that were signed with their own keys are refused, and the signer of the \
                     others can sign these";
         notes.add(Effect::Wider, &option, text);
     }
@@ -305,7 +308,7 @@ fn origins(given: &mut Given, out: &mut Output, notes: &mut Notes) {
     }
 }
 
-/// Switches that open everything.
+/// Reports switches that open everything.
 fn insecure(given: &mut Given, notes: &mut Notes) {
     if let Some(option) = given.is_on("client.insecure_skip_token_signature_verify") {
         notes.add(Effect::Narrower, &option, "signatures are always checked");
@@ -330,13 +333,13 @@ fn limits(given: &mut Given, out: &mut Output, notes: &mut Notes) {
     let history = given.number("client.history_max_publication_limit");
     let recovery = given.number("client.recovery_max_publication_limit");
     let most = history.into_iter().chain(recovery).map(|(_, most)| most);
-    // Both are 300 there, unless they are set.
+    // Both default to 300 there.
     out.put(
         LIMITS,
         "history_reply_max",
         most.max().unwrap_or(300) as i64,
     );
-    // Centrifugo knows no such limit.
+    // Centrifugo has no such limit.
     out.put(LIMITS, "messages_per_second_max", 0);
     notes.add(
         Effect::Changed,

@@ -3,7 +3,7 @@ mod taken;
 use super::*;
 use crate::{Config, ConfigFile, Sources};
 
-/// Imports a text, and checks that what comes out is a configuration of ours.
+/// Imports a text, and checks that the result is a valid configuration.
 #[track_caller]
 fn imported(text: &str) -> Imported {
     let tree = text
@@ -23,7 +23,7 @@ fn imported(text: &str) -> Imported {
     imported
 }
 
-/// The notes, as effect and option.
+/// Effect and option of each note.
 fn told(imported: &Imported) -> Vec<(Effect, &str)> {
     let notes = imported.notes.iter();
     notes
@@ -31,7 +31,7 @@ fn told(imported: &Imported) -> Vec<(Effect, &str)> {
         .collect()
 }
 
-/// What is told of every configuration that says nothing.
+/// Notes on every configuration that leaves these options out.
 const ALWAYS: [(Effect, &str); 4] = [
     (Effect::Wider, "client.allowed_origins"),
     (Effect::Wider, "http_api.key"),
@@ -298,7 +298,7 @@ history = false
             "allow_history_for_subscriber (without namespace)",
         ),
         (Effect::Wider, "client_user_connection_limit"),
-        // Their rights were the backend's to give.
+        // The backend was to decide these rights.
         (Effect::Narrower, "private.proxy_subscribe"),
         (Effect::Narrower, "private.proxy_publish"),
         (Effect::Missing, "sockjs"),
@@ -311,11 +311,11 @@ history = false
     let nobody = imported
         .notes
         .iter()
-        .find(|note| note.text.starts_with("nobody"));
+        .find(|note| note.text.starts_with("unknown option"));
     assert_eq!(nobody, None);
 }
 
-/// Without a word in the file nobody may do anything, whatever our defaults are.
+/// An empty file grants no rights, regardless of our own defaults.
 #[test]
 fn an_empty_file_opens_nothing() {
     let imported = imported("");
@@ -323,7 +323,7 @@ fn an_empty_file_opens_nothing() {
     let rights = imported.text.split("[channel]").nth(1).unwrap();
     assert!(!rights.contains("true"), "{rights}");
     assert!(imported.text.contains("anonymous = false"));
-    // Nor do values that are Centrifugo's defaults say anything.
+    // Centrifugo's own defaults cause no notes.
     let defaults = imported_text(
         "[admin]\nenabled = false\n[http_server]\ntls = {}\n[client]\nconcurrency = 0\n\
          [channel]\nprivate_prefix = \"$\"\nuser_separator = \",\"\n[engine]\ntype = \"memory\"\n",
@@ -343,7 +343,7 @@ fn rights_are_those_of_centrifugo() {
     for (allowed, expected) in [
         ("", "----- "),
         ("allow_subscribe_for_client", "s---- "),
-        // Alone it widens nothing.
+        // It widens no right by itself.
         ("allow_subscribe_for_anonymous", "----- "),
         (
             "allow_subscribe_for_client allow_subscribe_for_anonymous",
@@ -379,7 +379,7 @@ fn rights_are_those_of_centrifugo() {
              allow_presence_for_subscriber",
             "sa--- allow_presence_for_subscriber",
         ),
-        // Rights to what is not there are not told.
+        // Rights to a feature that is off cause no notes.
         ("force_push_join_leave allow_presence_for_client", "----- "),
         (
             "subscribe_proxy_enabled allow_subscribe_for_client allow_subscribe_for_anonymous",
@@ -430,7 +430,7 @@ fn rights_are_those_of_centrifugo() {
     }
 }
 
-/// What a name means decides who may subscribe, so nothing opens where it meant something else.
+/// Names decide who may subscribe, so channels stay closed where names meant something else.
 #[test]
 fn other_boundaries_close_channels() {
     for changed in [
@@ -455,7 +455,7 @@ fn other_boundaries_close_channels() {
     }
 }
 
-/// Every option of 5.4.9, set to something, is taken or told with a reason.
+/// Every option of 5.4.9, set to some value, is taken over or has a note with a reason.
 #[test]
 fn every_option_of_version_five_is_known() {
     let names = include_str!("tests/five.txt").split_whitespace();
@@ -464,18 +464,18 @@ fn every_option_of_version_five_is_known() {
         .filter(|name| {
             let tree = format!("{name} = \"7\"").parse().unwrap();
             let mut notes = import("five", &tree).notes.into_iter();
-            notes.any(|note| note.text.starts_with("nobody"))
+            notes.any(|note| note.text.starts_with("unknown option"))
         })
         .collect();
     assert_eq!(unknown, [""; 0]);
 }
 
-/// And of the sections of 6.9.1, with a made-up option in each, and one of nobody's.
+/// Each section of 6.9.1 with a made-up option in it, and an unknown section.
 #[test]
 fn what_nobody_knows_is_told() {
     let told = |text: &str| -> Vec<String> {
         let notes = imported(text).notes.into_iter();
-        let notes = notes.filter(|note| note.text.starts_with("nobody"));
+        let notes = notes.filter(|note| note.text.starts_with("unknown option"));
         notes.map(|note| note.option).collect()
     };
     assert_eq!(
@@ -532,7 +532,7 @@ fn what_nobody_knows_is_told() {
     );
 }
 
-/// What a backend decides stays with it, if it is one that is asked by HTTP.
+/// Backends reached by HTTP keep their decisions.
 #[test]
 fn backends_are_taken_over() {
     let imported = imported(
@@ -563,7 +563,7 @@ subscribe_proxy_name = "mine"
 "#,
     );
     let text = &imported.text;
-    // Whoever is asked in another way has a section of its own.
+    // Backends reached in another way have a section of their own.
     let proxy = "[proxy]\nconnect = \"https://backend/connect\"\nhttp_headers = [\"Cookie\", \
                  \"X-Id\"]\ntimeout = \"2s\"\n\n[[proxy.backend]]\nname = \
                  \"default-subscribe\"\nendpoint = \"http://backend/subscribe\"\n\
@@ -593,7 +593,7 @@ subscribe_proxy_name = "mine"
     }
 }
 
-/// Backends with names, and who is called by which methods.
+/// Backends with names, and the methods that each carries out.
 #[test]
 fn backends_with_names_are_taken_over() {
     let imported = imported(
@@ -664,7 +664,7 @@ allow_publish_for_client = true
     }
 }
 
-/// In version 5 a name alone says that a backend is asked.
+/// In version 5 a name alone switches a backend on.
 #[test]
 fn names_of_version_5_are_taken_over() {
     let imported = imported(

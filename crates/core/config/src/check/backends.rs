@@ -1,4 +1,4 @@
-//! What backends need, and what channels need of them.
+//! Checks of backends, and of the channels that use them.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,8 @@ use super::{Checks, is_namespace_name};
 use crate::layout::element;
 use crate::options::{ChannelOptions, DEFAULT_BACKEND, RecoveryMode};
 
-/// Whether a field stands in each question to a backend, so that none can be the client's.
+/// Whether every request to a backend has this header field itself, so that the client's cannot be
+/// passed on.
 pub(crate) fn is_of_questions(name: &str) -> bool {
     const OWN: [&str; 5] = [
         "Host",
@@ -19,7 +20,7 @@ pub(crate) fn is_of_questions(name: &str) -> bool {
 }
 
 impl Checks<'_> {
-    /// What a channel's options say of backends.
+    /// Checks the backends that a channel's options name.
     pub(super) fn asked(&mut self, path: &str, options: &ChannelOptions) {
         let proxy = self.config.proxy.as_ref();
         let is_known = |name: &str| {
@@ -73,7 +74,7 @@ impl Checks<'_> {
         }
     }
 
-    /// Backends with names.
+    /// Checks the names and addresses of backends.
     pub(super) fn backends(&mut self) {
         let Some(proxy) = &self.config.proxy else {
             return;
@@ -98,7 +99,7 @@ impl Checks<'_> {
             } else if !name.is_empty() && !seen.insert(name) {
                 let message = match name {
                     DEFAULT_BACKEND => format!("{at}: {name:?} is the backend of [proxy]"),
-                    _ => format!("{at}: the backend {name:?} is there twice"),
+                    _ => format!("{at}: the backend {name:?} appears twice"),
                 };
                 self.problem(&at, message);
             }
@@ -115,18 +116,17 @@ impl Checks<'_> {
         }
     }
 
-    /// The fields of clients that a backend gets: none that a question has of its own.
+    /// Checks the client's header fields that a backend gets: none that each request sets itself.
     fn passed(&mut self, path: &str, [real, emulated]: [&Vec<String>; 2], is_authorized: bool) {
         for (key, names) in [("http_headers", real), ("emulated_headers", emulated)] {
             let at = format!("{path}.{key}");
             for name in names {
                 if is_of_questions(name) {
-                    let message = format!("{at}: {name} is said by Throng itself; take it out");
+                    let message = format!("{at}: Throng sets {name} itself; remove it");
                     self.problem(&at, message);
                 } else if is_authorized && name.eq_ignore_ascii_case("Authorization") {
-                    let message = format!(
-                        "{at}: {name} is what {path}.authorization says; keep one of the two"
-                    );
+                    let message =
+                        format!("{at}: {path}.authorization sets {name} too; keep one of the two");
                     self.problem(&at, message);
                 }
             }
@@ -136,9 +136,12 @@ impl Checks<'_> {
     fn methods<'a>(&mut self, path: &str, name: &'a str, seen: &mut BTreeSet<&'a str>) {
         let at = format!("{path}.rpc_namespaces");
         if name.contains(':') {
-            self.problem(&at, format!("{at}: {name:?} has a colon; it ends there"));
+            self.problem(
+                &at,
+                format!("{at}: {name:?} has a colon; give only the part before it"),
+            );
         } else if !seen.insert(name) {
-            self.problem(&at, format!("{at}: {name:?} is there twice"));
+            self.problem(&at, format!("{at}: {name:?} appears twice"));
         }
     }
 }

@@ -18,7 +18,7 @@ fn is(url: &str, schemes: &[&str]) -> bool {
     schemes.iter().any(|scheme| url.starts_with(scheme))
 }
 
-/// Whether Sentinels are to be asked for a master without a name.
+/// Whether Sentinels would be asked for a master without a name.
 fn lacks_master(url: &str) -> bool {
     let rest = url.split_once("+sentinel://").map(|(_, rest)| rest);
     rest.is_some_and(|rest| {

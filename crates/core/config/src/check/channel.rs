@@ -1,4 +1,4 @@
-//! What the options of one channel, or of one namespace, need of each other.
+//! Checks between the options of one channel, or of one namespace.
 
 use super::Checks;
 use crate::options::{Acknowledge, BrokerKind, ChannelOptions, RecoveryMode, SlowConsumer};

@@ -8,9 +8,9 @@ use crate::layout::element;
 use crate::options::{Feed, FeedKind};
 
 const NAME_BYTES_MAX: usize = 64;
-/// Kafka's own bound.
+/// Maximum length of Kafka's topic names.
 const TOPIC_BYTES_MAX: usize = 249;
-/// The bound of NATS.
+/// Maximum length of NATS's names.
 const NATS_NAME_BYTES_MAX: usize = 255;
 /// A line of NATS has at most 4,096 bytes.
 const SUBJECT_BYTES_MAX: usize = 1024;
@@ -25,7 +25,7 @@ impl Checks<'_> {
             let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
             let is_name = (1..=NAME_BYTES_MAX).contains(&name.len()) && name.chars().all(is_good);
             if self.failed_under(&at("name")) {
-                // It was said what is wrong with it.
+                // The value itself has a problem already.
             } else if name.is_empty() {
                 let message = format!("{path} has no name: add name = \"orders\", or another");
                 self.problem(&path, message);
@@ -94,14 +94,14 @@ impl Checks<'_> {
         }
         let all: BTreeSet<&String> = feed.topics.iter().collect();
         if all.len() < feed.topics.len() {
-            let message = format!("{at}: a topic is there twice");
+            let message = format!("{at}: a topic appears twice");
             self.problem(&at, message);
         }
     }
 }
 
 impl Checks<'_> {
-    /// What NATS allows as names and subjects.
+    /// Checks the names and subjects of NATS.
     fn subjects(&mut self, path: &str, feed: &Feed) {
         let is_good = |c: char| !c.is_control() && !c.is_whitespace() && !"*>/\\.".contains(c);
         let is_name = |name: &str| {

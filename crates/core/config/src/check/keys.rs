@@ -6,7 +6,7 @@ use super::Checks;
 use crate::secret::{PRINTED, is_published, signing_secret_fault};
 
 impl Checks<'_> {
-    /// Keys that stand in two places, secrets that can be guessed, blank keys.
+    /// Checks for keys given twice, secrets that can be guessed, blank keys.
     pub(super) fn keys(&mut self) {
         for key in [
             "hmac_secret",
@@ -50,7 +50,8 @@ impl Checks<'_> {
         }
     }
 
-    /// Secrets and keys out of the documentation: a warning on loopback, where its commands run.
+    /// Checks for secrets and keys printed in the documentation: only a warning on loopback, where
+    /// its commands run.
     fn printed(&mut self) {
         let auth = &self.config.auth;
         let secrets = [
@@ -73,7 +74,7 @@ impl Checks<'_> {
         }
     }
 
-    /// How a set of keys is fetched.
+    /// Checks the options for fetching a set of keys.
     fn key_set(&mut self) {
         let auth = &self.config.auth;
         let Some(url) = &auth.jwks_url else {
@@ -86,8 +87,8 @@ impl Checks<'_> {
         }
         if url.starts_with("http://") && !is_of_this_machine(url) {
             self.warnings.push(
-                "auth.jwks_url: without TLS whoever is on the way can put in a key of its own, and \
-                 sign tokens with that: use https://"
+                "auth.jwks_url: without TLS an attacker on the network path can add a key, and \
+                 sign tokens with it: use https://"
                     .to_owned(),
             );
         }

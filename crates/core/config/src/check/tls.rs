@@ -1,4 +1,4 @@
-//! Checks of what is shown by TLS. Certificates themselves are looked at by who reads the files.
+//! Checks of TLS options. The certificates are checked where the files are read.
 
 use std::collections::BTreeSet;
 
@@ -42,14 +42,14 @@ impl Checks<'_> {
         if spoken.is_empty() && has_any {
             self.warnings.push(
                 "[tls] has a certificate, but no address in [listen] begins with tls://: it is \
-                 shown to nobody"
+                 not used"
                     .to_owned(),
             );
         }
         if tls.api_client_authorities.is_some() && !listen.api.is_tls {
             self.problem(
                 "tls.api_client_authorities",
-                "tls.api_client_authorities: callers show certificates by TLS alone: put tls:// \
+                "tls.api_client_authorities: callers can show certificates only by TLS: put tls:// \
                  before listen.api",
             );
         }
@@ -67,7 +67,7 @@ impl Checks<'_> {
             }
             if !site.name.is_empty() && !seen.insert(site.name.to_ascii_lowercase()) {
                 let at = format!("{path}.name");
-                self.problem(&at, format!("{at}: {} stands there twice", site.name));
+                self.problem(&at, format!("{at}: {} appears twice", site.name));
             }
         }
     }

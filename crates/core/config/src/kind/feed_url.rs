@@ -1,4 +1,4 @@
-//! The kind of option that says where the source of a feed is.
+//! The kind of the option for the URL of a feed's source.
 
 use super::TextKind;
 use crate::secret::Secret;

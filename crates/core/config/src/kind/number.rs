@@ -5,7 +5,7 @@ use toml::de::DeValue;
 
 use super::{Fault, Given, Kind, Rule, quoted};
 
-/// A whole number.
+/// A whole number, without a unit.
 pub(crate) struct Count;
 
 impl Kind for Count {

@@ -1,17 +1,17 @@
-//! What a status of a backend's answer means to the client.
+//! Meaning of a status of a backend's answer for the client.
 
 use super::text::TextKind;
 
-/// A status of a backend's answer, and what the client is told.
+/// A status of a backend's answer, and its meaning for the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProxyStatus {
-    /// Not 200.
+    /// HTTP status, other than 200.
     pub status: u16,
-    /// The connection ends; otherwise the command fails.
+    /// Whether the connection ends; otherwise the command fails.
     pub is_disconnect: bool,
-    /// The client may try again.
+    /// Whether the client may try again.
     pub is_temporary: bool,
-    /// Of the disconnect (4000 to 4999) or of the error (400 to 1999).
+    /// Code of the disconnect (4000 to 4999) or of the error (400 to 1999).
     pub code: u32,
     /// A word for developers.
     pub text: String,

@@ -7,13 +7,13 @@ use crate::secret::{Secret, is_placeholder};
 
 /// A kind whose values are TOML strings.
 pub(crate) trait TextKind {
-    /// The field's type.
+    /// Rust type of the field.
     type Field;
-    /// See [`Kind::name`].
+    /// Name for the reference; see [`Kind::name`].
     const NAME: &'static str;
-    /// See [`Kind::expected`].
+    /// Text behind "expected" in messages; see [`Kind::expected`].
     fn wanted() -> String;
-    /// Reads and checks.
+    /// Reads and checks a text.
     fn of(text: &str) -> Option<Self::Field>;
     /// The inverse of [`TextKind::of`].
     fn text(value: &Self::Field) -> String;
@@ -109,7 +109,7 @@ impl TextKind for SigningSecret {
     }
 
     fn of(text: &str) -> Option<Secret> {
-        // Its length is looked at when it is known what else is set.
+        // The length is checked later, together with the other options.
         (!text.is_empty() && !is_placeholder(text)).then(|| Secret::from(text))
     }
 
@@ -255,7 +255,7 @@ impl TextKind for RedisUrl {
     }
 }
 
-/// What becomes of `X-Forwarded-For`.
+/// Rule for the header `X-Forwarded-For`.
 pub(crate) struct ForwardedFor;
 
 impl TextKind for ForwardedFor {

@@ -41,7 +41,7 @@ section! {
         /// list or that of a backend has a name, methods of other namespaces are unknown (error
         /// 104).
         "rpc_namespaces" rpc_namespaces: Vec<String>, List<Text>, Vec::new(), Rule::ANY;
-        /// How long a backend may take to answer.
+        /// Time limit for a backend's answer.
         "timeout" timeout_ms: u64, Duration, SECOND, Rule::ANY.range(10, 60 * SECOND);
         /// Header fields of the client's own request that are sent with each question, such as
         /// "Cookie"; none that a question has of its own (Host, Content-Type, and Authorization if
@@ -59,14 +59,14 @@ section! {
         "binary_encoding" binary_encoding: bool, Bool, false, Rule::ANY;
         /// Whether questions include the `meta` from the answer to `connect`.
         "include_connection_meta" include_connection_meta: bool, Bool, false, Rule::ANY;
-        /// What statuses other than 200 mean: "404 error 1404 not found", "503 temporary 1503 try
+        /// Meanings of statuses other than 200: "404 error 1404 not found", "503 temporary 1503 try
         /// again", "403 disconnect 4403 forbidden". A status without a meaning is a failure.
         "status_codes" status_codes: Vec<ProxyStatus>, List<StatusText>, Vec::new(), Rule::ANY;
         /// The most questions under way at once, of all clients together. Further ones fail.
         "requests_max" requests_max: u32, Count, 1000, Rule::ANY.restart().range(1, 100_000);
     }
     lists {
-        /// Backends with names.
+        /// Backends with names, each a `[[proxy.backend]]` section.
         backends: Vec<ProxyBackend>;
     }
 }
@@ -84,23 +84,23 @@ section! {
         /// The methods of `rpc` that it carries out: those whose names begin with one of these and
         /// a colon.
         "rpc_namespaces" rpc_namespaces: Vec<String>, List<Text>, Vec::new(), Rule::ANY;
-        /// As in `[proxy]`.
+        /// Time limit for an answer, as in `[proxy]`.
         "timeout" timeout_ms: u64, Duration, SECOND, Rule::ANY.range(10, 60 * SECOND);
-        /// As in `[proxy]`.
+        /// Header fields of the client's request, as in `[proxy]`.
         "http_headers" http_headers: Vec<String>, List<Text>, Vec::new(), Rule::ANY;
-        /// As in `[proxy]`.
+        /// Header fields from the client's `connect`, as in `[proxy]`.
         "emulated_headers" emulated_headers: Vec<String>, List<Text>, Vec::new(), Rule::ANY;
-        /// As in `[proxy]`.
+        /// The field `Authorization`, as in `[proxy]`.
         "authorization" authorization: Option<Secret>, Opt<SecretText>, None,
             Rule::ANY.secret().example("\"Bearer a-long-text\"").unset("none is sent");
-        /// As in `[proxy]`.
+        /// Whether data is sent in base64, as in `[proxy]`.
         "binary_encoding" binary_encoding: bool, Bool, false, Rule::ANY;
-        /// As in `[proxy]`.
+        /// Whether requests include the connection's `meta`, as in `[proxy]`.
         "include_connection_meta" include_connection_meta: bool, Bool, false, Rule::ANY;
-        /// As in `[proxy]`.
+        /// Meanings of statuses other than 200, as in `[proxy]`.
         "status_codes" status_codes: Vec<ProxyStatus>, List<StatusText>, Vec::new(), Rule::ANY;
     }
 }
 
-/// What channels call the backend of `[proxy]`.
+/// Name of the backend of `[proxy]` in the options of channels.
 pub const DEFAULT_BACKEND: &str = "default";

@@ -5,7 +5,7 @@ use crate::kind::{BrokerUrl, Choice, Count, Duration, Named, Opt, Rule, Text};
 use crate::secret::Secret;
 use crate::section::section;
 
-/// Where channels live.
+/// Server or process that keeps the channels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BrokerKind {
     /// In this process: one node, nothing to install.
@@ -26,7 +26,7 @@ impl Named for BrokerKind {
 }
 
 section! {
-    /// Where channels live: their history, positions and members. With Redis or NATS several
+    /// The broker keeps channels: their history, positions and members. With Redis or NATS several
     /// nodes serve the same channels; see docs/CLUSTER.md.
     "broker" Broker {
         /// `memory` for one node, `redis` or `nats` for several. All nodes of a cluster need the
@@ -48,22 +48,22 @@ section! {
         "authorities" authorities: Option<String>, Opt<Text>, None,
             Rule::ANY.restart().example("\"/etc/throng/broker-ca.pem\"")
                 .unset("the certificate authorities of the system");
-        /// How Throng logs in to NATS: a credentials file as `nsc` writes it, or a file with the
-        /// seed of a user. It is read for each connection.
+        /// The login to NATS: a credentials file as `nsc` writes it, or a file with the seed of a
+        /// user. It is read for each connection.
         "credentials" credentials: Option<String>, Opt<Text>, None,
             Rule::ANY.restart().example("\"/etc/throng/nats.creds\"");
-        /// On how many servers of a NATS cluster each message is kept. With three, the loss of one
-        /// server loses no message.
+        /// The number of servers of a NATS cluster that keep each message. With three, the loss of
+        /// one server loses no message.
         "replicas" replicas: u32, Count, 1, Rule::ANY.restart().range(1, 5);
         /// The first part of every name in Redis or NATS. Nodes with the same prefix form one
         /// cluster.
         "prefix" prefix: String, Text, "throng".to_owned(), Rule::ANY.restart();
-        /// How long the broker may take to answer. After that Throng gives up the connection: it
+        /// Time limit for the broker's answer. After that Throng gives up the connection: it
         /// refuses publications and keeps subscribers. A client that subscribes meanwhile waits at
         /// most this long.
         "timeout" timeout_ms: u64, Duration, 5 * SECOND,
             Rule::ANY.restart().range(200, 60 * SECOND);
-        /// How long the broker remembers the position of a channel without subscribers, from its
+        /// Time that the broker remembers the position of a channel without subscribers, from its
         /// last publication on. A client that comes back later is told that it may have missed
         /// something.
         "position_ttl" position_ttl_ms: u64, Duration, 24 * HOUR,

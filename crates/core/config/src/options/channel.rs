@@ -4,7 +4,7 @@ use super::{Acknowledge, DEFAULT_BACKEND, HOUR, OPEN, SECOND};
 use crate::kind::{Bool, Choice, Count, Duration, List, Named, Opt, Permission, Rule, Text};
 use crate::section::section;
 
-/// What happens to a subscriber that does not keep up, when its queue is full.
+/// Rule for a subscriber that does not keep up, when its queue is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SlowConsumer {
     /// The connection is closed and may come back and recover.
@@ -24,13 +24,13 @@ impl Named for SlowConsumer {
     ];
 }
 
-/// What clients that come back get.
+/// Publications that a client gets when it comes back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum RecoveryMode {
-    /// All that they missed.
+    /// All that it missed.
     #[default]
     Stream,
-    /// The newest publication.
+    /// Only the newest publication.
     Cache,
 }
 
@@ -39,7 +39,7 @@ impl Named for RecoveryMode {
         &[("stream", Self::Stream), ("cache", Self::Cache)];
 }
 
-/// How publications may be said shorter.
+/// Format of publications that are sent as differences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DeltaType {
     /// As the difference from the one before, in Fossil's format.
@@ -54,29 +54,29 @@ section! {
     /// The options of channels without a namespace. A namespace has options with the same names and
     /// the same defaults. It inherits nothing from here.
     "channel" ChannelOptions {
-        /// How many publications the channel keeps. 0 keeps no history.
+        /// Number of publications that the channel keeps. 0 keeps no history.
         "history_size" history_size: u32, Count, 0, Rule::ANY.range(0, 1_000_000);
-        /// How long publications are kept. "0s" keeps no history.
+        /// Time that publications are kept. "0s" keeps no history.
         "history_ttl" history_ttl_ms: u64, Duration, 0, Rule::ANY.range(0, 366 * 24 * HOUR);
-        /// When a publication is acknowledged, if not as `history.acknowledge` says.
+        /// The stage at which a publication is acknowledged, if not that of `history.acknowledge`.
         "history_acknowledge" history_acknowledge: Option<Acknowledge>, Opt<Choice<Acknowledge>>,
             None, Rule::ANY.example("\"written\"").unset("`history.acknowledge`");
         /// Whether clients that come back get what they missed. It needs `history_size` and
         /// `history_ttl`.
         "recovery" recovery: bool, Bool, false, Rule::ANY;
-        /// What clients that come back get: with `stream` everything that they missed, or a note
-        /// that something is missing; with `cache` the newest publication, also when they subscribe
-        /// for the first time and ask for recovery.
+        /// Publications that clients get when they come back: with `stream` everything that they
+        /// missed, or a note that something is missing; with `cache` the newest publication, also
+        /// when they subscribe for the first time and ask for recovery.
         "force_recovery_mode" force_recovery_mode: RecoveryMode, Choice<RecoveryMode>,
             RecoveryMode::Stream, Rule::ANY;
-        /// What happens to a subscriber whose queue is full: `close` ends the connection,
-        /// `drop-oldest` drops its oldest deliveries, `latest-only` keeps only the newest delivery
-        /// of the channel. With `max_delay`, `latest-only` conflates: each subscriber gets only the
-        /// newest publication of each window of `max_delay`.
+        /// Rule for a subscriber whose queue is full: `close` ends the connection, `drop-oldest`
+        /// drops its oldest deliveries, `latest-only` keeps only the newest delivery of the
+        /// channel. With `max_delay`, `latest-only` conflates: each subscriber gets only the newest
+        /// publication of each window of `max_delay`.
         "slow_consumer" slow_consumer: SlowConsumer, Choice<SlowConsumer>, SlowConsumer::Close,
             Rule::ANY;
-        /// How long a publication may wait for others, so that one system call for each subscriber
-        /// sends all of them, or, with `slow_consumer = "latest-only"`, the newest of them alone.
+        /// Maximum time that a publication waits for others, so that one system call for each
+        /// subscriber sends all of them, or, with `slow_consumer = "latest-only"`, only the newest.
         /// "0s" sends each at once; under load they are sent together anyway.
         "max_delay" max_delay_ms: u64, Duration, 0, Rule::ANY.range(0, SECOND);
         /// Whether deliveries are compressed: to WebSockets (`/ws` and Centrifugo's SDKs) of
@@ -85,8 +85,9 @@ section! {
         /// them. Publications of less than 96 bytes, and those that would not become smaller, are
         /// sent as they are.
         "compression" compression: bool, Bool, false, Rule::ANY;
-        /// How publications may be shortened for Centrifugo's clients that ask for it. `fossil`
-        /// sends the difference from the publication before. It needs `slow_consumer = "close"`.
+        /// Formats in which publications may be shortened for Centrifugo's clients that ask for it.
+        /// `fossil` sends the difference from the publication before. It needs `slow_consumer =
+        /// "close"`.
         "allowed_delta_types" allowed_delta_types: Vec<DeltaType>, List<Choice<DeltaType>>,
             Vec::new(), Rule::ANY;
         /// Whether Centrifugo's clients may subscribe with a filter on tags. Such a subscriber
@@ -119,16 +120,16 @@ section! {
         /// Whether `proxy.cache_empty` is told when a client asks for the newest publication and
         /// there is none. It needs `force_recovery_mode = "cache"`.
         "cache_empty_proxy_enabled" cache_empty_proxy_enabled: bool, Bool, false, Rule::ANY;
-        /// Who is asked in place of `proxy.subscribe`: the name of a `[[proxy.backend]]`.
+        /// Name of the `[[proxy.backend]]` to ask in place of `proxy.subscribe`.
         "subscribe_proxy_name" subscribe_proxy_name: String, Text, DEFAULT_BACKEND.to_owned(),
             Rule::ANY;
-        /// Who is asked in place of `proxy.publish`.
+        /// Name of the backend to ask in place of `proxy.publish`.
         "publish_proxy_name" publish_proxy_name: String, Text, DEFAULT_BACKEND.to_owned(),
             Rule::ANY;
-        /// Who is asked in place of `proxy.sub_refresh`.
+        /// Name of the backend to ask in place of `proxy.sub_refresh`.
         "sub_refresh_proxy_name" sub_refresh_proxy_name: String, Text, DEFAULT_BACKEND.to_owned(),
             Rule::ANY;
-        /// Who is told in place of `proxy.cache_empty`.
+        /// Name of the backend to notify in place of `proxy.cache_empty`.
         "cache_empty_proxy_name" cache_empty_proxy_name: String, Text, DEFAULT_BACKEND.to_owned(),
             Rule::ANY;
         /// Whether clients may read the history of channels that they are not subscribed to. It

@@ -1,4 +1,4 @@
-//! The options of what stands in for other servers: Appwrite Realtime and Pushpin.
+//! The options of the replacements for other servers: Appwrite Realtime and Pushpin.
 
 use std::net::SocketAddr;
 
@@ -18,7 +18,7 @@ section! {
         /// The Redis server on which Appwrite announces events.
         "redis" redis: Option<Secret>, Opt<RedisUrl>, None,
             Rule::ANY.restart().secret().example("\"redis://127.0.0.1:6379\"")
-                .unset("events come from the server API alone");
+                .unset("events come only from the server API");
         /// The address of Appwrite's own API. Throng asks it about sessions and users. The
         /// certificate of an `https://` address is checked against the authorities of the machine
         /// (`SSL_CERT_FILE` names others).
@@ -26,24 +26,24 @@ section! {
 
             Rule::ANY.restart()
                 .example("\"http://127.0.0.1:80/v1\"").unset("every client is a guest");
-        /// How long events are kept for clients that come back. "0s" keeps none.
+        /// Time that events are kept for clients that come back. "0s" keeps none.
         "history" history_ms: u64, Duration, 0, Rule::ANY.restart().range(0, 24 * HOUR);
-        /// How long one request to Appwrite's API may take.
+        /// Time limit for one request to Appwrite's API.
         "api_timeout" api_timeout_ms: u64, Duration, 3 * SECOND,
             Rule::ANY.restart().range(100, 60 * SECOND);
-        /// How long known roles stay valid while Appwrite's API does not answer: for connections
+        /// Time that known roles stay valid while Appwrite's API does not answer: for connections
         /// whose user may have changed, and for users who come back. After that they are refused
         /// and have to come again.
         "api_grace" api_grace_ms: u64, Duration, 120 * SECOND, Rule::ANY.restart().range(0, HOUR);
         /// Whether clients are pinged, as `websocket.ping_interval` says, and closed if they do not
         /// answer. Appwrite's own server sends no pings, and some load tools never answer them.
         "pings" pings: bool, Bool, false, Rule::ANY.restart();
-        /// How many connections one address may open a minute. If a proxy in a private network
-        /// sends `X-Forwarded-For`, the last address in it counts. Programs on this machine are not
-        /// counted. 0 means no limit.
+        /// Maximum number of connections that one address may open a minute. If a proxy in a
+        /// private network sends `X-Forwarded-For`, the last address in it counts. Programs on this
+        /// machine are not counted. 0 means no limit.
         "connections_per_minute" connections_per_minute: u32, Count, 128, Rule::ANY.restart();
-        /// How many messages one connection may send a minute. Further ones are answered with an
-        /// error. 0 means no limit.
+        /// Maximum number of messages that one connection may send a minute. Further ones are
+        /// answered with an error. 0 means no limit.
         "messages_per_minute" messages_per_minute: u32, Count, 32, Rule::ANY.restart();
         /// Whether a refused client gets a close code that makes SDKs stop retrying. Appwrite's own
         /// server sends none.
@@ -53,7 +53,7 @@ section! {
         "hide_errors" hide_errors: bool, Bool, false, Rule::ANY.restart();
     }
     lists {
-        /// The projects that are served.
+        /// Appwrite projects that are served.
         projects: Vec<AppwriteProject>;
     }
 }
@@ -96,20 +96,20 @@ section! {
             Rule::ANY.restart().example("\"tcp://127.0.0.1:5564\"").unset("no statistics are sent");
         /// Whether these statistics are JSON instead of tnetstrings.
         "stats_json" stats_json: bool, Bool, false, Rule::ANY.restart();
-        /// How often these statistics report on a route. "0s" sends no reports.
+        /// Interval of these statistics' reports on a route. "0s" sends no reports.
         "stats_report_interval" stats_report_interval_ms: u64, Duration, 10 * SECOND,
             Rule::ANY.restart().range(SECOND, HOUR).zero("no reports");
         /// Whether these statistics report each connection.
         "stats_connections" stats_connections: bool, Bool, true, Rule::ANY.restart();
-        /// How long readers of these statistics remember a connection after its last report. Throng
-        /// reports an open connection again before that.
+        /// Time that readers of these statistics remember a connection after its last report.
+        /// Throng reports an open connection again before that.
         "stats_connection_ttl" stats_connection_ttl_ms: u64, Duration, 120 * SECOND,
             Rule::ANY.restart().range(2 * SECOND, 24 * HOUR);
-        /// The same for a channel's subscribers.
+        /// Time that readers remember a channel's subscribers after their last report.
         "stats_subscription_ttl" stats_subscription_ttl_ms: u64, Duration, 60 * SECOND,
             Rule::ANY.restart().range(2 * SECOND, 24 * HOUR);
-        /// How long these statistics still report subscribers for a channel of long polls after the
-        /// last poll was answered, because clients usually ask again.
+        /// Time that these statistics still report subscribers for a channel of long polls after
+        /// the last poll was answered, because clients usually ask again.
         "subscription_linger" subscription_linger_ms: u64, Duration, 60 * SECOND,
             Rule::ANY.restart().range(0, HOUR);
         /// The key that signs the `Grip-Sig` header of requests to backends. With an empty key, as
@@ -118,7 +118,7 @@ section! {
 
             Rule::ANY.restart().secret()
                 .example("\"a long random text\"").unset("the key is empty");
-        /// The claim `iss` in that header: who signed it.
+        /// The claim `iss` in that header: the signer.
         "sig_iss" sig_iss: String, Text, "pushpin".to_owned(), Rule::ANY.restart();
         /// A file of routes in Pushpin's format, in addition to the routes here.
         "routes_file" routes_file: Option<String>, Opt<Text>, None,
@@ -135,20 +135,21 @@ section! {
         /// key keeps its `Grip-*` fields, and its answer is passed on unchanged.
         "upstream_key" upstream_key: Option<Secret>, Opt<SecretText>, None,
             Rule::ANY.restart().secret().example("\"a long random text\"")
-                .unset("nobody in front is trusted");
+                .unset("no proxy in front is trusted");
         /// Whether the header `Pushpin-Route` of a request chooses the route, by the route's id.
         "accept_pushpin_route" accept_pushpin_route: bool, Bool, false, Rule::ANY.restart();
-        /// Whether missing CORS headers are filled in on all routes, whatever the route says.
+        /// Whether missing CORS headers are filled in on all routes, regardless of the route's own
+        /// option.
         "cross_origin" cross_origin: bool, Bool, false, Rule::ANY;
-        /// Whether clients are told what went wrong with a backend on all routes, whatever the
-        /// route says.
+        /// Whether clients are told what went wrong with a backend on all routes, regardless of the
+        /// route's own option.
         "debug" debug: bool, Bool, false, Rule::ANY;
-        /// What happens to `X-Forwarded-For`: `append` adds the client's address, `truncate:N`
-        /// keeps the last N addresses before that. An empty text leaves the header as it is.
+        /// Rule for `X-Forwarded-For`: `append` adds the client's address, `truncate:N` keeps the
+        /// last N addresses before that. An empty text leaves the header as it is.
         "forwarded_for" forwarded_for: XffRule, ForwardedFor,
             XffRule { truncate: None, append: true },
             Rule::ANY.restart();
-        /// The same for requests that `upstream_key` has signed.
+        /// Rule for `X-Forwarded-For` in requests that `upstream_key` has signed.
         "forwarded_for_trusted" forwarded_for_trusted: XffRule, ForwardedFor,
             XffRule { truncate: None, append: false },
             Rule::ANY.restart();
@@ -159,8 +160,8 @@ section! {
         /// Whether backends learn from `X-Forwarded-Proto` that the client used TLS. The client's
         /// own header never reaches a backend.
         "set_forwarded_proto" set_forwarded_proto: bool, Bool, true, Rule::ANY.restart();
-        /// How long a backend may take to answer on the routes of `routes_file`. "0s" means no
-        /// limit; with a `pushpin_conf` that is the default, as in Pushpin.
+        /// Time limit for a backend's answer on the routes of `routes_file`. "0s" means no limit;
+        /// with a `pushpin_conf` that is the default, as in Pushpin.
         "response_timeout" response_timeout_ms: u64, Duration, 60 * SECOND,
             Rule::ANY.range(10, 24 * HOUR).zero("as long as it takes");
         /// The most requests that wait for backends at once. Further clients get 503.
@@ -171,11 +172,11 @@ section! {
         /// The name that is added to `CDN-Loop` on requests to backends.
         "cdn_loop" cdn_loop: Option<String>, Opt<Text>, None,
             Rule::ANY.restart().example("\"push.example.com\"");
-        /// How long an item waits for the item that its `prev-id` names.
+        /// Time that an item waits for the item that its `prev-id` names.
         "message_wait" message_wait_ms: u64, Duration, 5 * SECOND,
             Rule::ANY.restart().range(0, HOUR);
-        /// How long an item's `id` is remembered, so that it is not delivered twice. "0s" remembers
-        /// none.
+        /// Time that an item's `id` is remembered, so that it is not delivered twice. "0s"
+        /// remembers none.
         "id_cache_ttl" id_cache_ttl_ms: u64, Duration, 60 * SECOND,
             Rule::ANY.restart().range(0, 24 * HOUR);
         /// The most channels that a backend may hold one client in. Further ones are ignored. 0
@@ -187,7 +188,7 @@ section! {
 
             Rule::ANY.restart()
                 .example("\"127.0.0.1:9797\"").unset("the API port serves them");
-        /// What the names of these metrics begin with.
+        /// Prefix of the names of these metrics.
         "prometheus_prefix" prometheus_prefix: Option<String>, Opt<MetricPrefix>, None,
 
             Rule::ANY.restart()
@@ -219,9 +220,9 @@ section! {
         "cross_origin" cross_origin: bool, Bool, false, Rule::ANY;
         /// Whether clients are told what went wrong with a backend, addresses included.
         "debug" debug: bool, Bool, false, Rule::ANY;
-        /// How long connecting to a backend may take.
+        /// Time limit for connecting to a backend.
         "connect_timeout" connect_timeout_ms: u64, Duration, 5 * SECOND, Rule::ANY.range(10, HOUR);
-        /// How long a backend may take to answer, and before that to take any of the request.
+        /// Time limit for a backend's answer, and before that for it to take any of the request.
         "response_timeout" response_timeout_ms: u64, Duration, 60 * SECOND,
             Rule::ANY.range(10, 24 * HOUR).zero("as long as it takes");
     }

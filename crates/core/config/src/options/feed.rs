@@ -1,11 +1,11 @@
-//! The options of feeds: publications from where events already are.
+//! The options of feeds: publications from existing sources of events.
 
 use super::SECOND;
 use crate::kind::{Choice, Count, Duration, FeedUrl, List, Named, Opt, Rule, Text};
 use crate::secret::Secret;
 use crate::section::section;
 
-/// What the events of a feed are in.
+/// Kind of a feed's source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum FeedKind {
     /// A table of PostgreSQL.
@@ -13,14 +13,14 @@ pub enum FeedKind {
     Postgres,
     /// A stream of Redis.
     Redis,
-    /// Topics of Kafka.
+    /// Topics of a Kafka cluster.
     Kafka,
     /// Subjects of NATS JetStream.
     Nats,
 }
 
 impl FeedKind {
-    /// What the URL begins with.
+    /// Schemes that the URL may have.
     #[must_use]
     pub const fn schemes(self) -> &'static [&'static str] {
         match self {
@@ -47,13 +47,13 @@ impl Named for FeedKind {
     ];
 }
 
-/// Where a group of consumers that has read nothing begins.
+/// Start of a consumer group that has read nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum FeedBegin {
-    /// With the oldest record that there is.
+    /// Starts with the oldest record there is.
     #[default]
     Oldest,
-    /// With what comes from now on.
+    /// Starts with records from now on.
     Newest,
 }
 
@@ -74,14 +74,14 @@ section! {
         /// consumer group, `kafka` reads topics with a consumer group, `nats` reads subjects of a
         /// JetStream stream with a durable consumer.
         "kind" kind: FeedKind, Choice<FeedKind>, FeedKind::Postgres, Rule::ANY.restart();
-        /// Where the source is. PostgreSQL: `postgres://user:password@host:port/database`, and
+        /// The URL of the source. PostgreSQL: `postgres://user:password@host:port/database`, and
         /// `?sslmode=` with `disable`, `prefer` (the default), `require` or `verify-full`. Redis:
         /// `redis://user:password@host:port/db`, or `rediss://`, `redis+sentinel://` or
         /// `rediss+sentinel://` as in `broker.url`. Kafka:
         /// `kafka://user:password@host:port,host:port`, or `kafkas://` for TLS; for a password,
         /// `?sasl=` with `scram-sha-512` (the default), `scram-sha-256` or, with TLS, `plain`.
-        /// NATS: `nats://user:password@host:port` or `nats://token@host:port`, several separated
-        /// by commas, or `tls://` to insist on TLS.
+        /// NATS: `nats://user:password@host:port` or `nats://token@host:port`, several separated by
+        /// commas, or `tls://` to insist on TLS.
         "url" url: Option<Secret>, Opt<FeedUrl>, None,
             Rule::ANY.restart().secret().example("\"postgres://throng:password@127.0.0.1/shop\"")
                 .unset("needed");
@@ -104,7 +104,7 @@ section! {
         /// The identity of a NATS feed: a credentials file as `nsc` writes it, or a file with the
         /// seed of a user. Throng reads it for each connection.
         "credentials" credentials: Option<String>, Opt<Text>, None,
-            Rule::ANY.restart().example("\"/etc/throng/feed.creds\"").unset("what `url` says");
+            Rule::ANY.restart().example("\"/etc/throng/feed.creds\"").unset("the login in `url`");
         /// The topics of a Kafka feed. A record names its channel in a header or by its key. Its
         /// value is the data, and a header `tags` may hold tags.
         "topics" topics: Vec<String>, List<Text>, Vec::new(),
@@ -112,15 +112,15 @@ section! {
         /// The header of Kafka's records and of NATS's messages that names the channel. Without it,
         /// the key of the record or the subject of the message names the channel.
         "channel_header" channel_header: String, Text, "channel".to_owned(), Rule::ANY.restart();
-        /// Where a Kafka feed begins in a partition that its group has never read, and where a NATS
-        /// feed begins when its consumer is created: `oldest` takes everything that is there,
-        /// `newest` only what comes from then on.
+        /// The start of a Kafka feed in a partition that its group has never read, and of a NATS
+        /// feed when its consumer is created: `oldest` takes everything that is there, `newest`
+        /// only what comes from then on.
         "begin" begin: FeedBegin, Choice<FeedBegin>, FeedBegin::Oldest, Rule::ANY.restart();
         /// The consumer group that reads the stream of Redis or the topics of Kafka, or the durable
         /// consumer of a NATS feed. Throng creates it if there is none; in a stream of Redis it
         /// begins with the oldest entry.
         "group" group: String, Text, "throng".to_owned(), Rule::ANY.restart();
-        /// How often Throng looks for new rows.
+        /// Interval at which Throng looks for new rows.
         "poll" poll_ms: u64, Duration, SECOND, Rule::ANY.restart().range(50, 60 * SECOND);
         /// The channel of all events; `{key}` in it stands for an event's key. The key of a NATS
         /// feed's event is its subject, and `{1}`, `{2}` and so on stand for the words between its

@@ -7,10 +7,10 @@ use crate::section::section;
 /// The lowest version of TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TlsVersion {
-    /// RFC 5246.
+    /// TLS 1.2 (RFC 5246).
     #[default]
     Tls12,
-    /// RFC 8446.
+    /// TLS 1.3 (RFC 8446).
     Tls13,
 }
 
@@ -18,7 +18,7 @@ impl Named for TlsVersion {
     const NAMES: &'static [(&'static str, Self)] = &[("1.2", Self::Tls12), ("1.3", Self::Tls13)];
 }
 
-/// Who makes the records of TLS.
+/// Implementation of TLS records after the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TlsRecords {
     /// rustls, from the handshake to the end.
@@ -53,12 +53,12 @@ section! {
         /// The lowest version of TLS that clients may use: `1.2` or `1.3`.
         "min_version" min_version: TlsVersion, Choice<TlsVersion>, TlsVersion::Tls12,
             Rule::ANY.restart();
-        /// What encrypts and decrypts after the handshake: `rustls`, or `lean`, a record layer of
-        /// our own that needs a tenth of the memory per connection. rustls does the handshake in
+        /// The record layer that encrypts and decrypts after the handshake: `rustls`, or `lean`,
+        /// our own, which needs a tenth of the memory per connection. rustls does the handshake in
         /// both cases.
         "records" records: TlsRecords, Choice<TlsRecords>, TlsRecords::Rustls,
             Rule::ANY.restart();
-        /// How long a client may take for the TLS handshake.
+        /// Time limit for a client's TLS handshake.
         "handshake_timeout" handshake_timeout_ms: u64, Duration, 10 * SECOND,
             Rule::ANY.range(100, HOUR);
         /// The PEM file with the certificate authorities for callers of the API port. A caller
@@ -67,7 +67,7 @@ section! {
         "api_client_authorities" api_client_authorities: Option<String>, Opt<Text>, None,
 
             Rule::ANY.restart()
-                .example("\"/etc/throng/callers.pem\"").unset("nobody needs a certificate");
+                .example("\"/etc/throng/callers.pem\"").unset("no certificate is required");
     }
     lists {
         /// Certificates for more names.

@@ -1,4 +1,4 @@
-//! What is accepted, where it came from, and the texts that are made from the table.
+//! Accepted configurations, the origins of values, and the texts that are made from the table.
 
 use proptest::prelude::*;
 
@@ -82,7 +82,7 @@ fn optional_sections_are_read_and_checked() {
             "throng.toml:3:1: appwrite.project[0] has no id: add id = \"…\"",
             "throng.toml:5:6: appwrite.project[1].id: expected a text that is not empty, found \
              \"\"",
-            "throng.toml:9:6: appwrite.project[3].id: the project \"p\" is there twice",
+            "throng.toml:9:6: appwrite.project[3].id: the project \"p\" appears twice",
         ],
     );
     let none = load("").config;
@@ -326,7 +326,7 @@ fn every_option_can_be_set_from_every_layer() {
             "bool" | "number" => value.to_owned(),
             _ => format!("{value:?}"),
         };
-        // What else has to be set for it.
+        // Other options that it needs.
         let needs = match path.as_str() {
             "broker.kind" => "[broker]\nurl = \"redis://a\"\n",
             "history.acknowledge" => "[history]\npath = \"/h\"\n",

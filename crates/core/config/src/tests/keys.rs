@@ -1,4 +1,4 @@
-//! Keys that are none: empty variables, and what everybody can read.
+//! Missing keys: empty variables, and secrets that are public.
 
 use super::{check, load, load_all, refusals};
 use crate::*;
@@ -26,7 +26,7 @@ fn an_empty_variable_is_no_key() {
                 && problem.ends_with(": it is empty; give it a value or unset it"),
             "{problem}"
         );
-        // A file does not make up for it: the variable was to win over it.
+        // The file does not replace it: the variable has precedence.
         let file = "[auth]\nhmac_secret = \"0123456789abcdef0123456789abcdef\"";
         assert_eq!(refusals(file, &[(&name, "")], &[]), found);
     }
@@ -40,14 +40,14 @@ fn an_empty_variable_is_no_key() {
     }
 }
 
-/// Everybody can read what our pages print; their commands run on loopback.
+/// Secrets in our pages are public; their commands run on loopback.
 #[test]
 fn printed_secrets_are_for_loopback_alone() {
     let auth = "[auth]\nhmac_secret = \"replace-this-with-32-random-bytes\"\n\
                 hmac_previous_secret = \"an-example-secret-that-everyone-knows\"\n\
                 api_keys = [\"good\", \"Replace-this-key-too\"]\n";
-    let printed = "this one is printed in the documentation, where everybody can read it; make \
-                   one with `openssl rand -hex 32`";
+    let printed = "it is printed in the documentation, so it is public; make one \
+                   with `openssl rand -hex 32`";
     let paths = [
         ("2:15", "auth.hmac_secret"),
         ("3:24", "auth.hmac_previous_secret"),

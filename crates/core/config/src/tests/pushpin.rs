@@ -29,7 +29,7 @@ fn loaded(text: &str, file: &str) -> Loaded {
     Config::load(&with(text, file, &[])).unwrap_or_else(|problems| panic!("{problems:#?}"))
 }
 
-/// Debian's file listens for everybody. `[grip]` without a word on clients serves GRIP alone.
+/// Debian's file listens on all interfaces. `[grip]` with no option for clients serves GRIP only.
 #[test]
 fn it_needs_no_other_option_on_an_address_that_others_reach() {
     let conf = "[runner]\nhttp_port=7999\n[proxy]\nroutesfile=routes\n";
@@ -111,7 +111,7 @@ fn what_means_nothing_here_is_told() {
     for (text, expected) in [
         (
             "[handler]\npush_in_spec=ipc://x",
-            "handler.push_in_spec has no effect: only addresses of TCP",
+            "handler.push_in_spec has no effect: only TCP addresses",
         ),
         (
             "[runner]\nallow_compression=true",

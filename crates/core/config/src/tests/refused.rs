@@ -1,4 +1,4 @@
-//! What is refused, and in exactly which words.
+//! Refused configurations, with the exact messages.
 
 use super::{check, load, refusals};
 use crate::*;
@@ -76,7 +76,7 @@ fn strange_keys_are_named_with_what_was_meant() {
     );
 }
 
-/// Each of these reads or passes by publications that another option drops.
+/// Each of these options reads or passes by publications that another option drops.
 #[test]
 fn what_may_be_dropped_is_not_needed_by_other_options() {
     check(
@@ -139,7 +139,7 @@ fn a_feed_needs_a_name_of_its_own_and_a_source() {
         &[
             "throng.toml:5:10: feed[0].topics: \"a b\" is no topic: one has 1 to 249 ASCII \
              letters, digits, \"-\", \"_\" and \".\"",
-            "throng.toml:5:10: feed[0].topics: a topic is there twice",
+            "throng.toml:5:10: feed[0].topics: a topic appears twice",
             "throng.toml:6:9: feed[0].begin: expected one of \"oldest\", \"newest\", \
              found \"now\"",
         ],
@@ -316,7 +316,7 @@ fn wrong_values_say_what_is_expected() {
     );
 }
 
-/// What older versions took is refused with what to write now, and why.
+/// Values of older versions are refused with the new value and the reason.
 #[test]
 fn records_by_the_kernel_are_no_more() {
     check(
@@ -438,27 +438,24 @@ fn secrets_stay_out_of_messages_and_lists() {
     assert_eq!(loaded.show(true).matches("hunter2b").count(), 1);
 }
 
-/// A field that a question has of its own would be there twice.
+/// A field that each request sets itself would be there twice.
 #[test]
 fn backends_get_no_field_of_clients_that_is_ours() {
-    let own = "is said by Throng itself; take it out";
     check(
         "[proxy]\nhttp_headers = [\"Cookie\", \"host\"]\nemulated_headers = [\"Content-Type\"]\n",
         &[
-            &format!("throng.toml:2:16: proxy.http_headers: host {own}"),
-            &format!("throng.toml:3:20: proxy.emulated_headers: Content-Type {own}"),
+            "throng.toml:2:16: proxy.http_headers: Throng sets host itself; remove it",
+            "throng.toml:3:20: proxy.emulated_headers: Throng sets Content-Type itself; remove it",
         ],
     );
-    // A client's own is passed on where none is ours.
+    // A client's own field is passed on where we set none.
     let named = "[proxy]\n[[proxy.backend]]\nname = \"a\"\nendpoint = \"http://a\"\n\
         http_headers = [\"authorization\"]\n";
     load(named);
     check(
         &format!("{named}authorization = \"Bearer x\"\n"),
-        &[
-            "throng.toml:5:16: proxy.backend[0].http_headers: authorization is what \
-             proxy.backend[0].authorization says; keep one of the two",
-        ],
+        &["throng.toml:5:16: proxy.backend[0].http_headers: \
+             proxy.backend[0].authorization sets authorization too; keep one of the two"],
     );
 }
 
@@ -535,7 +532,7 @@ fn combinations_that_cannot_work_are_refused() {
         "[listen]\nclient = [\"127.0.0.1:1\", \"127.0.0.1:1\"]\napi = \
          \"127.0.0.1:1\"\n[grip]\nzmq_pull = \"tcp://127.0.0.1:1\"",
         &[
-            "throng.toml:2:10: listen.client: 127.0.0.1:1 stands there twice",
+            "throng.toml:2:10: listen.client: 127.0.0.1:1 appears twice",
             "throng.toml:3:7: listen.api: 127.0.0.1:1 is taken by listen.client; give each its \
              own port",
             "throng.toml:5:12: grip.zmq_pull: 127.0.0.1:1 is taken by listen.client; give each \
@@ -598,7 +595,7 @@ fn channels_are_checked_together() {
             "throng.toml:1:1: namespace[0] has no name: add name = \"…\"",
             "throng.toml:5:8: namespace[1].name: expected 1 to 64 ASCII letters, digits, \"-\", \
              \"_\" or \".\", found \"a b\"",
-            "throng.toml:9:8: namespace[3].name: the namespace \"x\" is there twice; join the \
+            "throng.toml:9:8: namespace[3].name: the namespace \"x\" appears twice; join the \
              two or rename one",
             "throng.toml:10:12: namespace[3].recovery: there is nothing to recover from; set \
              history_size and history_ttl above 0",
@@ -725,8 +722,8 @@ fn what_tls_needs_is_named() {
         "[tls]\nkey = \"k\"\napi_client_authorities = \"a\"\n",
         &[
             "throng.toml:2:7: tls.key: its certificate is missing: set tls.certificate",
-            "throng.toml:3:26: tls.api_client_authorities: callers show certificates by TLS \
-             alone: put tls:// before listen.api",
+            "throng.toml:3:26: tls.api_client_authorities: callers can show certificates only by \
+             TLS: put tls:// before listen.api",
         ],
     );
     check(
@@ -735,7 +732,7 @@ fn what_tls_needs_is_named() {
         &[
             "throng.toml:1:1: tls.site[0] has no certificate: add certificate = \"…\"",
             "throng.toml:1:1: tls.site[0] has no key: add key = \"…\"",
-            "throng.toml:4:8: tls.site[1].name: a.example stands there twice",
+            "throng.toml:4:8: tls.site[1].name: a.example appears twice",
         ],
     );
     check(

@@ -1,4 +1,4 @@
-//! A hub as small tests want it.
+//! Hubs for small tests.
 
 use std::sync::Arc;
 

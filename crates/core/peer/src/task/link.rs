@@ -1,4 +1,4 @@
-//! Links as tasks see them.
+//! Links in the hands of tasks.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -6,7 +6,7 @@ use std::task::Poll;
 use super::world::{Key, LinkState, Net, Wish};
 use crate::link::{Dial, DialTls, Ended, LinkId};
 
-/// A connection that a task has. Dropping it ends it at once.
+/// A connection of a task. Dropping it ends it at once.
 pub struct Link {
     net: Net,
     key: Key,
@@ -27,7 +27,8 @@ impl Link {
         }
     }
 
-    /// Waits for what `look` finds; a link that has ended gives its end where `look` finds nothing.
+    /// Waits until `look` finds something; a link that has ended gives its end when `look` finds
+    /// nothing.
     async fn wait<T>(&self, mut look: impl FnMut(&mut LinkState) -> Option<T>) -> Result<T, Ended> {
         poll_fn(|cx| {
             let mut world = self.net.0.borrow_mut();
@@ -54,12 +55,12 @@ impl Link {
         }
     }
 
-    /// Shakes hands by TLS on a plain link: both sides have agreed on it, and nothing that was
-    /// written waits.
+    /// Starts a TLS handshake on a plain link. Both sides have agreed on it, and nothing waits to
+    /// be written.
     ///
     /// # Errors
-    /// Its end; the text says what is wrong with TLS. Input that came before the handshake is
-    /// refused: anybody on the way may have put it there.
+    /// The link's end; the text has the fault of TLS. Input from before the handshake is refused:
+    /// an attacker on the network path may have sent it.
     pub async fn secure(&mut self, tls: DialTls) -> Result<(), Ended> {
         {
             let mut world = self.net.0.borrow_mut();
@@ -71,7 +72,7 @@ impl Link {
         self.established().await
     }
 
-    /// Sends bytes.
+    /// Queues bytes to be sent.
     pub fn write(&mut self, bytes: Vec<u8>) {
         let mut world = self.net.0.borrow_mut();
         if let Some(state) = world.links.get_mut(&self.key) {
@@ -83,7 +84,7 @@ impl Link {
     /// Waits until the kernel has taken all that was written.
     ///
     /// # Errors
-    /// Its end.
+    /// The end of the link.
     pub async fn written(&mut self) -> Result<(), Ended> {
         self.wait(|state| (!state.is_writing).then_some(())).await
     }
@@ -91,7 +92,7 @@ impl Link {
     /// Waits for input, and takes all that is there. Dropping the future takes nothing.
     ///
     /// # Errors
-    /// Its end, behind all input.
+    /// The end of the link, after all input.
     pub async fn read(&mut self) -> Result<Vec<u8>, Ended> {
         let read = self.wait(|state| {
             let is_held = std::mem::take(&mut state.is_held);
@@ -105,13 +106,13 @@ impl Link {
         Ok(input)
     }
 
-    /// Ends it behind what was written.
+    /// Ends the link after its queued bytes.
     pub fn finish(mut self) {
         self.leave(Some(Wish::Finish(self.key)));
     }
 
-    /// Gives the link to the peer itself, which gets its events from now on, with the input that
-    /// nobody has read. `None` if it has ended meanwhile.
+    /// Gives the link to the peer itself, which gets its events from now on, with the unread input.
+    /// `None` if it has ended meanwhile.
     #[must_use]
     pub fn release(mut self) -> Option<(LinkId, Vec<u8>)> {
         let (id, state) = self.leave(None)?;
@@ -127,7 +128,7 @@ impl Link {
         Some((id, Vec::from(state.input)))
     }
 
-    /// Takes the link out; `wish` names it one last time.
+    /// Removes the link from the tasks; `wish` is its last one.
     fn leave(&mut self, wish: Option<Wish>) -> Option<(Option<LinkId>, LinkState)> {
         if std::mem::replace(&mut self.is_released, true) {
             return None;

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 struct Shared<T> {
-    /// Bound: `max`.
+    /// Items, oldest first. Bound: `max`.
     items: VecDeque<T>,
     max: usize,
     senders: usize,

@@ -1,4 +1,4 @@
-//! The peer's side: events in, polls, wishes out.
+//! The peer's side of tasks: takes events, polls, gives wishes.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// What tasks are made with.
+    /// Handle from which tasks are made.
     #[must_use]
     pub fn net(&self) -> &Net {
         &self.net

@@ -1,4 +1,4 @@
-//! Tasks played without a host.
+//! Tests of tasks without a host.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -8,7 +8,7 @@ use throng_types::Now;
 use super::{Either, Late, Net, Tasks, first, queue};
 use crate::{Context, Dial, DialTls, Ended, Flow, LinkId, Want, Wants};
 
-/// Tasks, and a host that notes their wishes.
+/// Tasks, and a host that records their wishes.
 #[derive(Default)]
 struct Host {
     tasks: Tasks,
@@ -39,7 +39,7 @@ fn dial() -> Dial {
 
 const LINK: LinkId = LinkId(1);
 
-/// A task that says what comes to pass.
+/// A task that records its result.
 fn told<F: Future<Output = String> + 'static>(
     host: &Host,
     task: impl FnOnce(Net) -> F,
@@ -135,7 +135,7 @@ fn tls_may_begin_late_and_a_link_may_be_released() {
     assert!(!host.tasks.has(LINK));
 }
 
-/// Anybody on the way can put bytes in front of the handshake.
+/// An attacker on the network path can send bytes before the handshake.
 #[test]
 fn what_comes_before_tls_is_not_taken_for_protected() {
     let tls = || DialTls {

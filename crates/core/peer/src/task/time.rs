@@ -66,12 +66,12 @@ impl Drop for Sleep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Late;
 
-/// The output of whichever of two futures was ready first.
+/// The output of the first of two futures that was ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Either<A, B> {
-    /// The first.
+    /// Output of the first future.
     Left(A),
-    /// The second.
+    /// Output of the second future.
     Right(B),
 }
 

@@ -13,11 +13,11 @@ use throng_types::{Millis, Now};
 
 use crate::link::{Dial, DialTls, Ended, Flow, LinkId};
 
-/// Everything that tasks ask of the world. Clones lead to the same one.
+/// Handle to the shared state of tasks. Clones lead to the same one.
 #[derive(Clone, Default)]
 pub struct Net(pub(super) Rc<RefCell<World>>);
 
-/// Tells a link from others before its host has named it.
+/// Identifies a link before its host has named it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key(pub(super) u64);
 
@@ -27,7 +27,7 @@ pub(super) enum Wish {
     Secure(Key, DialTls),
     Write(Key, Vec<u8>),
     Resume(Key),
-    /// Reads a link again that is the peer's own now.
+    /// Resumes reading of a link that is the peer's own now.
     ResumeReleased(LinkId),
     Finish(Key),
     End(Key),

@@ -12,7 +12,7 @@ use crate::{Context, SessionLimits};
 /// A body that is not whole yet.
 pub(super) struct Coming {
     decoder: BodyDecoder,
-    /// What has come; bounded by the decoder's limit.
+    /// Bytes received so far; bounded by the decoder's limit.
     pub(super) body: Vec<u8>,
     began: Millis,
 }
@@ -23,7 +23,7 @@ throng_types::save_fields!(Coming {
 });
 
 impl Coming {
-    /// A body whose head has just come.
+    /// Creates the decoder for a body whose head has just arrived.
     pub(super) fn new(body: Body, limits: &HttpLimits, now: Now) -> Self {
         Self {
             decoder: BodyDecoder::new(body, limits),
@@ -32,7 +32,7 @@ impl Coming {
         }
     }
 
-    /// Takes bytes; once the body is whole, answers what is left of them.
+    /// Takes bytes; once the body is whole, returns the rest.
     pub(super) fn feed<'b>(&mut self, mut input: &'b [u8]) -> Result<Option<&'b [u8]>, BadBody> {
         loop {
             let step = self.decoder.feed(input)?;
@@ -47,8 +47,8 @@ impl Coming {
         }
     }
 
-    /// When more must have come. Each byte buys the time that it may take at the slowest rate, so
-    /// an upload that goes on is not cut, and one that drips is.
+    /// Returns the time at which more must have arrived. Each byte buys the time that it may take
+    /// at the slowest rate, so a steady upload is not cut, and a dripping one is.
     pub(super) fn due_at(&self, limits: &SessionLimits) -> Millis {
         let bought_ms = self.body.len() as u64 * 1000 / limits.body_bytes_per_s_min.max(1);
         self.began + limits.head_timeout_ms + bought_ms
@@ -103,7 +103,7 @@ pub(super) fn limits<S, O>(
     HttpLimits {
         head_bytes_max: limits.head_bytes_max,
         body_bytes_max: match streams {
-            // What is read as a signed number elsewhere is none.
+            // A longer length may overflow a signed number elsewhere.
             true => i64::MAX as u64,
             false => claimed.unwrap_or(own) as u64,
         },

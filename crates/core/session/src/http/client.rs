@@ -1,6 +1,6 @@
-//! Whom a request came from, and who pays for it.
+//! The client that a request came from, and the allowance that pays for it.
 //!
-//! Only clients pay: whoever may call the server API may do so as often as he likes.
+//! Only clients pay: calls of the server API are not charged.
 
 use std::net::IpAddr;
 
@@ -14,7 +14,7 @@ use crate::port::Port;
 use crate::{Admission, Context, Overspent, Payer, Shared, Work, is_close_by};
 
 impl Http {
-    /// Whom a request came from.
+    /// Returns the client that a request came from.
     pub(super) fn client_of(&self, request: &Request<'_>, shared: &Shared) -> IpAddr {
         if !shared.forwarded.trusts(self.peer) {
             return self.peer;
@@ -39,7 +39,7 @@ impl Http {
         }
     }
 
-    /// Reads the header of a proxy, and goes on with what follows it.
+    /// Reads the header of a proxy, and continues with the bytes behind it.
     pub(super) fn proxy_header<R: Router>(
         &mut self,
         input: &[u8],
@@ -67,7 +67,7 @@ impl Http {
             Err(fault) => {
                 let notices = &cx.shared.notices;
                 notices.refused("connect", "", "", fault.reason());
-                // There is nobody to answer: who speaks here is no proxy.
+                // There is no one to answer: the peer is no proxy.
                 cx.count(Counter::BadRequests);
                 cx.end(End::Now);
                 None
@@ -75,7 +75,7 @@ impl Http {
         }
     }
 
-    /// A proxy has told whose connection it is.
+    /// Records the client that the proxy named.
     fn comes_from(&mut self, client: IpAddr, cx: &Context<'_>) {
         self.peer = client;
         if self.port != Port::Client || self.admission != Admission::Welcome {
@@ -88,8 +88,8 @@ impl Http {
         }
     }
 
-    /// Counts the connection for the client that a proxy has told of; false if that client has as
-    /// many as it may.
+    /// Counts the connection for the client that a proxy named; false if that client has as many as
+    /// it may.
     pub(super) fn is_counted_for(&self, client: IpAddr, cx: &Context<'_>) -> bool {
         let is_told = self.port == Port::Client && client != self.peer;
         !is_told || cx.shared.forwarded.belongs_to(cx.id, client)

@@ -1,4 +1,5 @@
-//! A request whose answer comes later: what a gateway keeps of the connection meanwhile.
+//! A request whose answer comes later, and the parts of the connection that a gateway keeps until
+//! then.
 //!
 //! Rule for "full": behind a call of the server API, what one read gave is kept and nothing more is
 //! read. What a client sends behind another request is kept up to a bound that the gateway names; a
@@ -49,8 +50,8 @@ impl Exchange {
         }
     }
 
-    /// For a client whose answer has become something that is over now: its connection may serve
-    /// the next request.
+    /// Creates an exchange for a client whose stream is over: its connection may serve the next
+    /// request.
     #[must_use]
     pub const fn of_client(peer: IpAddr) -> Self {
         Self {
@@ -69,23 +70,23 @@ impl Exchange {
         matches!(self.port, Port::Client)
     }
 
-    /// Sets what the connection has spent since.
+    /// Sets the allowance as spent since.
     pub const fn set_allowance(&mut self, allowance: Option<Allowance>) {
         self.allowance = allowance;
     }
 
-    /// Takes what has come behind the request: the connection has become what reads it.
+    /// Takes the bytes behind the request, for the session that the connection has become.
     pub fn take_rest(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.raw)
     }
 
-    /// Whether nothing has come behind the request.
+    /// Whether no bytes have come behind the request.
     #[must_use]
     pub const fn is_quiet(&self) -> bool {
         self.raw.is_empty()
     }
 
-    /// Keeps bytes behind the request, up to so many.
+    /// Keeps bytes behind the request, up to a bound; beyond it the connection ends.
     pub fn keep<S, O>(&mut self, input: &[u8], bytes_max: usize, cx: &mut Context<'_, S, O>) {
         if self.raw.len() + input.len() > bytes_max {
             cx.end(End::Now);

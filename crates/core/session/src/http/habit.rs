@@ -1,7 +1,7 @@
-//! What a connection knows of its requests, so that one like the last need not be judged again.
+//! Memory of a connection's last request, so that an equal one need not be judged again.
 //!
-//! Owns: the head of a request that was carried out, and what was found out about it. Never: reads
-//! a request or carries one out.
+//! Owns: the head of a request that was carried out, and the judgement on it. Never: reads a
+//! request or carries one out.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use throng_http1::KnownHead;
 
 use crate::route::Claim;
 
-/// How often another head may come than the one that is known, before no more are learned. Each
-/// that is like it counts against one that was not.
+/// Number of requests that may differ from the known head before no more heads are learned. Each
+/// request that matches it pays for one that did not.
 pub(super) const PATIENCE: u8 = 4;
 
 /// A request that was carried out.
@@ -25,7 +25,7 @@ pub(super) struct Repeat {
     pub(super) keys: Arc<ApiKeys>,
 }
 
-/// What a connection knows of its requests.
+/// Last judged request of a connection, and the number of misses left.
 pub(super) struct Habit {
     pub(super) known: Option<Repeat>,
     pub(super) patience: u8,

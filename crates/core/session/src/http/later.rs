@@ -1,6 +1,6 @@
-//! Requests while others before them wait for their answers.
+//! Requests that wait for their answers, and those behind them.
 //!
-//! Owns nothing: what waits is in the connection's [`Pipeline`].
+//! Owns nothing: waiting requests are in the connection's [`Pipeline`].
 
 use throng_broker::Draft;
 use throng_http1::Request;
@@ -26,7 +26,7 @@ impl Later {
         Self::new(1, incoming, write)
     }
 
-    /// The same for many, one at least, which go together and have one answer.
+    /// Orders one publication or more as one batch with one answer.
     pub fn publish_all<S, O>(
         drafts: Vec<Draft>,
         incoming: &Incoming<'_, '_>,
@@ -47,8 +47,8 @@ pub(super) fn waiting_bytes_max(cx: &Context<'_>) -> usize {
 }
 
 impl Http {
-    /// Notes what a request led to. `start` is where its answer begins, if it is written; `bytes`
-    /// is how long it was.
+    /// Records the outcome of a request. `start` is where its answer begins, if that is written;
+    /// `bytes` is the length of the request.
     pub(super) fn opened<S>(
         &mut self,
         opened: Opened<S>,
@@ -83,7 +83,7 @@ impl Http {
         }
     }
 
-    /// Whether what comes now is of no interest any more.
+    /// Whether further input is ignored.
     pub(super) fn takes_nothing(&self, cx: &Context<'_>) -> bool {
         cx.has_ended() || self.waiting().is_some_and(|pipeline| pipeline.ends)
     }
@@ -120,7 +120,7 @@ impl Http {
         None
     }
 
-    /// The hub answers a publication. What waited for it may leave, and what was left behind is
+    /// Handles the hub's answer to a publication. Finished answers leave, and input left behind is
     /// taken once nothing waits.
     pub fn answer<R: Router>(
         &mut self,

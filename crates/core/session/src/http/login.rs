@@ -1,4 +1,4 @@
-//! Who may call: by an API key, or by the cookie of a browser that has shown one.
+//! Authentication of API calls: by an API key, or by the cookie of a browser that has shown one.
 //!
 //! `POST /session` with a key answers with the cookie, `DELETE /session` takes it away. The cookie
 //! counts on the API port alone, because browsers send it to every port of a host.
@@ -96,7 +96,7 @@ fn refused(incoming: &Incoming<'_, '_>, cx: &Context<'_>) -> Reject {
     let path = incoming.request.path();
     cx.shared
         .notices
-        .refused("request", path, "", "no good API key");
+        .refused("request", path, "", "no valid API key");
     let sentence = "an API key is needed: send it as the header `X-API-Key`";
     Reject::new(401, sentence)
 }
@@ -133,7 +133,7 @@ fn cookie_name(host: &str) -> String {
     }
 }
 
-/// Whether the browser speaks TLS: with us, or with a proxy in front, as its page's origin tells.
+/// Whether the browser uses TLS: to us, or to a proxy in front, as its page's origin shows.
 fn is_secure(incoming: &Incoming<'_, '_>) -> bool {
     let origin = incoming.request.header("origin").unwrap_or_default();
     incoming.is_tls || origin.starts_with("https://")
@@ -144,7 +144,7 @@ fn check_origin(incoming: &Incoming<'_, '_>, cx: &Context<'_>) -> Result<(), Rej
     let request = incoming.request;
     let is_ours = match (request.header("sec-fetch-site"), request.header("origin")) {
         (Some("same-origin"), _) => true,
-        // An address that somebody has typed in.
+        // A URL typed in by a user.
         (Some("none"), None) => matches!(request.method, "GET" | "HEAD"),
         (Some(_), _) => false,
         // Browsers without it, and all of them over plain HTTP.
@@ -159,7 +159,7 @@ fn check_origin(incoming: &Incoming<'_, '_>, cx: &Context<'_>) -> Result<(), Rej
     let why = format_args!("signed in, but origin {origin}");
     let notices = &cx.shared.notices;
     notices.refused("request", request.path(), "", why);
-    let sentence = "a signed-in browser may call from the dashboard's own page alone: \
+    let sentence = "a signed-in browser may call only from the dashboard's own page: \
                     elsewhere send the key as the header `X-API-Key`";
     Err(Reject::new(403, sentence))
 }

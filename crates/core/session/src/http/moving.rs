@@ -54,7 +54,7 @@ impl Http {
         pipeline.is_none_or(|pipeline| pipeline.is_empty() && !pipeline.ends)
     }
 
-    /// Reads it back.
+    /// Restores a connection from its saved bytes.
     pub fn load(from: &mut Saved<'_>) -> Option<Self> {
         Some(Self {
             port: Save::load(from)?,

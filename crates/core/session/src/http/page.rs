@@ -32,7 +32,7 @@ pub(super) fn check_page(
         let notices = &cx.shared.notices;
         notices.refused("request", request.path(), "", why);
         let sentence = format!(
-            "this port asks for no key, so it is not to be asked as {}: use its address or \
+            "this port asks for no key, so it does not answer to the host {}: use its address or \
              localhost, or list the name in auth.allowed_hosts",
             request.host()
         );
@@ -51,7 +51,7 @@ pub(super) fn check_page(
     Err(Reject::new(403, sentence))
 }
 
-/// The origin of a page that may read what the port answers.
+/// Returns the origin of a page that may read this port's answers.
 pub(super) fn reader<'b>(port: Port, request: &Request<'b>, shared: &Shared) -> Option<&'b str> {
     let origin = request.header("origin")?;
     guard(port, shared).lets_in(request).then_some(origin)

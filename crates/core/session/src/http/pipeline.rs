@@ -1,9 +1,9 @@
 //! Requests whose answers come later, while the connection goes on reading.
 //!
-//! A publication is carried out as it comes, and its answer may depend on another shard. Whoever
-//! sends many requests without waiting must not be made to wait for each, so the front door reads
-//! on. Answers leave in the order of their requests. A request of any other kind waits until those
-//! before it are answered.
+//! A publication is carried out as it arrives, and its answer may depend on another shard. A
+//! publisher that sends many requests without waiting must not wait for each, so the front door
+//! reads on. Answers leave in the order of their requests. A request of any other kind waits until
+//! those before it are answered.
 //!
 //! Owns: answers that are not known yet or wait for an earlier one, and input behind a request that
 //! waits. Never: parses, or carries out a request.
@@ -30,7 +30,7 @@ const WAITING_MAX: usize = 1024;
 /// Entries for which an empty pipeline keeps room.
 const KEPT: usize = 16;
 
-/// Writes the answer to a request from what became of its publications.
+/// Writes the answer to a request from the results of its publications.
 pub type WriteAnswer =
     fn(results: &[PublishResult], style: u8, keep_alive: bool, cx: &mut Context<'_>);
 
@@ -38,7 +38,7 @@ pub type WriteAnswer =
 pub struct Later {
     /// The token of its first publication.
     first: u32,
-    /// How long the request was; or the answer, if that is there already.
+    /// Length of the request in bytes; or of the answer, once that is written.
     bytes: usize,
     state: State,
     style: u8,
@@ -111,7 +111,7 @@ impl Later {
 /// The answers of one connection. Boxed, and there only once a request has waited.
 #[derive(Default)]
 pub(super) struct Pipeline {
-    /// Bound: [`WAITING_MAX`].
+    /// Requests without an answer, in order. Bound: [`WAITING_MAX`].
     waiting: VecDeque<Later>,
     /// The sum of theirs.
     bytes: usize,
@@ -133,7 +133,7 @@ impl Pipeline {
         self.next_token
     }
 
-    /// Whether one more request has room; `bytes_max` bounds what all of them may have.
+    /// Whether one more request has room; `bytes_max` bounds the bytes of all of them.
     pub(super) fn has_room(&self, bytes_max: usize) -> bool {
         self.waiting.len() < WAITING_MAX && self.bytes < bytes_max
     }
@@ -166,17 +166,17 @@ impl Pipeline {
         self.behind.extend_from_slice(input);
     }
 
-    /// Whether input waits.
+    /// Whether input waits behind an unanswered request.
     pub(super) const fn is_blocked(&self) -> bool {
         !self.behind.is_empty()
     }
 
-    /// What could not be taken.
+    /// Takes the input that waits behind unanswered requests.
     pub(super) fn take_behind(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.behind)
     }
 
-    /// Takes the answer to a publication and appends what may leave.
+    /// Takes the answer to a publication and appends the answers that may leave.
     pub(super) fn answer(&mut self, token: u32, answer: &Answer, cx: &mut Context<'_>) {
         let Some(head) = self.waiting.front().map(|head| head.first) else {
             return;

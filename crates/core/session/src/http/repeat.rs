@@ -1,11 +1,11 @@
-//! Requests that are like one before them on the same connection.
+//! Requests equal to the one before on the same connection.
 //!
 //! A publisher sends the same path and the same field lines with each publication. Once such a
-//! request was carried out, the next one like it needs neither to be parsed nor to be judged again:
-//! who sends it, whether the port lets it in, and whose path it is follow from what is the same.
-//! Only the query and the length of the body may differ, and its gateway reads both anew.
+//! request was carried out, the next one like it needs neither parsing nor judging: sender,
+//! permission and owner of the path follow from the equal parts. Only the query and the length of
+//! the body may differ, and the gateway reads both anew.
 //!
-//! Owns nothing: what is known stands in the connection's `Pipeline`.
+//! Owns nothing: the known request is in the connection's `Pipeline`.
 //!
 //! Invariants
 //! - On the API port alone, where nothing but the field lines and the path has a say in these

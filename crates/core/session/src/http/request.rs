@@ -12,19 +12,18 @@ use crate::{Allowance, Context, Overspent};
 
 /// A request and where it came from.
 pub struct Incoming<'r, 'b> {
-    /// The port.
+    /// Port on which the request came.
     pub port: Port,
     /// The peer's address: perhaps a proxy's.
     pub peer: IpAddr,
     /// Whether TLS is spoken with the peer: by us, not by a proxy in front.
     pub is_tls: bool,
-    /// The client's, as far as trusted proxies tell.
+    /// Address of the client, as far as trusted proxies name it.
     pub client: IpAddr,
-    /// What the connection has spent, with this request; nothing where that is not counted.
+    /// Allowance of the connection after this request; `None` where work is not counted.
     pub allowance: Option<Allowance>,
-    /// The head.
     pub request: &'r Request<'b>,
-    /// The body; while a gateway is asked for its claim it is not there yet.
+    /// Body of the request; empty while a gateway is asked for its claim.
     pub body: &'r [u8],
     /// More of the body follows; only for a claim that streams it.
     pub is_open: bool,
@@ -35,7 +34,7 @@ pub struct Incoming<'r, 'b> {
 /// A status and a sentence for a request that is not carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reject {
-    /// The status.
+    /// HTTP status of the answer.
     pub status: u16,
     /// The body of the answer.
     pub sentence: String,
@@ -72,7 +71,7 @@ impl Reject {
         answer_text(self.status, &self.sentence, &headers, keep_alive, cx);
     }
 
-    /// The same with one more field.
+    /// Adds one header to the answer.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: &'static str) -> Self {
         self.headers.push((name, value));
@@ -110,7 +109,7 @@ impl<'b> Incoming<'_, 'b> {
         handshake::accept(request.method, request.headers()).map_err(Reject::from)
     }
 
-    /// The names and values of the query.
+    /// Iterates over the names and values of the query.
     ///
     /// # Errors
     /// 400 if one of them is not UTF-8: two such names would else become the same.

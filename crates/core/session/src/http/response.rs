@@ -4,8 +4,8 @@ use throng_http1::{encode_response, encode_response_start};
 
 use crate::Context;
 
-/// Headers of whatever the API port answers, for a browser that shows it: it is what its type says,
-/// runs nothing, stands in no frame of another page, and tells nobody where its visitor was.
+/// Headers of all answers of the API port, for a browser that shows them: the content has its
+/// declared type, runs no script, is shown in no frame of another page, and sends no referrer.
 pub const SAFE: [(&str, &str); 4] = [
     ("X-Content-Type-Options", "nosniff"),
     ("X-Frame-Options", "DENY"),

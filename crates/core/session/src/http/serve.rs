@@ -1,4 +1,4 @@
-//! What the front door does with a whole request before and instead of a gateway.
+//! Steps of the front door for a whole request, before and instead of a gateway.
 
 use throng_http1::Request;
 use throng_metrics::Counter;
@@ -12,9 +12,9 @@ use crate::port::Port;
 use crate::route::{CLIENT_ENDPOINTS, Claim, Own, SERVER_METHODS};
 use crate::{Admission, Context, Opened, Overspent, Work};
 
-const TOO_MANY_CONNECTIONS: &str = "your address has as many connections as it may";
+const TOO_MANY_CONNECTIONS: &str = "too many connections from your address";
 
-/// Who a request belongs to.
+/// Owner of a request: a gateway, or the front door itself.
 enum Owner {
     Gateway(u8),
     FrontDoor(Own),
@@ -79,7 +79,7 @@ impl Http {
                 cx.count(Counter::RefusedConnectionsMax);
                 self.turn_away(
                     503,
-                    "the server has as many connections as it may",
+                    "the server has reached its limit of connections",
                     request,
                     cx,
                 )
@@ -135,7 +135,7 @@ impl Http {
         Opened::Answered { keep_alive: false }
     }
 
-    /// The page that may read what is wrong with its request, on the port that pages use.
+    /// Returns the origin of a page that may read an error, on the port that pages use.
     pub(super) fn reader<'b>(&self, request: &Request<'b>, cx: &Context<'_>) -> Option<&'b str> {
         let is_client = matches!(self.port, Port::Client);
         is_client.then(|| reader(self.port, request, cx.shared))?
@@ -160,7 +160,7 @@ fn answer<R: Router>(
     let opened = match claim {
         Some((owner, claim)) => dispatch(incoming, owner, &claim, router, cx),
         None => {
-            let hint = "there is nothing at this path; GET / says what there is";
+            let hint = "nothing at this path; GET / lists the endpoints";
             Err(Reject::new(404, router.off(incoming).unwrap_or(hint)))
         }
     };
@@ -252,7 +252,7 @@ fn page<R: Router>(
         answer_text(200, CLIENT_ENDPOINTS, &[], keep_alive, cx);
         return Ok(Opened::Answered { keep_alive });
     }
-    let hint = "there is nothing at this path; the API port has /, /metrics, /stats, /healthz, \
+    let hint = "nothing at this path; the API port has /, /metrics, /stats, /healthz, \
                 /pub, /api/… and /v1/realtime/events";
     send_page(incoming, incoming.request.path(), cx)
         .map(|()| Opened::Answered { keep_alive })

@@ -1,4 +1,4 @@
-//! Requests that subscribe: what several gateways read from them and check.
+//! Requests that subscribe: the parameters that several gateways share, and their checks.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ pub struct Params<'a> {
     pub sub_tokens: Vec<Cow<'a, str>>,
     /// The header `Last-Event-ID`, or a parameter of that name.
     pub last_event_id: Option<Cow<'a, str>>,
-    /// `cf_connect`.
+    /// Query parameter `cf_connect` of Centrifugo.
     pub connect: Option<Cow<'a, str>>,
     /// The client wants Centrifugo's Protobuf form.
     pub protobuf: bool,
@@ -52,7 +52,7 @@ impl<'a> Params<'a> {
                 _ => {}
             }
         }
-        // What the browser says itself is newer than what stood in the URL.
+        // The browser's own header is newer than the id in the URL.
         if let Some(id) = incoming.request.header("last-event-id") {
             params.last_event_id = Some(Cow::Borrowed(id));
         }
@@ -62,7 +62,7 @@ impl<'a> Params<'a> {
         Ok(params)
     }
 
-    /// The same, kept for longer than the request.
+    /// Copies the texts, so that they outlive the request.
     #[must_use]
     pub fn into_owned(self) -> Params<'static> {
         let owned = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
@@ -76,13 +76,13 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// Refuses clients that want Centrifugo's Protobuf form.
+    /// Refuses clients that ask for Centrifugo's Protobuf form.
     ///
     /// # Errors
     /// 400, then.
     pub fn refuse_protobuf(&self, accept: &Accept<'_>) -> Result<(), Reject> {
         if self.protobuf || accept.protocols.contains("centrifuge-protobuf") {
-            let sentence = "Protobuf is not spoken here; use the JSON protocol";
+            let sentence = "this path does not support Protobuf; use the JSON protocol";
             return Err(Reject::new(400, sentence));
         }
         Ok(())
@@ -123,9 +123,9 @@ fn bearer(value: &str) -> Option<&str> {
 /// The holder of a connection, and the subscriptions that it begins with.
 #[derive(Default)]
 pub struct Entry {
-    /// Nothing for somebody without a token.
+    /// Identity from the token; `None` without one.
     pub identity: Option<Box<Identity>>,
-    /// One at least.
+    /// Channels to subscribe to, at least one.
     pub channels: Vec<Wanted>,
 }
 
@@ -152,10 +152,10 @@ impl Entry {
         }
     }
 
-    /// The same for a client who is known: by its token, or by a backend.
+    /// Checks the parameters of a client whose claims come from its token or from a backend.
     ///
     /// # Errors
-    /// The status that says what is wrong with the first channel that it may not have.
+    /// Status for the first channel that the client may not subscribe to.
     pub fn of_claims<S, O>(
         params: &Params<'_>,
         claims: Option<&Claims>,
@@ -228,16 +228,16 @@ impl From<EntryFault> for Reject {
 pub fn check_draining(shared: &Shared) -> Result<(), Reject> {
     if shared.draining {
         shared.counters.count(Counter::RefusedDraining);
-        let sentence = "the server is going down; connect again in a moment";
+        let sentence = "the server is shutting down; connect again in a moment";
         return Err(Reject::new(503, sentence));
     }
     Ok(())
 }
 
-/// What the head of a stream says of it.
+/// Headers of a stream's response.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamHead<'a> {
-    /// The media type.
+    /// Value of the header `Content-Type`.
     pub content_type: &'a str,
     /// Sent in chunks, or until the connection ends.
     pub in_chunks: bool,
@@ -246,7 +246,7 @@ pub struct StreamHead<'a> {
 }
 
 impl StreamHead<'_> {
-    /// Of lines in chunks, or of events.
+    /// Chooses the head for lines in chunks, or for events.
     #[must_use]
     pub const fn of(is_lines: bool) -> Self {
         Self {
@@ -292,7 +292,8 @@ pub fn write_stream_head<S, O>(
     encode_stream_head(200, date.as_str(), &headers, head.in_chunks, cx.out);
 }
 
-/// What a browser asks before it sends a token or an id to another origin (Fetch, section 4.8).
+/// Answers a CORS preflight, which a browser sends before a token or an id goes to another origin
+/// (Fetch, section 4.8).
 pub(super) fn preflight<S, O>(incoming: &Incoming<'_, '_>, cx: &mut Context<'_, S, O>) -> bool {
     let mut headers = vec![
         ("Access-Control-Allow-Methods", "GET, POST, OPTIONS"),

@@ -5,7 +5,7 @@ use throng_broker::{ChannelOptions, Namespaces, PresenceOptions};
 use super::*;
 use crate::solo;
 
-/// A server with keys, where nothing is open but what a case opens.
+/// A server with keys, where only the case's options open channels.
 fn shared(options: ChannelOptions) -> Shared {
     let named = vec![("chat".into(), options), (RESERVED.into(), options)];
     Shared {
@@ -81,7 +81,7 @@ const USERS_AND_SUBSCRIBE: ChannelOptions = ChannelOptions {
     ..USERS
 };
 
-/// Who subscribes to what, by which options, with or without a token for the channel.
+/// Table of subscribers, options and channels, with or without a token for the channel.
 #[test]
 fn a_channel_is_closed_unless_something_opens_it() {
     let ann = Some(identity("ann", None));
@@ -250,7 +250,7 @@ fn publishing_needs_an_option_of_its_own() {
     }
 }
 
-/// Who may see those present, by which options.
+/// Table of clients that may see presence, by options.
 #[test]
 fn presence_is_seen_by_whom_the_options_let() {
     let (ann, nobody) = (Some(identity("ann", None)), None);

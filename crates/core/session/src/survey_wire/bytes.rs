@@ -1,4 +1,4 @@
-//! What surveys and their replies are made of, as bytes.
+//! Encoding of the parts of surveys and replies.
 
 use throng_auth::SubscriptionOptions;
 use throng_types::{ChannelName, Epoch, Position};
@@ -13,7 +13,7 @@ const TRANSPORTS: [Transport; 4] = [
     Transport::Stream,
 ];
 
-/// From 1 on.
+/// Number on the wire, from 1 on; 0 for a transport that is not in the table.
 pub(super) fn transport_number(transport: Transport) -> u8 {
     let place = TRANSPORTS.iter().position(|known| *known == transport);
     place.map_or(0, |place| place as u8 + 1)
@@ -123,7 +123,7 @@ impl Writer {
     }
 }
 
-/// Takes from the front; nothing where that is not what was expected.
+/// Reader of the bytes from the front; `None` for unexpected bytes.
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -152,7 +152,7 @@ impl<'a> Reader<'a> {
         u32::try_from(self.number()?).ok()
     }
 
-    /// Several of a kind. Only what is there takes memory.
+    /// Reads a list. Memory grows only with entries that are there.
     pub(super) fn many<T>(&mut self, one: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count = self.number()?;
         let mut all = Vec::new();

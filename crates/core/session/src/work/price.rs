@@ -1,4 +1,4 @@
-//! What each kind of work costs, and how much of it may be asked for.
+//! Prices of all kinds of work, and the limits on them.
 
 use throng_auth::Algorithm;
 use throng_metrics::Counter;
@@ -6,20 +6,19 @@ use throng_types::Disconnect;
 
 use super::debt::{BURST_US, DEBT_MAX_US};
 
-/// How many times its price a good token costs: whoever holds one may still not keep a shard busy
-/// with it.
+/// Charge for a good token, as a multiple of its price: its holder may not keep a shard busy with
+/// it.
 const GOOD_TOKEN: u32 = 2;
-/// The same for a bad one.
+/// Charge for a bad token, as a multiple of its price.
 const BAD_TOKEN: u32 = 10;
-/// What it costs to write a publication or a member into an answer, in nanoseconds, beside its
-/// bytes.
+/// Price of each publication or member in an answer, in nanoseconds, beside its bytes.
 const ANSWER_NS_PER_ITEM: u64 = 300;
 /// Price of a KiB of an answer, in nanoseconds.
 const ANSWER_NS_PER_KIB: u64 = 1_000;
 /// An answer counts as a message more for each of these microseconds: one with the longest history
 /// leaves a connection some of its allowance.
 const ANSWER_US_OF_A_MESSAGE: u32 = 128;
-/// What it costs to compare a KiB with the publication before, in microseconds.
+/// Price of comparing a KiB with the previous publication, in microseconds.
 const DELTA_US_PER_KIB: u32 = 10;
 
 /// Price of a question to another node, for both nodes and the broker, in microseconds.
@@ -32,11 +31,11 @@ const CARRY_US_PER_KIB: u32 = 7;
 pub enum Work {
     /// A ping, a message, a command that is answered at once.
     Message,
-    /// A command that the broker carries out. Its answer is charged by what is in it.
+    /// A command that the broker carries out. Its answer is charged by its contents.
     Command,
     /// A command that subscribes. A client that connects sends many of them at once.
     Subscribe,
-    /// An HTTP request.
+    /// A request by HTTP.
     Request,
     /// A connection was accepted.
     Arrival,
@@ -46,19 +45,19 @@ pub enum Work {
     Session,
     /// Bytes are brought to another node by the broker.
     Carry {
-        /// How many.
+        /// Bytes of the question.
         bytes: u32,
     },
     /// A publication is compared with the one before it.
     Delta {
-        /// Its length.
+        /// Bytes of the publication.
         bytes: u32,
     },
-    /// The broker's answer was written for a client: members, history, what it had missed.
+    /// The broker's answer was written for a client: members, history, missed publications.
     Answer {
         /// Publications or members in it.
         items: u32,
-        /// Its length.
+        /// Bytes of the answer.
         bytes: u32,
     },
     /// A token was checked.
@@ -80,8 +79,8 @@ impl Work {
         }
     }
 
-    /// About what it costs a core, in microseconds. `cargo xtask counts` compares each price with
-    /// the instructions that are carried out for it.
+    /// Approximate CPU time, in microseconds. `cargo xtask counts` compares each price with the
+    /// measured instructions.
     #[must_use]
     pub const fn cpu_us(self) -> u32 {
         match self {
@@ -119,12 +118,12 @@ impl Work {
     }
 }
 
-/// Whose allowance is spent.
+/// Allowance that is exhausted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overspent {
-    /// The connection's.
+    /// Allowance of the connection.
     Connection,
-    /// That of all connections of the address.
+    /// Allowance of all connections from the address.
     Address,
     /// The connection has brought too many bad tokens.
     Tokens,
@@ -141,7 +140,7 @@ impl Overspent {
         }
     }
 
-    /// What a WebSocket is closed with.
+    /// Returns the disconnect code for a WebSocket.
     #[must_use]
     pub const fn disconnect(self) -> Disconnect {
         match self {
@@ -154,21 +153,21 @@ impl Overspent {
     #[must_use]
     pub const fn status(self) -> (u16, &'static str) {
         match self {
-            Self::Connection => (429, "this connection asks for more than it may; slow down"),
-            Self::Address => (429, "your address asks for more than it may; slow down"),
-            Self::Tokens => (401, "this connection has brought too many bad tokens"),
+            Self::Connection => (429, "this connection exceeds its rate limit; slow down"),
+            Self::Address => (429, "your address exceeds its rate limit; slow down"),
+            Self::Tokens => (401, "too many invalid tokens on this connection"),
         }
     }
 }
 
-/// How much may be asked for.
+/// Limits on work, from the configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkLimits {
     /// Messages of one connection in a second; zero for no bound.
     pub messages_per_s_max: u32,
     /// Requests of one connection in a second; zero for no bound.
     pub requests_per_s_max: u32,
-    /// How many milliseconds of a second one address may keep the shard busy; zero for no bound.
+    /// Milliseconds of each second that one address may keep the shard busy; zero for no bound.
     pub address_ms_per_s_max: u32,
     /// Channels that one connection may have; it may take all of them twice a second.
     pub channels_max: usize,
@@ -177,7 +176,7 @@ pub struct WorkLimits {
 }
 
 impl WorkLimits {
-    /// No bounds.
+    /// Limits that bound nothing.
     pub const NONE: Self = Self {
         messages_per_s_max: 0,
         requests_per_s_max: 0,
@@ -186,7 +185,7 @@ impl WorkLimits {
         counts_private: false,
     };
 
-    /// What a piece of work costs a connection, in microseconds of its allowance.
+    /// Charge of a piece of work to its connection, in microseconds of its allowance.
     pub(super) fn connection_us(&self, work: Work) -> u32 {
         let share = |per_s: u32| 1_000_000_u32.checked_div(per_s).unwrap_or(0);
         match work {
@@ -205,7 +204,7 @@ impl WorkLimits {
         }
     }
 
-    /// What it costs an address.
+    /// Charge of a piece of work to its address, in microseconds of its allowance.
     pub(super) fn address_us(&self, work: Work) -> u32 {
         let counted = u64::from(work.cpu_us() * work.weight()) * 1000;
         let us = counted.checked_div(u64::from(self.address_ms_per_s_max));

@@ -1,7 +1,7 @@
-//! The table of addresses: what each owes, in two places that a secret hash chooses.
+//! Table of the debts of addresses, each in two places that a secret hash chooses.
 //!
 //! Rule for "full": it has a fixed size. An address has spent too much only if both of its places
-//! say so, so addresses that share one of them do not harm each other.
+//! do, so addresses that share one of them do not harm each other.
 
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -60,14 +60,14 @@ impl Payer {
     }
 }
 
-/// What one place of the table owes.
+/// Debt of one place in the table.
 #[derive(Clone, Copy, Default)]
 struct Place {
     at_ms: u32,
     owed_us: u32,
 }
 
-/// What all addresses owe; see the head of this file.
+/// Debts of all addresses, in a table of fixed size.
 #[derive(Default)]
 pub(super) struct Table {
     /// Bound: [`PLACES`]; empty until an address is charged.

@@ -22,7 +22,7 @@ fn meter(limits: WorkLimits) -> Meter {
     Meter::new(limits, [3, 9])
 }
 
-/// How often a connection may do a piece of work at one moment.
+/// Counts how often a connection may do a piece of work at one moment.
 fn burst(meter: &Meter, work: Work, now: Now) -> usize {
     (0..1_000_000)
         .take_while(|_| meter.spend(work, now).is_ok())

@@ -49,7 +49,7 @@ impl Acks {
     /// If a publication was refused, or the connection is of no use any more.
     pub(super) fn feed(&mut self, bytes: &mut [u8]) -> Result<()> {
         let mut heard = Ok(());
-        // The server is told to ping rarely enough not to need an answer.
+        // The server is configured to ping so rarely that no answer is needed.
         let mut answers = Vec::new();
         self.socket.feed(
             bytes,
@@ -69,7 +69,7 @@ impl Acks {
         heard
     }
 
-    /// How many were acknowledged since this was last asked.
+    /// Takes the number of acknowledgements since the last call.
     pub(super) fn take(&mut self) -> u32 {
         let new = self.acknowledged - self.taken;
         self.taken = self.acknowledged;

@@ -10,9 +10,9 @@ use super::publisher::{Publisher, Sending};
 use super::reactor::Client;
 use super::subscriber::Subscriber;
 
-/// How long a burst may take.
+/// Longest wait for a burst of connections.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long one turn waits.
+/// Longest wait of one turn.
 const TURN: Duration = Duration::from_millis(100);
 
 impl Client {
@@ -30,7 +30,7 @@ impl Client {
         self.connect_to(total, |n| dialect.target(&channel(n)))
     }
 
-    /// As [`Client::connect`]; `target` says what each asks for.
+    /// As [`Client::connect`]; `target` gives the request target of each.
     pub(crate) fn connect_to(
         &mut self,
         total: usize,
@@ -88,7 +88,7 @@ impl Client {
         Ok(())
     }
 
-    /// Closes every connection.
+    /// Closes every connection and forgets it.
     pub(crate) fn leave(&mut self) {
         self.subscribers.clear();
         self.publishers.clear();

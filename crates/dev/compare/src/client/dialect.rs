@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use throng_http1::encode_request;
 
-/// How long a server may take to answer whether it is ready.
+/// Longest wait for a server to answer whether it is ready.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One way to subscribe and to publish.
@@ -15,7 +15,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) enum Dialect {
     /// `GET /ws?channel=…` is a WebSocket, and `POST /pub?channel=…` publishes its body.
     WebSocket,
-    /// The same where subscribers speak TLS. Publishers do not, on a port of their own.
+    /// As [`Self::WebSocket`], with TLS for subscribers. Publishers use a plain port of their own.
     Secure,
     /// `GET /events?channel=…` is answered by the origin behind the server, which has it held as an
     /// event stream; `POST /publish/` takes GRIP items.
@@ -36,7 +36,7 @@ impl Dialect {
         }
     }
 
-    /// What is asked for to be subscribed to a channel.
+    /// Request target that subscribes to a channel.
     pub(crate) fn target(self, channel: &str) -> String {
         match self {
             Self::WebSocket | Self::Secure => format!("/ws?channel={channel}"),
@@ -81,7 +81,7 @@ impl Dialect {
     }
 }
 
-/// Whether a stream is held that nobody publishes to.
+/// Whether a stream is held to which nothing is published.
 fn is_held(address: SocketAddr) -> io::Result<bool> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PROBE_TIMEOUT))?;

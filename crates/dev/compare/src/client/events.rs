@@ -9,7 +9,7 @@ use throng_http1::{BodyDecoder, HttpLimits, ResponseBody};
 
 use super::payload::PAYLOAD_BYTES;
 
-/// What stands in front of a payload.
+/// Field name in front of a payload.
 const FIELD: &[u8] = b"data: ";
 /// A keep-alive is shorter, and nothing longer is published.
 const LINE_BYTES_MAX: usize = FIELD.len() + PAYLOAD_BYTES;
@@ -36,7 +36,7 @@ impl Events {
     /// Takes bytes as they came, and hands out whole payloads.
     ///
     /// # Errors
-    /// If the stream ends, or has a line that nobody published.
+    /// If the stream ends, or has a line that was not published.
     pub(super) fn feed(&mut self, input: &[u8], mut take: impl FnMut(&[u8])) -> Result<()> {
         let mut at = 0;
         while at < input.len() {

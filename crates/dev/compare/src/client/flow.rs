@@ -10,27 +10,27 @@ use super::payload::Stamp;
 use super::publisher::Publisher;
 use super::reactor::Client;
 
-/// How long deliveries may come after the last publication.
+/// Longest wait for deliveries after the last publication.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long one turn waits where nothing is due.
+/// Longest wait of a turn in which nothing is due.
 const TURN: Duration = Duration::from_millis(100);
 
-/// How fast publications follow each other.
+/// Pace at which publications follow each other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Pace {
     /// Each leaves as soon as fewer than so many before it have yet to be read by all of their
     /// subscribers.
     InFlight(usize),
-    /// The same, all of them on one connection that waits for no answer.
+    /// As [`Self::InFlight`], all on one connection that waits for no answer.
     Pipelined(usize),
-    /// The same by messages of Throng's WebSocket for publishers.
+    /// As [`Self::Pipelined`], by messages of Throng's WebSocket for publishers.
     Socket(usize),
     /// So many each second, whatever became of those before: latency counts from the moment that
     /// each was due.
     PerSecond(u32),
 }
 
-/// What channels are called.
+/// Rule by which channels are named.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Names {
     /// As it comes: their homes are spread over the shards.
@@ -39,20 +39,20 @@ pub(crate) enum Names {
     OneHome,
 }
 
-/// What is published.
+/// Load of one measurement: channels, subscribers, pace and duration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     /// Publications go round over them.
     pub(crate) channels: usize,
-    /// On each channel.
+    /// Number of subscribers on each channel.
     pub(crate) subscribers: usize,
     pub(crate) pace: Pace,
     pub(crate) names: Names,
-    /// For how long.
+    /// Time during which publications are sent.
     pub(crate) window: Duration,
 }
 
-/// What became of it. Every delivery has been read when this is made.
+/// Result of a load. Every delivery has been read when this is made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
     pub(crate) deliveries: u64,
@@ -63,7 +63,7 @@ pub(crate) struct Flow {
 }
 
 impl Client {
-    /// Subscribes as `load` says; nobody may be connected before.
+    /// Subscribes as `load` says; there must be no connections before.
     pub(crate) fn subscribe(&mut self, load: &Load) -> Result<()> {
         self.names = names(load);
         let names = self.names.clone();
@@ -166,7 +166,7 @@ fn names(load: &Load) -> Vec<String> {
     all.filter(fits).take(load.channels).collect()
 }
 
-/// What was published, and what is due next.
+/// Publications sent so far, and the next one that is due.
 #[derive(Debug)]
 struct Plan {
     run: u64,
@@ -204,7 +204,7 @@ impl Plan {
         }
     }
 
-    /// How many deliveries follow from what was published.
+    /// Number of deliveries that the publications so far must cause.
     fn expected(&self) -> u64 {
         self.publications * self.subscribers
     }

@@ -7,7 +7,7 @@ pub(crate) const PAYLOAD_BYTES: usize = 128;
 
 const DIGITS: usize = 16;
 
-/// What a payload says.
+/// Measurement and due time that a payload carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     /// The number of the measurement.

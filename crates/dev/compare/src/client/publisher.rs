@@ -19,7 +19,7 @@ use throng_http1::HttpLimits;
 use super::acks::Acks;
 use super::dialect::Dialect;
 
-/// How a publisher sends.
+/// Way in which a publisher sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sending {
     /// A request each, and waits for its answer.
@@ -38,7 +38,7 @@ pub(super) struct Publisher {
     token: Token,
     stream: TcpStream,
     sending: Sending,
-    /// What is to be sent, and how much of it has left.
+    /// Bytes to send; `sent` of them have left.
     request: Vec<u8>,
     sent: usize,
     /// Requests without an answer.
@@ -49,7 +49,7 @@ pub(super) struct Publisher {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// What is to be sent waits in `request`; at first that is nothing.
+    /// Waits for the connection; bytes to send wait in `request`, which is empty at first.
     Connecting,
     Open,
     /// The server is done with the connection: the next publication needs another.
@@ -194,7 +194,7 @@ fn connect(address: SocketAddr, registry: &Registry, token: Token) -> Result<Tcp
     Ok(stream)
 }
 
-/// What the server says.
+/// Reader of the server's answers.
 #[derive(Debug)]
 enum Answers {
     Requests(Answer),
@@ -217,7 +217,7 @@ impl Answers {
         }
     }
 
-    /// How many publications were answered since this was last asked.
+    /// Takes the number of publications answered since the last call.
     fn take_whole(&mut self) -> u32 {
         match self {
             Self::Requests(answer) => std::mem::take(&mut answer.whole),
@@ -226,7 +226,7 @@ impl Answers {
     }
 }
 
-/// What the server says to a publication.
+/// Reads the server's responses to publications.
 #[derive(Debug)]
 struct Answer {
     reader: ResponseReader,

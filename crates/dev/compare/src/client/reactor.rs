@@ -18,9 +18,9 @@ use crate::server::Addresses;
 
 /// Tokens from here on are publishers; below are subscribers.
 const PUBLISHERS_FROM: usize = 1 << 32;
-/// Behind every table.
+/// Token of the timer, above those of every table.
 const TIMER: Token = Token(1 << 33);
-/// How many events one turn takes.
+/// Events that one turn takes at most.
 const EVENTS: usize = 1024;
 /// Holds all that a few publications in flight can bring to one connection.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -32,7 +32,7 @@ pub(crate) struct Client {
     pub(super) dialect: Dialect,
     pub(super) addresses: Addresses,
     pub(super) subscribers: Vec<Subscriber>,
-    /// How many of them are subscribed.
+    /// Number of subscribers that are subscribed.
     pub(super) open: usize,
     pub(super) publishers: Vec<Publisher>,
     /// The channels that were subscribed to.

@@ -20,13 +20,13 @@ use super::payload::PAYLOAD_BYTES;
 use super::tally::Tally;
 use crate::tls::CLIENT;
 
-/// Any 16 bytes do: they prove that the answer is of a WebSocket server, not who it is.
+/// Any 16 bytes do: they prove that a WebSocket server answers, not which one.
 const KEY: [u8; 16] = *b"throng-compare-1";
 
-/// Room for what a server says about itself beside our payloads.
+/// Room for the server's own fields beside our payloads.
 const LIMITS: WsLimits = WsLimits::new(64 * PAYLOAD_BYTES);
 
-/// One connection.
+/// One connection subscribed to one channel.
 #[derive(Debug)]
 pub(super) struct Subscriber {
     stream: TcpStream,
@@ -49,25 +49,25 @@ impl fmt::Debug for Secure {
 
 #[derive(Debug)]
 enum State {
-    /// What will be sent once the socket is connected, and what reads the answer.
+    /// Waits for the socket to connect; has the request and the reader of its answer.
     Connecting(Vec<u8>, Reader),
     /// The request is sent.
     Open(Reader),
 }
 
-/// What reads the server's bytes.
+/// Reader of the server's bytes.
 #[derive(Debug)]
 enum Reader {
     Socket(WebSocket),
-    /// An event stream whose head has not come.
+    /// An event stream before its head has arrived.
     Head(HeadReader),
     Events(Events),
 }
 
-/// What a call of [`Subscriber::on_ready`] may use.
+/// Buffers and counters lent to a call of [`Subscriber::on_ready`].
 pub(super) struct ReadContext<'a> {
     pub(super) buffer: &'a mut [u8],
-    /// What records say.
+    /// Buffer for the plain text of TLS records.
     pub(super) plain: &'a mut Vec<u8>,
     pub(super) tally: &'a mut Tally,
     /// Reads the client's clock.
@@ -170,7 +170,7 @@ impl Subscriber {
 }
 
 impl Secure {
-    /// Opens what came into `plain`, and says what is to be said.
+    /// Opens received records into `plain`, and sends what TLS has to answer.
     fn take(
         &mut self,
         stream: &mut TcpStream,
@@ -237,7 +237,7 @@ fn take_frames(
     now_ns: u64,
 ) -> Result<()> {
     let mut closed = None;
-    // Servers are told to ping rarely enough not to need an answer.
+    // Servers are configured to ping so rarely that no answer is needed.
     let mut answers = Vec::new();
     socket.feed(
         input,

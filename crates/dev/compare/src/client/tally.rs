@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 
 use super::payload::Stamp;
 
-/// The longest latency that is told apart, in µs.
+/// Longest latency that is recorded exactly, in µs.
 const LATENCY_US_MAX: u64 = 60_000_000;
 
 /// Counts of one measurement.

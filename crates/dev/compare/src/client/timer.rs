@@ -11,7 +11,7 @@ use rustix::time::{
     timerfd_settime,
 };
 
-/// One alarm.
+/// One timer descriptor with one alarm.
 #[derive(Debug)]
 pub(super) struct Timer {
     fd: OwnedFd,

@@ -20,11 +20,11 @@ use crate::suite::Suite;
 
 pub(crate) use peer::Peer;
 
-/// Who takes part.
+/// Servers that take part in a comparison.
 pub(crate) struct Field {
     /// In the order of the table.
     pub(crate) peers: Vec<Box<dyn Peer>>,
-    /// Who was wanted and cannot be had, and why.
+    /// Servers that were asked for and cannot be had, each with the reason.
     pub(crate) left_out: Vec<String>,
     /// The backend behind those that need one.
     pub(crate) origin: Option<Origin>,

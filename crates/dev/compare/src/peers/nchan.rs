@@ -83,8 +83,8 @@ fn fetch(into: &Path) -> Result<()> {
     Ok(())
 }
 
-/// From the name of the fetched file, or from the package manager's books: the module does not
-/// tell.
+/// The version comes from the name of the fetched file, or from the package manager: the module
+/// does not report it.
 fn nchan_version(root: &Path) -> Option<String> {
     let installed = || {
         let format = ["-W", "-f", "${Version}", PACKAGES[1]];

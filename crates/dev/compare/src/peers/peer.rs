@@ -1,4 +1,4 @@
-//! What every server that is measured says of itself.
+//! The interface of every server that is measured.
 
 use std::path::Path;
 use std::process::Command;
@@ -20,6 +20,7 @@ pub(crate) trait Peer {
         Addresses::single()
     }
 
-    /// How to start it in the foreground; it may keep files in `folder`, which is empty.
+    /// Returns the command that starts it in the foreground; it may keep files in `folder`, which
+    /// is empty.
     fn command(&self, addresses: Addresses, folder: &Path) -> Result<Command>;
 }

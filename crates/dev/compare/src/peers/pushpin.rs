@@ -50,8 +50,8 @@ impl Peer for Pushpin {
     }
 }
 
-/// What the package ships, without the limits that drop messages, and without the sockets that
-/// nobody needs here.
+/// Returns the shipped configuration, without the limits that drop messages and without the sockets
+/// that are not needed here.
 fn config(addresses: Addresses, folder: &Path) -> String {
     let folder = folder.display();
     // The package runs this process as a service of its own; here it belongs to the others.

@@ -34,9 +34,9 @@ struct Throng {
     binary: PathBuf,
     version: String,
     shards: usize,
-    /// What it is a proxy for.
+    /// Backend for which it is a proxy.
     origin: Option<SocketAddr>,
-    /// Who makes the records of TLS.
+    /// Value of `tls.records`; none without TLS.
     records: Option<&'static str>,
 }
 
@@ -139,7 +139,7 @@ impl Throng {
             return Ok(String::new());
         };
         let [certificate, key] = tls::write(folder)?;
-        // All clients have one address, whose handshakes are limited otherwise.
+        // All clients have one address, and handshakes are limited by address.
         Ok(format!(
             "[limits]\n\
              address_work_max = \"0s\"\n\

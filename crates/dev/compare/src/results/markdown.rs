@@ -33,7 +33,7 @@ impl Report {
     }
 }
 
-/// What holds for every figure.
+/// Describes the method common to all figures.
 fn method(rounds: u32, payload_bytes: usize) -> String {
     let figures = match rounds {
         1 => String::from("Figures are those of one round."),
@@ -54,7 +54,7 @@ fn method(rounds: u32, payload_bytes: usize) -> String {
 }
 
 fn table(out: &mut String, rows: &[Row], suite: Suite, scale: &Scale) -> std::fmt::Result {
-    // Whoever asked for some measurements alone wants to see these alone.
+    // With selected measurements, the table has only their columns.
     let found = |metric: &Metric| rows.iter().any(|row| row.samples.contains_key(metric));
     let metrics: Vec<_> = Metric::ALL.into_iter().filter(found).collect();
     write!(out, "| server |")?;
@@ -106,7 +106,7 @@ fn cell(metric: Metric, values: &[f64]) -> String {
     }
 }
 
-/// Of at least one value, in order.
+/// Median of sorted values; there must be at least one.
 fn median(sorted: &[f64]) -> f64 {
     let middle = sorted.len() / 2;
     if sorted.len().is_multiple_of(2) {

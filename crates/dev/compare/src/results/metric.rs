@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::scenario::Scale;
 use crate::suite::Suite;
 
-/// What one measurement found.
+/// Figures found by one measurement.
 pub(crate) type Samples = Vec<(Metric, f64)>;
 
 /// A column of the table.
@@ -182,7 +182,7 @@ impl Metric {
             Self::PipelinedP99Ms | Self::SocketP99Ms | Self::RoomsP50Ms | Self::RoomsP99Ms => {
                 format!("{value:.1} ms")
             }
-            // Whoever is not among them may have missed something: not to be rounded up.
+            // Streams not counted may have missed something: not to be rounded up.
             Self::LinksPunctual => format!("{:.1} %", (value * 1000.0).floor() / 10.0),
             Self::LinksCpu => format!("{value:.2}"),
             Self::OneCpu | Self::SkewCpu | Self::RoomsCpu | Self::FanOutCpu => {

@@ -1,4 +1,4 @@
-//! Figures of a run, and the forms in which they are told.
+//! Figures of a run, and the forms in which they are reported.
 
 mod markdown;
 mod metric;

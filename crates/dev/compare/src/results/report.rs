@@ -12,11 +12,11 @@ use crate::peers::Field;
 use crate::scenario::Scale;
 use crate::suite::Suite;
 
-/// A run.
+/// Everything that one run found.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub(super) machine: Machine,
-    /// How this program was called.
+    /// Command line of this program.
     pub(super) command: String,
     pub(super) suite: Suite,
     pub(super) rounds: u32,
@@ -27,16 +27,16 @@ pub(crate) struct Report {
     pub(super) left_out: Vec<String>,
 }
 
-/// One server.
+/// Figures of one server.
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
     pub(super) key: &'static str,
     pub(super) title: String,
-    /// How it was started last.
+    /// Command line of its last start.
     pub(super) command: String,
     /// One value of each round, in their order.
     pub(super) samples: BTreeMap<Metric, Vec<f64>>,
-    /// What could not be measured, and why.
+    /// Measurements that failed, each with the reason.
     pub(super) failures: Vec<String>,
 }
 
@@ -84,7 +84,7 @@ impl Report {
     }
 }
 
-/// As somebody can type it.
+/// The command line in a form that can be typed.
 fn command_line() -> String {
     let options = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
     let command = "cargo run --release -p throng-compare";

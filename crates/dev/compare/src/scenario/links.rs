@@ -10,8 +10,8 @@ use crate::origin::Origin;
 use crate::results::{Metric, Samples};
 use crate::server::Server;
 
-/// How much later than promised a stream may ask: proxies spread their timers, and this machine has
-/// other things to do.
+/// Delay allowed beyond the promised time: proxies spread their timers, and this machine has other
+/// things to do.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Each stream has a link of its own, and one channel of a few.

@@ -34,7 +34,7 @@ use crate::results::Samples;
 use crate::server::Server;
 use crate::suite::Scenario;
 
-/// Measures a server that nobody has used.
+/// Measures a server that has had no clients.
 pub(crate) fn measure(
     scenario: Scenario,
     server: &Server,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// What a server does this soon after the last byte, such as collecting garbage, counts as well.
+/// Time after the last byte whose work, such as collecting garbage, still counts.
 pub(super) const AFTERMATH: Duration = Duration::from_millis(500);
 
 /// The numbers of a run; the table's headings have them too.
@@ -26,7 +26,7 @@ pub(crate) struct Scale {
     pub(crate) pipelined: usize,
     /// Channels with some subscribers each.
     pub(crate) room_channels: usize,
-    /// Subscribers of each.
+    /// Number of subscribers of each room.
     pub(crate) room_subscribers: usize,
     /// Publications a second over all of them.
     pub(crate) room_rate_per_s: u32,
@@ -34,14 +34,14 @@ pub(crate) struct Scale {
     pub(crate) links: usize,
     /// After so long without anything they follow it.
     pub(crate) link_timeout: Duration,
-    /// How long publications are sent before they count: servers compile, allocate and grow first.
+    /// Time of publishing before figures count: servers compile, allocate and grow first.
     pub(crate) warm_up: Duration,
-    /// How long publications are sent that count.
+    /// Time of publishing that counts.
     pub(crate) window: Duration,
 }
 
 impl Scale {
-    /// What one process may do with 20,000 descriptors, a customary limit.
+    /// Scale that one process can play with 20,000 descriptors, a customary limit.
     pub(crate) const FULL: Self = Self {
         idle_few: 1_000,
         idle_many: 15_000,

@@ -7,7 +7,7 @@ use crate::client::{Client, Flow, Load, Names, Pace};
 use crate::results::{Metric, Samples};
 use crate::server::Server;
 
-/// One channel.
+/// Measures fan-out on one channel with few subscribers.
 pub(super) fn fan_out_small(server: &Server, scale: &Scale) -> Result<Samples> {
     let metrics = [Metric::SmallOne, Metric::SmallFour];
     fan_out(server, scale, scale.fan_out_small, metrics)
@@ -60,7 +60,8 @@ pub(super) fn wide(server: &Server, scale: &Scale) -> Result<Samples> {
     Ok(vec![(Metric::Wide, per_cpu_second(&flow, used_us))])
 }
 
-/// The same as fast as it goes: publications on one connection that waits for no answer.
+/// Measures the wide load as fast as it goes: publications on one connection that waits for no
+/// answer.
 pub(super) fn pipelined(server: &Server, scale: &Scale) -> Result<Samples> {
     let load = Load {
         channels: scale.wide_channels,
@@ -77,7 +78,7 @@ pub(super) fn pipelined(server: &Server, scale: &Scale) -> Result<Samples> {
     as_fast_as_it_goes(server, scale, &load, metrics)
 }
 
-/// The same by messages of Throng's WebSocket for publishers.
+/// Measures the wide load by messages of Throng's WebSocket for publishers.
 pub(super) fn socket(server: &Server, scale: &Scale) -> Result<Samples> {
     let load = Load {
         channels: scale.wide_channels,
@@ -137,7 +138,7 @@ fn ready(server: &Server, scale: &Scale, load: &Load) -> Result<Client> {
     Ok(client)
 }
 
-/// What the load became, and the server's CPU time for it in µs.
+/// Publishes a load. Returns its result and the server's CPU time for it in µs.
 fn publish(server: &Server, client: &mut Client, load: &Load) -> Result<(Flow, f64)> {
     client.open_publishers(load)?;
     let before_us = server.cpu_us()?;
@@ -174,7 +175,7 @@ pub(super) fn costs_one_to_one(server: &Server, scale: &Scale) -> Result<Samples
     costs(server, scale, &load, COLUMNS)
 }
 
-/// The same with channels whose home is the first shard, for any number of shards up to 16.
+/// Measures costs with channels whose home is the first shard, for any number of shards up to 16.
 pub(super) fn costs_one_home(server: &Server, scale: &Scale) -> Result<Samples> {
     const COLUMNS: Columns = [
         Metric::SkewCpu,

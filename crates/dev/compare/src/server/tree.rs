@@ -13,7 +13,7 @@ pub(super) fn processes(root: u32) -> Result<Vec<u32>> {
         let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        // Whoever ended since the folder was listed is nobody's child any more.
+        // A process may have ended since the folder was listed; it has no parent any more.
         if let Some(parent) = stat(pid).as_deref().and_then(parent) {
             parents.push((pid, parent));
         }
@@ -70,8 +70,8 @@ fn scheduled_ns(pid: u32) -> io::Result<Option<u64>> {
     Ok(sum.filter(|sum| 0 < *sum))
 }
 
-/// How often threads of a process were switched away from the processor, of their own will or not
-/// (proc_pid_status(5)).
+/// Number of times that threads of a process were switched away from the processor, voluntarily or
+/// not (proc_pid_status(5)).
 pub(super) fn switches(pid: u32) -> u64 {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return 0;

@@ -8,7 +8,7 @@ use throng_gateway_grip::{Backends, Ticket};
 use throng_grip::exchange::{ExchangeError, OriginFailure, OriginRequest};
 use throng_types::{ConnId, Now};
 
-/// A world that admits everybody and hears nothing.
+/// A world that admits every client and records nothing.
 pub(super) struct Nobody;
 
 impl Outside for Nobody {
@@ -38,7 +38,7 @@ impl Inbox for NoNews {
     }
 }
 
-/// Backends that nobody reaches; orders are only looked at here.
+/// Backends that are never reached; orders are only looked at here.
 pub(super) struct NoBackends;
 
 impl Backends for NoBackends {

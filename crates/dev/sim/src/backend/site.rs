@@ -1,7 +1,7 @@
 //! What stands behind the backend: logs that clients follow, WebSockets, echoes.
 //!
 //! A log is a row of lines `1`, `2`, …; the lines go out as items too, each with the id of the one
-//! before it, and whoever says what it has gets what is missing.
+//! before it, and a client that gives its last line gets what is missing.
 
 use throng_grip::exchange::OriginRequest;
 use throng_ws::handshake;
@@ -10,10 +10,10 @@ use super::answer::{Answered, Tunnel, answered, field};
 use super::sockets::Sockets;
 use super::talk::Talk;
 
-/// How many logs there are.
+/// Number of logs that clients follow.
 pub(crate) const LOGS: usize = 2;
 
-/// What the backend remembers.
+/// State of the backend between requests.
 #[derive(Default)]
 pub(crate) struct Site {
     /// The last line of each log.
@@ -28,7 +28,7 @@ pub(crate) fn log_channel(log: usize) -> String {
 }
 
 impl Site {
-    /// Answers a request.
+    /// Answers one request by its path.
     pub(super) fn answer(&mut self, request: &OriginRequest, chance: usize) -> Answered {
         let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
         let log = || {
@@ -94,7 +94,7 @@ impl Site {
         )
     }
 
-    /// What is new, or a wait for it.
+    /// Returns the lines after `since`, or a hold if there are none.
     fn poll(&self, log: usize, query: &str, chance: usize) -> Answered {
         let since = query
             .strip_prefix("since=")
@@ -118,7 +118,7 @@ impl Site {
 fn tunnel(path: &str, request: &OriginRequest) -> Answered {
     let fields = request.headers.iter();
     let fields = fields.map(|header| (header.name.as_str(), header.value.as_slice()));
-    // The driver says so to the backend itself.
+    // The driver reports this to the backend itself.
     let fields = fields.chain([("Connection", b"Upgrade".as_slice())]);
     let accept = handshake::accept(&request.method, fields).expect("a good handshake");
     let key = String::from_utf8_lossy(&accept.key).into_owned();

@@ -22,11 +22,11 @@ struct Socket {
     next: u64,
     /// One side has closed it, or the client has gone.
     has_ended: bool,
-    /// The backend has closed it, and hears no more.
+    /// The backend has closed it, and receives no more.
     is_deaf: bool,
     /// The backend failed once.
     has_failed: bool,
-    /// The backend may have heard what it did not answer.
+    /// The backend may have received what it did not answer.
     is_broken: bool,
 }
 
@@ -44,7 +44,7 @@ impl Sockets {
         socket.is_broken |= is_sent;
     }
 
-    /// The first that has not heard of its end.
+    /// The first socket whose end the backend has not been told.
     pub(crate) fn left(&self) -> Option<&str> {
         let mut all = self.0.iter();
         let left = all.find(|(_, socket)| !socket.has_ended && !socket.has_failed);

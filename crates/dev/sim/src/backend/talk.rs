@@ -29,7 +29,7 @@ impl Default for Talk {
 }
 
 impl Talk {
-    /// What is said behind the handshake.
+    /// Frames that the backend sends right behind the handshake.
     pub(super) fn first_words() -> Vec<u8> {
         let mut out = Vec::new();
         say(&subscribe(), &mut out);

@@ -35,7 +35,7 @@ pub(super) const fn answered_byte(n: usize, at: usize) -> u8 {
 }
 
 impl Answer {
-    /// Draws one.
+    /// Draws one answer at random.
     pub(super) fn draw(n: usize, is_head: bool, may_upgrade: bool, net: &Net) -> Self {
         if may_upgrade && net.percent(80) {
             let wire = b"HTTP/1.1 101 Go\r\nUpgrade: echo\r\n\r\n".to_vec();

@@ -1,4 +1,5 @@
-//! Callers of HTTP backends: what they ask, how fast they take answers, and what they must hear.
+//! Callers of HTTP backends: their requests, the pace at which they take answers, and the results
+//! that they must get.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -62,7 +63,7 @@ enum Kind {
     Tell,
 }
 
-/// A call, and what was heard of it.
+/// A call, and the part of its answer received.
 pub(super) struct Caller {
     kind: Kind,
     rest: RequestRest,
@@ -82,7 +83,7 @@ pub(super) struct Caller {
     is_over: bool,
 }
 
-/// All of them.
+/// All callers of a run.
 pub(super) struct Calls {
     sender: CallSender<Call<Token>>,
     inbox: Arc<Mutex<Inbox>>,
@@ -117,7 +118,7 @@ impl Calls {
         live.map(|(n, _)| n).collect()
     }
 
-    /// Whether a caller is told if its answer does not come.
+    /// Whether a caller learns that its answer does not come.
     pub(super) fn gives_up(&self, n: usize) -> bool {
         let call = &self.calls[n];
         call.response_timeout_ms > 0 || matches!(call.kind, Kind::Ask { .. })
@@ -127,7 +128,7 @@ impl Calls {
         assert!(self.sender.send(call), "the peer is there");
     }
 
-    /// A new call.
+    /// Begins a new call with random properties.
     pub(super) fn begin(&mut self, net: &Net, before: Troubles) {
         let n = self.calls.len();
         let mut targets = vec![net.pick(&["10.0.0.1:81", "10.0.0.1:82", "a.sim:81", "b.sim:83"])];
@@ -287,7 +288,7 @@ impl Calls {
         true
     }
 
-    /// Gives tunnels up, which nobody else ends.
+    /// Cancels tunnels, which no other party ends.
     pub(super) fn end_tunnels(&mut self) {
         for n in self.live() {
             let call = &mut self.calls[n];
@@ -306,7 +307,7 @@ impl Calls {
         assert_eq!(bytes, call.asked, "{n}: its body is whole");
     }
 
-    /// Hears what has come; whether something has.
+    /// Reads the results that have arrived; whether there were any.
     pub(super) fn hear(&mut self, net: &Net, now: Troubles, tally: &mut Tally) -> bool {
         let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
         let replies = std::mem::take(&mut inbox.replies);
@@ -422,7 +423,7 @@ impl Calls {
         }
     }
 
-    /// So many bytes are all that the last server said.
+    /// Number of bytes that the last server sent in all.
     fn is_whole(&self, n: usize, bytes: usize) {
         let attempt = self.attempts[n].last().expect("somebody was asked");
         let all = attempt.ended_at.unwrap_or(attempt.body_bytes);

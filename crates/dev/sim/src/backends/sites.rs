@@ -45,7 +45,7 @@ struct Serving {
 pub(super) struct Site {
     conn: usize,
     input: Vec<u8>,
-    /// Bytes sent.
+    /// Bytes sent on the connection so far.
     sent: usize,
     served: usize,
     serving: Option<Serving>,
@@ -88,7 +88,7 @@ impl Site {
         };
         let read = self.sent - unread;
         let serving = self.serving.take();
-        // Nobody waits for the answer that went before, if all of it was read.
+        // The answer before is no longer waited for, if all of it was read.
         let last = self
             .last
             .filter(|_| serving.is_some() || self.echoes || unread > 0);
@@ -171,7 +171,7 @@ impl Site {
         }
     }
 
-    /// Takes what has come of a request.
+    /// Takes the bytes of a request that have arrived.
     fn take(&mut self, around: &mut Around<'_>) -> bool {
         if self.serving.is_none() && !self.begin(around) {
             return false;

@@ -37,7 +37,7 @@ impl Tally {
         *self.0.entry(what).or_default() += 1;
     }
 
-    /// Number of times.
+    /// Returns how many times something happened.
     #[must_use]
     pub fn of(&self, what: &str) -> u64 {
         self.0.get(what).copied().unwrap_or(0)

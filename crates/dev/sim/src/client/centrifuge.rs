@@ -20,7 +20,7 @@ impl Client {
         link.commands.next(asked)
     }
 
-    /// Says commands, a line each, in the form of its transport.
+    /// Sends commands, a line each, in the form of its transport.
     pub(super) fn speak(&mut self, lines: &str, around: &Around<'_>) {
         match self.kind {
             Kind::Protobuf => {
@@ -32,7 +32,7 @@ impl Client {
         }
     }
 
-    /// Its first commands.
+    /// Encodes the first commands of a connection.
     pub(super) fn connect_command(&mut self, resume: bool, around: &mut Around<'_>) -> String {
         let mut connect = json!({});
         let own: Vec<usize> = if !self.user.is_empty() && around.net.percent(40) {
@@ -303,7 +303,7 @@ impl Client {
         };
     }
 
-    /// Who is there: a client that subscribes, and goes on to, is in the list.
+    /// Checks a presence answer: a client that is and stays subscribed must be listed.
     fn presence(
         &self,
         channel: usize,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::witness::Place;
 
-/// What a command asked for.
+/// Command that waits for its reply.
 #[derive(Debug)]
 pub(super) enum Asked {
     Connect,
@@ -13,7 +13,7 @@ pub(super) enum Asked {
     Unsubscribe(usize),
     Publish(u64),
     History(usize),
-    /// Who is there; with the subscription that the client had when it asked.
+    /// Presence of a channel; with the subscription that the client had when it asked.
     Presence(usize, Option<usize>),
     Ping,
     /// Something that is not offered: it must be refused.

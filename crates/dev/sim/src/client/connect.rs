@@ -1,4 +1,5 @@
-//! How each protocol begins: the request, and where the client says it was.
+//! Requests that open a connection in each protocol, with the position that the client resumes
+//! from.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -170,7 +171,7 @@ pub(super) fn frame(text: &[u8], around: &Around<'_>) -> Vec<u8> {
     message(throng_ws::Opcode::Text, text, around)
 }
 
-/// A client's frame.
+/// Encodes one masked frame of a client.
 pub(super) fn message(opcode: throng_ws::Opcode, data: &[u8], around: &Around<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     let masking = throng_ws::Masking::Client((around.net.next() as u32).to_be_bytes());

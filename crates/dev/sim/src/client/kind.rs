@@ -2,7 +2,7 @@
 
 use super::wire::Shape;
 
-/// What a client speaks.
+/// Protocol that a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Sse,
@@ -11,7 +11,7 @@ pub(crate) enum Kind {
     Centrifuge,
     /// Centrifugo's protocol in Protobuf.
     Protobuf,
-    /// Its commands by requests, and what it hears as events or lines.
+    /// Sends commands as requests, and receives events or lines.
     Events,
     HttpStream,
     UniWs,
@@ -66,7 +66,7 @@ impl Kind {
         matches!(self, Self::Events | Self::HttpStream)
     }
 
-    /// Whether those who subscribe by it are listed.
+    /// Whether its subscribers are listed in presence.
     pub(super) const fn is_listed(self) -> bool {
         self.has_commands() || self.is_uni()
     }

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-/// What a field holds.
+/// Type of a field's value.
 #[derive(Clone, Copy)]
 enum Holds {
     Number,
@@ -17,7 +17,7 @@ enum Holds {
     Data,
     Message(Fields),
     List(Fields),
-    /// Messages by name.
+    /// Messages, each under a name.
     Map(Fields),
 }
 

@@ -11,46 +11,47 @@ use crate::net::Net;
 use crate::setup::Setup;
 use crate::witness::{Place, Witness};
 
-/// Codes with which a server may close a connection whose client kept to the rules.
+/// Close codes that a server may send to a client that kept to the rules.
 const CLOSE_CODES: [u64; 7] = [1012, 3001, 3005, TOO_SLOW, 3012, 3502, 3503];
 /// The code for a client that reads too slowly.
 const TOO_SLOW: u64 = 3008;
-/// The code for a client that says more than it may.
+/// Close code for a client that sends more than it may.
 const TOO_MANY: u64 = 3013;
 
 /// A request with commands under way.
 pub(super) struct Upstream {
     pub(super) conn: usize,
-    /// What has come of the answer.
+    /// Bytes of the answer that have come.
     pub(super) input: Vec<u8>,
 }
 
-/// One connection.
+/// State of one connection.
 pub(super) struct Link {
     pub(super) conn: usize,
     pub(super) wire: Wire,
     /// The subscriptions, by channel.
     pub(super) tracks: BTreeMap<usize, usize>,
     pub(super) commands: Commands,
-    /// What the client is called, and for emulated transports where its commands go.
+    /// Client id from the server; with `session` and `node`, the address of commands on emulated
+    /// transports.
     pub(super) id: String,
     pub(super) session: String,
     pub(super) node: String,
     /// Its commands that are on their way there.
     pub(super) upstream: Vec<Upstream>,
-    /// Where the client said it had been, per channel.
+    /// Positions that the client resumed from, per channel.
     pub(super) since: BTreeMap<usize, Place>,
-    /// It said that it comes back.
+    /// Asked to resume when it connected.
     pub(super) resuming: bool,
     /// Some channel of it may drop.
     pub(super) lossy: bool,
-    /// The first words have come.
+    /// Whether the first message has arrived.
     pub(super) open: bool,
-    /// The server has said its last word.
+    /// Whether the server has sent its last message.
     pub(super) over: bool,
     /// The client has shut its sending side.
     pub(super) shut: bool,
-    /// The latest thing of the team's that it heard of.
+    /// Latest event of the team that it received.
     pub(super) secret: Option<usize>,
     pub(super) reads_from_us: u64,
 }
@@ -59,7 +60,7 @@ pub(super) struct Link {
 pub(crate) struct Client {
     pub(super) number: usize,
     pub(super) kind: Kind,
-    /// What it listens to; a Centrifugo client decides as it goes.
+    /// Channels that it listens to; a Centrifugo client chooses them as it goes.
     pub(super) channels: Vec<usize>,
     /// Empty for a client without a token.
     pub(super) user: String,
@@ -79,7 +80,7 @@ pub(crate) struct Client {
     pub(super) calm: bool,
 }
 
-/// What a client needs of its surroundings.
+/// Parts of the run that a client uses during one call.
 pub(crate) struct Around<'a> {
     pub(crate) net: &'a Net,
     pub(crate) setup: &'a Setup,
@@ -89,8 +90,8 @@ pub(crate) struct Around<'a> {
 }
 
 impl Around<'_> {
-    /// Whether the server may close a connection with this code, whose client kept to the rules
-    /// but for how much it says.
+    /// Whether the server may close a connection with this code, whose client kept to the rules but
+    /// for the amount that it sends.
     pub(super) fn may_close(&mut self, code: u64) -> bool {
         let is_overspent = code == TOO_MANY && self.setup.stingy;
         self.witness.sum.overspent += u64::from(is_overspent);

@@ -32,7 +32,7 @@ impl Client {
         }
         if self.kind == Kind::Plain {
             self.link.as_mut().expect("it reads").open = true;
-            // It says nothing of its subscriptions; the first publication shows one.
+            // It does not list its subscriptions; the first publication shows one.
             around.net.note(format_args!("{} is open", self.who()));
         }
     }
@@ -54,7 +54,7 @@ impl Client {
         }
     }
 
-    /// The channel of a publication in a protocol that does not say.
+    /// The channel of a publication in a protocol that does not name it.
     fn guess(&self, got: &Got<'_>, around: &Around<'_>) -> usize {
         let sent_to = around.witness.channels_of(got);
         let own = self.channels.iter().find(|own| sent_to.contains(own));
@@ -164,7 +164,7 @@ impl Client {
         self.was_sent_away(Some(code), around);
     }
 
-    /// `recovered`, and the id that tells where the connection begins.
+    /// `recovered`, and the id of the place where the connection begins.
     fn first_words(&mut self, words: &Value, id: &str, around: &mut Around<'_>) {
         let who = self.who();
         let link = self.link.as_mut().expect("it reads");
@@ -183,8 +183,8 @@ impl Client {
                 _ => Start::Unknown,
             };
             if recovered && lossy {
-                // An id tells how far the server went, and that may be past what it had dropped
-                // when the connection ended, which nobody was told any more.
+                // An id marks how far the server went, and that may be past what it had dropped
+                // when the connection ended, which the client was not told any more.
                 around.witness.loses_sharpness(track);
             }
             around.witness.begins(track, start);

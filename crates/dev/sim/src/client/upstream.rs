@@ -1,8 +1,8 @@
 //! Commands of a client whose transport emulates a WebSocket: each frame is a request on a
 //! connection of its own, which may come to any shard.
 //!
-//! Two requests may overtake each other, so the client says nothing before all that it said is
-//! answered. If a request fails, nobody knows whether it was carried out, and the client leaves.
+//! Two requests may overtake each other, so the client sends nothing before all that it sent is
+//! answered. If a request fails, it is unknown whether it was carried out, and the client leaves.
 
 use serde_json::json;
 use throng_http1::{HttpLimits, encode_request, parse_response};

@@ -8,18 +8,18 @@ use throng_ws::{Opcode, WsDecoder, WsEvent, WsRole, handshake};
 
 const WS_LIMITS: throng_ws::WsLimits = throng_ws::WsLimits::new(1 << 20);
 
-/// How what follows the head of an answer is read.
+/// Encoding of what follows the head of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// Messages of a WebSocket.
     Messages,
-    /// An event stream.
+    /// An event stream of SSE.
     Events,
     /// A body of lines.
     Lines,
 }
 
-/// What one read completed.
+/// Message that one read completed.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// A WebSocket message; text or not.
@@ -41,7 +41,7 @@ pub(crate) enum Message {
     LastChunk,
     /// The head of a good answer.
     Begun,
-    /// The server said no.
+    /// The server refused the request.
     Refused(u16),
 }
 
@@ -59,7 +59,7 @@ impl Message {
     }
 }
 
-/// How far the bytes have been understood.
+/// Decoder of the connection's bytes, by stage.
 pub(crate) enum Wire {
     Head { bytes: Vec<u8>, key: [u8; 16] },
     Ws(WsDecoder),
@@ -68,7 +68,7 @@ pub(crate) enum Wire {
     Over,
 }
 
-/// What follows a head: the wire of the protocol, or the status with which the server says no.
+/// Decoder for the bytes behind a head and those bytes, or the status of a refusal.
 type AfterHead = (Result<Wire, u16>, Vec<u8>);
 
 impl Wire {

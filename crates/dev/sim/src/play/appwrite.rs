@@ -39,7 +39,7 @@ impl Play {
         self.witness.accepts(n);
     }
 
-    /// Somebody joins or leaves the team, or something of the team's happens.
+    /// A user joins or leaves the team, or an event for the team happens.
     fn team_acts(&mut self) {
         if self.net.percent(50) {
             self.tell_secret();
@@ -49,7 +49,7 @@ impl Play {
         let user = format!("u{number}");
         let member = self.directory.change(number);
         let action = if member { "update" } else { "delete" };
-        // Some events do not say what has changed.
+        // Some events do not name what has changed.
         let what = match self.net.percent(70) {
             true => format!("teams.T.memberships.m-{user}.{action}"),
             false => "teams.T.create".to_owned(),
@@ -105,8 +105,8 @@ impl Play {
         }
     }
 
-    /// Whoever did not get an answer asks again; then everybody knows who is in the team, and hears
-    /// of this thing of its, or not.
+    /// Lets failed look-ups repeat, makes every change known, and publishes one event for the
+    /// team. Returns the number in that event.
     pub(super) fn settle_team(&mut self) -> usize {
         for _ in 0..2 {
             self.net.pass_us(11_000_000);

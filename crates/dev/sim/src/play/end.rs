@@ -1,4 +1,4 @@
-//! The end of a run: everything comes to rest, nothing may be owed, and everybody leaves.
+//! The end of a run: everything comes to rest, nothing may be owed, and all clients leave.
 
 use throng_server::Assembly;
 
@@ -101,8 +101,8 @@ impl Play {
             true => 0,
             false => self.settle_team(),
         };
-        // Whoever waits for the next line has it before a poll's time is up: what comes too early
-        // waits for five seconds, and a link may have to be fetched.
+        // A client that waits for the next line has it before a poll's time is up: what comes too
+        // early waits for five seconds, and a link may have to be fetched.
         self.end_logs();
         self.net.pass_us(11_000_000);
         self.rest();
@@ -151,7 +151,7 @@ impl Play {
         }
     }
 
-    /// Everybody leaves; nothing of anybody may stay.
+    /// Lets all clients leave; nothing of them may stay.
     pub(super) fn end(&mut self) {
         let mut around = around!(self);
         for client in &mut self.clients {
@@ -167,7 +167,7 @@ impl Play {
             visitor.leave(&around);
         }
         self.rest();
-        // Whoever was on its way out is given the time that it may take.
+        // Connections on their way out are given the time that they may take.
         self.net.pass_us(6_000_000);
         self.rest();
         for running in self.stage.running() {

@@ -1,4 +1,4 @@
-//! What GRIP's backend and those who talk to it do in a run.
+//! The part of GRIP's backend and its clients in a run.
 
 use throng_grip::exchange::{ExchangeError, OriginEvent};
 use throng_server::Assembly;
@@ -51,7 +51,7 @@ impl Play {
         }
     }
 
-    /// Whoever has missed a line of a log hears of it by the next one.
+    /// Publishes one more line to each log, so that clients notice lines they missed.
     pub(super) fn end_logs(&mut self) {
         let mut around = around!(self);
         let all = self.publishers.iter_mut();

@@ -1,8 +1,9 @@
 //! The server hands over to another process, by the code with which real processes do; or it tries
 //! to, and goes on.
 //!
-//! Played are the link between the two, and who is in charge. The clients go on meanwhile: what
-//! they send waits in the kernel. Nobody's connection may end by it, since all of them can move.
+//! Played are the link between the two, and which process is in charge. The clients go on
+//! meanwhile: what they send waits in the kernel. No connection may end by it, since all of them
+//! can move.
 
 use std::io;
 
@@ -17,7 +18,7 @@ use crate::kernel::{SimKernel, SimSocket};
 /// Rounds in which the shards may come to rest.
 const ROUNDS: usize = 300;
 
-/// What becomes of a hand-over.
+/// Outcome of a hand-over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     Taken,
@@ -38,7 +39,7 @@ impl Play {
         }
     }
 
-    /// A turn of those who have handed over.
+    /// Runs a turn of the shards that have handed over.
     pub(super) fn retired_turn(&mut self) {
         if self.net.percent(30) {
             for (_, stage) in &mut self.retired {
@@ -131,7 +132,7 @@ impl Play {
         false
     }
 
-    /// Tells the successor everything, as far as it goes; whether it has taken it.
+    /// Sends the successor everything, as far as it goes; whether it has taken it.
     fn tell(
         &mut self,
         parcels: &[Parcel<SimKernel>],
@@ -195,13 +196,14 @@ impl Play {
         self.retired.push((of_old, old));
     }
 
-    /// Those who have handed over have ended by themselves.
+    /// Processes that have handed over have ended by themselves.
     pub(super) fn retire(&mut self) {
         let running = |play: &Self| -> usize {
             let stages = play.retired.iter();
             stages.map(|(_, stage)| stage.running().count()).sum()
         };
-        // A shard whose time is up ends without the others, which then wait until theirs is.
+        // A shard whose time is up ends without the others, which then wait until their own time
+        // is up.
         for _ in 0..10 {
             if running(self) > 0 {
                 self.net.pass_us(6_000_000);

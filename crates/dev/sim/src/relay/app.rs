@@ -1,4 +1,4 @@
-//! The app of the runs of the engine alone: it answers each line, and hands it to everybody.
+//! The app of the runs of the engine alone: it answers each line, and hands it to all connections.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use throng_engine::{
 };
 use throng_types::{ConnId, Frame, Millis, Now};
 
-/// A connection that says nothing for so long is told `idle`, in milliseconds.
+/// Time without input after which a connection gets `idle`, in milliseconds.
 const IDLE_MS: u64 = 30_000;
 /// Mail that an app takes while it has this much to hand on.
 const BUSY_LINES: usize = 6;
@@ -21,15 +21,15 @@ pub(super) struct Session {
 
 pub(super) enum Mail {
     Line(Vec<u8>),
-    /// Shuts the listener.
+    /// Shuts the shard's listener.
     Shut,
 }
 
-/// What one shard runs.
+/// App of one shard.
 pub(super) struct Relay {
     shard: usize,
     pub(super) out: Vec<VecDeque<Vec<u8>>>,
-    /// Lines to hand to everybody here, one in each turn.
+    /// Lines for all connections of the shard, one in each turn.
     pub(super) lines: VecDeque<Vec<u8>>,
     gather: bool,
     pub(super) live: usize,

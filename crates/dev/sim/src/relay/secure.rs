@@ -9,7 +9,7 @@ use throng_tls::{Certificates, ClientTls, Link, MinVersion, Records, ServerTls, 
 
 use crate::net::Net;
 
-/// What the shards show, and clients that believe anybody.
+/// Server configurations of both record layers, and a client that accepts any certificate.
 static ALL: LazyLock<([ServerTls; 2], ClientTls)> = LazyLock::new(|| {
     let issued = Authority::even("ours").issue_even(&["localhost"]);
     let site = Site::read_certificate("", issued.certificate.as_bytes()).expect("a certificate");
@@ -21,12 +21,12 @@ static ALL: LazyLock<([ServerTls; 2], ClientTls)> = LazyLock::new(|| {
     (servers, client.expect("good"))
 });
 
-/// What the shards show. Every other seed has the record layer of our own.
+/// TLS configuration of the shards. Every other seed has the record layer of our own.
 pub(super) fn server(seed: u64) -> ServerTls {
     ALL.0[(seed % 2) as usize].clone()
 }
 
-/// A client's end.
+/// TLS state of a client's end.
 pub(super) struct Secure {
     link: Link,
 }
@@ -51,14 +51,14 @@ impl Secure {
         net.client_send(conn, &wire);
     }
 
-    /// Says that nothing more comes.
+    /// Sends the end of TLS: nothing more comes.
     pub(super) fn close(&mut self, net: &Net, conn: usize) {
         let mut wire = Vec::new();
         self.link.close(&mut wire);
         net.client_send(conn, &wire);
     }
 
-    /// What came, opened. What is to be answered leaves, unless this side is shut.
+    /// Opens received bytes. Replies of TLS are sent, unless this side is shut.
     pub(super) fn open(
         &mut self,
         net: &Net,

@@ -1,11 +1,11 @@
 //! What became of bytes that came, whatever they were.
 
-/// What became of bytes that came.
+/// Result of reading bytes.
 pub(crate) enum Came {
-    /// More may follow.
+    /// Nothing final yet; more may follow.
     More,
-    /// The server has said its last word.
+    /// The server has ended the conversation.
     Over,
-    /// It refused, with this status.
+    /// The server refused, with this status.
     Refused(u16),
 }

@@ -1,4 +1,4 @@
-//! Those who follow a log: by long polls, or on a stream.
+//! Visitors that follow a log: by long polls, or on a stream.
 
 use throng_http1::{BodyDecoder, HttpLimits, parse_response};
 
@@ -77,7 +77,7 @@ impl Polls {
 /// A stream that goes on by links.
 pub(super) struct Stream {
     wire: Wire,
-    /// Where it wants to go on.
+    /// Line behind which it goes on.
     since: Option<u64>,
     has_begun: bool,
 }

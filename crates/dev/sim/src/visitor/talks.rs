@@ -1,4 +1,4 @@
-//! Those who talk to the backend: in messages, or in bytes that only pass through.
+//! Visitors that talk to the backend: in messages, or in bytes that only pass through.
 
 use std::collections::VecDeque;
 
@@ -21,7 +21,7 @@ pub(super) struct Talk {
     heard: u64,
     is_open: bool,
     has_closed: bool,
-    /// Publications that came.
+    /// Numbers of publications that came.
     got: Vec<u64>,
 }
 

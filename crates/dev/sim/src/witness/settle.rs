@@ -1,4 +1,4 @@
-//! What must hold of everything that was published and got, checked when all has come to rest.
+//! Checks of everything that was published and received, made at rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,15 +27,15 @@ impl Witness {
             .fold(start, |at, &n| self.behind(at, n, *channel))
     }
 
-    /// Where somebody is who was at a place and then got a publication.
+    /// The next place, after `before` and one publication.
     fn behind(&self, at: Option<Place>, n: u64, channel: usize) -> Option<Place> {
         let place = self.place(n, channel);
-        // It has a place even if nobody was told which.
+        // It has a place even if no client was told which.
         let keeps = u64::from(self.publications[n as usize].keeps);
         place.or_else(|| at.map(|(epoch, offset)| (epoch, offset + keeps)))
     }
 
-    /// Checks everything, when all has come to rest.
+    /// Checks everything, at rest.
     pub(crate) fn settle(&self) {
         for track in 0..self.tracks.len() {
             self.settle_places(track);
@@ -63,7 +63,8 @@ impl Witness {
         }
     }
 
-    /// What was answered before another was sent comes before it; nothing comes from before.
+    /// Checks order: a publication acknowledged before another was sent comes before it. With one
+    /// shard, a subscription without recovery gets nothing acknowledged before it was asked for.
     fn settle_order(&self, at: usize) {
         let track = &self.tracks[at];
         let acked_us = |n: u64| self.publications[n as usize].acked_us.unwrap_or(u64::MAX);
@@ -101,7 +102,7 @@ impl Witness {
         }
     }
 
-    /// Whoever loses nothing sees the same row as everybody.
+    /// Checks that lossless clients of a channel all saw one sequence.
     fn settle_rows(&self) {
         let mut next: BTreeMap<(usize, u64), (u64, &str)> = BTreeMap::new();
         for track in &self.tracks {
@@ -122,7 +123,7 @@ impl Witness {
         }
     }
 
-    /// What was dropped was told, where both can be counted.
+    /// Checks that the drops a client was told of are those it had, where both can be counted.
     fn settle_drops(&self) {
         for (&conn, &told) in &self.told {
             let mut tracks = (0..self.tracks.len()).filter(|&at| self.tracks[at].conn == conn);

@@ -14,7 +14,7 @@ struct Stage {
     play: Play<Asking<Fetcher>>,
     inner: Arc<Inner>,
     counters: Arc<Counters>,
-    /// When it wants to be woken.
+    /// Time at which it asked to be woken.
     wake_at: Option<Millis>,
     links: Vec<LinkId>,
 }
@@ -63,7 +63,7 @@ impl Stage {
         self.take(wants);
     }
 
-    /// Wakes it when it wants to be.
+    /// Wakes it at the time for which it asked.
     #[track_caller]
     fn wake(&mut self) {
         self.play.now.mono = self.wake_at.take().expect("a deadline");
@@ -123,7 +123,7 @@ fn keys_are_fetched_at_once_at_intervals_and_when_one_is_missing() {
     let wants = stage.play.act(|peer, cx| peer.ended(link, why, cx)).1;
     stage.take(wants);
     assert_eq!(stage.wake_at, Some(Millis(40_000)));
-    // One that takes long is not overtaken; who misses a key meanwhile has it asked for again.
+    // One that takes long is not overtaken; a key that is missed meanwhile is asked for again.
     stage.wake();
     stage.play.now.mono = Millis(55_000);
     stage.inner.is_wanted.store(true, Ordering::Release);

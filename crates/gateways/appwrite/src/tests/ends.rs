@@ -1,4 +1,4 @@
-//! How connections end, what keeps them alive, how much their clients may say, and what is counted.
+//! Ends of connections, keep-alive, limits on messages, and counters.
 
 use throng_appwrite::Rates;
 use throng_session::{CloseReason, Event};
@@ -41,7 +41,7 @@ fn each_end_has_its_code_and_is_counted() {
     }
 }
 
-/// Whatever comes after a close frame changes nothing: no word, no second end, no new deadline.
+/// After a close frame nothing changes: no message, no second end, no new deadline.
 #[test]
 fn after_a_close_nothing_is_said() {
     let ends: [fn(&mut Shard); 2] = [
@@ -85,7 +85,7 @@ fn after_a_close_nothing_is_said() {
     }
 }
 
-/// Appwrite does not ping; where it is wanted, a client that does not answer is ended.
+/// Appwrite does not ping; where pings are configured, a client that does not answer is ended.
 #[test]
 fn clients_are_pinged_where_that_is_wanted() {
     let shard = |pings| {

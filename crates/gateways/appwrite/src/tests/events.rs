@@ -33,7 +33,7 @@ fn subscriptions_end_one_by_one() {
     assert!(shard.frames(0).is_empty());
 }
 
-/// A connection has so many subscriptions. A message that would go beyond changes nothing.
+/// Subscriptions of a connection are bounded. A message beyond the bound changes nothing.
 #[test]
 fn too_many_subscriptions_are_refused() {
     let mut shard = Shard::new();
@@ -55,7 +55,7 @@ fn too_many_subscriptions_are_refused() {
     assert_eq!(refused, 1);
 }
 
-/// Connections that only count what comes.
+/// Connections that only count deliveries.
 #[derive(Default)]
 struct Crowd(usize);
 
@@ -85,7 +85,7 @@ impl Connections for Crowd {
     fn recovered(&mut self, _: bool) {}
 }
 
-/// What a crowd needed is not kept for the few of the next event; what a usual event needs is.
+/// Room for a crowd is given back; room for a usual event is kept.
 #[test]
 fn room_for_a_crowd_is_given_back() {
     let options = EventHubOptions {

@@ -1,5 +1,4 @@
-//! What is kept for clients that come back, and what is held back for those whose roles are not
-//! known.
+//! History for clients that reconnect, and events held back while roles are unknown.
 
 use super::*;
 use crate::held::{Held, Verdict};
@@ -33,7 +32,7 @@ fn what_is_kept_has_no_gap() {
         history.push(&event, position(1, offset), now);
     }
     assert_eq!(history.position(), position(1, 8));
-    // What came before the first has not been seen.
+    // Events before the first position are not known.
     assert_eq!(since(&history, 1, 3), None);
     assert_eq!(since(&history, 1, 6), Some(vec![7, 8]));
     assert_eq!(since(&history, 1, 8), Some(vec![]));
@@ -43,7 +42,7 @@ fn what_is_kept_has_no_gap() {
     history.push(&event, position(1, 10), now);
     assert_eq!(since(&history, 1, 8), None);
     assert_eq!(since(&history, 1, 9), Some(vec![10]));
-    // The same offset in another epoch is another place.
+    // An equal offset in another epoch is another position.
     history.push(&event, position(2, 11), now);
     assert_eq!(since(&history, 1, 10), None);
     assert_eq!(since(&history, 2, 9), None);
@@ -84,7 +83,7 @@ fn what_is_kept_is_bounded() {
         history.forget(Millis(at_ms));
         assert_eq!(kept(&history), Some(expected), "{at_ms}");
     }
-    // Nothing is kept at all, and the place is known all the same.
+    // Without any history the position is still known.
     let mut history = History::new(0, 1 << 20);
     history.push(&event, position(1, 9), Millis(0));
     assert_eq!(
@@ -93,7 +92,7 @@ fn what_is_kept_is_bounded() {
     );
 }
 
-/// Without an answer, what a user may hear depends on what no answer can change.
+/// Without an answer, only events that no answer can change are delivered.
 #[test]
 fn an_event_waits_if_the_answer_decides_about_it() {
     for (role, expected) in [
@@ -119,8 +118,8 @@ fn an_event_waits_if_the_answer_decides_about_it() {
     }
 }
 
-/// What everyone may hear waits behind an event about the same thing; for who has positions, behind
-/// any.
+/// Events for everyone wait behind an event about the same thing; for connections with positions,
+/// behind any.
 #[test]
 fn what_everyone_may_hear_waits_for_its_order_alone() {
     for (in_order, other, same) in [
@@ -140,8 +139,8 @@ fn what_everyone_may_hear_waits_for_its_order_alone() {
     }
 }
 
-/// Who has left a team hears nothing of it, whatever the answer, until the next change is told; and
-/// what waits for that team alone is dropped at each of its changes.
+/// A user who left a team gets nothing of it, whatever the answer, until the next change is
+/// announced; and events that wait for that team alone are dropped at each of its changes.
 #[test]
 fn changes_of_a_team_decide_about_what_waits() {
     let team = |roles: Option<&[&str]>| Change::Membership {
@@ -172,7 +171,7 @@ fn changes_of_a_team_decide_about_what_waits() {
     assert_eq!(take(&mut held, "team:T"), Verdict::Skips);
     assert_eq!(take(&mut held, "team:T/owner"), Verdict::Skips);
     assert_eq!(take(&mut held, "team:S/owner"), Verdict::Waits);
-    // What is said of one team says nothing of another.
+    // A change of one team does not affect another.
     let other = Change::Membership {
         team: "S".to_owned(),
         id: "n".to_owned(),
@@ -183,14 +182,14 @@ fn changes_of_a_team_decide_about_what_waits() {
     assert_eq!(take(&mut held, "team:T"), Verdict::Skips);
     held.learn(&team(Some(&[])));
     assert_eq!(take(&mut held, "team:T"), Verdict::Waits);
-    // Something that nobody tells: all may be otherwise.
+    // A change without details: any role may have changed.
     held.learn(&team(None));
     assert_eq!(take(&mut held, "team:T"), Verdict::Skips);
     held.learn(&Change::Unsaid);
     assert_eq!(take(&mut held, "team:T"), Verdict::Waits);
 }
 
-/// Of more teams than are remembered, events wait.
+/// Events of more teams than are remembered wait.
 #[test]
 fn so_many_teams_are_known_to_be_left() {
     let mut held = Held::new("bench", "ann", false);

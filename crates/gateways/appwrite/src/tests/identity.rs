@@ -1,11 +1,11 @@
-//! Users that change, tokens whose time is over, and an Appwrite that does not answer.
+//! Changes of users, expired tokens, and an Appwrite that does not answer.
 
 use throng_appwrite::IdentityChange;
 
 use super::*;
 use crate::LookupPart;
 
-/// As stock publishes it when a membership changes; `roles` for who is in the team.
+/// Event of stock for a change of a membership; `roles` if the user is in the team.
 pub(super) fn membership(id: &str, user: &str, team: &str, roles: Option<&[&str]>) -> Value {
     let mut event = change(id, user, &format!("team:{team}"));
     let action = if roles.is_some() { "update" } else { "delete" };
@@ -138,7 +138,7 @@ fn an_account_that_changes_is_asked_for_at_most_once() {
     assert!(shard.is_bare(0), "a guest, of whom nothing is asked");
 }
 
-/// "Log out that device": the SDK there acts on the event, and hears nothing after it.
+/// "Log out that device": the SDK there acts on the event, and gets nothing after it.
 #[test]
 fn a_user_hears_the_event_that_ends_its_rights_and_nothing_after() {
     let blocked = json!({"$id": "ann", "status": false, "emailVerification": true, "labels": []});
@@ -177,8 +177,8 @@ fn a_user_hears_the_event_that_ends_its_rights_and_nothing_after() {
     }
 }
 
-/// Two devices are logged out, one right after the other: who waits for an answer about the first
-/// hears of the second too, and of nothing else that was for the user.
+/// Two devices are logged out, one right after the other: the second also gets the event about
+/// itself while it waits for an answer about the first, and nothing else that was for the user.
 #[test]
 fn the_end_of_rights_is_told_to_those_who_wait_for_an_answer() {
     for query in [FILES.to_owned(), format!("{FILES}&recover=")] {
@@ -241,8 +241,8 @@ fn events_wait_for_roles_that_nobody_says() {
     assert_eq!(shard.shared.counters.counter(refused), 0);
 }
 
-/// Found by the simulator (seeds 892 and 979): the answer says that the user is in the team, and
-/// what came while it was not, or may not have been, was told all the same.
+/// Found by the simulator (seeds 892 and 979): the answer names the team, and events from the time
+/// when the user was not, or maybe not, a member were delivered all the same.
 #[test]
 fn what_came_while_a_user_was_out_of_a_team_is_not_told() {
     let mut shard = Shard::new();
@@ -355,7 +355,7 @@ fn a_token_is_looked_at_once() {
     }
     assert_eq!(shard.heard(0), ["user:ann", "label:vip"]);
     shard.nothing_asked();
-    // What the event does not say, nobody can be asked for.
+    // No lookup can find what the event does not name.
     shard.event(9, &change("A", "ann", "user:ann"));
     let frames = shard.frames(0);
     let message = "Failed to verify JWT. Invalid token: Expired";

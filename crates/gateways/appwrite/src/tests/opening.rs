@@ -1,5 +1,4 @@
-//! How clients come in: whose address counts, which project it is, what they show of themselves,
-//! and what they missed.
+//! Openings of connections: addresses, projects, credentials, and missed events.
 
 use throng_proxy::Block;
 use throng_session::{Claim, Forwarded, Gateway};
@@ -94,7 +93,7 @@ fn a_header_names_the_project_before_the_url_does() {
     }
 }
 
-/// What a client shows goes to its project, or to the console for those who manage it.
+/// Credentials are checked at their project, or at the console for those who manage it.
 #[test]
 fn what_a_client_shows_is_asked_about() {
     let session = |value: &str| Credential::Session(value.into());
@@ -128,7 +127,7 @@ fn what_a_client_shows_is_asked_about() {
         assert_eq!(asked, expected, "{query} {headers}");
         // Without an answer it is not in.
         assert_eq!(shard.frames(0).is_empty(), asked.is_some());
-        // Where nobody can be asked, everybody is a guest.
+        // Without lookups, all clients are guests.
         let mut shard = with_identity(false);
         shard.open(0, &format!("{FILES}{query}"), headers);
         assert_eq!(shard.frames(0)[0]["data"]["user"], Value::Null);
@@ -136,7 +135,7 @@ fn what_a_client_shows_is_asked_about() {
     }
 }
 
-/// A question has the time in which a connection must say who it is.
+/// A lookup has the time within which a connection must be identified.
 #[test]
 fn an_opening_has_its_time() {
     let mut shard = Shard::new();
@@ -146,7 +145,7 @@ fn an_opening_has_its_time() {
     assert_eq!(due, Some(Some(shard.now.mono + ms)));
 }
 
-/// Only what belongs to `/v1/realtime` is said to be off where there is no section for it.
+/// Only paths under `/v1/realtime` are reported as off without a section for them.
 #[test]
 fn who_asks_for_what_is_off_is_told_so() {
     for (port, path, is_ours) in [
@@ -186,7 +185,8 @@ fn who_asks_for_positions_has_them_and_others_do_not() {
     assert_eq!(with, without);
 }
 
-/// Whoever subscribes by messages has its subscriptions before what it missed.
+/// A client that subscribes by messages gets the answer to its first subscription before missed
+/// events.
 #[test]
 fn what_was_missed_comes_behind_the_first_subscriptions() {
     let mut shard = Shard::new();
@@ -210,8 +210,8 @@ fn what_was_missed_comes_behind_the_first_subscriptions() {
     assert!(shard.is_bare(0));
 }
 
-/// What the configuration says of the console holds; without a word of it, pages of this machine
-/// may open it.
+/// The console has its configured platforms; without configuration, only pages of this machine may
+/// open it.
 #[test]
 fn the_console_is_served_as_configured() {
     let project = |id: &str, host: &str| AppwriteProject {

@@ -1,5 +1,4 @@
-//! Questions about users: when they are repeated, what happens without room for them, and answers
-//! that say something else.
+//! Lookups of users: repetition, lack of room, and answers about another user.
 
 use throng_appwrite::IdentityChange;
 
@@ -54,7 +53,7 @@ fn pauses_between_questions_grow_and_have_an_end() {
     assert!(different.len() > 15, "{spread:?}");
 }
 
-/// Who wants to come in, and who shows another session, needs an answer now.
+/// Without room for a lookup, new clients and those with another session are refused.
 #[test]
 fn without_room_for_a_question_nobody_comes_in() {
     let mut shard = Shard::new();
@@ -70,7 +69,7 @@ fn without_room_for_a_question_nobody_comes_in() {
     }
 }
 
-/// Who is in stays for a while, as if there had been no answer.
+/// Without room for a lookup, a connected user stays for a while, as without an answer.
 #[test]
 fn without_room_for_a_question_about_a_user_it_is_asked_later() {
     let mut shard = Shard::new();
@@ -89,7 +88,7 @@ fn without_room_for_a_question_about_a_user_it_is_asked_later() {
     assert_eq!(shard.heard(0), ["A"]);
 }
 
-/// An answer to a question about a part of the user may be about another one: then all is asked.
+/// An answer to a partial lookup may be about another user: then all is looked up.
 #[test]
 fn an_answer_about_somebody_else_is_not_believed() {
     let mut shard = Shard::new();
@@ -132,7 +131,7 @@ fn an_answer_about_somebody_else_is_not_believed() {
     assert!(shard.is_bare(0));
 }
 
-/// A token whose time is over while roles are not known: the client comes back with a new one.
+/// A token that expires while roles are unknown: the client reconnects with a new one.
 #[test]
 fn a_token_that_runs_out_before_roles_are_known_ends_the_connection() {
     let mut shard = Shard::new();
@@ -163,7 +162,7 @@ fn users_that_are_gone_or_signed_out_everywhere_are_guests() {
     }
 }
 
-/// What waits behind a question is nobody's if the connection ends with its answer.
+/// Messages that wait for a lookup are dropped if the connection ends with its answer.
 #[test]
 fn messages_that_wait_are_not_answered_after_the_end() {
     let mut shard = Shard::new();
@@ -174,13 +173,13 @@ fn messages_that_wait_are_not_answered_after_the_end() {
     let told = shard.frames(0);
     assert_eq!(told[0]["data"]["code"], 500);
     assert_eq!(told[1..], [json!({ "close": 1011 })]);
-    // An answer that comes once more is nobody's either.
+    // A repeated answer is ignored, too.
     shard.answer(&lookup, user_of("ann", &[]));
     assert!(shard.frames(0).is_empty());
 }
 
-/// Connections that end because their tokens are over do not take the place of those who wait to
-/// be asked about.
+/// Connections that end because their tokens are over do not take the place of those that wait for
+/// a lookup.
 #[test]
 fn after_a_gap_tokens_that_are_over_hold_nobody_up() {
     let mut shard = Shard::new();
@@ -198,7 +197,7 @@ fn after_a_gap_tokens_that_are_over_hold_nobody_up() {
     );
 }
 
-/// Nobody can be asked, so a session that is shown is none.
+/// Without lookups, a session counts as none.
 #[test]
 fn what_is_not_served_is_refused_by_why() {
     let authentication = r#"{"type":"authentication","data":{"session":"s"}}"#;

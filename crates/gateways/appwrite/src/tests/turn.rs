@@ -30,7 +30,7 @@ impl Inbox for Post {
 struct Floor {
     hall: Shard,
     orders: Vec<Order>,
-    /// Bytes that wait for each of them, besides what a turn adds.
+    /// Bytes queued for each of them, beside those of the current turn.
     queued: BTreeMap<u32, usize>,
 }
 
@@ -116,7 +116,7 @@ impl throng_session::Shard<Appwrite> for Floor {
 }
 
 impl Shard {
-    /// Takes what a session wrote and ordered.
+    /// Takes the output and orders of a session.
     fn gather(&mut self, index: u32, orders: &mut Vec<Order>) {
         let solo = self.hall.sessions.get_mut(&index).expect("it is there");
         if solo.actions.end == Some(End::Flush) {
@@ -168,7 +168,7 @@ impl Server {
         }
     }
 
-    /// Carries out what sessions have ordered.
+    /// Carries out the orders of sessions.
     fn settle(&mut self) {
         for order in std::mem::take(&mut self.floor.orders) {
             self.appwrite.order(order, &mut self.floor);
@@ -195,7 +195,7 @@ impl Server {
         self.settle();
     }
 
-    /// A connection goes.
+    /// Closes a connection from the client's side.
     fn close(&mut self, index: u32) {
         let solo = self.floor.hall.hall.sessions.remove(&index);
         let session = solo.and_then(|mut solo| {
@@ -260,7 +260,8 @@ impl Server {
     }
 }
 
-/// The order of events holds, however few frames a turn allows; and a turn says whether more waits.
+/// Events keep their order, however few frames a turn allows; and a turn reports whether more
+/// waits.
 #[test]
 fn a_turn_makes_so_many_frames_and_no_more() {
     let mut server = Server::new();
@@ -283,7 +284,7 @@ fn a_turn_makes_so_many_frames_and_no_more() {
     assert_eq!(server.counted(Counter::AppwriteMatches), 6);
 }
 
-/// Large events of one turn must not look like a queue that nobody empties.
+/// Large events of one turn must not look like a queue that is never emptied.
 #[test]
 fn a_turn_takes_a_quarter_of_a_queue() {
     let mut server = Server::new();
@@ -304,7 +305,7 @@ fn a_turn_takes_a_quarter_of_a_queue() {
     assert_eq!(server.heard(0).len(), 4);
 }
 
-/// What fits to the last byte goes out; for whom it does not, the connection ends, once.
+/// Frames that fit to the last byte are sent; a connection without room for them ends, once.
 #[test]
 fn a_client_that_lags_is_told_to_come_back() {
     let mut server = Server::new();
@@ -327,7 +328,8 @@ fn a_client_that_lags_is_told_to_come_back() {
     assert_eq!(server.counted(Counter::DroppedClose), 1);
 }
 
-/// Who has gone between two turns gets nothing, and neither does the slot's next connection.
+/// A connection that closes between two turns gets nothing, and neither does the slot's next
+/// connection.
 #[test]
 fn who_goes_lets_go_of_everything() {
     let mut server = Server::new();
@@ -348,7 +350,7 @@ fn who_goes_lets_go_of_everything() {
     assert_eq!(server.floor.hall.shared.counters.gauge(gauge), 2);
 }
 
-/// A project that only `*` allows is remembered while somebody is connected to it.
+/// A project that only `*` allows is remembered while it has connections.
 #[test]
 fn the_last_client_of_a_project_takes_its_number_along() {
     let mut server = Server::with(|own| {
@@ -447,8 +449,8 @@ fn recoveries_are_counted() {
     assert_eq!(server.counted(Counter::RecoveredFailed), 1);
 }
 
-/// The first that comes hears the event of the channel `tests` at once, however long nobody was
-/// there; and it does not come between an event and its frames.
+/// The first connection gets the event of the channel `tests` at once, however long none was there;
+/// and it does not come between an event and its frames.
 #[test]
 fn the_event_of_the_channel_tests_waits_for_somebody_and_for_its_turn() {
     let mut server = Server::new();

@@ -1,9 +1,9 @@
-//! What clients say while it is asked who they are, what they may not say, and what they are told.
+//! Messages during a lookup, forbidden messages, and the errors sent.
 
 use super::identity::account;
 use super::*;
 
-/// A ping of so many bytes.
+/// A ping of this many bytes.
 fn ping(bytes: usize) -> String {
     let ping = r#"{"type":"ping"}"#;
     format!("{ping:bytes$}")
@@ -40,7 +40,7 @@ fn messages_wait_for_an_answer_and_are_all_answered() {
     );
 }
 
-/// In Appwrite's form: 13 digits of the time in microseconds, and 7 that tell it from others.
+/// Appwrite's form of ids: 13 digits of the time in microseconds, and 7 that make it unique.
 #[test]
 fn subscriptions_without_ids_get_different_ones() {
     let mut shard = Shard::new();
@@ -111,7 +111,7 @@ fn refusals_are_counted_by_why() {
     }
 }
 
-/// A blocked user comes in, and is nobody.
+/// A blocked user may connect, as a guest.
 #[test]
 fn a_blocked_user_is_a_guest() {
     let mut shard = Shard::new();
@@ -127,8 +127,8 @@ fn a_blocked_user_is_a_guest() {
     assert_eq!(shard.heard(0), ["B"]);
 }
 
-/// The end of another session of the user lets go what was held back for it, and nothing that
-/// waits for another answer.
+/// The end of another session of the user releases events held back for it, and nothing that waits
+/// for another answer.
 #[test]
 fn another_session_ends_while_roles_are_asked_for() {
     let ended = account("ann", "sessions.other.delete", json!({}));

@@ -1,4 +1,4 @@
-//! The world outside a shard, as far as tests decide what it does.
+//! Outside of a shard, controlled by tests.
 
 #![expect(clippy::disallowed_types, reason = "the world is outside of the shard")]
 
@@ -15,13 +15,13 @@ pub(super) struct World {
     pub(super) doings: Mutex<Doings>,
 }
 
-/// What was asked of the world, and what it refuses.
+/// Record of calls to the outside, and switches that make them fail.
 #[derive(Default)]
 pub(super) struct Doings {
     /// The addresses that were counted.
     pub(super) counted: Vec<IpAddr>,
     pub(super) published: Vec<FeedMessage>,
-    /// Presences to be written or deleted, which nobody has looked at.
+    /// Presences to be written or deleted, not yet taken by the test.
     pub(super) presences: VecDeque<PresenceCall>,
     /// No address may open one more connection.
     pub(super) admits_nobody: bool,

@@ -1,4 +1,4 @@
-//! What backends are asked on behalf of clients, and what follows from their answers.
+//! Questions to backends on behalf of clients, and the effects of their answers.
 
 use serde_json::json;
 use throng_broker::BackendId;
@@ -65,7 +65,7 @@ fn wait(scene: &mut Scene, seconds: u64) {
 fn a_backend_says_who_a_client_is() {
     let mut scene = client();
     let connect = json!({ "id": 1, "connect": { "data": { "k": 1 }, "name": "js" } });
-    // What the client says besides waits for the answer.
+    // Further commands of the client wait for the answer.
     let subscribe = json!({ "id": 2, "subscribe": { "channel": "open:a" } });
     assert!(scene.say(&format!("{connect}\n{subscribe}")).is_empty());
     assert!(scene.say(r#"{"id":3,"ping":{}}"#).is_empty());
@@ -105,7 +105,7 @@ fn a_backend_says_who_a_client_is() {
     ] {
         assert!(told.contains(part), "{part} in {told}");
     }
-    // The backend is asked when it expires, so the client is not told.
+    // The backend is asked when it expires, so the client gets no expiry.
     assert!(!told.contains("expires"), "{told}");
 }
 
@@ -132,7 +132,7 @@ fn a_client_that_is_not_let_in_is_told_why() {
             Some((200, r#"{"disconnect":{"code":4501,"reason":"out"}}"#)),
             "close 4501",
         ),
-        // Nobody is known by that.
+        // An empty answer identifies no user.
         (Some((200, "{}")), "close 3501"),
         (Some((403, "")), "close 4403"),
         (
@@ -219,7 +219,7 @@ fn a_backend_says_who_subscribes() {
             .is_empty()
     );
 
-    // Names decide for themselves, and nobody is asked about the server's own channels.
+    // Names decide for themselves, and no backend is asked about the server's own channels.
     for (channel, code) in [("asked:#bob", 103), ("$asked:a", 103), ("throng:a", 103)] {
         let told = scene.say(&subscribe(7, channel));
         assert!(
@@ -240,7 +240,7 @@ fn a_backend_says_whether_a_subscription_goes_on() {
     let until = format!(r#"{{"result":{{"expire_at":{}}}}}"#, BEGIN_S + 60);
     let told = scene.answer(number, Some((200, &until)));
     assert_eq!(told, [r#"{"id":2,"subscribe":{}}"#]);
-    // Of one that has ended nobody is asked, and it takes no other with it.
+    // No backend is asked about one that has ended, and it takes no other with it.
     scene.say(r#"{"id":3,"subscribe":{"channel":"asked:b"}}"#);
     let (number, _) = scene.question();
     scene.answer(number, Some((200, &until)));
@@ -292,7 +292,7 @@ fn a_backend_answers_a_call() {
     assert_eq!(told, [&json!("rpc"), &json!("sum"), &json!([1, 2])]);
     let told = scene.answer(number, Some((200, r#"{"result":{"data":3}}"#)));
     assert_eq!(told, [r#"{"id":2,"rpc":{"data":3}}"#]);
-    // So many may be open; one more is told to come back.
+    // Open questions are bounded; the client of one more is told to try again.
     for id in 10..26 {
         let call = format!("{{\"id\":{id},\"rpc\":{{}}}}");
         assert!(scene.say(&call).is_empty(), "{id}");
@@ -307,14 +307,14 @@ fn what_a_client_says_in_place_of_header_fields_is_passed_on_where_that_is_wante
     let said = json!({ "X-Said": "yes", "cookie": "id=8", "x-request": "no", "x-other": "no" });
     scene.say(&json!({ "id": 1, "connect": { "headers": said } }).to_string());
     let (number, asked) = scene.question();
-    // The field of the request itself goes before what the client says.
+    // The field of the request itself goes before the emulated one.
     assert_eq!(asked["headers"], json!(["cookie: id=7", "x-said: yes"]));
     scene.answer(number, Some((200, r#"{"result":{"user":"ann"}}"#)));
     // Later questions have them too, and each backend has its own list.
     scene.say(r#"{"id":2,"subscribe":{"channel":"other:a"}}"#);
     let (_, asked) = scene.question();
     assert_eq!(asked["headers"], json!(["x-said: yes"]));
-    // The form is the same in Protobuf; what could end a line of the head is left out.
+    // The header is the same in Protobuf; bytes that could end a line of the head are left out.
     let mut scene = Scene::with_backends(Port::Client, |_| {}, proxies());
     scene.upgrade("/connection/websocket?cf_protocol=protobuf", "");
     let entry = |name: &str, value: &str| {
@@ -344,7 +344,7 @@ fn channels_and_methods_have_backends_of_their_own() {
     let told = [&asked["backend"], &asked["to"], &asked["b64data"]];
     assert_eq!(told, [&json!(1), &json!("subscribe"), &json!("WzFd")]);
     assert_eq!(asked["meta"], json!(null), "it is not to have it");
-    // What a status means is each backend's own.
+    // The meaning of a status is each backend's own.
     let told = scene.answer(number, Some((403, "")));
     assert!(told[0].contains(r#""code":100"#), "{told:?}");
     scene.say(r#"{"id":3,"publish":{"channel":"other:a","data":{}}}"#);
@@ -371,7 +371,7 @@ fn a_backend_is_told_that_there_is_no_newest_publication() {
     let (_, asked) = scene.question();
     let told = [&asked["to"], &asked["backend"], &asked["channel"]];
     assert_eq!(told, [&json!("cache_empty"), &json!(1), &json!("latest:a")]);
-    // What it publishes then comes as any publication does.
+    // Its later publications come as any does.
     let heard = scene.publish("latest:a", "1");
     assert_eq!(heard.len(), 1);
     scene.say(r#"{"id":3,"unsubscribe":{"channel":"latest:a"}}"#);
@@ -380,7 +380,7 @@ fn a_backend_is_told_that_there_is_no_newest_publication() {
     assert!(scene.asked.is_empty());
 }
 
-/// A stream whose client a backend is asked about, and the number of the question.
+/// Opens a stream whose backend is asked about the client; returns the question's number.
 fn stream(path: &str) -> (Scene, u32) {
     let mut scene = Scene::with_backends(Port::Client, |_| {}, proxies());
     let connect = json!({
@@ -420,7 +420,7 @@ fn a_backend_says_who_a_listener_is() {
         let hello = &told[0]["connect"];
         assert_eq!(hello["data"], json!({ "hello": 1 }), "{told:?}");
         assert_eq!(hello["subs"], json!({ "anyone:a": {}, "open:b": {} }));
-        // The backend is asked when it expires, so the client is not told.
+        // The backend is asked when it expires, so the client gets no expiry.
         assert_eq!(hello["expires"], json!(null));
         scene.publish_text("open:b", "1");
         let heard = objects(&scene.take_text());
@@ -470,7 +470,8 @@ fn a_listener_who_is_not_let_in_is_told_so() {
     }
 }
 
-/// A listener with a token that names a channel about which a backend is asked, and the question.
+/// Opens a listener with a token that names a channel about which a backend is asked; returns the
+/// questions.
 fn asks_to_begin(path: &str, channels: &[&str]) -> (Scene, Vec<(u32, serde_json::Value)>) {
     let mut scene = Scene::with_backends(Port::Client, |_| {}, proxies());
     let subs = channels.iter().map(|name| ((*name).to_owned(), json!({})));
@@ -493,7 +494,7 @@ fn asks_to_begin(path: &str, channels: &[&str]) -> (Scene, Vec<(u32, serde_json:
 
 const LISTENERS: [&str; 3] = ["uni_sse", "uni_http_stream", "uni_websocket"];
 
-/// Answers a question; what the client is told then.
+/// Answers a question, and takes the client's output.
 fn tell(scene: &mut Scene, number: u32, answer: Option<(u16, &str)>, path: &str) -> String {
     match path {
         "uni_websocket" => scene.answer(number, answer).join("\n"),
@@ -516,7 +517,7 @@ fn a_backend_says_where_a_listener_begins() {
         assert_eq!(told, expected, "{path}");
         assert_eq!(asked[0].1["transport"], path);
         assert_eq!(asked[0].1["headers"], json!(["x-said: yes"]));
-        // The first words wait for both, and what comes meanwhile is no second beginning.
+        // The first words wait for both, and answers meanwhile do not begin the stream twice.
         let until = json!({ "result": { "expire_at": BEGIN_S + 60, "data": [7] } }).to_string();
         assert_eq!(tell(&mut scene, asked[1].0, Some((200, &until)), path), "");
         if path == "uni_websocket" {
@@ -532,7 +533,7 @@ fn a_backend_says_where_a_listener_begins() {
         let subs = json!({ "asked:a": {}, "open:b": {}, "other:c": { "data": [7] } });
         assert_eq!(hello["subs"], subs, "{path}: {told}");
         assert!(scene.asked.is_empty());
-        // The subscription ends when the backend says so, and nothing else does.
+        // The subscription ends as the backend set it, and no other does.
         scene.pass_s(61);
         let over = match path {
             "uni_websocket" => scene.wait_s(0).join("\n"),
@@ -568,7 +569,7 @@ fn a_listener_may_not_begin_where_a_backend_says_no() {
                 told.contains(&code.to_string()),
                 "{path} {answer:?}: {told}"
             );
-            // What comes later changes nothing.
+            // A late answer changes nothing.
             let late = tell(
                 &mut scene,
                 asked[1].0,
@@ -580,7 +581,7 @@ fn a_listener_may_not_begin_where_a_backend_says_no() {
     }
 }
 
-/// Its own token ends it meanwhile, and no backend is asked whether it goes on.
+/// Its own token expires meanwhile, and no backend is asked whether it goes on.
 #[test]
 fn a_listener_with_a_token_may_end_before_the_answer() {
     for path in BOTH {

@@ -1,4 +1,4 @@
-//! Many calls in one request: what is ordered when, and what waits for what.
+//! Many calls in one request: order of commands, and calls that wait for others.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
@@ -28,7 +28,7 @@ fn publish(channel: &str) -> String {
     format!(r#"{{"publish":{{"channel":"{channel}","data":1}}}}"#)
 }
 
-/// What was ordered since this was last asked.
+/// Takes the orders, as text.
 fn ordered(publisher: &mut Solo<Centrifuge>) -> Vec<String> {
     let orders = std::mem::take(&mut publisher.orders);
     let of = |order| match order {
@@ -73,7 +73,7 @@ fn calls_do_not_wait_and_are_answered_in_their_order() {
         r#"{"nothing":{}}"#.to_owned(),
     ];
     publisher.feed(batch(&commands).as_bytes());
-    // One order for what goes together; history is asked behind what it must show.
+    // One command for a batch; history is asked behind the publications that it must show.
     assert_eq!(
         ordered(&mut publisher),
         ["0: a b c", "3: history a", "4: d"]
@@ -90,7 +90,7 @@ fn calls_do_not_wait_and_are_answered_in_their_order() {
         "the first is not answered"
     );
     answer(&mut publisher, 0, DONE);
-    // What every shard is asked waits for those before it, and those behind it wait for it.
+    // A survey waits for the calls before it, and those behind it wait for it.
     assert_eq!(ordered(&mut publisher), ["Count"]);
     publisher.event(Event::Surveyed(vec![SurveyReply::Count(
         NodeCount::default(),

@@ -1,4 +1,4 @@
-//! Subscriptions whose publications do not come as they were published: as differences.
+//! Subscriptions with delta compression: publications as differences.
 
 use serde_json::{Value, json};
 use throng_ws::Opcode;
@@ -8,7 +8,7 @@ use crate::scene::{Scene, channel_on};
 const LONG: &str = r#"{"symbol":"ABC","price":101.25,"volume":120000,"day":"2026-11-22","n":"é"}"#;
 const NEXT: &str = r#"{"symbol":"ABC","price":101.75,"volume":120000,"day":"2026-11-22","n":"é"}"#;
 
-/// What a push says of a publication.
+/// Publication of a push, as JSON.
 fn publication(push: &[u8]) -> Value {
     let push: Value = serde_json::from_slice(push).expect("JSON");
     push["push"]["pub"].clone()
@@ -34,7 +34,7 @@ fn publications_come_as_differences_if_both_sides_want_it() {
         let delta = second["data"].as_str().expect("a text").as_bytes();
         let made = throng_fossil::apply(LONG.as_bytes(), delta, 1000);
         assert_eq!(made.as_deref(), Ok(NEXT.as_bytes()));
-        // What has nothing in common is whole again.
+        // Data without common parts is sent whole.
         let third = publication(&scene.publish(&changed, "[1]")[0].1);
         assert_eq!(third, json!({ "data": "[1]", "offset": 3 }));
     }

@@ -1,4 +1,4 @@
-//! Commands that fail, and how: which error, or which close.
+//! Commands that fail, each with its error or close.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use throng_ws::Opcode;
 
 use crate::scene::{BEGIN_S, SECRET, Scene, sign};
 
-/// What a client that has connected says, and what it hears.
+/// Table of commands after `connect` that fail, with their errors or closes.
 #[test]
 fn what_a_connected_client_may_not_say() {
     let long = "x".repeat(256);
@@ -49,7 +49,7 @@ fn what_a_connected_client_may_not_say() {
         (json!({"id": 2}), "close 3501"),
         // Connecting again.
         (json!({"id": 2, "connect": {}}), "close 3501"),
-        // Messages to nobody.
+        // Messages without a receiver.
         (json!({"send": {"data": 1}}), "close 3508"),
         (json!({"id": 2, "rpc": {"method": "m"}}), &unavailable),
         (
@@ -63,7 +63,7 @@ fn what_a_connected_client_may_not_say() {
             json!({"id": 2, "history": {"channel": "kept:a", "since": [1]}}),
             "close 3501",
         ),
-        // What is asked for and not offered.
+        // Options that are not offered.
         (
             json!({"id": 2, "subscribe": {"channel": "open:a", "delta": "x"}}),
             "close 3501",
@@ -102,7 +102,7 @@ fn what_a_connected_client_may_not_say() {
     }
 }
 
-/// What tokens do that were good once, or are for somebody or something else.
+/// Table of tokens that have expired, or are for another user or channel.
 #[test]
 fn tokens_of_others_and_of_yesterday() {
     let for_channel = |user: &str, channel: &str, exp: u64| {
@@ -183,8 +183,8 @@ impl KeySource for NoKeys {
     fn want(&self) {}
 }
 
-/// A token whose key is not known yet: the client hears what SDKs come again after, as often as it
-/// tries, and it does not count as a bad one.
+/// A token whose key is not known yet: the client gets a code after which SDKs reconnect, each
+/// time, and it does not count as a bad one.
 #[test]
 fn a_token_whose_key_is_still_to_come() {
     let header = URL_SAFE_NO_PAD.encode(r#"{"alg":"ES256","kid":"next"}"#);

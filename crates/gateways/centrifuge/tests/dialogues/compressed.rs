@@ -1,4 +1,4 @@
-//! Deliveries to clients that read compressed messages: the same words in fewer bytes.
+//! Deliveries to clients that read compressed messages: equal data in fewer bytes.
 
 use std::ops::ControlFlow;
 
@@ -10,7 +10,7 @@ use crate::scene::{Scene, sign};
 
 const OFFER: &str = "Sec-WebSocket-Extensions: permessage-deflate\r\n";
 
-/// The one message in what a client was sent, and whether that was compressed.
+/// Decodes the one message in the output, and returns whether it was compressed.
 fn message(wire: &[u8]) -> (bool, Opcode, Vec<u8>) {
     let limits = WsLimits {
         message_bytes_max: 1 << 20,

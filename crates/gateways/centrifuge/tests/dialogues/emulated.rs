@@ -21,7 +21,7 @@ struct Floor {
     has_room: bool,
     /// To which shards commands went.
     mailed: Vec<ShardId>,
-    /// What all nodes were asked.
+    /// Surveys sent to all nodes.
     surveys: Vec<Survey>,
 }
 
@@ -147,10 +147,10 @@ fn commands_are_on_their_way_or_refused() {
         ),
         // The queue to that shard is full: the client may ask again.
         (body(elsewhere.as_str(), &name), false, "503", &[]),
-        // Whoever is not there any more is not told so.
+        // A closed session is not reported.
         (body(here.as_str(), &name), false, "204", &[]),
         (body("none", &name), true, "204", &[]),
-        // What everybody may know opens nothing.
+        // A public id opens nothing.
         (body(public.as_str(), &name), true, "204", &[]),
         (body(elsewhere.as_str(), "other"), true, "404", &[]),
         // Other nodes are asked first.

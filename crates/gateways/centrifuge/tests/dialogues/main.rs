@@ -1,5 +1,5 @@
-//! What a client says to Centrifugo's protocol, and what it is answered: the dialogues of the
-//! reference server.
+//! Commands of clients in Centrifugo's protocol, and the answers: the dialogues of the reference
+//! server.
 
 mod backends;
 mod batches;

@@ -1,4 +1,4 @@
-//! Sessions that another process goes on with: what a client had, it still has.
+//! Sessions moved to another process keep the state of their clients.
 
 use serde_json::json;
 use throng_gateway_centrifuge::{Centrifuge, Session};
@@ -115,7 +115,7 @@ fn a_client_with_a_filter_moves() {
     assert!(moves(&mut scene));
 }
 
-/// What waits for an answer stays until it has come.
+/// A session with an open request does not move before the answer.
 #[test]
 fn what_waits_does_not_move() {
     // A call of the server API that waits for all shards.

@@ -1,4 +1,4 @@
-//! Several commands in one frame: what belongs to one channel is done and answered in order.
+//! Several commands in one frame: those of one channel are done and answered in order.
 
 use serde_json::json;
 
@@ -71,7 +71,7 @@ fn a_second_subscribe_waits_for_the_first() {
     );
 }
 
-/// What one channel's commands may queue is bounded; what is one too many is refused at once, and
+/// The queue behind a channel's subscribe is bounded; one command too many is refused at once, and
 /// the client asks again.
 #[test]
 fn too_many_behind_a_subscribe_are_refused() {

@@ -1,4 +1,4 @@
-//! The same protocol in Protobuf. What the messages hold is tested beside the codec; here, that the
+//! The protocol in Protobuf. The messages are tested with the codec; these tests show that the
 //! socket speaks it.
 
 use serde_json::json;
@@ -41,7 +41,7 @@ pub(crate) fn connected(target: &str, headers: &str) -> Scene {
     let mut scene = Scene::open(target, headers);
     let token = sign(&json!({ "sub": "ann" }));
     let connect = {
-        // The token is longer than one byte can say.
+        // The token's length needs more than one byte.
         let mut request = vec![1 << 3 | 2];
         push_length(token.len(), &mut request);
         request.extend_from_slice(token.as_bytes());

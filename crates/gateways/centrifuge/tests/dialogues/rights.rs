@@ -1,4 +1,4 @@
-//! What opens a channel, its past, and what recovery promises.
+//! Permissions for a channel and its history, and guarantees of recovery.
 
 use serde_json::{Value, json};
 
@@ -75,8 +75,8 @@ fn history_is_for_subscribers() {
     }
 }
 
-/// A client that names no epoch and was at no offset gets everything, if everything is there; and
-/// who wants an error instead of `recovered: false` gets it, and no subscription.
+/// A client that names no epoch and offset zero gets everything, if everything is there; and one
+/// that asks for an error instead of `recovered: false` gets it, and no subscription.
 #[test]
 fn recovery_from_nowhere_and_recovery_or_nothing() {
     for shard in [0, 1] {

@@ -1,7 +1,7 @@
 //! One client's WebSocket in front of three hubs, played without a shard.
 //!
-//! The client's connection lives on shard 0. What it orders is carried out after each of its
-//! frames, as a shard does it at the end of a turn; mail between the shards takes another round.
+//! The client's connection lives on shard 0. Its orders are carried out after each of its frames,
+//! as a shard does it at the end of a turn; mail between the shards takes another round.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
@@ -73,10 +73,10 @@ impl Sink for Outlet {
     }
 }
 
-/// What a server with keys allows: channels in `open:` and `kept:` for who has a token, `anyone:`
-/// for all, `asked:` for whom a backend lets in, `other:` for whom the second one does, `latest:`
-/// with the newest publication, `changed:` as differences or filtered, `zipped:` compressed, others
-/// for nobody without a token of their own.
+/// Options of a server with keys: channels in `open:` and `kept:` are for clients with a token,
+/// `anyone:` for all, `asked:` for those that a backend lets in, `other:` for those that the second
+/// one lets in, `latest:` with the newest publication, `changed:` as differences or filtered,
+/// `zipped:` compressed; others need a token of their own.
 fn options() -> Namespaces {
     let closed = ChannelOptions::default();
     let open = ChannelOptions {
@@ -145,16 +145,16 @@ fn options() -> Namespaces {
     Namespaces::new(closed, named.map(|(name, it)| (name.into(), it)).into())
 }
 
-/// A client's connection, the hubs behind it, and what it has heard.
+/// Connection of a client, the hubs behind it, and its output so far.
 pub(crate) struct Scene {
     solo: Solo<Centrifuge>,
     hubs: [Hub; SHARDS as usize],
     heard: Vec<u8>,
-    /// What every shard was asked.
+    /// Surveys sent to every shard.
     pub(crate) surveys: Vec<Survey>,
-    /// What backends were asked, each with its number.
+    /// Questions to backends, each with its number.
     pub(crate) asked: Vec<(u32, Question)>,
-    /// How the handshake was answered.
+    /// Head of the answer to the handshake.
     pub(crate) head: String,
 }
 
@@ -166,7 +166,7 @@ impl Scene {
         scene
     }
 
-    /// What was refused since the last time: of which command, and where.
+    /// Takes the refusals: command and object of each.
     pub(crate) fn refused(&self) -> Vec<(&'static str, Box<str>)> {
         let notices = &self.solo.shared.notices;
         notices.begin(self.solo.id, self.solo.now);
@@ -216,7 +216,7 @@ impl Scene {
         self.take_text()
     }
 
-    /// What has come, as text.
+    /// Takes the output as text.
     pub(crate) fn take_text(&mut self) -> String {
         String::from_utf8_lossy(&std::mem::take(&mut self.heard)).into_owned()
     }
@@ -232,7 +232,7 @@ impl Scene {
         session.map(|session| Centrifuge::class(session).is_client)
     }
 
-    /// Lets time pass, without what comes of it.
+    /// Advances the clock, without the output.
     pub(crate) fn pass_s(&mut self, seconds: u64) {
         self.solo.now.mono = self.solo.now.mono + seconds * 1000;
         self.solo.now.unix_ms += seconds * 1000;
@@ -243,12 +243,12 @@ impl Scene {
         Self::with(port, |_| {})
     }
 
-    /// The same with changed options.
+    /// Opens a scene with changed options.
     pub(crate) fn with(port: Port, change: impl FnOnce(&mut Shared)) -> Self {
         Self::with_backends(port, change, ProxyOptions::default())
     }
 
-    /// The same with backends.
+    /// Opens a scene with changed options and backends.
     pub(crate) fn with_backends(
         port: Port,
         change: impl FnOnce(&mut Shared),
@@ -297,12 +297,12 @@ impl Scene {
         scene
     }
 
-    /// Sends a text frame, and gives what comes of it.
+    /// Sends a text frame, and takes the output.
     pub(crate) fn say(&mut self, text: &str) -> Vec<String> {
         self.send(Opcode::Text, text.as_bytes())
     }
 
-    /// Sends a frame, and gives what comes of it.
+    /// Sends a frame, and takes the output.
     pub(crate) fn send(&mut self, opcode: Opcode, payload: &[u8]) -> Vec<String> {
         self.send_raw(opcode, payload);
         self.told()
@@ -323,7 +323,7 @@ impl Scene {
         self.frames()
     }
 
-    /// Lets time pass, and gives what comes of it.
+    /// Advances the clock, and takes the output.
     pub(crate) fn wait_s(&mut self, seconds: u64) -> Vec<String> {
         self.pass_s(seconds);
         self.solo.event(Event::Timeout);
@@ -336,13 +336,13 @@ impl Scene {
         self.solo.actions.end.is_some()
     }
 
-    /// The server publishes, and a WebSocket hears of it.
+    /// Publishes by the server, and takes the frames of a WebSocket.
     pub(crate) fn publish(&mut self, name: &str, data: &str) -> Vec<(u8, Vec<u8>)> {
         self.publish_text(name, data);
         self.frames()
     }
 
-    /// The server publishes.
+    /// Publishes JSON by the server.
     pub(crate) fn publish_text(&mut self, name: &str, data: &str) {
         let draft = throng_session::draft(
             channel(name),
@@ -360,7 +360,7 @@ impl Scene {
         self.settle();
     }
 
-    /// What the next backend is asked, as JSON.
+    /// Takes the next question to a backend, as JSON.
     pub(crate) fn question(&mut self) -> (u32, serde_json::Value) {
         let (number, question) = self.asked.remove(0);
         let mut json: serde_json::Value = serde_json::from_slice(&question.body).expect("JSON");
@@ -374,13 +374,13 @@ impl Scene {
         (number, json)
     }
 
-    /// A backend answers with a status and a body, or not at all; gives what comes of it.
+    /// Answers a question with a status and a body, or with a failure; takes the output.
     pub(crate) fn answer(&mut self, number: u32, answer: Option<(u16, &str)>) -> Vec<String> {
         self.take_answer(number, answer);
         self.told()
     }
 
-    /// The same, and gives the bytes that come of it, as text.
+    /// Answers a question, and takes the output as text.
     pub(crate) fn answer_text(&mut self, number: u32, answer: Option<(u16, &str)>) -> String {
         self.take_answer(number, answer);
         self.take_text()
@@ -450,12 +450,12 @@ impl Scene {
         }
     }
 
-    /// The bytes that have come.
+    /// Takes the bytes of the output.
     pub(crate) fn wire(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.heard)
     }
 
-    /// The frames that have come: opcode and payload.
+    /// Takes the frames of the output: opcode and payload.
     fn frames(&mut self) -> Vec<(u8, Vec<u8>)> {
         let bytes = std::mem::take(&mut self.heard);
         let mut rest = &bytes[..];
@@ -478,7 +478,7 @@ impl Scene {
         frames
     }
 
-    /// The same in words: text as it is, `close CODE`.
+    /// Takes the frames in words: text as it is, `close CODE`.
     fn told(&mut self) -> Vec<String> {
         let word = |(opcode, payload): (u8, Vec<u8>)| match opcode {
             1 => String::from_utf8(payload).expect("text"),

@@ -1,4 +1,4 @@
-//! The server API: one call, many in one request, and what is refused.
+//! The server API: one call, many in one request, and refusals.
 
 use throng_session::Port;
 

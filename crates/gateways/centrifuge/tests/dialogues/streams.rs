@@ -1,5 +1,5 @@
-//! Clients that only listen: their first words, what they hear, and how it ends; and the channels
-//! that a token gives a connection from its start.
+//! Clients that only listen: first words, deliveries, and end; and the channels that a token gives
+//! a connection from its start.
 
 use serde_json::{Value, json};
 use throng_session::{CloseReason, Event, Meter, Port, Shared, WorkLimits};
@@ -7,7 +7,7 @@ use throng_types::{ChannelName, Disconnect, Unsubscribe};
 
 use crate::scene::{BEGIN_S, Scene, channel_on, sign};
 
-/// How objects come: events, or lines in chunks.
+/// Paths of unidirectional streams: events, or lines in chunks.
 pub(crate) const BOTH: [&str; 2] = ["uni_sse", "uni_http_stream"];
 
 /// Asks for a stream, by a URL or by a body.
@@ -89,7 +89,7 @@ fn a_stream_from_its_first_words_to_its_last() {
         };
         let told = objects(&scene.happens(ended()));
         assert_eq!(told[0]["unsubscribe"]["code"], 2000);
-        // A request behind it is nobody's.
+        // A request behind it gets no answer.
         assert_eq!(scene.raw("GET / HTTP/1.1\r\nHost: a\r\n\r\n"), "");
         scene.pass_s(60);
         let told = scene.happens(Event::Timeout);
@@ -106,7 +106,7 @@ fn a_stream_from_its_first_words_to_its_last() {
     }
 }
 
-/// A backend that gives 3000 ends the connection as if the network had: nothing is said of it.
+/// A backend's code 3000 ends the connection as if the network had: nothing is sent.
 #[test]
 fn code_3000_is_an_end_without_a_word() {
     let end = Event::Close(&CloseReason::Custom {
@@ -129,8 +129,7 @@ fn code_3000_is_an_end_without_a_word() {
     }
 }
 
-/// How many channels, and whose: with too many it is the request that is wrong, with one that is
-/// closed it is the client that may not.
+/// Too many channels are a bad request; a closed channel is forbidden.
 #[test]
 fn channels_that_a_listener_may_not_have() {
     let names = |range: std::ops::Range<u32>| {
@@ -153,7 +152,7 @@ fn channels_that_a_listener_may_not_have() {
             "400",
         ),
         (json!({ "token": plain, "subs": { "c": {} } }), "403"),
-        // They are counted before any of them is looked at: what a look costs grows with each.
+        // They are counted before any of them is checked: the cost of a check grows with each.
         (json!({ "token": plain, "subs": too_many }), "400"),
         (json!({ "token": plain, "subs": { "": {} } }), "400"),
         (json!({ "token": "a.b.c" }), "401"),
@@ -172,7 +171,7 @@ fn channels_that_a_listener_may_not_have() {
     }
 }
 
-/// Without one of its token's channels a listener would miss what it was promised.
+/// Without one of its token's channels a listener would miss publications that it was promised.
 #[test]
 fn a_listener_has_all_channels_of_its_token_or_none() {
     let token = sign(&json!({ "sub": "ann", "channels": ["c", "nowhere:c"] }));
@@ -186,7 +185,7 @@ fn a_listener_has_all_channels_of_its_token_or_none() {
     assert_eq!(scene.say(&connect.to_string()), ["close 3004"]);
 }
 
-/// A channel of the token that the client names, too, resumes where the client says.
+/// A channel of the token that the client names, too, resumes from the client's position.
 #[test]
 fn a_listener_resumes_in_a_channel_of_its_token() {
     for (shard, path) in [(0, "uni_sse"), (1, "uni_http_stream")] {
@@ -221,7 +220,7 @@ fn only_nowhere_is_before_everything() {
     }
 }
 
-/// A connection of the bidirectional protocol is answered, whatever becomes of one channel.
+/// A connection of the bidirectional protocol is answered, whether or not a channel fails.
 #[test]
 fn a_token_gives_channels_from_the_start() {
     let connect = |token: &Value| {
@@ -249,7 +248,7 @@ fn a_token_gives_channels_from_the_start() {
     assert!(told[0].starts_with(r#"{"connect":{"client":""#), "{told:?}");
     assert!(told[0].contains(r#""subs":{"c":{}}"#), "{told:?}");
     assert!(!told[0].contains("pong"), "{told:?}");
-    // From then on it listens; what it says again is not taken for a second connect.
+    // From then on it listens; a further message is not taken for a second connect.
     let told = scene.say(&json!({ "token": token }).to_string());
     assert_eq!(told, [""; 0]);
     assert_eq!(scene.publish("c", "1").len(), 1);
@@ -258,8 +257,8 @@ fn a_token_gives_channels_from_the_start() {
     assert!(told.ends_with(expected), "{told}");
 }
 
-/// Where users have channels of their own, each is in its own one from the start, and who has no
-/// name is in none.
+/// With personal channels, each user is in its own from the start, and a client without a user is
+/// in none.
 #[test]
 fn a_user_has_a_channel_of_its_own() {
     for (user, subs) in [("ann", json!({ "#ann": {} })), ("", Value::Null)] {
@@ -273,7 +272,7 @@ fn a_user_has_a_channel_of_its_own() {
     }
 }
 
-/// Where nobody is pinged, nobody is asked for a pong.
+/// Without pings the client is not asked for pongs.
 #[test]
 fn without_pings_there_are_no_pongs() {
     let mut scene = Scene::with(Port::Client, |shared| shared.limits.ping_interval_ms = 0);
@@ -287,7 +286,7 @@ fn without_pings_there_are_no_pongs() {
     );
 }
 
-/// Commands cost; who sends too many is cut off.
+/// Commands cost; a client that sends too many is closed.
 #[test]
 fn commands_are_charged() {
     let limits = WorkLimits {
@@ -305,7 +304,7 @@ fn commands_are_charged() {
     assert_eq!(told.last().map(|last| &**last), Some("close 3013"));
 }
 
-/// Answers cost by what is in them: of long ones a client gets fewer.
+/// Answers cost by their contents: of long ones a client gets fewer.
 #[test]
 fn long_answers_are_charged() {
     let limits = WorkLimits {

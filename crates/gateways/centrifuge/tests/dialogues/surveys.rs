@@ -29,7 +29,7 @@ fn channels(counts: &[(&str, u32)]) -> SurveyReply {
     SurveyReply::Channels(counts.collect())
 }
 
-/// What comes while every shard is asked is answered after it.
+/// Requests that arrive during a survey are answered after it.
 #[test]
 fn every_shard_is_asked_and_added_up() {
     let mut scene = Scene::new(Port::Api);
@@ -74,7 +74,8 @@ fn every_shard_is_asked_and_added_up() {
     assert_eq!(told, [json!({"result": {"channels": some}})]);
 }
 
-/// A server that goes down answers what it has begun, and says that it is the last answer.
+/// A server that shuts down finishes requests that it has begun, and marks the answer as the last
+/// one.
 #[test]
 fn a_call_is_answered_before_the_end() {
     let mut scene = Scene::new(Port::Api);
@@ -129,7 +130,7 @@ fn how_a_backend_may_end_a_connection() {
     }
 }
 
-/// A client and a session that do not belong together name nobody, as do ids that are none of ours.
+/// A client and a session that do not match select no connection, and neither do unknown ids.
 #[test]
 fn whom_a_call_is_about() {
     for (who, expected) in [
@@ -148,7 +149,7 @@ fn whom_a_call_is_about() {
     }
 }
 
-/// Connections are looked for by how they are connected, and told of by the same word.
+/// Connections are found by transport, and listed with that name.
 #[test]
 fn connections_are_found_by_their_transport() {
     for (word, transport) in [
@@ -190,7 +191,7 @@ fn connections_are_found_by_their_transport() {
     assert_eq!(bodies(&told)[0]["error"]["code"], 107);
 }
 
-/// The same key is the same publication, and no key is none.
+/// Publications with equal keys are published once; those without a key are independent.
 #[test]
 fn a_key_publishes_once() {
     for shard in [0, 1] {

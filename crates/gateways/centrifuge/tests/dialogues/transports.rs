@@ -1,5 +1,5 @@
-//! The gateway on its shard: clients whose commands come by requests of their own, and backends
-//! that are asked and answer.
+//! The gateway on its shard: clients whose commands come by requests of their own, and questions to
+//! backends.
 
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr};
@@ -44,7 +44,7 @@ impl Floor {
         self.solos.len() - 1
     }
 
-    /// Sends bytes by a connection, lets the gateway do what is ordered, and gives what came back.
+    /// Sends bytes by a connection, carries out the orders, and takes the output.
     fn say(&mut self, at: usize, bytes: &[u8], gateway: &mut Centrifuge) -> Vec<u8> {
         self.solos[at].feed(bytes);
         for order in std::mem::take(&mut self.solos[at].orders) {
@@ -144,7 +144,7 @@ fn post(path: &str, content_type: &str, body: &[u8]) -> Vec<u8> {
 }
 
 const CONNECT: &str = r#"{"id":1,"connect":{}}"#;
-/// The same in Protobuf, behind its length: `Command { id: 1, connect: {} }`.
+/// Command `connect` in Protobuf, behind its length: `Command { id: 1, connect: {} }`.
 const CONNECT_PROTOBUF: &[u8] = &[4, 8, 1, 34, 0];
 
 /// Each transport has a path, ways to begin, and a type of its own.
@@ -270,7 +270,7 @@ fn commands_find_their_session_on_another_shard() {
     assert!(home.told(stream).contains(PING));
 }
 
-/// Who asks for too much behind a request that waits is cut off; up to there it is kept.
+/// Input behind a waiting request is kept up to a bound; beyond it the connection is closed.
 #[test]
 fn what_comes_behind_commands_is_bounded() {
     let gateway = Centrifuge::default();
@@ -293,7 +293,7 @@ fn what_comes_behind_commands_is_bounded() {
         let bytes_max = 2 * (limits.head_bytes_max + limits.message_bytes_max);
         solo.feed(&vec![b'x'; bytes_max + more]);
         assert_eq!(solo.actions.end.is_some(), more == 1);
-        // It is not waited for for ever.
+        // The wait is bounded.
         solo.event(throng_session::Event::Timeout);
         assert!(solo.actions.end.is_some());
     }
@@ -312,7 +312,7 @@ impl Backends for Asked {
     }
 }
 
-/// Takes no question.
+/// Backends without room for questions.
 struct Full;
 
 impl Backends for Full {
@@ -329,7 +329,7 @@ fn proxies() -> ProxyOptions {
     }
 }
 
-/// The object in what a stream of lines said after its head.
+/// Decodes the object in a stream of lines, after its head.
 fn reply(told: &[u8]) -> Value {
     let told = String::from_utf8_lossy(told);
     let line = told.lines().find(|line| line.starts_with('{'));
@@ -338,8 +338,8 @@ fn reply(told: &[u8]) -> Value {
     })
 }
 
-/// A question goes to the backend once, and its answer to who asked. One that cannot be asked is a
-/// backend that did not answer.
+/// A question goes to the backend once, and its answer to the connection that asked. A question
+/// without room counts as one without an answer.
 #[test]
 fn backends_are_asked_and_their_answers_arrive() {
     let begin = post(
@@ -379,7 +379,7 @@ fn backends_are_asked_and_their_answers_arrive() {
     }
 }
 
-/// After a reload others are asked, on whose behalf the new options say.
+/// After a reload questions go to the new backends, for the kinds that the new options name.
 #[test]
 fn backends_may_change() {
     let asked = Asked::default();
@@ -405,8 +405,8 @@ fn backends_may_change() {
     );
 }
 
-/// A crowd that comes to an empty channel is one question in a second. Who comes later is another
-/// one, since the backend may have forgotten it; so is another channel.
+/// A crowd that comes to an empty channel is one notice in a second. A later client is another one,
+/// since the backend may have forgotten it; so is another channel.
 #[test]
 fn that_a_channel_is_empty_is_told_once_in_a_second() {
     let asked = Asked::default();

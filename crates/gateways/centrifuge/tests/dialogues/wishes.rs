@@ -1,5 +1,5 @@
-//! What a backend does to clients that are connected, by the server API: subscriptions, and ends.
-//! And what filters keep from a client.
+//! Effects of backends on connected clients, by the server API: subscriptions, and ends. Filters by
+//! tags.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ fn subscribe(channel: &str, until_unix_s: Option<u64>, since: Option<Position>) 
     }
 }
 
-/// A client that listens to a stream and has said so.
+/// Opens a stream whose client has connected.
 fn listener() -> Scene {
     let mut scene = Scene::new(Port::Client);
     let body = json!({ "token": sign(&json!({ "sub": "ann" })) }).to_string();
@@ -41,7 +41,7 @@ fn listener() -> Scene {
     scene
 }
 
-/// The objects that come of an event, each without what a WebSocket of commands puts around it.
+/// Objects that an event leads to, each without the frame of a bidirectional WebSocket.
 fn said(scene: &mut Scene, wish: &Wish) -> Vec<Value> {
     let told = scene.happens(Event::Wished(wish));
     let starts = told.match_indices('{').map(|(at, _)| at);
@@ -60,8 +60,8 @@ fn said(scene: &mut Scene, wish: &Wish) -> Vec<Value> {
     objects
 }
 
-/// Whoever is subscribed by a backend is told of it with the backend's data, then of what it
-/// missed, and gets what is published from then on.
+/// A client subscribed by a backend is told of it with the backend's data, then gets what it
+/// missed, then new publications.
 #[test]
 fn a_backend_subscribes_a_client() {
     for shard in 0..3 {
@@ -89,7 +89,7 @@ fn a_backend_subscribes_a_client() {
     }
 }
 
-/// A subscription with an end ends then, and the client is told.
+/// A subscription with an expiry ends then, and the client is told.
 #[test]
 fn a_backend_says_when_a_subscription_ends() {
     for make in [Scene::ann, listener] {
@@ -135,7 +135,7 @@ fn a_backend_says_when_a_connection_ends() {
         let in_frame = String::from_utf8_lossy(&3005_u16.to_be_bytes()).into_owned();
         assert!(told.contains("3005") || told.contains(&in_frame), "{told}");
         assert!(scene.has_ended());
-        // An end that has come.
+        // An expiry that has passed.
         let mut scene = make();
         said(&mut scene, &refresh(false, Some(BEGIN_S + 10)));
         scene.pass_s(60);
@@ -144,7 +144,7 @@ fn a_backend_says_when_a_connection_ends() {
     }
 }
 
-/// Who has not said who it is, or has ended, is nobody that a backend knows.
+/// Wishes of backends do not apply to a client before its connect or after its end.
 #[test]
 fn a_backend_has_no_say_over_strangers() {
     let wishes = [
@@ -164,8 +164,8 @@ fn a_backend_has_no_say_over_strangers() {
     }
 }
 
-/// Of a channel whose publications have tags, a client may want some only; the others do not reach
-/// it, and those of other channels do.
+/// A filter on tags keeps other publications of a channel from a client, and does not touch other
+/// channels.
 #[test]
 fn a_filter_keeps_publications_from_a_client() {
     let mut scene = Scene::ann();
@@ -173,7 +173,7 @@ fn a_filter_keeps_publications_from_a_client() {
     let say = |id: u32, channel: &str, filter: &Value| {
         json!({ "id": id, "subscribe": { "channel": channel, "tf": filter } }).to_string()
     };
-    // A channel whose publications are not filtered says so.
+    // A channel without filters refuses the subscribe.
     let told = scene.say(&say(2, "open:a", &filter));
     assert!(told[0].contains(r#""code":107"#), "{told:?}");
     let told = scene.say(&say(3, "changed:a", &filter));

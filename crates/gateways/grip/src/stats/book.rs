@@ -1,7 +1,7 @@
-//! One shard's clients, as statistics see them, and what happened to them in this turn.
+//! One shard's clients for statistics, and their events in this turn.
 //!
-//! Owns: which clients are there, their channels, and news until they are taken. Never: adds up
-//! what several shards have, or makes packets.
+//! Owns: the open clients, their channels, and news until they are taken. Never: adds up several
+//! shards, or makes packets.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -27,16 +27,16 @@ pub(crate) struct NewClient<'a> {
     pub(crate) is_tls: bool,
 }
 
-/// A client.
+/// Client as statistics know it.
 struct Known {
     id: ClientId,
     route: RouteId,
     peer: IpAddr,
     is_websocket: bool,
     is_tls: bool,
-    /// Up to when its minutes were told.
+    /// Time up to which its minutes are reported.
     counted_at: Millis,
-    /// When it was last told to be alive.
+    /// Time of the last report of activity.
     active_at: Millis,
     channels: BTreeMap<ChannelName, SubscriptionMode>,
 }
@@ -94,17 +94,17 @@ impl Save for Known {
     }
 }
 
-/// One shard's clients.
+/// Clients of one shard, for statistics.
 pub(crate) struct Book {
     /// Bound: the shard's connections.
     known: BTreeMap<ConnId, Known>,
     lap: Lap<ConnId>,
-    /// Bound: what one turn brings; it is taken at the end of each.
+    /// News of one turn. Bound: they are taken at the end of each turn.
     news: Vec<News>,
 }
 
 impl Book {
-    /// Tells of each client again before readers forget it.
+    /// Creates a book that reports each client again before readers forget it.
     pub(crate) fn new(connection_ttl_ms: u64) -> Self {
         Self {
             known: BTreeMap::new(),
@@ -131,7 +131,7 @@ impl Book {
         self.known.insert(conn, known);
     }
 
-    /// Its request is answered, or its connection has gone.
+    /// Records the end of a client: its request is answered, or its connection has closed.
     pub(crate) fn closed(&mut self, conn: ConnId, now: Millis) {
         let Some(mut known) = self.known.remove(&conn) else {
             return;
@@ -152,7 +152,7 @@ impl Book {
         });
     }
 
-    /// It gets what is published in a channel from now on.
+    /// Records a subscription of a client to a channel.
     pub(crate) fn subscribed(
         &mut self,
         conn: ConnId,
@@ -171,7 +171,7 @@ impl Book {
         }
     }
 
-    /// It does not any more.
+    /// Records the end of a client's subscription.
     pub(crate) fn left(&mut self, conn: ConnId, channel: &ChannelName) {
         let Some(known) = self.known.get_mut(&conn) else {
             return;
@@ -185,7 +185,7 @@ impl Book {
         }
     }
 
-    /// It was sent a sign of life.
+    /// Records that a client was sent a keep-alive.
     pub(crate) fn beat(&mut self, conn: ConnId) {
         if let Some(known) = self.known.get(&conn) {
             let route = known.route.clone();
@@ -193,7 +193,7 @@ impl Book {
         }
     }
 
-    /// It has said something: told of once a minute.
+    /// Records activity of a client: at most one report every [`ACTIVE_MS`].
     pub(crate) fn said(&mut self, conn: ConnId, now: Millis) {
         if let Some(known) = self.known.get_mut(&conn)
             && now >= known.active_at + ACTIVE_MS
@@ -223,7 +223,7 @@ impl Book {
         (!self.known.is_empty()).then(|| self.lap.next_at())
     }
 
-    /// Tells of some of those again who are still there.
+    /// Reports some of the open clients again.
     pub(crate) fn step(&mut self, now: Millis) {
         if now < self.lap.next_at() {
             return;
@@ -238,7 +238,7 @@ impl Book {
 
     // ---- clients of another process ----
 
-    /// Appends what is known of a client.
+    /// Appends a client's state.
     pub(crate) fn save(&self, conn: ConnId, out: &mut Vec<u8>) {
         save_option(self.known.get(&conn), out);
     }
@@ -256,7 +256,7 @@ impl Book {
         self.known.remove(&conn);
     }
 
-    /// Tells of all clients to whoever has heard of none.
+    /// Reports all clients again, for a collector without any.
     pub(crate) fn tell_all(&mut self) {
         for known in self.known.values() {
             self.news.push(known.news(false, 0));
@@ -270,7 +270,7 @@ impl Book {
         }
     }
 
-    /// What happened since the last call.
+    /// Takes the news since the last call.
     pub(crate) fn take(&mut self) -> Vec<News> {
         std::mem::take(&mut self.news)
     }

@@ -1,7 +1,7 @@
-//! What all shards tell, added up and made into packets. One value, on the first shard.
+//! Sum of all shards' news, made into packets. One value, on the first shard.
 //!
-//! Owns: subscribers of channels, reports of routes, what was not told yet. Never: knows who reads
-//! the packets.
+//! Owns: subscribers of channels, reports of routes, changes not yet sent. Never: knows the readers
+//! of packets.
 //!
 //! Invariants
 //! - A channel is in `subscribers` while it has some, or lingers.
@@ -23,12 +23,12 @@ use crate::forms::own_name;
 
 /// Channels that linger; beyond that the first ones stop early. Bound of `lingering`.
 const LINGERING_MAX: usize = 65_536;
-/// Between two looks for channels whose number of subscribers has changed, in milliseconds.
+/// Milliseconds between two looks for channels whose number of subscribers has changed.
 const CHANGED_MS: u64 = 1000;
 
 type Key = (ChannelName, SubscriptionMode);
 
-/// What all shards tell.
+/// Sum of the statistics of all shards.
 pub(crate) struct Collector {
     options: StatsOptions,
     from: String,
@@ -38,7 +38,7 @@ pub(crate) struct Collector {
     subscribers: BTreeMap<Key, Subscribers>,
     lap: Lap<Key>,
     lingering: BTreeSet<(Millis, Key)>,
-    /// Those whose number has changed. Bound: as for `subscribers`.
+    /// Channels whose number has changed. Bound: as for `subscribers`.
     changed: BTreeSet<Key>,
     changed_at: Millis,
     /// Bound: the routes that have an id.
@@ -50,7 +50,7 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    /// Of a server with a name.
+    /// Creates the collector of the server named `from`.
     pub(crate) fn new(options: StatsOptions, from: String, now: Millis) -> Self {
         Self {
             from,
@@ -81,7 +81,7 @@ impl Collector {
         since.or_insert_with(|| Since::new(now))
     }
 
-    /// Takes what a shard tells.
+    /// Adds a shard's news.
     pub(crate) fn hear(&mut self, news: News, now: Millis) {
         match news {
             News::Connected(connected) => self.connected(&connected, now),
@@ -180,7 +180,7 @@ impl Collector {
         let Some(known) = self.subscribers.get(key) else {
             return;
         };
-        // One that lingers may come back, and is not told of again until then.
+        // A lingering one may come back, and is not reported until then.
         if known.lingers_until.is_some() {
             return;
         }
@@ -235,7 +235,7 @@ impl Collector {
         (!is_idle).then(|| self.lap.next_at())
     }
 
-    /// Tells what is due; does nothing before a step is over.
+    /// Sends due packets; does nothing before a step is over.
     pub(crate) fn step(&mut self, now: Millis) {
         if now < self.lap.next_at() {
             return;

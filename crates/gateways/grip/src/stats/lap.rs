@@ -7,8 +7,7 @@ use throng_types::Millis;
 
 /// Between two steps, in milliseconds.
 pub(crate) const STEP_MS: u64 = 100;
-/// A step that comes late is as long as this at most, so that it tells no crowd of those who have
-/// just come.
+/// Milliseconds of a late step, at most, so that it does not report a crowd that has just come.
 const STEP_MS_MAX: u64 = 1000;
 
 /// A walk round a table, in the order of its keys.

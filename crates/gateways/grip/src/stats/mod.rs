@@ -1,8 +1,8 @@
-//! Statistics as Pushpin publishes them, for those who collect them by ZeroMQ.
+//! Statistics as Pushpin publishes them, for readers by ZeroMQ.
 //!
-//! Each shard keeps a [`Book`] of its clients and tells news of it to the first shard, whose
-//! [`Collector`] adds them up and makes packets. The packets go to every shard that a reader is
-//! connected to. Without the socket nothing of this is there.
+//! Each shard keeps a [`Book`] of its clients and sends its news to the first shard, whose
+//! [`Collector`] adds them up and makes packets. The packets go to every shard with readers.
+//! Without the socket nothing of this is there.
 
 mod book;
 mod collector;

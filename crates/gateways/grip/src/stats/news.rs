@@ -1,4 +1,4 @@
-//! What one shard tells the collector.
+//! News from a shard to the collector.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,13 +19,11 @@ pub(crate) type Transports = u8;
 pub enum News {
     /// A connection is there.
     Connected(Box<Connected>),
-    /// A connection has gone.
+    /// A connection has closed.
     Gone {
-        /// Its name.
         id: Box<ClientId>,
-        /// Its route.
         route: RouteId,
-        /// Minutes of it that began since they were told last.
+        /// Minutes of it that began since the last report.
         minutes: u64,
     },
     /// A sign of life on a route.
@@ -39,16 +37,13 @@ pub enum News {
     Left(Subscriber),
     /// An item was published.
     Published {
-        /// Its channel.
         channel: ChannelName,
-        /// Its id.
         id: Option<Box<str>>,
-        /// Its forms.
         transports: Transports,
     },
 }
 
-/// A connection.
+/// Connection as reported to the collector.
 #[derive(Clone, Debug)]
 pub struct Connected {
     pub(crate) id: ClientId,
@@ -56,9 +51,9 @@ pub struct Connected {
     pub(crate) peer: IpAddr,
     pub(crate) is_websocket: bool,
     pub(crate) is_tls: bool,
-    /// It is told of for the first time.
+    /// Whether this is its first report.
     pub(crate) is_new: bool,
-    /// Minutes of it that began since they were told last.
+    /// Minutes of it that began since the last report.
     pub(crate) minutes: u64,
 }
 

@@ -1,21 +1,21 @@
-//! What is configured of statistics.
+//! Options of statistics.
 
 use throng_grip::stats::StatsFormat;
 
-/// What is sent, and how often.
+/// Options of statistics, from the configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct StatsOptions {
-    /// How packets are written.
+    /// Format of the packets.
     pub format: StatsFormat,
     /// Between two reports, in milliseconds; 0 for none.
     pub report_interval_ms: u64,
-    /// Whether each connection is told of.
+    /// Whether each connection is reported.
     pub sends_connections: bool,
-    /// How long readers remember a connection, in milliseconds.
+    /// Milliseconds that readers remember a connection.
     pub connection_ttl_ms: u64,
-    /// How long readers remember a channel's subscribers, in milliseconds.
+    /// Milliseconds that readers remember a channel's subscribers.
     pub subscription_ttl_ms: u64,
-    /// How long a channel of long polls is told to have subscribers after the last one was
-    /// answered, in milliseconds: mostly the client asks again.
+    /// Milliseconds that a channel of long polls is reported with subscribers after the last one
+    /// was answered: mostly the client asks again.
     pub linger_ms: u64,
 }

@@ -1,4 +1,4 @@
-//! What a shard keeps for statistics beyond its book, and what shards tell each other.
+//! State of a shard for statistics beyond its book, and mail between shards.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::news::News;
 /// About statistics, from another shard.
 #[derive(Debug)]
 pub enum StatsMail {
-    /// This happened there.
+    /// News from a shard, for the collector.
     News(Vec<News>),
     /// Whether it has readers.
     Reads(bool),

@@ -1,7 +1,7 @@
-//! Whoever reads statistics: a SUB socket that is connected to ours.
+//! Readers of statistics: SUB sockets that are connected to ours.
 //!
-//! Rule for "full": a packet that does not fit into what may wait for one reader is dropped for
-//! that reader and counted, as ZeroMQ's PUB sockets do.
+//! Rule for "full": a packet without room in a reader's queue is dropped for that reader and
+//! counted, as ZeroMQ's PUB sockets do.
 
 use throng_grip::zmtp::{PeerLimits, SocketRole, ZmtpPeer, encode_message};
 use throng_metrics::Counter;
@@ -14,16 +14,16 @@ use crate::order::Order;
 pub(crate) const WAITING_BYTES_MAX: usize = 1 << 20;
 /// Topics that one reader may have.
 const TOPICS_MAX: usize = 256;
-/// Bytes of a topic, and of anything else that a reader says.
+/// Bytes of a topic, and of any other message from a reader.
 const SAID_BYTES_MAX: usize = 1024;
 
-/// One reader's connection.
+/// Connection of one reader of statistics.
 #[derive(Default)]
 pub struct StatsReader {
     /// Made with the first bytes.
     peer: Option<ZmtpPeer>,
     is_ready: bool,
-    /// Beginnings of the packets that it wants. Bound: [`TOPICS_MAX`].
+    /// Prefixes of the packets that it subscribes to. Bound: [`TOPICS_MAX`].
     topics: Vec<Vec<u8>>,
 }
 
@@ -49,7 +49,7 @@ impl StatsReader {
                 Some((true, topic)) if self.topics.len() < TOPICS_MAX => {
                     self.topics.push(topic.to_vec());
                 }
-                // It wants more than anybody needs.
+                // More topics than any reader needs.
                 Some((true, _)) => return cx.end(End::Flush),
                 // It may have asked twice, and takes one of the two back.
                 Some((false, topic)) => {
@@ -66,7 +66,7 @@ impl StatsReader {
         }
     }
 
-    /// Sends the packets that it wants, as far as there is room.
+    /// Sends the packets that it subscribes to, as far as there is room.
     pub(crate) fn packets(&self, packets: &[Vec<u8>], waiting_bytes: usize, cx: &mut Cx<'_>) {
         let mut room = WAITING_BYTES_MAX.saturating_sub(waiting_bytes);
         for packet in packets {

@@ -10,7 +10,7 @@ use super::news::RouteId;
 pub(crate) struct Subscribers {
     /// Bound: the routes that have an id.
     routes: Vec<(RouteId, u64)>,
-    /// Until when it is told to have some although the last one has left.
+    /// Time until which subscribers are reported although the last one has left.
     pub(crate) lingers_until: Option<Millis>,
 }
 
@@ -38,7 +38,7 @@ impl Subscribers {
     }
 }
 
-/// What happens on a route until the next report.
+/// Counts of a route since the last report.
 pub(crate) struct Since {
     /// Those that are there now.
     connections: u64,
@@ -79,8 +79,8 @@ impl Since {
         }
     }
 
-    /// The report, and whether the route is worth another one. As in Pushpin the last of those that
-    /// had connections says that there are none.
+    /// Returns the report, and whether the route is worth another one. As in Pushpin the last
+    /// report of a route that had connections has none.
     pub(crate) fn report(&mut self, now: Millis) -> (RouteStats, bool) {
         let mut report = std::mem::take(&mut self.report);
         report.duration_ms = now.0.saturating_sub(self.at.0);

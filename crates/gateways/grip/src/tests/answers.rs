@@ -54,7 +54,7 @@ fn an_answer_is_passed_on_as_it_comes() {
     let told = client.told();
     assert!(told.starts_with("HTTP/1.1 404 Gone\r\n"), "{told}");
     assert!(client.end(1), "the next request may come");
-    // A client that wants its connection to end has it ended.
+    // A client that asks for an end of its connection gets it.
     let mut client = Client::asks("GET /a HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     client.head(1, 200, &[]);
     assert!(!client.end(1));
@@ -165,7 +165,7 @@ fn a_held_client_gets_what_is_published_or_what_its_backend_said() {
     assert!(told.ends_with("Content-Length: 4\r\n\r\nnews"), "{told}");
     assert_eq!(client.hub, ["+grip:a", "-grip:a"]);
 
-    // A server that goes down answers what the backend said, and ends.
+    // A server that shuts down sends the backend's answer, and closes.
     let mut client = held();
     let down = throng_session::CloseReason::Because(throng_types::Disconnect::Shutdown);
     client.happens(Event::Close(&down));
@@ -181,7 +181,7 @@ fn a_held_client_gets_what_is_published_or_what_its_backend_said() {
     assert!(told.ends_with("Content-Length: 7\r\n\r\n"), "{told}");
 }
 
-/// A publisher that says that something was lost, or a gap, has the backend asked again.
+/// A publisher's recovery, or a gap, makes the backend be asked again.
 #[test]
 fn a_held_client_is_asked_for_again() {
     let recovers: [fn(&mut Client); 2] = [

@@ -1,5 +1,4 @@
-//! Exchanges with backends: how fast they are read, how they end, and what a backend hears of a
-//! client that has gone.
+//! Exchanges with backends: flow control, ends, and notices about clients that have gone.
 
 use throng_grip::exchange::RequestRest;
 use throng_metrics::Counter;
@@ -79,7 +78,7 @@ fn a_client_that_takes_nothing_is_cut_off() {
     assert_eq!(world.played.0.borrow().dropped, [(stuck, 1)]);
 }
 
-/// The exchange of a client that has gone ends; so does that of a request that was given up.
+/// The exchange of a closed client ends; so does that of a request that was given up.
 #[test]
 fn an_exchange_ends_with_its_client() {
     let mut world = World::new();
@@ -98,7 +97,7 @@ fn an_exchange_ends_with_its_client() {
     assert_eq!(world.played.0.borrow().dropped, [(gone, 1), (conn, 1)]);
 }
 
-/// What a client sends in pieces follows its request to the backend, and then its end.
+/// Pieces of a body follow its request to the backend, and then its end.
 #[test]
 fn a_body_in_pieces_is_passed_on() {
     let mut world = World::new();
@@ -121,8 +120,8 @@ fn a_body_in_pieces_is_passed_on() {
     assert_eq!(world.played.0.borrow().finished, 1);
 }
 
-/// Backends that have no room for a request are as good as none; the client is told, and so is
-/// what counts.
+/// Backends without room for a request count as failed; the client gets an error, and the counters
+/// change.
 #[test]
 fn a_full_driver_fails_requests() {
     let mut world = World::new();
@@ -140,8 +139,8 @@ fn a_full_driver_fails_requests() {
     assert!(world.told(conn).starts_with("HTTP/1.1 200 "));
 }
 
-/// A backend hears that its client has gone, and is told again until it has heard it; then nothing
-/// is kept.
+/// A backend is notified that its client has gone, and again until it has answered; then nothing is
+/// kept.
 #[test]
 fn a_backend_hears_in_the_end_that_its_client_has_gone() {
     let mut world = World::new();

@@ -1,5 +1,4 @@
-//! Another process takes clients over: what was held is held there, and whoever waits for a backend
-//! stays.
+//! Clients moved to another process stay held there, and those that wait for a backend do not move.
 
 use throng_session::Gateway;
 use throng_types::Saved;
@@ -26,7 +25,7 @@ impl Client {
         moves.then_some(bytes)
     }
 
-    /// It goes on in another process, if it can move.
+    /// Saves and restores it in another process; false if it cannot move.
     #[track_caller]
     fn moves(&mut self) -> bool {
         let Some(bytes) = self.saved() else {

@@ -1,4 +1,4 @@
-//! Backends that a test plays: they note what they are asked, and the test says what they do.
+//! Backends played by a test: they record requests, and the test decides on events.
 
 use std::cell::RefCell;
 
@@ -6,11 +6,11 @@ use super::*;
 use crate::Backends;
 use crate::backends::Ticket;
 
-/// What backends were asked, and what became of each exchange.
+/// Record of calls to backends, and of the exchanges' ends.
 #[derive(Default)]
 pub(super) struct Log {
     pub(super) asked: Vec<(ConnId, u32, OriginRequest)>,
-    /// Requests whose answer nobody awaits.
+    /// Requests whose answer is not awaited.
     pub(super) told: Vec<OriginRequest>,
     pub(super) sent: Vec<u8>,
     pub(super) granted: usize,
@@ -20,7 +20,7 @@ pub(super) struct Log {
     pub(super) is_full: bool,
 }
 
-/// Backends that do what the test says.
+/// Backends controlled by the test.
 #[derive(Clone, Default)]
 pub(super) struct Played(pub(super) Rc<RefCell<Log>>);
 

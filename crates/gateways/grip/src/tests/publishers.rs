@@ -1,4 +1,4 @@
-//! Publishers by HTTP, and what clients on all shards get of what they publish.
+//! Publishers by HTTP, and the deliveries to clients on all shards.
 
 use throng_hub::ReplyTo;
 use throng_metrics::Counter;
@@ -36,8 +36,8 @@ fn parts(answer: &str) -> (&str, &str) {
     (&head[9..12], body)
 }
 
-/// What is published anywhere reaches every client of the channel once, in order, and nobody else;
-/// the publisher is answered, and may go on on its connection.
+/// Publications on any shard reach every client of the channel once, in order, and nobody else; the
+/// publisher is answered, and its connection may go on.
 #[test]
 fn what_is_published_reaches_the_clients_of_all_shards() {
     for home in 0..SHARDS {
@@ -76,8 +76,8 @@ fn what_is_published_reaches_the_clients_of_all_shards() {
     }
 }
 
-/// A publisher that asks for it hears how many connections took its items, wherever they are. What
-/// waits for the item before it is not counted, and then no number is told.
+/// A publisher that asks for it gets the number of connections that took its items, on all shards.
+/// An item that waits for the one before it is not counted, and then no number is sent.
 #[test]
 fn a_publisher_may_ask_how_many_took_its_items() {
     for home in 0..SHARDS {
@@ -108,7 +108,7 @@ fn a_publisher_may_ask_how_many_took_its_items() {
         let json = "application/json";
         let told = ask(&mut world, json, &[waits, a]);
         assert_eq!(told, "{\"message\":\"Published\",\"receivers\":null}\n");
-        // Others than those that ask for it hear nothing of numbers.
+        // Publishers that do not ask get no numbers.
         let items = [item(&name, "z")];
         world.say(publisher, post("/publish/?receivers=0", text, &items));
         let told = world.told(publisher);
@@ -149,7 +149,7 @@ fn a_held_response_is_a_receiver() {
     );
 }
 
-/// As Pushpin answers what is no publication.
+/// Requests that are no publication are answered as in Pushpin.
 #[test]
 fn requests_that_publish_nothing_are_answered_too() {
     let mut world = world();
@@ -165,7 +165,7 @@ fn requests_that_publish_nothing_are_answered_too() {
     let told = world.told(publisher);
     assert_eq!(parts(&told), ("200", "Published\n"));
     assert!(!told.contains("Allow:"), "{told}");
-    // Who sends the next request before the answer has it answered next.
+    // A request before the answer to the last one is answered next.
     let both = post("/publish/", "text/plain", &[item("a", "x")]) + get;
     world.say(publisher, both);
     let told = world.told(publisher);
@@ -238,7 +238,7 @@ fn recover_reaches_all_shards() {
     assert!(!asked.contains(&plain));
 }
 
-/// What other shards have no room for is refused, and the publisher is told so.
+/// Items that other shards have no room for are refused, and the publisher is told so.
 #[test]
 fn a_server_without_room_says_that_nothing_was_published() {
     let mut world = world();
@@ -261,8 +261,7 @@ fn a_server_without_room_says_that_nothing_was_published() {
     assert_eq!(world.told(stream), "1\r\nx\r\n");
 }
 
-/// A publisher whose connection ends while its items are on their way still gets its answer, and
-/// then the end.
+/// A publisher whose connection is to end while its items are on their way gets its answer first.
 #[test]
 fn a_publisher_is_answered_before_it_ends() {
     let mut client = Client::by(

@@ -18,7 +18,7 @@ fn field<'a>(request: &'a OriginRequest, name: &str) -> Option<&'a str> {
     field.map(|field| str::from_utf8(&field.value).expect("text"))
 }
 
-/// Where a proxy in front is believed, the backend is told that the client came by TLS.
+/// With a trusted proxy in front, the backend learns that the client came by TLS.
 #[test]
 fn a_backend_hears_how_a_client_came() {
     let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
@@ -59,7 +59,7 @@ fn a_backend_hears_how_a_client_came() {
     }
 }
 
-/// A request of HTTP/1.0 need not say whom it is for.
+/// A request of HTTP/1.0 need not name a host.
 #[test]
 fn a_request_without_a_host_is_for_localhost() {
     let mut client = client(|options| {
@@ -73,7 +73,7 @@ fn a_request_without_a_host_is_for_localhost() {
     assert_eq!(field(&client.asked(), "Host"), Some("localhost"));
 }
 
-/// What a proxy in front has signed is for that proxy: its answer passes as it is.
+/// Instructions under a signature for a proxy in front pass unchanged to that proxy.
 #[test]
 fn instructions_for_a_proxy_in_front_pass() {
     let key = b"the key of the proxy in front";
@@ -150,7 +150,7 @@ fn a_hold_needs_the_whole_request() {
     let forgets = |order: &Order| matches!(order, Order::Forget { .. });
     assert!(client.orders.iter().any(forgets));
     assert_eq!(client.ended, Some(End::Flush));
-    // An answer without instructions passes, and then nobody knows where the next request begins.
+    // An answer without instructions passes, and then the start of the next request is unknown.
     let mut client = Client::asks("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nab");
     client.head(1, 200, &[]);
     client.end(1);
@@ -160,7 +160,7 @@ fn a_hold_needs_the_whole_request() {
     assert_eq!(client.ended, Some(End::Flush));
 }
 
-/// How long an answer is, by its status and what the backend says of it.
+/// Framing of answers, by status and the backend's headers.
 #[test]
 fn answers_are_framed_as_their_status_wants() {
     let whole = |code, fields: &[(&str, &str)], bytes: Option<u64>, is_bodiless| OriginHead {

@@ -1,5 +1,5 @@
-//! The gateway on its shard: who subscribes to what, which item went out last, how many took one,
-//! and what publishers' words do to the sessions here.
+//! The gateway on its shard: subscriptions, last items, receipts, and effects of publishers on the
+//! sessions here.
 
 use throng_hub::{Batch, Format, ReplyTo, Sink};
 use throng_metrics::{Counter, Gauge};
@@ -62,7 +62,7 @@ impl Server {
         self.grip.mail(from, mail, &mut self.floor);
     }
 
-    /// What a client's backend was asked.
+    /// Whether a client's backend was asked.
     fn has_asked(&mut self, conn: ConnId) -> bool {
         let client = self.floor.clients.get_mut(&conn).expect("it is there");
         let orders = std::mem::take(&mut client.orders);
@@ -76,7 +76,7 @@ impl Server {
         mails.map(|(to, mail)| (to.0, mail)).collect()
     }
 
-    /// The news of topics that other shards are told.
+    /// Takes the news of topics for other shards.
     fn topics(&mut self) -> Vec<(u8, bool)> {
         let mails = self.mails().into_iter();
         let topics = mails.filter_map(|(to, mail)| match mail {
@@ -87,7 +87,7 @@ impl Server {
     }
 }
 
-/// Others are told of the first subscriber here, and after a while that there is none.
+/// Other shards are told of the first subscriber here, and after a while that there is none.
 #[test]
 fn shards_tell_each_other_what_is_subscribed_to() {
     let mut server = Server::new();
@@ -126,7 +126,7 @@ fn shards_tell_each_other_what_is_subscribed_to() {
     server.floor.now.mono = server.floor.now.mono + 1;
     server.grip.turn(0, &mut server.floor);
     assert_eq!(server.topics(), [(1, false), (2, false)]);
-    // While somebody is there, nobody is told otherwise.
+    // While there is a subscriber, no other news is sent.
     server.stream(1, &[("Grip-Hold", "stream"), ("Grip-Channel", &name)]);
     server.order(subscribed());
     server.topics();
@@ -135,7 +135,7 @@ fn shards_tell_each_other_what_is_subscribed_to() {
     assert_eq!(server.topics(), []);
 }
 
-/// Who has an older item than went out last asks its backend, wherever the channel is at home.
+/// A client that has an older item than the last one asks its backend, on any home shard.
 #[test]
 fn a_stream_learns_which_item_went_out_last() {
     for home in [0, 1] {
@@ -191,8 +191,8 @@ fn a_stream_learns_which_item_went_out_last() {
     }
 }
 
-/// Nothing is known of the channel. Whoever subscribed after publishers were told of it has missed
-/// nothing; others ask in a moment.
+/// Nothing is known of the channel. A client that subscribed after publishers were told of the
+/// channel has missed nothing; others ask in a moment.
 #[test]
 fn who_came_after_the_news_of_a_topic_need_not_ask() {
     for (is_before, asks_soon) in [(true, true), (false, false)] {
@@ -217,7 +217,7 @@ fn who_came_after_the_news_of_a_topic_need_not_ask() {
     }
 }
 
-/// An item goes to its channel's home; what went out in order is known there.
+/// An item goes to its channel's home, which remembers published ones.
 #[test]
 fn items_go_home() {
     for home in 0..SHARDS {
@@ -248,7 +248,7 @@ fn items_go_home() {
     }
 }
 
-/// Of a client that is connected for half a minute, half a minute is kept until there is more.
+/// Half minutes of connected clients add up to whole ones; the rest is kept.
 #[test]
 fn minutes_of_clients_are_counted_whole() {
     let mut server = Server::new();
@@ -265,7 +265,7 @@ fn minutes_of_clients_are_counted_whole() {
     }
 }
 
-/// What sessions took of a publication with a receipt is added up once everybody was visited.
+/// Counts of sessions that took a publication with a receipt are added up after the last one.
 #[test]
 fn a_receipt_counts_who_took_it() {
     let own = GripShared::new(options());

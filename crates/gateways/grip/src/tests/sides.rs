@@ -1,5 +1,5 @@
-//! What a backend has done to a client's WebSocket, and what the client may do: the same whether
-//! the backend speaks WebSocket or HTTP.
+//! Effects of a backend on a client's WebSocket, and the client's rights: equal for backends by
+//! WebSocket and by HTTP.
 
 use throng_broker::Refusal;
 use throng_session::{CloseReason, Meter, WorkLimits};
@@ -29,7 +29,7 @@ fn close(masking: Masking, code: u16, reason: &str) -> Vec<u8> {
 struct Socket {
     client: Client,
     over_http: bool,
-    /// Of the last exchange.
+    /// Token of the last exchange.
     token: u32,
 }
 
@@ -67,7 +67,7 @@ impl Socket {
         socket
     }
 
-    /// The backend says a text to us.
+    /// Sends a control message from the backend.
     fn control(&mut self, json: &str) {
         let text = format!("c:{json}");
         if self.over_http {
@@ -116,8 +116,8 @@ impl Socket {
     }
 }
 
-/// A silent client is sent what its backend wants, again and again; what it is sent otherwise puts
-/// that off, unless the backend wants it at intervals.
+/// A silent client gets the backend's keep-alive again and again; other messages put that off,
+/// unless the backend asks for intervals.
 #[test]
 fn a_backend_may_want_signs_of_life() {
     for over_http in [false, true] {
@@ -142,7 +142,7 @@ fn a_backend_may_want_signs_of_life() {
                 .item(r#"{"channel":"a","ws-message":{"content":"news"}}"#);
             assert_eq!(socket.told(), Socket::text("news"));
             assert_eq!(socket.due_ms(), Some(due_ms), "{mode}");
-            // It may want no more of them.
+            // The backend may stop them.
             socket.control(r#"{"type":"keep-alive"}"#);
             socket.pass_ms(30_000);
             assert_eq!(socket.told(), b"");
@@ -150,7 +150,7 @@ fn a_backend_may_want_signs_of_life() {
     }
 }
 
-/// A message may be sent later, once, or as soon as the backend says so.
+/// A message may be sent later, once, or as soon as the backend asks for it.
 #[test]
 fn a_message_may_be_sent_later() {
     for over_http in [false, true] {
@@ -197,7 +197,7 @@ fn a_backend_subscribes_its_client() {
                 "+grip:a", "+grip:b", "+grip:c", "-grip:a", "-grip:b", "-grip:c"
             ][..]
         );
-        // A client whom the server has no room for is told so.
+        // A client for which the server has no room is closed with that reason.
         let answer = Answer::Subscribed {
             channel: channel("c"),
             result: Err(Refusal::Busy),
@@ -255,7 +255,7 @@ fn a_route_subscribes_its_websockets() {
     assert_eq!(socket.told()[2..4], 4000_u16.to_be_bytes());
 }
 
-/// A server that goes down says so in the words of what the client has by then.
+/// A server that shuts down closes each client in its current protocol.
 #[test]
 fn a_server_that_goes_down_says_so() {
     let down = CloseReason::Because(Disconnect::Shutdown);
@@ -271,7 +271,7 @@ fn a_server_that_goes_down_says_so() {
     }
 }
 
-/// Who breaks the protocol, or says more than it may, is closed with the code for that.
+/// A client that breaks the protocol, or sends more than it may, is closed with the code for that.
 #[test]
 fn a_client_that_does_wrong_is_closed() {
     for over_http in [false, true] {
@@ -293,7 +293,7 @@ fn a_client_that_does_wrong_is_closed() {
         let mut socket = Socket::opened(over_http, client);
         let one = frame(Masking::Client([0; 4]), Opcode::Text, b"x");
         socket.said(&one.repeat(1000));
-        // What came before that is the backend's, and its answers are the client's.
+        // Messages before that are the backend's, and its answers are the client's.
         assert_eq!((socket.told(), socket.client.ended), (Vec::new(), None));
         let closed = close(Masking::Server, 1008, "too many messages");
         if over_http {
@@ -323,7 +323,7 @@ fn a_client_that_does_wrong_is_closed() {
         assert_eq!(socket.told(), [Socket::text("y"), closed].concat());
         assert_eq!(socket.client.ended, Some(End::Flush));
     }
-    // Before it is a WebSocket, a head's worth is kept of what it says, and no more.
+    // Before the handshake's answer, a head's worth of bytes is kept, and no more.
     let mut socket = Socket::asks(true, Client::new());
     let max = socket.client.solo.shared.limits.head_bytes_max;
     socket.said(&vec![b'x'; max]);
@@ -400,7 +400,7 @@ fn a_client_without_its_backend_goes_on() {
     }
 }
 
-/// Of a client that says more than its backend takes, no more is read; all of it arrives.
+/// A client that sends more than its backend takes is not read; all of it arrives.
 #[test]
 fn a_client_is_read_as_fast_as_its_backend_takes_it() {
     let mut socket = Socket::open(true);
@@ -439,7 +439,7 @@ fn a_client_is_read_as_fast_as_its_backend_takes_it() {
 }
 
 /// A backend that cannot be reached for a moment is asked again; one that broke off in the middle
-/// may have heard it, and is not.
+/// may have read the request, and is not.
 #[test]
 fn a_backend_that_fails_is_asked_again() {
     for (fault, is_repeated) in [

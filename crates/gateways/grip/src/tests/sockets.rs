@@ -68,7 +68,7 @@ fn bytes_pass_through_when_the_backend_has_accepted() {
     assert_eq!(client.sent(), b"early");
     client.body(1, "anything");
     assert_eq!(client.told(), "anything");
-    // Who sends faster than the backend takes is not read for a while.
+    // A client that sends faster than the backend takes is not read for a while.
     client.feeds(&[b'x'; 65_531]);
     assert_eq!(client.solo.actions.pause, None);
     client.feeds(b"x");
@@ -94,7 +94,7 @@ fn a_backend_may_refuse_a_websocket() {
         client.body(1, "why");
         assert_eq!(client.told(), if code == 403 { "why" } else { "" });
     }
-    // What comes before the answer is kept up to a head's worth.
+    // Bytes before the answer are kept up to a head's worth.
     let mut client = upgrades("/a");
     let max = client.solo.shared.limits.head_bytes_max;
     client.feeds(&vec![b'x'; max]);
@@ -128,7 +128,7 @@ fn messages_of_a_backend_that_instructs_are_sorted() {
     // The frame as the backend gets it: masked, so of the same length.
     client.feeds(&said("hi"));
     assert_eq!(client.sent().len(), said("hi").len());
-    // Of what is published the backend hears nothing, but that its client was sent away.
+    // The backend gets no publications, but its client's close.
     client.item(r#"{"channel":"a","ws-message":{"content":"news"}}"#);
     client.told_lossy();
     assert_eq!(client.sent(), b"");
@@ -138,7 +138,7 @@ fn messages_of_a_backend_that_instructs_are_sorted() {
     assert_eq!(client.sent().first(), Some(&0x88), "a close frame");
 }
 
-/// The longest message is so long without what marks it as the client's.
+/// Limit of the longest message, without the mark of the client's messages.
 #[test]
 fn a_backends_message_is_bounded() {
     let extension = ("Sec-WebSocket-Extensions", "grip; message-prefix=\"m:\"");
@@ -193,7 +193,7 @@ fn a_backend_that_speaks_http_gets_events() {
     client.body(3, &format!("TEXT {:x}\r\n{subscribe}\r\n", subscribe.len()));
     client.end(3);
     assert_eq!(client.hub, ["+grip:a"]);
-    // What is published comes as frames that all share.
+    // Publications come as shared frames.
     let own = client.solo.own.clone();
     let shared = |json: &str| {
         let mut out = Vec::new();
@@ -206,7 +206,7 @@ fn a_backend_that_speaks_http_gets_events() {
         shared(r#"{"channel":"a","ws-message":{"action":"close"}}"#),
         ""
     );
-    // A publisher wants the backend to be asked.
+    // A publisher makes the backend be asked.
     client.solo.act(|session, cx| session.refresh(cx));
     client.sort();
     assert_eq!(&*client.asked().body, b"");
@@ -223,7 +223,7 @@ fn a_backend_hears_of_a_client_that_has_gone() {
     client.sort();
     assert_eq!(goes_on, Some(true));
     assert_eq!(&*client.asked().body, b"DISCONNECT\r\n");
-    // One that is held and wants nothing said is gone at once.
+    // A held one without a last request to its backend is removed at once.
     let mut client = Client::gets();
     let goes_on = client.solo.act(|session, cx| session.connection_gone(cx));
     assert_eq!(goes_on, Some(false));

@@ -1,4 +1,4 @@
-//! Statistics by ZeroMQ: a reader on any shard hears of the clients of all of them.
+//! Statistics by ZeroMQ: a reader on any shard gets the clients of all of them.
 
 use throng_grip::stats::StatsFormat;
 use throng_grip::zmtp::encode_message;
@@ -25,7 +25,7 @@ fn world() -> World {
     World::with(Arc::new(options))
 }
 
-/// A reader on a shard that wants the packets that begin so.
+/// Connects a reader on a shard, with prefixes of packets.
 fn reads(world: &mut World, shard: u8, topics: &[&str]) -> ConnId {
     let conn = world.connect_own(shard, 0);
     let mut bytes = b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\0NULL".to_vec();
@@ -80,7 +80,7 @@ fn a_reader_on_any_shard_hears_of_all_clients() {
         assert!(told.contains("message J"), "{told}");
         assert!(told.contains(r#""transport":"http-stream""#), "{told}");
         assert_eq!(world.told(reader), "", "nobody came or went");
-        // Those that go are told of, too.
+        // Closed ones are reported, too.
         world.close(streams[2]);
         wait(&mut world, 3);
         let told = world.told(reader);
@@ -92,7 +92,7 @@ fn a_reader_on_any_shard_hears_of_all_clients() {
     }
 }
 
-/// What was sent is told by form: to streams, and to those that waited for one publication.
+/// Messages are reported by form: for streams, and for responses that waited for one publication.
 #[test]
 fn a_message_is_told_for_each_form_that_somebody_got() {
     let mut world = world();
@@ -125,8 +125,8 @@ fn a_message_is_told_for_each_form_that_somebody_got() {
     }
 }
 
-/// While nobody reads, or after all readers have gone, nothing is made; whoever reads next hears of
-/// what is then.
+/// Without readers, or after all have gone, no packets are made; the next reader gets the state of
+/// then.
 #[test]
 fn packets_are_for_those_that_read() {
     for shard in 0..SHARDS {
@@ -153,7 +153,7 @@ fn packets_are_for_those_that_read() {
     }
 }
 
-/// A report says how many clients there were, and for how many minutes.
+/// A report has the number of clients, and their minutes.
 #[test]
 fn a_report_tells_of_a_route() {
     let mut world = world();
@@ -172,7 +172,7 @@ fn a_report_tells_of_a_route() {
     assert!(world.told(reader).contains("report J"));
 }
 
-/// A reader that wants more than anybody needs, or breaks the protocol, is let go.
+/// A reader with more topics than any needs, or one that breaks the protocol, is closed.
 #[test]
 fn readers_are_bounded() {
     let mut world = world();
@@ -188,7 +188,7 @@ fn readers_are_bounded() {
     let reader = reads(&mut world, 0, &[]);
     world.say(reader, b"\xff\xff");
     assert!(!world.is_connected(reader));
-    // One that says it is ready once is entered once.
+    // A reader that repeats its handshake is entered once.
     let reader = reads(&mut world, 0, &["conn"]);
     world.say(reader, b"\0\x01\0");
     assert_eq!(world.shards[0].0.statistics.readers, [reader]);

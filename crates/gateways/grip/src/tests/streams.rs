@@ -1,4 +1,4 @@
-//! Streams: when they begin, what keeps them alive, the links by which they go on, and their end.
+//! Streams: beginning, keep-alive, links, and end.
 
 use super::*;
 use crate::sequencer::LastItem;
@@ -55,13 +55,13 @@ fn a_stream_begins_when_its_client_is_a_member() {
         matches!(flow, Some(Flow::Http(_))),
         "the next request may come"
     );
-    // A client that has said something meanwhile is not understood any more.
+    // A client that has sent bytes meanwhile cannot be served further.
     let mut client = stream(&HOLD);
     client.says("GET ");
     client.item(r#"{"channel":"a","http-stream":{"action":"close"}}"#);
     assert_eq!(client.told(), "0\r\n\r\n");
     assert_eq!(client.solo.actions.end, Some(End::Flush));
-    // A client that wanted no further request gets none.
+    // A client that asked for no further request gets none.
     let mut client = Client::asks("GET /a HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     client.head(1, 200, &HOLD);
     client.joins("a");
@@ -87,7 +87,7 @@ fn a_silent_stream_is_kept_alive() {
         client.wait_ms(1);
         assert_eq!(client.told(), "4\r\nping\r\n");
     }
-    // What is sent begins the silence anew.
+    // Sent bytes restart the silence.
     let due_ms = client.deadline_ms().expect("a deadline");
     client.solo.now.mono = client.solo.now.mono + 5000;
     let now = client.solo.now;
@@ -126,8 +126,8 @@ fn a_gap_is_filled_by_the_link() {
     client.end(2);
     assert_eq!(client.told(), "4\r\nfour\r\n4\r\nfive\r\n");
     assert_eq!(client.hub, ["+grip:a"], "it stays where it is");
-    // What waits and follows on nothing after the backend was asked is asked for again, and what
-    // came before is not: the backend knows of it.
+    // Waiting items without a predecessor after the backend was asked cause another question, and
+    // items from before do not: the backend knows of them.
     client.item(&content(9, 8, "nine"));
     client.asked();
     client.head(
@@ -151,7 +151,7 @@ fn a_gap_is_filled_by_the_link() {
 
 #[test]
 fn links_are_fetched_in_silence_and_in_doubt() {
-    // A minute without a word, of which up to a quarter is taken off.
+    // A minute of silence, of which up to a quarter is taken off.
     let mut client = stream(&RELIABLE);
     let due_ms = client.deadline_ms().expect("a deadline");
     assert!((45_000..=60_000).contains(&due_ms), "{due_ms}");
@@ -200,7 +200,7 @@ fn links_are_fetched_in_silence_and_in_doubt() {
     client.told();
     client.end(2);
     assert_eq!(client.told(), "0\r\n\r\n");
-    // Who has an older id than went out last asks at once; where nothing is known, soon.
+    // A client with an older id than the last item asks at once; where nothing is known, soon.
     for (last, asks, soon) in [
         (LastItem::Id("1".into()), false, false),
         (LastItem::Id("2".into()), true, false),
@@ -222,7 +222,7 @@ fn links_are_fetched_in_silence_and_in_doubt() {
             .is_some_and(|ms| (1000..2000).contains(&ms));
         assert_eq!(is_soon, soon, "{last:?}");
     }
-    // A publisher wants everybody to ask.
+    // A publisher makes all sessions ask.
     let mut client = stream(&RELIABLE);
     client.solo.act(|session, cx| session.recover(cx));
     client.sort();
@@ -243,7 +243,7 @@ fn so_much_waits_behind_a_link() {
     assert_eq!(client.solo.actions.end, Some(End::Flush));
 }
 
-/// A link's answer that holds nobody is a page: the next one follows at once, and the last one ends
+/// A link's answer without a hold is a page: the next one follows at once, and the last one ends
 /// the stream. One that holds goes on, with another link or without.
 #[test]
 fn links_are_pages_or_hold_on() {
@@ -270,8 +270,8 @@ fn links_are_pages_or_hold_on() {
     }
 }
 
-/// An answer that holds nobody and names a link is the first page. One that holds its client for a
-/// single publication is no page, whatever it names.
+/// An answer without a hold that names a link is the first page. One that holds its client for a
+/// single publication is no page, with or without a link.
 #[test]
 fn an_answer_with_a_link_is_the_first_page() {
     let next = ("Grip-Link", "</page>; rel=next; timeout=60");

@@ -1,5 +1,5 @@
-//! All shards of the gateway with their hubs, without sockets: what clients and publishers send
-//! goes in, what they get comes out, and a test plays the backends.
+//! All shards of the gateway with their hubs, without sockets: input of clients and publishers goes
+//! in, their output comes out, and a test plays the backends.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(super) struct Floor {
     pub(super) hub: Hub,
     pub(super) now: Now,
     pub(super) mails: Vec<(ShardId, Mail)>,
-    /// Orders of sessions whose connection has gone.
+    /// Orders of sessions whose connection has closed.
     left_over: Vec<Order>,
     /// No other shard takes questions.
     pub(super) is_full: bool,
@@ -149,7 +149,7 @@ impl Shard<Grip> for Floor {
     }
 }
 
-/// What a shard's hub says reaches its clients.
+/// Outlet of a shard's hub to its clients.
 struct Outlet<'a> {
     clients: &'a mut BTreeMap<ConnId, Client>,
     own: &'a GripShared,
@@ -218,7 +218,7 @@ impl Sink for Outlet<'_> {
     }
 }
 
-/// All shards, and what plays their backends.
+/// All shards, and the played backends.
 pub(super) struct World {
     pub(super) shards: Vec<(Grip, Floor)>,
     pub(super) played: Played,
@@ -258,7 +258,7 @@ impl World {
         conn
     }
 
-    /// The same to one of the gateway's own ports.
+    /// Connects to one of the gateway's own ports.
     pub(super) fn connect_own(&mut self, shard: u8, port: u8) -> ConnId {
         self.connect(shard, Port::Own { gateway: 0, port })
     }
@@ -298,7 +298,7 @@ impl World {
         self.run();
     }
 
-    /// What a connection got since it was asked.
+    /// Takes the text that a connection received.
     pub(super) fn told(&mut self, conn: ConnId) -> String {
         String::from_utf8_lossy(&self.told_bytes(conn)).into_owned()
     }
@@ -315,7 +315,7 @@ impl World {
         self.run();
     }
 
-    /// A backend answers.
+    /// Plays a backend's answer: head and body.
     pub(super) fn answer(
         &mut self,
         conn: ConnId,
@@ -331,12 +331,12 @@ impl World {
         self.backend(conn, token, OriginEvent::End);
     }
 
-    /// What backends were asked since this was looked at: connection and request.
+    /// Takes the requests to backends: connection, token and request.
     pub(super) fn asked(&mut self) -> Vec<(ConnId, u32, OriginRequest)> {
         std::mem::take(&mut self.played.0.borrow_mut().asked)
     }
 
-    /// The connection goes.
+    /// Closes a connection from the client's side.
     pub(super) fn close(&mut self, conn: ConnId) {
         self.remove(conn);
         self.run();
@@ -353,7 +353,7 @@ impl World {
         self.left.insert(conn, client);
     }
 
-    /// Lets time pass, and what is due happen.
+    /// Advances the clock, and runs due timers.
     pub(super) fn pass(&mut self, ms: u64) {
         for (grip, floor) in &mut self.shards {
             floor.now.mono = floor.now.mono + ms;

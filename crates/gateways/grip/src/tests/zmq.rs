@@ -1,4 +1,4 @@
-//! Publishers by ZeroMQ: what they push, which channels they hear of, and what they ask.
+//! Publishers by ZeroMQ: pushed items, topics, and commands.
 
 use throng_grip::Value;
 use throng_grip::tnet;
@@ -39,7 +39,7 @@ fn message(parts: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-/// A publisher that has said who it is.
+/// Connects a publisher that has finished its handshake.
 fn connects(world: &mut World, shard: u8, port: u8, kind: &str) -> ConnId {
     let conn = world.connect_own(shard, port);
     world.say(conn, greeting(kind));
@@ -55,7 +55,7 @@ fn push(channel: &str, content: &str) -> Vec<u8> {
     message(&[json.as_bytes()])
 }
 
-/// What its socket is told of channels: `+` for a subscription, `-` for its end.
+/// Takes the topics sent to a subscriber's socket: `+` for a subscription, `-` for its end.
 fn topics(world: &mut World, conn: ConnId) -> Vec<String> {
     let bytes = world.told_bytes(conn);
     let mut rest = &bytes[..];
@@ -153,7 +153,7 @@ fn what_is_pushed_arrives_whole_and_in_order() {
     }
 }
 
-/// Few items do not stop a publisher from being read, and what cannot be read does not end it.
+/// Few items do not stop reading from a publisher, and unreadable ones do not end it.
 #[test]
 fn a_publisher_is_read_on() {
     let mut world = world();
@@ -171,7 +171,7 @@ fn a_publisher_is_read_on() {
     // No frame begins so.
     world.say(publisher, b"\xff\xff\xff");
     assert!(!world.is_connected(publisher));
-    // Who says nothing at all is not waited for; who has said who it is may be silent.
+    // A peer without any bytes is closed; one after its greeting may be silent.
     let silent = world.connect_own(0, PULL);
     let good = connects(&mut world, 0, PULL, "PUSH");
     world.client(silent).due = Some(Millis(0));
@@ -181,8 +181,8 @@ fn a_publisher_is_read_on() {
     assert!(world.is_connected(good));
 }
 
-/// A publisher hears of a channel when its first subscriber comes, wherever that is, and half a
-/// minute after the last one has gone; one that comes later hears of those that are there.
+/// A publisher is told of a channel when its first subscriber comes, on any shard, and half a
+/// minute after the last one has gone; a later publisher gets those that are there.
 #[test]
 fn publishers_hear_which_channels_have_subscribers() {
     let mut world = world();
@@ -204,7 +204,7 @@ fn publishers_hear_which_channels_have_subscribers() {
     world.close(two);
     world.pass(30_000);
     assert_eq!(topics(&mut world, early), ["-a"]);
-    // What it publishes then reaches nobody, and what it publishes to subscribers does.
+    // Its publications then reach no client, and those to subscribers do.
     let three = world.stream(2, "a");
     let json = br#"J{"channel":"a","http-stream":{"content":"x"}}"#;
     world.say(early, message(&[b"a", json]));
@@ -247,7 +247,7 @@ fn commands_are_answered_as_pushpin_does() {
     );
     assert!(is_good, "{reply}");
     assert_eq!(world.told(stream), "1\r\nx\r\n");
-    // What is no request ends a REQ socket, which would wait for ever.
+    // A message that is no request ends a REQ socket, which would wait for ever.
     for bytes in [message(&[b"", b"5:hello,"]), message(&[b"hello"])] {
         let conn = connects(&mut world, 0, REP, "REQ");
         world.say(conn, bytes);

@@ -1,4 +1,4 @@
-//! An API that answers when the test lets it, and a Redis that says what the test wants.
+//! An API that answers when the test lets it, and a Redis that sends what the test asks for.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -39,7 +39,7 @@ enum Phase {
     In,
 }
 
-/// Where the feed stands in its group.
+/// Outcome of a step of the feed in its group.
 pub(super) enum Step {
     /// Others are waited for.
     Waits,
@@ -288,7 +288,8 @@ impl Group {
         Ok(())
     }
 
-    /// Gives the partitions to others at once. Who cannot is waited for until its session ends.
+    /// Gives the partitions to others at once. A member that cannot is waited for until its session
+    /// ends.
     pub(super) async fn leave(mut self) {
         if self.phase != Phase::In {
             return;

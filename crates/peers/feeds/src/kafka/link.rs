@@ -48,7 +48,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Connects and says who we are.
+    /// Connects, checks the versions of the broker, and authenticates.
     pub(super) async fn connect(client: &Rc<Client>, host: &str, port: u16) -> Result<Self, Fault> {
         let named = |fault: Fault| Fault(format!("{host}:{port}: {fault}"));
         let dial = Dial {
@@ -124,7 +124,10 @@ impl Link {
         let answer = self.ask(message, read::sasl_authenticate).await?;
         match (answer.error, answer.why) {
             (ErrorCode::NONE, _) => Ok(answer.message),
-            (error, Some(why)) => Err(Fault(format!("it says: {why} (error {})", error.0))),
+            (error, Some(why)) => Err(Fault(format!(
+                "the server reports: {why} (error {})",
+                error.0
+            ))),
             (error, None) => Err(said(error)),
         }
     }
@@ -193,7 +196,7 @@ pub(super) fn checked(error: ErrorCode) -> Result<(), Fault> {
 }
 
 pub(super) fn said(error: ErrorCode) -> Fault {
-    Fault(format!("it says: {error}"))
+    Fault(format!("the server reports: {error}"))
 }
 
 fn strange() -> Fault {

@@ -1,4 +1,4 @@
-//! What a feed from Kafka is told: where brokers are, who it is, which topics it reads.
+//! Options of a feed from Kafka: addresses of brokers, credentials, topics.
 
 use std::fmt;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ pub struct KafkaTopics<'a> {
 /// Topics, and where they are.
 #[derive(Clone)]
 pub struct KafkaOptions {
-    /// Brokers who know all others.
+    /// Brokers that know all others.
     pub(super) hosts: Vec<(String, u16)>,
     pub(super) is_secure: bool,
     pub(super) login: Option<Login>,
@@ -80,10 +80,10 @@ impl fmt::Debug for KafkaOptions {
 
 impl KafkaOptions {
     /// `url` is `kafka://user:password@host:port,host:port`, with `kafkas://` for TLS and
-    /// `?sasl=plain`, `scram-sha-256` or `scram-sha-512` (as without) for who has a password.
+    /// `?sasl=plain`, `scram-sha-256` or `scram-sha-512` (the default) for clients with a password.
     ///
     /// # Errors
-    /// What is wrong with the URL.
+    /// [`UrlError`] with the reason.
     pub fn new(url: &str, reads: &KafkaTopics<'_>) -> Result<Self, UrlError> {
         let url = Url::read(url)?;
         let is_secure = match url.scheme.as_str() {

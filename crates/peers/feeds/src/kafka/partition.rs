@@ -1,4 +1,4 @@
-//! What a feed knows of a partition that is its own, and what it has fetched of it.
+//! State of a partition that is the feed's own, and the records fetched of it.
 //!
 //! Invariants: `committed <= done <= read <= next`, and records are given in the order of their
 //! offsets, each once until [`Partition::put_back`].
@@ -69,7 +69,7 @@ impl Partition {
             end: self.end,
             ..Self::new(Some(offset), Start::Known)
         };
-        // The coordinator is told, so that who comes next begins there, too.
+        // It is committed to the coordinator, so that the next reader begins there, too.
     }
 
     /// Takes what was fetched from an offset, if that is the one that is wanted.

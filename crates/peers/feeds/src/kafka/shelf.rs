@@ -20,7 +20,7 @@ use crate::source::Fault;
 
 /// Nothing more is fetched while so many bytes wait.
 const FETCHED_BYTES_MAX: usize = 16 << 20;
-/// Between two looks at who leads what, and whether there are more partitions, in milliseconds.
+/// Milliseconds between two look-ups of leaders and of new partitions.
 const REFRESH_EVERY_MS: u64 = 60_000;
 /// Between two looks while a partition has no leader, in milliseconds.
 const REFRESH_SOON_MS: u64 = 500;
@@ -102,7 +102,7 @@ impl Shelf {
         Ok(())
     }
 
-    /// Looks who leads what, if it is time.
+    /// Looks leaders up, if it is time.
     pub(super) async fn refresh(&mut self, group: &mut Group) -> Result<(), Fault> {
         if self.now() < self.refresh_at {
             return Ok(());
@@ -233,7 +233,7 @@ impl Shelf {
                 if *failures >= FAILURES_MAX {
                     return Err(fault);
                 }
-                // Somebody else may lead, and whoever tells may be gone, too.
+                // Another broker may lead, and the one that would say so may be gone, too.
                 for partition in self.partitions.values_mut() {
                     if partition.leader == Some(broker) {
                         partition.leader = None;
@@ -282,7 +282,7 @@ impl Shelf {
         }
     }
 
-    /// Where a partition begins.
+    /// Takes the offset at which a partition begins.
     fn found(&mut self, found: &OffsetAnswer) -> Result<(), Fault> {
         let place = &found.place;
         let Some(partition) = self.partitions.get_mut(place) else {

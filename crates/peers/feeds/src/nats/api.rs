@@ -1,4 +1,4 @@
-//! What JetStream is asked about the stream and the consumer, and what it answers
+//! Requests to JetStream about the stream and the consumer, and its answers
 //! (docs.nats.io, "JetStream wire API Reference").
 
 use serde_json::{Value, json};
@@ -20,9 +20,9 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_default()
 }
 
-/// A stream of somebody else.
+/// A stream that another client has made.
 pub(super) struct Stream {
-    /// When it was made: tells it from one of the same name.
+    /// Time at which it was made; differs for another one of the same name.
     pub(super) created: String,
     /// Number of its newest message.
     last: u64,

@@ -57,7 +57,7 @@ impl Word {
 
 pub(super) struct Link {
     link: throng_nats_link::Link,
-    /// `host:port`, for those who read faults.
+    /// `host:port`, for messages about faults.
     at: String,
     channel_header: String,
     /// Begins the subjects of answers.
@@ -142,7 +142,7 @@ impl Link {
         self.link.next_number()
     }
 
-    /// The server forgets what was asked for: nobody hears it any more.
+    /// Withdraws the request at the server: its messages are not read any more.
     pub(super) async fn forget_pulls(&mut self) -> Result<(), Fault> {
         write::unsubscribe(&mut self.link.out, self.pulls);
         self.pulls += 1;

@@ -14,7 +14,7 @@ const MARK_HEADER: &str = "KV-Operation";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Message {
     subject: String,
-    /// Where it is acknowledged.
+    /// Subject on which it is acknowledged.
     pub(super) reply: String,
     pub(super) delivery: Delivery,
     channel: Option<String>,
@@ -26,7 +26,7 @@ pub(super) struct Message {
 
 /// A message in hand.
 pub(super) struct Held {
-    /// Where it is acknowledged.
+    /// Subject on which it is acknowledged.
     pub(super) reply: String,
     /// None if it is a mark that something is deleted.
     pub(super) event: Option<Event>,

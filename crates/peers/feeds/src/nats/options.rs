@@ -1,4 +1,4 @@
-//! What a feed from NATS is told: where servers are, who it is, which subjects it reads.
+//! Options of a feed from NATS: addresses of servers, credentials, subjects.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ pub struct NatsStream<'a> {
     pub subject: Option<&'a str>,
     /// The durable consumer's name.
     pub consumer: &'a str,
-    /// A file with who we are, in place of what the URL says.
+    /// File with credentials, in place of those in the URL.
     pub credentials: Option<&'a str>,
     /// The header that names a message's channel.
     pub channel_header: &'a str,
@@ -59,7 +59,7 @@ impl NatsOptions {
     /// commas, with `tls://` where TLS must be spoken.
     ///
     /// # Errors
-    /// What is wrong with the URL.
+    /// [`UrlError`] with the reason.
     pub fn new(url: &str, reads: &NatsStream<'_>) -> Result<Self, UrlError> {
         let unread = UrlError("it is not of the form nats://user:password@host:port");
         Ok(Self {

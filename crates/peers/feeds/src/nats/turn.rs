@@ -9,8 +9,8 @@ use crate::source::LOOK_MS;
 /// Time for which nothing may move until messages that somebody may have given back are asked for,
 /// in milliseconds.
 const FIRST_TRY_MS: u64 = 1_000;
-/// So often it waits in vain for messages that are given again. Times are not enough to say that
-/// there are none: a node that sleeps does not ask.
+/// Number of waits without a result for messages that are given again. Times are not enough to say
+/// that there are none: a node that sleeps does not ask.
 const IN_VAIN: u32 = 8;
 
 /// A consumer's word of itself.

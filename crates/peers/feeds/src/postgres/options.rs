@@ -1,4 +1,4 @@
-//! What a feed from PostgreSQL is told: its URL, its table.
+//! Options of a feed from PostgreSQL: its URL, its table.
 
 use crate::url::{Url, UrlError};
 
@@ -24,7 +24,7 @@ pub struct PostgresOptions {
     pub(super) password: Option<String>,
     pub(super) database: String,
     pub(super) ssl: SslMode,
-    /// In quotes, as SQL wants it.
+    /// Quotes an identifier or a text for SQL.
     pub(super) table: String,
     /// Begins the places of rows.
     pub(super) name: String,
@@ -41,7 +41,7 @@ impl PostgresOptions {
     /// dot; `notify` names the channel on which the database says that there are rows.
     ///
     /// # Errors
-    /// What is wrong with the URL.
+    /// [`UrlError`] with the reason.
     pub fn new(
         url: &str,
         feed: &str,

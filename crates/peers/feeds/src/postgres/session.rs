@@ -57,7 +57,7 @@ impl Session {
         })
     }
 
-    /// Says who we are, until the server is ready.
+    /// Authenticates, until the server is ready.
     pub(super) async fn introduce(
         &mut self,
         options: &PostgresOptions,
@@ -73,7 +73,7 @@ impl Session {
         ];
         self.say(|out| write::startup(&parameters, out));
         let password = || {
-            let none = || Fault::new("it wants a password, and the URL has none");
+            let none = || Fault::new("the server asks for a password, and the URL has none");
             options.password.as_deref().ok_or_else(none)
         };
         let mut scram = None;
@@ -86,7 +86,8 @@ impl Session {
                 Message::Auth(Auth::Password) => {
                     if !self.is_secure {
                         return Err(Fault::new(
-                            "it wants the password in clear text without TLS: use scram-sha-256",
+                            "the server asks for the password in clear text without TLS: use \
+                             scram-sha-256",
                         ));
                     }
                     let password = password()?;
@@ -113,7 +114,7 @@ impl Session {
                 }
                 Message::Auth(Auth::Other(number)) => {
                     return Err(Fault(format!(
-                        "it wants authentication {number} (5 is md5): use scram-sha-256"
+                        "the server asks for authentication {number} (5 is md5): use scram-sha-256"
                     )));
                 }
                 _ => {}
@@ -212,7 +213,10 @@ impl Session {
 }
 
 fn said(error: &ServerError) -> Fault {
-    Fault(format!("it says: {} ({})", error.message, error.code))
+    Fault(format!(
+        "the server reports: {} ({})",
+        error.message, error.code
+    ))
 }
 
 /// Asks for TLS, which the server may not speak; gives whether it does.
@@ -232,7 +236,9 @@ async fn secure(net: &Net, link: &mut Link, options: &PostgresOptions) -> Result
             Ok(true)
         }
         (b"N", SslMode::Prefer) => Ok(false),
-        (b"N", _) => Err(Fault::new("it does not speak TLS, and sslmode wants it")),
+        (b"N", _) => Err(Fault::new(
+            "the server does not support TLS, and sslmode requires it",
+        )),
         _ => Err(Fault::new("it does not answer like PostgreSQL")),
     }
 }

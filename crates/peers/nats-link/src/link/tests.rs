@@ -87,7 +87,7 @@ impl Server {
         }
     }
 
-    /// Says something, and hears what follows.
+    /// Sends something, and returns what follows.
     fn say(&mut self, text: &str) -> String {
         self.tasks.bytes(LINK, text.as_bytes());
         self.hear()
@@ -128,7 +128,7 @@ fn a_client_is_in_when_the_server_believes_it() {
         ("INFO {}\r\n", "NATS is older than 2.9, or has no headers"),
         (
             "INFO {\"headers\":true,\"tls_required\":true}\r\nPING\r\n",
-            "NATS said something before TLS",
+            "NATS sent bytes before the TLS handshake",
         ),
         (
             "-ERR 'maximum connections exceeded'\r\n",

@@ -69,7 +69,7 @@ impl Host {
         self.act(|peer, cx| peer.ended(LinkId(link), why, cx))
     }
 
-    /// Lets the time come at which the peer wants to be woken.
+    /// Lets the time come at which the peer asked to be woken.
     fn wakes(&mut self) -> Vec<String> {
         self.play.now.mono = self.play.now.mono.max(self.wake_at.take().expect("a time"));
         self.act(|peer, cx| peer.woken(cx))

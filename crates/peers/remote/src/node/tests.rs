@@ -155,7 +155,7 @@ impl<const ONE_ROAD: bool> Played<ONE_ROAD> {
         }
     }
 
-    /// Somebody publishes; the delivery may be lost.
+    /// Another node publishes; the delivery may be lost.
     fn publishes(&mut self, is_lost: bool) {
         self.stands.offset += 1;
         if self.hears && !is_lost {

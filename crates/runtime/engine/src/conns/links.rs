@@ -1,4 +1,4 @@
-//! What a shard knows of its TLS connections, by the places of their slots.
+//! TLS state of a shard's connections, by the places of their slots.
 //!
 //! Never: seals, opens or sends; `secure.rs` does.
 //!
@@ -16,32 +16,32 @@ const SCRATCH_KEPT: usize = 64 << 10;
 /// Links in one piece of the table.
 const CHUNK: usize = 256;
 
-/// What came of TLS with a peer.
+/// Outcome of TLS with a peer.
 #[derive(Clone, Debug)]
 pub struct TlsEvent {
     /// The connection; it may have gone.
     pub conn: ConnId,
-    /// Its peer, if something failed and the kernel still knows it.
+    /// Address of the peer, if something failed and the kernel still knows it.
     pub peer: Option<SocketAddr>,
-    /// What came of it.
+    /// Handshake that succeeded, or the fault that ended it.
     pub news: TlsNews,
 }
 
-/// What came of TLS with a peer.
+/// Outcome of a TLS handshake, or the fault that ended a connection later.
 #[derive(Clone, Debug)]
 pub enum TlsNews {
-    /// Hands are shaken.
+    /// The TLS handshake succeeded.
     Shaken(Shaken),
-    /// They are not, and the connection ends.
+    /// The handshake failed; the connection ends.
     Refused(Fault),
-    /// They were, and now the connection ends because of this.
+    /// TLS failed after the handshake; the connection ends.
     Broken(Fault),
     /// A server ended the connection without TLS's word for it (close_notify): something may be
     /// missing behind the bytes that came.
     Truncated,
 }
 
-/// A connection's TLS.
+/// TLS state of one connection.
 pub(super) struct Entry {
     pub(super) link: Link,
     /// The app's first deadline, counted from the end of the handshake. In milliseconds; a later
@@ -52,13 +52,13 @@ pub(super) struct Entry {
 /// Each connection has one: with eight bytes more it would take sixteen of the allocator's.
 const _: () = assert!(size_of::<Entry>() <= 40);
 
-/// What a shard knows of its TLS connections.
+/// TLS connections of a shard, with buffers that all of them use.
 #[derive(Default)]
 pub(super) struct Secured {
     pub(super) links: Links,
     /// Records on their way out.
     wire: Vec<u8>,
-    /// What is gathered for a record.
+    /// Bytes gathered for one record.
     pub(super) plain: Vec<u8>,
     /// Bound: one for each connection that was served in this turn.
     pub(super) events: Vec<TlsEvent>,
@@ -126,18 +126,18 @@ impl Secured {
     }
 }
 
-/// What to do with bytes that were read from a connection.
+/// Treatment of bytes that were read from a connection.
 #[derive(Clone, Copy)]
 pub(crate) enum Intake {
-    /// They are the app's.
+    /// Plain bytes, which go to the app.
     Plain,
-    /// They are records.
+    /// TLS records, which are opened first.
     Sealed,
-    /// Nobody wants them any more.
+    /// Bytes that are dropped: the connection is leaving.
     Nothing,
 }
 
-/// What came of records.
+/// Outcome of taking TLS records.
 #[derive(Default)]
 pub(crate) struct Taken {
     /// The peer said that nothing more comes from it.

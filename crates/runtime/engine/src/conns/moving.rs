@@ -39,7 +39,7 @@ impl SavedConn {
     /// A table with more places would be larger than any machine.
     const PLACES_MAX: u32 = 1 << 28;
 
-    /// Its id in a table; `None` if that cannot have such a place.
+    /// Returns its id in a table; `None` if that cannot have such a place.
     #[must_use]
     pub fn id<S, K: Kernel>(&self, conns: &Conns<S, K>) -> Option<ConnId> {
         let id = ConnId::new(conns.shard, self.index, self.generation);
@@ -133,7 +133,8 @@ impl<S, K: Kernel> Conns<S, K> {
         }
     }
 
-    /// How many connections there have ever been, modulo 2^32; new ones are told apart by it.
+    /// Returns the number of connections there have ever been, modulo 2^32: the generation of the
+    /// next one.
     #[must_use]
     pub const fn generation(&self) -> u32 {
         self.generation

@@ -16,7 +16,7 @@ use super::{Conns, flag};
 use crate::outbound::{Outbound, Sum};
 use crate::{Closed, Kernel};
 
-/// What may be left in a queue that ends, so that its peer hears why.
+/// Bytes that a queue may keep when it ends, so that its peer still gets the reason.
 const REST_BYTES_MAX: usize = 64 << 10;
 /// A queue that stands still for a second weighs twice what it costs.
 const STILL_MS: u64 = 1_000;
@@ -37,7 +37,7 @@ impl<S, K: Kernel> Conns<S, K> {
     #[cold]
     fn relieve(&mut self) {
         let bound = self.limits.queued_bytes_max;
-        // Twice at most: who was given time for a last word has none in the second round.
+        // Twice at most: a queue that was given time for a last word has none in the second round.
         for _ in 0..2 {
             let mut cost: usize = self.queues.iter().map(|(_, queue)| queue.cost()).sum();
             self.sum = Sum {

@@ -10,7 +10,7 @@
 //!
 //! Invariants
 //! - Nothing is sealed while sealed bytes wait, but for rustls' own words, which go behind them.
-//! - While hands are being shaken the app hears nothing, and the connection's deadline is the
+//! - During the handshake the app gets nothing, and the connection's deadline is the
 //!   handshake's.
 
 use std::io::{self, IoSlice};
@@ -29,7 +29,7 @@ use crate::{Accepted, Closed, Kernel};
 const SEAL_BYTES: usize = 16 << 10;
 
 impl<S, K: Kernel> Conns<S, K> {
-    /// As [`Conns::connect`], by TLS: [`crate::App::connected`] follows when hands are shaken.
+    /// As [`Conns::connect`], by TLS: [`crate::App::connected`] follows when the handshake is done.
     ///
     /// # Errors
     /// As [`Conns::connect`].
@@ -46,7 +46,7 @@ impl<S, K: Kernel> Conns<S, K> {
         Ok(id)
     }
 
-    /// Shakes hands by TLS on an outgoing connection that is established and plain, and on which
+    /// Starts a TLS handshake on an outgoing connection that is established and plain, and on which
     /// nothing waits: both sides have agreed on it. [`crate::App::connected`] follows once more.
     pub fn begin_tls(&mut self, id: ConnId, tls: &ClientTls) {
         let is_plain = { self.slots.get(id.index()) }
@@ -92,7 +92,7 @@ impl<S, K: Kernel> Conns<S, K> {
         }
     }
 
-    /// Begins to shake hands on an outgoing connection that is established; false if it is plain.
+    /// Begins the handshake on an outgoing connection that is established; false if it is plain.
     pub(crate) fn start_shaking(&mut self, index: u32) -> bool {
         let Some(entry) = self.secured.links.get(index) else {
             return false;
@@ -106,7 +106,7 @@ impl<S, K: Kernel> Conns<S, K> {
         true
     }
 
-    /// What to do with bytes of a connection.
+    /// Returns the treatment of a connection's bytes by its state.
     #[inline]
     pub(crate) fn intake(&self, index: u32) -> Intake {
         let flags = self.slots.get(index).map_or(0, |slot| slot.flags);
@@ -218,7 +218,7 @@ impl<S, K: Kernel> Conns<S, K> {
         }
     }
 
-    /// Notes what came of a handshake.
+    /// Notes the outcome of a handshake.
     fn tell(&mut self, index: u32, news: impl FnOnce(bool) -> TlsNews) {
         let Some(slot) = self.slots.get(index) else {
             return;
@@ -404,7 +404,7 @@ impl<S, K: Kernel> Conns<S, K> {
 enum Trouble {
     Kernel(io::Error),
     Tls(Fault),
-    /// Nothing waits.
+    /// The queue is empty.
     Nothing,
 }
 

@@ -1,4 +1,4 @@
-//! What the shard's loop does with the table: inserts, reads, writes, removes.
+//! Operations of the shard's loop on the table: inserts, reads, writes, removes.
 //!
 //! Never: decides what bytes mean; the app does, in [`Conns::act`].
 
@@ -43,7 +43,7 @@ impl<S, K: Kernel> Conns<S, K> {
         }
     }
 
-    /// How an outgoing connection failed, if it did.
+    /// Returns the error with which an outgoing connection failed, if it did.
     pub(crate) fn connect_error(&mut self, index: u32) -> Option<io::Error> {
         let slot = self.slots.get(index)?;
         self.kernel.take_error(&slot.socket).unwrap_or_else(Some)
@@ -132,7 +132,7 @@ impl<S, K: Kernel> Conns<S, K> {
         self.mark_dirty(index);
     }
 
-    /// Runs the app on a connection and carries out what it wants done.
+    /// Runs the app on a connection and carries out its actions.
     pub(crate) fn act(&mut self, index: u32, act: impl FnOnce(ConnId, &mut S, &mut Effects<'_>)) {
         let Some(slot) = self.slots.get_mut(index) else {
             return;
@@ -170,7 +170,7 @@ impl<S, K: Kernel> Conns<S, K> {
             }
             if forget_held && let Some(queue) = self.held(index) {
                 queue.forget_held();
-                // What was too much to read on may be gone.
+                // The queue that was too long to read on may be gone.
                 self.mark_dirty(index);
             }
             if let Some(hold) = hold {
@@ -194,8 +194,8 @@ impl<S, K: Kernel> Conns<S, K> {
     }
 
     /// Queues a session's own bytes. They have no bound of their own, since a reply may be of
-    /// any size; but who has not taken twice the bound gets no more, except the `last` word of a
-    /// session that ends: it will say no other.
+    /// any size; but a peer that has not taken twice the bound gets no more, except the `last` word
+    /// of a session that ends: it will say no other.
     fn queue_own(&mut self, index: u32, bytes: &[u8], last: bool) {
         let bytes_max = 2 * self.limits.queue_bytes_max;
         let mut queue = self.queue_mut(index);

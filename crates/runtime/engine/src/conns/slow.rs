@@ -1,6 +1,6 @@
 //! Connections that end because their queue was full: the peer is told so.
 //!
-//! What has begun to leave still does, so that the peer sees whole frames; what waits behind it is
+//! Frames that have begun to leave still do, so that the peer sees whole ones; the queue behind is
 //! forgotten at once. Then comes the app's last word, TLS's own, and the end. All of it has
 //! [`SLOW_MS`], whatever the peer reads meanwhile.
 //!
@@ -11,8 +11,8 @@ use throng_types::ConnId;
 use super::{Conns, flag};
 use crate::{Closed, Effects, Kernel};
 
-/// How long a slow peer has for what is left and the last word, in milliseconds. What the kernel
-/// holds comes before them.
+/// Milliseconds that a slow peer has for the rest and the last word. Bytes that the kernel holds
+/// come before them.
 pub(super) const SLOW_MS: u64 = 15_000;
 
 impl<S, K: Kernel> Conns<S, K> {

@@ -1,13 +1,13 @@
-//! What the connection table has done, for metrics.
+//! Counters of the connection table, for metrics.
 
 use throng_types::Overflow;
 
-/// What the table has done, for metrics. Only ever rises.
+/// Counters of the connection table, for metrics. They only rise.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConnStats {
     /// Bytes that the kernel took.
     pub sent_bytes: u64,
-    /// Write calls.
+    /// Number of write calls.
     pub writes: u64,
     /// Frames handed over by [`crate::Conns::deliver`] and not refused.
     pub deliveries: u64,

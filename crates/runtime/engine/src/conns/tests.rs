@@ -47,7 +47,7 @@ fn connection(conns: &mut Conns<u32>, listener: &TcpListener) -> (TcpStream, Con
     (peer, id)
 }
 
-/// What the table says of the connections that have gone.
+/// Takes the connections that have closed, with the reasons.
 fn gone(conns: &mut Conns<u32>) -> Vec<(ConnId, Closed)> {
     std::iter::from_fn(|| conns.take_closed())
         .map(|(id, _, _, why)| (id, why))
@@ -195,7 +195,7 @@ fn an_ending_connection_without_progress_goes() {
     conns.read_ended(ended.index());
     flush(&mut conns);
     assert_eq!(gone(&mut conns), []);
-    // What the app wants after the end is too late.
+    // Actions of the app after the end are ignored.
     conns.act(stuck.index(), |_, _, fx| fx.set_deadline(None));
     conns.set_now(at(LINGER_MS + 100));
     assert!(conns.expired().is_empty());
@@ -252,7 +252,7 @@ fn deliver(conns: &mut Conns<u32>, id: ConnId, text: &[u8]) {
     conns.deliver(id.index(), &delivery);
 }
 
-/// Only room that the kernel tells of leads to another call, whatever is queued meanwhile.
+/// Only room that the kernel reports leads to another call, whatever is queued meanwhile.
 #[test]
 fn a_blocked_connection_costs_no_calls_while_more_is_queued() {
     let mut conns = table();
@@ -404,7 +404,7 @@ fn held_deliveries_can_be_forgotten_and_the_connection_goes_on() {
     assert_eq!(conns.queued_bytes(id), 7);
     conns.act(id.index(), |_, _, fx| fx.actions.forget_held = true);
     flush(&mut conns);
-    // Nothing waits, so whoever stopped reading for it reads on.
+    // Nothing waits, so a connection that stopped reading for it reads on.
     assert!(conns.queues.is_empty());
     deliver(&mut conns, id, b"third");
     flush(&mut conns);

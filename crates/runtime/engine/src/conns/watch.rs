@@ -1,4 +1,4 @@
-//! What the kernel is asked to tell of connections.
+//! Events that the kernel is asked to report for connections.
 
 use std::io;
 

@@ -7,7 +7,7 @@ use std::io;
 use super::{Conns, LINGER_MS, LIST_KEPT, NO_QUEUE, POOL, Slot, flag};
 use crate::{Closed, Kernel};
 
-/// What came of writing.
+/// Outcome of one round of writing.
 #[derive(Default)]
 pub(crate) struct Flushed {
     pub(crate) drained: Vec<(u32, u32)>,
@@ -21,7 +21,8 @@ impl<S, K: Kernel> Conns<S, K> {
     /// been blocked, with the frames they lost, and those whose input waits.
     pub(crate) fn flush(&mut self, flushed: &mut Flushed) {
         let mut dirty = std::mem::take(&mut self.dirty);
-        // Who has written everything may have a last word (TLS), which waits if there is no room.
+        // A connection that has written everything may have a last word (TLS), which waits if there
+        // is no room.
         while !dirty.is_empty() {
             for index in dirty.drain(..) {
                 if let Some(slot) = self.slots.get_mut(index)
@@ -98,7 +99,7 @@ impl<S, K: Kernel> Conns<S, K> {
         self.wrote(index, full, flushed);
     }
 
-    /// Notes what came of writing all that could leave; `full` says that the kernel took no more.
+    /// Notes the outcome of writing all that could leave; `full` says that the kernel took no more.
     #[inline]
     pub(super) fn wrote(&mut self, index: u32, full: bool, flushed: &mut Flushed) {
         let Some(slot) = self.slots.get_mut(index) else {
@@ -107,7 +108,7 @@ impl<S, K: Kernel> Conns<S, K> {
         let Some(queue) = self.queues.get_mut(slot.out) else {
             return;
         };
-        // What is held may wait without the kernel being to blame.
+        // Held frames may wait although the kernel has room.
         queue.blocked = full;
         queue.lagged |= full;
         let ask = full && !slot.has(flag::WATCHED);

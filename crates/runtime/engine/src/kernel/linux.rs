@@ -20,7 +20,7 @@ use super::{Interest, Kernel, MailReceiver, MailSender, Ready, Source, Wake};
 const EVENTS: usize = 1024;
 /// Messages that may wait between two shards. Queue: `mailbox`.
 const MAILBOX_MAX: usize = 4096;
-/// For as many of them there is a ring that comes round soon: a mailbox that is never fuller costs
+/// Messages in the near ring, which wraps around soon: a mailbox that is never fuller costs
 /// no more memory, which matters because there is one for each two shards.
 const NEAR: usize = 512;
 

@@ -14,17 +14,17 @@
 
 use super::{MailReceiver, MailSender};
 
-/// The sending end.
+/// Sending end of a pair of rings.
 pub struct PairSender<S> {
     near: S,
     far: S,
-    /// What the far ring holds.
+    /// Capacity of the far ring, in messages.
     far_room: usize,
     /// Mail goes into the far ring until that is empty.
     spills: bool,
 }
 
-/// The receiving end.
+/// Receiving end of a pair of rings.
 pub struct PairReceiver<R> {
     near: R,
     far: R,

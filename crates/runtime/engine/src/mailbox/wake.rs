@@ -30,7 +30,7 @@ impl Flag for AtomicBool {
 /// Wakes a shard from its sleep, once however often it is asked.
 pub(crate) struct Waker<W, F = AtomicBool> {
     wake: W,
-    /// Its reader sleeps, or is about to.
+    /// Set while the reader sleeps, or is about to.
     asleep: F,
     /// The reader was asked to look around, mail or no mail.
     rung: F,
@@ -47,7 +47,7 @@ impl<W: Wake> Waker<W> {
 }
 
 impl<W: Wake, F: Flag> Waker<W, F> {
-    /// To be called after mail was pushed; true if the reader slept and had to be woken.
+    /// Wakes the reader after mail was pushed; true if the reader slept and had to be woken.
     pub(crate) fn wake(&self) -> bool {
         let slept = self.asleep.replace(false);
         if slept {
@@ -80,7 +80,7 @@ impl<W: Wake, F: Flag> Waker<W, F> {
     }
 }
 
-/// What came of posting.
+/// Outcome of posting mail to one shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Posted {
     /// Messages pushed: if there are any, wake the reader.

@@ -1,4 +1,4 @@
-//! A queue as bytes. What is shared with other queues is not shared any more where it arrives.
+//! A queue as bytes. Frames that were shared with other queues are copies where they arrive.
 
 use throng_types::{Frame, Save, Saved, save_bytes, save_count};
 

@@ -8,7 +8,7 @@ fn frame(text: &str) -> Frame {
     Frame::new(text.as_bytes())
 }
 
-/// What a kernel that takes `most` bytes at a time would see.
+/// Drains the queue into a kernel that takes `most` bytes at a time, and returns the bytes it got.
 fn drain(queue: &mut Outbound, most: usize) -> String {
     let mut seen = Vec::new();
     while !queue.is_empty() {
@@ -167,7 +167,7 @@ fn a_channel_that_sheds_does_not_shed_for_one_that_closes() {
     assert_eq!(drain(&mut queue, 100), "kept ");
 }
 
-/// What one delivery costs does not grow with what waits before it and stays.
+/// The cost of one delivery does not grow with items that wait before it and stay.
 #[test]
 fn what_stays_is_looked_at_once() {
     const KEPT: usize = 5000;

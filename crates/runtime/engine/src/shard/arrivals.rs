@@ -17,8 +17,8 @@ use crate::{App, Kernel};
 const ACCEPTS_PER_TURN: usize = 256;
 /// Connections that are accepted of a listener before it closes.
 const LAST_ACCEPTS: usize = 4096;
-/// How long accepting pauses when descriptors have run out, unless one is freed before. In
-/// milliseconds. What waits meanwhile is the kernel's.
+/// Milliseconds for which accepting pauses when descriptors have run out, unless one is freed
+/// before. Connections that arrive meanwhile wait in the kernel.
 const ACCEPT_PAUSE_MS: u64 = 500;
 
 impl<A: App<K>, K: Kernel> Running<A, K> {
@@ -148,7 +148,7 @@ fn is_exhausted(error: &io::Error) -> bool {
     )
 }
 
-/// Whether asking again is in vain: no connection waits, or the listener itself is of no use.
+/// Whether asking again is useless: no connection waits, or the listener itself is of no use.
 fn is_last(error: &io::Error) -> bool {
     matches!(
         error.kind(),

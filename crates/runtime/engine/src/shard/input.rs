@@ -1,4 +1,4 @@
-//! What the kernel tells of connections: established, bytes, room, the end.
+//! Events of connections from the kernel: established, bytes, room, the end.
 //!
 //! Never: decides what bytes mean; the app does.
 
@@ -44,7 +44,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
             .act(index, |id, session, fx| app.connected(id, session, fx));
     }
 
-    /// Tells the app what came of handshakes.
+    /// Reports the outcomes of handshakes to the app.
     #[inline]
     pub(super) fn tell_tls(&mut self) {
         if self.conns.has_tls_events() {

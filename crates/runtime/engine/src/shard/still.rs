@@ -13,7 +13,7 @@ use super::Running;
 use crate::conns::Flushed;
 use crate::{App, Conns, Kernel, Source};
 
-/// How long a still turn waits for mail of other shards.
+/// Longest wait of a still turn for mail of other shards.
 const WAIT: Duration = Duration::from_millis(1);
 
 impl<A: App<K>, K: Kernel> Running<A, K> {

@@ -24,10 +24,10 @@ const LIMITS: ConnLimits = ConnLimits {
     spare_descriptors: 0,
     handshake_timeout_ms: 10_000,
 };
-/// What sealing one record's worth adds, and a little more.
+/// Bytes that sealing adds to one full record, and a little more.
 const SEALING: usize = 64;
 
-/// What a server shows, and a client that believes it.
+/// Server with a certificate, and a client that trusts it.
 static BOTH: LazyLock<(ServerTls, ClientTls)> = LazyLock::new(|| {
     let authority = Authority::new("ours");
     let issued = authority.issue(&["localhost"]);
@@ -53,7 +53,7 @@ struct Client {
 }
 
 impl Client {
-    /// Shakes hands with a rig.
+    /// Connects to a rig and performs the handshake.
     fn of(rig: &Rig) -> (Self, ConnId) {
         let (socket, id) = rig.client();
         let mut client = Self {
@@ -302,7 +302,7 @@ fn nobody_hears_of_what_breaks_the_protocol() {
         _ => None,
     });
     assert!(told.contains("decrypt"), "{told}");
-    // The client is told too.
+    // The client gets the reason too.
     let mut rest = Vec::new();
     broken.socket.read_to_end(&mut rest).unwrap();
     let fault = broken

@@ -1,4 +1,4 @@
-//! A shard on a thread whose app reports everything and does what a test tells it.
+//! A shard on a thread whose app reports everything and does as the test asks.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -13,7 +13,7 @@ use throng_engine::{
 use throng_tls::ServerTls;
 use throng_types::{ConnId, Frame, Millis, Now, ShardId};
 
-/// How long a test waits for something that must happen. Reached only by failing tests.
+/// Longest wait of a test for an event that must happen. Only failing tests reach it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 type Job = Box<dyn FnOnce(&mut Conns<u64>, &mut Probe) + Send>;
@@ -26,7 +26,7 @@ pub(crate) enum Mail {
     Number(u64),
 }
 
-/// What the app saw.
+/// Event as the app saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     Accepted(u8, SocketAddr),
@@ -42,14 +42,14 @@ pub(crate) enum Event {
     Tls(String),
 }
 
-/// What the app does with bytes.
+/// Reaction of the app to bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// Sends them back.
+    /// Sends the bytes back.
     Echo,
     /// Takes two milliseconds, and sends them back.
     Busy,
-    /// Reports them.
+    /// Reports the bytes to the test.
     Report,
     /// Sends them back and ends the connection.
     ReplyAndEnd(End),
@@ -168,7 +168,7 @@ impl App for Probe {
     }
 }
 
-/// What the observer notes at the end of each turn.
+/// Counters that the observer noted at the end of a turn.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) stats: LoopStats,
@@ -360,7 +360,7 @@ impl Rig {
         self.ask(move |conns, _| deliver(conns, id, frames, overflow));
     }
 
-    /// Delivers until the kernel takes no more, and in the same turn, in which it tells of no room,
+    /// Delivers until the kernel takes no more, and in the same turn, in which it reports no room,
     /// so many frames more to each of these connections. Returns the number of the first of those.
     pub(crate) fn overrun(&self, id: ConnId, all: &[ConnId], more: u64, how: Overflow) -> u64 {
         let all = all.to_vec();

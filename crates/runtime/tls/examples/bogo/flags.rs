@@ -1,4 +1,4 @@
-//! What the runner asks for, read from its flags.
+//! Flags of the runner.
 //!
 //! Never: takes a flag for granted. One that is not listed here is not offered; an expectation that
 //! a [`throng_tls::Link`] says nothing about is noted.
@@ -10,7 +10,7 @@ const TLS13: u16 = 0x0304;
 /// Groups that rustls offers by itself: P-256, P-384, X25519, X25519 with ML-KEM-768.
 const GROUPS: [u16; 4] = [23, 24, 29, 4588];
 
-/// What is the same for all connections of a case.
+/// Flags that hold for all connections of a case.
 #[derive(Debug)]
 pub(crate) struct Flags {
     pub(crate) port: u16,
@@ -24,9 +24,9 @@ pub(crate) struct Flags {
     pub(crate) needs_tls13: bool,
     /// Bytes come one by one.
     pub(crate) is_slow: bool,
-    /// What is said once hands are shaken, and how often.
+    /// Text that is sent after the handshake, and the number of times.
     pub(crate) first_words: (String, usize),
-    /// The server ends the connection, once hands are shaken.
+    /// The server ends the connection, once the handshake is done.
     pub(crate) closes: bool,
     /// The peer has to say that nothing more comes.
     pub(crate) needs_close: bool,
@@ -34,11 +34,11 @@ pub(crate) struct Flags {
     pub(crate) resumptions: usize,
     pub(crate) first: Case,
     pub(crate) later: Case,
-    /// An expectation that nobody looks at.
+    /// An expectation that is not checked.
     pub(crate) unseen: Option<String>,
 }
 
-/// What is expected of one connection.
+/// Expectations of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Case {
     version: Option<u16>,
@@ -178,7 +178,7 @@ impl Flags {
             return Err("certificates that a client may show or not".to_owned());
         }
         if wants_certificate {
-            // Who shows none is refused whatever is trusted.
+            // A client without one is refused whatever is trusted.
             flags.clients = Some(authorities.unwrap_or(&flags.certificate).clone());
         }
         if flags.first_words.1 != 0 {

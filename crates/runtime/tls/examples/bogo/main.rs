@@ -27,11 +27,11 @@ const FAILED: u8 = 1;
 const NOT_OFFERED: u8 = 89;
 const MUST_NOT_BE: u8 = 90;
 
-/// What every byte of an answer differs by from what was asked.
+/// Mask that turns a byte of the question into the byte of the answer.
 const FLIP: u8 = 0xff;
 const READ_BYTES: usize = 16 << 10;
 
-/// How a run ends, and the word for it.
+/// Exit code of a failed run, and the reason.
 type End = (u8, String);
 
 fn failed(why: impl ToString) -> End {
@@ -39,7 +39,7 @@ fn failed(why: impl ToString) -> End {
 }
 
 fn main() -> ExitCode {
-    // Some values are bytes and no text; whoever has such a flag is not offered it anyway.
+    // Some values are bytes and no text; a case with such a flag is skipped anyway.
     let args = std::env::args_os().skip(1);
     let args: Vec<String> = args.map(|arg| arg.to_string_lossy().into_owned()).collect();
     if args.iter().any(|arg| arg == "-is-handshaker-supported") {
@@ -82,7 +82,7 @@ fn run(args: &[String]) -> Result<(), End> {
     Ok(())
 }
 
-/// What the server offers. Its tickets hold for all connections of the case.
+/// Returns the server's TLS settings. Its tickets hold for all connections of the case.
 fn port(flags: &Flags) -> Result<ServerTls, End> {
     let read = |path: &str| std::fs::read(path).map_err(failed);
     let site = Site::read_certificate("", &read(&flags.certificate)?).map_err(failed)?;

@@ -1,7 +1,7 @@
 //! The keys of one direction of a connection, as raw secrets.
 //!
 //! Owns: key, nonce base, sequence number and, for TLS 1.3, the traffic secret that the next keys
-//! come from. Never: keeps an expanded key; whoever seals or opens expands one for the burst.
+//! come from. Never: keeps an expanded key; the code that seals or opens expands one for the burst.
 //!
 //! Invariants
 //! - A nonce is given once for a key: [`Direction::nonce`] counts on each time, and new keys begin
@@ -21,7 +21,7 @@ const SECRET_BYTES_MAX: usize = 48;
 /// Records that AES-GCM may seal with one key (RFC 8446 section 5.5 allows 2^24.5).
 const GCM_RECORDS_MAX: u64 = 1 << 23;
 
-/// What seals records.
+/// Cipher that seals records.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Aead {
     Aes128,
@@ -150,8 +150,8 @@ impl Direction {
         self.secret.is_of(is_tls13)
     }
 
-    /// What rustls used until now; `sequence` records were sealed or opened. For TLS 1.3 one of
-    /// `secrets` is what its key came from.
+    /// Takes over the keys of rustls, with which `sequence` records were sealed or opened. For TLS
+    /// 1.3, the key comes from one of `secrets`.
     pub(super) fn new(
         sequence: u64,
         keys: &ConnectionTrafficSecrets,

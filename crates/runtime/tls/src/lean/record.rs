@@ -12,7 +12,8 @@ const TAG_BYTES: usize = 16;
 const EXPLICIT_NONCE_BYTES: usize = 8;
 /// Bytes that a record says at most (RFC 8446 section 5.1).
 pub(super) const RECORD_BYTES_MAX: usize = 1 << 14;
-/// What a sealed record has beside them at most (RFC 5246 section 6.2.3; TLS 1.3 allows 256).
+/// Bytes that a sealed record adds to its text at most (RFC 5246 section 6.2.3; TLS 1.3 allows
+/// 256).
 const EXPANSION_MAX: usize = 2048;
 
 const CHANGE_CIPHER_SPEC: u8 = 20;
@@ -20,14 +21,14 @@ pub(super) const ALERT: u8 = 21;
 pub(super) const HANDSHAKE: u8 = 22;
 pub(super) const DATA: u8 = 23;
 
-/// What ends a connection, and the alert that tells the peer.
+/// Reason for ending a connection, and the alert for the peer, if any.
 pub(super) type Refusal = (Option<AlertDescription>, Error);
 
 pub(super) fn refuse<T>(alert: AlertDescription, error: impl Into<Error>) -> Result<T, Refusal> {
     Err((Some(alert), error.into()))
 }
 
-/// How long a record is behind its header.
+/// Returns the bytes of a record behind its header.
 pub(super) fn body_bytes(header: [u8; HEADER_BYTES], is_tls13: bool) -> Result<usize, Refusal> {
     let [kind, major, _, high, low] = header;
     if !(CHANGE_CIPHER_SPEC..=DATA).contains(&kind) {
@@ -51,7 +52,7 @@ pub(super) fn body_bytes(header: [u8; HEADER_BYTES], is_tls13: bool) -> Result<u
     Ok(bytes)
 }
 
-/// Appends one record.
+/// Appends one sealed record.
 pub(super) fn seal(
     seals: &mut Direction,
     key: &LessSafeKey,
@@ -110,7 +111,7 @@ fn header(kind: u8, body_bytes: u16) -> [u8; HEADER_BYTES] {
     [kind, 3, 3, high, low]
 }
 
-/// What TLS 1.2 authenticates beside the text (RFC 5246 section 6.2.3.3).
+/// Returns the data that TLS 1.2 authenticates beside the text (RFC 5246 section 6.2.3.3).
 fn aad12(sequence: u64, head: [u8; 3], text_bytes: usize) -> [u8; 13] {
     let mut said = [0; 13];
     said[..8].copy_from_slice(&sequence.to_be_bytes());

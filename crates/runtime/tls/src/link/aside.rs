@@ -1,20 +1,21 @@
-//! What a link keeps beside its keys, mostly while hands are shaken.
+//! State that a link keeps beside its keys, mostly during the handshake.
 
 use crate::opening::Opening;
 use crate::preface::Preface;
 
-/// What is kept beside a connection as long as it is needed.
+/// State beside a connection's keys, kept as long as it is needed.
 #[derive(Default)]
 pub(super) struct Aside {
-    /// Bound: [`super::PARTIAL_BYTES_MAX`].
+    /// Bytes of an incomplete record or handshake message. Bound: [`super::PARTIAL_BYTES_MAX`].
     pub(super) partial: Vec<u8>,
-    /// How much of `partial` is whole records that rustls has seen, if records shall be ours.
+    /// Bytes at the start of `partial` that are whole records rustls has seen, if
+    /// [`crate::lean::Lean`] goes on after the handshake.
     pub(super) whole_bytes: u32,
     /// [`crate::lean::Lean`] shall go on after the handshake.
     pub(super) is_for_lean: bool,
-    /// What has to come before TLS, until hands are shaken.
+    /// Bytes that must come before TLS, until the handshake is done.
     pub(super) preface: Option<Preface>,
-    /// How a client begins, until hands are shaken.
+    /// First bytes of a client, until the handshake is done.
     pub(super) opening: Option<Opening>,
 }
 

@@ -1,4 +1,4 @@
-//! How the keys leave rustls, or one process for another.
+//! Way of the keys out of rustls, or from one process to another.
 //!
 //! Never: seals or opens with them.
 
@@ -16,7 +16,7 @@ use crate::{Fault, Shaken};
 
 impl Link {
     /// Whether another process can go on with it, once [`Link::leave_rustls`] has taken its keys
-    /// out. It cannot while hands are shaken, nor for a client's end.
+    /// out. It cannot during the handshake, nor for a client's end.
     #[must_use]
     pub fn can_move(&self) -> bool {
         !self.has_failed
@@ -56,7 +56,8 @@ impl Link {
         Ok(matches!(self.side, Side::Lean(_)))
     }
 
-    /// Takes the keys from rustls, once hands are shaken and all is said, if records shall be ours.
+    /// Takes the keys from rustls, once the handshake is done and all is said, if records shall be
+    /// ours.
     pub(super) fn slim(&mut self) -> Result<(), Fault> {
         match self.shaken() {
             Some(shaken) if self.is_for_lean() => self.take_keys(shaken),
@@ -90,8 +91,8 @@ impl Link {
 }
 
 /// The keys, too, stand in the bytes: they are for a process that may know them, and are not wiped.
-/// Whoever loads them must not seal before the one that saved them has stopped doing so, or a nonce
-/// would be used twice.
+/// The process that loads them must not seal before the one that saved them has stopped doing so,
+/// or a nonce would be used twice.
 impl Save for Link {
     fn save(&self, out: &mut Vec<u8>) {
         match &self.side {

@@ -1,4 +1,4 @@
-//! A link goes on in another process, wherever the conversation stands, and whoever made its
+//! A link goes on in another process, wherever the conversation stands, whatever made its
 //! records.
 
 use throng_types::Save as _;
@@ -55,7 +55,8 @@ fn a_link_goes_on_where_it_was() {
     }
 }
 
-/// What rustls has taken of the client's records, and sealed itself, is counted; at each place.
+/// Records of the client that rustls has opened, and those it sealed itself, are counted, at each
+/// place.
 #[test]
 fn a_link_leaves_rustls_wherever_its_client_is_cut() {
     let (tls, client) = both_with(Records::Rustls);

@@ -1,4 +1,4 @@
-//! How clients begin that do not speak what the port speaks, and what they are told.
+//! First bytes of clients that speak another protocol than the port, and the answers.
 
 use super::*;
 
@@ -21,14 +21,15 @@ fn hello(minor: u8) -> Vec<u8> {
     [&[22, 3, 1, 0, message.len() as u8][..], &message].concat()
 }
 
-/// The same hello in records of so many bytes.
+/// Cuts the hello into records of so many bytes.
 fn in_records(hello: &[u8], bytes: usize) -> Vec<u8> {
     let pieces = hello[5..].chunks(bytes);
     let records = pieces.map(|piece| [&[22, 3, 1, 0, piece.len() as u8][..], piece].concat());
     records.collect::<Vec<_>>().concat()
 }
 
-/// What a server says, and why it ended, whatever the network cuts.
+/// Returns the server's output and the reason for its end, which must not depend on how the network
+/// cuts the bytes.
 #[track_caller]
 fn told(server: &ServerTls, bytes: &[u8]) -> (Vec<u8>, String) {
     let mut all = [1, 2, 7, 1000].map(|most| {
@@ -66,7 +67,7 @@ fn plain_http_is_told_to_use_tls() {
             let length = format!("\r\nContent-Length: {}\r\n", body.len());
             assert!(head.contains(&length), "{head}");
             assert_eq!(body, "This port speaks TLS: use https:// or wss://.\n");
-            assert_eq!(why, "what came is plain HTTP, and the port speaks TLS");
+            assert_eq!(why, "received plain HTTP on a TLS port");
         }
         let behind = server.behind(|bytes| Ok((bytes.len() >= 2).then_some(2)));
         let (answer, _) = told(&behind, b"<>GET / HTTP/1.1\r\n");

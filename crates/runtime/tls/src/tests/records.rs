@@ -13,7 +13,7 @@ const ALERT: u8 = 21;
 pub(super) const HANDSHAKE: u8 = 22;
 const DATA: u8 = 23;
 
-/// What a client does.
+/// Action of a client.
 #[derive(Clone, Debug)]
 enum Act {
     /// Seals this, as a record of this kind.
@@ -86,14 +86,14 @@ pub(super) fn shaken(server: &ServerTls, client: &ClientTls) -> (End, Lean) {
     (server, client.link.into_forger(&told.secrets()))
 }
 
-/// What a server makes of it.
+/// Outcome on the server's side.
 #[derive(Debug)]
 struct Outcome {
     heard: Vec<u8>,
-    /// That was all, the client said.
+    /// The client said that nothing more comes.
     is_told: bool,
     why: Option<String>,
-    /// What the client hears of that.
+    /// Output of the server as the client reads it.
     hears: String,
 }
 
@@ -165,8 +165,9 @@ fn acts(is_tls13: bool) -> Vec<Act> {
     acts
 }
 
-/// What rustls lets pass, or waits for the end of: an empty piece of a handshake message, which
-/// nobody may send (RFC 8446 section 5.1), and a request for keys whose length is wrong.
+/// Cases that our records refuse and rustls lets pass, or waits for the end of: an empty piece of a
+/// handshake message, which nobody may send (RFC 8446 section 5.1), and a request for keys whose
+/// length is wrong.
 fn is_refused_earlier(acts: &[&Act]) -> bool {
     let pieces: Vec<&[u8]> = acts
         .iter()
@@ -206,7 +207,7 @@ fn both_record_layers_take_and_refuse_the_same() {
                     theirs.why.is_some(),
                     "{said:?}: {ours:?}; {theirs:?}"
                 );
-                // Whoever is refused is told so, but for one who said so himself.
+                // A client that is refused gets an alert, unless it sent one itself.
                 let by_alert = |why: &String| why.starts_with("received fatal alert");
                 if ours.why.as_ref().is_some_and(|why| !by_alert(why)) {
                     assert!(ours.hears.contains("fatal alert"), "{said:?}: {ours:?}");
@@ -275,8 +276,8 @@ fn keys_follow_each_other_whoever_asks() {
     }
 }
 
-/// Before hands are shaken, rustls sees one record at a time if ours shall follow, and all at once
-/// if not; it must come to the same end.
+/// Before the handshake is done, rustls sees one record at a time if ours shall follow, and all at
+/// once if not; it must come to the same end.
 #[test]
 fn a_hello_ends_alike_whatever_its_records_cuts_and_damage() {
     let servers = [Records::Rustls, Records::Lean].map(|records| both_with(records).0);
@@ -322,8 +323,8 @@ fn a_hello_ends_alike_whatever_its_records_cuts_and_damage() {
     assert!((50..350).contains(&good), "{good}");
 }
 
-/// What follows the client's last word of the handshake in the same read is for our records alone:
-/// the keys that come next would be lost with rustls.
+/// Records that follow the client's last handshake message in the same read are for our records
+/// alone: with rustls, the keys that come next would be lost.
 #[test]
 fn keys_may_follow_each_other_at_once() {
     let (server, client) = both_with(Records::Lean);
@@ -546,7 +547,7 @@ impl AsLibrary {
         }
     }
 
-    /// Talks until nobody has more to say.
+    /// Carries bytes until neither end has more to send.
     fn talk(&mut self, server: &mut End) {
         while self.connection.wants_write() || !server.wire.is_empty() {
             self.to(server);

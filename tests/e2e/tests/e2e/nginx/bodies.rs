@@ -116,7 +116,7 @@ const CODED: &[(&[u8], &str)] = &[
     ),
 ];
 
-/// Bodies in chunks.
+/// Bodies in chunked transfer coding.
 const CHUNKS: &[(&[u8], &str)] = &[
     (b"0\r\n\r\n", ""),
     (b"1\r\nh\r\n4\r\nello\r\n0\r\n\r\n", ""),

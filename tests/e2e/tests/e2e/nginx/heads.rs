@@ -46,7 +46,7 @@ fn get(fields: &str) -> String {
     format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n")
 }
 
-/// Request lines.
+/// Request lines, good and bad.
 const LINES: &[(&str, &str)] = &[
     ("GET /healthz HTTP/1.1", ""),
     ("HEAD /healthz HTTP/1.1", ""),

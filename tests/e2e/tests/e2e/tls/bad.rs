@@ -1,5 +1,5 @@
-//! Peers that do not shake hands, or stop in the middle: they go, are counted and told of, and
-//! nobody else notices.
+//! Peers that fail the handshake, or stop in the middle: they are closed, counted and logged, and
+//! no other client notices.
 
 use serde_json::json;
 use throng_testkit::{Setup, Wire, until};
@@ -25,7 +25,7 @@ fn bad_handshakes_bother_nobody() {
     subscribed(&server, 1);
     let mut kept = Vec::new();
     for n in 0..40 {
-        // What is no TLS at all is told so, and closed: in its own words if it is HTTP.
+        // A client without TLS is told so, and closed: by a response if it speaks HTTP.
         let mut plain = Wire::connect(at);
         plain.send("GET /ws HTTP/1.1\r\nHost: localhost\r\n\r\n");
         let answer = plain.response("GET");
@@ -39,7 +39,7 @@ fn bad_handshakes_bother_nobody() {
         other.send("\0 is no TLS");
         assert_eq!(other.exactly(1), [0x15]);
         other.until_closed();
-        // Who says half of it, or a record for each byte, or too much, is given up.
+        // A client that sends half of it, or a record for each byte, or too much, is given up.
         let mut half = Wire::connect(at);
         half.send_bytes(&half_a_hello()[..10 + n]);
         kept.push(half);
@@ -49,7 +49,7 @@ fn bad_handshakes_bother_nobody() {
         let mut long = Wire::connect(at);
         long.send_bytes(b"\x16\x03\x01\xff\xff\x01");
         long.until_closed();
-        // Who goes away early is not worth a line.
+        // A client that goes away early is not worth a line.
         let mut early = Wire::connect(at);
         early.send_bytes(&half_a_hello());
         drop(early);
@@ -80,11 +80,11 @@ fn bad_handshakes_bother_nobody() {
     );
     let log = server.log();
     let told: Vec<_> = log.iter().filter(|line| line["what"] == "tls").collect();
-    // There is more to tell than is told.
+    // There are more faults than log lines.
     assert!((20..200).contains(&told.len()), "{}", told.len());
     for why in [
-        "what came is plain HTTP, and the port speaks TLS",
-        "what came is not TLS",
+        "received plain HTTP on a TLS port",
+        "the bytes received are not TLS",
         "the handshake took too long",
     ] {
         let line = told.iter().find(|line| line["why"] == why);
@@ -96,7 +96,7 @@ fn bad_handshakes_bother_nobody() {
     server.stop();
 }
 
-/// Whoever wrote `https://` for a port without TLS reads why it does not work.
+/// A client that speaks TLS to a plain port is told why it does not work.
 #[test]
 fn tls_on_a_plain_port_is_named() {
     let server = Setup::new("").shards(1).start();

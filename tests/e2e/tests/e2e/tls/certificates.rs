@@ -7,7 +7,7 @@ use throng_testkit::{Authority, Server, Setup, Signal, throng, until};
 
 use super::{Scene, subscribed};
 
-/// What `throng config check` says of a configuration, and whether it is good.
+/// Runs `throng config check`. Returns its output and whether the configuration is good.
 fn check(scene: &Scene, config: &str) -> (String, bool) {
     let file = scene.files.write("throng.toml", config);
     let mut command = Command::new(throng());
@@ -158,12 +158,12 @@ fn certificates_are_replaced_and_connections_stay() {
         "{} {before}",
         days()
     );
-    // What is wrong changes nothing, and is told.
+    // A faulty configuration changes nothing, and is reported.
     scene.files.write("server.key", "no key");
     server.signal(Signal::HUP);
     until("a line of the log", || {
         let mut lines = server.log().into_iter();
-        let wrong = |text: &str| text.contains("certificates stay as they are");
+        let wrong = |text: &str| text.contains("certificates were not reloaded");
         lines.find(|line| line["message"].as_str().is_some_and(wrong))
     });
     assert!(shown(&scene, &server).contains("second"));

@@ -29,7 +29,7 @@ fn appwrite_s_clients_connect() {
     server.stop();
 }
 
-/// A backend that holds every request as a stream on `room`, and says what it was told.
+/// A backend that holds every request as a stream on `room`, and answers with what it received.
 fn backend() -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("its address");

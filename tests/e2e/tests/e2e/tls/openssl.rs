@@ -43,7 +43,7 @@ pub(super) fn hears(openssl: &mut Process, part: &str) {
     });
 }
 
-/// Both record layers.
+/// Options for both record layers.
 const RECORDS: [&str; 2] = ["records = \"rustls\"\n", "records = \"lean\"\n"];
 
 /// Asks for something; what it prints, and whether all went well.
@@ -55,7 +55,7 @@ pub(super) fn ask(scene: &Scene, to: SocketAddr, arguments: &[&str]) -> (String,
         .stderr(Stdio::piped())
         .spawn()
         .expect(INSTALL);
-    // Whoever is refused may have gone.
+    // A refused client may have gone.
     let _ = child.stdin.take().expect("piped").write_all(ASK.as_bytes());
     let done = child.wait_with_output().expect("it ends");
     let text = [done.stdout, done.stderr].concat();
@@ -190,8 +190,8 @@ fn new_keys_are_made_when_a_client_asks() {
     }
 }
 
-/// A client that has asked for new keys, and hears what is published on both sides of two upgrades
-/// without coming back, and has new keys after them.
+/// A client that has asked for new keys, and receives what is published on both sides of two
+/// upgrades without coming back, and has new keys after them.
 #[test]
 fn clients_hear_everything_over_upgrades() {
     let scene = Scene::new();
@@ -212,7 +212,7 @@ fn clients_hear_everything_over_upgrades() {
             }
         };
         everybody_hears(&mut clients, &server, "before all");
-        // Nothing is said to it before rustls gives its keys away, but for the answer to this.
+        // Nothing is sent to it before rustls gives its keys away, but for the answer to this.
         asks(&mut clients[0], 1);
         server.upgrade_well();
         everybody_hears(&mut clients, &server, "between the two");
@@ -229,7 +229,7 @@ fn clients_hear_everything_over_upgrades() {
     }
 }
 
-/// Asks to shake hands anew, and hears that this is refused.
+/// Asks for a renegotiation, which must be refused.
 #[track_caller]
 pub(super) fn is_refused_another_handshake(openssl: &mut Process) {
     openssl.say("R");

@@ -221,7 +221,7 @@ pub(super) fn transport(speak: Option<Speak>, url: &str, opening: Opening) -> Re
         None => {
             let advice = "write ws:// or http://, or add --speak \
                           websocket|centrifugo|appwrite|sse|stream";
-            let failure = format!("`{url}` does not say what is spoken");
+            let failure = format!("`{url}` does not name a protocol");
             return Err(Failure::usage(failure).advise(advice));
         }
     };

@@ -70,8 +70,10 @@ pub(super) fn run(args: &Args) -> Result {
 
 fn serve(address: SocketAddr, folder: &Path) -> Result {
     if !folder.is_dir() {
-        return Err(Failure::usage(format!("{} is no folder", folder.display()))
-            .advise("name the folder in which runs have theirs, such as results"));
+        return Err(
+            Failure::usage(format!("{} is not a folder", folder.display()))
+                .advise("name the folder in which runs have theirs, such as results"),
+        );
     }
     let stop = stop_flag()?;
     let page = listen(address, folder.to_owned())?;

@@ -1,4 +1,4 @@
-//! What a server says once it serves: where to connect, where to publish, who may, and how many
+//! Banner of a server that serves: where to connect, where to publish, who may, and how many
 //! fit.
 
 use std::fmt::Write as _;
@@ -11,20 +11,20 @@ use crate::access::access;
 use crate::console::Paint;
 use crate::version::VERSION;
 
-/// What there is to tell.
+/// Facts that the banner shows.
 pub(super) struct Facts<'a> {
     pub(super) config: &'a Config,
     /// As bound, so without port 0.
     pub(super) clients: &'a [SocketAddr],
     pub(super) api: SocketAddr,
-    /// Where GRIP's publishers connect, by the options of `[grip]`.
+    /// Addresses for GRIP's publishers, with the options of `[grip]`.
     pub(super) grip: &'a [(&'static str, SocketAddr)],
     pub(super) report: &'a Report,
     /// Bytes that may wait for all clients together.
     pub(super) queued_bytes_max: u64,
 }
 
-/// For people.
+/// Returns the banner for people.
 pub(super) fn text(facts: &Facts<'_>, paint: Paint) -> String {
     let mut out = format!("{}\n", paint.bold(&format!("Throng {VERSION}")));
     let token = if facts.config.anonymous_allowed() {
@@ -103,7 +103,7 @@ fn per_address(config: &Config) -> String {
     format!("{most} connections of one address (limits.connections_per_ip){whom}")
 }
 
-/// For machines.
+/// Logs the facts for machines.
 pub(super) fn log(facts: &Facts<'_>, warnings: &[String]) {
     let clients: Vec<String> = facts.clients.iter().map(SocketAddr::to_string).collect();
     let grip = facts.grip.iter();
@@ -133,7 +133,7 @@ fn row(out: &mut String, name: &str, text: &str) {
     let _ = writeln!(out, "  {name:<10} {text}");
 }
 
-/// Ready to paste.
+/// Returns a command line for publishing, ready to be pasted.
 fn curl(facts: &Facts<'_>) -> String {
     let key = if facts.config.auth.api_keys_set() {
         " -H 'X-API-Key: KEY'"
@@ -290,15 +290,19 @@ mod tests {
             &[("auth.hmac_secret", secret)],
             &[
                 "the server API needs no key",
-                "asked by an address, localhost alone",
+                "answers only to an address, localhost,",
             ],
             &["open mode"],
         );
         check(
             &[("auth.allowed_hosts", "push.internal")],
-            &["asked by an address, localhost, push.internal alone"],
+            &["answers only to an address, localhost, push.internal,"],
             &[],
         );
-        check(&[("auth.allowed_hosts", "*")], &["by any name"], &["alone"]);
+        check(
+            &[("auth.allowed_hosts", "*")],
+            &["to any host name"],
+            &["answers only to"],
+        );
     }
 }

@@ -8,13 +8,13 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer as _, Registry, fmt, reload};
 
-/// How much is logged, which can change.
+/// Handle on the log level, which can change.
 pub(super) struct Level(reload::Handle<LevelFilter, Registry>);
 
 impl Level {
     /// Holds for every line from now on.
     pub(super) fn set(&self, level: LogLevel) {
-        // It fails when the subscriber has gone, and nobody takes that away.
+        // It fails only without the subscriber, which stays.
         let _ = self.0.reload(filter(level));
     }
 }

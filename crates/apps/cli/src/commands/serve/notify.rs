@@ -1,7 +1,7 @@
-//! What systemd is told: that the server serves, and which process is the service.
+//! Messages to systemd: that the server serves, and which process is the service.
 //!
 //! The protocol is that of sd_notify(3): a datagram of lines to the socket that `NOTIFY_SOCKET`
-//! names. Nobody has to listen.
+//! names. No listener is needed.
 
 use std::ffi::OsStr;
 use std::io;
@@ -9,7 +9,7 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// The server serves.
+/// Tells systemd that the server is ready.
 pub(super) fn ready() {
     tell("READY=1");
 }
@@ -30,7 +30,7 @@ pub(super) fn objection() -> Option<&'static str> {
     let of_unit = std::env::var("SYSTEMD_EXEC_PID").ok();
     let is_service = of_unit.and_then(|text| text.parse::<u32>().ok()) == Some(id);
     (is_service && std::env::var_os("NOTIFY_SOCKET").is_none()).then_some(
-        "systemd would not hear of the new process and would end it: the unit needs Type=notify",
+        "systemd would not know of the new process and would end it: the unit needs Type=notify",
     )
 }
 
@@ -38,7 +38,7 @@ fn tell(lines: &str) {
     if let Some(name) = std::env::var_os("NOTIFY_SOCKET")
         && let Err(error) = send(&name, lines)
     {
-        tracing::warn!("systemd is not told: {error}");
+        tracing::warn!("cannot notify systemd: {error}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The configuration, read again while the server runs. What can change takes effect as a whole;
+//! The configuration, read again while the server runs. Changes take effect as a whole;
 //! what needs a restart is named. A configuration with a mistake changes nothing.
 
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use super::logging;
 use crate::failure::Failure;
 use crate::load;
 
-/// What the server runs with, and where it came from.
+/// Configuration that the server runs with, and where it was read.
 pub(super) struct Current {
     path: Option<PathBuf>,
     flags: Vec<(String, String)>,
@@ -33,7 +33,7 @@ impl Current {
         }
     }
 
-    /// Reads it again; the log says who wanted it, and what came of it.
+    /// Reads it again; the log says who asked for it, and the outcome.
     pub(super) fn reload(&mut self, handle: &Handle, is_api: bool) -> Reloaded {
         let by = if is_api { "API" } else { "SIGHUP" };
         match self.take_over(handle) {

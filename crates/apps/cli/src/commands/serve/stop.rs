@@ -1,4 +1,4 @@
-//! What a running server is told from outside: signals, and calls of the API port that want a
+//! Calls to a running server from outside: signals, and calls of the API port that ask for a
 //! reload.
 //!
 //! SIGTERM and its kind let clients leave, and a second one ends the process. SIGHUP reads the
@@ -20,7 +20,7 @@ use super::upgrade::Upgrade;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 
-/// What somebody outside wants.
+/// Call from outside to the running server.
 enum Call {
     /// SIGTERM, SIGINT or SIGQUIT.
     Stop,
@@ -28,7 +28,7 @@ enum Call {
     Reload(Option<ReloadRequest>),
 }
 
-/// Everything that is wanted of the server, caught from the moment this exists.
+/// Signals and requests to the server, caught from the moment this exists.
 pub(super) struct Calls {
     send: Sender<Call>,
     wanted: Receiver<Call>,
@@ -96,7 +96,7 @@ impl Calls {
     }
 }
 
-/// How often a server that nobody calls is looked at: should a shard fail, the process ends.
+/// Interval at which an idle server is checked: should a shard fail, the process ends.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Looks from one at the files of certificates, and at the numbers, to the next: five seconds.
 const LOOKS_PER_FILES: u32 = 25;
@@ -134,7 +134,7 @@ pub(super) fn run(
     }
     calls.at_once.store(true, Ordering::SeqCst);
     if is_replaced {
-        tracing::info!("what could not move is drained; then this process ends");
+        tracing::info!("connections that could not move are drained; then this process ends");
     } else if handle.is_running() {
         tracing::info!(
             "stopping: clients are told to come back later; signal again to end at once"
@@ -143,7 +143,7 @@ pub(super) fn run(
     } else {
         handle.stop();
     }
-    // Nothing is read again from now on, and who asks is told so.
+    // Reloads are refused from now on, with an answer.
     while let Ok(call) = calls.wanted.try_recv() {
         if let Call::Reload(Some(request)) = call {
             handle.answer_reload(request, throng_server::Reloaded::Unavailable);

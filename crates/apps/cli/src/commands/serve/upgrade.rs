@@ -17,13 +17,13 @@ use crate::control::{Asker, Control};
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// What a new process is told to do.
+/// Flag that tells a new process to take over.
 const TAKE_OVER: &str = "--take-over";
 
-/// How long a new process may take until it is ready, unless who asks says otherwise.
+/// Longest wait until a new process is ready, unless the caller asks for another.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What asks for an upgrade, and what is started then.
+/// Ways to ask for an upgrade, and the program that is started then.
 pub(super) struct Upgrade {
     program: Program,
     signal: Arc<AtomicBool>,
@@ -66,7 +66,7 @@ impl Upgrade {
         self.api_port = api.port();
     }
 
-    /// Hands over if somebody asks for it; true if another process serves now.
+    /// Hands over if that was requested; true if another process serves now.
     pub(super) fn look(&mut self, handle: &Handle) -> bool {
         self.bind();
         let asker = self.control.as_ref().and_then(Control::next);
@@ -97,7 +97,7 @@ impl Upgrade {
                 notify::main_pid(*pid);
                 tracing::info!(pid, "upgrade: process {pid} serves from now on");
             }
-            Err(why) => tracing::error!("upgrade: this process goes on: {why}"),
+            Err(why) => tracing::error!("upgrade failed, this process goes on: {why}"),
         }
         result
     }
@@ -126,7 +126,7 @@ impl Upgrade {
     }
 }
 
-/// What was started as this process, told to take over.
+/// Returns the program that this process was started as, with the flag to take over.
 fn program(arguments: impl IntoIterator<Item = OsString>) -> Program {
     let mut arguments = arguments.into_iter();
     // The name by which it was called, not the file that this led to: a link may lead to another

@@ -6,7 +6,7 @@ use crate::commands::publish;
 use crate::http::{Endpoint, TrustArgs};
 use crate::values;
 
-/// Print what is published into channels, one publication on a line
+/// Print the publications of channels, one on a line
 ///
 /// A publication with line breaks takes several lines; --json keeps each on one.
 /// When the connection breaks it is made again, and where the channels keep history nothing is

@@ -27,7 +27,7 @@ const REFUSAL_BYTES_MAX: usize = 16 * 1024;
 enum End {
     /// All publications that were asked for have come.
     Counted,
-    /// No answer, or none any more.
+    /// No answer, or the connection was lost.
     Lost(String),
 }
 
@@ -93,11 +93,11 @@ impl Follower {
         if resuming && self.subscription.last_event_id().is_empty() {
             console::note(match self.subscription.transport() {
                 SubscriptionTransport::WebSocket => {
-                    "connected again; what was published in between is missed, since this \
+                    "connected again; publications in between are missed, since this \
                      WebSocket does not resume"
                 }
                 _ => {
-                    "connected again; what was published in between is missed, since the channels \
+                    "connected again; publications in between are missed, since the channels \
                      keep no history"
                 }
             });

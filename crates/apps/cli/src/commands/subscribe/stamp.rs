@@ -18,8 +18,8 @@ pub(super) fn stamped_now(line: &[u8]) -> Vec<u8> {
     stamped(line, throng_sys::clock::unix_ms())
 }
 
-/// The time, the channel and the data, from a line of `/stream`. What cannot be read is shown as it
-/// came.
+/// The time, the channel and the data, from a line of `/stream`. A line that cannot be read is
+/// shown as it came.
 fn stamped(line: &[u8], unix_ms: u64) -> Vec<u8> {
     let time = clock(unix_ms);
     let told: Option<Value> = serde_json::from_slice(line).ok();

@@ -17,7 +17,7 @@ use crate::{console, keys};
 
 const TOKEN_BYTES_MAX: u64 = 1 << 20;
 
-/// Check a token as the server would, and print what it says
+/// Check a token as the server would, and print its claims
 ///
 /// Ends with 1 if the token is not accepted. The keys are --secret, or --key-file, or else those of
 /// the configuration (--config FILE, or THRONG_ variables).
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Checks and tells.
+/// Checks a token and prints the verdict.
 pub(crate) fn run(args: &Args) -> Result {
     let verifier = verifier(args)?;
     let token = token(&args.token)?;
@@ -194,7 +194,7 @@ fn reason(fault: TokenFault, claims: &Value, now: u64) -> String {
             },
         ),
         TokenFault::Algorithm => "its algorithm has no key here".to_owned(),
-        TokenFault::Signature => "its signature is not of this key".to_owned(),
+        TokenFault::Signature => "its signature was not made with this key".to_owned(),
         other => other.to_string(),
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct Args {
     key_file: Option<PathBuf>,
     #[command(flatten)]
     config: ConfigFlag,
-    /// How long the token is good: 90s, 15m, 1h, 30d, or never
+    /// Lifetime of the token: 90s, 15m, 1h, 30d, or never
     #[arg(long, default_value = "1h", value_parser = ttl)]
     ttl: Ttl,
     /// Make a subscription token for this channel
@@ -48,10 +48,10 @@ pub(crate) struct Args {
     /// JSON about the user that others may see
     #[arg(long, value_name = "JSON", value_parser = json)]
     info: Option<Box<RawValue>>,
-    /// The audience (`aud`)
+    /// Audience that the token is for (`aud`)
     #[arg(long)]
     audience: Option<String>,
-    /// The issuer (`iss`)
+    /// Issuer of the token (`iss`)
     #[arg(long)]
     issuer: Option<String>,
 }
@@ -81,7 +81,7 @@ fn json(text: &str) -> std::result::Result<Box<RawValue>, String> {
     serde_json::from_str(text).map_err(|error| format!("this is not JSON: {error}"))
 }
 
-/// Signs and prints.
+/// Signs a token and prints it.
 pub(crate) fn run(args: &Args) -> Result {
     let key = key(args)?;
     let now = now_unix_s();

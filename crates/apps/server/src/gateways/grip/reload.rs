@@ -59,15 +59,16 @@ impl Fresh {
 impl Reload {
     /// Lets these routes hold, on every shard before it returns.
     pub(crate) fn apply(&self, mut fresh: Fresh) {
+        // Bound: always empty, since the sender is only dropped.
         let (done, told) = std::sync::mpsc::channel();
         fresh.done = Some(done);
-        // The thread outlives everyone who may ask; it says nothing, and lets go.
+        // The thread outlives all callers; it drops the sender once it is done.
         let _ = self.0.send(Box::new(fresh));
         let _ = told.recv();
     }
 }
 
-/// What identifies a version of a file.
+/// Attributes that tell one version of a file from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     changed_s: i64,
@@ -93,12 +94,13 @@ impl Stamp {
 pub(super) struct Watch {
     orders: Receiver<Box<Fresh>>,
     section: Section,
-    /// Of the routes that were read last, good or not.
+    /// Stamp of the routes file as it was read last, good or not.
     read: Option<Stamp>,
 }
 
 /// A thread that watches this section's file from now on, and the way to it.
 pub(super) fn channel(section: &Section) -> (Reload, Watch) {
+    // Bound: one a caller of `Reload::apply`, which waits until its order is carried out.
     let (send, orders) = std::sync::mpsc::channel();
     let watch = Watch {
         orders,
@@ -170,9 +172,9 @@ fn spread(book: &Arc<RouteBook>, tell: &impl Fn(&Arc<RouteBook>, usize) -> Optio
             tries += 1;
             thread::sleep(TRY_EVERY);
         } else {
-            tracing::error!("shard {shard} takes no new routes");
+            tracing::error!("shard {shard} did not take the new routes");
             (shard, tries) = (shard + 1, 0);
         }
     }
-    tracing::info!(routes = book.routes.len(), "new routes hold");
+    tracing::info!(routes = book.routes.len(), "new routes are in force");
 }

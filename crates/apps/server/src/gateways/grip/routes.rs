@@ -10,14 +10,14 @@ use throng_gateway_grip::{GripOptions, RouteBook};
 use throng_grip::routes::{Domain, OriginUrlError, Route, Target, parse_routes};
 use throng_grip::sig::KeyText;
 
-/// What was read, and what is wrong; a sentence each.
+/// Routes and keys as read, with the faults, a sentence each.
 #[derive(Debug, Default)]
 pub(crate) struct Read {
-    /// What can be used.
+    /// Routes and keys that can be used.
     pub(crate) book: RouteBook,
     /// Lines without which a server may start.
     pub(crate) skipped: Vec<String>,
-    /// What it may not start with.
+    /// Faults with which a server may not start.
     pub(crate) refused: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What a home keeps, and what it forgets when there is no room or its time has come.
+//! History and keys of a home, and their removal for lack of room or by age.
 //!
 //! Rule for "full": what would expire first is forgotten first. Idempotency keys have a part of
 //! their own, so that a full history does not make a retried publication a second one.
@@ -10,12 +10,12 @@ use crate::Retention;
 use crate::memory::keys::{KEYS_MAX, Keys};
 use crate::memory::stream::NEVER;
 
-/// Idempotency keys may use one part in so many of an equal part of the budget.
+/// Share of an equal part of the budget that idempotency keys may use: one in so many.
 const KEYS_PART: usize = 8;
 
 impl Home {
-    /// Takes bytes for one more publication of a channel; the oldest go for it. False if there is
-    /// no room, whatever goes.
+    /// Takes bytes for one more publication of a channel, and forgets the oldest for it. False if
+    /// there is no room even then.
     pub(super) fn make_room(
         &mut self,
         channel: &ChannelName,
@@ -32,7 +32,7 @@ impl Home {
         self.share.fits(bytes) && self.take(bytes, now)
     }
 
-    /// Takes bytes of the share, for which the oldest publications go.
+    /// Takes bytes of the share, and forgets the oldest publications for it.
     fn take(&mut self, bytes: usize, now: Millis) -> bool {
         while !self.share.take(bytes) {
             if !self.evict(now) {
@@ -42,7 +42,7 @@ impl Home {
         true
     }
 
-    /// Frees what homes with less than an equal part of the budget want, if this one has more.
+    /// Frees what homes below an equal part of the budget lack, if this one has more.
     fn give_to_others(&mut self, now: Millis) {
         if let Some(target) = self.share.target() {
             while self.share.used() > target && self.evict(now) {}
@@ -61,7 +61,7 @@ impl Home {
         true
     }
 
-    /// Forgets the oldest publication of a stream; false if there is none.
+    /// Forgets the oldest publication of a stream; false if it has none.
     pub(super) fn drop_oldest(&mut self, key: u32) -> bool {
         let Some((channel, stream)) = self.streams.entry_mut(key) else {
             return false;
@@ -88,7 +88,7 @@ impl Home {
         while is_old(self) && self.drop_oldest(key) {}
     }
 
-    /// Notes when to look at a stream next, after its oldest publications went.
+    /// Sets the next time to look at a stream, after its oldest publications went.
     fn reschedule(&mut self, key: u32, now: Millis) {
         let Some((channel, stream)) = self.streams.at(key) else {
             return;
@@ -129,7 +129,7 @@ impl Home {
         true
     }
 
-    /// Remembers an idempotency key, for which the oldest keys go, and then the oldest
+    /// Remembers an idempotency key. For its bytes the oldest keys go, then the oldest
     /// publications.
     pub(super) fn remember_key(&mut self, key: &str, position: Option<Position>, now: Millis) {
         let cost = Keys::cost_bytes(key);

@@ -14,7 +14,7 @@ use super::{Home, NEVER, STREAM_BYTES, Stream};
 use crate::memory::keys::Keys;
 use crate::{Lineage, Version};
 
-/// The kinds of items.
+/// Kinds of saved items.
 const HEAD: u8 = 0;
 const STREAM: u8 = 1;
 const KEY: u8 = 2;
@@ -84,11 +84,11 @@ impl Home {
         }
     }
 
-    /// Saves everything, and forgets each stream's history once it is saved and all the rest at the
-    /// end, without a word of it in the store. Its part of the budget stays granted, so that all of
-    /// it has room if it comes back.
+    /// Saves everything. Forgets each stream's history once it is saved, and the rest at the end,
+    /// without a record in the store. The granted budget stays, so that everything has room if it
+    /// comes back.
     pub(in crate::memory) fn give_up(&mut self, parts: &mut Parts<'_>) {
-        // Places of streams may be others when they come back, so a copy begins anew.
+        // Streams may come back with other keys, so a copy begins anew.
         self.end_copy();
         self.save_head(parts);
         for key in 0..self.streams.bound() {
@@ -310,7 +310,7 @@ mod tests {
         old.members.add(&name("quiet"), &who);
         let mut new = moved(&old, 8);
         assert_eq!(new.stats(), old.stats());
-        // What is given up is the same, it has gone, and it can be taken again.
+        // What is given up equals what is saved; it is gone here, and can be loaded again.
         let (saved, stats, granted) = (pieces(&old), old.stats(), old.share.granted());
         assert!(pieces_of(|parts| old.give_up(parts)) == saved);
         assert_eq!((old.stats(), old.keys.len()), (BrokerStats::default(), 0));
@@ -322,7 +322,7 @@ mod tests {
             (new.interest(&name("busy")), new.interest(&name("quiet"))),
             (8, 2)
         );
-        // The same publication again is known by its key and by its version.
+        // The repeated publication is recognized by its key and by its version.
         let long = "a channel whose name is longer than most";
         assert_eq!(publish(&mut new, long, Some("k"), 100), keyed);
         assert_eq!(publish(&mut new, "busy", None, 8).offset, 8);
@@ -339,7 +339,7 @@ mod tests {
             .filter_map(|it| Some(it.position?.offset))
             .collect();
         assert_eq!(offsets, [6, 7, 8, 9]);
-        // What was kept gets old as before.
+        // What was kept ages as before.
         new.tick(at(1015), 100);
         let query = HistoryQuery {
             since: None,
@@ -365,12 +365,12 @@ mod tests {
                 bytes[place] = wrong;
                 let mut new = home(8);
                 let _ = load(&mut new, &[bytes]);
-                // Whatever was taken can be lived with.
+                // Any item that loads leaves a usable home.
                 publish(&mut new, "a", None, 30);
                 new.tick(at(5000), 100);
             }
         }
-        // Nothing comes twice.
+        // The same items cannot be loaded twice.
         let mut new = moved(&old, 8);
         assert!(load(&mut new, &pieces(&old)).is_none());
     }

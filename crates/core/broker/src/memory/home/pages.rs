@@ -45,7 +45,7 @@ impl Home {
             self.expire(key, retention, now.mono);
             self.rest(key, now.mono);
         }
-        // Of a stream that nobody has used yet: where it would begin, without making it.
+        // A stream that has not been used yet: gives where it would begin, without making it.
         let unused = Stream::new(self.forgotten);
         let key = self.streams.key(channel);
         let stream = key.and_then(|key| self.streams.at(key));

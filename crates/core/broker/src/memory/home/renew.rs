@@ -7,9 +7,9 @@ use crate::LiveOptions;
 use crate::memory::stream::Stream;
 
 impl Home {
-    /// Other options hold from now on; what is kept beyond them goes when it is next looked at.
+    /// Replaces the options; what exceeds them is dropped when it is next looked at.
     ///
-    /// Where nothing is kept any more, streams begin anew: publications without a position come
+    /// Where history is switched off, streams begin anew: publications without a position come
     /// between those that have one and those that will, and no client may take the two for a whole.
     pub(in crate::memory) fn renew(&mut self, options: LiveOptions, now: Millis) {
         let now = now + self.shift;

@@ -1,6 +1,6 @@
-//! A home as a store says that it was.
+//! Restores a home from what its store has.
 //!
-//! What expired meanwhile is not there; what does not fit into the budget goes, and the positions
+//! Expired entries are left out. What does not fit into the budget goes, and the positions
 //! of its stream stay.
 
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use crate::store::{KeptKey, Loaded};
 use crate::{Lineage, Restored};
 
 impl Home {
-    /// Which epochs are given out here, and which were before.
+    /// Epochs that this home gives out, and those before.
     pub(super) fn lineage(&self) -> Lineage {
         Lineage {
             nonce: self.options.nonce,
@@ -29,7 +29,7 @@ impl Home {
         self.ancestry.set_nonces(lineage);
     }
 
-    /// Takes what was written down before this process; to be called before anything else.
+    /// Loads what an earlier process wrote; call it before anything else.
     pub(in crate::memory) fn restore_all(&mut self, restored: Restored, now: Now) {
         let Restored {
             lineage,
@@ -80,7 +80,7 @@ impl Home {
             for (offset, mut publication) in (top + 1 - count..).zip(log) {
                 publication.position = Some(Position { epoch, offset });
                 let at = before(now, publication.time_unix_ms);
-                // Of a long name there is one copy.
+                // A long name is stored once.
                 publication.channel = channel.clone();
                 let publication = Arc::new(publication);
                 kept.push_back(Kept { at, publication });
@@ -122,7 +122,7 @@ impl Home {
     }
 }
 
-/// A moment of the wall clock on the home's own; never later than now.
+/// Time of the home's clock for a moment of the wall clock; never later than now.
 fn before(now: Now, unix_ms: u64) -> Millis {
     let age = now.unix_ms.saturating_sub(unix_ms);
     Millis(now.mono.0.saturating_sub(age))

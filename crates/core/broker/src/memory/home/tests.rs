@@ -32,7 +32,7 @@ fn at(ms: u64) -> Now {
     }
 }
 
-/// What one tiny publication of a channel with a short name costs, with its stream.
+/// Bytes that one tiny publication of a channel with a short name costs, with its stream.
 const TINY_BYTES: usize = size_of::<Publication>() + STREAM_BYTES + 7;
 
 fn options(size: u32, ttl_ms: u64, history_bytes_max: usize) -> MemoryOptions {
@@ -256,7 +256,7 @@ fn a_repeated_key_is_answered_but_not_delivered() {
     assert!(home.publish(keyed(), at(299_999)).publication.is_none());
     home.tick(at(300_000), 10);
     assert!(home.publish(keyed(), at(300_000)).publication.is_some());
-    // In another channel it is another key.
+    // The key is another one in another channel.
     let elsewhere = Draft {
         channel: name("kept:b"),
         ..keyed()
@@ -290,7 +290,7 @@ fn history_pages_go_both_ways() {
     assert_eq!(page(None, Some(4), false), ["5", "6"]);
     assert_eq!(page(None, Some(5), true), ["4", "3"]);
     assert_eq!(page(None, Some(1), false), ["3", "4", "5", "6"]);
-    // Before the place behind the newest is before all; further ahead is nowhere.
+    // A position before the newest covers all earlier ones; one ahead of the stream is invalid.
     let newest = positions[5];
     for (offset, reverse, expected) in [
         (7, true, Ok(4)),

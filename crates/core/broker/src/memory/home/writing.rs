@@ -1,11 +1,11 @@
-//! What a home writes down, and how it writes down everything once more.
+//! Writes a home's state to its store, and writes all of it again in a copy.
 //!
 //! A copy goes through the streams by their keys, some in each step. A stream with a long history
 //! is cut: while the copy is inside one, its new publications are not written by themselves, since
 //! the copy comes to them; so a reader finds them in their order.
 //!
-//! Invariant: at any time, what was written says everything that the home keeps, but for what a
-//! copy that is inside a stream has yet to say of it.
+//! Invariant: at any time, the records say everything that the home keeps, except what a copy that
+//! is inside a stream has yet to write of it.
 
 use throng_types::{ChannelName, Now, Position, Publication};
 
@@ -15,9 +15,9 @@ use crate::memory::journal::{Copy, Journal};
 use crate::store::{write_base, write_count, write_forgotten, write_key, write_published};
 use crate::{Acknowledge, Draft, Reached, Store};
 
-/// A step of a copy ends with so many bytes.
+/// Bytes after which a step of a copy ends.
 const STEP_BYTES: usize = 256 << 10;
-/// And after so many places that it looked at.
+/// Keys looked at after which a step of a copy ends.
 const STEP_PLACES: usize = 4096;
 /// Room in the store for a publication, besides its bytes: of its record, and of its key's.
 const RECORD_BYTES: usize = 1024;
@@ -31,12 +31,12 @@ impl Home {
         }
     }
 
-    /// Writes everything down from now on.
+    /// Writes all changes to this store from now on.
     pub(in crate::memory) fn write_to(&mut self, store: Box<dyn Store>) {
         self.journal = Some(Journal::new(store));
     }
 
-    /// Tells the store whose epochs these are.
+    /// Writes the epochs of this home to the store.
     pub(super) fn note_lineage(&mut self) {
         let lineage = self.lineage();
         if let Some(journal) = &mut self.journal {
@@ -44,7 +44,7 @@ impl Home {
         }
     }
 
-    /// Whether publications that are to be kept are refused, since they cannot be written down.
+    /// Whether publications to be kept are refused, since they cannot be written.
     pub(in crate::memory) fn refuses(&self) -> bool {
         let journal = self.journal.as_ref();
         journal.is_some_and(|journal| journal.store.refuses())
@@ -66,7 +66,7 @@ impl Home {
         level.unwrap_or_default()
     }
 
-    /// Whether the store has room for what a draft would have it write.
+    /// Whether the store has room for the records of a draft.
     pub(in crate::memory) fn has_place_for(&mut self, draft: &Draft) -> bool {
         let key = draft.idempotency_key.as_ref().map_or(0, |key| key.len());
         let bytes = draft.cost_bytes() + draft.channel.as_str().len() * 2 + key + RECORD_BYTES;
@@ -74,8 +74,8 @@ impl Home {
         journal.is_none_or(|journal| journal.store.takes(bytes))
     }
 
-    /// The record with which everything that was published in a channel is written, and the stream
-    /// if a copy has yet to come to it.
+    /// The newest record, which covers everything published in a channel, and the stream's key if a
+    /// copy has yet to come to it.
     pub(in crate::memory) fn written_by(
         &mut self,
         channel: &ChannelName,
@@ -86,7 +86,7 @@ impl Home {
         (self.newest_record(level), inside)
     }
 
-    /// The newest record, which is to get so far soon.
+    /// Number of the newest record; asks the store to bring it to `level` soon.
     pub(in crate::memory) fn newest_record(&mut self, level: Acknowledge) -> u64 {
         let Some(journal) = &mut self.journal else {
             return 0;
@@ -126,7 +126,7 @@ impl Home {
         }
     }
 
-    /// Writes down where a stream stands that keeps nothing.
+    /// Writes where a stream stands that keeps nothing.
     pub(super) fn note_base(&mut self, key: u32) {
         let Some(journal) = &mut self.journal else {
             return;
@@ -141,7 +141,7 @@ impl Home {
         journal.write(|out| write_base(place, version, &tops, out));
     }
 
-    /// Writes down that a stream is no more, and which generation comes next.
+    /// Writes that a stream was forgotten, and which generation comes next.
     pub(super) fn note_forgotten(&mut self, key: u32, channel: &ChannelName) {
         if let Some(journal) = &mut self.journal {
             journal.leave(key);
@@ -155,7 +155,7 @@ impl Home {
         }
     }
 
-    /// Goes on with a copy, if one is wanted; true if there is more to do now.
+    /// Continues a copy, if one is due; true if there is more to do now.
     pub(in crate::memory) fn copy(&mut self, now: Now) -> bool {
         let Some(mut journal) = self.journal.take() else {
             return false;
@@ -178,7 +178,7 @@ impl Home {
                     round,
                     next_used: 0,
                     next: 0,
-                    // What it has yet to say stands nowhere else.
+                    // The copy's pending records are stored nowhere else.
                     inside: before.and_then(|copy| copy.inside),
                 }
             }
@@ -203,7 +203,7 @@ impl Home {
         true
     }
 
-    /// Writes one record more, or passes one place; `None` at the end.
+    /// Writes one more record, or passes one place; `None` at the end.
     fn copy_one(&self, journal: &mut Journal, copy: &mut Copy, now: Now) -> Option<usize> {
         if let Some((number, at, text, position)) = self.keys.after(copy.next_used) {
             copy.next_used = number + 1;
@@ -225,12 +225,12 @@ impl Home {
         Some(self.copy_base(journal, copy, key, stream.first() - 1))
     }
 
-    /// Writes where a stream stands before the publications that follow.
+    /// Writes where a stream stands, before the publications that follow.
     fn copy_base(&self, journal: &mut Journal, copy: &mut Copy, key: u32, before: u64) -> usize {
         let Some((channel, stream)) = self.streams.at(key) else {
             return 0;
         };
-        // Positions before what is kept are of no use.
+        // Positions before the kept publications are of no use.
         let mut tops = self.ancestry.tops(key, stream.start());
         tops.retain(|(_, top)| *top >= before);
         copy.inside = Some((key, before));
@@ -250,7 +250,7 @@ impl Home {
         };
         let first = stream.first();
         if written + 1 < first || written > stream.top {
-            // What was to follow has gone meanwhile, or another stream is in its place.
+            // The pending publications have gone meanwhile, or another stream has the key.
             return self.copy_base(journal, copy, key, first - 1);
         }
         let at = (written + 1 - first) as usize;
@@ -264,7 +264,7 @@ impl Home {
         journal.write(|out| write_published(&kept.publication, place, version, out))
     }
 
-    /// Breaks a copy off, and writes first what stands nowhere else.
+    /// Stops a copy; first writes what only it would have written.
     pub(super) fn end_copy(&mut self) {
         let Some(mut journal) = self.journal.take() else {
             return;
@@ -278,7 +278,7 @@ impl Home {
     }
 }
 
-/// The publications that a copy has yet to say must be there when the server ends.
+/// Writes the publications that a copy has pending when the server ends.
 impl Drop for Home {
     fn drop(&mut self) {
         self.end_copy();

@@ -1,4 +1,4 @@
-//! What has a counterpart is written, what has none has a line, and what is guarded stays closed.
+//! Options with a counterpart are written, others have a note, and guarded channels stay closed.
 
 use super::*;
 
@@ -216,7 +216,7 @@ fn imported_of(text: &str) -> Imported {
     imported(text)
 }
 
-/// The suites of the SDKs run so: everybody may do everything, and the server starts.
+/// The SDKs' test suites use this: all clients have all rights, and the server starts.
 #[test]
 fn insecure_servers_are_what_they_were() {
     let imported = imported(
@@ -248,7 +248,7 @@ fn insecure_servers_are_what_they_were() {
             (Effect::Changed, "http_api.insecure"),
         ],
     );
-    // Clients alone: nobody may call the API from elsewhere.
+    // Only clients: the API cannot be called from elsewhere.
     let clients = imported_of("client_insecure = true\ninternal_port = 9000\n");
     has(&clients, &["insecure = true", "api = \"127.0.0.1:9000\""]);
     tells(
@@ -260,7 +260,7 @@ fn insecure_servers_are_what_they_were() {
     );
 }
 
-/// A login by cookie needs the cookie, and each backend its own.
+/// A login by cookie passes the cookie, and each backend its own fields.
 #[test]
 fn each_backend_keeps_its_settings() {
     let imported = imported(
@@ -313,10 +313,10 @@ rpc_proxy_name = "nobody"
             (Effect::Narrower, "subscribe_stream_proxy_name"),
         ],
     );
-    // Methods of namespaces that nobody names stay unknown.
+    // Methods of unnamed namespaces stay unknown.
     let calls = imported_of("proxy_rpc_endpoint = \"http://calls/\"\n");
     has(&calls, &["rpc_namespaces = [\"(none)\"]"]);
-    // Methods without a namespace are nobody's.
+    // Methods without a namespace have no backend.
     let calls = imported_of(
         "[rpc.proxy]\nendpoint = \"http://calls/\"\n[[rpc.namespaces]]\nname = \"a\"\n\
          proxy_enabled = true\n",
@@ -325,7 +325,7 @@ rpc_proxy_name = "nobody"
     has(&calls, &["rpc_namespaces = [\"a\"]"]);
 }
 
-/// What is no stream there must not be an open one here.
+/// Channels of other kinds must not become open streams here.
 #[test]
 fn namespaces_of_other_kinds_stay_closed() {
     for kind in ["map", "map_clients", "shared_poll"] {
@@ -340,7 +340,7 @@ fn namespaces_of_other_kinds_stay_closed() {
     }
 }
 
-/// Patterns of names are of PRO.
+/// Patterns of names are a PRO feature.
 #[test]
 fn names_that_are_none_here_are_left_out() {
     let imported = imported("namespaces = [{ name = \"/users/:user\", presence = true }]\n");
@@ -351,8 +351,7 @@ fn names_that_are_none_here_are_left_out() {
     );
 }
 
-/// Centrifugo lets a backend's fields be named that a request has of its own, and does not send
-/// the client's.
+/// Centrifugo allows fields that its own requests set, and does not pass on the client's.
 #[test]
 fn fields_that_a_question_has_of_its_own_are_left_out() {
     for own in [
@@ -384,7 +383,7 @@ fn fields_that_a_question_has_of_its_own_are_left_out() {
             assert!(note.option.ends_with("_headers"), "{}", note.option);
         }
     }
-    // A backend that gets the operator's own authorization cannot get the client's too.
+    // A backend with the operator's own authorization cannot get the client's.
     let given = "http_headers = [\"authorization\", \"Cookie\"]\n";
     let fixed = "http = { static_headers = { Authorization = \"Bearer x\" } }\n";
     let connect = "[client.proxy.connect]\nenabled = true\nendpoint = \"http://b/\"\n";

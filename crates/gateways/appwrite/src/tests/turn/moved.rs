@@ -1,5 +1,5 @@
-//! Another process takes the connections over: what a client had, it still has, and nobody hears
-//! anything twice or keeps a right that is gone.
+//! Connections moved to another process keep their state; no event comes twice, and no revoked
+//! right stays.
 
 use throng_types::Saved;
 
@@ -225,7 +225,7 @@ fn ids(ids: &[&str]) -> Vec<String> {
     ids.iter().map(|id| (*id).to_owned()).collect()
 }
 
-/// The hand-over is broken off: what was taken out comes back, and nobody is looked up.
+/// The hand-over is aborted: removed connections come back, and no lookup is made.
 #[test]
 fn a_connection_comes_back_to_where_it_was() {
     let mut server = Server::new();

@@ -1,4 +1,4 @@
-//! A user's presence: who may set it, what Appwrite is asked, and when it is deleted again.
+//! Presence of a user: permission, calls to Appwrite, and deletion.
 
 use crate::{Credential, PresenceCall, PresenceReply};
 
@@ -26,7 +26,7 @@ impl Server {
         call
     }
 
-    /// The only call must be a deletion: of which id, and by which token.
+    /// Takes the only call, which must be a deletion: its id and token.
     #[track_caller]
     fn deleted(&self) -> (String, Credential) {
         let call = self.called().expect("a call");
@@ -88,7 +88,7 @@ fn a_presence_is_set_with_the_clients_own_credential() {
     assert_eq!(server.deleted(), ("p".to_owned(), jwt("ann")));
 }
 
-/// What Appwrite says is told as it says it, and the connection stays.
+/// Refusals of Appwrite are passed on as they are, and the connection stays.
 #[test]
 fn refusals_are_told() {
     let mut server = Server::new();
@@ -149,7 +149,7 @@ fn what_was_refused_is_not_deleted() {
         }
         server.close(0);
         assert_eq!(server.deleted().0, "p", "{answer:?}");
-        // An answer that comes after the end is nobody's.
+        // An answer after the end is ignored.
         server.frames(0);
         server.write(&call, "p");
         assert!(server.frames(0).is_empty());
@@ -191,7 +191,7 @@ fn calls_of_one_connection_are_bounded() {
     server.put();
 }
 
-/// Who signs in as somebody else takes the first one's presence along when it sets its own.
+/// A second user on a connection deletes the first one's presence when it sets its own.
 #[test]
 fn another_user_has_another_presence() {
     let mut server = Server::new();
@@ -212,7 +212,7 @@ fn another_user_has_another_presence() {
     assert_eq!(server.deleted().0, "q");
 }
 
-/// A process that takes over deletes what the old one had written.
+/// A process that takes over deletes presences of the old one.
 #[test]
 fn a_presence_moves_with_its_connection() {
     let mut server = Server::new();

@@ -169,7 +169,7 @@ fn channels_that_linger_are_bounded() {
     assert!(String::from_utf8_lossy(&last).contains("unavailable"));
 }
 
-/// Who waits in another form than the publication's gets nothing, and is not counted.
+/// A client that waits in another form than the publication's gets nothing and is not counted.
 #[test]
 fn a_message_is_told_in_its_own_forms() {
     let mut stage = Stage::new();

@@ -19,7 +19,7 @@ fn written(write: impl FnOnce(&mut Vec<u8>)) -> Want {
     Want::Write(LINK, bytes)
 }
 
-/// Connects, is let in, asks for rows, and says what came of it.
+/// Connects, is let in, asks for rows, and returns the outcome.
 fn talk(user: &str, ssl_mode: &str) -> (Talk, Vec<Want>) {
     let url = format!("postgres://{user}@db/d?sslmode={ssl_mode}");
     let options = PostgresOptions::new(&url, "f", "t", None, 1_000, 10).expect("a URL");
@@ -109,7 +109,7 @@ fn tls_is_asked_for_first() {
         (
             "require",
             &b"N"[..],
-            "it does not speak TLS, and sslmode wants it",
+            "the server does not support TLS, and sslmode requires it",
         ),
         ("prefer", b"X", "it does not answer like PostgreSQL"),
         // Somebody in between may have added what is not sealed.

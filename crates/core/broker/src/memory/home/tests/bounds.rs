@@ -124,7 +124,7 @@ fn homes_share_one_budget() {
     }
 }
 
-/// Who wants more than there is gets nothing of those that have no more than an equal part.
+/// A home that asks for more than is free takes nothing from those with at most an equal part.
 #[test]
 fn an_equal_part_is_safe_from_others() {
     let budget = Budget::new(8 * TINY_BYTES, 2);
@@ -143,7 +143,7 @@ fn an_equal_part_is_safe_from_others() {
     modest.tick(at(2), 10);
     assert_eq!(modest.stats().history_publications, 4);
     modest.check();
-    // What it publishes itself takes the place of its own.
+    // Its own new publications replace its own old ones.
     publish(&mut modest, "kept:i", "x", 3);
     assert_eq!(modest.stats().history_publications, 4);
     modest.check();

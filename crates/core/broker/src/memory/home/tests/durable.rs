@@ -1,4 +1,4 @@
-//! A home that writes down what it keeps, and what another one makes of it.
+//! A home that writes its state to a store, and another one that restores it.
 
 mod acknowledged;
 mod copies;
@@ -167,7 +167,7 @@ fn place(position: Option<Position>) -> Option<(u32, u64)> {
     position.map(|position| (position.epoch.0 as u32, position.offset))
 }
 
-/// What a client gets that comes back; nothing if it is told that it may have missed something.
+/// Texts that a client recovers; `None` if the reply says that something may be lost.
 fn recover(home: &mut Home, channel: &str, since: Position, now: Now) -> Option<Vec<String>> {
     let subscribed = home.subscribe(SHARD, &name(channel), Some(since), now);
     match subscribed.recovery {
@@ -343,7 +343,7 @@ fn after_a_crash_positions_hold_as_far_as_the_log_goes() {
     assert_eq!(recover(&mut home, "kept:a", seen[3], at(3)), None);
     let known = recover(&mut home, "kept:a", seen[1], at(3));
     assert_eq!(known.expect("whole"), ["other 3", "other 4"]);
-    // History says the same.
+    // History gives the same answer.
     let query = |since| HistoryQuery {
         limit: None,
         since: Some(since),

@@ -34,7 +34,7 @@ fn what_was_published_while_nothing_was_kept_is_never_passed_over() {
     home.subscribe(SHARD, &name("kept:a"), None, at(0));
     home.renew(live(0), Millis(1));
     home.check();
-    // It has no position, so nobody could find it again.
+    // Without a position it could not be found again.
     let accepted = home.publish(draft("kept:a", "2"), at(2));
     assert_eq!(accepted.position, None);
     assert_eq!(accepted.interest, 1, "subscribers stay");

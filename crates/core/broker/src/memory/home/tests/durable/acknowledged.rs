@@ -36,7 +36,7 @@ fn offset(published: Published) -> Option<u64> {
     published.position.map(|position| position.offset)
 }
 
-/// A part whose channels in `kept` wait for `level`, and those of `plain` for nothing.
+/// A part whose channels in `kept` wait for `level`; those of `plain` do not wait.
 fn part(level: Acknowledge, shards: u8, shard: u8) -> (MemoryBroker, Tape) {
     let kept = ChannelOptions {
         retention: Retention {

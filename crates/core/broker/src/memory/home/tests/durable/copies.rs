@@ -1,4 +1,4 @@
-//! What a copy says besides publications, when the segments before it have gone.
+//! Items of a copy besides publications, when the segments before it have gone.
 
 use super::*;
 

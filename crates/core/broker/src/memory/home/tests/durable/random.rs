@@ -1,4 +1,4 @@
-//! Whatever happens, in whatever order: lives that end anywhere, copies that are cut anywhere.
+//! Lives that end at any point and copies that are cut at any point, in random order.
 
 use throng_types::Rng;
 
@@ -15,7 +15,7 @@ struct Client {
 
 const CHANNELS: [&str; 3] = ["kept:a", "kept:b", "kept:c"];
 
-/// What the home keeps of each channel, by offset.
+/// Publications that the home keeps of a channel, by offset.
 fn kept(home: &mut Home, channel: &str, now: Now) -> Vec<(u64, String)> {
     let query = HistoryQuery {
         limit: None,
@@ -36,7 +36,7 @@ fn whatever_is_lost_nobody_is_told_that_it_has_everything_if_it_has_not() {
         let mut rng = Rng::new(seed);
         let mut log = Log::default();
         let mut clients: Vec<Client> = Vec::new();
-        // What is published has its number in it, so no two are alike.
+        // Each publication has its number in it, so no two are alike.
         let (mut count, mut ms, mut whole) = (0, 0, 0);
         let mut cuts = Vec::new();
         let (mut home, mut tape) = log.next(at(0));
@@ -58,7 +58,7 @@ fn whatever_is_lost_nobody_is_told_that_it_has_everything_if_it_has_not() {
                     Some(got) => {
                         whole += 1;
                         assert_eq!(got, after, "{why}");
-                        // What it had before is what stands there now.
+                        // Earlier publications must equal those that stand there now.
                         assert!(same.is_none_or(|(_, data)| *data == client.data), "{why}");
                         assert!(client.written.1 <= cuts[client.written.0], "{why}");
                     }
