@@ -14,9 +14,9 @@ pub enum BrokerKind {
 /// Data with which a server starts anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kept {
-    /// All that it had.
+    /// All data from before its end.
     All,
-    /// An older copy.
+    /// Data of an older copy.
     Older,
     Nothing,
 }
@@ -30,10 +30,10 @@ pub(super) trait Broker {
     /// not known any more once so many others cover it.
     fn keeps_beside(&self) -> Option<usize>;
 
-    /// Takes a connection.
+    /// Accepts a connection that a node has dialled.
     fn accept(&mut self, conn: usize);
 
-    /// Number of connections.
+    /// Number of connections of nodes.
     fn clients(&self) -> usize;
 
     /// Reads, carries out and answers; whether there was anything to do.
@@ -67,7 +67,7 @@ pub(super) trait Broker {
 
 /// Copies of a server's data, the newest last.
 pub(super) struct Copies<D> {
-    /// Bound: [`COPIES_MAX`].
+    /// Oldest first. Bound: [`COPIES_MAX`].
     copies: Vec<D>,
 }
 

@@ -20,25 +20,25 @@ use self::wire::{Command, Message, matches, take_command};
 use super::broker::{Broker, Copies, Kept};
 use crate::net::Net;
 
-/// A subscription.
+/// A subscription of a connection.
 struct Subscription {
     filter: String,
     /// The other servers of the cluster know of it.
     is_known: bool,
 }
 
-/// A connection.
+/// A connection of a node.
 struct Client {
     conn: usize,
     input: Vec<u8>,
-    /// By their numbers.
+    /// Subscriptions by their numbers.
     subscriptions: BTreeMap<u64, Subscription>,
     out: Vec<u8>,
 }
 
-/// Work for JetStream.
+/// Work that waits for JetStream.
 enum Job {
-    /// A message for this stream.
+    /// Stores a message in this stream.
     Store(String, Message),
     /// A request, by its verb, its stream and what else its subject says.
     Api(&'static str, String, Option<String>, Message),
@@ -50,7 +50,7 @@ enum Ails {
     Nothing,
     /// Nobody hears requests: it starts, or chooses a leader.
     Absent,
-    /// It has no room for anything new.
+    /// Refuses whatever is new.
     Full,
 }
 
@@ -59,14 +59,14 @@ pub(super) struct Nats {
     net: Net,
     is_clustered: bool,
     version: &'static str,
-    /// Names this process.
+    /// Name of this process.
     id: u64,
     data: Data,
     copies: Copies<Data>,
     /// Data as the followers have it.
     follower: Data,
     clients: Vec<Client>,
-    /// Bound: what nodes ask.
+    /// Work that waits. Bound: what nodes ask.
     jobs: Vec<Job>,
     /// Answers on their way. Bound: what nodes ask.
     answers: Vec<Message>,
@@ -75,7 +75,7 @@ pub(super) struct Nats {
     ails: Ails,
     /// JetStream starts until then.
     starts_until_ms: u64,
-    /// What is done at once of what can be done, in percent.
+    /// Part of the waiting work that is done at a time, in percent.
     haste: usize,
     /// Answers and deliveries in a thousand that are lost in a cluster.
     losses: usize,
@@ -140,7 +140,6 @@ impl Nats {
         format!("INFO {info}\r\n")
     }
 
-    /// Takes what a client says.
     fn hear(&mut self, conn: usize, command: Command) {
         let at = { self.clients.iter() }.position(|client| client.conn == conn);
         let client = &mut self.clients[at.expect("a connection")];
@@ -172,7 +171,7 @@ impl Nats {
         self.jobs.extend(job);
     }
 
-    /// What JetStream has to do with a message, if it hears it.
+    /// Makes a message to work for JetStream, if that hears it.
     fn job(&self, message: &Message) -> Option<Job> {
         if self.ails == Ails::Absent || self.now_ms() < self.starts_until_ms {
             return None;

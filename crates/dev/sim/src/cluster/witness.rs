@@ -49,7 +49,7 @@ struct Sent {
     losses: u64,
     /// Position, once acknowledged; none in channels without history.
     acknowledged: Option<Option<(String, u64)>>,
-    /// Step of that.
+    /// Number of the step that did; none yet at the largest.
     acknowledged_at: u64,
 }
 
@@ -209,7 +209,7 @@ impl Witness {
                 .iter()
                 .rev()
                 .find(|(at_ms, _)| *at_ms < since_ms);
-            let heard = heard.map_or(Excuses::default(), |(_, excuses)| *excuses);
+            let heard = heard.map_or_else(Excuses::default, |(_, excuses)| *excuses);
             self.epochs.entry(epoch.to_owned()).or_insert(heard);
         }
         track.heard_ms = net.now().unix_ms;

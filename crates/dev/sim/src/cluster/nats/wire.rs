@@ -1,6 +1,8 @@
 //! The client protocol of NATS from the server's side: commands as clients send them, messages as
 //! a server writes them, subjects and which of them match.
 
+use std::fmt::Write as _;
+
 /// Headers of a message: names and values.
 pub(crate) type Headers = Vec<(String, String)>;
 
@@ -42,11 +44,11 @@ impl Message {
         } else {
             let mut head = "NATS/1.0".to_owned();
             if let Some(status) = self.status {
-                head.push_str(&format!(" {status}"));
+                let _ = write!(head, " {status}");
             }
             head.push_str("\r\n");
             for (name, value) in &self.headers {
-                head.push_str(&format!("{name}: {value}\r\n"));
+                let _ = write!(head, "{name}: {value}\r\n");
             }
             head.push_str("\r\n");
             let (first, all) = (head.len(), head.len() + bytes);
