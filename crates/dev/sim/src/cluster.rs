@@ -6,31 +6,42 @@
 //! replication, that refuses writes; nodes that are killed; clocks that leap.
 
 mod around;
+mod broker;
 mod http;
+mod member;
+mod nats;
 mod node;
 mod publisher;
 mod reader;
 mod redis;
 mod witness;
 
+use std::collections::BTreeSet;
+
 use self::around::Around;
+use self::broker::{Broker, Kept};
+use self::http::Progress;
+use self::member::Member;
+use self::nats::Nats;
 use self::node::Node;
 use self::publisher::Publisher;
 use self::reader::Reader;
-use self::redis::{Kept, Redis, Refuses};
+use self::redis::Redis;
 use self::witness::Witness;
 use crate::fault::Fault;
 use crate::net::{Net, Odds};
 use crate::trace::Detail;
 use crate::{Failure, attempt};
 
+pub use broker::BrokerKind;
 pub use witness::Summary as ClusterSummary;
 
 struct Play {
     net: Net,
     nodes: Vec<Node>,
-    redis: Redis,
+    broker: Box<dyn Broker>,
     readers: Vec<Reader>,
+    members: Vec<Member>,
     publishers: Vec<Publisher>,
     witness: Witness,
     kernel_bytes: usize,
@@ -52,15 +63,21 @@ macro_rules! around {
 }
 
 impl Play {
-    fn new(net: Net, seed: u64) -> Self {
+    fn new(net: Net, seed: u64, kind: BrokerKind) -> Self {
+        let broker: Box<dyn Broker> = match kind {
+            BrokerKind::Redis => Box::new(Redis::new(&net)),
+            BrokerKind::Nats => Box::new(Nats::new(&net)),
+        };
+        let config = broker.config();
         let nodes = net.between(2, 3);
         let shards = net.between(1, 2);
-        let nodes = (0..nodes).map(|number| Node::new(number, shards, seed, &net));
+        let nodes = (0..nodes).map(|number| Node::new(number, shards, seed, &config, &net));
         let nodes = nodes.collect();
         let mut play = Self {
-            redis: Redis::new(&net),
+            broker,
             nodes,
             readers: Vec::new(),
+            members: Vec::new(),
             publishers: Vec::new(),
             witness: Witness::default(),
             kernel_bytes: net.pick(&[300, 2000, 30_000]),
@@ -78,6 +95,8 @@ impl Play {
             let reader = Reader::new(number, &around!(play));
             play.readers.push(reader);
         }
+        play.members
+            .resize_with(play.net.between(0, 4), Member::default);
         play.publishers
             .resize_with(play.net.between(1, 4), Publisher::default);
         // All nodes find the broker.
@@ -93,10 +112,16 @@ impl Play {
         self.net.pass_us(self.net.between(0, 1500) as u64);
         match self.net.below(100) {
             0..45 => {
-                let node = self.net.below(self.nodes.len());
-                self.nodes[node].turn(&self.net);
+                for _ in 0..self.net.between(1, 5) {
+                    let node = self.net.below(self.nodes.len());
+                    self.nodes[node].turn(&self.net);
+                }
             }
-            45..60 => drop(self.redis_acts(self.net.pick(&[1, 100, 1 << 20]))),
+            45..60 => drop(self.broker_acts(self.net.pick(&[1, 100, 1 << 20]))),
+            60..63 if !self.members.is_empty() => {
+                let at = self.net.below(self.members.len());
+                self.member_acts(at);
+            }
             60..71 => {
                 let at = self.net.below(self.readers.len());
                 self.reader_acts(at);
@@ -135,6 +160,18 @@ impl Play {
         }
     }
 
+    fn member_acts(&mut self, at: usize) {
+        let around = around!(self);
+        let member = &mut self.members[at];
+        if !member.is_connected() {
+            return member.connect(&around);
+        }
+        member.read(&self.net);
+        if self.net.percent(10) {
+            member.leave(&self.net);
+        }
+    }
+
     fn bytes_arrive(&self) {
         let live = self.net.0.borrow().live.clone();
         if !live.is_empty() {
@@ -145,58 +182,55 @@ impl Play {
         }
     }
 
-    fn redis_acts(&mut self, bytes_max: usize) -> bool {
+    fn broker_acts(&mut self, bytes_max: usize) -> bool {
         let mut busy = false;
         while let Some((conn, _)) = self.net.take_dialled() {
             busy = true;
-            let is_refused = self.redis.is_down || !self.is_calm && self.net.percent(3);
+            let is_refused = self.broker.is_down() || !self.is_calm && self.net.percent(3);
             self.net.answer_dial(conn, is_refused);
             if !is_refused {
-                self.redis.accept(conn);
+                self.broker.accept(conn);
             }
         }
         if !self.is_calm && self.net.percent(10) {
-            self.redis.copy();
+            self.broker.copy();
         }
-        self.redis.act(bytes_max) | busy
+        self.broker.act(bytes_max) | busy
     }
 
     fn broker_trouble(&mut self) {
         match self.net.below(10) {
-            _ if self.redis.is_down && self.net.percent(70) => self.redis_starts(),
-            0..4 if self.redis.clients() > 0 => {
-                let at = self.net.below(self.redis.clients());
-                self.redis.cut(at, self.net.pick(&[0, 1, 30, 200, 1 << 20]));
+            _ if self.broker.is_down() && self.net.percent(70) => self.broker_starts(),
+            0..4 if self.broker.clients() > 0 => {
+                let at = self.net.below(self.broker.clients());
+                self.broker
+                    .cut(at, self.net.pick(&[0, 1, 30, 200, 1 << 20]));
             }
-            _ if self.redis.is_paused => self.redis.is_paused = false,
-            4 => self.redis.is_paused = true,
-            5 | 6 => {
-                let refuses = [Refuses::Nothing, Refuses::Memory, Refuses::Replicas];
-                let refuses = self.net.pick(&refuses);
-                self.net.note(format_args!("Redis refuses {refuses:?}"));
-                self.redis.refuse(refuses);
-            }
-            7.. if !self.redis.is_down => {
-                self.net.note("Redis stops");
-                self.redis.stop();
+            _ if self.broker.is_paused() => self.broker.pause(false),
+            4 => self.broker.pause(true),
+            5 | 6 => self.broker.trouble(),
+            7.. if !self.broker.is_down() => {
+                self.net.note("the broker stops");
+                self.broker.stop();
             }
             _ => {}
         }
     }
 
-    fn redis_starts(&mut self) {
+    fn broker_starts(&mut self) {
         let kept = self
             .net
             .pick(&[Kept::All, Kept::All, Kept::Older, Kept::Nothing]);
-        self.net.note(format_args!("Redis starts with {kept:?}"));
-        let is_less = self.redis.start(kept);
-        self.witness.broker_started(is_less);
+        self.net
+            .note(format_args!("the broker starts with {kept:?}"));
+        let is_less = self.broker.start(kept);
+        self.witness.broker_started(is_less, &self.net);
     }
 
     /// Lets everybody act until nothing is left to do.
     fn rest(&mut self) {
         for _ in 0..100_000 {
-            let mut busy = self.redis_acts(1 << 20);
+            let mut busy = self.broker_acts(1 << 20);
             let live = self.net.0.borrow().live.clone();
             live.iter()
                 .for_each(|&conn| self.net.arrive(conn, usize::MAX));
@@ -210,6 +244,9 @@ impl Play {
             for publisher in &mut self.publishers {
                 busy |= publisher.read(&mut around);
             }
+            for member in &mut self.members {
+                busy |= member.read(&self.net);
+            }
             if !busy {
                 return;
             }
@@ -221,11 +258,13 @@ impl Play {
     /// The faults are over: everything that is owed comes.
     fn settle(&mut self) {
         self.is_calm = true;
-        self.redis.is_paused = false;
-        self.redis.refuse(Refuses::Nothing);
-        if self.redis.is_down {
-            self.redis_starts();
+        self.broker.calm();
+        if self.broker.is_down() {
+            self.broker_starts();
         }
+        // Some stay away.
+        let is_away = |_: &Member| self.net.percent(40);
+        let away: Vec<bool> = self.members.iter().map(is_away).collect();
         // Connections are made anew, channels are compared with their streams, leases renewed.
         for _ in 0..60 {
             self.witness.step += 1;
@@ -236,14 +275,26 @@ impl Play {
                     reader.connect(&mut around);
                 }
             }
+            for (member, is_away) in self.members.iter_mut().zip(&away) {
+                match *is_away {
+                    true => member.leave(&self.net),
+                    false if !member.is_connected() => member.connect(&around),
+                    false => {}
+                }
+            }
             for publisher in &mut self.publishers {
                 publisher.act(false, &mut around);
             }
             self.net.pass_us(1_000_000);
         }
         self.rest();
-        let waiting = self.publishers.iter().any(Publisher::is_waiting);
-        assert!(!waiting, "a publication is not acknowledged");
+        let waiting = self.publishers.iter().filter_map(Publisher::pending);
+        for n in waiting {
+            let beside = self.broker.keeps_beside();
+            let may_wait = beside.is_some_and(|beside| self.witness.is_covered(n, beside));
+            assert!(may_wait, "publication {n} is not acknowledged");
+        }
+        self.members_agree(&away);
         let unsettled = self.readers.iter().find(|reader| !reader.is_settled());
         let name = unsettled.map(|reader| &reader.track.name);
         assert_eq!(name, None, "a reader is not let in");
@@ -252,15 +303,39 @@ impl Play {
     }
 }
 
+impl Play {
+    /// Every node lists those who are there, and nobody else.
+    fn members_agree(&mut self, away: &[bool]) {
+        let there = self.members.iter().zip(away);
+        let there = there.filter(|(_, is_away)| !**is_away);
+        let there = there.map(|(member, _)| member.client().expect("it is let in").to_owned());
+        let there: BTreeSet<String> = there.collect();
+        for node in 0..self.nodes.len() {
+            let mut answer = member::ask(node, &around!(self));
+            while answer.read(&self.net, usize::MAX) == Progress::Open {
+                self.rest();
+                self.net.pass_us(100_000);
+            }
+            assert_eq!(member::listed(&answer), there, "members, says node {node}");
+        }
+        self.witness.sum.members += there.len() as u64;
+    }
+}
+
 /// Runs one seed of a cluster for so many steps; gives the hash of its trace.
 ///
 /// # Errors
 /// If anything did not hold; also where a node panicked.
-pub fn run_cluster(seed: u64, steps: usize, print: bool) -> Result<(u64, ClusterSummary), Failure> {
+pub fn run_cluster(
+    seed: u64,
+    steps: usize,
+    kind: BrokerKind,
+    print: bool,
+) -> Result<(u64, ClusterSummary), Failure> {
     let net = Net::new(seed, if print { Detail::Print } else { Detail::Last });
     let result = attempt(seed, &net.clone(), || {
         throng_sys::random::repeat(Some(seed));
-        let mut play = Play::new(net, seed);
+        let mut play = Play::new(net, seed, kind);
         for _ in 0..steps {
             play.step();
         }

@@ -43,7 +43,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use backends::{Tally, run_backends};
-pub use cluster::{ClusterSummary, run_cluster};
+pub use cluster::{BrokerKind, ClusterSummary, run_cluster};
 pub use fault::{Fault, Hits};
 pub use play::{Outcome, run_hand_overs, run_server};
 pub use relay::{run_engine, run_secure_engine};

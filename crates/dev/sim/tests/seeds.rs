@@ -3,8 +3,8 @@
 use std::fmt::Debug;
 
 use throng_sim::{
-    ClusterSummary, Failure, Fault, Hits, Outcome, Summary, Tally, run_backends, run_cluster,
-    run_engine, run_hand_overs, run_secure_engine, run_server,
+    BrokerKind, ClusterSummary, Failure, Fault, Hits, Outcome, Summary, Tally, run_backends,
+    run_cluster, run_engine, run_hand_overs, run_secure_engine, run_server,
 };
 
 /// Steps of one run of the engine alone, and of the server.
@@ -21,6 +21,7 @@ enum Kind {
     Server,
     HandOvers,
     Backends,
+    Nats,
 }
 
 /// Seeds of runs that once failed, and what they showed.
@@ -91,6 +92,11 @@ const REGRESSIONS: &[(Kind, u64, &str)] = &[
         Kind::Backends,
         2,
         "a name without an address was remembered, and calls that came later failed by it",
+    ),
+    (
+        Kind::Nats,
+        259,
+        "a publication with a key that was sent to two nodes at once was stored twice",
     ),
 ];
 /// Seeds of an ordinary test.
@@ -180,9 +186,8 @@ fn backends_answer_once_and_nothing_is_left() {
     }
 }
 
-#[test]
-fn clusters_lose_and_double_nothing_in_silence() {
-    let all = sweep(|seed, print| run_cluster(seed, CLUSTER_STEPS, print));
+fn clusters(broker: BrokerKind) {
+    let all = sweep(|seed, print| run_cluster(seed, CLUSTER_STEPS, broker, print));
     let mut sum = ClusterSummary::default();
     all.iter().for_each(|(_, of_run)| sum.add(of_run));
     println!("{sum:?}");
@@ -194,6 +199,16 @@ fn clusters_lose_and_double_nothing_in_silence() {
 }
 
 #[test]
+fn clusters_on_redis_lose_and_double_nothing_in_silence() {
+    clusters(BrokerKind::Redis);
+}
+
+#[test]
+fn clusters_on_nats_lose_and_double_nothing_in_silence() {
+    clusters(BrokerKind::Nats);
+}
+
+#[test]
 fn what_was_found_once_stays_mended() {
     for &(kind, seed, what) in REGRESSIONS {
         let ran = match kind {
@@ -201,6 +216,7 @@ fn what_was_found_once_stays_mended() {
             Kind::Server => run_server(seed, SERVER_STEPS, false).map(drop),
             Kind::HandOvers => run_hand_overs(seed, SERVER_STEPS, false).map(drop),
             Kind::Backends => run_backends(seed, BACKEND_STEPS, false).map(drop),
+            Kind::Nats => run_cluster(seed, CLUSTER_STEPS, BrokerKind::Nats, false).map(drop),
         };
         if let Err(failure) = ran {
             panic!("{failure}\nseed {seed} once showed that {what}");
@@ -224,5 +240,13 @@ fn a_seed_is_a_run() {
         let once = run_backends(seed, BACKEND_STEPS, false).map(|(hash, _)| hash);
         let again = run_backends(seed, BACKEND_STEPS, false).map(|(hash, _)| hash);
         assert_eq!(once.ok(), again.ok(), "seed {seed} of backends");
+        for kind in [BrokerKind::Redis, BrokerKind::Nats] {
+            let run = || run_cluster(seed, CLUSTER_STEPS, kind, false).map(|(hash, _)| hash);
+            assert_eq!(
+                run().ok(),
+                run().ok(),
+                "seed {seed} of a cluster on {kind:?}"
+            );
+        }
     }
 }

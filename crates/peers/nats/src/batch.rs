@@ -83,7 +83,9 @@ impl Opening {
         let Some(Known { seq, state }) = newest else {
             return self.open_empty();
         };
-        let before = [*seq].into_iter().chain(state.before.iter().copied());
+        // A server that has lost messages uses their sequences again.
+        let before = state.before.iter().copied().filter(|before| before < seq);
+        let before = [*seq].into_iter().chain(before);
         let mut next = State {
             before: before.take(BEFORE_MAX).collect(),
             time_ms: self.now_ms.max(state.time_ms),
@@ -223,6 +225,16 @@ mod tests {
             };
             assert_eq!(opening.open(Some(&Known { seq: 1, state })).1, expected);
         }
+    }
+
+    #[test]
+    fn sequences_fall_from_each_message_to_the_one_before() {
+        let state = State {
+            before: vec![9, 7, 2],
+            ..empty(None).0
+        };
+        assert_eq!(opened(0, 10, &state).before, [10, 9, 7, 2]);
+        assert_eq!(opened(0, 7, &state).before, [7, 2]);
     }
 
     #[test]

@@ -197,7 +197,7 @@ impl Nats {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::collections::BTreeSet;
 
     use throng_remote::{Desk, RemoteOptions, Verbs as _};
@@ -206,7 +206,7 @@ mod tests {
     use crate::link::{ANSWERS, Established, Word};
 
     /// A node whose connection has just been made.
-    fn node() -> Nats {
+    pub(crate) fn node() -> Nats {
         let mut node = Nats::new(
             Desk::without_shards(RemoteOptions::for_tests()),
             Vec::new(),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     /// The request that waits for an answer, by what the answer is for.
-    fn asked(node: &Nats, is_it: impl Fn(&Flight) -> bool) -> Option<u64> {
+    pub(crate) fn asked(node: &Nats, is_it: impl Fn(&Flight) -> bool) -> Option<u64> {
         let mut flights = node.flights.iter();
         flights.find_map(|(number, pending)| is_it(&pending.flight).then_some(*number))
     }
@@ -232,6 +232,13 @@ mod tests {
         let counted = counted.collect::<Vec<_>>().join(",");
         let payload = format!("{{\"state\":{{\"subjects\":{{{counted}}}}}}}");
         say(node, number, None, payload);
+    }
+
+    /// Answers the request of a kind.
+    pub(crate) fn hear(node: &mut Nats, is_it: impl Fn(&Flight) -> bool, mut message: Message) {
+        let number = asked(node, is_it).expect("it was asked");
+        (message.sid, message.subject) = (ANSWERS, format!("inbox.{number}").into());
+        node.word(Word::Message(message)).expect("an answer");
     }
 
     fn say(node: &mut Nats, number: u64, status: Option<u16>, payload: String) {

@@ -123,6 +123,8 @@ pub(crate) struct Claimed {
     pub(crate) is_ours: bool,
     /// Another publisher had claimed it before, and may have published.
     pub(crate) is_second: bool,
+    /// The sequence behind which they claimed it, where there was no message yet.
+    pub(crate) awaited: Option<u64>,
 }
 
 /// Requests for a channel's stream.

@@ -8,10 +8,10 @@
 //!
 //! A node that finds a row of another that is not done looks at the first message behind `s`. With
 //! the key it is the publication. Without it, and directly behind `s`, the publication has failed:
-//! its message would be stored behind `s` or not at all. Where there is none yet, it may still be
-//! on its way. In both cases the row is claimed anew; of two messages behind one `s` NATS stores
-//! one, and the other's writer looks again. If what was directly behind `s` is no longer kept,
-//! nobody knows, and that is the answer.
+//! its message would be stored behind `s` or not at all, and the row is claimed anew. Where there
+//! is none yet, it may still be on its way: the row is claimed anew behind the same `s`. Of two
+//! messages behind one `s` NATS stores one, and the other's writer looks again. If what was
+//! directly behind `s` is no longer kept, nobody knows, and that is the answer.
 
 use throng_broker::{Draft, HistoryPage, Refusal, Reply, Ticket};
 use throng_remote::{NOBODY, blob};
@@ -302,6 +302,10 @@ impl Nats {
         let Some(turn) = self.turn(channel) else {
             return;
         };
+        // What may have been on its way has come.
+        if let Some(behind) = turn.key.awaited.take().filter(|behind| *behind < seq) {
+            return self.look_behind(channel, behind);
+        }
         turn.stage = Stage::Claim;
         let row = turn.key.row;
         let flight = Flight::Claim(channel.clone());
@@ -385,7 +389,10 @@ impl Nats {
             return;
         };
         match found {
-            Found::Nothing => self.read_again(channel),
+            Found::Nothing => {
+                turn.key.awaited = Some(seq);
+                self.read_again(channel);
+            }
             Found::Record(_, record, key) if key.as_deref() == ours.as_deref() => {
                 let position = record.publications(channel, None);
                 let position = position.and_then(|all| all.first()?.position);
@@ -458,7 +465,73 @@ fn item(draft: &Draft, kind: Kind) -> Item {
 
 #[cfg(test)]
 mod tests {
+    use throng_broker::Acknowledge;
+    use throng_remote::Verbs as _;
+    use throng_types::{Payload, PayloadKind};
+
     use super::*;
+    use crate::link::Message;
+    use crate::nodes::tests::{asked, hear, node};
+
+    /// Its claim was found, then its message came, and then the newest message was read.
+    #[test]
+    fn a_publication_that_another_node_had_on_its_way_is_not_stored_again() {
+        let mut node = node();
+        let channel = ChannelName::new("c").expect("a name");
+        let draft = Draft {
+            channel: channel.clone(),
+            payload: Payload {
+                bytes: (*b"{}").into(),
+                kind: PayloadKind::Text,
+            },
+            publisher: None,
+            tags: None,
+            skip_history: false,
+            idempotency_key: Some("k".into()),
+            version: None,
+            acknowledge: Acknowledge::default(),
+        };
+        let state = State {
+            epoch: Epoch(1),
+            offset: 0,
+            server: 1,
+            formers: Vec::new(),
+            time_ms: 1,
+            forgotten: 0,
+            version: None,
+            before: Vec::new(),
+        };
+        let theirs = Record {
+            time_ms: 1,
+            state: Some(state),
+            items: vec![item(&draft, Kind::Passing)],
+        };
+        let said = |status, seq, key: Option<&str>, payload: &[u8]| Message {
+            sid: 0,
+            subject: "".into(),
+            status,
+            seq,
+            key: key.map(Into::into),
+            payload: payload.into(),
+        };
+        let nothing = || said(Some(404), 0, None, b"");
+        let its = || said(None, 5, Some("k"), &theirs.encode());
+        let is_second = br#"{"error":{"code":400,"err_code":10071,"description":""}}"#;
+        node.publish(0, Ticket(1), draft);
+        hear(&mut node, |it| matches!(it, Flight::Last(_)), nothing());
+        let claim = |it: &Flight| matches!(it, Flight::Claim(_));
+        hear(&mut node, claim, said(None, 0, None, is_second));
+        let row = said(None, 10, None, b"c0");
+        hear(&mut node, |it| matches!(it, Flight::KeyRow(_)), row);
+        let behind = |it: &Flight| matches!(it, Flight::After(_));
+        hear(&mut node, behind, nothing());
+        hear(&mut node, |it| matches!(it, Flight::Last(_)), its());
+        assert!(asked(&node, claim).is_none());
+        hear(&mut node, behind, its());
+        // It is told as published, and its row is written.
+        assert!(asked(&node, |it| matches!(it, Flight::Nothing)).is_some());
+        assert!(asked(&node, claim).is_none() && node.turn(&channel).is_none());
+    }
 
     #[test]
     fn what_a_row_says_is_read() {

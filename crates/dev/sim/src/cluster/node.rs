@@ -64,9 +64,9 @@ impl BrokerHost for Hosts<'_> {
 }
 
 impl Node {
-    pub(super) fn new(number: usize, shards: usize, seed: u64, net: &Net) -> Self {
+    pub(super) fn new(number: usize, shards: usize, seed: u64, broker: &str, net: &Net) -> Self {
         let options = Options {
-            config: Arc::new(config()),
+            config: Arc::new(config(broker)),
             version: "sim",
             capacity: None,
             memory_bytes: None,
@@ -135,13 +135,14 @@ impl Node {
     }
 }
 
-fn config() -> Config {
+fn config(broker: &str) -> Config {
     let mut text = format!(
         "[listen]\nclient = [\"127.0.0.1:1\"]\napi = \"127.0.0.1:2\"\n\
          [auth]\nanonymous = true\napi_keys = [{API_KEY:?}]\nallowed_hosts = [\"sim\"]\n\
          [limits]\nmessages_per_second_max = 0\n\
-         [broker]\nkind = \"redis\"\nurl = \"redis://10.0.0.1:6379\"\n",
+         [broker]\n{broker}",
     );
+    text.push_str("[[namespace]]\nname = \"here\"\nanonymous_subscribe = true\npresence = true\n");
     for channel in CHANNELS {
         let (name, _) = channel.name.split_once(':').expect("a namespace");
         if text.contains(&format!("name = \"{name}\"")) {

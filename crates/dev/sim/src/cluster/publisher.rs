@@ -24,8 +24,9 @@ pub(super) struct Publisher {
 }
 
 impl Publisher {
-    pub(super) const fn is_waiting(&self) -> bool {
-        self.pending.is_some()
+    /// The publication that is not acknowledged.
+    pub(super) fn pending(&self) -> Option<u64> {
+        self.pending.as_ref().map(|pending| pending.n)
     }
 
     /// Publishes something, or the same once more; `new` forbids something new.

@@ -8,23 +8,14 @@ mod scripts;
 mod store;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-
-pub(super) use store::Refuses;
 
 use self::resp::{Reply, take_command};
 use self::scripts::Scripts;
-use self::store::{Call, Data, number};
+use self::store::{Call, Data, Refuses, number};
+use super::broker::{Broker, Copies, Kept};
 use crate::net::Net;
-
-/// Data with which a server starts anew.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kept {
-    All,
-    Older,
-    Nothing,
-}
 
 /// State that commands and scripts change.
 struct Shared {
@@ -59,15 +50,10 @@ pub(super) struct Redis {
     shared: Rc<RefCell<Shared>>,
     scripts: Scripts,
     clients: Vec<Client>,
-    /// Copies of its data, the newest last. Bound: [`COPIES_MAX`].
-    copies: VecDeque<Data>,
-    /// Takes nothing until then.
-    pub(super) is_paused: bool,
-    /// Refuses connections until it starts again.
-    pub(super) is_down: bool,
+    copies: Copies<Data>,
+    is_paused: bool,
+    is_down: bool,
 }
-
-const COPIES_MAX: usize = 4;
 
 impl Shared {
     fn call(&mut self, args: &[Vec<u8>]) -> Reply {
@@ -167,53 +153,10 @@ impl Redis {
             scripts: no_scripts(&shared),
             shared,
             clients: Vec::new(),
-            copies: VecDeque::new(),
+            copies: Copies::new(),
             is_paused: false,
             is_down: false,
         }
-    }
-
-    /// Takes a connection that a node has dialled.
-    pub(super) fn accept(&mut self, conn: usize) {
-        let input = Vec::new();
-        self.clients.push(Client { conn, input });
-    }
-
-    pub(super) fn refuse(&self, refuses: Refuses) {
-        self.shared.borrow_mut().refuses = refuses;
-    }
-
-    /// Keeps a copy of the data, as a disk or a replica does now and then.
-    pub(super) fn copy(&mut self) {
-        if self.copies.len() == COPIES_MAX {
-            self.copies.pop_front();
-        }
-        self.copies.push_back(self.shared.borrow().data.clone());
-    }
-
-    /// Reads, carries out and answers; whether there was anything to do.
-    pub(super) fn act(&mut self, bytes_max: usize) -> bool {
-        if self.is_paused || self.is_down {
-            return false;
-        }
-        let mut busy = false;
-        let mut gone = Vec::new();
-        for at in 0..self.clients.len() {
-            let client = &mut self.clients[at];
-            let conn = client.conn;
-            match self.net.client_recv(conn, bytes_max) {
-                Some(bytes) => {
-                    busy |= !bytes.is_empty();
-                    client.input.extend(bytes);
-                }
-                None => gone.push(conn),
-            }
-            while let Some(command) = take_command(&mut self.clients[at].input) {
-                self.carry_out(conn, &command);
-            }
-        }
-        gone.into_iter().for_each(|conn| self.forget(conn));
-        busy | self.write(usize::MAX)
     }
 
     /// Writes what is owed, at most so many bytes to each.
@@ -267,14 +210,55 @@ impl Redis {
             !theirs.is_empty()
         });
     }
+}
 
-    /// Number of connections of nodes.
-    pub(super) const fn clients(&self) -> usize {
+impl Broker for Redis {
+    fn config(&self) -> String {
+        "kind = \"redis\"\nurl = \"redis://10.0.0.1:6379\"\n".to_owned()
+    }
+
+    fn keeps_beside(&self) -> Option<usize> {
+        None
+    }
+
+    fn accept(&mut self, conn: usize) {
+        let input = Vec::new();
+        self.clients.push(Client { conn, input });
+    }
+
+    fn clients(&self) -> usize {
         self.clients.len()
     }
 
-    /// Ends a connection, behind so many bytes of what it is owed.
-    pub(super) fn cut(&mut self, at: usize, bytes: usize) {
+    fn act(&mut self, bytes_max: usize) -> bool {
+        if self.is_paused || self.is_down {
+            return false;
+        }
+        let mut busy = false;
+        let mut gone = Vec::new();
+        for at in 0..self.clients.len() {
+            let client = &mut self.clients[at];
+            let conn = client.conn;
+            match self.net.client_recv(conn, bytes_max) {
+                Some(bytes) => {
+                    busy |= !bytes.is_empty();
+                    client.input.extend(bytes);
+                }
+                None => gone.push(conn),
+            }
+            while let Some(command) = take_command(&mut self.clients[at].input) {
+                self.carry_out(conn, &command);
+            }
+        }
+        gone.into_iter().for_each(|conn| self.forget(conn));
+        busy | self.write(usize::MAX)
+    }
+
+    fn copy(&mut self) {
+        self.copies.add(&self.shared.borrow().data);
+    }
+
+    fn cut(&mut self, at: usize, bytes: usize) {
         let conn = self.clients[at].conn;
         self.net.note(format_args!(
             "Redis's connection {conn} is cut behind {bytes} bytes"
@@ -284,41 +268,50 @@ impl Redis {
         self.forget(conn);
     }
 
-    /// Ends; every connection is cut. What it had read and not carried out never happens.
-    pub(super) fn stop(&mut self) {
+    fn stop(&mut self) {
         self.is_down = true;
         while !self.clients.is_empty() {
             self.cut(0, self.net.pick(&[0, 0, 1, 40, 100_000]));
         }
     }
 
-    /// Starts anew, as another process or by another line of replication; gives whether anything
-    /// may be missing.
-    pub(super) fn start(&mut self, kept: Kept) -> bool {
+    fn pause(&mut self, is_paused: bool) {
+        self.is_paused = is_paused;
+    }
+
+    fn is_paused(&self) -> bool {
+        self.is_paused
+    }
+
+    fn is_down(&self) -> bool {
+        self.is_down
+    }
+
+    /// As another process or by another line of replication.
+    fn start(&mut self, kept: Kept) -> bool {
         let mut shared = self.shared.borrow_mut();
         let is_promoted = self.net.percent(25);
         if !is_promoted {
             shared.process = format!("{:040x}", self.net.next());
         }
         shared.line = format!("{:040x}", self.net.next());
-        let is_less = match kept {
-            Kept::All => false,
-            Kept::Older => {
-                let at = self.net.below(self.copies.len().max(1));
-                shared.data = self.copies.get(at).cloned().unwrap_or_default();
-                self.copies.truncate(at + 1);
-                true
-            }
-            Kept::Nothing => {
-                shared.data = Data::default();
-                self.copies.clear();
-                true
-            }
-        };
+        let is_less = self.copies.restore(kept, &mut shared.data, &self.net);
         drop(shared);
         self.scripts = no_scripts(&self.shared);
         self.is_down = false;
         is_less
+    }
+
+    fn trouble(&mut self) {
+        let refuses = [Refuses::Nothing, Refuses::Memory, Refuses::Replicas];
+        let refuses = self.net.pick(&refuses);
+        self.net.note(format_args!("Redis refuses {refuses:?}"));
+        self.shared.borrow_mut().refuses = refuses;
+    }
+
+    fn calm(&mut self) {
+        self.is_paused = false;
+        self.shared.borrow_mut().refuses = Refuses::Nothing;
     }
 }
 

@@ -34,6 +34,8 @@ const fn channel(name: &'static str, history: usize) -> Channel {
 pub(super) const TTL_MS: u64 = 200_000;
 /// Publications of one channel that may be under way.
 const UNDER_WAY: usize = 12;
+/// Time after which every node has heard of a start, in milliseconds.
+const UNHEARD_MS: u64 = 15_000;
 /// Epochs before its own that a stream remembers.
 const EPOCHS: u64 = 8;
 
@@ -43,8 +45,12 @@ struct Sent {
     /// Number of the first step that tried it.
     begun: u64,
     begun_ms: u64,
+    /// Losses of the broker's before it.
+    losses: u64,
     /// Position, once acknowledged; none in channels without history.
     acknowledged: Option<Option<(String, u64)>>,
+    /// Number of the step that did; none yet at the largest.
+    acknowledged_at: u64,
 }
 
 /// Losses of a channel that the broker's faults explain.
@@ -81,7 +87,9 @@ pub(super) struct Witness {
     /// Steps so far: which of two events came first.
     pub(super) step: u64,
     excuses: Excuses,
-    /// The broker's starts when an epoch was seen first: a node may not have heard of the newest.
+    /// The broker's starts, and when they were.
+    starts: Vec<(u64, Excuses)>,
+    /// The broker's starts of which nodes had heard when an epoch was seen first.
     epochs: BTreeMap<String, Excuses>,
     /// Each publication's position in each epoch, as any reader had it.
     seen: BTreeMap<(usize, u64), BTreeSet<u64>>,
@@ -101,6 +109,8 @@ pub struct Summary {
     pub told: u64,
     /// Publications whose outcome was not known at first.
     pub repeated: u64,
+    /// Members who were listed at the end.
+    pub members: u64,
 }
 
 impl Summary {
@@ -111,17 +121,19 @@ impl Summary {
         self.recovered += other.recovered;
         self.told += other.told;
         self.repeated += other.repeated;
+        self.members += other.members;
     }
 
     /// All of them, for a check that each came up.
     #[must_use]
-    pub const fn parts(&self) -> [u64; 5] {
+    pub const fn parts(&self) -> [u64; 6] {
         [
             self.acknowledged,
             self.delivered,
             self.recovered,
             self.told,
             self.repeated,
+            self.members,
         ]
     }
 }
@@ -133,7 +145,9 @@ impl Witness {
             channel,
             begun: self.step,
             begun_ms: net.now().unix_ms,
+            losses: self.excuses.losses,
             acknowledged: None,
+            acknowledged_at: u64::MAX,
         });
         self.sent.len() as u64 - 1
     }
@@ -146,13 +160,15 @@ impl Witness {
         let keeps = CHANNELS[sent.channel].history > 0;
         assert_eq!(offset.is_some(), keeps, "publication {n}: {told}");
         sent.acknowledged = Some(offset.map(|offset| (epoch, offset)));
+        sent.acknowledged_at = self.step;
         self.sum.acknowledged += 1;
     }
 
     /// The broker started anew.
-    pub(super) const fn broker_started(&mut self, is_less: bool) {
+    pub(super) fn broker_started(&mut self, is_less: bool, net: &Net) {
         self.excuses.starts += 1;
-        self.excuses.losses += is_less as u64;
+        self.excuses.losses += u64::from(is_less);
+        self.starts.push((net.now().unix_ms, self.excuses));
     }
 
     pub(super) fn reader(&self, name: String, channel: usize) -> Track {
@@ -186,8 +202,15 @@ impl Witness {
     fn hears(&mut self, track: &mut Track, line: &Value, net: &Net) {
         if let Some(epoch) = line["id"].as_str().and_then(|id| id.split('.').nth(1)) {
             track.epoch = epoch.to_owned();
-            let begun = self.epochs.entry(epoch.to_owned());
-            begun.or_insert(self.excuses);
+            // The node may not have heard of the broker's newest start.
+            let since_ms = net.now().unix_ms.saturating_sub(UNHEARD_MS);
+            let heard = self
+                .starts
+                .iter()
+                .rev()
+                .find(|(at_ms, _)| *at_ms < since_ms);
+            let heard = heard.map_or_else(Excuses::default, |(_, excuses)| *excuses);
+            self.epochs.entry(epoch.to_owned()).or_insert(heard);
         }
         track.heard_ms = net.now().unix_ms;
         track.sent_until = self.sent.len();
@@ -221,6 +244,11 @@ impl Witness {
         assert_eq!(sent.channel, track.channel, "{name} got {n}");
         assert!(track.whole_since.is_some(), "{name} got {n} before a word");
         let is_known = track.got.iter().any(|(known, _)| *known == n);
+        // A broker that has lost a key publishes it once more.
+        let has_lost = CHANNELS[track.channel].history == 0 && self.excuses.losses != sent.losses;
+        if is_known && has_lost {
+            return;
+        }
         assert!(!is_known, "{name} got {n} twice: {:?}", track.got);
         if let (Some((last, Some(before))), Some(now)) = (track.got.last(), offset) {
             let follows = now == before + 1;
@@ -287,6 +315,19 @@ impl Witness {
                 );
             }
         }
+    }
+
+    /// Whether as many others as its channel keeps, and those beside, may have come behind a
+    /// publication.
+    pub(super) fn is_covered(&self, n: u64, beside: usize) -> bool {
+        let Sent { channel, begun, .. } = self.sent[n as usize];
+        let others = self.sent.iter().enumerate();
+        let others = others.filter(|(other, _)| *other as u64 != n);
+        let others = others.filter(|(_, sent)| sent.channel == channel);
+        let others = others
+            .filter(|(_, sent)| sent.acknowledged_at >= begun)
+            .count();
+        others >= CHANNELS[channel].history + beside
     }
 
     /// Whether a publication may be repeated by its key for some time.

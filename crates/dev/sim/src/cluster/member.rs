@@ -1,0 +1,96 @@
+//! A member: `uni_http_stream` of a channel with presence on some node, and who is listed there.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use throng_http1::encode_request;
+
+use super::around::Around;
+use super::http::{Exchange, Progress};
+use crate::net::Net;
+use crate::setup::{API_KEY, PORT_API, PORT_CLIENT};
+
+/// The channel with presence.
+pub(super) const CHANNEL: &str = "here:a";
+
+/// A client that is listed while it is connected.
+#[derive(Default)]
+pub(super) struct Member {
+    link: Option<Exchange>,
+    /// Its name, once it is let in.
+    client: Option<String>,
+}
+
+impl Member {
+    pub(super) const fn is_connected(&self) -> bool {
+        self.link.is_some()
+    }
+
+    /// Its name, if it is let in.
+    pub(super) fn client(&self) -> Option<&str> {
+        self.client.as_deref()
+    }
+
+    pub(super) fn connect(&mut self, around: &Around<'_>) {
+        let node = around.net.below(around.nodes.len());
+        let body = json!({"subs": {CHANNEL: {}}}).to_string();
+        let mut request = Vec::new();
+        let target = "/connection/uni_http_stream";
+        let body = Some(body.as_bytes());
+        encode_request("POST", target, "sim", &[], body, &mut request);
+        let conn = around.connect(node, PORT_CLIENT);
+        let net = around.net;
+        net.note(format_args!("a member connects to node {node} on {conn}"));
+        self.link = Some(Exchange::begin(net, conn, &request));
+    }
+
+    pub(super) fn leave(&mut self, net: &Net) {
+        if let Some(exchange) = self.link.take() {
+            let client = self.client.take();
+            net.note(format_args!("member {client:?} leaves"));
+            net.client_leaves(exchange.conn, net.percent(50));
+        }
+    }
+
+    /// Reads; whether anything came.
+    pub(super) fn read(&mut self, net: &Net) -> bool {
+        let Some(exchange) = &mut self.link else {
+            return false;
+        };
+        let progress = exchange.read(net, usize::MAX);
+        let is_let_in = exchange.status() == Some(200);
+        let mut busy = progress != Progress::Open;
+        while let Some(line) = exchange.line().filter(|_| is_let_in) {
+            busy = true;
+            let line: Value = serde_json::from_slice(&line).expect("a line of JSON");
+            let connect = &line["connect"];
+            if connect["subs"][CHANNEL].is_object() {
+                self.client = connect["client"].as_str().map(str::to_owned);
+                net.note(format_args!("member {:?} is let in", self.client));
+            }
+        }
+        if progress != Progress::Open {
+            self.leave(net);
+        }
+        busy
+    }
+}
+
+/// A question to a node for the members of the channel.
+pub(super) fn ask(node: usize, around: &Around<'_>) -> Exchange {
+    let body = json!({"channel": CHANNEL}).to_string();
+    let mut request = Vec::new();
+    let headers = [("X-API-Key", API_KEY)];
+    let body = Some(body.as_bytes());
+    encode_request("POST", "/api/presence", "sim", &headers, body, &mut request);
+    let conn = around.connect(node, PORT_API);
+    Exchange::begin(around.net, conn, &request)
+}
+
+/// The members that a node has told.
+pub(super) fn listed(answer: &Exchange) -> BTreeSet<String> {
+    let answer: Value = serde_json::from_slice(answer.body()).expect("JSON");
+    let members = answer["result"]["presence"].as_object();
+    let members = members.unwrap_or_else(|| panic!("no list of members: {answer}"));
+    members.keys().cloned().collect()
+}
