@@ -1,9 +1,10 @@
 //! Several nodes that share a broker: the real server, host, peer and node state machine of each,
-//! over the played kernel; a played Redis with the real scripts; clients that move between nodes.
+//! over the played kernel; a played Redis with the real scripts, or a played NATS with JetStream;
+//! readers and members that move between nodes.
 //!
 //! The witness (`witness.rs`) knows what each reader must have seen. Faults: connections cut at any
 //! byte, a broker that pauses, stops, starts with all, older or no data or as another line of
-//! replication, that refuses writes; nodes that are killed; clocks that leap.
+//! replication, that refuses writes; clocks that leap. Nodes are not killed.
 
 mod around;
 mod broker;
