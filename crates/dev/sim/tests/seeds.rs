@@ -101,6 +101,8 @@ const REGRESSIONS: &[(Kind, u64, &str)] = &[
 ];
 /// Seeds of an ordinary test.
 const SEEDS: u64 = 256;
+/// Seeds of an ordinary test of clusters, for each broker.
+const CLUSTER_SEEDS: u64 = 500;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -109,12 +111,21 @@ fn number(name: &str) -> Option<u64> {
 /// Runs every seed of a test, shared by two threads, or the one that the environment names.
 #[track_caller]
 fn sweep<T: Debug + Send>(run: impl Fn(u64, bool) -> Result<T, Failure> + Sync) -> Vec<T> {
+    sweep_to(SEEDS, run)
+}
+
+/// Runs as [`sweep`] does, with so many seeds in an ordinary test.
+#[track_caller]
+fn sweep_to<T: Debug + Send>(
+    seeds: u64,
+    run: impl Fn(u64, bool) -> Result<T, Failure> + Sync,
+) -> Vec<T> {
     let run = |seed, print| run(seed, print).unwrap_or_else(|failure| panic!("{failure}"));
     if let Some(seed) = number("THRONG_SIM_SEED") {
         println!("seed {seed} holds: {:?}", run(seed, true));
         return Vec::new();
     }
-    let seeds = number("THRONG_SIM_SEEDS").unwrap_or(SEEDS);
+    let seeds = number("THRONG_SIM_SEEDS").unwrap_or(seeds);
     let part = |first: u64| -> Vec<T> {
         let seeds = (first..seeds).step_by(2);
         seeds.map(|seed| run(seed, false)).collect()
@@ -187,7 +198,9 @@ fn backends_answer_once_and_nothing_is_left() {
 }
 
 fn clusters(broker: BrokerKind) {
-    let all = sweep(|seed, print| run_cluster(seed, CLUSTER_STEPS, broker, print));
+    let all = sweep_to(CLUSTER_SEEDS, |seed, print| {
+        run_cluster(seed, CLUSTER_STEPS, broker, print)
+    });
     let mut sum = ClusterSummary::default();
     all.iter().for_each(|(_, of_run)| sum.add(of_run));
     println!("{sum:?}");
