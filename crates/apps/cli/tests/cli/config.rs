@@ -316,7 +316,7 @@ fn a_configuration_of_centrifugo_becomes_one_of_ours() {
         let import = ["config", "import", &path(name), "--out", &out, "--force"];
         run(&import).expect(0).says(&[
             "wider: allow_history_for_subscriber (namespace chat)",
-            "missing: client.publish_debounce_interval: nobody knows it",
+            "missing: client.publish_debounce_interval: unknown option",
             "changed: http_server.internal_port",
             "throng config check",
         ]);
