@@ -225,13 +225,6 @@ impl Blueprint {
         }
     }
 
-    /// A shard's app with the broker in memory; on its thread.
-    #[cfg(test)]
-    #[must_use]
-    pub fn app<L: GatewayList>(&self, shard: ShardId, list: L) -> ShardApp<L> {
-        self.app_with(shard, list, (None, None))
-    }
-
     /// The history on disk, if it is configured; see [`history::prepare`].
     pub(crate) fn prepare_history(
         &self,

@@ -182,8 +182,8 @@ impl Link {
     /// done.
     ///
     /// # Errors
-    /// What ends the connection; `wire` may have got an alert for the peer. What `plain` got
-    /// was said before.
+    /// The fault that ends the connection; `wire` may have got an alert for the peer. Bytes in
+    /// `plain` came before it.
     pub fn receive(
         &mut self,
         input: &mut [u8],
