@@ -13,9 +13,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use throng_gateway_grip::{Backends, Ticket};
-use throng_grip::exchange::{
-    ExchangeError, OriginEvent, OriginFailure, OriginRequest, RequestRest,
-};
+use throng_http1::origin::{ExchangeError, OriginEvent, OriginFailure, OriginRequest, RequestRest};
 use throng_types::ConnId;
 
 use answer::{Answered, Tunnel, field};

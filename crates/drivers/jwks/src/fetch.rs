@@ -5,8 +5,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
 use throng_auth::{KEY_SET_BYTES_MAX, KeySet, Refresh};
 use throng_backend::{Address, AskLimits, Asker, Asks, WholeAnswer};
-use throng_grip::exchange::{OriginRequest, RequestRest};
-use throng_grip::headers::Header;
+use throng_http1::field::Header;
+use throng_http1::origin::OriginRequest;
 use throng_metrics::{Counter, Counters, Gauge};
 use throng_types::Now;
 
@@ -81,17 +81,12 @@ impl Fetcher {
         self.inner.is_wanted.store(false, Ordering::Release);
         self.refresh.begin(asks.now.mono);
         self.is_fetching = true;
-        let request = OriginRequest {
-            route: self.address.route.clone(),
-            method: "GET".to_owned(),
-            path: self.address.path.clone(),
-            headers: vec![
-                Header::new("Host", self.address.host.as_str()),
-                Header::new("Accept", "application/jwk-set+json, application/json"),
-            ],
-            body: Vec::new(),
-            rest: RequestRest::Nothing,
-        };
+        let Address { to, host, path } = &self.address;
+        let headers = vec![
+            Header::new("Host", host.as_str()),
+            Header::new("Accept", "application/jwk-set+json, application/json"),
+        ];
+        let request = OriginRequest::new(to.clone(), "GET", path.clone(), headers);
         let limits = AskLimits {
             bytes_max: KEY_SET_BYTES_MAX,
             timeout_ms: self.timeout_ms,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use throng_backend::{AskLimits, Backend, BackendLimits, Call, TicketId, WholeAnswer};
-use throng_grip::exchange::{ExchangeError, OriginFailure, OriginRequest, RequestRest};
+use throng_http1::origin::{ExchangeError, OriginFailure, OriginRequest, RequestRest};
 use throng_outward::{CallSender, Host};
 use throng_types::ConnId;
 
@@ -92,7 +92,7 @@ impl Ticket {
     /// Sends more of what follows the request. [`Taken`] tells when the backend has it; until then
     /// it is kept, so the sender is to stop while much is on its way.
     ///
-    /// [`Taken`]: throng_grip::exchange::OriginEvent::Taken
+    /// [`Taken`]: throng_http1::origin::OriginEvent::Taken
     pub fn send(&mut self, bytes: Vec<u8>) {
         self.calls.send(Call::Follow(self.id, Some(bytes)));
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use throng_backend::{Reply, WholeAnswer};
-use throng_grip::exchange::{ExchangeError, OriginEvent, OriginFailure};
+use throng_http1::origin::{ExchangeError, OriginEvent, OriginFailure};
 use throng_types::ConnId;
 
 /// Hands an event to the connection that asked, with the number that its request carried. Gives it

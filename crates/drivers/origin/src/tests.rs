@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use throng_grip::exchange::{ExchangeError, OriginEvent, OriginRequest, RequestRest};
-use throng_grip::headers::Header;
-use throng_grip::routes::{Route, Target, TargetAddress};
+use throng_http1::field::Header;
+use throng_http1::origin::{Destination, Target, TargetAddress};
+use throng_http1::origin::{ExchangeError, OriginEvent, OriginRequest, RequestRest};
 use throng_types::{ConnId, ShardId};
 
 use crate::{BackendLimits, Origin, OriginOptions, Ticket};
@@ -39,17 +39,11 @@ fn asked(method: &str, to: &[SocketAddr]) -> OriginRequest {
     let targets = to
         .iter()
         .map(|at| Target::from_url(&format!("http://{at}")));
-    OriginRequest {
-        route: Arc::new(Route {
-            targets: targets.map(|target| target.expect("a target")).collect(),
-            ..Route::default()
-        }),
-        method: method.to_owned(),
-        path: "/".to_owned(),
-        headers: Vec::new(),
-        body: Vec::new(),
-        rest: RequestRest::Nothing,
-    }
+    let to = Destination {
+        targets: targets.map(|target| target.expect("a target")).collect(),
+        ..Destination::default()
+    };
+    OriginRequest::new(Arc::new(to), method, "/".to_owned(), Vec::new())
 }
 
 impl Run {
@@ -284,9 +278,9 @@ fn the_target_test_is_in_the_process() {
     let run = run(OriginOptions::default());
     let to = |path: &str, prefix: &str, first: Option<SocketAddr>| {
         let mut request = asked("POST", first.as_slice());
-        let route = Arc::get_mut(&mut request.route).expect("ours alone");
-        route.targets.push(Target::new(TargetAddress::Test));
-        route.path_prefix = prefix.to_owned();
+        let destination = Arc::get_mut(&mut request.to).expect("ours alone");
+        destination.targets.push(Target::new(TargetAddress::Test));
+        request.matched_bytes = prefix.len();
         request.path = path.to_owned();
         request.headers.push(Header::new("Host", "t"));
         request.body = vec![7; 1 << 20];
@@ -356,7 +350,7 @@ fn gives_up(stall_timeout_ms: u64, response_timeout_ms: u64) {
     });
     let mut request = asked("PUT", &[at]);
     request.rest = RequestRest::Body(None);
-    Arc::get_mut(&mut request.route)
+    Arc::get_mut(&mut request.to)
         .expect("ours alone")
         .response_timeout_ms = response_timeout_ms;
     let mut ticket = run.submit(1, request);

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use throng_grip::exchange::OriginEvent;
 use throng_grip::stats::SubscriptionMode;
+use throng_http1::origin::OriginEvent;
 use throng_hub::Answer;
 use throng_session::{CloseReason, Event, Exchange, Flow};
 use throng_types::{ChannelName, Disconnect, End, Publication};

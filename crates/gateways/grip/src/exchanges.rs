@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use throng_grip::exchange::{OriginFailure, OriginRequest};
+use throng_http1::origin::{OriginFailure, OriginRequest};
 use throng_types::{ConnId, Millis};
 
 /// Sends requests to backends. Calls return at once; events come as [`crate::Mail::Origin`].

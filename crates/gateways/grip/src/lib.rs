@@ -8,7 +8,7 @@
 //! GRIP's channels live in a namespace of their own, [`NAMESPACE`]: only backends decide on their
 //! subscribers.
 //!
-//! [`OriginRequest`]: throng_grip::exchange::OriginRequest
+//! [`OriginRequest`]: throng_http1::origin::OriginRequest
 
 mod client_side;
 mod event;

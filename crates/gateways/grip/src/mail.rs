@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use throng_broker::Refusal;
-use throng_grip::exchange::OriginEvent;
 use throng_grip::item::Item;
+use throng_http1::origin::OriginEvent;
 use throng_hub::ReplyTo;
 use throng_types::{ChannelName, ConnId, Position};
 

@@ -1,7 +1,7 @@
 //! Orders of GRIP sessions that go beyond their connection.
 
-use throng_grip::exchange::OriginRequest;
 use throng_grip::item::Item;
+use throng_http1::origin::OriginRequest;
 use throng_hub::ReplyTo;
 use throng_types::{ChannelName, ConnId};
 
@@ -23,7 +23,7 @@ pub enum Order {
     Tell { request: Box<OriginRequest> },
     /// Send bytes behind the request that was asked last; [`OriginEvent::Taken`] answers.
     ///
-    /// [`OriginEvent::Taken`]: throng_grip::exchange::OriginEvent::Taken
+    /// [`OriginEvent::Taken`]: throng_http1::origin::OriginEvent::Taken
     Send { conn: ConnId, bytes: Vec<u8> },
     /// Nothing more follows the request that was asked last.
     Finish { conn: ConnId },

@@ -4,13 +4,13 @@
 //! that sends more is cut off. Of the backend's answer only bodies that are needed whole are kept,
 //! and those are bounded; passed-on bytes are bounded by the driver's credit.
 
-use throng_grip::exchange::{OriginEvent, OriginHead};
-use throng_grip::headers::fields;
 use throng_grip::instruct::{
     HeldReply, Hold, INSTRUCT_BODY_BYTES_MAX, Instruct, ReplyBody, ResponseHead,
 };
 use throng_grip::proxy::is_response_hop;
 use throng_http1::LAST_CHUNK;
+use throng_http1::field::fields;
+use throng_http1::origin::{OriginEvent, OriginHead};
 use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_session::{Exchange, Flow, Incoming, Resume, answer_text};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use throng_broker::home_of;
-use throng_grip::exchange::{OriginEvent, OriginRequest};
+use throng_http1::origin::{OriginEvent, OriginRequest};
 use throng_hub::{Answer, ReplyTo};
 use throng_metrics::{Counter, Gauge};
 use throng_session::{Event, Flow, PublishResult, Sender, Shard};

@@ -5,11 +5,9 @@
 //! method, if all of the request is still there: the backend was closing it while it was asked.
 //! Nothing else is tried again, because the backend may have done as it was asked.
 
-use throng_grip::exchange::{
-    ExchangeError, OriginEvent, OriginFailure, OriginRequest, RequestRest,
-};
-use throng_grip::routes::{Target, TargetAddress};
 use throng_http1::BodyDecoder;
+use throng_http1::origin::{ExchangeError, OriginEvent, OriginFailure, OriginRequest, RequestRest};
+use throng_http1::origin::{Target, TargetAddress};
 use throng_peer::{Context, Ended, Flow, LinkId};
 use throng_types::{ConnId, Millis};
 
@@ -158,13 +156,13 @@ impl<T> Exchange<T> {
 
     /// Goes on to the next target.
     pub(crate) fn start(&mut self, tools: &mut Tools<'_, '_, T>) -> Next {
-        let Some(target) = self.request.route.targets.get(self.next) else {
+        let Some(target) = self.request.to.targets.get(self.next) else {
             return Next::Failed(ExchangeError::Unreachable, self.tried.join("; "));
         };
         self.next += 1;
         let key = Key::of(target, &self.host);
         if target.address == TargetAddress::Test {
-            self.via = Via::Test(Box::new(TestTarget::new(&self.request.route)));
+            self.via = Via::Test(Box::new(TestTarget::new(&self.request)));
             self.key = Some(key);
             return self.ask(tools);
         }
@@ -186,7 +184,7 @@ impl<T> Exchange<T> {
         self.is_kept = false;
         self.state = State::Connecting;
         if let Some(key) = &self.key {
-            let timeout_ms = self.request.route.connect_timeout_ms;
+            let timeout_ms = self.request.to.connect_timeout_ms;
             self.via = Via::Link(tools.cx.dial(key.dial(timeout_ms)));
             self.set_deadline(None, tools);
         }
@@ -198,7 +196,7 @@ impl<T> Exchange<T> {
     }
 
     fn target(&self) -> Option<&Target> {
-        self.request.route.targets.get(self.next.checked_sub(1)?)
+        self.request.to.targets.get(self.next.checked_sub(1)?)
     }
 
     /// Writes the request as far as it is known.
@@ -268,7 +266,7 @@ impl<T> Exchange<T> {
             Step::Done if self.is_sent => Next::On,
             Step::Done => {
                 self.is_sent = true;
-                let within_ms = self.request.route.response_timeout_ms;
+                let within_ms = self.request.to.response_timeout_ms;
                 let is_asked = matches!(self.state, State::Asking) && within_ms > 0;
                 let at = is_asked.then(|| tools.cx.now.mono + within_ms);
                 self.set_deadline(at, tools);
@@ -498,7 +496,7 @@ impl<T> Exchange<T> {
 
     /// Time for which the backend may take nothing, in milliseconds.
     fn stall_ms(&self, limits: &BackendLimits) -> u64 {
-        match self.request.route.response_timeout_ms {
+        match self.request.to.response_timeout_ms {
             ms if ms > 0 && !matches!(self.state, State::Tunnel) => ms,
             _ => limits.stall_timeout_ms,
         }

@@ -15,9 +15,9 @@ use throng_gateway_grip::{
     Ticket,
 };
 use throng_grip::command::ZmqUris;
-use throng_grip::exchange::{OriginFailure, OriginRequest};
 use throng_grip::sequence::SequenceLimits;
 use throng_grip::stats::StatsFormat;
+use throng_http1::origin::{OriginFailure, OriginRequest};
 use throng_origin::{Client, Deliver, Origin, OriginOptions};
 use throng_sys::random;
 use throng_types::ConnId;

@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use throng_backend::{AskLimits, Call, Reply, TicketId, WholeAnswer};
-use throng_grip::exchange::{ExchangeError, OriginEvent, OriginRequest, RequestRest};
-use throng_grip::headers::Header;
-use throng_grip::routes::{Route, Target};
+use throng_http1::field::Header;
+use throng_http1::origin::{Destination, Target};
+use throng_http1::origin::{ExchangeError, OriginEvent, OriginRequest, RequestRest};
 use throng_outward::CallSender;
 use throng_types::{ConnId, ShardId};
 
@@ -163,14 +163,14 @@ impl Calls {
         net.note(format_args!("call {n}: {method} {rest:?} to {targets:?}"));
         let targets = { targets.iter() }.map(|at| Target::from_url(&format!("http://{at}")));
         let request = OriginRequest {
-            route: Arc::new(Route {
+            to: Arc::new(Destination {
                 connect_timeout_ms: 1_000,
                 response_timeout_ms,
                 targets: targets.map(|target| target.expect("a target")).collect(),
-                ..Route::default()
             }),
             method: method.to_owned(),
             path: format!("/{n}"),
+            matched_bytes: 0,
             headers,
             body: (0..at_once).map(|at| asked_byte(n, at)).collect(),
             rest,

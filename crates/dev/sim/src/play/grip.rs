@@ -1,6 +1,6 @@
 //! The part of GRIP's backend and its clients in a run.
 
-use throng_grip::exchange::{ExchangeError, OriginEvent};
+use throng_http1::origin::{ExchangeError, OriginEvent};
 use throng_server::Assembly;
 
 use super::Play;

@@ -1,6 +1,6 @@
 //! Exchanges with backends: flow control, ends, and notices about clients that have gone.
 
-use throng_grip::exchange::RequestRest;
+use throng_http1::origin::RequestRest;
 use throng_metrics::Counter;
 use throng_session::Gateway;
 

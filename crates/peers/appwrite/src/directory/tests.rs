@@ -1,7 +1,7 @@
 //! A directory before an API that answers when the test lets it.
 
 use throng_appwrite::{Credential, Identity};
-use throng_grip::exchange::{ExchangeError, OriginFailure};
+use throng_http1::origin::{ExchangeError, OriginFailure};
 use throng_types::ShardId;
 
 use super::*;
