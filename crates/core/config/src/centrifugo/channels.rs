@@ -5,10 +5,10 @@
 //! mean here, the right is not taken over.
 
 use super::given::Given;
-use super::note::{Effect, Notes};
 use super::output::Output;
 use super::proxies::{Asked, put_asked};
 use super::server::duration;
+use super::{Effect, Notes};
 
 /// Options that change the meaning of a channel's name: path, default, and what is lost if changed.
 const NAMES: [(&str, &str, &str); 3] = [
@@ -208,9 +208,6 @@ fn options(
     };
     history(given, &place, has_history, &who, notes, &mut put);
     presence(given, &who, notes, &mut put);
-    if let Some((option, _)) = given.text("channel_regex") {
-        notes.add(Effect::Wider, &option, "names of channels are not checked");
-    }
 }
 
 /// Clients that may subscribe.

@@ -8,8 +8,8 @@ use toml::{Table, Value};
 
 use super::given::Given;
 use super::nodes::encoded;
-use super::note::{Effect, Notes};
 use super::output::Output;
+use super::{Effect, Notes};
 
 const FEED: &str = "[[feed]]";
 

@@ -1,8 +1,8 @@
 //! The broker: one process, or several nodes on Redis or NATS.
 
 use super::given::Given;
-use super::note::{Effect, Notes};
 use super::output::Output;
+use super::{Effect, Notes};
 
 const BROKER: &str = "[broker]";
 

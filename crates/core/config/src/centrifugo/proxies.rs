@@ -6,11 +6,11 @@
 use toml::{Table, Value};
 
 use super::given::Given;
-use super::note::{Effect, Notes};
 use super::output::Output;
 use super::server::duration;
+use super::{Effect, Notes};
 use crate::check::backends::is_of_questions;
-use crate::kind::{StatusText, TextKind as _};
+use crate::kind::ProxyStatus;
 
 const PROXY: &str = "[proxy]";
 const BACKEND: &str = "[[proxy.backend]]";
@@ -259,7 +259,7 @@ fn status(table: &Table) -> Option<String> {
         format!("{status} disconnect {code} {}", text(end, "reason"))
     };
     let meaning = meaning.trim_end().to_owned();
-    StatusText::of(&meaning).map(|_| meaning)
+    ProxyStatus::parse(&meaning).map(|_| meaning)
 }
 
 /// A backend with a name.

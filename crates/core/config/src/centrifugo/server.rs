@@ -2,8 +2,8 @@
 
 use super::given::Given;
 use super::nodes::is_file;
-use super::note::{Effect, Notes};
 use super::output::Output;
+use super::{Effect, Notes};
 use crate::secret::{is_placeholder, is_published, signing_secret_fault};
 
 const LISTEN: &str = "[listen]";
@@ -16,7 +16,6 @@ pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) 
     listen(given, out, notes);
     tokens(given, out, notes);
     origins(given, out, notes);
-    insecure(given, notes);
     limits(given, out, notes);
     others(given, out, notes);
 }
@@ -222,38 +221,6 @@ fn tokens(given: &mut Given, out: &mut Output, notes: &mut Notes) {
             out.put(AUTH, "jwks_url", url);
         }
     }
-    for (path, text) in [
-        (
-            "client.token.audience_regex",
-            "tokens for any audience are accepted, unless auth.audience names one",
-        ),
-        (
-            "client.token.issuer_regex",
-            "tokens of any issuer are accepted, unless auth.issuer names one",
-        ),
-        (
-            "client.token.hmac_previous_secret_key_valid_until",
-            "the previous secret is accepted until you take it out",
-        ),
-        (
-            "client.token.user_id_claim",
-            "the user is the claim `sub`, whatever else a token says",
-        ),
-    ] {
-        if let Some((option, _)) = given.text(path) {
-            notes.add(Effect::Wider, &option, text);
-        }
-    }
-    if let Some(option) = given.is_on("client.disallow_anonymous_connection_tokens") {
-        let text = "a token with an empty `sub` connects; sign none";
-        notes.add(Effect::Wider, &option, text);
-    }
-    if let Some(option) = given.is_on("client.subscription_token.enabled") {
-        let text = "subscription tokens are checked with the keys of connection tokens: those \
-                    that were signed with their own keys are refused, and the signer of the \
-                    others can sign these";
-        notes.add(Effect::Wider, &option, text);
-    }
     let anonymous = given.is_on("client.allow_anonymous_connect_without_token");
     out.put(AUTH, "anonymous", anonymous.is_some() || given.is_insecure);
     personal(given, out, notes);
@@ -305,17 +272,6 @@ fn origins(given: &mut Given, out: &mut Output, notes: &mut Notes) {
         .collect();
     if !good.is_empty() {
         out.put(AUTH, "allowed_origins", good);
-    }
-}
-
-/// Reports switches that open everything.
-fn insecure(given: &mut Given, notes: &mut Notes) {
-    if let Some(option) = given.is_on("client.insecure_skip_token_signature_verify") {
-        notes.add(Effect::Narrower, &option, "signatures are always checked");
-    }
-    if let Some(option) = given.is_on("admin.insecure") {
-        let text = "the dashboard asks for a key of auth.api_keys, if there is one";
-        notes.add(Effect::Narrower, &option, text);
     }
 }
 
