@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use throng_types::ChannelName;
 
-use crate::kind::{Fault, Given, Kind, ListenAddress, Rule, Text};
+use crate::kind::{Fault, Input, Kind, ListenAddress, Rule, Text};
 use crate::options::{
     Appwrite, Auth, Broker, ChannelOptions, Drain, Engine, Feed, Grip, History, Limits, Listen,
     Log, Proxy, Stream, Tls, Websocket,
@@ -182,7 +182,7 @@ impl Auth {
         {
             return Err(wrong(fault));
         }
-        self.set(option, &Given::Text(text.trim()))
+        self.set(option, &Input::Text(text.trim()))
             .map_err(|fault| wrong(&fault.message))
     }
 }
@@ -249,7 +249,7 @@ impl Section for Namespace {
         std::iter::once(name).chain(options).collect()
     }
 
-    fn set(&mut self, key: &str, given: &Given<'_>) -> Result<(), Fault> {
+    fn set(&mut self, key: &str, given: &Input<'_>) -> Result<(), Fault> {
         if key == "name" {
             self.name = Text::read(given, &NAME_RULE)?;
             return Ok(());

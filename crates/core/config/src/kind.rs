@@ -14,12 +14,12 @@ use toml::de::DeValue;
 
 pub use address::ListenAddress;
 pub(crate) use address::{
-    Address, AddressBlock, BrokerUrl, Endpoint, FeedUrl, HttpUrl, Listener, RedisUrl,
+    Address, AddressBlock, BrokerUrl, Endpoint, FeedUrl, HttpUrl, Listener, RedisUrl, WebOrigin,
 };
 pub(crate) use number::{Count, Duration, Size};
 pub(crate) use text::{
     Choice, ForwardedForText, HostName, MetricPrefix, Named, PathPrefix, Pem, SecretText,
-    SigningSecret, StatusText, Text, TextKind, WebOrigin, choice,
+    SigningSecret, StatusText, Text, TextKind, choice,
 };
 pub use text::{ForwardedFor, ProxyStatus};
 
@@ -28,14 +28,14 @@ pub(crate) const OPEN: &str = "true in open mode, else false";
 
 /// A value as it was given.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Given<'a> {
+pub(crate) enum Input<'a> {
     /// From a variable or a flag.
     Text(&'a str),
     /// From the configuration file.
     Toml(&'a Spanned<DeValue<'a>>),
 }
 
-impl Given<'_> {
+impl Input<'_> {
     fn as_str(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -190,14 +190,14 @@ pub(crate) trait Kind {
     /// For messages: what follows "expected".
     fn expected(rule: &Rule) -> String;
     /// Reads and checks one value.
-    fn read(given: &Given<'_>, rule: &Rule) -> Result<Self::Field, Fault>;
+    fn read(given: &Input<'_>, rule: &Rule) -> Result<Self::Field, Fault>;
     /// The value as TOML, none while it is unset.
     fn write(value: &Self::Field) -> Option<String>;
     /// Whether flags and variables may give several values.
     const LIST: bool = false;
 
     /// Refuses a value as not expected.
-    fn refuse<T>(given: &Given<'_>, rule: &Rule) -> Result<T, Fault> {
+    fn refuse<T>(given: &Input<'_>, rule: &Rule) -> Result<T, Fault> {
         Err(Fault {
             message: format!(
                 "expected {}, found {}",
@@ -223,15 +223,15 @@ impl Kind for Bool {
         "true or false".to_owned()
     }
 
-    fn read(given: &Given<'_>, rule: &Rule) -> Result<bool, Fault> {
+    fn read(given: &Input<'_>, rule: &Rule) -> Result<bool, Fault> {
         match given {
-            Given::Text("true") => Ok(true),
-            Given::Text("false") => Ok(false),
-            Given::Toml(value) => match value.get_ref() {
+            Input::Text("true") => Ok(true),
+            Input::Text("false") => Ok(false),
+            Input::Toml(value) => match value.get_ref() {
                 DeValue::Boolean(flag) => Ok(*flag),
                 _ => Self::refuse(given, rule),
             },
-            Given::Text(_) => Self::refuse(given, rule),
+            Input::Text(_) => Self::refuse(given, rule),
         }
     }
 
@@ -255,7 +255,7 @@ impl<K: Kind> Kind for Opt<K> {
         K::expected(rule)
     }
 
-    fn read(given: &Given<'_>, rule: &Rule) -> Result<Self::Field, Fault> {
+    fn read(given: &Input<'_>, rule: &Rule) -> Result<Self::Field, Fault> {
         K::read(given, rule).map(Some)
     }
 
@@ -281,18 +281,18 @@ impl<K: Kind> Kind for List<K> {
         format!("a list in which each item is {}", K::expected(rule))
     }
 
-    fn read(given: &Given<'_>, rule: &Rule) -> Result<Self::Field, Fault> {
+    fn read(given: &Input<'_>, rule: &Rule) -> Result<Self::Field, Fault> {
         match given {
-            Given::Text(text) => text
+            Input::Text(text) => text
                 .split(',')
                 .map(str::trim)
                 .filter(|item| !item.is_empty())
-                .map(|item| K::read(&Given::Text(item), rule))
+                .map(|item| K::read(&Input::Text(item), rule))
                 .collect(),
-            Given::Toml(value) => match value.get_ref() {
+            Input::Toml(value) => match value.get_ref() {
                 DeValue::Array(items) => items
                     .iter()
-                    .map(|item| K::read(&Given::Toml(item), rule))
+                    .map(|item| K::read(&Input::Toml(item), rule))
                     .collect(),
                 // One value without brackets is what people write for a list of one.
                 DeValue::String(_) => Ok(vec![K::read(given, rule)?]),

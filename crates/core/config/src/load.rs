@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 use crate::check::check;
 use crate::config::Config;
 use crate::document::{Places, entry};
-use crate::kind::{Fault, Given};
+use crate::kind::{Fault, Input};
 use crate::layout::{Shape, element, settable, specs_of, top_sections};
 use crate::options::{Appwrite, ChannelOptions, Grip, Proxy};
 use crate::origin::{Origin, Origins};
@@ -230,7 +230,7 @@ impl<'a> Loader<'a> {
             if let Some(spec) = specs.iter().find(|spec| spec.key == name) {
                 let option = format!("{path}.{name}");
                 self.place(&option, value);
-                let mut stored = section.set(name, &Given::Toml(value));
+                let mut stored = section.set(name, &Input::Toml(value));
                 // A relative path counts from the file's folder, not from where the command runs.
                 if stored.is_ok()
                     && spec.file
@@ -238,7 +238,7 @@ impl<'a> Loader<'a> {
                     && let Some(file) = value.get_ref().as_str()
                 {
                     let file = folder.join(file).to_string_lossy().into_owned();
-                    stored = section.set(name, &Given::Text(&file));
+                    stored = section.set(name, &Input::Text(&file));
                 }
                 self.note(&option, stored);
             } else if !inner.contains(&name)
@@ -262,7 +262,7 @@ impl<'a> Loader<'a> {
     ) {
         let path = spec.path();
         self.origins.0.insert(path.clone(), origin);
-        let stored = section.set(spec.key, &Given::Text(value));
+        let stored = section.set(spec.key, &Input::Text(value));
         self.note(&path, stored);
     }
 
@@ -375,7 +375,7 @@ impl<'a> Loader<'a> {
             for spec in options.specs().iter().filter(|spec| spec.permission) {
                 if *self.origins.get(&format!("{path}.{}", spec.key)) == Origin::Default {
                     // Both words are good values.
-                    let _ = options.set(spec.key, &Given::Text(&open));
+                    let _ = options.set(spec.key, &Input::Text(&open));
                 }
             }
         };

@@ -2,7 +2,8 @@
 //! here as the option that it stands for, and a sentence on each that has no effect.
 //!
 //! Owns: reading the INI text, and which option stands for which (`pushpin.txt`). Never: reads a
-//! file, so `include` is told, not followed; the values are checked by the options that they are for.
+//! file, so `include` is told, not followed; the values are checked by the options that they are
+//! for.
 
 use std::path::Path;
 
@@ -38,7 +39,7 @@ pub(crate) struct Value {
 
 /// Values and messages from a file of Pushpin's.
 #[derive(Default)]
-pub(crate) struct Beneath {
+pub(crate) struct Layer {
     /// In the order of the file; later ones win.
     pub(crate) values: Vec<Value>,
     /// Reasons not to start with this file.
@@ -53,7 +54,7 @@ enum Meaning {
     /// As if the line were not there.
     Nothing,
     Unreadable,
-    /// Not needed here.
+    /// Not needed here, with the reason.
     Unused(&'static str),
     /// Clients or publishers would find a closed port.
     Refused(&'static str),
@@ -68,7 +69,7 @@ struct Line<'a> {
 
 /// Translates a file of Pushpin's. Options that nobody knows are told, not refused: old files carry
 /// many.
-pub(crate) fn read(file: &ConfigFile) -> Beneath {
+pub(crate) fn read(file: &ConfigFile) -> Layer {
     let lines = lines(&file.text);
     let last = |option: &str| {
         let line = { lines.iter() }.rfind(|line| line.option == option);
@@ -90,7 +91,7 @@ pub(crate) fn read(file: &ConfigFile) -> Beneath {
             option,
         },
     };
-    let mut out = Beneath::default();
+    let mut out = Layer::default();
     let defaults =
         { DEFAULTS.iter() }.map(|(option, path, text)| value(option, path, text.to_string()));
     out.values.extend(defaults);

@@ -3,7 +3,7 @@
 //!
 //! Invariant: a section knows exactly the keys that its table has.
 
-use crate::kind::{Fault, Given, Kind, Rule};
+use crate::kind::{Fault, Input, Kind, Rule};
 
 /// One option of the table.
 #[derive(Clone, Debug)]
@@ -101,14 +101,13 @@ pub(crate) trait Section {
     /// Every option in the order of the table.
     fn specs(&self) -> Vec<OptionSpec>;
     /// Reads and stores one option; keys that [`Section::specs`] does not have change nothing.
-    fn set(&mut self, key: &str, given: &Given<'_>) -> Result<(), Fault>;
+    fn set(&mut self, key: &str, given: &Input<'_>) -> Result<(), Fault>;
     /// The option's value as TOML.
     fn text(&self, key: &str) -> Option<String>;
     /// The sections inside it that repeat, by their keys.
     fn lists(&self) -> Vec<(&'static str, &dyn Sections)> {
         Vec::new()
     }
-    /// As [`Section::lists`].
     fn lists_mut(&mut self) -> Vec<(&'static str, &mut dyn Sections)> {
         Vec::new()
     }
@@ -146,9 +145,9 @@ pub(crate) fn sentence(docs: &[&str]) -> String {
     lines.join(" ")
 }
 
-/// Declares a section: `field as "key": Type, Kind = default, rule, …;` for each option. The key may
-/// be left out where it is the field's name, the default where it is that of the type. Rules are the
-/// setters of [`Rule`]. `lists` are the sections inside it that repeat.
+/// Declares a section: `field as "key": Type, Kind = default, rule, …;` for each option. The key
+/// may be left out where it is the field's name, the default where it is that of the type. Rules
+/// are the setters of [`Rule`]. `lists` are the sections inside it that repeat.
 macro_rules! section {
     (
         $(#[doc = $section_doc:literal])+
@@ -213,7 +212,7 @@ macro_rules! section {
             fn set(
                 &mut self,
                 key: &str,
-                given: &$crate::kind::Given<'_>,
+                given: &$crate::kind::Input<'_>,
             ) -> Result<(), $crate::kind::Fault> {
                 $(if key == $crate::section::key!($field $($key)?) {
                     let rule = $crate::section::rule!($($rule $(($($value),+))?)*);

@@ -1,11 +1,11 @@
-//! A given configuration: leaves by their path in version 6, each taken once, and notes on those that
-//! nobody took.
+//! A given configuration: leaves by their path in version 6, each taken once, and notes on those
+//! that nobody took.
 
 use std::collections::BTreeMap;
 
 use toml::{Table, Value};
 
-use super::{Effect, Notes};
+use super::output::{Effect, Notes};
 use crate::document::rows;
 
 /// Beginning of the paths of channel options without a namespace.
@@ -20,7 +20,7 @@ pub(super) struct Leaf {
 
 /// Leaves by their path in version 6.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Given {
+pub(super) struct Options {
     leaves: BTreeMap<String, Leaf>,
     /// The options of each namespace, by its name.
     pub(super) namespaces: Vec<(String, Self)>,
@@ -28,7 +28,7 @@ pub(super) struct Given {
     pub(super) is_insecure: bool,
 }
 
-impl Given {
+impl Options {
     /// Reads the tree of a whole configuration.
     pub(super) fn new(tree: &Table) -> Self {
         let mut given = Self::default();
@@ -200,7 +200,7 @@ fn six_of_namespace(name: &str) -> String {
 }
 
 /// Reports the remaining options, unless they have their default.
-pub(super) fn tell_rest(given: Given, notes: &mut Notes) {
+pub(super) fn tell_rest(given: Options, notes: &mut Notes) {
     for (path, leaf) in given.rest() {
         if is_nothing(&leaf.value) {
             continue;

@@ -19,9 +19,10 @@ mod server;
 mod tests;
 
 pub use env::put_variables;
+pub use output::{Effect, ImportNote};
 
-use given::Given;
-use output::Output;
+use given::Options;
+use output::{Notes, Output};
 
 /// Result of an import.
 #[derive(Clone, Debug)]
@@ -35,7 +36,7 @@ pub struct Imported {
 /// Translates a configuration; `name` is the file's name for messages.
 #[must_use]
 pub fn import(name: &str, tree: &toml::Table) -> Imported {
-    let mut given = Given::new(tree);
+    let mut given = Options::new(tree);
     let (mut out, mut notes) = (Output::new(name), Notes::default());
     server::translate(&mut given, &mut out, &mut notes);
     let asked = proxies::translate(&mut given, &mut out, &mut notes);
@@ -46,62 +47,5 @@ pub fn import(name: &str, tree: &toml::Table) -> Imported {
     Imported {
         text: out.text(),
         notes: notes.all(),
-    }
-}
-
-/// Consequence of a value that could not be taken over unchanged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Effect {
-    /// Clients may do more than with Centrifugo.
-    Wider,
-    /// Clients may do less, until an option is set or support is added.
-    Narrower,
-    /// The feature is missing here.
-    Missing,
-    /// The feature is there, but works differently.
-    Changed,
-}
-
-impl Effect {
-    /// The effect of a name in our tables.
-    fn named(name: &str) -> Self {
-        match name {
-            "wider" => Self::Wider,
-            "narrower" => Self::Narrower,
-            "changed" => Self::Changed,
-            _ => Self::Missing,
-        }
-    }
-}
-
-/// A sentence on one option.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ImportNote {
-    /// Consequence of the missing counterpart.
-    pub effect: Effect,
-    /// Name of the option in the file.
-    pub option: String,
-    /// A sentence without a full stop.
-    pub text: String,
-}
-
-/// Notes on one configuration.
-#[derive(Default)]
-struct Notes(Vec<ImportNote>);
-
-impl Notes {
-    fn add(&mut self, effect: Effect, option: &str, text: impl Into<String>) {
-        self.0.push(ImportNote {
-            effect,
-            option: option.to_owned(),
-            text: text.into(),
-        });
-    }
-
-    /// All notes, the most important first, without duplicates.
-    fn all(mut self) -> Vec<ImportNote> {
-        self.0.sort();
-        self.0.dedup();
-        self.0
     }
 }

@@ -1,9 +1,8 @@
 //! Addresses, tokens, keys and limits.
 
-use super::given::Given;
+use super::given::Options;
 use super::nodes::is_file;
-use super::output::Output;
-use super::{Effect, Notes};
+use super::output::{Effect, Notes, Output};
 use crate::secret::{is_placeholder, is_published, signing_secret_fault};
 
 const LISTEN: &str = "[listen]";
@@ -12,7 +11,7 @@ const LIMITS: &str = "[limits]";
 const TLS: &str = "[tls]";
 
 /// Writes all options that do not concern channels.
-pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) {
+pub(super) fn translate(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     listen(given, out, notes);
     tokens(given, out, notes);
     origins(given, out, notes);
@@ -31,7 +30,7 @@ fn address(host: &str, port: &str) -> String {
 }
 
 /// Addresses, and TLS on them.
-fn listen(given: &mut Given, out: &mut Output, notes: &mut Notes) {
+fn listen(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     let host = given.text("http_server.address").map(|(_, host)| host);
     let host = host.unwrap_or_default();
     let port = given.text("http_server.port");
@@ -141,7 +140,7 @@ fn is_loopback(address: &str) -> bool {
 }
 
 /// The files of the certificate and its key, if TLS is on and both are files.
-fn tls(given: &mut Given, notes: &mut Notes) -> Option<(String, String)> {
+fn tls(given: &mut Options, notes: &mut Notes) -> Option<(String, String)> {
     let older = given.is_on("http_server.tls.enabled");
     let is_on = older.or_else(|| given.is_on("http_server.tls"))?;
     let mut file = |keys: [&str; 3]| {
@@ -168,7 +167,7 @@ fn tls(given: &mut Given, notes: &mut Notes) -> Option<(String, String)> {
     files
 }
 
-fn tokens(given: &mut Given, out: &mut Output, notes: &mut Notes) {
+fn tokens(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     let mut is_short = false;
     for (path, key) in [
         ("client.token.hmac_secret_key", "hmac_secret"),
@@ -227,7 +226,7 @@ fn tokens(given: &mut Given, out: &mut Output, notes: &mut Notes) {
 }
 
 /// The channel of each user.
-fn personal(given: &mut Given, out: &mut Output, notes: &mut Notes) {
+fn personal(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     const AT: &str = "client.subscribe_to_user_personal_channel";
     let enabled = given.is_on(&format!("{AT}.enabled"));
     let namespace = given.text(&format!("{AT}.personal_channel_namespace"));
@@ -249,7 +248,7 @@ fn personal(given: &mut Given, out: &mut Output, notes: &mut Notes) {
     }
 }
 
-fn origins(given: &mut Given, out: &mut Output, notes: &mut Notes) {
+fn origins(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     const PATH: &str = "client.allowed_origins";
     let Some((option, origins)) = given.texts(PATH) else {
         let text = "without a list Centrifugo refuses every page; here pages of the host that \
@@ -275,7 +274,7 @@ fn origins(given: &mut Given, out: &mut Output, notes: &mut Notes) {
     }
 }
 
-fn limits(given: &mut Given, out: &mut Output, notes: &mut Notes) {
+fn limits(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     for (path, head, key) in [
         ("client.channel_limit", LIMITS, "channels_per_connection"),
         ("websocket.message_size_limit", LIMITS, "message_bytes_max"),
@@ -304,7 +303,7 @@ fn limits(given: &mut Given, out: &mut Output, notes: &mut Notes) {
     );
 }
 
-fn others(given: &mut Given, out: &mut Output, notes: &mut Notes) {
+fn others(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     for (path, head, key) in [
         ("client.ping_interval", "[websocket]", "ping_interval"),
         ("client.pong_timeout", "[websocket]", "pong_timeout"),

@@ -7,7 +7,7 @@ use throng_proxy::Block;
 use toml::de::DeValue;
 
 use super::text::{TextKind as _, text_kinds};
-use super::{Fault, Given, Kind, Rule, quoted};
+use super::{Fault, Input, Kind, Rule, quoted};
 use crate::secret::Secret;
 
 text_kinds! {
@@ -50,6 +50,24 @@ text_kinds! {
         }
     );
 
+    /// A web origin (RFC 6454 section 6.1), `*` for all, or `scheme://*.domain` for all below a
+    /// domain.
+    WebOrigin(
+        String, "origin", "a web origin such as \"https://app.example.com\", without a path, or \
+        \"*\"", |text| {
+            let text = text.trim();
+            // Apps in web views have schemes of their own, such as `capacitor://localhost`.
+            let is_origin = || {
+                let (scheme, _) = text.split_once("://")?;
+                let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+                let (_, after) = host_of(text, &[&format!("{scheme}://")])?;
+                let is_scheme = !scheme.is_empty() && scheme.bytes().all(is_good);
+                (is_scheme && after.is_empty()).then_some(())
+            };
+            (text == "*" || is_origin().is_some()).then(|| text.to_ascii_lowercase())
+        }
+    );
+
     /// The address of something that speaks HTTP.
     HttpUrl(
         String, "URL", "a URL that begins with http:// or https://, such as \
@@ -76,7 +94,8 @@ text_kinds! {
 
     /// Where the source of a feed is. It may hold a password, so it is a secret.
     FeedUrl(
-        Secret, "URL", "a URL such as \"postgres://user:password@127.0.0.1:5432/database\"", |text| {
+        Secret, "URL", "a URL such as \"postgres://user:password@127.0.0.1:5432/database\"",
+        |text| {
             let text = text.trim();
             let (scheme, rest) = text.split_once("://")?;
             let is_strange = |c: char| c.is_whitespace() || c.is_control();
@@ -156,16 +175,16 @@ impl Kind for BrokerUrl {
             .to_owned()
     }
 
-    fn read(given: &Given<'_>, rule: &Rule) -> Result<Secret, Fault> {
+    fn read(given: &Input<'_>, rule: &Rule) -> Result<Secret, Fault> {
         let text = match given {
-            Given::Toml(value) => match value.get_ref() {
+            Input::Toml(value) => match value.get_ref() {
                 DeValue::Array(items) => {
                     let items = items.iter().map(|item| item.get_ref().as_str());
                     items.collect::<Option<Vec<_>>>().map(|urls| urls.join(","))
                 }
                 other => other.as_str().map(str::to_owned),
             },
-            Given::Text(text) => Some((*text).to_owned()),
+            Input::Text(text) => Some((*text).to_owned()),
         };
         { text.as_deref() }
             .and_then(Self::of)
@@ -184,7 +203,7 @@ fn has_rest(text: &str, schemes: &[&str]) -> bool {
 }
 
 /// Host and what follows it, if the text has one of the schemes and its host is not empty.
-pub(super) fn host_of<'a>(text: &'a str, schemes: &[&str]) -> Option<(&'a str, &'a str)> {
+fn host_of<'a>(text: &'a str, schemes: &[&str]) -> Option<(&'a str, &'a str)> {
     let rest = { schemes.iter() }.find_map(|scheme| text.strip_prefix(scheme))?;
     if rest.contains(|c: char| c.is_whitespace() || c.is_control()) {
         return None;

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use super::address::host_of;
-use super::{Fault, Given, Kind, Rule, is_private_key, quoted};
+use super::{Fault, Input, Kind, Rule, is_private_key, quoted};
 use crate::secret::{Secret, is_placeholder};
 
 /// A kind whose values are TOML strings.
@@ -35,7 +34,7 @@ impl<K: TextKind> Kind for K {
         K::wanted()
     }
 
-    fn read(given: &Given<'_>, rule: &Rule) -> Result<K::Field, Fault> {
+    fn read(given: &Input<'_>, rule: &Rule) -> Result<K::Field, Fault> {
         let text = given.as_str();
         if let Some(field) = text.and_then(K::of) {
             return Ok(field);
@@ -74,7 +73,10 @@ impl Written for Secret {
 /// Declares kinds: the type of the field, the name for the reference, what follows "expected" in
 /// messages, and the function that reads a text.
 macro_rules! text_kinds {
-    ($($(#[$doc:meta])+ $kind:ident($field:ty, $name:literal, $wanted:literal, $read:expr);)+) => {$(
+    ($(
+        $(#[$doc:meta])+
+        $kind:ident($field:ty, $name:literal, $wanted:literal, $read:expr);
+    )+) => {$(
         $(#[$doc])+
         pub(crate) struct $kind;
 
@@ -108,7 +110,8 @@ text_kinds! {
 
     /// A text that is never shown.
     SecretText(
-        Secret, "secret", "a text that is neither empty nor the placeholder of an example", |text| {
+        Secret, "secret", "a text that is neither empty nor the placeholder of an example",
+        |text| {
             let is_good = !text.trim().is_empty() && !is_placeholder(text);
             is_good.then(|| Secret::from(text))
         }
@@ -128,24 +131,6 @@ text_kinds! {
         a file, use the option that ends in _file)", |text| {
             let is_public = text.trim_start().starts_with("-----BEGIN ") && !is_private_key(text);
             is_public.then(|| text.to_owned())
-        }
-    );
-
-    /// A web origin (RFC 6454 section 6.1), `*` for all, or `scheme://*.domain` for all below a
-    /// domain.
-    WebOrigin(
-        String, "origin", "a web origin such as \"https://app.example.com\", without a path, or \
-        \"*\"", |text| {
-            let text = text.trim();
-            // Apps in web views have schemes of their own, such as `capacitor://localhost`.
-            let is_origin = || {
-                let (scheme, _) = text.split_once("://")?;
-                let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
-                let (_, after) = host_of(text, &[&format!("{scheme}://")])?;
-                let is_scheme = !scheme.is_empty() && scheme.bytes().all(is_good);
-                (is_scheme && after.is_empty()).then_some(())
-            };
-            (text == "*" || is_origin().is_some()).then(|| text.to_ascii_lowercase())
         }
     );
 
@@ -183,8 +168,8 @@ text_kinds! {
     /// A status and its meaning in one text.
     StatusText(
         ProxyStatus, "status and meaning", "a status and its meaning, such as \"404 error 1404 not \
-        found\", \"503 temporary 1503 try again\" or \"403 disconnect 4403 forbidden\"; errors have \
-        codes from 400 to 1999, disconnects from 4000 to 4999",
+        found\", \"503 temporary 1503 try again\" or \"403 disconnect 4403 forbidden\"; errors \
+        have codes from 400 to 1999, disconnects from 4000 to 4999",
         ProxyStatus::parse
     );
 }
@@ -199,7 +184,7 @@ pub struct ForwardedFor {
 }
 
 impl ForwardedFor {
-    /// Parses `truncate:N,append`.
+    /// Parses `truncate:N,append`, of which either part may be missing.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut out = Self::default();
         let words = text.split(',').map(str::trim);
@@ -278,7 +263,6 @@ pub(crate) trait Named: Copy + PartialEq + 'static {
     /// Texts of values that are no more, with what an operator does instead, and why.
     const GONE: &'static [(&'static str, &'static str)] = &[];
 
-    /// The value's text.
     fn word(self) -> &'static str {
         let found = Self::NAMES.iter().find(|(_, other)| *other == self);
         found.map_or("", |(name, _)| name)
@@ -312,8 +296,8 @@ impl<T: Named> TextKind for Choice<T> {
     }
 }
 
-/// Declares field types with a few named values: each with its word in the configuration, and behind
-/// a semicolon the words that are no more.
+/// Declares field types with a few named values: each with its word in the configuration, and
+/// behind a semicolon the words that are no more.
 macro_rules! choice {
     (
         $(#[doc = $doc:literal])+

@@ -23,8 +23,8 @@ choice! {
         Rustls = "rustls",
         /// rustls during the handshake, then a record layer of our own.
         Lean = "lean",
-        ; "kernel" => "records by the kernel (kTLS) are no more, since they took 4 kB of its memory \
-            for each connection: set \"lean\", which takes 0.3 kB, or \"rustls\"",
+        ; "kernel" => "records by the kernel (kTLS) are no more, since they took 4 kB of its \
+            memory for each connection: set \"lean\", which takes 0.3 kB, or \"rustls\"",
     }
 }
 

@@ -236,7 +236,8 @@ fn the_file_is_named_by_any_layer() {
 #[test]
 fn what_has_no_effect_is_told_with_its_line() {
     let text = "[proxy]\ndebug=maybe\nx_forwarded_for=append, truncate:x\nnew_thing=1\nnonsense\n\
-                [handler]\n; message_hwm=1\npush_in_http_port=70000\n[x]\ny=1\n[global]\nrundir=\"x\"\n";
+                [handler]\n; message_hwm=1\npush_in_http_port=70000\n[x]\ny=1\n[global]\n\
+                rundir=\"x\"\n";
     let loaded = loaded(text, "[grip]");
     let expected = [
         "2: proxy.debug has no effect: it cannot be read",
@@ -256,7 +257,8 @@ fn what_has_no_effect_is_told_with_its_line() {
 /// The shipped file names several addresses at once, and switches others off.
 #[test]
 fn values_are_read_as_pushpin_reads_them() {
-    let text = "[runner]\nhttp_port=8000, 127.0.0.1:7999\n[proxy]\nupstream_key=\nmax_open_requests=-1\n\
+    let text = "[runner]\nhttp_port=8000, 127.0.0.1:7999\n[proxy]\nupstream_key=\n\
+                max_open_requests=-1\n\
                 set_x_forwarded_protocol=proto-only\n[handler]\npush_in_sub_spec=tcp://*:1\n";
     let config = loaded(text, "[grip]").config;
     let all = config.listen.client.iter().map(ToString::to_string);
