@@ -45,7 +45,7 @@ pub fn grip_proxy(input: &[u8]) {
         last_ids: &[("channel", "id")],
         forwarded_proto: Some("https"),
         strip_route: true,
-        xff: XffRule::parse(text(rule)).unwrap_or_default(),
+        xff: forwarded(text(rule)),
         peer_address: "9.9.9.9",
         host: Some("origin"),
         headers: &[],
@@ -66,6 +66,15 @@ pub fn grip_proxy(input: &[u8]) {
         assert!(!response[..at].iter().any(|other| other.is(&header.name)));
     }
     let _ = PublishRequest::read(request.method, request.path(), &fields, b"");
+}
+
+/// The rule that a text such as `truncate:1,append` asks for.
+fn forwarded(text: &str) -> XffRule {
+    let (truncate, append) = text.split_once(',').unwrap_or((text, text));
+    XffRule {
+        truncate: { truncate.strip_prefix("truncate:") }.and_then(|keep| keep.parse().ok()),
+        append: append == "append",
+    }
 }
 
 fn is_hop(name: &str) -> bool {

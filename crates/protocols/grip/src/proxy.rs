@@ -22,26 +22,6 @@ pub struct XffRule {
     pub append: bool,
 }
 
-impl XffRule {
-    /// Reads `truncate:N,append`. None if it says anything else.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let mut out = Self::default();
-        for word in text
-            .split(',')
-            .map(str::trim)
-            .filter(|word| !word.is_empty())
-        {
-            match word.split_once(':') {
-                Some(("truncate", count)) => out.truncate = Some(count.trim().parse().ok()?),
-                None if word == "append" => out.append = true,
-                _ => return None,
-            }
-        }
-        Some(out)
-    }
-}
-
 /// Input of a request to an origin beside the client's own fields.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestRules<'r> {
@@ -340,7 +320,10 @@ mod tests {
         let rules = RequestRules {
             is_trusted: true,
             forwarded_proto: Some("https"),
-            xff: XffRule::parse("truncate:1,append").unwrap(),
+            xff: XffRule {
+                truncate: Some(1),
+                append: true,
+            },
             host: Some("o"),
             cdn_loop: "me",
             ..RULES
@@ -361,11 +344,13 @@ mod tests {
             grip: false,
             orig_headers: true,
             headers: &own,
-            xff: XffRule::parse("truncate:0").unwrap(),
+            xff: XffRule {
+                truncate: Some(0),
+                append: false,
+            },
             ..RULES
         };
         check(&rules, &client[..1], &["eb9bf0f5-Host: h", "X-New: 1"]);
-        assert_eq!(XffRule::parse("append, truncate:x"), None);
         assert!(
             is_response_hop("content-length", true) && !is_response_hop("Content-Length", false)
         );
