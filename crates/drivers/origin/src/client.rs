@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use throng_backend::{AskLimits, Backend, BackendLimits, Call, TicketId, WholeAnswer};
-use throng_http1::origin::{ExchangeError, OriginFailure, OriginRequest, RequestRest};
+use throng_http1::origin::{OriginFailure, OriginFailureKind, OriginRequest, RequestRest};
 use throng_outward::{CallSender, Host};
 use throng_types::ConnId;
 
@@ -113,7 +113,7 @@ impl Client {
     /// Takes a request. Its events go to `conn`, with `number`.
     ///
     /// # Errors
-    /// [`ExchangeError::Busy`] if there is no room; nothing follows then.
+    /// [`OriginFailureKind::Busy`] if there is no room; nothing follows then.
     pub fn submit(
         &self,
         conn: ConnId,
@@ -136,7 +136,7 @@ impl Client {
     /// asked.
     ///
     /// # Errors
-    /// [`ExchangeError::Busy`] if there is no room.
+    /// [`OriginFailureKind::Busy`] if there is no room.
     pub fn tell(&self, request: OriginRequest) -> Result<(), OriginFailure> {
         let token = Held::new(self.permit(request.rest)?, None);
         let call = |ticket| Call::Tell {
@@ -151,7 +151,7 @@ impl Client {
     /// what `done` hands on. `done` gives it back if there is no room at the moment.
     ///
     /// # Errors
-    /// [`ExchangeError::Busy`] if there is no room; neither is called then.
+    /// [`OriginFailureKind::Busy`] if there is no room; neither is called then.
     pub fn ask<A: Send + 'static>(
         &self,
         request: OriginRequest,
@@ -183,7 +183,7 @@ impl Client {
     ) -> Result<TicketId, OriginFailure> {
         let ticket = TicketId(self.tickets.fetch_add(1, Ordering::Relaxed));
         let ended = || OriginFailure {
-            fault: ExchangeError::Busy,
+            fault: OriginFailureKind::Busy,
             detail: "this server is ending and sends no more requests to backends".to_owned(),
         };
         self.calls

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use throng_backend::{Reply, WholeAnswer};
-use throng_http1::origin::{ExchangeError, OriginEvent, OriginFailure};
+use throng_http1::origin::{OriginEvent, OriginFailure, OriginFailureKind};
 use throng_types::ConnId;
 
 /// Hands an event to the connection that asked, with the number that its request carried. Gives it
@@ -37,14 +37,14 @@ impl Room {
     /// Takes a place.
     ///
     /// # Errors
-    /// [`ExchangeError::Busy`] if there is none.
+    /// [`OriginFailureKind::Busy`] if there is none.
     pub(crate) fn take(&self) -> Result<Permit, OriginFailure> {
         let more = |used: usize| (used < self.max).then_some(used + 1);
         let taken = self
             .used
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
         let full = |_| OriginFailure {
-            fault: ExchangeError::Busy,
+            fault: OriginFailureKind::Busy,
             detail: format!("{} {} to backends are under way", self.max, self.name),
         };
         taken.map_err(full)?;

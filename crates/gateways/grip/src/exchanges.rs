@@ -62,6 +62,7 @@ struct Live {
 /// The exchanges under way, at most one for each connection.
 #[derive(Default)]
 pub(crate) struct Exchanges {
+    /// Bound: the shard's connections.
     live: BTreeMap<ConnId, Live>,
     /// Those that came to owe something in this turn, and in the one before.
     owing: [Vec<ConnId>; 2],

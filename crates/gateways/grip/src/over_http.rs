@@ -13,7 +13,7 @@ use throng_grip::ws_events::{
     Conversation, ConversationCommand, ConversationLimits, ConversationPhase, RequestFailure,
 };
 use throng_http1::field::{Header, fields};
-use throng_http1::origin::{ExchangeError, OriginEvent, OriginHead};
+use throng_http1::origin::{OriginEvent, OriginFailureKind, OriginHead};
 use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_session::{Allowance, Work, answer_text};
@@ -261,11 +261,13 @@ impl OverHttp {
                 cx.count(Counter::GripOriginFailures);
                 self.answer = None;
                 let failure = match failure.fault {
-                    ExchangeError::Unreachable | ExchangeError::Busy => RequestFailure::Unreachable,
-                    ExchangeError::Unsent => RequestFailure::Unsent,
-                    ExchangeError::Timeout | ExchangeError::Cut | ExchangeError::Garbage => {
-                        RequestFailure::Sent
+                    OriginFailureKind::Unreachable | OriginFailureKind::Busy => {
+                        RequestFailure::Unreachable
                     }
+                    OriginFailureKind::Unsent => RequestFailure::Unsent,
+                    OriginFailureKind::Timeout
+                    | OriginFailureKind::Cut
+                    | OriginFailureKind::Garbage => RequestFailure::Sent,
                 };
                 let jitter_ms = cx.own.chance() % 1000;
                 let now = cx.now.mono;

@@ -17,8 +17,8 @@ use throng_session::{Exchange, Flow, Incoming, Resume, answer_text};
 use throng_types::End;
 
 use crate::Cx;
+use crate::following::Following;
 use crate::held::{Held, NextRequest};
-use crate::long_poll::Wait;
 use crate::order::Order;
 use crate::request::Asked;
 use crate::response_head::{After, Framing, encode_head, is_bodiless, pass_on, send_head};
@@ -56,6 +56,21 @@ pub(crate) enum Stage {
     Relaying { framing: Framing },
     /// The client is held for a publication.
     Waiting(Box<Wait>),
+}
+
+/// Held response of a long poll.
+pub(crate) struct Wait {
+    pub(crate) following: Following,
+    /// Answer for the client at its timeout.
+    pub(crate) reply: HeldReply,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Wait {
+    /// Returns the answer for a client to which nothing was published.
+    pub(crate) fn into_answer(self) -> (HeldReply, Vec<u8>) {
+        (self.reply, self.body)
+    }
 }
 
 impl Proxied {

@@ -10,7 +10,9 @@ use throng_grip::instruct::INSTRUCT_BODY_BYTES_MAX;
 use throng_grip::item::zmq_pull_item;
 use throng_grip::routes::parse_routes;
 use throng_http1::field::Header;
-use throng_http1::origin::{ExchangeError, OriginEvent, OriginFailure, OriginHead, OriginRequest};
+use throng_http1::origin::{
+    OriginEvent, OriginFailure, OriginFailureKind, OriginHead, OriginRequest,
+};
 use throng_hub::{Answer, Command};
 use throng_session::solo::{self, Solo};
 use throng_session::{Event, Flow, Order as Wish, Port, Shared};

@@ -9,7 +9,7 @@ use throng_peer::{Dial, DialTls};
 /// The place and path of one URL, for requests that go there and nowhere else.
 #[derive(Clone, Debug)]
 pub struct Address {
-    /// Its host alone.
+    /// Destination with the URL's host alone.
     pub to: Arc<Destination>,
     /// Value of the field `Host`.
     pub host: String,

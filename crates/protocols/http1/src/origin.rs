@@ -219,7 +219,7 @@ pub struct OriginHead {
 coded_enum! {
     /// Reason for which an answer does not come, and how far the request got.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum ExchangeError {
+    pub enum OriginFailureKind {
         /// Status that a client gets in place of an answer.
         fn status -> u16;
         /// Sentence for that client, which tells nothing about the network behind.
@@ -243,7 +243,7 @@ coded_enum! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginFailure {
     /// Kind of the failure, for status and metrics.
-    pub fault: ExchangeError,
+    pub fault: OriginFailureKind,
     /// Cause and place, for the log.
     pub detail: String,
 }

@@ -156,7 +156,7 @@ fn a_backend_hears_in_the_end_that_its_client_has_gone() {
     };
     let first = token(&mut world);
     let failure = OriginFailure {
-        fault: ExchangeError::Unreachable,
+        fault: OriginFailureKind::Unreachable,
         detail: String::new(),
     };
     world.backend(conn, first, OriginEvent::Failed(failure));
