@@ -12,10 +12,11 @@
 
 use throng_centrifuge::Codec;
 use throng_session::http::{Params, StreamHead, check_chunks, check_draining, write_stream_head};
-use throng_session::{Family, Flow, Incoming, Opened, ProxyOptions, Reject, Shard, Survey, Work};
+use throng_session::{Flow, Incoming, Opened, Reject, Shard, Survey, Work};
 
 use crate::commands;
 use crate::context::Cx;
+use crate::gateway::Centrifuge;
 use crate::mode::Mode;
 use crate::order::{Mail, Order};
 use crate::session::Session;
@@ -127,19 +128,8 @@ fn is_node_name(name: &str) -> bool {
     name.len() == 16 && name.bytes().all(is_digit)
 }
 
-/// The gateway, as far as it concerns this module.
-pub(crate) trait Emulates:
-    Family<Session = Session, Shared = ProxyOptions, Order = Order, Mail = Mail>
-{
-}
-
-impl<G> Emulates for G where
-    G: Family<Session = Session, Shared = ProxyOptions, Order = Order, Mail = Mail>
-{
-}
-
 /// Carries commands to their session, or towards its shard, and answers the request.
-pub(crate) fn carry<G: Emulates>(upward: Upward, shard: &mut impl Shard<G>) {
+pub(crate) fn carry(upward: Upward, shard: &mut impl Shard<Centrifuge>) {
     let (to, request) = (upward.to.shard(), upward.request);
     let status = if to.0 >= shard.shards() || to == shard.this() {
         deliver(&upward, shard);
@@ -164,7 +154,7 @@ pub(crate) fn carry<G: Emulates>(upward: Upward, shard: &mut impl Shard<G>) {
 }
 
 /// Lets the session carry them out, if it is still there.
-pub(crate) fn deliver<G: Emulates>(upward: &Upward, shard: &mut impl Shard<G>) {
+pub(crate) fn deliver(upward: &Upward, shard: &mut impl Shard<Centrifuge>) {
     shard.with(upward.to, |session, cx| {
         if let Session::Socket(socket) = session {
             socket.upstream(&upward.data, cx);
