@@ -35,9 +35,13 @@ impl<S: Sink> Receiver for Replies<'_, S> {
                 }
             }
             Reply::Published { ticket, result } => {
-                if let Waiting::Publish { reply_to } = local.waiting.remove(ticket) {
-                    let result = result.map(|Published { position, .. }| position);
-                    sink.answer(reply_to, Answer::Published { result });
+                let result = result.map(|Published { position, .. }| position);
+                match local.waiting.remove(ticket) {
+                    Waiting::Publish { reply_to } => {
+                        sink.answer(reply_to, Answer::Published { result });
+                    }
+                    Waiting::Feed { round, number } => sink.fed(round, number, result),
+                    _ => {}
                 }
             }
             Reply::Present { ticket, result } => {

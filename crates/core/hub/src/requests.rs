@@ -16,13 +16,18 @@ pub(crate) enum Waiting {
     Publish {
         reply_to: ReplyTo,
     },
+    /// A publication of a feed.
+    Feed {
+        round: u32,
+        number: u32,
+    },
     History {
         reply_to: ReplyTo,
     },
     Present {
         reply_to: ReplyTo,
     },
-    /// Keeps the first place, which is always taken.
+    /// Nobody waits. Also keeps the first place, which is always taken.
     Nobody,
 }
 
