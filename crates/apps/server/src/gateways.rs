@@ -3,6 +3,7 @@
 mod appwrite;
 mod appwrite_feed;
 mod grip;
+mod origin;
 mod proxy;
 mod renew;
 

@@ -74,4 +74,5 @@ pub use start::Start;
 pub use stats::Capacity;
 pub use throng_session::Reloaded;
 pub use tls::check_certificates;
+pub use token_keys::fetch_keys;
 pub use view::View;

@@ -18,10 +18,10 @@ use throng_grip::command::ZmqUris;
 use throng_grip::exchange::{OriginFailure, OriginRequest};
 use throng_grip::sequence::SequenceLimits;
 use throng_grip::stats::StatsFormat;
-use throng_origin::{Client, Deliver, Origin, OriginOptions};
 use throng_sys::random;
 use throng_types::ConnId;
 
+use super::origin::{self, Client, Deliver, Origin, OriginOptions};
 use crate::options::StartError;
 use crate::stats::PushpinMetrics;
 use reload::{Reload, Watch};
@@ -199,7 +199,7 @@ impl Backends for Driver {
     }
 }
 
-struct DriverTicket(throng_origin::Ticket);
+struct DriverTicket(origin::Ticket);
 
 impl Ticket for DriverTicket {
     fn grant(&self, bytes: usize) {
