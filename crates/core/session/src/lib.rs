@@ -41,6 +41,9 @@ mod survey_wire;
 mod websocket;
 mod work;
 
+/// The protocol in which backends are asked.
+pub use throng_centrifuge::Codec;
+pub use throng_centrifuge::proxy::{ProxyAnswer, ProxyCall, ProxyKind, ProxyRefusal};
 pub use address::{counted_as, is_close_by};
 pub use backend::{
     Answered, Ask, BackendMail, BackendOptions, Backends, NewBackends, ProxyOptions, Question,

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::rc::Rc;
+
 use throng_metrics::Gauge;
 use throng_session::{
     Claim, Class, Event, Family, Flow, Form, Gateway, Incoming, Opened, Port, Reject, Shard,
@@ -9,12 +10,12 @@ use throng_session::{
 };
 use throng_types::{ConnId, Saved};
 
-use crate::appwrite::Appwrite;
+use crate::Cx;
 use crate::connection::Connection;
-use crate::context::Cx;
+use crate::open;
 use crate::order::Order;
+use crate::shard::Appwrite;
 use crate::shared::AppwriteShared;
-use crate::{open, publish};
 
 impl Family for Appwrite {
     type Session = Connection;
@@ -46,7 +47,7 @@ impl Gateway for Appwrite {
         cx: &mut Cx<'_>,
     ) -> Result<Opened<Connection>, Reject> {
         match claim.endpoint {
-            open::EVENTS => publish::publish(incoming, cx),
+            open::EVENTS => open::publish(incoming, cx),
             _ => open::open(incoming, cx),
         }
     }

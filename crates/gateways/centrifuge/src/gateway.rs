@@ -11,10 +11,34 @@ use throng_session::{
 };
 use throng_types::{ChannelName, ConnId, Millis, Now, Publication, Saved};
 
-use crate::context::Cx;
+use crate::call::Call;
+use crate::emulation::Upstream;
 use crate::order::{Mail, Order};
-use crate::session::Session;
-use crate::{emulation, moving, open, own_forms};
+use crate::socket::Socket;
+use crate::uni_stream::UniStream;
+use crate::{Cx, emulation, forms, moving, open};
+
+pub enum Session {
+    /// A client that may speak, or a unidirectional WebSocket.
+    Socket(Socket),
+    /// Client of a unidirectional stream.
+    Stream(UniStream),
+    /// A call of the server API, until it is answered.
+    Call(Box<Call>),
+    /// Commands of a client whose stream is on another connection.
+    Upstream(Box<Upstream>),
+}
+
+impl Session {
+    /// A backend has answered the question with this number, or failed to.
+    pub fn answered(&mut self, number: u32, answer: Answered, cx: &mut Cx<'_>) {
+        match self {
+            Self::Socket(socket) => socket.answered(number, answer, cx),
+            Self::Stream(stream) => stream.answered(number, answer, cx),
+            Self::Call(_) | Self::Upstream(_) => {}
+        }
+    }
+}
 
 /// Centrifugo's clients on one shard.
 #[derive(Default)]
@@ -77,7 +101,7 @@ impl Family for Centrifuge {
 }
 
 impl Gateway for Centrifuge {
-    const FORMS: &'static [Form] = own_forms::ALL;
+    const FORMS: &'static [Form] = forms::ALL;
 
     fn shared(&self) -> Rc<ProxyOptions> {
         self.backends.own.clone()
@@ -119,7 +143,7 @@ impl Gateway for Centrifuge {
     }
 
     fn encode(_: &ProxyOptions, form: u8, publication: &Publication, out: &mut Vec<u8>) {
-        own_forms::encode(form, publication, out);
+        forms::encode(form, publication, out);
     }
 
     fn encode_delta(
@@ -129,7 +153,7 @@ impl Gateway for Centrifuge {
         patch: Option<Patch<'_>>,
         out: &mut Vec<u8>,
     ) {
-        own_forms::encode_delta(form, publication, patch, out);
+        forms::encode_delta(form, publication, patch, out);
     }
 
     fn save(session: &Session, out: &mut Vec<u8>) -> bool {
@@ -142,7 +166,7 @@ impl Gateway for Centrifuge {
 
     fn encode_personal(session: &mut Session, publication: &Arc<Publication>, out: &mut Vec<u8>) {
         if let Session::Socket(socket) = session {
-            own_forms::encode_filtered(socket, publication, out);
+            forms::encode_filtered(socket, publication, out);
         }
     }
 

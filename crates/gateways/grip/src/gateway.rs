@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+
 use throng_metrics::{Counter, Gauge};
 use throng_session::{
     Claim, Class, Event, Family, Flow, Form, Gateway, Incoming, Opened, Port, Reject, Sender,
@@ -10,16 +11,14 @@ use throng_session::{
 };
 use throng_types::{ConnId, Millis, Now, Publication, Saved};
 
-use crate::context::Cx;
+use crate::event::Session;
 use crate::forms::NAMESPACE;
-use crate::grip::Grip;
 use crate::mail::Mail;
 use crate::order::Order;
-use crate::ports::PortKind;
-use crate::session::Session;
-use crate::shared::GripShared;
+use crate::shard::Grip;
+use crate::shared::{GripShared, PortKind};
 use crate::zmtp::Zmtp;
-use crate::{forms, moving, open};
+use crate::{Cx, forms, moving, open};
 
 impl Family for Grip {
     type Session = Session;
@@ -173,7 +172,7 @@ impl Gateway for Grip {
 
     fn deadline(&self) -> Option<Millis> {
         let deadlines = [
-            self.sequencer.deadline(),
+            self.items.deadline(),
             self.shared.stats_deadline(),
             self.statistics.deadline(),
         ];

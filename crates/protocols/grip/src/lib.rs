@@ -16,7 +16,6 @@ pub mod item;
 mod moving;
 pub mod proxy;
 pub mod publish;
-pub mod pushpin_conf;
 pub mod routes;
 pub mod sequence;
 pub mod sig;
