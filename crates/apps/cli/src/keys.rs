@@ -1,10 +1,7 @@
 //! From the section `[auth]` to keys that check tokens.
 
-use std::sync::Arc;
-
-use throng_auth::{KeyConfig, KeySource, RefreshOptions, Verifier};
+use throng_auth::{KeyConfig, Verifier};
 use throng_config::{Auth, Secret};
-use throng_jwks::{Fetched, JwksOptions};
 
 /// The keys, after the files were read, and without those that are to be fetched.
 pub(crate) fn key_config(auth: &Auth) -> KeyConfig {
@@ -23,24 +20,6 @@ pub(crate) fn key_config(auth: &Auth) -> KeyConfig {
         leeway_s: auth.leeway_ms / 1000,
         require_exp: auth.require_exp,
     }
-}
-
-/// The keys that are to be fetched, if there are some; asks for them once.
-pub(crate) fn fetched(auth: &Auth) -> Result<Option<Arc<dyn KeySource>>, String> {
-    let Some(url) = &auth.jwks_url else {
-        return Ok(None);
-    };
-    let options = JwksOptions {
-        url: url.clone(),
-        timeout_ms: auth.jwks_timeout_ms,
-        refresh: RefreshOptions {
-            interval_ms: auth.jwks_refresh_interval_ms,
-            interval_min_ms: auth.jwks_refresh_interval_min_ms,
-        },
-    };
-    let keys = Fetched::start(&options, Arc::default())?;
-    keys.wait()?;
-    Ok(Some(Arc::new(keys)))
 }
 
 /// Returns the faults of the keys, each with its option.

@@ -106,7 +106,7 @@ fn verifier(args: &Args) -> Result<Verifier> {
     }
     let loaded = load::complete(args.config.config.as_deref(), Vec::new())?;
     let auth = &loaded.config.auth;
-    let key_source = keys::fetched(auth)
+    let key_source = throng_server::fetch_keys(auth)
         .map_err(|why| Failure::new(Exit::Failed, format!("auth.jwks_url: {why}")))?;
     let config = KeyConfig {
         key_source,
