@@ -166,7 +166,6 @@ impl AgentSide {
         matches!(self.state, State::Running | State::Stopping).then_some(ToController::StepDone)
     }
 
-    /// Ends the run, once.
     pub fn done(&mut self) -> Option<ToController> {
         matches!(self.state, State::Running | State::Stopping).then(|| {
             self.state = State::Ended;

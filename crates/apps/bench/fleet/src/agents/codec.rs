@@ -11,30 +11,23 @@ pub const MESSAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Fault of the other side.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
-    /// Declared length above [`MESSAGE_BYTES_MAX`].
     #[error("it declared a message of {0} bytes, {MESSAGE_BYTES_MAX} are allowed")]
     TooLong(usize),
-    /// Bytes that are not the JSON of a message.
     #[error("it sent something that is not a message: {0}")]
     Malformed(String),
-    /// Message at the wrong moment.
     #[error("it sent `{0}` at the wrong moment")]
     Unexpected(&'static str),
-    /// Proof of another token.
     #[error("it does not know the token")]
     WrongToken,
-    /// Another version of the protocol.
     #[error(
         "it speaks version {0} of the protocol, we speak {PROTOCOL}; use the same version of \
          throng on all machines"
     )]
     Version(u32),
-    /// Refusal of this side, with its reason.
     #[error("it refused: {0}")]
     Refused(String),
 }
 
-/// Appends a message as a frame.
 pub fn encode<T: Serialize>(message: &T, out: &mut Vec<u8>) -> Result<(), ProtocolError> {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);

@@ -167,12 +167,10 @@ impl Controller {
         self.links.iter().map(summary).collect()
     }
 
-    /// Machines that the agents run on.
     pub fn machines(&self) -> impl Iterator<Item = &MachineInfo> {
         self.links.iter().filter_map(|link| link.machine.as_ref())
     }
 
-    /// State of one agent, by its number.
     pub fn state(&self, agent: usize) -> Option<AgentState> {
         self.links.get(agent).map(|link| link.state)
     }
@@ -251,21 +249,14 @@ type Outbox = Vec<(usize, ToAgent)>;
 /// State of an agent's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AgentState {
-    /// Waiting for its challenge.
     AwaitChallenge,
-    /// Waiting for its welcome.
     AwaitWelcome,
-    /// Answering probes of its clock.
     Probing,
     /// Clock known; waiting for the others.
     Probed,
-    /// Preparing its part of the run.
     Preparing,
-    /// Waiting for the start of all.
     Ready,
-    /// Making its part of the load.
     Running,
-    /// Done, with everything reported.
     Done,
     /// Gone, or broken the protocol.
     Lost,
@@ -274,11 +265,8 @@ pub enum AgentState {
 /// Event that the controller noticed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ControllerEvent {
-    /// The clock of an agent is known.
     Clock {
-        /// Number of the agent.
         agent: usize,
-        /// Offset of its clock.
         estimate: ClockEstimate,
     },
     /// All are told to start when the controller's clock shows this.
@@ -288,16 +276,13 @@ pub enum ControllerEvent {
     },
     /// An agent has reported an interval; its histograms are to be merged.
     Progress {
-        /// Number of the agent.
         agent: usize,
-        /// Report of the interval.
         progress: Box<Progress>,
     },
     /// Every agent that is still there has carried out the step.
     StepDone,
     /// An agent is gone; the run goes on.
     Lost {
-        /// Number of the agent.
         agent: usize,
         /// Reason that the agent or its connection gave.
         reason: String,
@@ -318,7 +303,6 @@ struct Link {
     heard_us: u64,
     counters: Counters,
     deliveries: DeliveryCounts,
-    /// True while it carries out a step of a search.
     steps: bool,
 }
 

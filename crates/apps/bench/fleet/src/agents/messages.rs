@@ -30,18 +30,14 @@ pub enum ToAgent {
         /// Controller's clock when it was sent, µs.
         sent_us: u64,
     },
-    /// Assigns a part of the run.
     Assign(Box<Assignment>),
-    /// Begins the run at a time of the agent's clock.
     Start {
         /// Agent's clock at the run's zero, µs.
         at_us: u64,
         /// Agent's clock minus the controller's, to subtract from every stamp, µs.
         offset_us: i64,
     },
-    /// Tries the next rate of a search.
     Step(RateStep),
-    /// Ends the search for a rate.
     SearchOver,
     /// Drops all connections: a storm begins.
     DropAll,
@@ -53,28 +49,23 @@ pub enum ToAgent {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToController {
-    /// Challenges the controller; the first message.
     Challenge {
         /// Value of [`PROTOCOL`] at the sender.
         protocol: u32,
-        /// Number that the proof must cover.
         nonce: String,
     },
     /// Accepts the controller's token.
     Welcome {
         /// Proof of the agent's token.
         proof: String,
-        /// Machine that the agent runs on.
         machine: MachineInfo,
     },
-    /// Refuses the controller for good.
     Refused {
         /// Sentence that says what to change.
         reason: String,
     },
     /// Answers a probe with the agent's clock.
     ProbeReply {
-        /// Time of the probe, as it came.
         sent_us: u64,
         /// Agent's clock when the probe came, µs.
         received_us: u64,
@@ -88,22 +79,18 @@ pub enum ToController {
         /// Limit that binds, in a sentence.
         reason: String,
     },
-    /// Reports an interval of the run.
     Progress(Box<Progress>),
     /// Ends a step; the progress before this has all of its deliveries.
     StepDone,
-    /// Ends the run, after the last progress.
     Done,
 }
 
 /// Share of an agent in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Assignment {
-    /// Scenario of all agents together.
     pub scenario: Scenario,
     /// Number of the part: every event whose number modulo `agents` is this.
     pub index: u32,
-    /// Number of agents in the run.
     pub agents: u32,
 }
 
@@ -113,7 +100,6 @@ pub struct Assignment {
 pub struct RateStep {
     /// Publications a second of all agents together.
     pub per_s: f64,
-    /// Due time of the first, µs.
     pub begin_us: u64,
     /// Time from which none is due, µs.
     pub end_us: u64,
@@ -123,15 +109,11 @@ pub struct RateStep {
 /// interval, so that a lost agent's figures stay right up to its last report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Row that the interval gives.
     pub sample: Sample,
     /// Connections and publications so far.
     pub counters: Counters,
-    /// Deliveries since the start.
     pub deliveries: DeliveryCounts,
-    /// Latencies of the interval.
     #[serde(flatten)]
     pub interval: Histograms,
-    /// Other sums since the start.
     pub sums: Sums,
 }

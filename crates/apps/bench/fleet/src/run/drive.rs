@@ -40,7 +40,6 @@ const QUIET_FLEET_US: u64 = 2_000_000;
 
 /// Steps of a search that the controller makes.
 pub(crate) struct StepOrders {
-    /// Receiver that ends when no rate is left to try.
     pub(crate) steps: Receiver<RateStep>,
     /// Callback after each step, when its row has been observed.
     pub(crate) done: Box<dyn Fn() + Send>,
@@ -53,9 +52,7 @@ pub(crate) struct RunCourse<'a> {
     pub(crate) begin_us: Option<u64>,
     /// True if phases wait for connections; otherwise they follow the clock alone.
     pub(crate) settles: bool,
-    /// Flag that drops all connections.
     pub(crate) drop_all: &'a AtomicBool,
-    /// Steps of a search that the controller makes.
     pub(crate) orders: Option<&'a StepOrders>,
 }
 
@@ -66,7 +63,6 @@ pub(crate) struct RunDriver<'a> {
     pub(crate) collector: &'a mut Collector,
     pub(crate) watch: &'a mut ServerWatch,
     pub(crate) clock: Clock,
-    /// Zero of the run, in µs.
     pub(crate) begin_us: u64,
     pub(crate) stop: &'a AtomicBool,
     pub(crate) course: &'a RunCourse<'a>,
@@ -74,12 +70,10 @@ pub(crate) struct RunDriver<'a> {
     pub(crate) next_row_us: u64,
     pub(crate) next_ask_us: u64,
     pub(crate) phase: RunPhase,
-    /// True while deliveries on their way are waited for.
     pub(crate) draining: bool,
 }
 
 impl RunDriver<'_> {
-    /// Drives the run to its end. Returns true if it was stopped.
     pub(crate) fn run(&mut self) -> bool {
         self.ramp();
         let alive = self.collector.latest.tally.counters.alive();

@@ -17,11 +17,10 @@ use throng_bench_worker::Clock;
 use super::agent::AGENT_PORT;
 use super::collect::Collector;
 use super::drive::{LEAD_US, SETTLE_GRACE_US};
-use super::options::{Finished, RunOptions};
 use super::search::Search;
 use super::server::ServerWatch;
-use super::tls::{ControllerTls, Secured};
-use super::wire::{PeerEvent, PeerSender, nonce, split};
+use super::wire::{ControllerTls, Ends, PeerEvent, PeerSender, nonce, split};
+use super::{Finished, RunOptions};
 use crate::agents::{Controller, ControllerEvent, Progress, RateStep, ToAgent, ToController};
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -34,7 +33,6 @@ type Outbox = Vec<(usize, ToAgent)>;
 /// Reason why a run on several machines did not take place.
 #[derive(Debug, thiserror::Error)]
 pub enum FleetError {
-    /// No agent took part: each by its name, with the reason.
     #[error("no agent took part{}", reasons(.0))]
     NoAgents(Vec<(String, String)>),
 }
@@ -47,9 +45,6 @@ fn reasons(agents: &[(String, String)]) -> String {
 }
 
 /// Runs a scenario on agents, each of which takes its part of connections and publications.
-///
-/// # Errors
-/// [`FleetError`] if no agent takes part. One that is lost later is counted, and the run goes on.
 pub fn run_on_agents(
     scenario: &Scenario,
     agents: &[String],
@@ -85,7 +80,7 @@ pub fn run_on_agents(
         let sender = sender.clone();
         let on = move |event| drop(sender.send((number, event)));
         let tls = options.agents_tls.as_ref();
-        match dial(name, tls).and_then(|(stream, secured)| split(stream, secured, on)) {
+        match dial(name, tls).and_then(|ends| split(ends, on)) {
             Ok(link) => fleet.links.push(Some(link)),
             Err(error) => {
                 fleet.links.push(None);
@@ -97,7 +92,7 @@ pub fn run_on_agents(
     fleet.conclude()
 }
 
-fn dial(name: &str, tls: Option<&ControllerTls>) -> std::io::Result<(TcpStream, Option<Secured>)> {
+fn dial(name: &str, tls: Option<&ControllerTls>) -> std::io::Result<Ends> {
     let (host, with_port) = match name.rsplit_once(':') {
         Some((host, port)) if port.parse::<u16>().is_ok() => (host, name.to_owned()),
         _ => (name, format!("{name}:{AGENT_PORT}")),
@@ -105,9 +100,11 @@ fn dial(name: &str, tls: Option<&ControllerTls>) -> std::io::Result<(TcpStream, 
     let mut last = std::io::Error::other("the host has no address");
     for address in with_port.to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, CONNECT_WITHIN) {
-            Ok(mut stream) => {
-                let secured = tls.map(|tls| tls.connect(host, &mut stream)).transpose()?;
-                return Ok((stream, secured));
+            Ok(stream) => {
+                return match tls {
+                    Some(tls) => tls.connect(host, stream),
+                    None => Ends::plain(stream),
+                };
             }
             Err(error) => last = error,
         }
@@ -283,7 +280,6 @@ impl Fleet<'_> {
         self.collector.take_totals(tally);
     }
 
-    /// Begins the next step of a search, or ends it.
     fn search_on(&mut self) {
         let now_us = self.clock.now_us();
         let (Some(begin_us), false, false) = (self.begin_us, self.steps, self.stopped) else {
