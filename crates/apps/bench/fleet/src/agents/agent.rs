@@ -2,8 +2,7 @@
 
 use throng_bench_report::MachineInfo;
 
-use super::codec::ProtocolError;
-use super::messages::{Nonce, PROTOCOL, Progress, ToAgent, ToController};
+use super::messages::{Nonce, PROTOCOL, Progress, ProtocolError, ToAgent, ToController};
 use super::token::{self, Side};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

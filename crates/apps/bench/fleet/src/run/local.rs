@@ -93,7 +93,6 @@ pub(super) fn carry_out(
         local: &mut local,
         collector: &mut collector,
         watch: &mut watch,
-        clock,
         begin_us,
         stop: &options.stop,
         course,
