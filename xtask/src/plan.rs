@@ -166,7 +166,7 @@ pub(crate) const FENCES: &[Fence] = &[
     },
     Fence {
         packages: &["rustls", "rustls-*"],
-        rooms: &["runtime/tls", "drivers/*", "apps/bench/fleet", "dev/*"],
+        rooms: &["runtime/tls", "drivers/*", "dev/*"],
         why: "one room knows how TLS is spoken, so that a port and a client agree",
     },
     Fence {
