@@ -35,9 +35,6 @@ mod survey_wire;
 mod websocket;
 mod work;
 
-/// The protocol in which backends are asked.
-pub use throng_centrifuge::Codec;
-pub use throng_centrifuge::proxy::{ProxyAnswer, ProxyCall, ProxyKind, ProxyRefusal};
 pub use address::{counted_as, is_close_by};
 pub use backend::{
     Answered, Ask, BackendMail, BackendOptions, Backends, NewBackends, ProxyOptions, Question,
@@ -68,6 +65,9 @@ pub use shared::{Logins, Page, Pages, SessionLimits, Shared};
 pub use stream::{Stream, StreamBeat};
 pub use survey::{Found, FoundConnection, NodeCount, NodeReply, Search, Survey, SurveyReply, Wish};
 pub use survey_wire::{decode_replies, decode_survey, encode_replies, encode_survey};
+/// The protocol in which backends are asked.
+pub use throng_centrifuge::Codec;
+pub use throng_centrifuge::proxy::{ProxyAnswer, ProxyCall, ProxyKind, ProxyRefusal};
 pub use throng_hub::{FormKind, Patch};
 pub use websocket::{Beat, Heard, WebSocket, answer_handshake, first_beat};
 pub use work::{Allowance, BAD_TOKENS_MAX, BURST_US, Meter, Overspent, Payer, Work, WorkLimits};
