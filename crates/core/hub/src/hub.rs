@@ -160,17 +160,20 @@ impl<B: Broker> Hub<B> {
                 self.request(Request::Publish { ticket, draft }, now, sink);
             }
             Command::PublishAll { reply_to, drafts } => {
-                let waiting = &mut self.local.waiting;
-                let ask = |(n, draft): (u32, Draft)| {
-                    let token = reply_to.token.wrapping_add(n);
+                let waits = |number| {
+                    let token = reply_to.token.wrapping_add(number);
                     let reply_to = ReplyTo { token, ..reply_to };
-                    (waiting.insert(Waiting::Publish { reply_to }), draft)
+                    Waiting::Publish { reply_to }
                 };
-                let drafts = (0..).zip(drafts).map(ask).collect();
-                let local = &mut self.local;
-                let hub = &mut Replies { local, sink };
-                self.broker.publish_all(drafts, now, hub);
-                self.leave_unused(now);
+                self.publish_all(drafts, waits, now, sink);
+            }
+            Command::Feed { round, drafts } => {
+                let waits = |number| Waiting::Feed { round, number };
+                self.publish_all(drafts, waits, now, sink);
+            }
+            Command::Announce { draft } => {
+                let ticket = self.local.waiting.insert(Waiting::Nobody);
+                self.request(Request::Publish { ticket, draft }, now, sink);
             }
             Command::Present {
                 reply_to,
@@ -223,6 +226,23 @@ impl<B: Broker> Hub<B> {
                 self.request(request, now, sink);
             }
         }
+    }
+
+    /// Publishes drafts together; `waits` says by its number who waits for each.
+    fn publish_all(
+        &mut self,
+        drafts: Vec<Draft>,
+        waits: impl Fn(u32) -> Waiting,
+        now: Now,
+        sink: &mut impl Sink,
+    ) {
+        let waiting = &mut self.local.waiting;
+        let ask = |(number, draft): (u32, Draft)| (waiting.insert(waits(number)), draft);
+        let drafts = (0..).zip(drafts).map(ask).collect();
+        let local = &mut self.local;
+        let hub = &mut Replies { local, sink };
+        self.broker.publish_all(drafts, now, hub);
+        self.leave_unused(now);
     }
 
     /// Replaces the options, also for channels with subscribers; they hold for later publications
@@ -381,13 +401,18 @@ pub(crate) enum Waiting {
     Publish {
         reply_to: ReplyTo,
     },
+    /// A publication of a feed.
+    Feed {
+        round: u32,
+        number: u32,
+    },
     History {
         reply_to: ReplyTo,
     },
     Present {
         reply_to: ReplyTo,
     },
-    /// Keeps the first place, which is always taken.
+    /// Nobody waits. Also keeps the first place, which is always taken.
     Nobody,
 }
 
@@ -449,9 +474,13 @@ impl<S: Sink> Receiver for Replies<'_, S> {
                 }
             }
             Reply::Published { ticket, result } => {
-                if let Waiting::Publish { reply_to } = local.waiting.remove(ticket) {
-                    let result = result.map(|Published { position, .. }| position);
-                    sink.answer(reply_to, Answer::Published { result });
+                let result = result.map(|Published { position, .. }| position);
+                match local.waiting.remove(ticket) {
+                    Waiting::Publish { reply_to } => {
+                        sink.answer(reply_to, Answer::Published { result });
+                    }
+                    Waiting::Feed { round, number } => sink.fed(round, number, result),
+                    _ => {}
                 }
             }
             Reply::Present { ticket, result } => {

@@ -1,41 +1,62 @@
 //! A shard as its gateways see it: the piece between [`Shard`] and the engine, the hub and the
 //! queues to other shards.
 
+use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::rc::Rc;
 
 use throng_broker::{Draft, Published, Refusal};
-use throng_engine::{Delivery, Kernel, Pieces};
+use throng_engine::{Conns, Delivery, Kernel, Pieces};
 use throng_hub::Hub;
 use throng_metrics::Counter;
-use throng_session::{Context, Flow, Gateway, Http, Order, Own, Resume, Shard, Shared};
-use throng_types::{Actions, ConnId, Frame, Now, Overflow, ShardId};
+use throng_session::{Context, Flow, Http, Order, Own, Resume, Shard, Shared};
+use throng_types::{Actions, ConnId, Frame, Now, Overflow, ShardId, Slots};
 
-use crate::list::{GatewayList, Holds, Host};
-use crate::standing::{recount, standing};
-use crate::tags::payer;
+use super::{Listed, Session};
+use crate::outbox::Outboxes;
+use crate::peers::payer;
+use crate::sessions::{recount, standing};
 
-/// One gateway's view of its shard.
-pub struct View<'v, 'h, L: GatewayList, K: Kernel, G: Gateway> {
-    host: &'v mut Host<'h, L, K>,
-    own: Rc<G::Shared>,
-    orders: &'v mut Vec<Order<G::Order>>,
+/// The shard's parts, for the length of one call to a gateway.
+pub(crate) struct Host<'a, K: Kernel> {
+    pub(crate) shard: ShardId,
+    pub(crate) now: Now,
+    pub(crate) conns: &'a mut Conns<Session, K>,
+    pub(crate) hub: &'a mut Hub,
+    pub(crate) shared: &'a Shared,
+    /// Addresses of connections, by their tags.
+    pub(crate) addresses: &'a Slots<IpAddr>,
+    pub(crate) orders: &'a mut Vec<Order>,
+    pub(crate) outboxes: &'a mut Outboxes,
+    /// Connections that take requests again, and bytes that they have already.
+    pub(crate) resumed: &'a mut Vec<(ConnId, Vec<u8>)>,
 }
 
-impl<'v, 'h, L: GatewayList, K: Kernel, G: Gateway> View<'v, 'h, L, K, G> {
-    pub(crate) fn new(
-        host: &'v mut Host<'h, L, K>,
+/// One gateway's view of its shard.
+pub(crate) struct View<'v, 'h, K: Kernel, G: Listed> {
+    host: &'v mut Host<'h, K>,
+    own: Rc<G::Shared>,
+    own_orders: &'v mut VecDeque<G::Order>,
+    /// Lengths of the shard's orders and of the gateway's when the call began.
+    before: (usize, usize),
+}
+
+impl<'v, 'h, K: Kernel, G: Listed> View<'v, 'h, K, G> {
+    pub(super) fn new(
+        host: &'v mut Host<'h, K>,
         own: &Rc<G::Shared>,
-        orders: &'v mut Vec<Order<G::Order>>,
+        own_orders: &'v mut VecDeque<G::Order>,
     ) -> Self {
         Self {
+            before: (host.orders.len(), own_orders.len()),
             host,
             own: own.clone(),
-            orders,
+            own_orders,
         }
     }
 }
 
-impl<L: Holds<G>, K: Kernel, G: Gateway> Shard<G> for View<'_, '_, L, K, G> {
+impl<K: Kernel, G: Listed> Shard<G> for View<'_, '_, K, G> {
     fn this(&self) -> ShardId {
         self.host.shard
     }
@@ -81,14 +102,14 @@ impl<L: Holds<G>, K: Kernel, G: Gateway> Shard<G> for View<'_, '_, L, K, G> {
         conn: ConnId,
         act: impl FnOnce(&mut G::Session, &mut Own<'_, G>) -> Flow,
     ) -> bool {
-        let (shared, own, orders) = (self.host.shared, &*self.own, &mut *self.orders);
-        let addresses = self.host.addresses;
+        let (shared, own, orders) = (self.host.shared, &*self.own, &mut *self.host.orders);
+        let (own_orders, addresses) = (&mut *self.own_orders, self.host.addresses);
         let mut is_own = false;
         let mut resume: Option<Resume> = None;
         shared.notices.begin(conn, self.host.now);
         self.host.conns.with(conn, |session, effects| {
-            let before = standing::<L>(session);
-            let Some(inner) = L::session(session) else {
+            let before = standing(session);
+            let Some(inner) = G::session(session) else {
                 return;
             };
             is_own = true;
@@ -103,13 +124,15 @@ impl<L: Holds<G>, K: Kernel, G: Gateway> Shard<G> for View<'_, '_, L, K, G> {
                 out: effects.out,
                 actions: &mut effects.actions,
                 orders,
-                forms_from: L::FORMS_FROM,
+                own_orders,
+                place: G::PLACE,
+                forms_from: G::FORMS_FROM,
             };
             if let Flow::Http(again) = act(inner, &mut cx) {
-                *session = L::http(Http::again(&again));
+                *session = Session::Http(Http::again(&again));
                 resume = Some(again);
             }
-            recount(shared, before, standing::<L>(session));
+            recount(shared, before, standing(session));
         });
         if let Some(resume) = resume.filter(|resume| !resume.raw.is_empty()) {
             self.host.resumed.push((conn, resume.raw));
@@ -132,23 +155,22 @@ impl<L: Holds<G>, K: Kernel, G: Gateway> Shard<G> for View<'_, '_, L, K, G> {
             out: &mut Vec::new(),
             actions: &mut Actions::default(),
             orders: &mut orders,
-            forms_from: L::FORMS_FROM,
+            own_orders: self.own_orders,
+            place: G::PLACE,
+            forms_from: G::FORMS_FROM,
         };
         act(session, &mut cx);
         // Another connection may have the place in the hub that it had.
         orders.retain(|order| matches!(order, Order::Gateway(_)));
-        self.orders.append(&mut orders);
+        self.host.orders.append(&mut orders);
     }
 
     fn take_orders(&mut self) -> Vec<G::Order> {
-        let own = self
-            .orders
-            .extract_if(.., |order| matches!(order, Order::Gateway(_)));
-        own.filter_map(|order| match order {
-            Order::Gateway(order) => Some(order),
-            Order::Hub(_) | Order::Survey { .. } | Order::Reload(_) => None,
-        })
-        .collect()
+        let (from, own_from) = self.before;
+        let is_own =
+            |order: &mut Order| matches!(order, Order::Gateway(place) if *place == G::PLACE);
+        self.host.orders.extract_if(from.., is_own).for_each(drop);
+        self.own_orders.split_off(own_from).into()
     }
 
     fn deliver(&mut self, conn: ConnId, head: &[u8], tail: &Frame) {
@@ -175,6 +197,6 @@ impl<L: Holds<G>, K: Kernel, G: Gateway> Shard<G> for View<'_, '_, L, K, G> {
         let bytes = G::mail_bytes(&mail);
         self.host
             .outboxes
-            .push_gateway(to, bytes, L::wrap_mail(mail));
+            .push_gateway(to, bytes, G::wrap_mail(mail));
     }
 }

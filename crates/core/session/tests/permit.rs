@@ -1,16 +1,18 @@
+//! Who may do what in a channel: by its options, by a token, by its name.
+
 use std::sync::Arc;
 
-use throng_broker::{ChannelOptions, Namespaces, PresenceOptions};
-
-use super::*;
-use crate::solo;
+use throng_auth::{Allow, ChannelPattern};
+use throng_broker::{BackendId, ChannelOptions, Namespaces, PresenceOptions};
+use throng_session::*;
+use throng_types::ChannelName;
 
 /// A server with keys, where only the case's options open channels.
 fn shared(options: ChannelOptions) -> Shared {
     let named = vec![("chat".into(), options), (RESERVED.into(), options)];
     Shared {
         namespaces: Arc::new(Namespaces::new(options, named)),
-        ..solo::shared()
+        ..throng_solo::shared()
     }
 }
 
@@ -279,7 +281,7 @@ fn presence_is_seen_by_whom_the_options_let() {
         };
         let shared = Shared {
             namespaces: Arc::new(Namespaces::new(options, Vec::new())),
-            ..solo::shared()
+            ..throng_solo::shared()
         };
         let sight = may_see_presence(who.as_ref(), &name("news"), &shared);
         assert_eq!(sight, expected, "{options:?} {who:?}");

@@ -3,6 +3,7 @@
 //! A [`Solo`] is one connection. Its output and orders are collected; the orders are not carried
 //! out, so a test decides about them.
 
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,15 +12,32 @@ use throng_auth::{ApiKeys, Origins};
 use throng_broker::{
     Budget, ChannelOptions, MemoryBroker, MemoryOptions, Namespaces, PresenceOptions, ReplyLimit,
 };
-use throng_hub::{Hub, HubOptions};
+use throng_hub::{Command, Hub, HubOptions, ReplyTo};
 use throng_metrics::Counters;
+use throng_session::{
+    self as session, Admission, Claim, Context, DateCell, Event, Flow, Forwarded, Gateway, Guard,
+    Guards, Http, Incoming, Meter, NodeKey, Notices, Opened, Page, Pages, Port, Reject, Router,
+    SessionLimits, Shared, Survey, WorkLimits,
+};
 use throng_types::{Actions, ConnId, Now, ShardId};
 
-use crate::{
-    Admission, Becomes, Claim, Context, DateCell, Event, Flow, Forwarded, Gateway, Guard, Guards,
-    Http, Incoming, Meter, NoPages, NodeKey, Notices, Opened, Order, Port, Reject, Router,
-    SessionLimits, Shared, WorkLimits,
-};
+/// An order of a session, with what one for its gateway says; see [`session::Order`].
+#[derive(Debug)]
+pub enum Order<O> {
+    Hub(Command),
+    Survey { reply_to: ReplyTo, survey: Survey },
+    Reload(ConnId),
+    Gateway(O),
+}
+
+/// A server without pages.
+struct NoPages;
+
+impl Pages for NoPages {
+    fn page(&self, _: &str) -> Option<Page> {
+        None
+    }
+}
 
 /// State of the connection: front door, or the gateway's session.
 enum State<G: Gateway> {
@@ -47,18 +65,26 @@ pub struct Solo<G: Gateway> {
 /// Sends the requests of one connection to the one gateway.
 struct OneGateway<'a, G: Gateway> {
     own: &'a G::Shared,
-    orders: &'a mut Vec<Order<G::Order>>,
+    orders: &'a mut VecDeque<G::Order>,
 }
 
 impl<G: Gateway> Router for OneGateway<'_, G> {
     type Session = G::Session;
 
-    fn claim(&self, request: &Incoming<'_, '_>, cx: &Context<'_>) -> Option<(u8, Claim)> {
-        Some((0, G::claim(self.own, request, cx.shared)?))
+    fn claim(&self, request: &Incoming<'_, '_>, shared: &Shared) -> Option<(u8, Claim)> {
+        Some((0, G::claim(self.own, request, shared)?))
     }
 
     fn off(&self, _: &Incoming<'_, '_>) -> Option<&'static str> {
         None
+    }
+
+    fn client_paths(&self) -> String {
+        G::CLIENT_PATHS.to_owned()
+    }
+
+    fn api_paths(&self) -> Vec<&'static str> {
+        G::API_PATHS.to_vec()
     }
 
     fn open(
@@ -74,7 +100,9 @@ impl<G: Gateway> Router for OneGateway<'_, G> {
             own: self.own,
             out: cx.out,
             actions: cx.actions,
-            orders: self.orders,
+            orders: cx.orders,
+            own_orders: self.orders,
+            place: 0,
             forms_from: 0,
         };
         G::open(claim, request, &mut own)
@@ -207,6 +235,7 @@ impl<G: Gateway> Solo<G> {
         let State::Own(session) = &mut self.state else {
             return None;
         };
+        let (mut orders, mut own_orders) = (Vec::new(), VecDeque::new());
         let mut cx = Context {
             id: self.id,
             now: self.now,
@@ -214,10 +243,24 @@ impl<G: Gateway> Solo<G> {
             own: &*self.own,
             out: &mut self.out,
             actions: &mut self.actions,
-            orders: &mut self.orders,
+            orders: &mut orders,
+            own_orders: &mut own_orders,
+            place: 0,
             forms_from: 0,
         };
-        Some(act(session, &mut cx))
+        let result = act(session, &mut cx);
+        self.collect(orders, own_orders);
+        Some(result)
+    }
+
+    fn collect(&mut self, orders: Vec<session::Order>, mut own: VecDeque<G::Order>) {
+        let orders = orders.into_iter().map(|order| match order {
+            session::Order::Hub(command) => Order::Hub(command),
+            session::Order::Survey { reply_to, survey } => Order::Survey { reply_to, survey },
+            session::Order::Reload(conn) => Order::Reload(conn),
+            session::Order::Gateway(_) => Order::Gateway(own.pop_front().expect("one for each")),
+        });
+        self.orders.extend(orders);
     }
 
     /// Runs `act` and follows its [`Flow`], which may return the connection to HTTP. False if there
@@ -269,9 +312,10 @@ impl<G: Gateway> Solo<G> {
     fn act_or_http(&mut self, event: Event<'_>) -> Next<G> {
         if let State::Http(http) = &mut self.state {
             self.actions = Actions::default();
+            let (mut orders, mut own_orders) = (Vec::new(), VecDeque::new());
             let mut router = OneGateway::<G> {
                 own: &self.own,
-                orders: &mut self.orders,
+                orders: &mut own_orders,
             };
             let mut cx = Context {
                 id: self.id,
@@ -280,24 +324,13 @@ impl<G: Gateway> Solo<G> {
                 own: &(),
                 out: &mut self.out,
                 actions: &mut self.actions,
-                orders: &mut Vec::new(),
+                orders: &mut orders,
+                own_orders: &mut VecDeque::new(),
+                place: 0,
                 forms_from: 0,
             };
-            let becomes: Becomes<G::Session> = match event {
-                Event::Bytes(input) => http.bytes(input, &mut router, &mut cx),
-                Event::Answer { token, answer } => {
-                    http.answer(token, &answer, &mut router, &mut cx)
-                }
-                Event::Timeout => {
-                    http.timeout(&mut cx);
-                    None
-                }
-                Event::Close(why) => {
-                    http.close(why, &mut cx);
-                    None
-                }
-                _ => None,
-            };
+            let becomes = http.event(event, &mut router, &mut cx);
+            self.collect(orders, own_orders);
             return becomes.map_or(Next::Stay, |(session, rest)| Next::Own(session, rest));
         }
         match self.act(|session, cx| G::event(session, event, cx)) {
