@@ -8,7 +8,6 @@ use throng_broker::{
 };
 use throng_types::{ChannelName, ConnId, Frames, Payload, Position, Publication};
 
-/// Options of a hub.
 #[derive(Clone)]
 pub struct HubOptions {
     /// Subscriptions that one connection may have.
@@ -176,8 +175,10 @@ pub enum Command {
         /// Echoed in the answer.
         token: Option<u32>,
     },
-    /// Publishes one draft. Answered.
-    Publish { reply_to: ReplyTo, draft: Draft },
+    Publish {
+        reply_to: ReplyTo,
+        draft: Draft,
+    },
     /// Publishes several drafts, in this order. Each is answered by itself: the first with the
     /// token of `reply_to`, each other one with the next token, wrapping.
     PublishAll {

@@ -49,7 +49,6 @@ impl<T> Asks<T> {
     }
 }
 
-/// An asker with backends of its own.
 pub struct Asking<A: Asker> {
     asker: A,
     backend: Backend<A::Token>,

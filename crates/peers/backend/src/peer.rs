@@ -85,7 +85,6 @@ impl<T> Backend<T> {
         self.act(ticket, cx, |exchange, tools| ((), exchange.start(tools)));
     }
 
-    /// The exchange of a link.
     fn of(&self, link: LinkId) -> Option<TicketId> {
         self.links.get(&link).copied()
     }
