@@ -55,7 +55,6 @@ macro_rules! gateways {
             $($Gateway(<$Gateway as Gateway>::Session)),+
         }
 
-        /// Mail of any gateway.
         pub enum GatewayMail { $($Gateway(<$Gateway as Gateway>::Mail)),+ }
 
         #[repr(u8)]
@@ -142,9 +141,7 @@ const _: () = assert!(
     "too many wire forms"
 );
 
-/// A gateway of the list.
 pub trait Listed: Gateway {
-    /// Place in the list.
     const PLACE: u8;
     /// Number of its first wire form.
     const FORMS_FROM: u8 = forms_before(Self::PLACE as usize);
@@ -173,7 +170,6 @@ pub struct Slot<G: Gateway> {
 }
 
 impl<G: Listed> Slot<G> {
-    /// Puts a gateway into the list.
     #[must_use]
     pub fn new(gateway: G) -> Self {
         Self {
@@ -370,17 +366,8 @@ impl Gateways {
         Some(())
     }
 
-    /// Appends a publication in a shared wire form.
-    pub(crate) fn encode(&self, format: Format, publication: &Publication, out: &mut Vec<u8>) {
-        each! {
-            if let (Some(form), Some(slot)) = (G::form(format), G::slot(self)) {
-                return G::encode(&slot.shared, form, publication, out);
-            }
-        }
-    }
-
-    /// Appends a publication in a shared wire form that carries differences.
-    pub(crate) fn encode_delta(
+    /// Appends a publication in a shared wire form; see [`Gateway::encode`].
+    pub(crate) fn encode(
         &self,
         format: Format,
         publication: &Publication,
@@ -389,12 +376,11 @@ impl Gateways {
     ) {
         each! {
             if let (Some(form), Some(slot)) = (G::form(format), G::slot(self)) {
-                return G::encode_delta(&slot.shared, form, publication, patch, out);
+                return G::encode(&slot.shared, form, publication, patch, out);
             }
         }
     }
 
-    /// Notes a delivery; see [`Gateway::delivered`].
     pub(crate) fn delivered(
         &self,
         session: &Session,

@@ -20,7 +20,6 @@ use super::GatewayMail;
 use crate::options::StartError;
 use crate::shard::Mail;
 
-/// Bytes of one answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// Backend of one kind of questions, or one with a name for all its questions.
@@ -50,9 +49,9 @@ pub(crate) struct ProxyPart {
 
 /// HTTP client of the backends: one for as long as it is in use, started when one is needed.
 #[derive(Clone, Default)]
-pub(crate) struct Asker(Arc<Mutex<Weak<Origin>>>);
+pub(crate) struct SharedClient(Arc<Mutex<Weak<Origin>>>);
 
-impl Asker {
+impl SharedClient {
     fn origin(&self, requests_max: usize) -> io::Result<Arc<Origin>> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(origin) = known.upgrade() {
@@ -156,7 +155,7 @@ impl ProxyPlan {
     /// the server's.
     pub(crate) fn start(
         &self,
-        driver: &Asker,
+        driver: &SharedClient,
         mailboxes: &[MailboxSender<Mail>],
         wrap: fn(BackendMail) -> GatewayMail,
     ) -> Result<Vec<ProxyPart>, StartError> {
