@@ -11,6 +11,7 @@
 mod appwrite;
 mod appwrite_feed;
 mod grip;
+mod origin;
 mod plan;
 mod proxy;
 mod renew;

@@ -50,3 +50,4 @@ pub use shard::{Mail, ShardApp};
 pub use stats::Capacity;
 pub use throng_session::Reloaded;
 pub use tls::check_certificates;
+pub use token_keys::fetch_keys;

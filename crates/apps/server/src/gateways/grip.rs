@@ -19,10 +19,10 @@ use throng_grip::exchange::{OriginEvent, OriginFailure, OriginRequest};
 use throng_grip::proxy::XffRule;
 use throng_grip::sequence::SequenceLimits;
 use throng_grip::stats::StatsFormat;
-use throng_origin::{Client, Deliver, Origin, OriginOptions};
 use throng_sys::random;
 use throng_types::ConnId;
 
+use super::origin::{self, Client, Deliver, Origin, OriginOptions};
 use super::GatewayMail;
 use crate::options::StartError;
 use crate::shard::Mail;
@@ -209,7 +209,7 @@ impl Backends for Driver {
     }
 }
 
-struct DriverTicket(throng_origin::Ticket);
+struct DriverTicket(origin::Ticket);
 
 impl Ticket for DriverTicket {
     fn grant(&self, bytes: usize) {

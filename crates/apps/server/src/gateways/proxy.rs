@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use throng_backend::{Address, AskLimits, WholeAnswer};
 use throng_broker::BackendId;
 use throng_centrifuge::proxy::{ProxyKind, ProxyRefusal};
 use throng_config::{Config, Proxy as Section, ProxyStatus, Secret};
@@ -10,12 +11,12 @@ use throng_engine::MailboxSender;
 use throng_grip::exchange::{OriginRequest, RequestRest};
 use throng_grip::headers::Header;
 use throng_grip::routes::Route;
-use throng_origin::{Address, AskLimits, Client, Origin, OriginOptions, WholeAnswer};
 use throng_session::{
     BackendMail, BackendOptions, Backends, NewBackends, ProxyOptions, Question, StatusMeaning,
 };
 use throng_types::ConnId;
 
+use super::origin::{Client, Origin, OriginOptions};
 use super::GatewayMail;
 use crate::options::StartError;
 use crate::shard::Mail;

@@ -1,25 +1,32 @@
-//! The way in: requests and tickets.
+//! The way of shards to HTTP backends.
+//!
+//! A shard hands in requests through a [`Client`] and gets a [`Ticket`] for each; what the backend
+//! does comes back through the function that [`Origin::start`] was given. The ticket is the shard's
+//! hand on the exchange: it grants bytes of the answer as the client takes them, what follows a
+//! request goes through it, and dropping it ends the exchange.
+//!
+//! Rule for "full": a request beyond [`OriginOptions::requests_max`] is refused.
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use throng_backend::{AskLimits, Backend, BackendLimits, Call, TicketId, WholeAnswer};
-use throng_grip::exchange::{ExchangeError, OriginFailure, OriginRequest, RequestRest};
+use throng_backend::{AskLimits, Backend, BackendLimits, Call, Reply, TicketId, WholeAnswer};
+use throng_grip::exchange::{
+    ExchangeError, OriginEvent, OriginFailure, OriginRequest, RequestRest,
+};
 use throng_outward::{CallSender, Host};
 use throng_types::ConnId;
 
-use crate::held::{Deliver, HandOn, Held, Permit, Room, deliver};
-
 /// Bounds of the client.
 #[derive(Clone, Copy, Debug)]
-pub struct OriginOptions {
+pub(super) struct OriginOptions {
     /// Requests under way at once, over all backends.
-    pub requests_max: usize,
+    pub(super) requests_max: usize,
     /// Connections that were upgraded, or are to be; they do not count as requests.
-    pub tunnels_max: usize,
+    pub(super) tunnels_max: usize,
     /// Bounds of each backend.
-    pub backend: BackendLimits,
+    pub(super) backend: BackendLimits,
 }
 
 impl Default for OriginOptions {
@@ -33,7 +40,7 @@ impl Default for OriginOptions {
 }
 
 /// The running client. Dropping it ends all exchanges without a word.
-pub struct Origin {
+pub(super) struct Origin {
     host: Host<Call<Held>>,
     rooms: [Room; 2],
     tickets: Arc<AtomicU64>,
@@ -44,7 +51,7 @@ impl Origin {
     ///
     /// # Errors
     /// If the kernel gives none.
-    pub fn start(options: OriginOptions, to: Deliver) -> io::Result<Self> {
+    pub(super) fn start(options: OriginOptions, to: Deliver) -> io::Result<Self> {
         let backend = Backend::new(options.backend);
         let deliver = Box::new(move |reply| deliver(reply, &to));
         Ok(Self {
@@ -59,7 +66,7 @@ impl Origin {
 
     /// The way in, one for each shard.
     #[must_use]
-    pub fn client(&self) -> Client {
+    pub(super) fn client(&self) -> Client {
         Client {
             calls: self.host.calls(),
             rooms: self.rooms.clone(),
@@ -70,7 +77,7 @@ impl Origin {
 
 /// Handle with which a shard or another thread sends requests.
 #[derive(Clone)]
-pub struct Client {
+pub(super) struct Client {
     calls: CallSender<Call<Held>>,
     /// Places of requests, and of tunnels.
     rooms: [Room; 2],
@@ -78,14 +85,14 @@ pub struct Client {
 }
 
 /// The hand on a request that was taken. Dropping it ends the exchange.
-pub struct Ticket {
+pub(super) struct Ticket {
     calls: CallSender<Call<Held>>,
     id: TicketId,
 }
 
 impl Ticket {
     /// Allows as many more bytes of the answer as the client has taken.
-    pub fn grant(&self, bytes: usize) {
+    pub(super) fn grant(&self, bytes: usize) {
         self.calls.send(Call::Grant(self.id, bytes));
     }
 
@@ -93,12 +100,12 @@ impl Ticket {
     /// it is kept, so the sender is to stop while much is on its way.
     ///
     /// [`Taken`]: throng_grip::exchange::OriginEvent::Taken
-    pub fn send(&mut self, bytes: Vec<u8>) {
+    pub(super) fn send(&mut self, bytes: Vec<u8>) {
         self.calls.send(Call::Follow(self.id, Some(bytes)));
     }
 
     /// Ends what follows the request.
-    pub fn finish(&mut self) {
+    pub(super) fn finish(&mut self) {
         self.calls.send(Call::Follow(self.id, None));
     }
 }
@@ -114,7 +121,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ExchangeError::Busy`] if there is no room; nothing follows then.
-    pub fn submit(
+    pub(super) fn submit(
         &self,
         conn: ConnId,
         number: u32,
@@ -137,7 +144,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ExchangeError::Busy`] if there is no room.
-    pub fn tell(&self, request: OriginRequest) -> Result<(), OriginFailure> {
+    pub(super) fn tell(&self, request: OriginRequest) -> Result<(), OriginFailure> {
         let token = Held::new(self.permit(request.rest)?, None);
         let call = |ticket| Call::Tell {
             ticket,
@@ -152,7 +159,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ExchangeError::Busy`] if there is no room; neither is called then.
-    pub fn ask<A: Send + 'static>(
+    pub(super) fn ask<A: Send + 'static>(
         &self,
         request: OriginRequest,
         limits: AskLimits,
@@ -201,3 +208,100 @@ impl Client {
         }
     }
 }
+
+/// Hands an event to the connection that asked, with the number that its request carried. Gives it
+/// back if there is no room at the moment.
+pub(super) type Deliver =
+    Arc<dyn Fn(ConnId, u32, OriginEvent) -> Result<(), OriginEvent> + Send + Sync>;
+
+/// Hands on an answer that was read; false if there is no room at the moment.
+pub(super) type HandOn = Box<dyn FnMut() -> bool + Send>;
+
+/// Reads a whole answer.
+pub(super) type Read = Box<dyn FnOnce(WholeAnswer) -> HandOn + Send>;
+
+/// Places of a kind of requests.
+#[derive(Clone, Debug)]
+pub(super) struct Room {
+    used: Arc<AtomicUsize>,
+    max: usize,
+    name: &'static str,
+}
+
+impl Room {
+    pub(super) fn new(max: usize, name: &'static str) -> Self {
+        Self {
+            used: Arc::default(),
+            max,
+            name,
+        }
+    }
+
+    /// Takes a place.
+    ///
+    /// # Errors
+    /// [`ExchangeError::Busy`] if there is none.
+    pub(super) fn take(&self) -> Result<Permit, OriginFailure> {
+        let more = |used: usize| (used < self.max).then_some(used + 1);
+        let taken = self
+            .used
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
+        let full = |_| OriginFailure {
+            fault: ExchangeError::Busy,
+            detail: format!("{} {} to backends are under way", self.max, self.name),
+        };
+        taken.map_err(full)?;
+        Ok(Permit(self.used.clone()))
+    }
+}
+
+/// A place among the requests, until it is dropped.
+pub(super) struct Permit(Arc<AtomicUsize>);
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Held by an exchange until it ends.
+pub(super) struct Held {
+    _permit: Permit,
+    read: Option<Read>,
+    hand_on: Option<HandOn>,
+}
+
+impl Held {
+    pub(super) const fn new(permit: Permit, read: Option<Read>) -> Self {
+        Self {
+            _permit: permit,
+            read,
+            hand_on: None,
+        }
+    }
+
+    /// Hands an answer on; it is read at the first try.
+    fn deliver(&mut self, answer: WholeAnswer) -> bool {
+        if let Some(read) = self.read.take() {
+            self.hand_on = Some(read(answer));
+        }
+        self.hand_on.as_mut().is_none_or(|hand_on| hand_on())
+    }
+}
+
+/// Brings a reply to its caller; gives it back if there is no room at the moment.
+pub(super) fn deliver(reply: Reply<Held>, to: &Deliver) -> Result<(), Reply<Held>> {
+    match reply {
+        Reply::Event(conn, number, event) => {
+            to(conn, number, event).map_err(|event| Reply::Event(conn, number, event))
+        }
+        Reply::Whole(mut held, answer) => match held.deliver(answer) {
+            true => Ok(()),
+            // It was read, and waits in `held`.
+            false => Err(Reply::Whole(held, Ok((0, Vec::new())))),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use throng_grip::headers::Header;
 use throng_grip::routes::{Route, Target, TargetAddress};
 use throng_types::{ConnId, ShardId};
 
-use crate::{BackendLimits, Origin, OriginOptions, Ticket};
+use super::{BackendLimits, Origin, OriginOptions, Ticket};
 
 const CONN: ConnId = ConnId::new(ShardId(0), 1, 1);
 /// Longest wait for an event; only failing tests reach it.
