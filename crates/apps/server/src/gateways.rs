@@ -368,6 +368,7 @@ impl Gateways {
     }
 
     /// Appends a publication in a shared wire form; see [`Gateway::encode`].
+    #[expect(clippy::needless_return, reason = "the last gateway alone does not need it")]
     pub(crate) fn encode(
         &self,
         format: Format,
@@ -485,21 +486,21 @@ impl Session {
     /// Returns transport and identity, for gauges and lists.
     #[inline]
     pub fn class(&self) -> Class<'_> {
-        dispatch!(self, Session(it) => G::class(it), Session::Http(http) => http.class())
+        dispatch!(self, Self(it) => G::class(it), Self::Http(http) => http.class())
     }
 
     /// Returns the gauge of its gateway's connections.
     #[inline]
     pub(crate) fn gauge(&self) -> Option<Gauge> {
-        dispatch!(self, Session(_) => G::CONNECTIONS, Session::Http(_) => None)
+        dispatch!(self, Self(_) => G::CONNECTIONS, Self::Http(_) => None)
     }
 
     /// Appends a publication in its personal form.
     pub(crate) fn encode_personal(&mut self, publication: &Arc<Publication>, out: &mut Vec<u8>) {
         dispatch!(
             self,
-            Session(it) => G::encode_personal(it, publication, out),
-            Session::Http(_) => {}
+            Self(it) => G::encode_personal(it, publication, out),
+            Self::Http(_) => {}
         );
     }
 }

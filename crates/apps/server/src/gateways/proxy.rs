@@ -278,6 +278,7 @@ impl Backends for Driver {
             }))
         };
         let mailbox = self.mailbox.clone();
+        #[expect(clippy::result_large_err, reason = "a mailbox gives back what it was given")]
         let asked = { &self.client }.ask(request, limits, read, move |mail| mailbox.send(mail));
         if let Err(failure) = &asked {
             tracing::warn!("proxy request was not sent: {}", failure.detail);
