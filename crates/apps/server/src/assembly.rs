@@ -82,19 +82,9 @@ impl Assembly {
         self.limits
     }
 
-    /// Returns the app of one shard; `mailboxes` are those of all, and requests to GRIP backends go
-    /// to `backends`. Call it once for each shard.
+    /// Makes the app of one shard, with its part of a remote broker if there is one; `mailboxes` are
+    /// those of all, and requests to GRIP backends go to `backends`. Call it once for each shard.
     pub fn app(
-        &self,
-        shard: ShardId,
-        mailboxes: &[Mailbox],
-        backends: Box<dyn Backends>,
-    ) -> ShardApp {
-        self.app_with_broker(shard, mailboxes, backends, None)
-    }
-
-    /// Makes the app of a shard, with its part of a remote broker.
-    pub fn app_with_broker(
         &self,
         shard: ShardId,
         mailboxes: &[Mailbox],

@@ -195,14 +195,14 @@ pub(crate) struct FeedRound {
     feeds: CallSender<Call>,
 }
 
-/// Rounds of feeds under way on a shard: publications that are not all answered.
+/// FeedBatches of feeds under way on a shard: publications that are not all answered.
 #[derive(Default)]
-pub(crate) struct Rounds {
+pub(crate) struct FeedBatches {
     /// Bound: one round a feed.
     waiting: Slots<(Publications, RoundId, CallSender<Call>)>,
 }
 
-impl Rounds {
+impl FeedBatches {
     /// Takes a round; gives what the hub is to do.
     pub(crate) fn begin(&mut self, FeedRound { round, feeds }: FeedRound) -> Command {
         let publications = Publications::new(round.drafts.len());

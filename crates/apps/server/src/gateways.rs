@@ -56,7 +56,6 @@ macro_rules! gateways {
             $($Gateway(<$Gateway as Gateway>::Session)),+
         }
 
-        /// Mail of any gateway.
         pub enum GatewayMail { $($Gateway(<$Gateway as Gateway>::Mail)),+ }
 
         #[repr(u8)]
@@ -143,9 +142,7 @@ const _: () = assert!(
     "too many wire forms"
 );
 
-/// A gateway of the list.
 pub trait Listed: Gateway {
-    /// Place in the list.
     const PLACE: u8;
     /// Number of its first wire form.
     const FORMS_FROM: u8 = forms_before(Self::PLACE as usize);
@@ -174,7 +171,6 @@ pub struct Slot<G: Gateway> {
 }
 
 impl<G: Listed> Slot<G> {
-    /// Puts a gateway into the list.
     #[must_use]
     pub fn new(gateway: G) -> Self {
         Self {
@@ -371,17 +367,9 @@ impl Gateways {
         Some(())
     }
 
-    /// Appends a publication in a shared wire form.
-    pub(crate) fn encode(&self, format: Format, publication: &Publication, out: &mut Vec<u8>) {
-        each! {
-            if let (Some(form), Some(slot)) = (G::form(format), G::slot(self)) {
-                return G::encode(&slot.shared, form, publication, out);
-            }
-        }
-    }
-
-    /// Appends a publication in a shared wire form that carries differences.
-    pub(crate) fn encode_delta(
+    /// Appends a publication in a shared wire form; see [`Gateway::encode`].
+    #[expect(clippy::needless_return, reason = "the last gateway alone does not need it")]
+    pub(crate) fn encode(
         &self,
         format: Format,
         publication: &Publication,
@@ -390,12 +378,11 @@ impl Gateways {
     ) {
         each! {
             if let (Some(form), Some(slot)) = (G::form(format), G::slot(self)) {
-                return G::encode_delta(&slot.shared, form, publication, patch, out);
+                return G::encode(&slot.shared, form, publication, patch, out);
             }
         }
     }
 
-    /// Notes a delivery; see [`Gateway::delivered`].
     pub(crate) fn delivered(
         &self,
         session: &Session,
@@ -499,21 +486,21 @@ impl Session {
     /// Returns transport and identity, for gauges and lists.
     #[inline]
     pub fn class(&self) -> Class<'_> {
-        dispatch!(self, Session(it) => G::class(it), Session::Http(http) => http.class())
+        dispatch!(self, Self(it) => G::class(it), Self::Http(http) => http.class())
     }
 
     /// Returns the gauge of its gateway's connections.
     #[inline]
     pub(crate) fn gauge(&self) -> Option<Gauge> {
-        dispatch!(self, Session(_) => G::CONNECTIONS, Session::Http(_) => None)
+        dispatch!(self, Self(_) => G::CONNECTIONS, Self::Http(_) => None)
     }
 
     /// Appends a publication in its personal form.
     pub(crate) fn encode_personal(&mut self, publication: &Arc<Publication>, out: &mut Vec<u8>) {
         dispatch!(
             self,
-            Session(it) => G::encode_personal(it, publication, out),
-            Session::Http(_) => {}
+            Self(it) => G::encode_personal(it, publication, out),
+            Self::Http(_) => {}
         );
     }
 }

@@ -30,18 +30,10 @@ use crate::tls::Watched;
 pub enum ServeError {
     /// A shard's reactor failed.
     #[error("shard {shard} failed: {error}")]
-    Reactor {
-        /// The number of the shard.
-        shard: usize,
-        /// Error of the kernel.
-        error: io::Error,
-    },
+    Reactor { shard: usize, error: io::Error },
     /// A shard panicked; the message was printed when it did.
     #[error("shard {shard} panicked; this is a bug")]
-    Panic {
-        /// The number of the shard.
-        shard: usize,
-    },
+    Panic { shard: usize },
 }
 
 /// Facts that a successor needs besides the state of shards.
@@ -77,13 +69,11 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Returns the addresses at which clients connect.
     #[must_use]
     pub fn client_addresses(&self) -> &[SocketAddr] {
         &self.clients
     }
 
-    /// Returns the address of the server API.
     #[must_use]
     pub const fn api_address(&self) -> SocketAddr {
         self.api

@@ -56,9 +56,7 @@ pub enum StartError {
     /// An address cannot be listened on.
     #[error("cannot listen on {address}: {error}{}", hint(error))]
     Listen {
-        /// The address as configured.
         address: SocketAddr,
-        /// Error of the kernel.
         error: io::Error,
     },
     /// A key for tokens is not good.
@@ -67,7 +65,6 @@ pub enum StartError {
     /// Keys for tokens cannot be fetched.
     #[error("{0}")]
     TokenKeys(String),
-    /// An API key is not good.
     #[error("auth.api_keys: {0}")]
     ApiKey(#[from] EmptyKey),
     /// An allowed origin is not good.

@@ -19,13 +19,11 @@ use crate::logins::Table;
 use crate::shard::ShardApp;
 use crate::watch::Watch;
 
-/// The channel of the dashboard.
 pub(crate) const STATS_CHANNEL: &str = "throng:stats";
 
 /// Capacity of this machine, as far as the caller has found out.
 #[derive(Clone, Debug)]
 pub struct Capacity {
-    /// Connections, if that is known.
     pub holds_connections: Option<u64>,
     /// The limit that binds first, by its kernel's name.
     pub binds_first: Option<&'static str>,
@@ -33,7 +31,6 @@ pub struct Capacity {
 
 /// Form in which Pushpin's metrics are shown.
 pub(crate) struct PushpinMetrics {
-    /// Prefix of the metrics' names.
     pub(crate) prefix: String,
     /// Set if they have a port of their own.
     pub(crate) is_apart: bool,
@@ -50,7 +47,6 @@ pub(crate) struct Observatory {
     pub(crate) pushpin: Option<PushpinMetrics>,
     /// The state of a broker on the other side of a network, once it is started.
     pub(crate) broker: std::sync::OnceLock<throng_remote::Health>,
-    /// The states of feeds.
     pub(crate) feeds: Vec<Arc<throng_feeds::Status>>,
     /// Whether history is written to disk, once that is so.
     pub(crate) history: std::sync::OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,

@@ -103,7 +103,6 @@ impl TokenKeys {
 }
 
 impl KeptKeys {
-    /// Returns the source of keys, for a verifier.
     pub(crate) fn source(&self) -> Arc<dyn KeySource> {
         self.source.clone()
     }

@@ -24,7 +24,8 @@ use throng_types::{
 use crate::http::{Incoming, Later, Reject};
 use crate::route::{Claim, Port};
 use crate::{
-    Allowance, CloseReason, Context, Identity, Reloaded, Shared, SurveyReply, Transport, Wish,
+    Allowance, CloseReason, Context, ControlCommand, Identity, Reloaded, Shared, SurveyReply,
+    Transport,
 };
 
 /// Input to a session: bytes, a deadline, or a reply from another part of the server.
@@ -40,7 +41,7 @@ pub enum Event<'a> {
         answer: Answer,
     },
     /// A backend or another node requests a change of the connection.
-    Wished(&'a Wish),
+    Control(&'a ControlCommand),
     /// Every shard has answered a [`crate::Survey`].
     Surveyed(Vec<SurveyReply>),
     /// The configuration was read again, as [`crate::Order::Reload`] asked, or could not be.
@@ -93,7 +94,6 @@ pub struct Class<'a> {
     pub transport: Transport,
     /// Whether it belongs to a client, rather than to a publisher or an API call.
     pub is_client: bool,
-    /// Identity from its token, if it has one.
     pub identity: Option<&'a Identity>,
 }
 
@@ -102,7 +102,6 @@ pub struct Class<'a> {
 pub enum Sender {
     /// This gateway on another shard.
     Shard(ShardId),
-    /// A driver of this gateway.
     Driver,
 }
 
@@ -147,7 +146,6 @@ pub trait Gateway: Sized + 'static {
     type Session;
     /// State that the sessions share on a shard.
     type Shared;
-    /// Orders from sessions to the gateway.
     type Order: fmt::Debug;
     /// Mail from this gateway on other shards, and from its drivers.
     type Mail: Send + 'static;
@@ -201,15 +199,10 @@ pub trait Gateway: Sized + 'static {
     /// Returns transport and identity of a session.
     fn class(session: &Self::Session) -> Class<'_>;
 
-    /// Appends a publication in a shared wire form, by the form's number. Appends nothing for
-    /// publications that sessions of a [`crate::FormKind::Noted`] form must look at.
-    fn encode(own: &Self::Shared, form: u8, publication: &Publication, out: &mut Vec<u8>) {
-        let _ = (own, form, publication, out);
-    }
-
-    /// Appends a publication in a form of the kind [`crate::FormKind::Delta`]; without a patch in
-    /// full.
-    fn encode_delta(
+    /// Appends a publication in a shared wire form, by the form's number; for forms of the kind
+    /// [`crate::FormKind::Delta`] as the patch, if there is one. Appends nothing for publications
+    /// that sessions of a [`crate::FormKind::Noted`] form must look at.
+    fn encode(
         own: &Self::Shared,
         form: u8,
         publication: &Publication,
@@ -291,7 +284,7 @@ pub trait Gateway: Sized + 'static {
         let _ = out;
     }
 
-    /// Reads it back in the new process, behind all connections. No bytes may do harm.
+    /// Reads it back in the new process, behind all connections. Must tolerate arbitrary input.
     fn load_rest(&mut self, from: &mut Saved<'_>) -> Option<()> {
         let _ = from;
         Some(())
@@ -349,9 +342,7 @@ pub type Own<'a, G> = Context<'a, <G as Gateway>::Shared, <G as Gateway>::Order>
 /// Calls that a gateway may make beyond one connection. They act at once; orders of sessions are
 /// carried out after the gateway has returned, unless it takes its own orders before.
 pub trait Shard<G: Gateway> {
-    /// Which shard this is.
     fn this(&self) -> ShardId;
-    /// Number of shards in the process.
     fn shards(&self) -> u8;
     /// The clocks, as read at the start of the turn.
     fn now(&self) -> Now;

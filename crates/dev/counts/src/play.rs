@@ -141,7 +141,7 @@ impl Stage {
             .into_iter()
             .next()
             .ok_or_else(|| anyhow!("one shard"))?;
-        let app = assembly.app(ShardId(0), &mailboxes, Box::new(Nobody));
+        let app = assembly.app(ShardId(0), &mailboxes, Box::new(Nobody), None);
         let mut stage = Self {
             net,
             running: builder.with(app).start(),

@@ -149,18 +149,14 @@ impl Gateway for Centrifuge {
         }
     }
 
-    fn encode(_: &ProxyOptions, form: u8, publication: &Publication, out: &mut Vec<u8>) {
-        forms::encode(form, publication, out);
-    }
-
-    fn encode_delta(
+    fn encode(
         _: &ProxyOptions,
         form: u8,
         publication: &Publication,
         patch: Option<Patch<'_>>,
         out: &mut Vec<u8>,
     ) {
-        forms::encode_delta(form, publication, patch, out);
+        forms::encode(form, publication, patch, out);
     }
 
     fn save(session: &Session, out: &mut Vec<u8>) -> bool {

@@ -6,7 +6,9 @@ use throng_centrifuge::{
     Connect, ConnectResult, History, HistoryResult, Subscribe, SubscribeResult,
 };
 use throng_metrics::Counter;
-use throng_session::{EntryFault, Holder, Identity, Named, Opening, Wanted, all_channels};
+use throng_session::{
+    EntryFault, Holder, Identity, InitialSubscription, Named, Opening, all_channels,
+};
 use throng_types::{ChannelName, Disconnect, Epoch, Position};
 
 use crate::Cx;
@@ -35,7 +37,7 @@ pub(crate) fn uni_channels(
     claims: Option<&Claims>,
     identity: Option<&Identity>,
     cx: &Cx<'_>,
-) -> Result<Vec<Wanted>, EntryFault> {
+) -> Result<Vec<InitialSubscription>, EntryFault> {
     let holder = Holder {
         identity,
         conn: cx.id,

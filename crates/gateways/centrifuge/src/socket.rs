@@ -12,8 +12,8 @@ use throng_http1::LAST_CHUNK;
 use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_session::{
-    AuthError, Beat, Event, Form, Heard, Identity, OPENING, Opening, Overspent, Payer, Wanted,
-    WebSocket, Work, note_ends,
+    AuthError, Beat, Event, Form, Heard, Identity, InitialSubscription, OPENING, Opening,
+    Overspent, Payer, WebSocket, Work, note_ends,
 };
 use throng_types::json::payload_of;
 use throng_types::{
@@ -131,12 +131,16 @@ impl Socket {
     }
 
     /// Sets the client's identity, and the expiry of subscriptions with tokens of their own.
-    pub(crate) fn set_identity(&mut self, identity: Option<Identity>, channels: &[Wanted]) {
+    pub(crate) fn set_identity(
+        &mut self,
+        identity: Option<Identity>,
+        channels: &[InitialSubscription],
+    ) {
         self.identity = identity.map(Box::new);
         self.note_ends(channels);
     }
 
-    pub(crate) fn note_ends(&mut self, channels: &[Wanted]) {
+    pub(crate) fn note_ends(&mut self, channels: &[InitialSubscription]) {
         note_ends(&mut self.identity, channels);
     }
 
@@ -274,7 +278,12 @@ impl Socket {
     }
 
     /// Asks for the subscriptions that the connection begins with.
-    pub(crate) fn open(&mut self, channels: Vec<Wanted>, command: u32, cx: &mut Cx<'_>) {
+    pub(crate) fn open(
+        &mut self,
+        channels: Vec<InitialSubscription>,
+        command: u32,
+        cx: &mut Cx<'_>,
+    ) {
         let resuming = channels.iter().any(|wanted| wanted.since.is_some());
         self.asked_mut().opening = Some(Opening::new(channels.len(), command, resuming));
         cx.hold(true);
@@ -284,7 +293,7 @@ impl Socket {
     }
 
     /// Asks for a subscription that the client did not ask for itself.
-    pub(crate) fn want(&mut self, wanted: Wanted, cx: &mut Cx<'_>) {
+    pub(crate) fn want(&mut self, wanted: InitialSubscription, cx: &mut Cx<'_>) {
         let form = self.form(&wanted.channel, cx);
         subscribe_wanted(&wanted, self.identity(), form, cx);
         if let Some(data) = wanted.options.data {
@@ -364,7 +373,7 @@ impl Socket {
                 cx.count(why.counter());
                 self.close(why.code(), why.reason(), cx);
             }
-            Event::Wished(wish) => wish::grant(self, wish, cx),
+            Event::Control(wish) => wish::grant(self, wish, cx),
             Event::Surveyed(_) | Event::Reloaded(_) | Event::Publication(_) => {}
         }
     }

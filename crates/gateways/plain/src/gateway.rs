@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use throng_session::{
     Answered, Ask, BackendMail, Backends, Claim, Class, Event, Flow, Form, Gateway, Incoming,
-    Opened, Own, ProxyOptions, Reject, Sender, Shard, Shared, Transport, WayToBackends,
+    Opened, Own, Patch, ProxyOptions, Reject, Sender, Shard, Shared, Transport, WayToBackends,
 };
 use throng_types::{ConnId, Publication, Saved};
 
@@ -118,7 +118,13 @@ impl Gateway for Plain {
         }
     }
 
-    fn encode(_: &ProxyOptions, form: u8, publication: &Publication, out: &mut Vec<u8>) {
+    fn encode(
+        _: &ProxyOptions,
+        form: u8,
+        publication: &Publication,
+        _: Option<Patch<'_>>,
+        out: &mut Vec<u8>,
+    ) {
         forms::encode(form, publication, out);
     }
 

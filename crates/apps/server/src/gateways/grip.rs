@@ -128,7 +128,6 @@ impl GripPlan {
         }
     }
 
-    /// Starts the driver.
     pub(crate) fn start(&mut self, mailboxes: &[MailboxSender<Mail>]) -> Result<(), StartError> {
         let mailboxes = mailboxes.to_vec();
         let watch = self.watch.lock();
@@ -226,7 +225,6 @@ impl Ticket for DriverTicket {
     }
 }
 
-/// The option that names a port.
 pub(crate) const fn option(port: PortKind) -> &'static str {
     match port {
         PortKind::Http => "http_publish",

@@ -21,7 +21,6 @@ use super::origin::{Client, Origin, OriginOptions};
 use crate::options::StartError;
 use crate::shard::Mail;
 
-/// Bytes of one answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// Backend of one kind of questions, or one with a name for all its questions.
@@ -51,9 +50,9 @@ pub(crate) struct ProxyPart {
 
 /// HTTP client of the backends: one for as long as it is in use, started when one is needed.
 #[derive(Clone, Default)]
-pub(crate) struct Asker(Arc<Mutex<Weak<Origin>>>);
+pub(crate) struct SharedClient(Arc<Mutex<Weak<Origin>>>);
 
-impl Asker {
+impl SharedClient {
     fn origin(&self, requests_max: usize) -> io::Result<Arc<Origin>> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(origin) = known.upgrade() {
@@ -157,7 +156,7 @@ impl ProxyPlan {
     /// the server's.
     pub(crate) fn start(
         &self,
-        driver: &Asker,
+        driver: &SharedClient,
         mailboxes: &[MailboxSender<Mail>],
         wrap: fn(BackendMail) -> GatewayMail,
     ) -> Result<Vec<ProxyPart>, StartError> {
@@ -279,6 +278,7 @@ impl Backends for Driver {
             }))
         };
         let mailbox = self.mailbox.clone();
+        #[expect(clippy::result_large_err, reason = "a mailbox gives back what it was given")]
         let asked = { &self.client }.ask(request, limits, read, move |mail| mailbox.send(mail));
         if let Err(failure) = &asked {
             tracing::warn!("proxy request was not sent: {}", failure.detail);

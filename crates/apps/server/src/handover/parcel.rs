@@ -170,7 +170,6 @@ impl<K: Kernel> Parcel<K> {
         parcel
     }
 
-    /// Returns the number of connections in it.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.sockets.len()

@@ -165,7 +165,6 @@ impl Http {
         is_client.then(|| reader(self.port, request, cx.shared))?
     }
 
-    /// Returns the client that a request came from.
     pub(super) fn client_of(&self, request: &Request<'_>, shared: &Shared) -> IpAddr {
         if !shared.forwarded.trusts(self.peer) {
             return self.peer;
