@@ -17,7 +17,6 @@ pub const SCHEMA: u32 = 1;
 pub struct Results {
     /// Value of [`SCHEMA`] at the time of writing.
     pub schema: u32,
-    /// Command, version and machines of the run.
     pub manifest: Manifest,
     pub scenario: Scenario,
     pub totals: Totals,
@@ -28,7 +27,6 @@ pub struct Results {
     #[serde(default)]
     pub figures: BTreeMap<String, f64>,
     pub checks: Vec<CheckResult>,
-    /// Steps of a search for the highest rate.
     #[serde(default)]
     pub steps: Vec<StepResult>,
     /// Machines that made the load, when there were several.
@@ -58,7 +56,6 @@ pub struct MachineInfo {
     pub name: String,
     /// Role in the run: `controller`, `agent`, `server`.
     pub role: String,
-    /// Operating system and kernel release.
     pub kernel: String,
     pub cpu_model: String,
     pub cpus: u32,
@@ -101,7 +98,6 @@ pub struct Totals {
     pub back_us: Option<u64>,
 }
 
-/// Figures of the server over the measured part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerTotals {
     /// Memory of its processes for each connection in bytes: the slope, not the total divided.
@@ -112,7 +108,6 @@ pub struct ServerTotals {
     pub memory_bytes_max: Option<u64>,
 }
 
-/// Check and its outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CheckResult {
     pub check: Check,
@@ -120,7 +115,6 @@ pub struct CheckResult {
     pub outcome: CheckOutcome,
 }
 
-/// Step of a search for the highest rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepResult {
     pub per_s: f64,
@@ -128,7 +122,6 @@ pub struct StepResult {
     pub delivery: Option<LatencySummary>,
 }
 
-/// Machine that made a part of the load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentSummary {
     pub name: String,
@@ -139,7 +132,6 @@ pub struct AgentSummary {
     pub lost: bool,
 }
 
-/// Refusal of results that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResultsError {
     #[error("not the results of a run: {0}")]
@@ -265,14 +257,12 @@ impl FigureSource for Results {
     }
 }
 
-/// File of a results folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResultFile {
     pub name: &'static str,
     pub bytes: Vec<u8>,
 }
 
-/// Files of a results folder.
 pub fn files(results: &Results, log: &LogWriter) -> Result<Vec<ResultFile>, ResultsError> {
     let json = |value: serde_json::Result<Vec<u8>>| {
         value.map_err(|error| ResultsError::Malformed(error.to_string()))

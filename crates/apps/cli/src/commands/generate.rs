@@ -41,7 +41,7 @@ pub(crate) fn man(args: &ManArgs) -> Result {
         .map_err(|error| {
             let place = folder.display();
             let what = format!("cannot write manual pages into {place}: {error}");
-            Failure::new(Exit::Failed, what)
+            Failure::failed(what)
         })?;
     Ok(Exit::Good)
 }

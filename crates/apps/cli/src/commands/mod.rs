@@ -20,7 +20,6 @@ use crate::exit::Exit;
 use crate::failure::Result;
 use crate::version::long;
 
-/// Does what was asked.
 pub(crate) fn run(command: Command) -> Result {
     match command {
         Command::Serve(args) => serve::run(&args),

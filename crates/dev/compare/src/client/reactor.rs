@@ -28,7 +28,6 @@ use crate::server::Addresses;
 const PUBLISHERS_FROM: usize = 1 << 32;
 /// Token of the timer, above those of every table.
 const TIMER: Token = Token(1 << 33);
-/// Events that one turn takes at most.
 const EVENTS: usize = 1024;
 /// Holds all that a few publications in flight can bring to one connection.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -38,7 +37,6 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Longest wait of one turn.
 const TURN: Duration = Duration::from_millis(100);
 
-/// Subscribers and publishers of one server.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(super) poll: Poll,
@@ -57,7 +55,6 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A client without connections.
     pub(crate) fn new(dialect: Dialect, addresses: Addresses) -> Result<Self> {
         let poll = Poll::new()?;
         let timer = Timer::new(poll.registry(), TIMER)?;
@@ -194,7 +191,6 @@ impl Client {
         Ok(())
     }
 
-    /// Closes every connection and forgets it.
     pub(crate) fn leave(&mut self) {
         self.subscribers.clear();
         self.publishers.clear();

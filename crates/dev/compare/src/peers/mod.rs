@@ -21,26 +21,24 @@ use crate::origin::Origin;
 use crate::server::Addresses;
 use crate::suite::Suite;
 
-/// A server that can be started.
-pub(crate) trait Peer {
-    /// Its name on the command line.
-    fn key(&self) -> &'static str;
-
-    /// Its row in the table, with its version.
-    fn title(&self) -> String;
-
-    fn addresses(&self) -> Result<Addresses> {
-        Addresses::single()
-    }
-
-    /// Returns the command that starts it in the foreground; it may keep files in `folder`, which
+/// Server that can be started.
+pub(crate) struct Peer {
+    /// Name on the command line.
+    pub(crate) key: &'static str,
+    /// Row in the table, with the version.
+    pub(crate) title: String,
+    /// True if publishers have a port of their own.
+    pub(crate) has_two_ports: bool,
+    /// Makes the command that starts it in the foreground; it may keep files in the folder, which
     /// is empty.
-    fn command(&self, addresses: Addresses, folder: &Path) -> Result<Command>;
+    pub(crate) command: Box<dyn Fn(Addresses, &Path) -> Result<Command>>,
 }
+
+type Prepare = fn(&Cache, Option<&Origin>) -> Result<Peer>;
 
 /// Servers that take part in a comparison.
 pub(crate) struct Field {
-    pub(crate) peers: Vec<Box<dyn Peer>>,
+    pub(crate) peers: Vec<Peer>,
     /// Servers that were asked for and cannot be had, each with the reason.
     pub(crate) left_out: Vec<String>,
     /// The backend behind those that need one.
@@ -96,5 +94,3 @@ pub(crate) fn prepare(args: &Args, cache: &Cache) -> Result<Field> {
         origin,
     })
 }
-
-type Prepare = fn(&Cache, Option<&Origin>) -> Result<Box<dyn Peer>>;

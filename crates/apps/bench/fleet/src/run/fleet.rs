@@ -225,7 +225,6 @@ impl Fleet<'_> {
         self.names.get(agent).cloned().unwrap_or_default()
     }
 
-    /// Phase of a run that follows the clock alone.
     fn phase(&self, since_begin_us: u64) -> RunPhase {
         let ramp_us = self.scenario.arrivals.duration_us() + SETTLE_GRACE_US;
         let warm_us = self.warm_us();

@@ -8,7 +8,6 @@ use throng_bench_plan::schedule::Stepper;
 use throng_bench_plan::{RateSearch, Scenario};
 use throng_bench_report::{Results, StepResult};
 
-/// Search for a rate that goes on.
 pub(crate) struct Search<'a> {
     scenario: &'a Scenario,
     until: &'a RateSearch,

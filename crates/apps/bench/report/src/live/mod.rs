@@ -19,11 +19,9 @@ use throng_bench_plan::Scenario;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunPhase {
-    /// Connections are being opened.
     Ramp,
     /// All connections stand; no figure counts yet.
     WarmUp,
-    /// Figures are being taken.
     Hold,
     /// Nothing more is sent; deliveries on their way arrive.
     Drain,
@@ -54,7 +52,6 @@ pub struct Snapshot<'a> {
     pub total: &'a Histograms,
 }
 
-/// Observer of a run that goes on.
 pub trait Observer {
     /// Takes a row that has ended, about once a second.
     fn on_row(&mut self, snapshot: &Snapshot<'_>);

@@ -18,7 +18,6 @@ use throng_bench_plan::{
 use throng_types::units::{parse_duration_us, parse_rate_per_s, parse_size_bytes};
 
 use super::execute::bad_scenario;
-use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::http::TrustArgs;
 
@@ -164,7 +163,7 @@ impl Common {
 /// Makes a flag that the first signal sets, so that results are kept. The second one ends the
 /// process.
 pub(super) fn stop_flag() -> Result<Arc<AtomicBool>> {
-    let failed = |error| Failure::new(Exit::Failed, format!("cannot catch signals: {error}"));
+    let failed = |error| Failure::failed(format!("cannot catch signals: {error}"));
     let stop = Arc::new(AtomicBool::new(false));
     for signal in TERM_SIGNALS {
         let code = BenchExit::Interrupted.code().into();

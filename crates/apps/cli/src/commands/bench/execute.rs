@@ -21,7 +21,6 @@ use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 
-/// Runs a scenario, shows it, and keeps its results.
 pub(super) fn execute(
     mut scenario: Scenario,
     common: &Common,
@@ -73,13 +72,13 @@ fn conclude(finished: &Finished, common: &Common) -> Result {
 }
 
 fn cannot_write(error: &dyn std::fmt::Display) -> Failure {
-    Failure::new(Exit::Failed, format!("cannot write results: {error}"))
+    Failure::failed(format!("cannot write results: {error}"))
 }
 
 fn make_folder(folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder).map_err(|error| {
         let failure = format!("cannot make the folder {}: {error}", folder.display());
-        Failure::new(Exit::Failed, failure)
+        Failure::failed(failure)
     })
 }
 
@@ -90,7 +89,7 @@ fn write_files(folder: &Path, finished: &Finished) -> Result<()> {
         let path = folder.join(file.name);
         std::fs::write(&path, file.bytes).map_err(|error| {
             let failure = format!("cannot write {}: {error}", path.display());
-            Failure::new(Exit::Failed, failure)
+            Failure::failed(failure)
                 .advise("make room there, or name another folder: --out DIR")
                 .advise("--json prints the results instead")
         })?;
@@ -128,13 +127,11 @@ fn limits_hit(finished: &Finished) -> Vec<String> {
         .collect()
 }
 
-/// Reports that the agents could not run the scenario.
 fn no_agents(error: FleetError) -> Failure {
-    Failure::new(Exit::Unreachable, error.to_string())
+    Failure::unreachable(error.to_string())
         .advise("each machine runs `throng bench agent --listen ADDR --token TOKEN`")
 }
 
-/// Reports that the run could not begin on this machine.
 fn cannot_run(error: PrepareError) -> Failure {
     let exit = match &error {
         PrepareError::Limit { .. } | PrepareError::System { .. } => {
@@ -152,7 +149,6 @@ fn cannot_run(error: PrepareError) -> Failure {
     }
 }
 
-/// Reports the problems of a scenario, each with its line.
 pub(super) fn bad_scenario(what: &str, problems: Vec<Problem>) -> Failure {
     let mut problems = problems.iter().map(Problem::to_string);
     let first = problems.next().unwrap_or_else(|| "it is empty".to_owned());
@@ -160,7 +156,6 @@ pub(super) fn bad_scenario(what: &str, problems: Vec<Problem>) -> Failure {
     problems.fold(failure, Failure::advise)
 }
 
-/// The views that were asked for.
 #[derive(Default)]
 struct Show {
     lines: Option<ProgressLines>,
@@ -239,7 +234,7 @@ fn statsd(export: &StatsdExport) -> Result<Statsd> {
     Statsd::new(export).map_err(|error| {
         let to = format!("{}:{}", export.host, export.port);
         let failure = format!("cannot send statsd lines to {to}: {error}");
-        Failure::new(Exit::Unreachable, failure)
+        Failure::unreachable(failure)
     })
 }
 
