@@ -11,8 +11,8 @@ use throng_centrifuge::proxy::{ProxyAnswer, ProxyCall, ProxyKind, ProxyRefusal};
 use throng_centrifuge::{Codec, Connect, ErrorCode, Reply};
 use throng_hub::Command;
 use throng_session::{
-    Answered, Asker, CannotAsk, Identity, Incoming, Open, ProxyOptions, Questions, Wanted,
-    claims_of,
+    Answered, AskingClient, CannotAsk, Identity, Incoming, InitialSubscription, Open, ProxyOptions,
+    Questions, claims_of,
 };
 use throng_types::{ChannelName, Disconnect, Unsubscribe};
 
@@ -34,7 +34,7 @@ impl Proxied {
     /// Asks about the client's identity, with its `connect`.
     pub(crate) fn ask_identity(
         &mut self,
-        asker: &Asker<'_>,
+        asker: &AskingClient<'_>,
         hello: &Hello<'_>,
         cx: &mut Cx<'_>,
     ) -> Result<(), Pending> {
@@ -58,10 +58,10 @@ impl Proxied {
     /// that are left. Gives all of them back when nothing is left to ask.
     pub(crate) fn begin(
         &mut self,
-        channels: Option<Vec<Wanted>>,
-        asker: &Asker<'_>,
+        channels: Option<Vec<InitialSubscription>>,
+        asker: &AskingClient<'_>,
         cx: &mut Cx<'_>,
-    ) -> Result<Option<Vec<Wanted>>, Disconnect> {
+    ) -> Result<Option<Vec<InitialSubscription>>, Disconnect> {
         let (questions, about) = (&mut self.questions, Pending::Begin);
         let asked = match channels {
             Some(channels) => questions.begin_with(channels, asker, about, cx),
@@ -166,8 +166,8 @@ impl Socket {
         identity.map_or_else(Box::default, |identity| identity.user.clone())
     }
 
-    fn asker<'a>(&self, user: &'a str) -> Asker<'a> {
-        Asker {
+    fn asker<'a>(&self, user: &'a str) -> AskingClient<'a> {
+        AskingClient {
             transport: transport(self.mode()),
             protocol: self.mode().codec(),
             user,
@@ -178,9 +178,9 @@ impl Socket {
     /// [`Proxied::begin`].
     pub(crate) fn ask_to_begin(
         &mut self,
-        channels: Option<Vec<Wanted>>,
+        channels: Option<Vec<InitialSubscription>>,
         cx: &mut Cx<'_>,
-    ) -> Result<Option<Vec<Wanted>>, Disconnect> {
+    ) -> Result<Option<Vec<InitialSubscription>>, Disconnect> {
         let user = self.user();
         let asker = self.asker(&user);
         self.proxied().begin(channels, &asker, cx)

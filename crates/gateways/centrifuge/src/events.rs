@@ -2,7 +2,9 @@
 
 use throng_centrifuge::Push;
 use throng_hub::Answer;
-use throng_session::{Answered, Beat, Event, Heard, OPENING, Opening, Payer, Wanted, Work};
+use throng_session::{
+    Answered, Beat, Event, Heard, InitialSubscription, OPENING, Opening, Payer, Work,
+};
 use throng_types::json::payload_of;
 use throng_types::{ChannelName, Disconnect, Unsubscribe};
 
@@ -51,7 +53,7 @@ impl Socket {
                 cx.count(why.counter());
                 self.close(why.code(), why.reason(), cx);
             }
-            Event::Wished(wish) => wish::grant(self, wish, cx),
+            Event::Control(wish) => wish::grant(self, wish, cx),
             Event::Surveyed(_) | Event::Reloaded(_) | Event::Publication(_) => {}
         }
     }
@@ -213,7 +215,12 @@ impl Socket {
     }
 
     /// Asks for the subscriptions that the connection begins with.
-    pub(crate) fn open(&mut self, channels: Vec<Wanted>, command: u32, cx: &mut Cx<'_>) {
+    pub(crate) fn open(
+        &mut self,
+        channels: Vec<InitialSubscription>,
+        command: u32,
+        cx: &mut Cx<'_>,
+    ) {
         let resuming = channels.iter().any(|wanted| wanted.since.is_some());
         self.asked_mut().opening = Some(Opening::new(channels.len(), command, resuming));
         cx.hold(true);
@@ -223,7 +230,7 @@ impl Socket {
     }
 
     /// Asks for a subscription that the client did not ask for itself.
-    pub(crate) fn want(&mut self, wanted: Wanted, cx: &mut Cx<'_>) {
+    pub(crate) fn want(&mut self, wanted: InitialSubscription, cx: &mut Cx<'_>) {
         let form = self.form(&wanted.channel, cx);
         subscribe_wanted(&wanted, self.identity(), form, cx);
         if let Some(data) = wanted.options.data {

@@ -246,23 +246,18 @@ pub(crate) const ALL: &[Form] = &[
 ];
 
 /// Appends a publication in a shared wire form.
-pub(crate) fn encode(form: u8, publication: &Publication, out: &mut Vec<u8>) {
-    match mode_of(form) {
-        // A coming or a going; publications have a function of their own.
-        Some(mode) => mode.frame(out, |out| mode.codec().push(&words(publication), out)),
-        None => encode_plain(form, publication, out),
-    }
-}
-
-pub(crate) fn encode_delta(
+pub(crate) fn encode(
     form: u8,
     publication: &Publication,
     patch: Option<Patch<'_>>,
     out: &mut Vec<u8>,
 ) {
     let Some(mode) = mode_of(form) else {
-        return;
+        return encode_plain(form, publication, out);
     };
+    if publication.told != PublicationKind::Data {
+        return mode.frame(out, |out| mode.codec().push(&words(publication), out));
+    }
     // In JSON, data that is no JSON is sent as a JSON string, and the patch was not computed for
     // that.
     let is_readable = |patch: &Patch<'_>| {

@@ -8,7 +8,7 @@ use throng_centrifuge::{
 };
 use throng_metrics::Counter;
 use throng_session::{
-    EntryFault, Holder, Identity, Named, Opening, Question, Wanted, all_channels,
+    EntryFault, Holder, Identity, InitialSubscription, Named, Opening, Question, all_channels,
 };
 use throng_types::{ChannelName, Disconnect, Epoch, Position};
 
@@ -38,7 +38,7 @@ pub(crate) fn uni_channels(
     claims: Option<&Claims>,
     identity: Option<&Identity>,
     cx: &Cx<'_>,
-) -> Result<Vec<Wanted>, EntryFault> {
+) -> Result<Vec<InitialSubscription>, EntryFault> {
     let holder = Holder {
         identity,
         conn: cx.id,

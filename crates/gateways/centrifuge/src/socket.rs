@@ -11,7 +11,7 @@ use throng_centrifuge::{ErrorCode, Push, Reply, TagFilter, encode_push};
 use throng_http1::LAST_CHUNK;
 use throng_metrics::Counter;
 use throng_session::{
-    AuthError, Form, Identity, Opening, Overspent, Wanted, WebSocket, Work, note_ends,
+    AuthError, Form, Identity, InitialSubscription, Opening, Overspent, WebSocket, Work, note_ends,
 };
 use throng_types::{ChannelError, ChannelName, Disconnect, Now, Publication, Save, Saved};
 use throng_ws::DeflateOffer;
@@ -124,12 +124,16 @@ impl Socket {
     }
 
     /// Sets the client's identity, and the expiry of subscriptions with tokens of their own.
-    pub(crate) fn set_identity(&mut self, identity: Option<Identity>, channels: &[Wanted]) {
+    pub(crate) fn set_identity(
+        &mut self,
+        identity: Option<Identity>,
+        channels: &[InitialSubscription],
+    ) {
         self.identity = identity.map(Box::new);
         self.note_ends(channels);
     }
 
-    pub(crate) fn note_ends(&mut self, channels: &[Wanted]) {
+    pub(crate) fn note_ends(&mut self, channels: &[InitialSubscription]) {
         note_ends(&mut self.identity, channels);
     }
 

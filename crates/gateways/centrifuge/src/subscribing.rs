@@ -11,7 +11,8 @@ use throng_centrifuge::{ErrorCode, Reply, Subscribe, TagFilter};
 use throng_hub::Format;
 use throng_metrics::Counter;
 use throng_session::{
-    AuthError, Form, Identity, OPENING, Sight, Verdict, Wanted, may_see_presence, may_subscribe,
+    AuthError, Form, Identity, InitialSubscription, OPENING, Sight, Verdict, may_see_presence,
+    may_subscribe,
 };
 use throng_types::{ChannelName, Disconnect, Publisher};
 
@@ -189,7 +190,7 @@ pub(crate) fn subscribed(
 /// Asks for a subscription that the client did not ask for itself, as a part of the connection's
 /// opening.
 pub(crate) fn subscribe_wanted(
-    wanted: &Wanted,
+    wanted: &InitialSubscription,
     identity: Option<&Identity>,
     form: Form,
     cx: &mut Cx<'_>,

@@ -62,7 +62,7 @@ impl Session {
             | Event::Unsubscribed { .. }
             | Event::Surveyed(_)
             | Event::Reloaded(_)
-            | Event::Wished(_) => {}
+            | Event::Control(_) => {}
         }
         Flow::Stay
     }

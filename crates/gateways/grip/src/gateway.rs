@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use throng_metrics::{Counter, Gauge};
 use throng_session::{
-    Claim, Class, Event, Family, Flow, Form, Gateway, Incoming, Opened, Port, Reject, Sender,
-    Shard, Shared, Transport,
+    Claim, Class, Event, Flow, Form, Gateway, Incoming, Opened, Patch, Port, Reject, Sender, Shard,
+    Shared, Transport,
 };
 use throng_types::{ConnId, Millis, Now, Publication, Saved};
 
@@ -20,14 +20,12 @@ use crate::shared::{GripShared, PortKind};
 use crate::zmtp::Zmtp;
 use crate::{Cx, forms, moving, open};
 
-impl Family for Grip {
+impl Gateway for Grip {
     type Session = Session;
     type Shared = GripShared;
     type Order = Order;
     type Mail = Mail;
-}
 
-impl Gateway for Grip {
     const FORMS: &'static [Form] = forms::ALL;
     const CONNECTIONS: Option<Gauge> = Some(Gauge::GripConnections);
     const NAMESPACES: &'static [&'static str] = &[NAMESPACE];
@@ -77,7 +75,13 @@ impl Gateway for Grip {
         }
     }
 
-    fn encode(_: &GripShared, form: u8, publication: &Publication, out: &mut Vec<u8>) {
+    fn encode(
+        _: &GripShared,
+        form: u8,
+        publication: &Publication,
+        _: Option<Patch<'_>>,
+        out: &mut Vec<u8>,
+    ) {
         forms::encode(form, publication, out);
     }
 

@@ -14,8 +14,8 @@ use throng_http1::origin::{
     OriginEvent, OriginFailure, OriginFailureKind, OriginHead, OriginRequest,
 };
 use throng_hub::{Answer, Command};
-use throng_session::solo::{self, Solo};
-use throng_session::{Event, Flow, Order as Wish, Port, Shared};
+use throng_session::{Event, Flow, Port, Shared};
+use throng_solo::{Order as Wish, Solo};
 use throng_types::{ChannelName, ConnId, End, Millis, Publication, PublicationKind, ShardId};
 
 use crate::forms::{draft, hub_channel};
@@ -56,7 +56,7 @@ impl Client {
     fn new() -> Self {
         let id = ConnId::new(ShardId(0), 1, 1);
         let own = Rc::new(GripShared::new(options()));
-        Self::of(id, own, Rc::new(solo::shared()))
+        Self::of(id, own, Rc::new(throng_solo::shared()))
     }
 
     fn of(id: ConnId, own: Rc<GripShared>, shared: Rc<Shared>) -> Self {

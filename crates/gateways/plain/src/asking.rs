@@ -8,8 +8,9 @@
 use throng_broker::BackendId;
 use throng_session::http::{Entry, Params};
 use throng_session::{
-    Answered, Asker, CannotAsk, CloseReason, Codec, Event, Exchange, Flow, Identity, Incoming,
-    Open, ProxyAnswer, ProxyCall, ProxyRefusal, Questions, Reject, Wanted, claims_of, note_ends,
+    Answered, AskingClient, CannotAsk, CloseReason, Codec, Event, Exchange, Flow, Identity,
+    Incoming, InitialSubscription, Open, ProxyAnswer, ProxyCall, ProxyRefusal, Questions, Reject,
+    claims_of, note_ends,
 };
 use throng_types::{ChannelName, End};
 use throng_ws::handshake::{Accept, Protocols};
@@ -123,7 +124,7 @@ impl Asking {
 
     fn is_done(
         &mut self,
-        left: Result<Option<Vec<Wanted>>, CannotAsk>,
+        left: Result<Option<Vec<InitialSubscription>>, CannotAsk>,
     ) -> Result<Option<Entry>, Reject> {
         let channels = left.map_err(|why| match why {
             CannotAsk::NoAnswer => no_answer(),
@@ -222,8 +223,8 @@ impl Asking {
     }
 }
 
-fn asker<'a>(way: &Way, identity: Option<&'a Identity>) -> Asker<'a> {
-    Asker {
+fn asker<'a>(way: &Way, identity: Option<&'a Identity>) -> AskingClient<'a> {
+    AskingClient {
         transport: way.name(),
         protocol: Codec::Json,
         user: identity.map_or("", |identity| &identity.user),

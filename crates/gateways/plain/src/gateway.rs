@@ -4,8 +4,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use throng_session::{
-    Answered, Ask, BackendMail, Backends, Claim, Class, Event, Family, Flow, Form, Gateway,
-    Incoming, Opened, Own, ProxyOptions, Reject, Sender, Shard, Shared, Transport, WayToBackends,
+    Answered, Ask, BackendMail, Backends, Claim, Class, Event, Flow, Form, Gateway, Incoming,
+    Opened, Own, Patch, ProxyOptions, Reject, Sender, Shard, Shared, Transport, WayToBackends,
 };
 use throng_types::{ConnId, Publication, Saved};
 
@@ -45,15 +45,19 @@ impl Plain {
     }
 }
 
-impl Family for Plain {
+impl Gateway for Plain {
     type Session = Session;
     type Shared = ProxyOptions;
     type Order = Ask;
     type Mail = BackendMail;
-}
 
-impl Gateway for Plain {
     const FORMS: &'static [Form] = forms::ALL;
+    const CLIENT_PATHS: &'static str = "\
+  GET  /ws?channel=NAME                WebSocket, one frame a publication
+  GET  /sse?channel=NAME               EventSource, resumes by Last-Event-ID
+  GET  /stream?channel=NAME            one JSON object a line
+";
+    const API_PATHS: &'static [&'static str] = &["/pub"];
 
     fn shared(&self) -> Rc<ProxyOptions> {
         self.backends.own.clone()
@@ -97,7 +101,13 @@ impl Gateway for Plain {
         }
     }
 
-    fn encode(_: &ProxyOptions, form: u8, publication: &Publication, out: &mut Vec<u8>) {
+    fn encode(
+        _: &ProxyOptions,
+        form: u8,
+        publication: &Publication,
+        _: Option<Patch<'_>>,
+        out: &mut Vec<u8>,
+    ) {
         forms::encode(form, publication, out);
     }
 

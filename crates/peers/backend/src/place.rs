@@ -11,9 +11,7 @@ use throng_peer::{Dial, DialTls};
 pub struct Address {
     /// Destination with the URL's host alone.
     pub to: Arc<Destination>,
-    /// Value of the field `Host`.
     pub host: String,
-    /// The path with the query.
     pub path: String,
 }
 

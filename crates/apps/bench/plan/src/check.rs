@@ -54,7 +54,6 @@ impl Comparator {
     }
 }
 
-/// Condition on one metric of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Check {
     text: String,
@@ -122,7 +121,6 @@ impl<'de> Deserialize<'de> for Check {
     }
 }
 
-/// Source of a run's figures.
 pub trait FigureSource {
     /// Figure of the run in its unit (µs, counts, shares, bytes, per second); `None` when nothing
     /// was measured.
@@ -135,7 +133,6 @@ pub enum CheckOutcome {
     Passed {
         actual: f64,
     },
-    /// The condition does not hold.
     Failed {
         actual: f64,
     },
@@ -144,7 +141,6 @@ pub enum CheckOutcome {
 }
 
 impl CheckOutcome {
-    /// Returns true if the condition holds.
     pub const fn passed(&self) -> bool {
         matches!(self, Self::Passed { .. })
     }
@@ -206,7 +202,6 @@ impl BenchExit {
     }
 }
 
-/// Unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Microseconds; written with a unit of time.
@@ -215,7 +210,6 @@ pub enum Unit {
     /// Share from 0 to 1; written `99.9%` or `0.999`.
     Share,
     Bytes,
-    /// Number of events per second.
     Rate,
 }
 
@@ -246,7 +240,6 @@ figures! {
     Subscribed = "subscribed", Count;
     /// Usable connections at the end of the hold.
     Alive = "alive", Count;
-    /// Connects that did not succeed.
     Failed = "failed", Count;
     Lost = "lost", Count;
     Published = "published", Count;
@@ -255,9 +248,7 @@ figures! {
     Received = "received", Count;
     /// Deliveries that never came.
     Missing = "missing", Count;
-    /// Deliveries that came twice.
     Duplicates = "duplicates", Count;
-    /// Deliveries that came after a later one.
     OutOfOrder = "out_of_order", Count;
     /// Distinct deliveries over expected ones.
     Reach = "reach", Share;
@@ -270,7 +261,6 @@ figures! {
     ServerCpu = "server_cpu", Count;
 }
 
-/// Metric that a check judges.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Metric {
     Percentile(LatencyKind, f64),
@@ -280,7 +270,6 @@ pub enum Metric {
     Figure(Figure),
 }
 
-/// Kind of a measured latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LatencyKind {

@@ -1,12 +1,14 @@
-//! Schema of a run's results.
+//! Schema of a run's results, and the files of its folder.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use throng_bench_measure::{Counters, DeliveryCounts, LatencySummary, Sample, Verdict};
+use throng_bench_measure::{Counters, DeliveryCounts, LatencySummary, LogWriter, Sample, Verdict};
 use throng_bench_plan::Scenario;
 use throng_bench_plan::check::{Check, CheckOutcome, Figure, FigureSource, LatencyKind, Metric};
+
+use crate::report_page;
 
 /// Version of the schema; a reader refuses a higher one.
 pub const SCHEMA: u32 = 1;
@@ -15,7 +17,6 @@ pub const SCHEMA: u32 = 1;
 pub struct Results {
     /// Value of [`SCHEMA`] at the time of writing.
     pub schema: u32,
-    /// Command, version and machines of the run.
     pub manifest: Manifest,
     pub scenario: Scenario,
     pub totals: Totals,
@@ -26,7 +27,6 @@ pub struct Results {
     #[serde(default)]
     pub figures: BTreeMap<String, f64>,
     pub checks: Vec<CheckResult>,
-    /// Steps of a search for the highest rate.
     #[serde(default)]
     pub steps: Vec<StepResult>,
     /// Machines that made the load, when there were several.
@@ -56,7 +56,6 @@ pub struct MachineInfo {
     pub name: String,
     /// Role in the run: `controller`, `agent`, `server`.
     pub role: String,
-    /// Operating system and kernel release.
     pub kernel: String,
     pub cpu_model: String,
     pub cpus: u32,
@@ -99,7 +98,6 @@ pub struct Totals {
     pub back_us: Option<u64>,
 }
 
-/// Figures of the server over the measured part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerTotals {
     /// Memory of its processes for each connection in bytes: the slope, not the total divided.
@@ -110,7 +108,6 @@ pub struct ServerTotals {
     pub memory_bytes_max: Option<u64>,
 }
 
-/// Check and its outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CheckResult {
     pub check: Check,
@@ -118,7 +115,6 @@ pub struct CheckResult {
     pub outcome: CheckOutcome,
 }
 
-/// Step of a search for the highest rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepResult {
     pub per_s: f64,
@@ -126,7 +122,6 @@ pub struct StepResult {
     pub delivery: Option<LatencySummary>,
 }
 
-/// Machine that made a part of the load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentSummary {
     pub name: String,
@@ -137,7 +132,6 @@ pub struct AgentSummary {
     pub lost: bool,
 }
 
-/// Refusal of results that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResultsError {
     #[error("not the results of a run: {0}")]
@@ -207,7 +201,7 @@ impl Results {
         (end > begin).then(|| (end - begin) as f64 / 1000.0)
     }
 
-    fn latency(&self, kind: LatencyKind) -> Option<&LatencySummary> {
+    pub(crate) fn latency(&self, kind: LatencyKind) -> Option<&LatencySummary> {
         match kind {
             LatencyKind::Delivery => self.totals.delivery.as_ref(),
             LatencyKind::Connect => self.totals.connect.as_ref(),
@@ -261,4 +255,34 @@ impl FigureSource for Results {
             Figure::ServerCpu => self.server.as_ref()?.cpu_mean,
         }
     }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResultFile {
+    pub name: &'static str,
+    pub bytes: Vec<u8>,
+}
+
+pub fn files(results: &Results, log: &LogWriter) -> Result<Vec<ResultFile>, ResultsError> {
+    let json = |value: serde_json::Result<Vec<u8>>| {
+        value.map_err(|error| ResultsError::Malformed(error.to_string()))
+    };
+    let mut csv = String::from(Sample::CSV_HEADER);
+    csv.push('\n');
+    for sample in &results.series {
+        sample.write_csv(&mut csv);
+    }
+    let mut without_series = results.clone();
+    without_series.series = Vec::new();
+    let file = |name, bytes| ResultFile { name, bytes };
+    let manifest = json(serde_json::to_vec_pretty(&results.manifest))?;
+    let totals = json(serde_json::to_vec_pretty(&without_series))?;
+    Ok(vec![
+        file("manifest.json", manifest),
+        file("results.json", totals),
+        file("series.json", json(serde_json::to_vec(&results.series))?),
+        file("series.csv", csv.into_bytes()),
+        file("latency.hlog", log.as_bytes().to_vec()),
+        file("report.html", report_page(results).into_bytes()),
+    ])
 }

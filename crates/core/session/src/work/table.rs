@@ -10,7 +10,7 @@ use throng_types::mix;
 
 use crate::address::network;
 
-use super::debt::{DEBT_MAX_US, left};
+use super::{DEBT_MAX_US, left};
 
 /// Places in the table; a power of two.
 const PLACES: usize = 1 << 15;
@@ -23,7 +23,6 @@ pub struct Payer(u32);
 impl Payer {
     /// An address that is not counted.
     pub const NOBODY: Self = Self(u32::MAX);
-    /// Places in a table of addresses.
     pub const PLACES: usize = PLACES;
 
     /// Those of an address; [`Payer::NOBODY`] for one close by, unless these count.
@@ -43,13 +42,11 @@ impl Payer {
         (self != Self::NOBODY).then_some(self.0)
     }
 
-    /// The inverse of [`Payer::to_bits`].
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits & ((1 << (2 * PLACE_BITS)) - 1))
     }
 
-    /// The places, below [`Payer::PLACES`].
     #[must_use]
     pub const fn places(self) -> [usize; 2] {
         let mask = PLACES as u32 - 1;
@@ -60,7 +57,6 @@ impl Payer {
     }
 }
 
-/// Debt of one place in the table.
 #[derive(Clone, Copy, Default)]
 struct Place {
     at_ms: u32,

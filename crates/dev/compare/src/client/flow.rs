@@ -15,7 +15,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Longest wait of a turn in which nothing is due.
 const TURN: Duration = Duration::from_millis(100);
 
-/// Pace at which publications follow each other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Pace {
     /// Each leaves as soon as fewer than so many before it have yet to be read by all of their
@@ -30,7 +29,6 @@ pub(crate) enum Pace {
     PerSecond(u32),
 }
 
-/// Rule by which channels are named.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Names {
     /// As it comes: their homes are spread over the shards.
@@ -39,10 +37,8 @@ pub(crate) enum Names {
     OneHome,
 }
 
-/// Load of one measurement: channels, subscribers, pace and duration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
-    /// Publications go round over them.
     pub(crate) channels: usize,
     pub(crate) subscribers: usize,
     pub(crate) pace: Pace,
@@ -150,7 +146,6 @@ impl Client {
     }
 }
 
-/// The names of a load's channels.
 fn names(load: &Load) -> Vec<String> {
     const SHARDS_MAX: u64 = 16;
     let all = (0..).map(|n| format!("c{n}"));
@@ -193,7 +188,6 @@ impl Plan {
         }
     }
 
-    /// Whether all was published.
     fn is_over(&self, window_over: bool) -> bool {
         match self.pace {
             Pace::InFlight(_) | Pace::Pipelined(_) | Pace::Socket(_) => window_over,
