@@ -78,7 +78,6 @@ impl ProxyPart {
 }
 
 impl ProxyPlan {
-    /// Reads the section, if it is there.
     pub(crate) fn new(config: &Config) -> Result<Option<Self>, StartError> {
         let Some(section) = &config.proxy else {
             return Ok(None);
@@ -278,7 +277,10 @@ impl Backends for Driver {
             }))
         };
         let mailbox = self.mailbox.clone();
-        #[expect(clippy::result_large_err, reason = "a mailbox gives back what it was given")]
+        #[expect(
+            clippy::result_large_err,
+            reason = "a mailbox gives back what it was given"
+        )]
         let asked = { &self.client }.ask(request, limits, read, move |mail| mailbox.send(mail));
         if let Err(failure) = &asked {
             tracing::warn!("proxy request was not sent: {}", failure.detail);
