@@ -107,7 +107,7 @@ pub(crate) const HOUSE: &[Room] = &[
     ]),
     room("dev/fuzz-targets", &[
         "types", "core/*", "protocols/*", "gateways/*", "client", "runtime/engine", "runtime/tls",
-        "peers/redis-link", "apps/server", "dev/testkit",
+        "peers/redis-link", "apps/server", "dev/solo", "dev/testkit",
     ]),
     room("tests/*",        &["dev/*"]),
     room("xtask",          &["core/config", "core/metrics"]),

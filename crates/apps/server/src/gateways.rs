@@ -1,8 +1,8 @@
 //! The closed list of gateways: which families of clients the server has, put together so that
 //! every call is static.
 //!
-//! A gateway is one line in the list below. A method of [`Gateway`] is one function of [`Gateways`],
-//! which finds its gateway by `dispatch!` or asks all of them by `each!`.
+//! A gateway is one line in the list below. A method of [`Gateway`] is one function of [`Gateways`]
+//! here, which finds its gateway by `dispatch!` or asks all of them by `each!`.
 //!
 //! Invariants
 //! - A session belongs to the front door or to one gateway that is there.
@@ -144,13 +144,11 @@ const _: () = assert!(
 
 pub trait Listed: Gateway {
     const PLACE: u8;
-    /// Number of its first wire form.
     const FORMS_FROM: u8 = forms_before(Self::PLACE as usize);
 
     fn slot(list: &Gateways) -> Option<&Slot<Self>>;
     fn slot_mut(list: &mut Gateways) -> Option<&mut Slot<Self>>;
     fn wrap_session(session: Self::Session) -> Session;
-    /// The session, if it is one of this gateway's.
     fn session(session: &mut Session) -> Option<&mut Self::Session>;
     fn wrap_mail(mail: Self::Mail) -> GatewayMail;
 
@@ -441,7 +439,6 @@ impl Gateways {
         }, Session::Http(_) => {});
     }
 
-    /// A connection has gone.
     pub(crate) fn closed<K: Kernel>(
         &mut self,
         conn: ConnId,
@@ -492,7 +489,6 @@ impl Session {
         dispatch!(self, Self(it) => G::class(it), Self::Http(http) => http.class())
     }
 
-    /// Returns the gauge of its gateway's connections.
     #[inline]
     pub(crate) fn gauge(&self) -> Option<Gauge> {
         dispatch!(self, Self(_) => G::CONNECTIONS, Self::Http(_) => None)

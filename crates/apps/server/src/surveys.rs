@@ -12,8 +12,8 @@ use throng_engine::{Conns, Kernel};
 use throng_hub::ReplyTo;
 use throng_remote::{Asker, NodeEvent, Nodes};
 use throng_session::{
-    CloseReason, ControlCommand, Event, MatchedConnection, Matches, NodeCount, Search, Survey,
-    SurveyReply, Transport, decode_replies, decode_survey, encode_replies, encode_survey,
+    CloseReason, ControlCommand, Event, MatchedConnection, NodeCount, Search, SearchMatches,
+    Survey, SurveyReply, Transport, decode_replies, decode_survey, encode_replies, encode_survey,
 };
 use throng_types::{ConnId, Now, ShardId, Slots, Unsubscribe};
 
@@ -317,8 +317,12 @@ fn find<K: Kernel>(
 }
 
 /// Looks at every connection of this shard.
-fn look_for<K: Kernel>(app: &ShardApp, search: &Search, conns: &Conns<Session, K>) -> Matches {
-    let mut found = Matches::default();
+fn look_for<K: Kernel>(
+    app: &ShardApp,
+    search: &Search,
+    conns: &Conns<Session, K>,
+) -> SearchMatches {
+    let mut found = SearchMatches::default();
     let mut asked = 0;
     let most = search.rows_max as usize;
     // What waits for them, and who they are. Bound: twice the rows.

@@ -64,7 +64,6 @@ pub(crate) struct TokenKeys {
     counters: Arc<Counters>,
 }
 
-/// A source in use.
 pub(crate) struct KeptKeys {
     source: Arc<Fetched>,
     /// No version of the configuration had it before.
@@ -261,7 +260,6 @@ struct JwksOptions {
     url: String,
     /// Bound of one request, in milliseconds.
     timeout_ms: u64,
-    /// Intervals at which keys are fetched.
     refresh: RefreshOptions,
 }
 

@@ -64,7 +64,6 @@ impl NodeKey {
         format!("{:016x}", self.number)
     }
 
-    /// The public id of a connection.
     #[must_use]
     pub fn client_id(&self, conn: ConnId) -> ClientId {
         self.sealed(conn, self.number)

@@ -66,7 +66,6 @@ pub enum CloseReason {
 }
 
 impl CloseReason {
-    /// The series that counts it.
     #[must_use]
     pub fn counter(&self) -> Counter {
         Counter::closed(match self {

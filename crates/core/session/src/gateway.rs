@@ -35,11 +35,7 @@ pub enum Event<'a> {
     /// The deadline has passed; it is unset.
     Timeout,
     /// The hub answers; `token` is the one that the command carried.
-    Answer {
-        /// Token from the command that is answered.
-        token: u32,
-        answer: Answer,
-    },
+    Answer { token: u32, answer: Answer },
     /// A backend or another node requests a change of the connection.
     Control(&'a ControlCommand),
     /// Every shard has answered a [`crate::Survey`].
@@ -56,9 +52,7 @@ pub enum Event<'a> {
     },
     /// The server ended one of its subscriptions.
     Unsubscribed {
-        /// Channel of the ended subscription.
         channel: &'a ChannelName,
-        /// Why the server ended it.
         why: Unsubscribe,
     },
     /// The server ends the connection: write the protocol's own farewell.
@@ -90,7 +84,6 @@ impl<C> Opened<C> {
 /// Facts about a session that the server needs for gauges and lists.
 #[derive(Clone, Copy, Debug)]
 pub struct Class<'a> {
-    /// Kind of its connection.
     pub transport: Transport,
     /// Whether it belongs to a client, rather than to a publisher or an API call.
     pub is_client: bool,
@@ -150,7 +143,6 @@ pub trait Gateway: Sized + 'static {
     /// Mail from this gateway on other shards, and from its drivers.
     type Mail: Send + 'static;
 
-    /// Wire forms of this gateway.
     const FORMS: &'static [Form];
     /// The gauge of its connections, beside that of their transport.
     const CONNECTIONS: Option<Gauge> = None;
@@ -196,7 +188,6 @@ pub trait Gateway: Sized + 'static {
         cx: &mut Context<'_, Self::Shared, Self::Order>,
     ) -> Flow;
 
-    /// Returns transport and identity of a session.
     fn class(session: &Self::Session) -> Class<'_>;
 
     /// Appends a publication in a shared wire form, by the form's number; for forms of the kind

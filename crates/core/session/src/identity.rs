@@ -47,7 +47,6 @@ impl AuthError {
         }
     }
 
-    /// A sentence for the client.
     #[must_use]
     pub fn message(self) -> String {
         match self {

@@ -66,7 +66,8 @@ pub use route::{Access, Claim, Port, Rank};
 pub use shared::{Logins, Page, Pages, SessionLimits, Shared};
 pub use stream::{Stream, StreamBeat};
 pub use survey::{
-    ControlCommand, MatchedConnection, Matches, NodeCount, NodeReply, Search, Survey, SurveyReply,
+    ControlCommand, MatchedConnection, NodeCount, NodeReply, Search, SearchMatches, Survey,
+    SurveyReply,
 };
 pub use survey_wire::{decode_replies, decode_survey, encode_replies, encode_survey};
 /// The protocol in which backends are asked.

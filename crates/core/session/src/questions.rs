@@ -28,7 +28,6 @@ pub struct AskingClient<'a> {
     pub transport: &'static str,
     /// The form of the protocol that it speaks.
     pub protocol: Codec,
-    /// Its user; empty for none.
     pub user: &'a str,
 }
 
@@ -63,7 +62,6 @@ pub struct Questions<P> {
     pub headers: Vec<Passed>,
     /// JSON that backends gave and only they see.
     pub meta: Option<Box<str>>,
-    /// The number of the last question.
     pub next: u32,
     /// Questions without an answer. Bound: `QUESTIONS_MAX`.
     pub open: Vec<Open<P>>,
@@ -167,7 +165,6 @@ impl<P> Questions<P> {
         self.open.is_empty()
     }
 
-    /// Removes an open question by its number.
     pub fn take(&mut self, number: u32) -> Option<Open<P>> {
         let at = self.open.iter().position(|open| open.number == number)?;
         Some(self.open.remove(at))

@@ -4,7 +4,6 @@ use throng_types::{Save, Saved};
 
 use crate::http::request::Incoming;
 
-/// The port that a connection came in by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Port {
     Client,
@@ -52,7 +51,7 @@ pub enum Rank {
     Rule,
 }
 
-/// Who checks the caller of a request.
+/// Party that checks the caller of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// The front door on the API port, by a key of the server API; nobody on other ports.
@@ -66,7 +65,6 @@ pub enum Access {
 /// A gateway's claim to a request, and the terms on which the front door lets it in.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
-    /// Number of the endpoint within the gateway.
     pub endpoint: u8,
     /// Against other gateways' claims.
     pub rank: Rank,

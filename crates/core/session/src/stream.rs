@@ -39,7 +39,6 @@ impl Stream {
         self.opening.is_none() && !self.closing
     }
 
-    /// Restores a stream from its saved bytes.
     pub fn load(from: &mut Saved<'_>) -> Option<Self> {
         Some(Self {
             identity: Save::load(from)?,

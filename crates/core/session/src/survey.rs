@@ -81,17 +81,15 @@ pub struct Search {
     pub user: Box<str>,
     /// A part of the client's address.
     pub address: Box<str>,
-    /// Kind of connection to search for.
     pub transport: Option<Transport>,
     pub channel: Option<ChannelName>,
     /// Only those for which bytes wait, those with the most first.
     pub slow: bool,
-    /// Number of rows in the reply, at most.
     pub rows_max: u32,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Matches {
+pub struct SearchMatches {
     /// Number of connections that match.
     pub count: u32,
     /// Some were not looked at, because asking for their addresses takes too long.
@@ -102,9 +100,7 @@ pub struct Matches {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MatchedConnection {
-    /// Public id of the connection.
     pub client: Box<str>,
-    /// Its user, empty if it has none.
     pub user: Box<str>,
     /// Address of the client, empty if unknown.
     pub address: Box<str>,
@@ -114,7 +110,7 @@ pub struct MatchedConnection {
     pub channels: Vec<ChannelName>,
 }
 
-impl Matches {
+impl SearchMatches {
     /// Keeps as many rows as requested: of slow ones the slowest.
     pub fn keep(&mut self, search: &Search) {
         if search.slow {
@@ -125,7 +121,6 @@ impl Matches {
     }
 }
 
-/// One shard's reply to a [`Survey`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SurveyReply {
     /// Reply to [`Survey::Channels`]: channels, each with its number of subscribers.
@@ -133,7 +128,7 @@ pub enum SurveyReply {
     /// Reply to [`Survey::Count`]: figures of one shard.
     Count(NodeCount),
     /// Reply to [`Survey::Find`], by shard.
-    Matches(Matches),
+    Matches(SearchMatches),
     /// To the others: how many connections or subscriptions ended.
     Done(u32),
     /// Replies of the other nodes of the cluster.
@@ -148,7 +143,6 @@ pub struct NodeReply {
     pub version: Box<str>,
     /// Seconds since it started.
     pub uptime_s: u32,
-    /// Replies of the node's shards.
     pub replies: Vec<SurveyReply>,
 }
 
@@ -161,7 +155,6 @@ pub struct NodeCount {
     pub users: Vec<u64>,
     /// Hashes of the names of channels with subscribers.
     pub channels: Vec<u64>,
-    /// Subscriptions of all clients together.
     pub subscriptions: u32,
 }
 

@@ -77,7 +77,6 @@ impl ProxyPart {
 }
 
 impl ProxyPlan {
-    /// Reads the section, if it is there.
     pub(crate) fn new(config: &Config) -> Result<Option<Self>, StartError> {
         let Some(section) = &config.proxy else {
             return Ok(None);

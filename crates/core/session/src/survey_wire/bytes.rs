@@ -4,7 +4,7 @@ use throng_auth::SubscriptionOptions;
 use throng_types::{ChannelName, Epoch, Position};
 
 use crate::Transport;
-use crate::survey::{ControlCommand, MatchedConnection, Matches, NodeCount, SurveyReply};
+use crate::survey::{ControlCommand, MatchedConnection, NodeCount, SearchMatches, SurveyReply};
 
 const TRANSPORTS: [Transport; 4] = [
     Transport::Http,
@@ -64,7 +64,7 @@ impl Writer {
         text.into_iter().for_each(|text| self.text(text));
     }
 
-    pub(super) fn found(&mut self, found: &Matches) {
+    pub(super) fn found(&mut self, found: &SearchMatches) {
         self.number(u64::from(found.count));
         self.byte(u8::from(found.is_cut));
         self.number(found.rows.len() as u64);
@@ -220,8 +220,8 @@ impl<'a> Reader<'a> {
         })
     }
 
-    pub(super) fn found(&mut self) -> Option<Matches> {
-        Some(Matches {
+    pub(super) fn found(&mut self) -> Option<SearchMatches> {
+        Some(SearchMatches {
             count: self.small()?,
             is_cut: self.byte()? == 1,
             rows: self.many(|from| {

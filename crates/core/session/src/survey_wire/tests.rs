@@ -5,7 +5,7 @@ use throng_types::{Epoch, Position};
 
 use super::*;
 use crate::Transport;
-use crate::survey::{ControlCommand, MatchedConnection, Matches, NodeCount};
+use crate::survey::{ControlCommand, MatchedConnection, NodeCount, SearchMatches};
 
 fn surveys() -> Vec<Survey> {
     let name = |name: &str| ChannelName::new(name).expect("a name");
@@ -98,7 +98,7 @@ fn replies_are_read_as_they_were_written_and_no_part_of_them() {
         SurveyReply::Channels(vec![(name, 3)]),
         SurveyReply::Count(count),
         SurveyReply::Done(8),
-        SurveyReply::Matches(Matches {
+        SurveyReply::Matches(SearchMatches {
             count: 9,
             is_cut: true,
             rows: vec![MatchedConnection {
