@@ -7,7 +7,7 @@ use throng_types::ChannelName;
 
 use super::PUBLISHERS_MAX;
 use super::payload::Stamp;
-use super::publisher::Publisher;
+use super::publisher::{Publisher, Sending};
 use super::reactor::Client;
 
 /// Longest wait for deliveries after the last publication.
@@ -64,6 +64,16 @@ impl Client {
         self.connect(load.channels * load.subscribers, |n| {
             names[n % load.channels].clone()
         })
+    }
+
+    pub(crate) fn open_publishers(&mut self, load: &Load) -> Result<()> {
+        match load.pace {
+            Pace::InFlight(_) | Pace::PerSecond(_) => {
+                self.reopen_publishers(Sending::OneByOne, PUBLISHERS_MAX)
+            }
+            Pace::Pipelined(_) => self.reopen_publishers(Sending::Pipelined, 1),
+            Pace::Socket(_) => self.reopen_publishers(Sending::Socket, 1),
+        }
     }
 
     /// Publishes for the load's window and waits for what is on its way. The publishing connections

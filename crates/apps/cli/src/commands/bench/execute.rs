@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use throng_bench_fleet::{Finished, FleetError, run_observed, run_on_agents};
 use throng_bench_measure::ConnectFailure;
-use throng_bench_plan::{Problem, Scenario, StatsdExport, check};
+use throng_bench_plan::{Scenario, StatsdExport, check};
 use throng_bench_report::live::{History, Page, ProgressLines, RunningStats, Screen, Statsd};
 use throng_bench_report::{Observer, Snapshot};
 use throng_bench_worker::PrepareError;
@@ -147,13 +147,6 @@ fn cannot_run(error: PrepareError) -> Failure {
         }
         _ => failure,
     }
-}
-
-pub(super) fn bad_scenario(what: &str, problems: Vec<Problem>) -> Failure {
-    let mut problems = problems.iter().map(Problem::to_string);
-    let first = problems.next().unwrap_or_else(|| "it is empty".to_owned());
-    let failure = Failure::usage(format!("{what}: {first}"));
-    problems.fold(failure, Failure::advise)
 }
 
 #[derive(Default)]
