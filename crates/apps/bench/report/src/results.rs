@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use throng_bench_measure::{Counters, DeliveryCounts, LatencySummary, Sample, Verdict};
 use throng_bench_plan::Scenario;
-use throng_bench_plan::check::{Check, CheckOutcome, Figure, FigureSource, LatencyKind, Metric};
+use throng_bench_plan::check::{Check, CheckOutcome, Figure, LatencyKind, Metric};
 
 /// Version of the schema; a reader refuses a higher one.
 pub const SCHEMA: u32 = 1;
@@ -188,7 +188,7 @@ impl Results {
             .iter()
             .map(|check| CheckResult {
                 check: check.clone(),
-                outcome: check.judge(self),
+                outcome: check.judge(self.get(check.metric())),
             })
             .collect();
     }
@@ -206,10 +206,10 @@ impl Results {
             LatencyKind::Lag => self.totals.lag.as_ref(),
         }
     }
-}
 
-impl FigureSource for Results {
-    fn get(&self, metric: Metric) -> Option<f64> {
+    /// Figure of the run in its unit (µs, counts, shares, bytes, per second); none when nothing was
+    /// measured.
+    pub fn get(&self, metric: Metric) -> Option<f64> {
         let figure = match metric {
             Metric::Percentile(kind, percentile) => {
                 let us = self.latency(kind)?.percentile_us(percentile);
