@@ -6,6 +6,7 @@ use std::fmt;
 use smol_str::SmolStr;
 
 use crate::rng::fnv1a;
+use crate::{Load, Save, Saved};
 
 /// The longest channel name, in bytes of UTF-8. Centrifugo's default limit is the same.
 pub const CHANNEL_BYTES_MAX: usize = 255;
@@ -104,6 +105,19 @@ fn stable_hash(name: &str) -> u64 {
     // The final mix spreads short names over the high bits too.
     let hash = fnv1a(name);
     (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+impl Save for ChannelName {
+    fn save(&self, out: &mut Vec<u8>) {
+        self.as_str().save(out);
+    }
+}
+
+impl Load for ChannelName {
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        // GRIP's names may be longer than others; the code that made it has checked its bound.
+        Self::with_bound(from.text()?, usize::MAX).ok()
+    }
 }
 
 impl Borrow<str> for ChannelName {

@@ -210,7 +210,8 @@ macro_rules! gateways {
                     match session {
                         $Session::Http(http) => {
                             out.push(0);
-                            http.save(out)
+                            http.save(out);
+                            http.moves()
                         }
                         $($Session::$Variant(session) => {
                             out.push(1 + Number::$Variant as u8);
@@ -220,7 +221,7 @@ macro_rules! gateways {
                 }
 
                 fn load(&mut self, conn: ConnId, from: &mut Saved<'_>) -> Option<$Session> {
-                    let number = <u8 as Save>::load(from)?;
+                    let number = <u8 as Load>::load(from)?;
                     $(if number == 1 + Number::$Variant as u8 {
                         let slot = self.$field.as_mut()?;
                         return slot.load(conn, from).map($Session::$Variant);

@@ -10,7 +10,7 @@ pub use throng_session::{
     Claim, Class, Context, Event, Family, Flow, Gateway, Http, Incoming, Opened, Order, Patch,
     Reject, Sender, Shared,
 };
-pub use throng_types::{ConnId, Millis, Now, Publication, Save, Saved};
+pub use throng_types::{ConnId, Load, Millis, Now, Publication, Save, Saved};
 
 pub use crate::list::Host;
 pub use crate::slot::Slot;

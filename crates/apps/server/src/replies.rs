@@ -4,8 +4,8 @@ use throng_engine::{Conns, Kernel};
 use throng_hub::ReplyTo;
 use throng_remote::{NodeEvent, Nodes};
 use throng_session::{
-    CloseReason, Event, NodeCount, Survey, SurveyReply, Transport, Wish, decode_replies,
-    decode_survey, encode_replies, encode_survey,
+    CloseReason, Event, NodeCount, NodeReply, Survey, SurveyReply, Transport, Wish, from_node,
+    to_node,
 };
 use throng_types::{ConnId, Now, ShardId, Unsubscribe};
 
@@ -39,7 +39,7 @@ impl<L: GatewayList> ShardApp<L> {
     ) {
         let ticket = self.surveys.begin(Asked::Here(reply_to), 1);
         match &self.parts.nodes {
-            Some(nodes) => nodes.ask_one(ticket, node, encode_survey(survey)),
+            Some(nodes) => nodes.ask_one(ticket, node, to_node(survey)),
             None => self.surveyed(ticket, SurveyReply::Elsewhere(Vec::new()), conns),
         }
     }
@@ -69,7 +69,7 @@ impl<L: GatewayList> ShardApp<L> {
         let expected = usize::from(shards) + usize::from(nodes.is_some());
         let ticket = self.surveys.begin(asked, expected);
         if let Some(nodes) = nodes {
-            nodes.ask(ticket, encode_survey(&survey));
+            nodes.ask(ticket, to_node(&survey));
         }
         for shard in (0..shards).map(ShardId) {
             if shard != self.parts.shard {
@@ -87,13 +87,13 @@ impl<L: GatewayList> ShardApp<L> {
             match event {
                 // What cannot be read is of another version: no answer says so.
                 NodeEvent::Asked(asker, question) => {
-                    if let Some(survey) = decode_survey(&question) {
+                    if let Some(survey) = from_node(&question) {
                         self.survey_for(Asked::Elsewhere(asker), survey, conns, now);
                     }
                 }
                 NodeEvent::Answered(ticket, answers) => {
                     let nodes = answers.and_then(|answers| {
-                        let nodes = answers.iter().map(|answer| decode_replies(answer));
+                        let nodes = answers.iter().map(|answer| from_node(answer));
                         nodes.collect::<Option<Vec<_>>>()
                     });
                     let reply = nodes.map_or(SurveyReply::Unanswered, SurveyReply::Elsewhere);
@@ -116,11 +116,14 @@ impl<L: GatewayList> ShardApp<L> {
             Some((Asked::Elsewhere(asker), replies)) => {
                 let shared = &self.parts.shared;
                 let uptime_ms = self.now.unix_ms.saturating_sub(shared.started_unix_ms);
-                let uptime_s = u32::try_from(uptime_ms / 1000).unwrap_or(u32::MAX);
-                let uid = shared.node.name();
-                let answer = encode_replies(&uid, shared.version, uptime_s, &replies);
+                let reply = NodeReply {
+                    uid: shared.node.name().into(),
+                    version: shared.version.into(),
+                    uptime_s: u32::try_from(uptime_ms / 1000).unwrap_or(u32::MAX),
+                    replies,
+                };
                 if let Some(nodes) = &self.parts.nodes {
-                    nodes.answer(asker, answer);
+                    nodes.answer(asker, to_node(&reply));
                 }
             }
             None => {}

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use throng_engine::Kernel;
 use throng_session::{Context, Gateway, Order};
-use throng_types::{ConnId, Saved, save_bytes};
+use throng_types::{ConnId, Save, Saved};
 
 use crate::list::{Holds, Host};
 use crate::view::View;
@@ -123,7 +123,7 @@ impl<G: Gateway> Slot<G> {
         if let Some(slot) = slot {
             slot.gateway.save_rest(&mut own);
         }
-        save_bytes(&own, out);
+        own.save(out);
     }
 
     /// Reads it back. A gateway that is not here any more needs nothing.

@@ -1,10 +1,10 @@
 //! Values that are drawn when a server starts, and handed on to its successors.
 
-use throng_types::save_fields;
+use throng_types::Save;
 
 /// Values that differ from start to start, as arguments: so a simulator starts the same server
 /// again.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Save)]
 pub struct Start {
     /// The wall clock, in Unix milliseconds.
     pub unix_ms: u64,
@@ -13,8 +13,3 @@ pub struct Start {
     /// Secret random bytes; clients' ids are made with them.
     pub secret: [u8; 32],
 }
-save_fields!(Start {
-    unix_ms,
-    seed,
-    secret
-});

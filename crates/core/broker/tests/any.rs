@@ -12,7 +12,7 @@ use throng_broker::{
     Refusal, Remote, Reply, ReplyLimit, Request, Retention, Subscribed, Ticket, home_of,
 };
 use throng_types::{
-    ChannelName, Millis, Now, Parts, Payload, PayloadKind, Publication, PublicationKind, Save as _,
+    ChannelName, Load as _, Millis, Now, Parts, Payload, PayloadKind, Publication, PublicationKind,
     Saved, ShardId,
 };
 

@@ -10,8 +10,8 @@ use throng_broker::{
 };
 use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, Patch, ReplyTo, Sink};
 use throng_types::{
-    ChannelName, ConnId, Millis, Now, Parts, Payload, PayloadKind, Position, Publication,
-    Publisher, Save, Saved, ShardId,
+    ChannelName, ConnId, Load as _, Millis, Now, Parts, Payload, PayloadKind, Position,
+    Publication, Publisher, Save, Saved, ShardId,
 };
 
 const NOW: Now = Now {

@@ -1,9 +1,10 @@
 //! Wire form of deliveries: its number and kind, without its encoding.
 
 use throng_hub::FormKind;
+use throng_types::Save;
 
 /// A wire form of deliveries, declared once by its gateway.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub struct Form {
     /// Its place among the gateway's forms.
     pub number: u8,

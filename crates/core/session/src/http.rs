@@ -12,7 +12,6 @@ mod exchange;
 mod habit;
 mod later;
 mod login;
-mod moving;
 mod page;
 mod pipeline;
 mod repeat;
@@ -25,7 +24,7 @@ use std::net::IpAddr;
 
 use throng_http1::{BadRequest, Body, HttpLimits, Request, parse_request_resumed};
 use throng_metrics::Counter;
-use throng_types::End;
+use throng_types::{End, Save};
 
 pub use exchange::Exchange;
 pub use pipeline::{Later, WriteAnswer};
@@ -70,7 +69,8 @@ pub trait Router {
 pub type Becomes<S> = Option<(S, Vec<u8>)>;
 
 /// State between reads of one request. Boxed, because most connections need none.
-#[derive(Default)]
+#[derive(Default, Save)]
+#[save(check = Self::is_sound)]
 struct Pending {
     /// A head that is not whole; or the head that the body belongs to.
     raw: Vec<u8>,
@@ -80,7 +80,15 @@ struct Pending {
     coming: Option<Coming>,
 }
 
-/// A connection that takes HTTP requests.
+impl Pending {
+    const fn is_sound(&self) -> bool {
+        self.searched <= self.raw.len()
+    }
+}
+
+/// A connection that takes HTTP requests. It moves to a process that takes over between two
+/// requests, or in the midst of one that is still coming.
+#[derive(Save)]
 pub struct Http {
     port: Port,
     peer: IpAddr,
@@ -92,10 +100,18 @@ pub struct Http {
     /// Whether it has served a request: the first one's time runs since it was accepted.
     has_served: bool,
     pending: Option<Box<Pending>>,
+    #[save(skip)]
     pipeline: Option<Box<Pipeline>>,
 }
 
 impl Http {
+    /// Whether another process can go on with it: every request has its answer.
+    #[must_use]
+    pub fn moves(&self) -> bool {
+        let pipeline = self.pipeline.as_ref();
+        pipeline.is_none_or(|pipeline| pipeline.is_empty() && !pipeline.ends)
+    }
+
     /// Creates a connection. Only the client port limits admission.
     #[must_use]
     pub const fn new(port: Port, peer: IpAddr, admission: Admission) -> Self {

@@ -37,7 +37,6 @@ mod shared;
 pub mod solo;
 mod stream;
 mod survey;
-mod survey_wire;
 mod websocket;
 mod work;
 
@@ -74,8 +73,10 @@ pub use route::{Claim, Rank};
 pub use shard::{Own, Shard};
 pub use shared::{Logins, NoPages, Page, Pages, SessionLimits, Shared};
 pub use stream::{Stream, StreamBeat};
-pub use survey::{Found, FoundConnection, NodeCount, NodeReply, Search, Survey, SurveyReply, Wish};
-pub use survey_wire::{decode_replies, decode_survey, encode_replies, encode_survey};
+pub use survey::{
+    Found, FoundConnection, NodeCount, NodeReply, Search, Survey, SurveyReply, Wish, from_node,
+    to_node,
+};
 pub use throng_hub::{FormKind, Patch};
 pub use websocket::{Beat, Heard, WebSocket, answer_handshake, first_beat};
 pub use work::{Allowance, BAD_TOKENS_MAX, BURST_US, Meter, Overspent, Payer, Work, WorkLimits};

@@ -1,9 +1,9 @@
 //! The ports that connections come in by.
 
-use throng_types::{Save, Saved};
+use throng_types::Save;
 
 /// The port that a connection came in by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub enum Port {
     /// Port for clients' connections.
     Client,
@@ -16,26 +16,4 @@ pub enum Port {
         /// Which of its ports.
         port: u8,
     },
-}
-
-impl Save for Port {
-    fn save(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Client => out.push(0),
-            Self::Api => out.push(1),
-            Self::Own { gateway, port } => [2, *gateway, *port].save(out),
-        }
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        Some(match u8::load(from)? {
-            0 => Self::Client,
-            1 => Self::Api,
-            2 => Self::Own {
-                gateway: Save::load(from)?,
-                port: Save::load(from)?,
-            },
-            _ => return None,
-        })
-    }
 }

@@ -1,12 +1,31 @@
 //! Surveys of the server API over all shards, and the shards' replies.
 
 use throng_auth::SubscriptionOptions;
-use throng_types::{ChannelName, Position};
+use throng_types::{ChannelName, Load, Position, Save};
 
 use crate::Transport;
 
+/// The form of surveys and replies between nodes; it rises with each change of theirs. A node does
+/// not answer what it cannot read, so a call over nodes of two forms fails as if one had gone.
+const FORM: u8 = 2;
+
+/// Encodes a [`Survey`] or a [`NodeReply`] for another node.
+#[must_use]
+pub fn to_node(value: &impl Save) -> Vec<u8> {
+    (FORM, value).saved()
+}
+
+/// Decodes it; `None` if the bytes are not of this form.
+#[must_use]
+pub fn from_node<T: Load>(bytes: &[u8]) -> Option<T> {
+    match bytes.split_first()? {
+        (&FORM, value) => T::load_whole(value),
+        _ => None,
+    }
+}
+
 /// Change to a user's connections, requested by a backend or another node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub enum Wish {
     /// Subscribe them to a channel.
     Subscribe {
@@ -30,7 +49,7 @@ pub enum Wish {
 }
 
 /// A question to all shards.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub enum Survey {
     /// Channels with subscribers, and how many.
     Channels,
@@ -77,7 +96,7 @@ pub enum Survey {
 }
 
 /// Filter for connections. Empty or missing fields match all.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Save)]
 pub struct Search {
     /// A part of the user's name.
     pub user: Box<str>,
@@ -94,7 +113,7 @@ pub struct Search {
 }
 
 /// Connections that were found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Save)]
 pub struct Found {
     /// Number of connections that match.
     pub count: u32,
@@ -105,7 +124,7 @@ pub struct Found {
 }
 
 /// One connection of a client.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub struct FoundConnection {
     /// Public id of the connection.
     pub client: Box<str>,
@@ -135,7 +154,7 @@ impl Found {
 }
 
 /// One shard's reply to a [`Survey`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub enum SurveyReply {
     /// Reply to [`Survey::Channels`]: channels, each with its number of subscribers.
     Channels(Vec<(ChannelName, u32)>),
@@ -145,14 +164,15 @@ pub enum SurveyReply {
     Found(Found),
     /// To the others: how many connections or subscriptions ended.
     Done(u32),
-    /// Replies of the other nodes of the cluster.
+    /// Replies of the other nodes of the cluster. Another node is told of its own alone.
+    #[save(skip)]
     Elsewhere(Vec<NodeReply>),
     /// Some other node did not reply in time, or could not be asked.
     Unanswered,
 }
 
 /// Reply of another node to a survey.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Save)]
 pub struct NodeReply {
     pub uid: Box<str>,
     pub version: Box<str>,
@@ -163,7 +183,7 @@ pub struct NodeReply {
 }
 
 /// Sizes of one shard, or of all.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Save)]
 pub struct NodeCount {
     /// Connections of clients (not of the server API).
     pub clients: u32,
@@ -194,5 +214,124 @@ impl NodeCount {
         all.channels.sort_unstable();
         all.channels.dedup();
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use throng_types::{Epoch, check_saved};
+
+    use super::*;
+
+    fn surveys() -> Vec<Survey> {
+        let name = |name: &str| ChannelName::new(name).expect("a name");
+        let text = |text: &str| Box::<str>::from(text);
+        let options = SubscriptionOptions {
+            info: Some(text("{}")),
+            presence: Some(true),
+            force_recovery: Some(false),
+            ..SubscriptionOptions::default()
+        };
+        let since = Some(Position {
+            epoch: Epoch(7),
+            offset: 9,
+        });
+        let wish = |since| Wish::Subscribe {
+            channel: name("c"),
+            options: options.clone(),
+            until_unix_s: Some(5),
+            since,
+        };
+        let refresh = Wish::Refresh {
+            expired: true,
+            until_unix_s: None,
+        };
+        let wished = |wish| Survey::Wish {
+            user: text("ünï"),
+            client: text(""),
+            wish,
+        };
+        let unsubscribe = |channel| Survey::Unsubscribe {
+            user: text("u"),
+            client: text("c"),
+            channel,
+        };
+        vec![
+            Survey::Channels,
+            Survey::Count,
+            Survey::Find(Search::default()),
+            Survey::Find(Search {
+                user: text("an"),
+                address: text("192.0."),
+                transport: Some(Transport::Stream),
+                channel: Some(name("a:b")),
+                slow: true,
+                rows_max: 7,
+            }),
+            Survey::Disconnect {
+                user: text("u"),
+                client: text("c"),
+                code: 3503,
+                reason: text("why"),
+                whitelist: vec![text("a"), text("b")],
+            },
+            wished(wish(since)),
+            wished(wish(None)),
+            wished(refresh),
+            unsubscribe(None),
+            unsubscribe(Some(name("a:b"))),
+            wished(Wish::Hear((*b"{}\xFF").into())),
+            Survey::Carry {
+                node: text("0123456789abcdef"),
+                session: text("s"),
+                data: (*b"\x00\xFF").into(),
+            },
+        ]
+    }
+
+    #[test]
+    fn surveys_are_read_as_they_were_written_and_no_part_of_one() {
+        for survey in surveys() {
+            check_saved(&survey);
+            assert_eq!(from_node(&to_node(&survey)), Some(survey));
+        }
+        assert_eq!(from_node::<Survey>(&[1, 0]), None, "of another form");
+    }
+
+    #[test]
+    fn replies_are_read_as_they_were_written_and_no_part_of_them() {
+        let name = ChannelName::new("c").expect("a name");
+        let count = NodeCount {
+            clients: 1,
+            users: vec![2, 3],
+            channels: vec![4],
+            subscriptions: 5,
+        };
+        let replies = vec![
+            SurveyReply::Channels(vec![(name, 3)]),
+            SurveyReply::Count(count),
+            SurveyReply::Done(8),
+            SurveyReply::Found(Found {
+                count: 9,
+                is_cut: true,
+                rows: vec![FoundConnection {
+                    client: "id".into(),
+                    user: "ann".into(),
+                    address: "192.0.2.1".into(),
+                    transport: Transport::Sse,
+                    queued_bytes: 1 << 40,
+                    subscriptions: 3,
+                    channels: vec![ChannelName::new("d").expect("a name")],
+                }],
+            }),
+        ];
+        let node = NodeReply {
+            uid: "u".into(),
+            version: "1".into(),
+            uptime_s: 9,
+            replies,
+        };
+        check_saved(&node);
+        assert_eq!(from_node(&to_node(&node)), Some(node));
     }
 }

@@ -312,7 +312,7 @@ fn a_process_hands_over_and_takes_back() {
     for (part, items) in new.parts.iter_mut().zip(&pieces) {
         let mut from = throng_types::Saved::new(items);
         while !from.is_empty() {
-            let kind = throng_types::Save::load(&mut from).expect("a kind");
+            let kind = throng_types::Load::load(&mut from).expect("a kind");
             part.load(kind, &mut from).expect("an item");
         }
     }

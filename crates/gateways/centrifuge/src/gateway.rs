@@ -9,12 +9,12 @@ use throng_session::{
     Incoming, Opened, Patch, ProxyOptions, Question, Reject, Sender, Shard, Shared, Transport,
     WayToBackends,
 };
-use throng_types::{ChannelName, ConnId, Millis, Now, Publication, Saved};
+use throng_types::{ChannelName, ConnId, Load, Millis, Now, Publication, Save, Saved};
 
 use crate::context::Cx;
 use crate::order::{Mail, Order};
 use crate::session::Session;
-use crate::{emulation, moving, open, own_forms};
+use crate::{emulation, open, own_forms};
 
 /// Centrifugo's clients on one shard.
 #[derive(Default)]
@@ -133,11 +133,15 @@ impl Gateway for Centrifuge {
     }
 
     fn save(session: &Session, out: &mut Vec<u8>) -> bool {
-        moving::save(session, out)
+        let moves = session.moves();
+        if moves {
+            session.save(out);
+        }
+        moves
     }
 
     fn load(from: &mut Saved<'_>) -> Option<Session> {
-        moving::load(from)
+        Load::load(from)
     }
 
     fn encode_personal(session: &mut Session, publication: &Arc<Publication>, out: &mut Vec<u8>) {

@@ -22,7 +22,6 @@ mod gateway;
 mod grant;
 mod manner;
 mod mode;
-mod moving;
 mod open;
 mod order;
 mod own_forms;

@@ -5,11 +5,12 @@
 use throng_centrifuge::Codec;
 use throng_session::encode::{chunk, line, sse_data, ws_binary, ws_text};
 use throng_session::{Form, Transport};
+use throng_types::Save;
 
 use crate::forms::{CENTRIFUGE, EVENTS, LINES, MESSAGES, PROTOBUF, UNI_WS};
 
 /// Transport and codec of a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub(crate) enum Mode {
     /// JSON on `/connection/websocket`, both ways.
     Json,
@@ -25,15 +26,6 @@ pub(crate) enum Mode {
     /// `/emulation`.
     Messages,
 }
-
-throng_types::save_choice!(Mode {
-    0: Json,
-    1: Protobuf,
-    2: Unidirectional,
-    3: Events,
-    4: Lines,
-    5: Messages,
-});
 
 impl Mode {
     /// The modes in which a client may ask for something, by [`Mode::number`].

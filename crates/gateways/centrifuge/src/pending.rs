@@ -5,7 +5,7 @@
 use throng_broker::Draft;
 use throng_centrifuge::{Connect, TagFilter};
 use throng_session::Questions;
-use throng_types::{ChannelName, Position};
+use throng_types::{ChannelName, Position, Save};
 
 /// Subscription that a client asked for, while a backend decides.
 pub(crate) struct Wants {
@@ -40,7 +40,7 @@ pub(crate) enum Pending {
 }
 
 /// State of a connection where there are backends.
-#[derive(Default)]
+#[derive(Default, Save)]
 pub(crate) struct Proxied {
     pub(crate) questions: Questions<Pending>,
     /// Whether a backend has identified the client.
@@ -48,6 +48,7 @@ pub(crate) struct Proxied {
     /// Subscriptions that a backend allowed, and is asked about when they expire.
     pub(crate) refreshed: Vec<ChannelName>,
     /// Commands behind `connect`. Queue: `behind connect`.
+    #[save(skip)]
     pub(crate) later: Vec<u8>,
 }
 
@@ -60,6 +61,11 @@ pub(crate) struct Hello<'a> {
 }
 
 impl Proxied {
+    /// Whether another process can go on with it: all backends have answered.
+    pub(crate) fn moves(&self) -> bool {
+        self.questions.is_quiet() && self.later.is_empty()
+    }
+
     /// A subscription has ended.
     pub(crate) fn forget(&mut self, name: &ChannelName) {
         self.refreshed.retain(|known| known != name);

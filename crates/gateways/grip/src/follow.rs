@@ -11,7 +11,7 @@ use throng_grip::filters::{BuiltId, Filter};
 use throng_grip::hold::LINK_QUEUE_MAX;
 use throng_grip::instruct::{Hold, NextLink};
 use throng_grip::item::Item;
-use throng_types::{Millis, Now, Publication, save_fields};
+use throng_types::{Millis, Now, Publication, Save};
 
 use crate::context::Cx;
 use crate::following::Following;
@@ -119,6 +119,7 @@ impl Fetch {
 }
 
 /// State of a stream with filters, ids or links.
+#[derive(Save)]
 pub(crate) struct Follow {
     pub(crate) asked: Asked,
     pub(crate) following: Following,
@@ -137,19 +138,6 @@ pub(crate) struct Follow {
     /// The next link is fetched when the body is whole.
     pub(crate) pages: bool,
 }
-
-save_fields!(Follow {
-    asked,
-    following,
-    is_plain,
-    next,
-    gone,
-    link_at,
-    retries,
-    must_ask,
-    ends,
-    pages
-});
 
 impl Follow {
     pub(crate) fn new(

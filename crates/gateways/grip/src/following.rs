@@ -4,13 +4,14 @@ use throng_grip::filters::{FilterContext, FilterError, Filtered, Filters};
 use throng_grip::instruct::HoldChannel;
 use throng_grip::item::Item;
 use throng_session::{Form, OPENING};
-use throng_types::ChannelName;
+use throng_types::{ChannelName, Save};
 
 use crate::context::Cx;
 use crate::forms::{hub_channel, own_name};
 use crate::order::Order;
 
 /// One channel of a held client.
+#[derive(Save)]
 pub(crate) struct Followed {
     /// Name of the channel in the hub.
     pub(crate) channel: ChannelName,
@@ -29,6 +30,7 @@ impl Followed {
 }
 
 /// A held client's channels, and the values for filters.
+#[derive(Save)]
 pub(crate) struct Following {
     pub(crate) channels: Vec<Followed>,
     pub(crate) meta: Vec<(String, String)>,

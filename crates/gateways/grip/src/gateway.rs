@@ -8,7 +8,7 @@ use throng_session::{
     Claim, Class, Event, Family, Flow, Form, Gateway, Incoming, Opened, Port, Reject, Sender,
     Shard, Shared, Transport,
 };
-use throng_types::{ConnId, Millis, Now, Publication, Saved};
+use throng_types::{ConnId, Load, Millis, Now, Publication, Save, Saved};
 
 use crate::context::Cx;
 use crate::forms::NAMESPACE;
@@ -19,7 +19,7 @@ use crate::ports::PortKind;
 use crate::session::Session;
 use crate::shared::GripShared;
 use crate::zmtp::Zmtp;
-use crate::{forms, moving, open};
+use crate::{forms, open};
 
 impl Family for Grip {
     type Session = Session;
@@ -112,15 +112,20 @@ impl Gateway for Grip {
     }
 
     fn save(session: &Session, out: &mut Vec<u8>) -> bool {
-        moving::save(session, out)
+        let moves = session.moves();
+        if moves {
+            session.save(out);
+        }
+        moves
     }
 
     fn load(from: &mut Saved<'_>) -> Option<Session> {
-        moving::load(from)
+        Load::load(from)
     }
 
     fn save_kept(&self, conn: ConnId, _: &Session, out: &mut Vec<u8>) -> bool {
-        self.save_conn(conn, out);
+        self.shared.peer(conn).save(out);
+        self.shared.save_known(conn, out);
         true
     }
 
@@ -130,7 +135,12 @@ impl Gateway for Grip {
         session: &mut Session,
         from: &mut Saved<'_>,
     ) -> Option<()> {
-        self.load_conn(conn, session, from)
+        if let Some(IpAddr::V6(peer)) = Load::load(from)? {
+            self.shared.keep_peer(conn, peer);
+        }
+        self.shared.load_known(conn, from)?;
+        session.settle(&self.shared);
+        Some(())
     }
 
     fn give_up(&mut self, conn: ConnId, _: Session) {
@@ -139,11 +149,23 @@ impl Gateway for Grip {
     }
 
     fn save_rest(&self, out: &mut Vec<u8>) {
-        self.save_own(out);
+        let counted = (self.connected_ms, self.counted_at);
+        (&self.topics, self.shared.topics_told(), counted).save(out);
+        self.sequencer.save(out);
     }
 
     fn load_rest(&mut self, from: &mut Saved<'_>) -> Option<()> {
-        self.load_own(from)
+        let topics_told;
+        (
+            self.topics,
+            topics_told,
+            (self.connected_ms, self.counted_at),
+        ) = Load::load(from)?;
+        self.shared.set_topics_told(topics_told);
+        self.sequencer.load(from)?;
+        // The collector of the new process has yet to get the clients that are here.
+        self.shared.stats(|book| book.tell_all());
+        Some(())
     }
 
     fn order(&mut self, order: Order, shard: &mut impl Shard<Self>) {

@@ -31,7 +31,6 @@ mod long_poll;
 mod look;
 mod looking;
 mod mail;
-mod moving;
 mod next_request;
 mod open;
 mod order;

@@ -5,20 +5,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use throng_types::{ChannelName, ConnId, Millis};
+use throng_types::{ChannelName, ConnId, Millis, Save};
 
 /// Channels with subscribers, and the publishers that listen.
-#[derive(Default)]
+#[derive(Default, Save)]
 pub(crate) struct Topics {
     pub(crate) wanted: BTreeMap<ChannelName, Wanted>,
     /// Those of this shard.
     pub(crate) own: BTreeSet<ChannelName>,
+    /// Publishers reconnect to another process, and are told all topics then.
+    #[save(skip)]
     pub(crate) listeners: Vec<ConnId>,
     pub(crate) look_at: Millis,
 }
 
 /// Channel that is reported to publishers as having subscribers.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Save)]
 pub(crate) struct Wanted {
     /// The shards that have some, as bits.
     pub(crate) shards: u64,

@@ -1,10 +1,12 @@
 //! A client that is held until something is published, or its time is over.
 
 use throng_grip::instruct::HeldReply;
+use throng_types::Save;
 
 use crate::following::Following;
 
 /// Held response of a long poll.
+#[derive(Save)]
 pub(crate) struct Wait {
     pub(crate) following: Following,
     /// Answer for the client at its timeout.

@@ -7,11 +7,11 @@ use throng_session::{
     Answered, Ask, BackendMail, Backends, Claim, Class, Event, Family, Flow, Form, Gateway,
     Incoming, Opened, Own, ProxyOptions, Reject, Sender, Shard, Shared, Transport, WayToBackends,
 };
-use throng_types::{ConnId, Publication, Saved};
+use throng_types::{ConnId, Load, Publication, Save, Saved};
 
 use crate::context::Cx;
 use crate::session::Session;
-use crate::{forms, moving, open};
+use crate::{forms, open};
 
 /// The clients of `/ws`, `/sse`, `/stream` and `/pub` on one shard.
 #[derive(Default)]
@@ -102,11 +102,15 @@ impl Gateway for Plain {
     }
 
     fn save(session: &Session, out: &mut Vec<u8>) -> bool {
-        moving::save(session, out)
+        let moves = session.moves();
+        if moves {
+            session.save(out);
+        }
+        moves
     }
 
     fn load(from: &mut Saved<'_>) -> Option<Session> {
-        moving::load(from)
+        Load::load(from)
     }
 
     fn encode_personal(session: &mut Session, publication: &Arc<Publication>, out: &mut Vec<u8>) {

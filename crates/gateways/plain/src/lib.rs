@@ -11,7 +11,6 @@ mod forms;
 mod framing;
 mod gateway;
 mod gzip;
-mod moving;
 mod open;
 mod operate;
 mod publication;

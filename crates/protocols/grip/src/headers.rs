@@ -6,6 +6,7 @@
 //! Never: decides what a header means.
 
 use std::borrow::Cow;
+use throng_types::Save;
 
 use crate::value::{DocumentError, Fields, Value};
 
@@ -14,7 +15,7 @@ use crate::value::{DocumentError, Fields, Value};
 pub type HeaderRef<'h> = (&'h str, &'h [u8]);
 
 /// A field that is kept: for the reply to a client or for a request to an origin.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub struct Header {
     /// As written; compared in any case.
     pub name: String,

@@ -13,7 +13,6 @@ pub mod headers;
 pub mod hold;
 pub mod instruct;
 pub mod item;
-mod moving;
 pub mod proxy;
 pub mod publish;
 pub mod pushpin_conf;

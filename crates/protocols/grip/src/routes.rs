@@ -10,13 +10,14 @@ mod tests;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use throng_types::Save;
 
 use crate::headers::Header;
 
 pub use file::{LineError, RouteError, RouteErrorKind, RoutesFile, parse_route_line, parse_routes};
 
 /// Condition on the host of a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub enum Domain {
     /// This host, in lower case, without a port.
     Exact(String),
@@ -27,7 +28,7 @@ pub enum Domain {
 }
 
 /// Protocol that a client asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Save)]
 pub enum Protocol {
     /// HTTP requests, long polls and streams included.
     Http,
@@ -36,7 +37,7 @@ pub enum Protocol {
 }
 
 /// A route: a condition, options and targets.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub struct Route {
     /// Condition: host of the request.
     pub domain: Domain,
@@ -124,7 +125,7 @@ impl Route {
 }
 
 /// Address of a target.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub enum TargetAddress {
     /// An origin. IPv6 addresses are without brackets.
     Origin {
@@ -138,7 +139,7 @@ pub enum TargetAddress {
 }
 
 /// One origin of a route.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub struct Target {
     /// Address of the origin.
     pub address: TargetAddress,

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-use throng_types::{Save, Saved, save_fields};
+use throng_types::{Load, Save, Saved};
 
 use crate::start::Start;
 
@@ -13,11 +13,12 @@ const MAGIC: [u8; 8] = *b"throngHO";
 /// change of what any room saves. A process refuses every version but its own. A kind of item or
 /// session that is new beside the others needs no other version: a process that does not know it
 /// refuses it.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// The most messages of listeners: as many addresses as a shard may listen on.
 const GROUPS_MAX: usize = 16;
 
 /// First message, from the old process.
+#[derive(Save)]
 pub(crate) struct Hello {
     /// Values that were drawn at the start of the first of all processes.
     pub(crate) start: Start,
@@ -32,14 +33,6 @@ pub(crate) struct Hello {
     /// Version of the old process's software, for the log.
     pub(crate) software: String,
 }
-save_fields!(Hello {
-    start,
-    zero_us,
-    shards,
-    addresses,
-    pid,
-    software
-});
 
 impl Hello {
     pub(super) fn to_bytes(&self) -> Vec<u8> {

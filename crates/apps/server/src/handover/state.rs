@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 
 use throng_engine::{Conns, Kernel, SavedConn};
-use throng_types::{ConnId, Millis, Now, Parts, Save, Saved};
+use throng_types::{ConnId, Load, Millis, Now, Parts, Save, Saved};
 
 use crate::list::GatewayList;
 use crate::shard::ShardApp;
@@ -13,6 +13,7 @@ use crate::standing::{standing, uncount};
 use crate::tags::{NO_CLIENT, UNCOUNTED};
 
 /// Client for which a connection counts.
+#[derive(Save)]
 enum Counted {
     /// No client: the connection came by another port.
     NoClient,
@@ -20,25 +21,6 @@ enum Counted {
     Nobody,
     /// Client at this address.
     Address(IpAddr),
-}
-
-impl Save for Counted {
-    fn save(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::NoClient => out.push(0),
-            Self::Nobody => out.push(1),
-            Self::Address(address) => (2_u8, *address).save(out),
-        }
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        match u8::load(from)? {
-            0 => Some(Self::NoClient),
-            1 => Some(Self::Nobody),
-            2 => IpAddr::load(from).map(Self::Address),
-            _ => None,
-        }
-    }
 }
 
 impl<L: GatewayList> ShardApp<L> {

@@ -5,7 +5,7 @@
 use std::mem;
 
 use rustls::CommonState;
-use throng_types::{Save, Saved, save_bytes};
+use throng_types::{Load, Save, Saved};
 
 use super::aside::Aside;
 use super::{Link, PARTIAL_BYTES_MAX, Side, record_bytes};
@@ -100,11 +100,13 @@ impl Save for Link {
             _ => debug_assert!(false, "it has not left rustls"),
         }
         let partial = self.aside.as_ref().map(|aside| &*aside.partial);
-        save_bytes(partial.unwrap_or_default(), out);
+        partial.unwrap_or_default().save(out);
     }
+}
 
+impl Load for Link {
     fn load(from: &mut Saved<'_>) -> Option<Self> {
-        let lean = Lean::load(from).filter(Lean::is_sound)?;
+        let lean = Lean::load(from)?;
         let partial = from.bytes()?;
         let aside = Aside {
             partial: partial.to_vec(),

@@ -6,7 +6,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use throng_types::{ChannelName, Millis, Parts, Position, Publication, Publisher, Save, Saved};
+use throng_types::{
+    ChannelName, Load, Millis, Parts, Position, Publication, Publisher, Save, Saved,
+};
 
 use super::super::budget::Share;
 use super::super::stream::Kept;
@@ -21,6 +23,7 @@ const KEY: u8 = 2;
 const MEMBER: u8 = 3;
 
 /// A stream with its name.
+#[derive(Save)]
 struct Moved {
     channel: ChannelName,
     interest: u64,
@@ -31,16 +34,6 @@ struct Moved {
     tops: Vec<(u32, u64)>,
     log: Vec<(Millis, Arc<Publication>)>,
 }
-throng_types::save_fields!(Moved {
-    channel,
-    interest,
-    top,
-    generation,
-    due,
-    version,
-    tops,
-    log
-});
 
 impl Home {
     pub(in crate::memory) fn save(&self, parts: &mut Parts<'_>) {
@@ -77,10 +70,10 @@ impl Home {
 
     fn save_rest(&self, parts: &mut Parts<'_>) {
         for (at, key, position) in self.keys.all() {
-            parts.item(KEY, &(at, (key.clone(), position)));
+            parts.item(KEY, &(at, key, position));
         }
         for (channel, who) in self.members.all() {
-            parts.item(MEMBER, &(channel.clone(), who.clone()));
+            parts.item(MEMBER, &(channel, who));
         }
     }
 
@@ -116,7 +109,7 @@ impl Home {
             }
             STREAM => self.restore(Moved::load(from)?)?,
             KEY => {
-                let (at, (key, position)) = <(Millis, (String, Option<Position>))>::load(from)?;
+                let (at, key, position) = <(Millis, String, Option<Position>)>::load(from)?;
                 // One that is there already is not counted twice.
                 if self.keys.find(&key).is_none() && self.share.take(Keys::cost_bytes(&key)) {
                     self.keys.insert(&key, position, at);
