@@ -7,7 +7,6 @@ mod finding;
 mod markdown;
 mod paths;
 mod plan;
-mod score;
 mod site;
 mod source;
 mod tidy;
@@ -31,7 +30,6 @@ Usage: cargo xtask COMMAND
   docs             Writes the pages that are made from the code, and builds the site from all pages
   docs --pages     Writes the pages alone
   dist             Makes what a release consists of, below target/packages; `dist --help` has more
-  score            Prints the shape of the code, crate by crate
   help             Prints this
 ";
 
@@ -51,7 +49,6 @@ fn main() -> ExitCode {
         ["docs"] => done(docs::write().and_then(|()| site::build())),
         ["docs", "--pages"] => done(docs::write()),
         ["dist", options @ ..] => dist::run(options),
-        ["score"] => done(score::print()),
         ["help" | "--help" | "-h"] => {
             print!("{HELP}");
             Ok(true)

@@ -28,8 +28,6 @@ pub(crate) struct Token {
     pub(crate) text: String,
     /// The line where it starts, counted from 1.
     pub(crate) line: usize,
-    /// The line where it ends; a text may be longer than one.
-    pub(crate) end_line: usize,
     /// Whether an item under `#[cfg(test)]` holds it.
     pub(crate) for_tests: bool,
 }
@@ -145,7 +143,6 @@ impl Source {
             kind,
             text: text.to_owned(),
             line: span.start().line,
-            end_line: span.end().line,
             for_tests,
         });
     }
@@ -228,55 +225,6 @@ fn item_len(trees: &[TokenTree]) -> usize {
     trees.len()
 }
 
-/// A function of a file and how long it is, signature and braces included.
-pub(crate) struct Function {
-    /// Name of the function.
-    pub(crate) name: String,
-    /// From the line of `fn` to the line of the closing brace.
-    pub(crate) lines: usize,
-}
-
-/// The functions with a body.
-pub(crate) fn functions(tokens: &[Token]) -> Vec<Function> {
-    let mut found = Vec::new();
-    for (at, pair) in tokens.windows(2).enumerate() {
-        // `fn(u8)` is a type and has no name.
-        if pair[0].is("fn")
-            && pair[1].kind == Kind::Name
-            && let Some(end) = body_end(&tokens[at..])
-        {
-            found.push(Function {
-                name: pair[1].text.clone(),
-                lines: end + 1 - pair[0].line,
-            });
-        }
-    }
-    found
-}
-
-/// The line of the brace that closes the first block, unless a `;` comes before it.
-fn body_end(tokens: &[Token]) -> Option<usize> {
-    let mut depth = 0_usize;
-    let mut in_body = false;
-    for token in tokens.iter().filter(|token| token.kind == Kind::Mark) {
-        match token.text.as_str() {
-            ";" if depth == 0 => return None,
-            "(" | "[" | "{" => {
-                in_body |= depth == 0 && token.text == "{";
-                depth += 1;
-            }
-            ")" | "]" | "}" => {
-                depth = depth.checked_sub(1)?;
-                if depth == 0 && in_body {
-                    return Some(token.line);
-                }
-            }
-            _ => {}
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -332,13 +280,5 @@ mod tests {
             "struct A { # e : E }",
         );
         check_live("#![cfg(test)]\nfn a() {}", "# !");
-    }
-
-    #[test]
-    fn functions_are_measured() {
-        let text = "fn a() {\n  1\n}\ntrait T { fn b(&self); }\nfn c(x: fn(u8)) -> [u8; 3] {}";
-        let found = functions(&Source::parse(text).unwrap().tokens);
-        let lines: Vec<_> = found.iter().map(|f| (f.name.as_str(), f.lines)).collect();
-        assert_eq!(lines, [("a", 3), ("c", 1)]);
     }
 }

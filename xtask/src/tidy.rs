@@ -7,6 +7,7 @@ mod circles;
 mod edges;
 mod links;
 mod manifests;
+mod names;
 mod prose;
 mod publish;
 mod purity;
@@ -55,6 +56,8 @@ pub(crate) fn check() -> Result<bool> {
 fn counts(tree: &Tree) -> Vec<ratchet::Count> {
     let mut counts = size::count(tree);
     counts.extend(prose::count(tree));
+    counts.extend(names::count(tree));
+    counts.extend(queues::count(tree));
     counts
 }
 

@@ -78,7 +78,7 @@ pub(super) fn count(tree: &Tree) -> Vec<Count> {
     }
     let count = |(folder, findings): (&str, Vec<Finding>)| Count {
         measure: Measure::Vague,
-        folder: folder.to_owned(),
+        key: folder.to_owned(),
         number: findings.len(),
         findings,
     };

@@ -4,10 +4,12 @@
 //! of the table has such a place, each such place a row, and the row holds the constant's number;
 //! options that a row names exist. Growing fields of product code say `Queue:` or, where they are
 //! no row of their own, `Bound:` and what bounds them; so does a comment above a std channel
-//! without a capacity. Of growing fields only those of type `VecDeque` are known to be queues.
+//! without a capacity. Of growing fields only those of type `VecDeque` are known to be queues; the
+//! ratchet holds the number of other collections that grow where bytes from outside go.
 
 use std::collections::BTreeMap;
 
+use super::ratchet::{Count, Measure};
 use crate::finding::Finding;
 use crate::paths::paths;
 use crate::plan;
@@ -28,6 +30,31 @@ const ROOMS: &[&str] = &[
     "runtime/*",
     "drivers/*",
     "apps/server",
+];
+/// Rooms where collections hold what strangers send.
+const OUTSIDE: &[&str] = &[
+    "core/broker",
+    "core/hub",
+    "core/session",
+    "peers/*",
+    "gateways/*",
+];
+const COLLECTIONS: &[&str] = &[
+    "Vec",
+    "HashMap",
+    "HashSet",
+    "BTreeMap",
+    "BTreeSet",
+    "BinaryHeap",
+];
+/// Methods by which they grow.
+const GROWTH: &[&str] = &[
+    "push",
+    "insert",
+    "entry",
+    "extend",
+    "extend_from_slice",
+    "append",
 ];
 /// Channels without a bound, and what to use.
 const UNBOUNDED: &[&str] = &["unbounded_channel", "unbounded", "UnboundedSender"];
@@ -94,7 +121,7 @@ fn boundless(tree: &Tree) -> Vec<Finding> {
             let message = "this channel has no capacity: use `sync_channel`, or say `// Bound: ..`";
             add(line, message.to_owned());
         }
-        for at in silent_fields(source) {
+        for at in silent_fields(source, |kind, _| kind == "VecDeque") {
             let token = &source.tokens[at];
             let message = format!(
                 "`{}` grows: write {TAG}..` or `Bound: ..` there",
@@ -104,6 +131,40 @@ fn boundless(tree: &Tree) -> Vec<Finding> {
         }
     }
     found
+}
+
+/// Counts the fields, by crate, that grow in the file that declares them and name no bound.
+pub(super) fn count(tree: &Tree) -> Vec<Count> {
+    let mut found: BTreeMap<&str, Vec<Finding>> = BTreeMap::new();
+    for package in { tree.packages.iter() }.filter(|it| plan::covers(OUTSIDE, it.room())) {
+        let files = tree.rust().filter(|(path, _)| package.owns(path));
+        for (path, source) in files.filter(|(path, _)| !is_test_file(path)) {
+            let grows =
+                |kind: &str, field: &str| COLLECTIONS.contains(&kind) && grows(source, field);
+            let fields = silent_fields(source, grows).into_iter().map(|at| {
+                let token = &source.tokens[at];
+                let message = format!("`{}` grows: say `Bound: ..` there", token.text);
+                Finding::at(path, token.line, message)
+            });
+            found.entry(&package.folder).or_default().extend(fields);
+        }
+    }
+    let count = |(folder, findings): (&str, Vec<Finding>)| Count {
+        measure: Measure::Growing,
+        key: folder.to_owned(),
+        number: findings.len(),
+        findings,
+    };
+    found.into_iter().map(count).collect()
+}
+
+/// Whether code outside tests calls a method of a field by which it grows.
+fn grows(source: &Source, field: &str) -> bool {
+    let live: Vec<&Token> = source.live().collect();
+    live.windows(4).any(|at| {
+        let is_called = at[0].is(".") && at[1].is(field) && at[2].is(".");
+        is_called && GROWTH.iter().any(|method| at[3].is(method))
+    })
 }
 
 fn product(tree: &Tree) -> impl Iterator<Item = (&str, &Source)> {
@@ -216,8 +277,9 @@ fn silent_channels(source: &Source, text: &str) -> Vec<usize> {
     made.filter(is_call).filter(is_silent).collect()
 }
 
-/// Finds fields of type `VecDeque` whose docs name no bound; returns the tokens of their names.
-fn silent_fields(source: &Source) -> Vec<usize> {
+/// Finds fields whose docs name no bound; returns the tokens of their names. `grows` gets a name in
+/// the type and that of the field.
+fn silent_fields(source: &Source, grows: impl Fn(&str, &str) -> bool) -> Vec<usize> {
     let tokens = &source.tokens;
     let mut found = Vec::new();
     for (at, token) in tokens
@@ -238,13 +300,15 @@ fn silent_fields(source: &Source) -> Vec<usize> {
                 "{" | "(" | "[" | "<" => depth += 1,
                 "}" | ")" | "]" | ">" => depth -= 1,
                 "," if depth == 1 => field = n + 1,
-                "VecDeque" if !tokens[n].for_tests => {
-                    let mut docs = source.docs.iter().filter(|doc| doc.next == field);
-                    let says =
-                        docs.any(|doc| ["Queue:", "Bound:"].iter().any(|t| doc.text.contains(t)));
-                    if !says {
-                        let colon = (field..n).find(|n| tokens[*n].is(":"));
-                        found.push(colon.map_or(field, |colon| colon - 1));
+                kind if !tokens[n].for_tests => {
+                    let colon = (field..n).find(|n| tokens[*n].is(":"));
+                    let name = colon.map_or(field, |colon| colon - 1);
+                    let says = |doc: &Doc| {
+                        let tags = ["Queue:", "Bound:"];
+                        doc.next == field && tags.iter().any(|tag| doc.text.contains(tag))
+                    };
+                    if grows(kind, &tokens[name].text) && !source.docs.iter().any(says) {
+                        found.push(name);
                     }
                 }
                 _ => {}
@@ -254,6 +318,7 @@ fn silent_fields(source: &Source) -> Vec<usize> {
             }
         }
     }
+    found.dedup();
     found
 }
 
@@ -311,7 +376,8 @@ mod tests {
 
     #[test]
     fn growing_fields_say_what_bounds_them() {
-        let found = |code: &str| silent_fields(&Source::parse(code).unwrap()).len();
+        let queues = |kind: &str, _: &str| kind == "VecDeque";
+        let found = |code: &str| silent_fields(&Source::parse(code).unwrap(), queues).len();
         assert_eq!(
             found("struct A { a: u8, b: Option<VecDeque<u8>>, c: VecDeque<u8> }"),
             2
@@ -325,5 +391,24 @@ mod tests {
             found("fn f(a: VecDeque<u8>) { let b: VecDeque<u8> = a; }"),
             0
         );
+    }
+
+    #[test]
+    fn collections_that_grow_are_counted() {
+        let found = |code: &str| {
+            let source = Source::parse(code).unwrap();
+            let grow =
+                |kind: &str, field: &str| COLLECTIONS.contains(&kind) && grows(&source, field);
+            silent_fields(&source, grow).len()
+        };
+        let grown = "fn f(a: &mut A) { a.b.push(1); }";
+        assert_eq!(found(&format!("struct A {{ b: Vec<Vec<u8>> }} {grown}")), 1);
+        let bound = format!("struct A {{ /// Bound: one.\n b: Vec<u8> }} {grown}");
+        assert_eq!(found(&bound), 0);
+        assert_eq!(
+            found("struct A { b: Vec<u8> } fn f(a: &A) { a.b.len(); }"),
+            0
+        );
+        assert_eq!(found(&format!("struct A {{ b: u8 }} {grown}")), 0);
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn count(tree: &Tree) -> Vec<Count> {
     }
     let count = |(folder, (number, path)): (&str, (usize, &str))| Count {
         measure: Measure::Largest,
-        folder: folder.to_owned(),
+        key: folder.to_owned(),
         number,
         findings: vec![Finding::new(path, format!("{number} lines: split it"))],
     };

@@ -4,7 +4,7 @@ use crate::finding::Finding;
 use crate::tree::Tree;
 
 /// The longest line, in characters.
-const COLUMNS: usize = 100;
+pub(super) const COLUMNS: usize = 100;
 /// Endings of what people write by hand.
 const ENDINGS: &[&str] = &[".rs", ".toml", ".py", ".sh", ".js", ".mjs", ".css", ".html"];
 

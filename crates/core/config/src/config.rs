@@ -1,16 +1,14 @@
 //! The whole configuration, and the questions that other crates ask it.
 
 use std::net::SocketAddr;
-use std::path::Path;
 
 use throng_types::ChannelName;
 
-use crate::kind::{Fault, Given, Kind, ListenAddress, Rule, Text};
+use crate::kind::{Fault, Input, Kind, ListenAddress, Rule, Text};
 use crate::options::{
     Appwrite, Auth, Broker, ChannelOptions, Drain, Engine, Feed, Grip, History, Limits, Listen,
     Log, Proxy, Stream, Tls, Websocket,
 };
-use crate::origin::{Origin, Origins};
 use crate::secret::{PRINTED, Secret, is_placeholder, is_published, signing_secret_fault};
 use crate::section::{OptionSpec, Section};
 
@@ -86,65 +84,6 @@ impl Config {
     pub(crate) fn unrestricted(&self) -> bool {
         let keys = self.auth.client_keys() || self.auth.api_keys_set();
         !keys && self.auth.anonymous != Some(false) && (self.auth.insecure || !self.exposed())
-    }
-
-    /// A relative path in our own file counts from its folder, not from where the command runs.
-    pub(crate) fn resolve_files(&mut self, origins: &Origins) {
-        let auth = &mut self.auth;
-        let (mut routes, mut pushpin) = (None, None);
-        if let Some(grip) = &mut self.grip {
-            routes = grip.routes_file.as_mut();
-            pushpin = grip.pushpin_conf.as_mut();
-        }
-        let tls = &mut self.tls;
-        let mut files: Vec<(String, Option<&mut String>)> = Vec::new();
-        for (index, site) in tls.sites.iter_mut().enumerate() {
-            let site_path = format!("tls.site[{index}]");
-            files.push((
-                format!("{site_path}.certificate"),
-                Some(&mut site.certificate),
-            ));
-            files.push((format!("{site_path}.key"), Some(&mut site.key)));
-        }
-        let named = [
-            ("tls.certificate", tls.certificate.as_mut()),
-            ("tls.key", tls.key.as_mut()),
-            (
-                "tls.api_client_authorities",
-                tls.api_client_authorities.as_mut(),
-            ),
-            ("history.path", self.history.path.as_mut()),
-            ("auth.hmac_secret_file", auth.hmac_secret_file.as_mut()),
-            (
-                "auth.hmac_previous_secret_file",
-                auth.hmac_previous_secret_file.as_mut(),
-            ),
-            (
-                "auth.rsa_public_key_file",
-                auth.rsa_public_key_file.as_mut(),
-            ),
-            (
-                "auth.ecdsa_public_key_file",
-                auth.ecdsa_public_key_file.as_mut(),
-            ),
-            (
-                "auth.eddsa_public_key_file",
-                auth.eddsa_public_key_file.as_mut(),
-            ),
-            ("auth.jwks_file", auth.jwks_file.as_mut()),
-            ("auth.api_keys_file", auth.api_keys_file.as_mut()),
-            ("grip.routes_file", routes),
-            ("grip.pushpin_conf", pushpin),
-        ];
-        files.extend(named.map(|(option, path)| (option.to_owned(), path)));
-        for (option, path) in files {
-            if let Some(path) = path
-                && let Origin::File { name, .. } = origins.get(&option)
-                && let Some(folder) = Path::new(name).parent()
-            {
-                *path = folder.join(&*path).to_string_lossy().into_owned();
-            }
-        }
     }
 
     /// Whether another machine can reach the client or API listener.
@@ -243,7 +182,7 @@ impl Auth {
         {
             return Err(wrong(fault));
         }
-        self.set(option, &Given::Text(text.trim()))
+        self.set(option, &Input::Text(text.trim()))
             .map_err(|fault| wrong(&fault.message))
     }
 }
@@ -310,7 +249,7 @@ impl Section for Namespace {
         std::iter::once(name).chain(options).collect()
     }
 
-    fn set(&mut self, key: &str, given: &Given<'_>) -> Result<(), Fault> {
+    fn set(&mut self, key: &str, given: &Input<'_>) -> Result<(), Fault> {
         if key == "name" {
             self.name = Text::read(given, &NAME_RULE)?;
             return Ok(());

@@ -1,4 +1,4 @@
-//! The configuration file as a tree whose parts know their line and column.
+//! The configuration file as a tree whose parts know their line and column, and tables of ours.
 
 use std::ops::Range;
 
@@ -67,4 +67,14 @@ pub(crate) fn entry<'a, 'i>(table: &'a DeTable<'i>, key: &str) -> Option<&'a Spa
 fn one_line(message: &str) -> String {
     let lines: Vec<&str> = message.lines().map(str::trim).collect();
     lines.join(", ")
+}
+
+/// The rows of a table of ours: cells between bars, the last ones may be missing; lines that begin
+/// with `#` are comments.
+pub(crate) fn rows<const N: usize>(table: &str) -> impl Iterator<Item = [&str; N]> {
+    let lines = table.lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| {
+        let mut cells = line.splitn(N, " | ");
+        std::array::from_fn(|_| cells.next().unwrap_or_default())
+    })
 }

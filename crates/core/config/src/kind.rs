@@ -4,10 +4,7 @@
 //! Reading takes a TOML value or a plain text (from a variable or a flag) alike.
 
 mod address;
-mod broker;
-mod feed_url;
 mod number;
-mod status;
 mod text;
 
 use std::ops::Range;
@@ -16,27 +13,29 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 pub use address::ListenAddress;
-pub(crate) use address::{Address, AddressBlock, Endpoint, Listener};
-pub(crate) use broker::BrokerUrl;
-pub(crate) use feed_url::FeedUrl;
-pub(crate) use number::{Count, Duration, Size};
-pub use status::ProxyStatus;
-pub(crate) use status::StatusText;
-pub(crate) use text::{
-    Choice, ForwardedFor, HostName, HttpUrl, MetricPrefix, Named, PathPrefix, Pem, RedisUrl,
-    SecretText, SigningSecret, Text, TextKind, WebOrigin,
+pub(crate) use address::{
+    Address, AddressBlock, BrokerUrl, Endpoint, FeedUrl, HttpUrl, Listener, RedisUrl, WebOrigin,
 };
+pub(crate) use number::{Count, Duration, Size};
+pub(crate) use text::{
+    Choice, ForwardedForText, HostName, MetricPrefix, Named, PathPrefix, Pem, SecretText,
+    SigningSecret, StatusText, Text, TextKind, choice,
+};
+pub use text::{ForwardedFor, ProxyStatus};
+
+/// Default of permissions that are not set, for the reference.
+pub(crate) const OPEN: &str = "true in open mode, else false";
 
 /// A value as it was given.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Given<'a> {
+pub(crate) enum Input<'a> {
     /// From a variable or a flag.
     Text(&'a str),
     /// From the configuration file.
     Toml(&'a Spanned<DeValue<'a>>),
 }
 
-impl Given<'_> {
+impl Input<'_> {
     fn as_str(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -87,19 +86,25 @@ pub(crate) struct Fault {
 /// Constraints of one option, besides its kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule {
-    pub(crate) min: u64,
-    pub(crate) max: u64,
+    min: u64,
+    max: u64,
     /// Whether zero is allowed below `min`, and what it then means.
-    pub(crate) zero: Option<&'static str>,
+    zero: Option<&'static str>,
     pub(crate) secret: bool,
     pub(crate) flag: Option<&'static str>,
+    /// A TOML value to show where there is no default.
     pub(crate) example: &'static str,
     /// Text for the reference while the option is unset, if that is not one value.
     pub(crate) unset: &'static str,
     /// Whether a running server keeps the value that it was started with.
     pub(crate) restart: bool,
+    /// Whether the default is that of open mode.
+    pub(crate) permission: bool,
+    /// Whether it names a file, which counts from the folder of the configuration file.
+    pub(crate) file: bool,
 }
 
+/// The setters are the words of the table of options.
 impl Rule {
     pub(crate) const ANY: Self = Self {
         min: 0,
@@ -110,48 +115,52 @@ impl Rule {
         example: "",
         unset: "",
         restart: false,
+        permission: false,
+        file: false,
     };
-
-    /// A running server keeps the value that it was started with.
-    pub(crate) const fn restart(self) -> Self {
-        Self {
-            restart: true,
-            ..self
-        }
-    }
 
     pub(crate) const fn range(self, min: u64, max: u64) -> Self {
         Self { min, max, ..self }
     }
 
-    pub(crate) const fn zero(self, meaning: &'static str) -> Self {
-        Self {
-            zero: Some(meaning),
-            ..self
-        }
+    pub(crate) const fn zero(mut self, meaning: &'static str) -> Self {
+        self.zero = Some(meaning);
+        self
     }
 
-    pub(crate) const fn secret(self) -> Self {
-        Self {
-            secret: true,
-            ..self
-        }
+    pub(crate) const fn flag(mut self, flag: &'static str) -> Self {
+        self.flag = Some(flag);
+        self
     }
 
-    pub(crate) const fn flag(self, flag: &'static str) -> Self {
-        Self {
-            flag: Some(flag),
-            ..self
-        }
+    pub(crate) const fn example(mut self, example: &'static str) -> Self {
+        self.example = example;
+        self
     }
 
-    /// A TOML value to show where there is no default.
-    pub(crate) const fn example(self, example: &'static str) -> Self {
-        Self { example, ..self }
+    pub(crate) const fn unset(mut self, unset: &'static str) -> Self {
+        self.unset = unset;
+        self
     }
 
-    pub(crate) const fn unset(self, unset: &'static str) -> Self {
-        Self { unset, ..self }
+    pub(crate) const fn secret(mut self) -> Self {
+        self.secret = true;
+        self
+    }
+
+    pub(crate) const fn restart(mut self) -> Self {
+        self.restart = true;
+        self
+    }
+
+    pub(crate) const fn file(mut self) -> Self {
+        self.file = true;
+        self
+    }
+
+    pub(crate) const fn permission(mut self) -> Self {
+        self.permission = true;
+        self.example("false").unset(OPEN)
     }
 
     fn admits(&self, value: u64) -> bool {
@@ -181,16 +190,14 @@ pub(crate) trait Kind {
     /// For messages: what follows "expected".
     fn expected(rule: &Rule) -> String;
     /// Reads and checks one value.
-    fn read(given: &Given<'_>, rule: &Rule) -> Result<Self::Field, Fault>;
+    fn read(given: &Input<'_>, rule: &Rule) -> Result<Self::Field, Fault>;
     /// The value as TOML, none while it is unset.
     fn write(value: &Self::Field) -> Option<String>;
     /// Whether flags and variables may give several values.
     const LIST: bool = false;
-    /// Whether the default is a rule rather than a value.
-    const RESOLVED: bool = false;
 
     /// Refuses a value as not expected.
-    fn refuse<T>(given: &Given<'_>, rule: &Rule) -> Result<T, Fault> {
+    fn refuse<T>(given: &Input<'_>, rule: &Rule) -> Result<T, Fault> {
         Err(Fault {
             message: format!(
                 "expected {}, found {}",
@@ -216,44 +223,20 @@ impl Kind for Bool {
         "true or false".to_owned()
     }
 
-    fn read(given: &Given<'_>, rule: &Rule) -> Result<bool, Fault> {
+    fn read(given: &Input<'_>, rule: &Rule) -> Result<bool, Fault> {
         match given {
-            Given::Text("true") => Ok(true),
-            Given::Text("false") => Ok(false),
-            Given::Toml(value) => match value.get_ref() {
+            Input::Text("true") => Ok(true),
+            Input::Text("false") => Ok(false),
+            Input::Toml(value) => match value.get_ref() {
                 DeValue::Boolean(flag) => Ok(*flag),
                 _ => Self::refuse(given, rule),
             },
-            Given::Text(_) => Self::refuse(given, rule),
+            Input::Text(_) => Self::refuse(given, rule),
         }
     }
 
     fn write(value: &bool) -> Option<String> {
         Some(value.to_string())
-    }
-}
-
-/// True or false; while it is unset, the default is that of open mode.
-pub(crate) struct Permission;
-
-impl Kind for Permission {
-    type Field = bool;
-    const RESOLVED: bool = true;
-
-    fn name() -> String {
-        Bool::name()
-    }
-
-    fn expected(rule: &Rule) -> String {
-        Bool::expected(rule)
-    }
-
-    fn read(given: &Given<'_>, rule: &Rule) -> Result<bool, Fault> {
-        Bool::read(given, rule)
-    }
-
-    fn write(value: &bool) -> Option<String> {
-        Bool::write(value)
     }
 }
 
@@ -272,7 +255,7 @@ impl<K: Kind> Kind for Opt<K> {
         K::expected(rule)
     }
 
-    fn read(given: &Given<'_>, rule: &Rule) -> Result<Self::Field, Fault> {
+    fn read(given: &Input<'_>, rule: &Rule) -> Result<Self::Field, Fault> {
         K::read(given, rule).map(Some)
     }
 
@@ -298,18 +281,18 @@ impl<K: Kind> Kind for List<K> {
         format!("a list in which each item is {}", K::expected(rule))
     }
 
-    fn read(given: &Given<'_>, rule: &Rule) -> Result<Self::Field, Fault> {
+    fn read(given: &Input<'_>, rule: &Rule) -> Result<Self::Field, Fault> {
         match given {
-            Given::Text(text) => text
+            Input::Text(text) => text
                 .split(',')
                 .map(str::trim)
                 .filter(|item| !item.is_empty())
-                .map(|item| K::read(&Given::Text(item), rule))
+                .map(|item| K::read(&Input::Text(item), rule))
                 .collect(),
-            Given::Toml(value) => match value.get_ref() {
+            Input::Toml(value) => match value.get_ref() {
                 DeValue::Array(items) => items
                     .iter()
-                    .map(|item| K::read(&Given::Toml(item), rule))
+                    .map(|item| K::read(&Input::Toml(item), rule))
                     .collect(),
                 // One value without brackets is what people write for a list of one.
                 DeValue::String(_) => Ok(vec![K::read(given, rule)?]),

@@ -5,7 +5,7 @@ use crate::options::{
     Appwrite, AppwriteProject, Auth, Broker, ChannelOptions, Drain, Engine, Feed, Grip, GripRoute,
     History, Limits, Listen, Log, Proxy, ProxyBackend, Stream, Tls, TlsSite, Websocket,
 };
-use crate::section::{OptionSpec, Section};
+use crate::section::{OptionSpec, Section, Sections};
 
 /// Number of times that a section may stand in the file, and the meaning of its absence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,9 +82,10 @@ pub(crate) fn settable() -> Vec<OptionSpec> {
 
 impl Config {
     /// The sections that are always there.
-    pub(crate) fn once_mut(&mut self) -> [&mut dyn Section; 11] {
+    pub(crate) fn once_mut(&mut self) -> [&mut dyn Section; 12] {
         [
             &mut self.listen,
+            &mut self.tls,
             &mut self.engine,
             &mut self.limits,
             &mut self.websocket,
@@ -100,11 +101,10 @@ impl Config {
 
     /// Every section that is there, with the prefix of its values' paths, in reading order.
     pub(crate) fn present(&self) -> Vec<(String, Shape, &dyn Section)> {
-        let mut all: Vec<(String, Shape, &dyn Section)> = Vec::new();
-        all.push(("listen".to_owned(), Shape::Once, &self.listen));
-        all.push(("tls".to_owned(), Shape::Once, &self.tls));
-        repeated(&mut all, &self.tls.sites);
-        let once: [&dyn Section; 9] = [
+        let mut all = Present::default();
+        let sections: [&dyn Section; 11] = [
+            &self.listen,
+            &self.tls,
             &self.engine,
             &self.limits,
             &self.websocket,
@@ -115,29 +115,42 @@ impl Config {
             &self.history,
             &self.channel,
         ];
-        all.extend(once.map(|section| (section.name().to_owned(), Shape::Once, section)));
-        repeated(&mut all, &self.namespaces.0);
-        repeated(&mut all, &self.feeds);
-        all.push(("log".to_owned(), Shape::Once, &self.log));
+        for section in sections {
+            all.add(Shape::Once, section);
+        }
+        all.add_list(&self.namespaces.0);
+        all.add_list(&self.feeds);
+        all.add(Shape::Once, &self.log);
         if let Some(proxy) = &self.proxy {
-            all.push(("proxy".to_owned(), Shape::Optional, proxy));
-            repeated(&mut all, &proxy.backends);
+            all.add(Shape::Optional, proxy);
         }
         if let Some(appwrite) = &self.appwrite {
-            all.push(("appwrite".to_owned(), Shape::Optional, appwrite));
-            repeated(&mut all, &appwrite.projects);
+            all.add(Shape::Optional, appwrite);
         }
         if let Some(grip) = &self.grip {
-            all.push(("grip".to_owned(), Shape::Optional, grip));
-            repeated(&mut all, &grip.routes);
+            all.add(Shape::Optional, grip);
         }
-        all
+        all.0
     }
 }
 
-fn repeated<'a, S: Section>(all: &mut Vec<(String, Shape, &'a dyn Section)>, sections: &'a [S]) {
-    for (index, section) in sections.iter().enumerate() {
-        all.push((element(section.name(), index), Shape::Repeated, section));
+#[derive(Default)]
+struct Present<'a>(Vec<(String, Shape, &'a dyn Section)>);
+
+impl<'a> Present<'a> {
+    /// Adds a section, and those inside it.
+    fn add(&mut self, shape: Shape, section: &'a dyn Section) {
+        self.0.push((section.name().to_owned(), shape, section));
+        for (_, list) in section.lists() {
+            self.add_list(list);
+        }
+    }
+
+    fn add_list(&mut self, list: &'a dyn Sections) {
+        for (index, section) in list.all().into_iter().enumerate() {
+            self.0
+                .push((element(section.name(), index), Shape::Repeated, section));
+        }
     }
 }
 

@@ -34,7 +34,7 @@ mod suggest;
 mod tests;
 
 pub use config::{AuthFile, Config, Namespace, Namespaces};
-pub use kind::{ListenAddress, ProxyStatus};
+pub use kind::{ForwardedFor, ListenAddress, ProxyStatus};
 pub use options::{
     Acknowledge, Appwrite, AppwriteProject, Auth, Broker, BrokerKind, CONNECTIONS_PER_IP,
     ChannelOptions, DEFAULT_BACKEND, DeltaType, Drain, Engine, Feed, FeedBegin, FeedKind, Grip,

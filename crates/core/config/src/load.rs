@@ -4,18 +4,19 @@
 //! that is wrong today is a trap for the day when the override goes away.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::check::check;
-use crate::config::{Config, Namespace};
+use crate::config::Config;
 use crate::document::{Places, entry};
-use crate::kind::{Fault, Given};
+use crate::kind::{Fault, Input};
 use crate::layout::{Shape, element, settable, specs_of, top_sections};
-use crate::options::{Appwrite, Grip, Proxy};
+use crate::options::{Appwrite, ChannelOptions, Grip, Proxy};
 use crate::origin::{Origin, Origins};
-use crate::section::{OptionSpec, Section};
+use crate::section::{OptionSpec, Section, Sections};
 use crate::sources::{Loaded, Sources};
 use crate::suggest::{unknown_option, unknown_path, unknown_top, unknown_variable};
 use crate::{problem::Problem, pushpin};
@@ -32,24 +33,16 @@ impl Config {
         loader.problems.extend(beneath.problems);
         loader.beneath = beneath.values;
         let mut config = Self::default();
-        let file_is_sound = match loader.places.map(|places| places.parse()) {
-            None => {
-                loader.fill(&DeTable::new(), &mut config);
-                true
-            }
-            Some(Ok(table)) => {
-                loader.fill(&table, &mut config);
-                true
-            }
-            Some(Err(problems)) => {
-                loader.problems.extend(problems);
-                loader.fill(&DeTable::new(), &mut config);
-                false
-            }
-        };
+        let table = loader.places.map(|places| places.parse());
+        let table = table.unwrap_or_else(|| Ok(DeTable::new()));
+        let file_is_sound = table.is_ok();
+        let table = table.unwrap_or_else(|problems| {
+            loader.problems.extend(problems);
+            DeTable::new()
+        });
+        loader.fill(&table, &mut config);
         loader.unknown_variables();
         loader.unknown_flags();
-        config.resolve_files(&loader.origins);
         loader.resolve_permissions(&mut config);
         loader.empty_keys();
         let Loader {
@@ -86,7 +79,6 @@ impl Config {
         let table = loader.places.map(|places| places.parse());
         let table = table.unwrap_or_else(|| Ok(DeTable::new())).ok()?;
         loader.fill(&table, &mut config);
-        config.resolve_files(&loader.origins);
         config.grip?.pushpin_conf
     }
 }
@@ -119,35 +111,18 @@ impl<'a> Loader<'a> {
     fn fill(&mut self, root: &DeTable<'_>, config: &mut Config) {
         self.unknown_sections(root);
         for section in config.once_mut() {
-            let table = self.table(root, section.name());
-            self.section(table, section, &[]);
+            self.section(root, section);
         }
-        let table = self.table(root, "tls");
-        self.section(table, &mut config.tls, &["site"]);
-        let sites = table.map(|table| self.repeated(table, "site", "tls.site"));
-        config.tls.sites = sites.unwrap_or_default();
-        config.namespaces.0 = self.repeated::<Namespace>(root, "namespace", "namespace");
-        config.feeds = self.repeated(root, "feed", "feed");
+        self.repeated(root, "namespace", "namespace", &mut config.namespaces.0);
+        self.repeated(root, "feed", "feed", &mut config.feeds);
         if self.mentions(root, "proxy") {
-            let proxy = config.proxy.insert(Proxy::default());
-            let table = self.table(root, "proxy");
-            self.section(table, proxy, &["backend"]);
-            let backends = table.map(|table| self.repeated(table, "backend", "proxy.backend"));
-            proxy.backends = backends.unwrap_or_default();
+            self.section(root, config.proxy.insert(Proxy::default()));
         }
         if self.mentions(root, "appwrite") {
-            let appwrite = config.appwrite.insert(Appwrite::default());
-            let table = self.table(root, "appwrite");
-            self.section(table, appwrite, &["project"]);
-            let projects = table.map(|table| self.repeated(table, "project", "appwrite.project"));
-            appwrite.projects = projects.unwrap_or_default();
+            self.section(root, config.appwrite.insert(Appwrite::default()));
         }
         if self.mentions(root, "grip") {
-            let grip = config.grip.insert(Grip::default());
-            let table = self.table(root, "grip");
-            self.section(table, grip, &["route"]);
-            let routes = table.map(|table| self.repeated(table, "route", "grip.route"));
-            grip.routes = routes.unwrap_or_default();
+            self.section(root, config.grip.insert(Grip::default()));
         }
     }
 
@@ -175,43 +150,41 @@ impl<'a> Loader<'a> {
         None
     }
 
-    /// The sections that may stand several times.
-    fn repeated<S: Section + Default>(
+    /// The sections that may stand several times; `key` in `parent` is `name` in the file.
+    fn repeated(
         &mut self,
         parent: &DeTable<'_>,
         key: &str,
         name: &str,
-    ) -> Vec<S> {
+        sections: &mut dyn Sections,
+    ) {
         let Some(value) = entry(parent, key) else {
-            return Vec::new();
+            return;
         };
         let DeValue::Array(items) = value.get_ref() else {
             let message =
                 format!("{name} may stand several times: write it in double brackets, [[{name}]]");
-            self.file_problem(value, message);
-            return Vec::new();
+            return self.file_problem(value, message);
         };
-        let mut sections = Vec::new();
+        let mut index = 0;
         for item in items.iter() {
             let DeValue::Table(table) = item.get_ref() else {
-                self.file_problem(
-                    item,
-                    format!("{name} is a section: write [[{name}]], and its options below it"),
-                );
+                let message =
+                    format!("{name} is a section: write [[{name}]], and its options below it");
+                self.file_problem(item, message);
                 continue;
             };
-            let mut section = S::default();
-            let path = element(name, sections.len());
+            let path = element(name, index);
+            index += 1;
             self.place(&path, item);
-            self.take_table(&path, Shape::Repeated, table, &mut section, &[]);
-            sections.push(section);
+            self.take_table(&path, Shape::Repeated, table, sections.add());
         }
-        sections
     }
 
-    /// Fills a section that stands once from all layers. `inner` are the sections inside it.
-    fn section(&mut self, table: Option<&DeTable<'_>>, section: &mut dyn Section, inner: &[&str]) {
+    /// Fills a section that stands once from all layers, and the sections inside it from the file.
+    fn section(&mut self, root: &DeTable<'_>, section: &mut dyn Section) {
         let name = section.name();
+        let table = self.table(root, name);
         for spec in section.specs() {
             let path = spec.path();
             let values = self.beneath.iter().filter(|value| value.path == path);
@@ -220,7 +193,7 @@ impl<'a> Loader<'a> {
             }
         }
         if let Some(table) = table {
-            self.take_table(name, Shape::Once, table, section, inner);
+            self.take_table(name, Shape::Once, table, section);
         }
         for spec in section.specs() {
             if let Some((name, value)) = self.variable(&spec) {
@@ -236,6 +209,11 @@ impl<'a> Loader<'a> {
             let flag = spec.flag_name(names.last().is_some_and(|name| name.starts_with("--")));
             self.take_text(&spec, &value, Origin::Flag(flag), section);
         }
+        for (key, list) in section.lists_mut() {
+            if let Some(table) = table {
+                self.repeated(table, key, &format!("{name}.{key}"), list);
+            }
+        }
     }
 
     fn take_table(
@@ -244,21 +222,30 @@ impl<'a> Loader<'a> {
         shape: Shape,
         table: &DeTable<'_>,
         section: &mut dyn Section,
-        inner: &[&str],
     ) {
         let specs = section.specs();
+        let inner: Vec<&str> = section.lists().iter().map(|(key, _)| *key).collect();
         for (key, value) in table {
             let name: &str = key.get_ref();
-            if specs.iter().any(|spec| spec.key == name) {
+            if let Some(spec) = specs.iter().find(|spec| spec.key == name) {
                 let option = format!("{path}.{name}");
                 self.place(&option, value);
-                let stored = section.set(name, &Given::Toml(value));
+                let mut stored = section.set(name, &Input::Toml(value));
+                // A relative path counts from the file's folder, not from where the command runs.
+                if stored.is_ok()
+                    && spec.file
+                    && let Some(folder) = self.folder()
+                    && let Some(file) = value.get_ref().as_str()
+                {
+                    let file = folder.join(file).to_string_lossy().into_owned();
+                    stored = section.set(name, &Input::Text(&file));
+                }
                 self.note(&option, stored);
             } else if !inner.contains(&name)
                 && let Some(places) = self.places
             {
                 let mut known: Vec<&str> = specs.iter().map(|spec| spec.key).collect();
-                known.extend(inner);
+                known.extend(&inner);
                 let heading = shape.heading(section.name());
                 let message = unknown_option(name, &heading, &known);
                 self.problems.push(places.problem(&key.span(), message));
@@ -275,7 +262,7 @@ impl<'a> Loader<'a> {
     ) {
         let path = spec.path();
         self.origins.0.insert(path.clone(), origin);
-        let stored = section.set(spec.key, &Given::Text(value));
+        let stored = section.set(spec.key, &Input::Text(value));
         self.note(&path, stored);
     }
 
@@ -383,29 +370,12 @@ impl<'a> Loader<'a> {
 
     /// Gives unset permissions the default of open mode.
     fn resolve_permissions(&self, config: &mut Config) {
-        let open = config.unrestricted();
-        let resolve = |path: &str, options: &mut crate::ChannelOptions| {
-            for (key, permission) in [
-                ("subscribe", &mut options.subscribe),
-                ("anonymous_subscribe", &mut options.anonymous_subscribe),
-                ("publish", &mut options.publish),
-                ("anonymous_publish", &mut options.anonymous_publish),
-                ("history", &mut options.history),
-                (
-                    "allow_presence_for_subscriber",
-                    &mut options.allow_presence_for_subscriber,
-                ),
-                (
-                    "allow_presence_for_client",
-                    &mut options.allow_presence_for_client,
-                ),
-                (
-                    "allow_presence_for_anonymous",
-                    &mut options.allow_presence_for_anonymous,
-                ),
-            ] {
-                if *self.origins.get(&format!("{path}.{key}")) == Origin::Default {
-                    *permission = open;
+        let open = config.unrestricted().to_string();
+        let resolve = |path: &str, options: &mut ChannelOptions| {
+            for spec in options.specs().iter().filter(|spec| spec.permission) {
+                if *self.origins.get(&format!("{path}.{}", spec.key)) == Origin::Default {
+                    // Both words are good values.
+                    let _ = options.set(spec.key, &Input::Text(&open));
                 }
             }
         };
@@ -413,5 +383,9 @@ impl<'a> Loader<'a> {
         for (index, namespace) in config.namespaces.0.iter_mut().enumerate() {
             resolve(&element("namespace", index), &mut namespace.options);
         }
+    }
+
+    fn folder(&self) -> Option<&'a Path> {
+        Path::new(&self.sources.file.as_ref()?.name).parent()
     }
 }

@@ -8,7 +8,6 @@ mod broker;
 mod channel;
 mod dropins;
 mod feed;
-mod history;
 mod tls;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -17,17 +16,16 @@ use throng_proxy::Block;
 
 use crate::kind::{
     Address, AddressBlock, Bool, Choice, Count, Duration, HostName, HttpUrl, List, ListenAddress,
-    Listener, Named, Opt, Pem, Rule, SecretText, SigningSecret, Size, Text, WebOrigin,
+    Listener, Named, OPEN, Opt, Pem, SecretText, SigningSecret, Size, Text, WebOrigin, choice,
 };
 use crate::secret::Secret;
 use crate::section::section;
 
 pub use backends::{DEFAULT_BACKEND, Proxy, ProxyBackend};
-pub use broker::{Broker, BrokerKind};
+pub use broker::{Acknowledge, Broker, BrokerKind, History, OnDiskFailure};
 pub use channel::{ChannelOptions, DeltaType, RecoveryMode, SlowConsumer};
 pub use dropins::{Appwrite, AppwriteProject, Grip, GripRoute};
 pub use feed::{Feed, FeedBegin, FeedKind};
-pub use history::{Acknowledge, History, OnDiskFailure};
 pub use tls::{Tls, TlsRecords, TlsSite, TlsVersion};
 
 /// The most connections from one address while `limits.connections_per_ip` is not set: people
@@ -39,9 +37,6 @@ const HOUR: u64 = 3600 * SECOND;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
-
-/// Text for the reference: default of an unset permission.
-const OPEN: &str = "true in open mode, else false";
 
 const fn loopback(port: u16) -> ListenAddress {
     ListenAddress {
@@ -55,25 +50,23 @@ section! {
     "listen" Listen {
         /// Addresses for clients: WebSocket, SSE and HTTP streaming. An address with `tls://`
         /// before it, as in `tls://0.0.0.0:443`, speaks TLS; see `[tls]`.
-        "client" client: Vec<ListenAddress>, List<Listener>, vec![loopback(8000)],
-            Rule::ANY.restart().flag("--listen");
+        client: Vec<ListenAddress>, List<Listener> = vec![loopback(8000)], restart,
+            flag("--listen");
         /// The address of the server API, the metrics and the dashboard. With `tls://` before it,
         /// it speaks TLS.
-        "api" api: ListenAddress, Listener, loopback(8001), Rule::ANY.restart().flag("--api");
+        api: ListenAddress, Listener = loopback(8001), restart, flag("--api");
         /// Whether the addresses for clients serve the server API (`/api`) too, as in Centrifugo.
         /// It needs `auth.api_keys`. Callers there have the limits of clients.
-        "api_for_clients" api_for_clients: bool, Bool, false, Rule::ANY;
+        api_for_clients: bool, Bool = false;
         /// The proxies in front of Throng, by address or block. Throng takes a client's address
         /// from them: from PROXY headers, and from `X-Forwarded-For` (the last address there that
         /// is not a trusted proxy itself). Limits and logs use that address. Do not name addresses
         /// from which clients connect directly.
-        "trusted_proxies" trusted_proxies: Vec<Block>, List<AddressBlock>, Vec::new(),
-            Rule::ANY;
+        trusted_proxies: Vec<Block>, List<AddressBlock>;
         /// Those addresses, out of `client` and `api`, on which each connection begins with a PROXY
         /// header of version 1 or 2 (HAProxy: `send-proxy`, `send-proxy-v2`). The header comes
         /// before TLS. Only trusted proxies may connect there.
-        "proxy_protocol" proxy_protocol: Vec<SocketAddr>, List<Address>, Vec::new(),
-            Rule::ANY.restart();
+        proxy_protocol: Vec<SocketAddr>, List<Address>, restart;
     }
 }
 
@@ -81,16 +74,16 @@ section! {
     /// Threads, queues and how many connections one process takes.
     "engine" Engine {
         /// Number of shards, each a thread with its own connections. 0 means one per core.
-        "shards" shards: u32, Count, 0, Rule::ANY.restart().range(0, 256).flag("--shards");
+        shards: u32, Count = 0, restart, range(0, 256), flag("--shards");
         /// Maximum number of connections that wait in the kernel until Throng accepts them, per
         /// listener and shard.
-        "backlog" backlog: u32, Count, 4096, Rule::ANY.restart().range(1, 65_535);
+        backlog: u32, Count = 4096, restart, range(1, 65_535);
         /// The most bytes that may wait for one slow connection. Beyond that the channel's
         /// `slow_consumer` rule applies.
-        "out_buffer_bytes_max" out_buffer_bytes_max: u64, Size, MIB, Rule::ANY.range(4 * KIB, GIB);
+        out_buffer_bytes_max: u64, Size = MIB, range(4 * KIB, GIB);
         /// The most connections of the whole process. 0 means as many as the file descriptors
         /// allow.
-        "connections_max" connections_max: u32, Count, 0, Rule::ANY;
+        connections_max: u32, Count = 0;
     }
 }
 
@@ -101,63 +94,57 @@ section! {
         /// 429. 0 means no limit. A limit that you set counts every address. While it is not set,
         /// addresses of private networks are not counted as long as `listen.trusted_proxies` is
         /// empty, because each may be a proxy.
-        "connections_per_ip" connections_per_ip: Option<u32>, Opt<Count>, None,
-            Rule::ANY.example("4096").unset("4096");
+        connections_per_ip: Option<u32>, Opt<Count>, example("4096"), unset("4096");
         /// The most channels that one connection may be subscribed to.
-        "channels_per_connection" channels_per_connection: u32, Count, 128,
-            Rule::ANY.range(1, 65_535);
+        channels_per_connection: u32, Count = 128, range(1, 65_535);
         /// The largest message from a client, in bytes.
-        "message_bytes_max" message_bytes_max: u64, Size, 64 * KIB, Rule::ANY.range(128, 64 * MIB);
+        message_bytes_max: u64, Size = 64 * KIB, range(128, 64 * MIB);
         /// The most messages a second from one connection. It counts commands (a frame may
         /// hold many), pings, and messages to GRIP backends. Twice as many may come at once. A
         /// connection that sends more is closed with 3013 (1008 on WebSockets of GRIP). Subscribing
         /// counts less: a client may subscribe to all `channels_per_connection` twice a second. 0
         /// means no limit.
-        "messages_per_second_max" messages_per_second_max: u32, Count, 100, Rule::ANY;
+        messages_per_second_max: u32, Count = 100;
         /// The most HTTP requests a second on one connection to a client port. Beyond that Throng
         /// answers 429 and closes the connection. 0 means no limit.
-        "requests_per_second_max" requests_per_second_max: u32, Count, 1000, Rule::ANY;
+        requests_per_second_max: u32, Count = 1000;
         /// For how much of each second the clients of one IP address (of one /64 with IPv6) may
         /// keep a shard busy. Throng estimates what each connection, request, command, token and
         /// answer costs, answers with history or members by their length; a bad token counts ten
         /// times. Beyond that, requests are answered 429 and WebSockets are closed with 3013. While
         /// `listen.trusted_proxies` is empty, addresses of private networks are not counted,
         /// because each may be a proxy. "0s" means no limit.
-        "address_work_max" address_work_max_ms: u64, Duration, 500,
-            Rule::ANY.range(1, HOUR).zero("off");
+        address_work_max_ms as "address_work_max": u64, Duration = 500, range(1, HOUR), zero("off");
         /// The largest request head (request line and headers), in bytes.
-        "head_bytes_max" head_bytes_max: u64, Size, 16 * KIB, Rule::ANY.range(KIB, MIB);
+        head_bytes_max: u64, Size = 16 * KIB, range(KIB, MIB);
         /// Time limit for a client to send a request head, or the next KiB of a body that goes to a
         /// GRIP backend.
-        "head_timeout" head_timeout_ms: u64, Duration, 10 * SECOND, Rule::ANY.range(100, HOUR);
+        head_timeout_ms as "head_timeout": u64, Duration = 10 * SECOND, range(100, HOUR);
         /// Maximum time that an HTTP connection stays open without a request.
-        "keepalive_timeout" keepalive_timeout_ms: u64, Duration, 60 * SECOND,
-            Rule::ANY.range(SECOND, HOUR);
+        keepalive_timeout_ms as "keepalive_timeout": u64, Duration = 60 * SECOND,
+            range(SECOND, HOUR);
         /// The memory for the history of all channels together, in bytes; the oldest goes first.
-        "history_bytes_max" history_bytes_max: u64, Size, 256 * MIB,
-            Rule::ANY.restart().range(MIB, 1024 * GIB);
+        history_bytes_max: u64, Size = 256 * MIB, restart, range(MIB, 1024 * GIB);
         /// The most bytes that may wait for all clients together because they do not read; a
         /// publication that waits for many counts once. Beyond that, the longest queues that move
         /// least are closed as slow (3008, if that can still be said). While it is not set, it is
         /// an eighth of the memory of the machine or of the control group, and at least 64 MiB.
-        "queued_bytes_max" queued_bytes_max: Option<u64>, Opt<Size>, None,
-            Rule::ANY.range(MIB, 1024 * GIB).example("\"512MiB\"")
-                .unset("an eighth of the memory");
+        queued_bytes_max: Option<u64>, Opt<Size>, range(MIB, 1024 * GIB), example("\"512MiB\""),
+            unset("an eighth of the memory");
         /// The most publications in one answer with history. A longer page is cut. A client that
         /// missed more is told `recovered: false`.
-        "history_reply_max" history_reply_max: u32, Count, 1000, Rule::ANY.range(1, 1_000_000);
+        history_reply_max: u32, Count = 1000, range(1, 1_000_000);
         /// The most bytes in one answer with history. Only a single publication may be longer.
-        "history_reply_bytes_max" history_reply_bytes_max: u64, Size, MIB,
-            Rule::ANY.range(4 * KIB, GIB);
+        history_reply_bytes_max: u64, Size = MIB, range(4 * KIB, GIB);
         /// The most members in one answer to `presence`. If a channel has more, the answer is an
         /// error; `presence_stats` still says how many there are.
-        "presence_reply_max" presence_reply_max: u32, Count, 10_000, Rule::ANY.range(1, 1_000_000);
+        presence_reply_max: u32, Count = 10_000, range(1, 1_000_000);
         /// Maximum number of channels without subscribers and history whose position Throng
         /// remembers, so that a client that comes back is told that it missed nothing. The oldest
         /// goes first.
-        "streams_max" streams_max: u32, Count, 2_000_000, Rule::ANY.range(1, 1_000_000_000);
+        streams_max: u32, Count = 2_000_000, range(1, 1_000_000_000);
         /// The largest request body on the server API, in bytes.
-        "publish_bytes_max" publish_bytes_max: u64, Size, MIB, Rule::ANY.range(KIB, GIB);
+        publish_bytes_max: u64, Size = MIB, range(KIB, GIB);
     }
 }
 
@@ -165,10 +152,10 @@ section! {
     /// Heartbeats of WebSocket connections.
     "websocket" Websocket {
         /// Interval of pings to an idle client. "0s" sends no pings.
-        "ping_interval" ping_interval_ms: u64, Duration, 25 * SECOND,
-            Rule::ANY.range(SECOND, HOUR).zero("off");
+        ping_interval_ms as "ping_interval": u64, Duration = 25 * SECOND, range(SECOND, HOUR),
+            zero("off");
         /// Time limit for a client to answer a ping; shorter than `ping_interval`.
-        "pong_timeout" pong_timeout_ms: u64, Duration, 8 * SECOND, Rule::ANY.range(100, HOUR);
+        pong_timeout_ms as "pong_timeout": u64, Duration = 8 * SECOND, range(100, HOUR);
     }
 }
 
@@ -177,8 +164,8 @@ section! {
     "stream" Stream {
         /// Interval of keep-alives on an idle stream, so that proxies do not close it. "0s" sends
         /// none.
-        "keepalive_interval" keepalive_interval_ms: u64, Duration, 25 * SECOND,
-            Rule::ANY.range(SECOND, HOUR).zero("off");
+        keepalive_interval_ms as "keepalive_interval": u64, Duration = 25 * SECOND,
+            range(SECOND, HOUR), zero("off");
     }
 }
 
@@ -187,98 +174,88 @@ section! {
     /// Throng runs in open mode: everyone on this machine may do everything.
     "auth" Auth {
         /// The secret that signs client tokens (HS256, HS384, HS512); 32 bytes or more.
-        "hmac_secret" hmac_secret: Option<Secret>, Opt<SigningSecret>, None,
-            Rule::ANY.secret().example("\"a random text of 32 bytes or more\"");
+        hmac_secret: Option<Secret>, Opt<SigningSecret>, secret,
+            example("\"a random text of 32 bytes or more\"");
         /// The file that holds the HMAC secret.
-        "hmac_secret_file" hmac_secret_file: Option<String>, Opt<Text>, None,
-            Rule::ANY.example("\"/etc/throng/hmac-secret\"");
+        hmac_secret_file: Option<String>, Opt<Text>, file, example("\"/etc/throng/hmac-secret\"");
         /// A second HMAC secret that is accepted too. To rotate: put the old one here and the new
         /// one above, and remove it when the last token that it signed has expired.
-        "hmac_previous_secret" hmac_previous_secret: Option<Secret>, Opt<SigningSecret>, None,
-            Rule::ANY.secret().example("\"a random text of 32 bytes or more\"");
+        hmac_previous_secret: Option<Secret>, Opt<SigningSecret>, secret,
+            example("\"a random text of 32 bytes or more\"");
         /// The file that holds the second HMAC secret.
-        "hmac_previous_secret_file" hmac_previous_secret_file: Option<String>, Opt<Text>, None,
-            Rule::ANY.example("\"/etc/throng/hmac-previous-secret\"");
+        hmac_previous_secret_file: Option<String>, Opt<Text>, file,
+            example("\"/etc/throng/hmac-previous-secret\"");
         /// Accept an HMAC secret of fewer than 32 bytes, which can be guessed. Only for the move
         /// from a server that had one.
-        "short_hmac_secret" short_hmac_secret: bool, Bool, false, Rule::ANY;
+        short_hmac_secret: bool, Bool = false;
         /// The RSA public key that checks client tokens (RS256, RS384, RS512), in PEM form.
-        "rsa_public_key" rsa_public_key: Option<String>, Opt<Pem>, None,
-            Rule::ANY.example("\"-----BEGIN PUBLIC KEY-----…\"");
+        rsa_public_key: Option<String>, Opt<Pem>, example("\"-----BEGIN PUBLIC KEY-----…\"");
         /// The file that holds the RSA public key.
-        "rsa_public_key_file" rsa_public_key_file: Option<String>, Opt<Text>, None,
-            Rule::ANY.example("\"/etc/throng/rsa.pem\"");
+        rsa_public_key_file: Option<String>, Opt<Text>, file, example("\"/etc/throng/rsa.pem\"");
         /// The ECDSA public key that checks client tokens (ES256, ES384), in PEM form.
-        "ecdsa_public_key" ecdsa_public_key: Option<String>, Opt<Pem>, None,
-            Rule::ANY.example("\"-----BEGIN PUBLIC KEY-----…\"");
+        ecdsa_public_key: Option<String>, Opt<Pem>, example("\"-----BEGIN PUBLIC KEY-----…\"");
         /// The file that holds the ECDSA public key.
-        "ecdsa_public_key_file" ecdsa_public_key_file: Option<String>, Opt<Text>, None,
-            Rule::ANY.example("\"/etc/throng/ecdsa.pem\"");
+        ecdsa_public_key_file: Option<String>, Opt<Text>, file,
+            example("\"/etc/throng/ecdsa.pem\"");
         /// The Ed25519 public key that checks client tokens (EdDSA), in PEM form.
-        "eddsa_public_key" eddsa_public_key: Option<String>, Opt<Pem>, None,
-            Rule::ANY.example("\"-----BEGIN PUBLIC KEY-----…\"");
+        eddsa_public_key: Option<String>, Opt<Pem>, example("\"-----BEGIN PUBLIC KEY-----…\"");
         /// The file that holds the Ed25519 public key.
-        "eddsa_public_key_file" eddsa_public_key_file: Option<String>, Opt<Text>, None,
-            Rule::ANY.example("\"/etc/throng/ed25519.pem\"");
+        eddsa_public_key_file: Option<String>, Opt<Text>, file,
+            example("\"/etc/throng/ed25519.pem\"");
         /// A set of public keys (JWK Set, RFC 7517), as JSON. A token names the key that checks it
         /// (`kid`). Keys for other purposes, secrets and private keys are left out.
-        "jwks" jwks: Option<String>, Opt<Text>, None,
-            Rule::ANY.example("'{\"keys\": [{\"kty\": \"EC\", \"kid\": \"a\", …}]}'");
+        jwks: Option<String>, Opt<Text>,
+            example("'{\"keys\": [{\"kty\": \"EC\", \"kid\": \"a\", …}]}'");
         /// The file that holds the set of public keys.
-        "jwks_file" jwks_file: Option<String>, Opt<Text>, None,
-            Rule::ANY.example("\"/etc/throng/jwks.json\"");
+        jwks_file: Option<String>, Opt<Text>, file, example("\"/etc/throng/jwks.json\"");
         /// The URL where the issuer of tokens publishes its set of public keys. Fetched keys stay
         /// in use until the next successful fetch, also while the issuer is down. When a token
         /// names a key that is not known yet, Throng fetches the set and tells the client to try
         /// again.
-        "jwks_url" jwks_url: Option<String>, Opt<HttpUrl>, None,
-            Rule::ANY.example("\"https://login.example.com/.well-known/jwks.json\"");
+        jwks_url: Option<String>, Opt<HttpUrl>,
+            example("\"https://login.example.com/.well-known/jwks.json\"");
         /// Time limit for one request for the set.
-        "jwks_timeout" jwks_timeout_ms: u64, Duration, 5 * SECOND,
-            Rule::ANY.range(100, 60 * SECOND);
+        jwks_timeout_ms as "jwks_timeout": u64, Duration = 5 * SECOND, range(100, 60 * SECOND);
         /// Interval between fetches of the set.
-        "jwks_refresh_interval" jwks_refresh_interval_ms: u64, Duration, 600 * SECOND,
-            Rule::ANY.range(SECOND, 24 * HOUR);
+        jwks_refresh_interval_ms as "jwks_refresh_interval": u64, Duration = 600 * SECOND,
+            range(SECOND, 24 * HOUR);
         /// The shortest time between two fetches, regardless of the keys that tokens name: clients
         /// choose those. Also the pause after a failed fetch, which doubles with each further
         /// failure.
-        "jwks_refresh_interval_min" jwks_refresh_interval_min_ms: u64, Duration, 10 * SECOND,
-            Rule::ANY.range(100, HOUR);
+        jwks_refresh_interval_min_ms as "jwks_refresh_interval_min": u64, Duration = 10 * SECOND,
+            range(100, HOUR);
         /// The audience that a token must name in its `aud` claim.
-        "audience" audience: Option<String>, Opt<Text>, None,
-            Rule::ANY.example("\"throng\"").unset("any audience");
+        audience: Option<String>, Opt<Text>, example("\"throng\""), unset("any audience");
         /// The issuer that a token must name in its `iss` claim.
-        "issuer" issuer: Option<String>, Opt<Text>, None,
-            Rule::ANY.example("\"https://login.example.com\"").unset("any issuer");
+        issuer: Option<String>, Opt<Text>, example("\"https://login.example.com\""),
+            unset("any issuer");
         /// The difference allowed between the clocks of issuer and server. A token is accepted for
         /// this long before its `nbf` and after its `exp`.
-        "leeway" leeway_ms: u64, Duration, 0, Rule::ANY.range(0, HOUR);
+        leeway_ms as "leeway": u64, Duration = 0, range(0, HOUR);
         /// Refuse tokens without `exp`. They would never expire.
-        "require_exp" require_exp: bool, Bool, false, Rule::ANY;
+        require_exp: bool, Bool = false;
         /// Subscribe each connection that has a user to the channel `#USER` when it connects.
-        "personal_channel" personal_channel: bool, Bool, false, Rule::ANY;
+        personal_channel: bool, Bool = false;
         /// Whether clients may connect without a token. GRIP's clients need none.
-        "anonymous" anonymous: Option<bool>, Opt<Bool>, None,
-            Rule::ANY.example("false").unset(OPEN);
+        anonymous: Option<bool>, Opt<Bool>, example("false"), unset(OPEN);
         /// The web origins whose pages may connect. `*` allows all. Without a list, pages of the
         /// same host may connect; on a port that asks for no key, only pages of this machine
         /// (localhost).
-        "allowed_origins" allowed_origins: Vec<String>, List<WebOrigin>, Vec::new(), Rule::ANY;
+        allowed_origins: Vec<String>, List<WebOrigin>;
         /// The host names (header `Host`) that are accepted on a port that asks for no key: the
         /// server API without keys, GRIP's ports for publishers, and in open mode the client port.
         /// IP addresses and `localhost` are always accepted. `*.example.com` allows all names below
         /// a domain. `*` allows every name; then any web page can point its own name at this server
         /// and use the port. If other machines can reach the port, names without a dot are accepted
         /// too. With `grip.pushpin_conf`, GRIP's ports accept every name from what is no browser.
-        "allowed_hosts" allowed_hosts: Vec<String>, List<HostName>, Vec::new(), Rule::ANY;
+        allowed_hosts: Vec<String>, List<HostName>;
         /// The keys of the server API, sent as `X-API-Key`.
-        "api_keys" api_keys: Vec<Secret>, List<SecretText>, Vec::new(), Rule::ANY.secret();
+        api_keys: Vec<Secret>, List<SecretText>, secret;
         /// The file that holds the keys of the server API, one on each line.
-        "api_keys_file" api_keys_file: Option<String>, Opt<Text>, None,
-            Rule::ANY.example("\"/etc/throng/api-keys\"");
+        api_keys_file: Option<String>, Opt<Text>, file, example("\"/etc/throng/api-keys\"");
         /// Allow addresses that other machines can reach although no keys are set. Everyone who
         /// reaches them may do everything.
-        "insecure" insecure: bool, Bool, false, Rule::ANY;
+        insecure: bool, Bool = false;
     }
 }
 
@@ -286,68 +263,54 @@ section! {
     /// Shutdown of the server.
     "drain" Drain {
         /// Time for connections to leave after the server was asked to stop.
-        "timeout" timeout_ms: u64, Duration, 30 * SECOND, Rule::ANY.range(0, 24 * HOUR);
+        timeout_ms as "timeout": u64, Duration = 30 * SECOND, range(0, 24 * HOUR);
         /// Time span over which clients are told to spread their reconnects.
-        "jitter" jitter_ms: u64, Duration, 10 * SECOND, Rule::ANY.range(0, HOUR);
+        jitter_ms as "jitter": u64, Duration = 10 * SECOND, range(0, HOUR);
     }
 }
 
-/// The least severe lines that are logged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum LogLevel {
-    /// Only events that need attention now.
-    Error,
-    /// Also events that may need it soon.
-    Warn,
-    /// Also events of normal operation.
-    #[default]
-    Info,
-    /// Also events that help to find a fault.
-    Debug,
-    /// Also everything else, for development.
-    Trace,
+choice! {
+    /// The least severe lines that are logged.
+    LogLevel {
+        /// Only events that need attention now.
+        Error = "error",
+        /// Also events that may need it soon.
+        Warn = "warn",
+        /// Also events of normal operation.
+        #[default]
+        Info = "info",
+        /// Also events that help to find a fault.
+        Debug = "debug",
+        /// Also everything else, for development.
+        Trace = "trace",
+    }
 }
 
 impl LogLevel {
     /// The level's text, as tracing filters spell it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
-        let found = Self::NAMES.iter().find(|(_, level)| *level == self);
-        found.map_or("info", |(name, _)| name)
+        self.word()
     }
 }
 
-impl Named for LogLevel {
-    const NAMES: &'static [(&'static str, Self)] = &[
-        ("error", Self::Error),
-        ("warn", Self::Warn),
-        ("info", Self::Info),
-        ("debug", Self::Debug),
-        ("trace", Self::Trace),
-    ];
-}
-
-/// The form of log lines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum LogFormat {
-    /// Plain lines for people.
-    #[default]
-    Text,
-    /// One JSON object a line.
-    Json,
-}
-
-impl Named for LogFormat {
-    const NAMES: &'static [(&'static str, Self)] = &[("text", Self::Text), ("json", Self::Json)];
+choice! {
+    /// The form of log lines.
+    LogFormat {
+        /// Plain lines for people.
+        #[default]
+        Text = "text",
+        /// One JSON object a line.
+        Json = "json",
+    }
 }
 
 section! {
     /// Content of the log, which goes to standard error.
     "log" Log {
         /// Level of the log: `error` (least), `warn`, `info`, `debug` or `trace` (most).
-        "level" level: LogLevel, Choice<LogLevel>, LogLevel::Info, Rule::ANY.flag("--log-level");
+        level: LogLevel, Choice<LogLevel>, flag("--log-level");
         /// The form of log lines: `text` for people, `json` for machines.
-        "format" format: LogFormat, Choice<LogFormat>, LogFormat::Text,
-            Rule::ANY.restart().flag("--log-format");
+        format: LogFormat, Choice<LogFormat>, restart, flag("--log-format");
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Invariant: a section knows exactly the keys that its table has.
 
-use crate::kind::{Fault, Given, Kind, Rule};
+use crate::kind::{Fault, Input, Kind, Rule};
 
 /// One option of the table.
 #[derive(Clone, Debug)]
@@ -30,6 +30,10 @@ pub struct OptionSpec {
     pub list: bool,
     /// A value to show where there is no default, as TOML.
     pub(crate) example: &'static str,
+    /// Whether its default is that of open mode.
+    pub(crate) permission: bool,
+    /// Whether it names a file.
+    pub(crate) file: bool,
 }
 
 impl OptionSpec {
@@ -48,13 +52,15 @@ impl OptionSpec {
                 true => format!("{} A change needs a restart.", sentence(docs)),
                 false => sentence(docs),
             },
-            default: if K::RESOLVED { None } else { K::write(default) },
+            default: K::write(default).filter(|_| !rule.permission),
             unset: rule.unset,
             secret: rule.secret,
             restart: rule.restart,
             flag: rule.flag,
             list: K::LIST,
             example: rule.example,
+            permission: rule.permission,
+            file: rule.file,
         }
     }
 
@@ -95,9 +101,16 @@ pub(crate) trait Section {
     /// Every option in the order of the table.
     fn specs(&self) -> Vec<OptionSpec>;
     /// Reads and stores one option; keys that [`Section::specs`] does not have change nothing.
-    fn set(&mut self, key: &str, given: &Given<'_>) -> Result<(), Fault>;
+    fn set(&mut self, key: &str, given: &Input<'_>) -> Result<(), Fault>;
     /// The option's value as TOML.
     fn text(&self, key: &str) -> Option<String>;
+    /// The sections inside it that repeat, by their keys.
+    fn lists(&self) -> Vec<(&'static str, &dyn Sections)> {
+        Vec::new()
+    }
+    fn lists_mut(&mut self) -> Vec<(&'static str, &mut dyn Sections)> {
+        Vec::new()
+    }
     /// Takes the values that need a restart from the section that a server runs with.
     fn keep_fixed(&mut self, running: &Self)
     where
@@ -107,26 +120,48 @@ pub(crate) trait Section {
     }
 }
 
+/// Sections with one name, which the loader fills one after the other.
+pub(crate) trait Sections {
+    /// Adds one with its defaults.
+    fn add(&mut self) -> &mut dyn Section;
+    fn all(&self) -> Vec<&dyn Section>;
+}
+
+impl<S: Section + Default> Sections for Vec<S> {
+    fn add(&mut self) -> &mut dyn Section {
+        let at = self.len();
+        self.push(S::default());
+        &mut self[at]
+    }
+
+    fn all(&self) -> Vec<&dyn Section> {
+        self.iter().map(|section| section as &dyn Section).collect()
+    }
+}
+
 /// Joins documentation lines into running text.
 pub(crate) fn sentence(docs: &[&str]) -> String {
     let lines: Vec<&str> = docs.iter().map(|line| line.trim()).collect();
     lines.join(" ")
 }
 
-/// Declares a section: `"key" field: Type, Kind, default, Rule;` for each option.
+/// Declares a section: `field as "key": Type, Kind = default, rule, …;` for each option. The key
+/// may be left out where it is the field's name, the default where it is that of the type. Rules
+/// are the setters of [`Rule`]. `lists` are the sections inside it that repeat.
 macro_rules! section {
     (
         $(#[doc = $section_doc:literal])+
         $name:literal $section:ident {
             $(
                 $(#[doc = $doc:literal])+
-                $key:literal $field:ident: $type:ty, $kind:ty, $default:expr, $rule:expr;
+                $field:ident $(as $key:literal)?: $type:ty, $kind:ty $(= $default:expr)?
+                    $(, $rule:ident $(($($value:expr),+))?)*;
             )+
         }
         $(lists {
             $(
                 $(#[doc = $list_doc:literal])+
-                $list:ident: $list_type:ty;
+                $list_key:literal $list:ident: $list_type:ty;
             )+
         })?
     ) => {
@@ -139,14 +174,14 @@ macro_rules! section {
             )+
             $($(
                 $(#[doc = $list_doc])+
-                pub $list: $list_type,
+                pub $list: Vec<$list_type>,
             )+)?
         }
 
         impl Default for $section {
             fn default() -> Self {
                 Self {
-                    $($field: $default,)+
+                    $($field: $crate::section::or_default!($($default)?),)+
                     $($($list: Vec::new(),)+)?
                 }
             }
@@ -165,7 +200,11 @@ macro_rules! section {
                 let default = Self::default();
                 vec![$(
                     $crate::section::OptionSpec::of::<$kind>(
-                        $name, $key, &[$($doc),+], $rule, &default.$field,
+                        $name,
+                        $crate::section::key!($field $($key)?),
+                        &[$($doc),+],
+                        $crate::section::rule!($($rule $(($($value),+))?)*),
+                        &default.$field,
                     ),
                 )+]
             }
@@ -173,25 +212,33 @@ macro_rules! section {
             fn set(
                 &mut self,
                 key: &str,
-                given: &$crate::kind::Given<'_>,
+                given: &$crate::kind::Input<'_>,
             ) -> Result<(), $crate::kind::Fault> {
-                match key {
-                    $($key => self.$field = <$kind as $crate::kind::Kind>::read(given, &$rule)?,)+
-                    _ => {}
-                }
+                $(if key == $crate::section::key!($field $($key)?) {
+                    let rule = $crate::section::rule!($($rule $(($($value),+))?)*);
+                    self.$field = <$kind as $crate::kind::Kind>::read(given, &rule)?;
+                })+
                 Ok(())
             }
 
             fn text(&self, key: &str) -> Option<String> {
-                match key {
-                    $($key => <$kind as $crate::kind::Kind>::write(&self.$field),)+
-                    _ => None,
-                }
+                $(if key == $crate::section::key!($field $($key)?) {
+                    return <$kind as $crate::kind::Kind>::write(&self.$field);
+                })+
+                None
+            }
+
+            fn lists(&self) -> Vec<(&'static str, &dyn $crate::section::Sections)> {
+                vec![$($(($list_key, &self.$list),)+)?]
+            }
+
+            fn lists_mut(&mut self) -> Vec<(&'static str, &mut dyn $crate::section::Sections)> {
+                vec![$($(($list_key, &mut self.$list),)+)?]
             }
 
             fn keep_fixed(&mut self, running: &Self) {
                 let _ = running;
-                $(if const { $rule.restart } {
+                $(if const { $crate::section::rule!($($rule $(($($value),+))?)*).restart } {
                     self.$field.clone_from(&running.$field);
                 })+
             }
@@ -199,4 +246,30 @@ macro_rules! section {
     };
 }
 
-pub(crate) use section;
+/// Default of an option, or of its type.
+macro_rules! or_default {
+    () => {
+        Default::default()
+    };
+    ($default:expr) => {
+        $default
+    };
+}
+
+/// The key of an option: its own, or the name of the field.
+macro_rules! key {
+    ($field:ident) => {
+        stringify!($field)
+    };
+    ($field:ident $key:literal) => {
+        $key
+    };
+}
+
+macro_rules! rule {
+    ($($rule:ident $(($($value:expr),+))?)*) => {
+        $crate::kind::Rule::ANY$(.$rule($($($value),+)?))*
+    };
+}
+
+pub(crate) use {key, or_default, rule, section};

@@ -77,6 +77,9 @@ pub use survey::{
     Found, FoundConnection, NodeCount, NodeReply, Search, Survey, SurveyReply, Wish, from_node,
     to_node,
 };
+/// The protocol in which backends are asked.
+pub use throng_centrifuge::Codec;
+pub use throng_centrifuge::proxy::{ProxyAnswer, ProxyCall, ProxyKind, ProxyRefusal};
 pub use throng_hub::{FormKind, Patch};
 pub use websocket::{Beat, Heard, WebSocket, answer_handshake, first_beat};
 pub use work::{Allowance, BAD_TOKENS_MAX, BURST_US, Meter, Overspent, Payer, Work, WorkLimits};

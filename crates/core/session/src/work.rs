@@ -137,7 +137,7 @@ impl Meter {
         if cost_us > 0 && owed_us.saturating_add(cost_us) > BURST_US {
             return Err(Overspent::Connection);
         }
-        if !self.charge_address(self.payer.get(), work, now_ms) {
+        if !self.spend_address(self.payer.get(), work, now_ms) {
             return Err(Overspent::Address);
         }
         own.owe(owed_us + cost_us, now_ms);
@@ -163,9 +163,11 @@ impl Meter {
         own.owe(owed_us.min(DEBT_MAX_US), now_ms);
     }
 
-    /// Charges a piece of work to an address.
+    /// Charges work that is already done to an address, whatever it owes.
     pub fn charge_payer(&self, payer: Payer, work: Work, now: Now) {
-        self.charge_address(payer, work, low_ms(now.mono));
+        let cost_us = self.limits.address_us(work);
+        self.table
+            .charge(payer, cost_us, u32::MAX, low_ms(now.mono));
     }
 
     /// Charges a token's check. An expired token does not count as bad: clients that were away send
@@ -194,12 +196,12 @@ impl Meter {
     /// Whether an address may do something before there is a connection; charges it.
     #[must_use]
     pub fn admits(&self, address: IpAddr, work: Work, now: Now) -> bool {
-        self.charge_address(self.payer(address), work, low_ms(now.mono))
+        self.spend_address(self.payer(address), work, low_ms(now.mono))
     }
 
-    fn charge_address(&self, payer: Payer, work: Work, now_ms: u32) -> bool {
-        self.table
-            .charge(payer, self.limits.address_us(work), now_ms)
+    fn spend_address(&self, payer: Payer, work: Work, now_ms: u32) -> bool {
+        let cost_us = self.limits.address_us(work);
+        self.table.charge(payer, cost_us, BURST_US, now_ms)
     }
 }
 

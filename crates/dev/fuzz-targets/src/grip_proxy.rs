@@ -6,7 +6,6 @@
 
 use throng_grip::headers::{Header, HeaderRef, is_grip};
 use throng_grip::hold::{LinkTarget, resolve_link};
-use throng_grip::instruct::last_ids;
 use throng_grip::proxy::{RequestRules, XffRule, apply_cors, is_response_hop, request_headers};
 use throng_grip::publish::PublishRequest;
 use throng_grip::sig::{KeyText, is_pem};
@@ -45,7 +44,7 @@ pub fn grip_proxy(input: &[u8]) {
         last_ids: &[("channel", "id")],
         forwarded_proto: Some("https"),
         strip_route: true,
-        xff: XffRule::parse(text(rule)).unwrap_or_default(),
+        xff: forwarded(text(rule)),
         peer_address: "9.9.9.9",
         host: Some("origin"),
         headers: &[],
@@ -66,6 +65,15 @@ pub fn grip_proxy(input: &[u8]) {
         assert!(!response[..at].iter().any(|other| other.is(&header.name)));
     }
     let _ = PublishRequest::read(request.method, request.path(), &fields, b"");
+}
+
+/// The rule that a text such as `truncate:1,append` asks for.
+fn forwarded(text: &str) -> XffRule {
+    let (truncate, append) = text.split_once(',').unwrap_or((text, text));
+    XffRule {
+        truncate: { truncate.strip_prefix("truncate:") }.and_then(|keep| keep.parse().ok()),
+        append: append == "append",
+    }
 }
 
 fn is_hop(name: &str) -> bool {
@@ -89,11 +97,7 @@ fn to_backend(headers: &[Header], xff: XffRule) {
         3
     );
     assert_eq!(values("Grip-Sig"), [b"ours"]);
-    let fields: Vec<HeaderRef<'_>> = headers
-        .iter()
-        .map(|header| (header.name.as_str(), header.value.as_slice()))
-        .collect();
-    assert_eq!(last_ids(&fields), [("channel".to_owned(), "id".to_owned())]);
+    assert_eq!(values("Grip-Last"), [b"channel; last-id=id"]);
     assert_eq!(values("Host"), [b"origin"]);
     assert_eq!(values("X-Forwarded-Proto"), [b"https"]);
     assert!(values("X-Forwarded-Protocol").is_empty());

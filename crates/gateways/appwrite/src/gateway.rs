@@ -11,6 +11,7 @@
 
 use std::convert::Infallible;
 use std::rc::Rc;
+
 use throng_metrics::Gauge;
 use throng_session::{
     Claim, Class, Event, Family, Flow, Form, Gateway, Incoming, Opened, Port, Reject, Shard,
@@ -18,13 +19,13 @@ use throng_session::{
 };
 use throng_types::{ConnId, Load, Save, Saved};
 
-use crate::appwrite::Appwrite;
+use crate::Cx;
 use crate::connection::Connection;
-use crate::context::Cx;
+use crate::open;
 use crate::order::Order;
 use crate::projects::NONE;
+use crate::shard::Appwrite;
 use crate::shared::AppwriteShared;
-use crate::{open, publish};
 
 impl Family for Appwrite {
     type Session = Connection;
@@ -56,7 +57,7 @@ impl Gateway for Appwrite {
         cx: &mut Cx<'_>,
     ) -> Result<Opened<Connection>, Reject> {
         match claim.endpoint {
-            open::EVENTS => publish::publish(incoming, cx),
+            open::EVENTS => open::publish(incoming, cx),
             _ => open::open(incoming, cx),
         }
     }
@@ -112,7 +113,7 @@ impl Gateway for Appwrite {
         from: &mut Saved<'_>,
     ) -> Option<()> {
         let project = self.hub.load_conn(conn.index(), from)?;
-        let served = self.shared.take_project(&project);
+        let served = self.shared.projects.take(&project);
         if served.is_none() {
             // It is closed with a word about that.
             self.unserved.push(conn);

@@ -52,7 +52,6 @@ pub(crate) struct Opening {
 /// Why Appwrite is being asked.
 #[derive(Debug)]
 pub(super) enum Asking {
-    /// The connection is opening.
     Open(Box<Opening>),
     /// A message brought a session.
     Authentication(Shown),
@@ -121,6 +120,11 @@ pub(super) struct More {
 }
 
 impl More {
+    /// Whether another process can go on with it: no answer is awaited.
+    pub(super) fn moves(&self) -> bool {
+        self.asking.is_none() && !self.has_waiting() && self.writing == 0
+    }
+
     /// Whether nothing of it is needed.
     pub(super) fn is_empty(&self) -> bool {
         self.user.is_none()
@@ -130,11 +134,6 @@ impl More {
             && self.writing == 0
             && self.recover.is_none()
             && self.waiting.is_empty()
-    }
-
-    /// Whether another process can go on with it: no answer is awaited.
-    pub(super) fn moves(&self) -> bool {
-        self.asking.is_none() && !self.has_waiting() && self.writing == 0
     }
 
     /// Whether messages wait for an answer.

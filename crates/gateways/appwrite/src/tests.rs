@@ -17,7 +17,7 @@ use throng_session::{Order as Wish, Port, Shared};
 use throng_types::{ConnId, End, Epoch, Frame, Millis, Now, Position, ShardId};
 use throng_ws::{Masking, Opcode, encode_header};
 
-use crate::context::Cx;
+use crate::Cx;
 use crate::{
     Appwrite, AppwriteProject, AppwriteShared, Connection, Connections, EventHub, EventHubOptions,
     Lookup, LookupPriority, LookupReply,

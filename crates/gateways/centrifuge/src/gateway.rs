@@ -11,10 +11,47 @@ use throng_session::{
 };
 use throng_types::{ChannelName, ConnId, Load, Millis, Now, Publication, Save, Saved};
 
-use crate::context::Cx;
+use crate::call::Call;
+use crate::emulation::Upstream;
 use crate::order::{Mail, Order};
-use crate::session::Session;
-use crate::{emulation, open, own_forms};
+use crate::socket::Socket;
+use crate::uni_stream::UniStream;
+use crate::{Cx, emulation, forms, open};
+
+#[derive(Save)]
+pub enum Session {
+    /// A client that may speak, or a unidirectional WebSocket.
+    Socket(Socket),
+    /// Client of a unidirectional stream.
+    Stream(UniStream),
+    /// A call of the server API, until it is answered.
+    #[save(skip)]
+    Call(Box<Call>),
+    /// Commands of a client whose stream is on another connection.
+    #[save(skip)]
+    Upstream(Box<Upstream>),
+}
+
+impl Session {
+    /// Whether another process can go on with it now. Calls and commands stay until they are
+    /// answered; so does a client about which a backend is being asked.
+    fn moves(&self) -> bool {
+        match self {
+            Self::Socket(socket) => socket.moves(),
+            Self::Stream(stream) => stream.moves(),
+            Self::Call(_) | Self::Upstream(_) => false,
+        }
+    }
+
+    /// A backend has answered the question with this number, or failed to.
+    pub fn answered(&mut self, number: u32, answer: Answered, cx: &mut Cx<'_>) {
+        match self {
+            Self::Socket(socket) => socket.answered(number, answer, cx),
+            Self::Stream(stream) => stream.answered(number, answer, cx),
+            Self::Call(_) | Self::Upstream(_) => {}
+        }
+    }
+}
 
 /// Centrifugo's clients on one shard.
 #[derive(Default)]
@@ -77,7 +114,7 @@ impl Family for Centrifuge {
 }
 
 impl Gateway for Centrifuge {
-    const FORMS: &'static [Form] = own_forms::ALL;
+    const FORMS: &'static [Form] = forms::ALL;
 
     fn shared(&self) -> Rc<ProxyOptions> {
         self.backends.own.clone()
@@ -119,7 +156,7 @@ impl Gateway for Centrifuge {
     }
 
     fn encode(_: &ProxyOptions, form: u8, publication: &Publication, out: &mut Vec<u8>) {
-        own_forms::encode(form, publication, out);
+        forms::encode(form, publication, out);
     }
 
     fn encode_delta(
@@ -129,7 +166,7 @@ impl Gateway for Centrifuge {
         patch: Option<Patch<'_>>,
         out: &mut Vec<u8>,
     ) {
-        own_forms::encode_delta(form, publication, patch, out);
+        forms::encode_delta(form, publication, patch, out);
     }
 
     fn save(session: &Session, out: &mut Vec<u8>) -> bool {
@@ -146,7 +183,7 @@ impl Gateway for Centrifuge {
 
     fn encode_personal(session: &mut Session, publication: &Arc<Publication>, out: &mut Vec<u8>) {
         if let Session::Socket(socket) = session {
-            own_forms::encode_filtered(socket, publication, out);
+            forms::encode_filtered(socket, publication, out);
         }
     }
 

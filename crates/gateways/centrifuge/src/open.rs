@@ -6,13 +6,13 @@ use throng_session::{
     Claim, Identity, Incoming, Opened, Port, Reject, Shared, answer_handshake, authenticate,
 };
 
-use crate::context::Cx;
+use crate::Cx;
+use crate::asked::Hello;
 use crate::emulation;
-use crate::mode::Mode;
-use crate::pending::Hello;
+use crate::forms::Mode;
+use crate::gateway::Session;
 use crate::results::uni_channels;
 use crate::server_api::{self, Form};
-use crate::session::Session;
 use crate::socket::Socket;
 use crate::uni_stream::{Framing, UniStream};
 

@@ -8,10 +8,9 @@ use throng_centrifuge::{Push, SubscribePush};
 use throng_session::{Verdict, Wanted, Wish, may_subscribe};
 use throng_types::{ChannelName, Disconnect, Position, Publication};
 
-use crate::context::Cx;
-use crate::reply::ttl;
+use crate::Cx;
 use crate::results::subscribe_result;
-use crate::socket::Socket;
+use crate::socket::{Socket, ttl};
 
 /// Carries out a request. A client that has not connected, or waits for its first subscriptions, is
 /// not known to backends and gets nothing.
@@ -107,7 +106,6 @@ impl<'a> Told<'a> {
         }
     }
 
-    /// Hands out each push.
     pub(crate) fn each(&self, mut say: impl FnMut(&Push<'_>)) {
         say(&Push::Subscribe {
             channel: self.channel,

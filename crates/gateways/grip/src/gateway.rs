@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+
 use throng_metrics::{Counter, Gauge};
 use throng_session::{
     Claim, Class, Event, Family, Flow, Form, Gateway, Incoming, Opened, Port, Reject, Sender,
@@ -10,16 +11,14 @@ use throng_session::{
 };
 use throng_types::{ConnId, Load, Millis, Now, Publication, Save, Saved};
 
-use crate::context::Cx;
+use crate::event::Session;
 use crate::forms::NAMESPACE;
-use crate::grip::Grip;
 use crate::mail::Mail;
 use crate::order::Order;
-use crate::ports::PortKind;
-use crate::session::Session;
-use crate::shared::GripShared;
+use crate::shard::Grip;
+use crate::shared::{GripShared, PortKind};
 use crate::zmtp::Zmtp;
-use crate::{forms, open};
+use crate::{Cx, forms, open};
 
 impl Family for Grip {
     type Session = Session;
@@ -151,7 +150,7 @@ impl Gateway for Grip {
     fn save_rest(&self, out: &mut Vec<u8>) {
         let counted = (self.connected_ms, self.counted_at);
         (&self.topics, self.shared.topics_told(), counted).save(out);
-        self.sequencer.save(out);
+        self.items.sequencer.save(out);
     }
 
     fn load_rest(&mut self, from: &mut Saved<'_>) -> Option<()> {
@@ -162,7 +161,7 @@ impl Gateway for Grip {
             (self.connected_ms, self.counted_at),
         ) = Load::load(from)?;
         self.shared.set_topics_told(topics_told);
-        self.sequencer.load(from)?;
+        self.items.sequencer.load(from)?;
         // The collector of the new process has yet to get the clients that are here.
         self.shared.stats(|book| book.tell_all());
         Some(())
@@ -195,7 +194,7 @@ impl Gateway for Grip {
 
     fn deadline(&self) -> Option<Millis> {
         let deadlines = [
-            self.sequencer.deadline(),
+            self.items.deadline(),
             self.shared.stats_deadline(),
             self.statistics.deadline(),
         ];

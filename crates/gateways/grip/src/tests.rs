@@ -45,7 +45,6 @@ struct Client {
     /// Deadline that it has set.
     due: Option<Millis>,
     ended: Option<End>,
-    /// Whether it is not read.
     is_paused: bool,
     /// Deliveries that are held back.
     held: Option<Vec<u8>>,
@@ -79,7 +78,6 @@ impl Client {
         }
     }
 
-    /// A client that has sent a request.
     fn asks(request: &str) -> Self {
         let mut client = Self::new();
         client.says(request);
@@ -155,7 +153,6 @@ impl Client {
         matches!(flow, Some(Flow::Http(_)))
     }
 
-    /// The backend answers with this head.
     fn head(&mut self, token: u32, code: u16, fields: &[(&str, &str)]) -> bool {
         self.backend(token, OriginEvent::Head(head(code, fields)))
     }

@@ -6,23 +6,20 @@
 //! Owns: the contents of the request. Never: the session after the client is let in.
 
 use throng_broker::BackendId;
-use throng_centrifuge::Codec;
-use throng_centrifuge::proxy::{ProxyAnswer, ProxyCall, ProxyRefusal};
 use throng_session::http::{Entry, Params};
 use throng_session::{
-    Answered, Asker, CannotAsk, CloseReason, Event, Exchange, Flow, Identity, Incoming, Open,
-    Questions, Reject, Wanted, claims_of, note_ends,
+    Answered, Asker, CannotAsk, CloseReason, Codec, Event, Exchange, Flow, Identity, Incoming,
+    Open, ProxyAnswer, ProxyCall, ProxyRefusal, Questions, Reject, Wanted, claims_of, note_ends,
 };
 use throng_types::{ChannelName, End};
 
-use crate::context::Cx;
-use crate::way::Way;
+use crate::Cx;
+use crate::open::Way;
 
 /// Subject of a question to a backend about a client.
 enum About {
     /// Whether it may connect, and as which user.
     Connect,
-    /// Whether it may subscribe.
     Subscribe(ChannelName),
 }
 

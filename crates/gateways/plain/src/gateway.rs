@@ -9,9 +9,42 @@ use throng_session::{
 };
 use throng_types::{ConnId, Load, Publication, Save, Saved};
 
-use crate::context::Cx;
-use crate::session::Session;
+use crate::Cx;
+use crate::asking::Asking;
+use crate::publish::Reloading;
+use crate::publisher::Publisher;
+use crate::socket::Socket;
+use crate::stream::Lines;
 use crate::{forms, open};
+
+#[derive(Save)]
+pub enum Session {
+    /// WebSocket client of `/ws`.
+    Socket(Socket),
+    /// Stream client of `/sse` or `/stream`.
+    Stream(Lines),
+    /// One of these, while backends are asked about it. Boxed, because it is so for a moment.
+    #[save(skip)]
+    Asking(Box<Asking>),
+    /// A publisher's WebSocket. Boxed, because there are few.
+    Publisher(Box<Publisher>),
+    /// `/api/reload`. Boxed, because there are few.
+    #[save(skip)]
+    Reloading(Box<Reloading>),
+}
+
+impl Session {
+    /// Whether another process can go on with it now. One that waits for a backend or a reload
+    /// stays: the process that asked has the answer.
+    fn moves(&self) -> bool {
+        match self {
+            Self::Socket(socket) => socket.moves(),
+            Self::Stream(stream) => stream.moves(),
+            Self::Publisher(publisher) => publisher.moves(),
+            Self::Reloading(_) | Self::Asking(_) => false,
+        }
+    }
+}
 
 /// The clients of `/ws`, `/sse`, `/stream` and `/pub` on one shard.
 #[derive(Default)]

@@ -11,7 +11,7 @@ use throng_session::{
 use throng_types::{Disconnect, Save, Unsubscribe};
 use throng_ws::{DeflateOffer, Masking, encode_ping};
 
-use crate::context::Cx;
+use crate::Cx;
 use crate::forms::{WS, WS_DEFLATED};
 
 /// "Service restart": come back after a random while (RFC 6455, registry of close codes).
@@ -160,7 +160,6 @@ pub(crate) fn beat(ws: &mut WebSocket, cx: &mut Cx<'_>) {
     }
 }
 
-/// Ends the connection for one of our reasons.
 fn disconnect(ws: &mut WebSocket, reason: Disconnect, cx: &mut Cx<'_>) {
     cx.count(Counter::closed(reason));
     ws.close(reason.code(), reason.reason(), cx);

@@ -8,13 +8,12 @@ use std::sync::Arc;
 
 use throng_auth::{Algorithm, KeyConfig, NewToken, SigningKey, Verifier, sign};
 use throng_broker::{BackendId, ChannelOptions, Namespaces, ProxySwitches, Recovery, Subscribed};
-use throng_centrifuge::proxy::{ProxyKind, ProxyRefusal};
 use throng_gateway_plain::Plain;
 use throng_hub::{Answer, Command};
 use throng_session::solo::{self, Solo};
 use throng_session::{
-    Ask, BackendOptions, CloseReason, Event, Gateway as _, Meter, OPENING, Order, Port,
-    ProxyOptions, Shared, StatusMeaning, Transport, WorkLimits,
+    Ask, BackendOptions, CloseReason, Event, Gateway as _, Meter, OPENING, Order, Port, ProxyKind,
+    ProxyOptions, ProxyRefusal, Shared, StatusMeaning, Transport, WorkLimits,
 };
 use throng_types::{ChannelName, ConnId, End, Millis, Now, Position, ShardId};
 

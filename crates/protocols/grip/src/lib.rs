@@ -15,7 +15,6 @@ pub mod instruct;
 pub mod item;
 pub mod proxy;
 pub mod publish;
-pub mod pushpin_conf;
 pub mod routes;
 pub mod sequence;
 pub mod sig;

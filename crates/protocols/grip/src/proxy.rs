@@ -5,7 +5,7 @@
 
 use crate::filters::Filter;
 use crate::headers::{
-    Header, HeaderRef, begins_like, elements, first, has_prefix, is_grip, is_like,
+    Header, HeaderRef, begins_like, elements, fields, first, has_prefix, is_grip, is_like,
 };
 
 /// Marks a repeated field of the original request (`orig_headers`).
@@ -18,26 +18,6 @@ pub struct XffRule {
     pub truncate: Option<usize>,
     /// Append the client's address.
     pub append: bool,
-}
-
-impl XffRule {
-    /// Reads `truncate:N,append`. None if it says anything else.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let mut out = Self::default();
-        for word in text
-            .split(',')
-            .map(str::trim)
-            .filter(|word| !word.is_empty())
-        {
-            match word.split_once(':') {
-                Some(("truncate", count)) => out.truncate = Some(count.trim().parse().ok()?),
-                None if word == "append" => out.append = true,
-                _ => return None,
-            }
-        }
-        Some(out)
-    }
 }
 
 /// Input of a request to an origin beside the client's own fields.
@@ -207,9 +187,7 @@ fn forwarded(client: &[HeaderRef<'_>], rules: &RequestRules<'_>, out: &mut Vec<H
 /// what is read here: what GRIP says, and what a body or a WebSocket needs.
 pub fn drop_named(response: &mut Vec<Header>) {
     const KEPT: [&str; 3] = ["Grip-", "Content-", "Sec-WebSocket-"];
-    let fields: Vec<HeaderRef<'_>> = { response.iter() }
-        .map(|header| (header.name.as_str(), header.value.as_slice()))
-        .collect();
+    let fields = fields(response);
     let mut named = elements(&fields, "Connection");
     named.truncate(NAMED_MAX);
     let named: Vec<Vec<u8>> = named.into_iter().map(<[u8]>::to_vec).collect();
@@ -357,7 +335,10 @@ mod tests {
         let rules = RequestRules {
             is_trusted: true,
             forwarded_proto: Some("https"),
-            xff: XffRule::parse("truncate:1,append").unwrap(),
+            xff: XffRule {
+                truncate: Some(1),
+                append: true,
+            },
             host: Some("o"),
             cdn_loop: "me",
             ..RULES
@@ -378,11 +359,13 @@ mod tests {
             grip: false,
             orig_headers: true,
             headers: &own,
-            xff: XffRule::parse("truncate:0").unwrap(),
+            xff: XffRule {
+                truncate: Some(0),
+                append: false,
+            },
             ..RULES
         };
         check(&rules, &client[..1], &["eb9bf0f5-Host: h", "X-New: 1"]);
-        assert_eq!(XffRule::parse("append, truncate:x"), None);
         assert!(
             is_response_hop("content-length", true) && !is_response_hop("Content-Length", false)
         );

@@ -60,7 +60,6 @@ enum State {
     Extension,
     /// The line of the size has had its CR.
     SizeLf,
-    /// Data of a chunk.
     Chunk,
     ChunkCr,
     ChunkLf,
@@ -88,7 +87,6 @@ impl BodyDecoder {
         Self::in_state(state, open_bytes, limits)
     }
 
-    /// A decoder for a response's body.
     #[must_use]
     pub fn for_response(body: ResponseBody, limits: &HttpLimits) -> Self {
         let body = match body {
@@ -114,7 +112,6 @@ impl BodyDecoder {
         decoder
     }
 
-    /// Tells whether the body has ended.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.state == State::Done

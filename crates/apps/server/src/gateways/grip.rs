@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use throng_auth::Verifier;
-use throng_config::{Config, Grip as Section};
+use throng_config::{Config, ForwardedFor, Grip as Section};
 use throng_engine::MailboxSender;
 use throng_gateway_grip::{
     Backends, Grip, GripOptions, GripShared, Mail, PortKind, RouteBook, Socket, StatsOptions,
@@ -16,6 +16,7 @@ use throng_gateway_grip::{
 };
 use throng_grip::command::ZmqUris;
 use throng_grip::exchange::{OriginFailure, OriginRequest};
+use throng_grip::proxy::XffRule;
 use throng_grip::sequence::SequenceLimits;
 use throng_grip::stats::StatsFormat;
 use throng_origin::{Client, Deliver, Origin, OriginOptions};
@@ -70,8 +71,8 @@ impl GripPlan {
             sig_iss: section.sig_iss.clone(),
             sig_key,
             body_bytes_max: config.limits.publish_bytes_max as usize,
-            xff: section.forwarded_for,
-            xff_trusted: section.forwarded_for_trusted,
+            xff: rule(section.forwarded_for),
+            xff_trusted: rule(section.forwarded_for_trusted),
             accept_forwarded_proto: section.accept_forwarded_proto,
             set_forwarded_proto: section.set_forwarded_proto,
             cdn_loop: section.cdn_loop.clone().unwrap_or_default(),
@@ -235,6 +236,13 @@ pub(crate) fn metrics(section: &Section) -> PushpinMetrics {
             .clone()
             .unwrap_or_else(|| "pushpin_".to_owned()),
         is_apart: section.prometheus.is_some(),
+    }
+}
+
+const fn rule(option: ForwardedFor) -> XffRule {
+    XffRule {
+        truncate: option.truncate,
+        append: option.append,
     }
 }
 

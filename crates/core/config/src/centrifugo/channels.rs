@@ -4,10 +4,9 @@
 //! options. Where a backend decides in Centrifugo, or a name means something that it does not
 //! mean here, the right is not taken over.
 
-use super::given::Given;
-use super::note::{Effect, Notes};
-use super::output::Output;
-use super::proxies::{Asked, put_asked};
+use super::given::Options;
+use super::output::{Effect, Notes, Output};
+use super::proxies::{Backends, put_asked};
 use super::server::duration;
 
 /// Options that change the meaning of a channel's name: path, default, and what is lost if changed.
@@ -26,7 +25,12 @@ const NAMES: [(&str, &str, &str); 3] = [
 ];
 
 /// Writes the options of channels and namespaces.
-pub(super) fn translate(given: &mut Given, asked: &Asked, out: &mut Output, notes: &mut Notes) {
+pub(super) fn translate(
+    given: &mut Options,
+    asked: &Backends,
+    out: &mut Output,
+    notes: &mut Notes,
+) {
     let mut is_closed = false;
     for (path, default, here) in NAMES {
         let other = given
@@ -84,13 +88,13 @@ struct All<'a> {
     /// Whether all clients have all rights.
     is_insecure: bool,
     is_compressed: bool,
-    asked: &'a Asked,
+    asked: &'a Backends,
 }
 
 fn options(
     head: &str,
     name: &str,
-    given: &mut Given,
+    given: &mut Options,
     all: &All<'_>,
     out: &mut Output,
     notes: &mut Notes,
@@ -208,9 +212,6 @@ fn options(
     };
     history(given, &place, has_history, &who, notes, &mut put);
     presence(given, &who, notes, &mut put);
-    if let Some((option, _)) = given.text("channel_regex") {
-        notes.add(Effect::Wider, &option, "names of channels are not checked");
-    }
 }
 
 /// Clients that may subscribe.
@@ -222,7 +223,7 @@ struct Who {
 /// Writes the options of presence. The rights have equal names, and matter only where presence is
 /// on.
 fn presence(
-    given: &mut Given,
+    given: &mut Options,
     who: &Who,
     notes: &mut Notes,
     put: &mut impl FnMut(&str, toml::Value),
@@ -254,7 +255,7 @@ fn presence(
 }
 
 fn history(
-    given: &mut Given,
+    given: &mut Options,
     place: &str,
     has_history: bool,
     who: &Who,

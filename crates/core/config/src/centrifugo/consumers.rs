@@ -6,15 +6,14 @@
 
 use toml::{Table, Value};
 
-use super::given::Given;
+use super::given::Options;
 use super::nodes::encoded;
-use super::note::{Effect, Notes};
-use super::output::Output;
+use super::output::{Effect, Notes, Output};
 
 const FEED: &str = "[[feed]]";
 
 /// Writes a feed for each consumer that has a counterpart.
-pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) {
+pub(super) fn translate(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     let Some(leaf) = given.take("consumers") else {
         return;
     };

@@ -13,68 +13,7 @@ const PREFIX: &str = "CENTRIFUGO_";
 const NAMESPACES: &str = "CHANNEL_NAMESPACES";
 
 /// The sections of version 6 that have options.
-const SECTIONS: &[&str] = &[
-    "http_server",
-    "http_server.tls",
-    "http_server.internal_tls",
-    "http_server.tls_autocert",
-    "http_server.http3",
-    "log",
-    "engine",
-    "engine.redis",
-    "engine.redis.tls",
-    "broker",
-    "broker.redis",
-    "broker.nats",
-    "presence_manager",
-    "client",
-    "client.token",
-    "client.token.jwks",
-    "client.subscription_token",
-    "client.subscribe_to_user_personal_channel",
-    "client.proxy.connect",
-    "client.proxy.connect.http",
-    "client.proxy.refresh",
-    "client.proxy.refresh.http",
-    "channel",
-    "channel.without_namespace",
-    "channel.without_namespace.map",
-    "channel.without_namespace.shared_poll",
-    "channel.proxy.subscribe",
-    "channel.proxy.subscribe.http",
-    "channel.proxy.publish",
-    "channel.proxy.publish.http",
-    "channel.proxy.sub_refresh",
-    "channel.proxy.sub_refresh.http",
-    "channel.proxy.cache_empty",
-    "channel.proxy.cache_empty.http",
-    "rpc",
-    "rpc.proxy",
-    "rpc.without_namespace",
-    "rpc.ping",
-    "http_api",
-    "grpc_api",
-    "websocket",
-    "webtransport",
-    "sse",
-    "http_stream",
-    "emulation",
-    "uni_websocket",
-    "uni_sse",
-    "uni_http_stream",
-    "uni_grpc",
-    "admin",
-    "prometheus",
-    "health",
-    "swagger",
-    "debug",
-    "init",
-    "opentelemetry",
-    "graphite",
-    "usage_stats",
-    "node",
-    "shutdown",
-];
+const SECTIONS: &str = include_str!("sections.txt");
 
 /// Puts variables into a tree, over existing values. Other variables are ignored.
 pub fn put_variables(tree: &mut Table, variables: impl IntoIterator<Item = (String, String)>) {
@@ -123,7 +62,7 @@ fn variable(name: &str) -> String {
 
 /// The path that a variable names, without the prefix.
 fn path(name: &str) -> String {
-    let sections = SECTIONS.iter().filter_map(|section| {
+    let sections = SECTIONS.split_whitespace().filter_map(|section| {
         let rest = name.strip_prefix(&*section.to_ascii_uppercase().replace('.', "_"))?;
         let key = rest.strip_prefix('_')?.to_ascii_lowercase();
         Some((section.len(), format!("{section}.{key}")))

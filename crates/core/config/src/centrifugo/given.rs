@@ -1,10 +1,15 @@
-//! A given configuration: leaves by their path in version 6, each taken once.
+//! A given configuration: leaves by their path in version 6, each taken once, and notes on those
+//! that nobody took.
 
 use std::collections::BTreeMap;
 
 use toml::{Table, Value};
 
-use super::older;
+use super::output::{Effect, Notes};
+use crate::document::rows;
+
+/// Beginning of the paths of channel options without a namespace.
+const WITHOUT_NAMESPACE: &str = "channel.without_namespace.";
 
 /// A value, and its option's name in the file.
 #[derive(Clone, Debug)]
@@ -15,7 +20,7 @@ pub(super) struct Leaf {
 
 /// Leaves by their path in version 6.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Given {
+pub(super) struct Options {
     leaves: BTreeMap<String, Leaf>,
     /// The options of each namespace, by its name.
     pub(super) namespaces: Vec<(String, Self)>,
@@ -23,11 +28,11 @@ pub(super) struct Given {
     pub(super) is_insecure: bool,
 }
 
-impl Given {
+impl Options {
     /// Reads the tree of a whole configuration.
     pub(super) fn new(tree: &Table) -> Self {
         let mut given = Self::default();
-        given.put("", "", tree, older::root);
+        given.put("", "", tree, six);
         for path in ["channel.namespaces", "namespaces"] {
             let Some(leaf) = given.leaves.remove(path) else {
                 continue;
@@ -42,7 +47,7 @@ impl Given {
                     .unwrap_or_default();
                 let mut options = Self::default();
                 let place = format!("{name}.");
-                options.put("", &place, table, older::namespace);
+                options.put("", &place, table, six_of_namespace);
                 options.leaves.remove("name");
                 given.namespaces.push((name.to_owned(), options));
             }
@@ -53,11 +58,11 @@ impl Given {
     /// Reads a single table, under its own names; `place` is its name in the file.
     pub(super) fn plain(place: &str, table: &Table) -> Self {
         let mut given = Self::default();
-        given.put("", place, table, |path, _| path.to_owned());
+        given.put("", place, table, str::to_owned);
         given
     }
 
-    fn put(&mut self, path: &str, place: &str, table: &Table, rename: fn(&str, &Value) -> String) {
+    fn put(&mut self, path: &str, place: &str, table: &Table, rename: fn(&str) -> String) {
         for (key, value) in table {
             let path = format!("{path}{key}");
             if let Value::Table(inner) = value {
@@ -68,7 +73,7 @@ impl Given {
                 option: format!("{place}{path}"),
                 value: value.clone(),
             };
-            self.leaves.insert(rename(&path, value), leaf);
+            self.leaves.insert(rename(&path), leaf);
         }
     }
 
@@ -142,25 +147,103 @@ impl Given {
     pub(super) fn rest(self) -> impl Iterator<Item = (String, Leaf)> {
         let of_namespaces = self.namespaces.into_iter().flat_map(|(_, given)| {
             let leaves = given.leaves.into_iter();
-            leaves.map(|(path, leaf)| (format!("channel.without_namespace.{path}"), leaf))
+            leaves.map(|(path, leaf)| (format!("{WITHOUT_NAMESPACE}{path}"), leaf))
         });
         self.leaves.into_iter().chain(of_namespaces)
     }
 
     /// The options of channels without a namespace, apart from all others.
     pub(super) fn without_namespace(&mut self) -> Self {
-        const PREFIX: &str = "channel.without_namespace.";
         let (own, others) = std::mem::take(&mut self.leaves)
             .into_iter()
-            .partition(|(path, _)| path.starts_with(PREFIX));
+            .partition(|(path, _)| path.starts_with(WITHOUT_NAMESPACE));
         self.leaves = others;
         let own: BTreeMap<String, Leaf> = own;
         let own = own.into_iter();
         Self {
             leaves: own
-                .map(|(path, leaf)| (path[PREFIX.len()..].to_owned(), leaf))
+                .map(|(path, leaf)| (path[WITHOUT_NAMESPACE.len()..].to_owned(), leaf))
                 .collect(),
             ..Self::default()
         }
+    }
+}
+
+/// Flat option names of version 5, and their paths in version 6.
+const OLDER: &str = include_str!("older.txt");
+/// Options without a counterpart, with the note on each.
+const ABSENT: &str = include_str!("absent.txt");
+/// Effect of options in [`ABSENT`] that get no note.
+const SILENT: &str = "silent";
+
+/// The path of a root option in version 6; a path that has parts already is one.
+fn six(path: &str) -> String {
+    if let Some(name) = path.strip_prefix("proxy_static_http_headers.") {
+        return format!("proxies.static_http_headers.{name}");
+    }
+    let renamed = |[old, new]: [&str; 2]| match (old.strip_suffix('*'), new.strip_suffix('*')) {
+        (Some(old), Some(new)) => Some(format!("{new}{}", path.strip_prefix(old)?)),
+        _ => (path == old).then(|| new.to_owned()),
+    };
+    let renamed = rows(OLDER).find_map(renamed);
+    renamed
+        .filter(|_| !path.contains('.'))
+        .unwrap_or_else(|| path.to_owned())
+}
+
+/// The name of a channel option in version 6.
+fn six_of_namespace(name: &str) -> String {
+    let path = six(name);
+    path.strip_prefix(WITHOUT_NAMESPACE)
+        .unwrap_or(name)
+        .to_owned()
+}
+
+/// Reports the remaining options, unless they have their default.
+pub(super) fn tell_rest(given: Options, notes: &mut Notes) {
+    for (path, leaf) in given.rest() {
+        if is_nothing(&leaf.value) {
+            continue;
+        }
+        let known = rows::<3>(ABSENT).find(|[start, ..]| path.starts_with(start));
+        match known {
+            Some([_, SILENT, _]) => {}
+            Some([_, effect, text]) => notes.add(Effect::named(effect), &leaf.option, text),
+            None => {
+                let text = "unknown option: from a later version, from PRO, or mistyped";
+                notes.add(Effect::Missing, &leaf.option, text);
+            }
+        }
+    }
+}
+
+/// Whether a value is off, empty or zero: the default of each option without a counterpart.
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Boolean(is_on) => !is_on,
+        Value::String(text) => matches!(text.as_str(), "" | "false" | "0"),
+        Value::Integer(number) => *number == 0,
+        Value::Array(all) => all.is_empty(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_the_tables_are_whole() {
+        for [start, effect, text] in rows(ABSENT) {
+            assert!(!start.is_empty(), "{text}");
+            match effect {
+                SILENT => assert_eq!(text, "", "{start}"),
+                _ => assert_eq!(
+                    effect,
+                    format!("{:?}", Effect::named(effect)).to_lowercase()
+                ),
+            }
+        }
+        assert!(rows(OLDER).all(|[old, new]| old.ends_with('*') == new.ends_with('*')));
     }
 }

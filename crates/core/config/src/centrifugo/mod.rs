@@ -6,14 +6,11 @@
 //!
 //! Source: Centrifugo 5.4.9 (`main.go`) and 6.9.1 (`internal/configtypes`).
 
-mod absent;
 mod channels;
 mod consumers;
 mod env;
 mod given;
 mod nodes;
-mod note;
-mod older;
 mod output;
 mod proxies;
 mod server;
@@ -22,11 +19,10 @@ mod server;
 mod tests;
 
 pub use env::put_variables;
-pub use note::{Effect, ImportNote};
+pub use output::{Effect, ImportNote};
 
-use given::Given;
-use note::Notes;
-use output::Output;
+use given::Options;
+use output::{Notes, Output};
 
 /// Result of an import.
 #[derive(Clone, Debug)]
@@ -40,14 +36,14 @@ pub struct Imported {
 /// Translates a configuration; `name` is the file's name for messages.
 #[must_use]
 pub fn import(name: &str, tree: &toml::Table) -> Imported {
-    let mut given = Given::new(tree);
+    let mut given = Options::new(tree);
     let (mut out, mut notes) = (Output::new(name), Notes::default());
     server::translate(&mut given, &mut out, &mut notes);
     let asked = proxies::translate(&mut given, &mut out, &mut notes);
     nodes::translate(&mut given, &mut out, &mut notes);
     consumers::translate(&mut given, &mut out, &mut notes);
     channels::translate(&mut given, &asked, &mut out, &mut notes);
-    absent::tell(given, &mut notes);
+    given::tell_rest(given, &mut notes);
     Imported {
         text: out.text(),
         notes: notes.all(),

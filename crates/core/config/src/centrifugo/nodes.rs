@@ -1,13 +1,12 @@
 //! The broker: one process, or several nodes on Redis or NATS.
 
-use super::given::Given;
-use super::note::{Effect, Notes};
-use super::output::Output;
+use super::given::Options;
+use super::output::{Effect, Notes, Output};
 
 const BROKER: &str = "[broker]";
 
 /// Writes the broker. Without a counterpart, channels stay in this process, and a note says so.
-pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) {
+pub(super) fn translate(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     let engine = given.text("engine.type");
     let is_on = given.is_on("broker.enabled").is_some();
     // In version 5 a type alone switched it on.
@@ -80,9 +79,9 @@ fn several_in_one(scheme: &str, rest: &str, option: &str, notes: &mut Notes) -> 
 }
 
 /// The addresses of a Redis; several are shards, as there.
-fn redis(at: &str, given: &mut Given, out: &mut Output, notes: &mut Notes) -> Option<String> {
-    let text = |given: &mut Given, key: &str| given.text(&format!("{at}.{key}"));
-    let several = |given: &mut Given, key: &str| {
+fn redis(at: &str, given: &mut Options, out: &mut Output, notes: &mut Notes) -> Option<String> {
+    let text = |given: &mut Options, key: &str| given.text(&format!("{at}.{key}"));
+    let several = |given: &mut Options, key: &str| {
         let (_, all) = given.texts(&format!("{at}.{key}"))?;
         let all = all.iter().flat_map(|text| text.split(','));
         Some(all.map(str::to_owned).collect::<Vec<_>>())
@@ -149,7 +148,7 @@ fn redis(at: &str, given: &mut Given, out: &mut Output, notes: &mut Notes) -> Op
     Some(urls.collect::<Vec<_>>().join(","))
 }
 
-fn nats(given: &mut Given, out: &mut Output, notes: &mut Notes) -> Option<String> {
+fn nats(given: &mut Options, out: &mut Output, notes: &mut Notes) -> Option<String> {
     let url = given.text("broker.nats.url");
     let url = url.map_or_else(|| "nats://127.0.0.1:4222".to_owned(), |(_, url)| url);
     let is_secure = tls("broker.nats", given, out, notes);
@@ -171,7 +170,7 @@ fn nats(given: &mut Given, out: &mut Output, notes: &mut Notes) -> Option<String
 }
 
 /// Whether the broker is reached by TLS.
-fn tls(at: &str, given: &mut Given, out: &mut Output, notes: &mut Notes) -> bool {
+fn tls(at: &str, given: &mut Options, out: &mut Output, notes: &mut Notes) -> bool {
     let older = given.is_on(&format!("{at}.tls"));
     let is_on = older
         .or_else(|| given.is_on(&format!("{at}.tls.enabled")))

@@ -5,12 +5,11 @@
 
 use toml::{Table, Value};
 
-use super::given::Given;
-use super::note::{Effect, Notes};
-use super::output::Output;
+use super::given::Options;
+use super::output::{Effect, Notes, Output};
 use super::server::duration;
 use crate::check::backends::is_of_questions;
-use crate::kind::{StatusText, TextKind as _};
+use crate::kind::ProxyStatus;
 
 const PROXY: &str = "[proxy]";
 const BACKEND: &str = "[[proxy.backend]]";
@@ -18,7 +17,7 @@ const DEFAULT: &str = "default";
 
 /// Backends found in the configuration.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct Backends {
     /// Kinds of requests with a backend that has no name, and its name here.
     kinds: Vec<(&'static str, String)>,
     names: Vec<String>,
@@ -26,10 +25,10 @@ pub(super) struct Asked {
     by_name: bool,
 }
 
-impl Asked {
+impl Backends {
     /// The backend that one channel's options ask for a kind of request: the option that switches
     /// it on, and the backend's name if there is such a backend.
-    pub(super) fn of(&self, kind: &str, given: &mut Given) -> Option<(String, Option<String>)> {
+    pub(super) fn of(&self, kind: &str, given: &mut Options) -> Option<(String, Option<String>)> {
         let named = given.text(&format!("{kind}_proxy_name"));
         let enabled = given.is_on(&format!("{kind}_proxy_enabled"));
         let by_name = named.clone().filter(|_| self.by_name);
@@ -44,7 +43,7 @@ impl Asked {
     }
 
     /// The stream backend of a channel, which version 5 switches on by a name alone.
-    pub(super) fn stream_of(&self, given: &mut Given) -> Option<String> {
+    pub(super) fn stream_of(&self, given: &mut Options) -> Option<String> {
         let named = given.text("subscribe_stream_proxy_name");
         named.filter(|_| self.by_name).map(|(option, _)| option)
     }
@@ -83,7 +82,7 @@ struct Settings {
 
 impl Settings {
     /// Takes what stands below a path.
-    fn take(given: &mut Given, at: &str, notes: &mut Notes) -> Self {
+    fn take(given: &mut Options, at: &str, notes: &mut Notes) -> Self {
         let mut settings = Self::default();
         if let Some((option, text)) = given.text(&format!("{at}timeout")) {
             settings.timeout = duration(&text);
@@ -259,7 +258,7 @@ fn status(table: &Table) -> Option<String> {
         format!("{status} disconnect {code} {}", text(end, "reason"))
     };
     let meaning = meaning.trim_end().to_owned();
-    StatusText::of(&meaning).map(|_| meaning)
+    ProxyStatus::parse(&meaning).map(|_| meaning)
 }
 
 /// A backend with a name.
@@ -279,7 +278,7 @@ fn is_http(endpoint: &str) -> bool {
 }
 
 /// Writes all backends, and returns which of them channels can ask.
-pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) -> Asked {
+pub(super) fn translate(given: &mut Options, out: &mut Output, notes: &mut Notes) -> Backends {
     let by_name = given.is_on("granular_proxy_mode").is_some();
     let mut backends = backends(given, notes);
     let older = Settings::take(given, "proxies.", notes);
@@ -347,9 +346,9 @@ pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) 
         }
         found.push((kind, option, address, settings));
     }
-    let mut asked = Asked {
+    let mut asked = Backends {
         by_name,
-        ..Asked::default()
+        ..Backends::default()
     };
     let mut base: Option<Settings> = None;
     for (kind, option, endpoint, settings) in found {
@@ -426,7 +425,7 @@ fn free_name(kind: &str, backends: &[Backend]) -> String {
 }
 
 /// Takes the backends with names.
-fn backends(given: &mut Given, notes: &mut Notes) -> Vec<Backend> {
+fn backends(given: &mut Options, notes: &mut Notes) -> Vec<Backend> {
     let leaf = given.take("proxies");
     let all = leaf
         .iter()
@@ -444,7 +443,7 @@ fn backend(table: &Table, notes: &mut Notes) -> Option<Backend> {
         notes.add(Effect::Narrower, &format!("proxies.{name}.endpoint"), text);
         return None;
     }
-    let mut own = Given::plain(&format!("proxies.{name}."), table);
+    let mut own = Options::plain(&format!("proxies.{name}."), table);
     own.take("name");
     own.take("endpoint");
     let settings = Settings::take(&mut own, "", notes);
@@ -474,7 +473,7 @@ fn methods_of(methods: &[(String, String)], name: &str) -> Vec<String> {
 
 /// Takes the namespaces of methods, each with the name of its backend; in version 5 the name alone
 /// switches it on.
-fn methods(given: &mut Given, by_name: bool) -> Vec<(String, String)> {
+fn methods(given: &mut Options, by_name: bool) -> Vec<(String, String)> {
     let leaf = given.take("rpc.namespaces");
     let all = leaf
         .iter()

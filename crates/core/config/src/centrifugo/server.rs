@@ -1,9 +1,8 @@
 //! Addresses, tokens, keys and limits.
 
-use super::given::Given;
+use super::given::Options;
 use super::nodes::is_file;
-use super::note::{Effect, Notes};
-use super::output::Output;
+use super::output::{Effect, Notes, Output};
 use crate::secret::{is_placeholder, is_published, signing_secret_fault};
 
 const LISTEN: &str = "[listen]";
@@ -12,11 +11,10 @@ const LIMITS: &str = "[limits]";
 const TLS: &str = "[tls]";
 
 /// Writes all options that do not concern channels.
-pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) {
+pub(super) fn translate(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     listen(given, out, notes);
     tokens(given, out, notes);
     origins(given, out, notes);
-    insecure(given, notes);
     limits(given, out, notes);
     others(given, out, notes);
 }
@@ -32,7 +30,7 @@ fn address(host: &str, port: &str) -> String {
 }
 
 /// Addresses, and TLS on them.
-fn listen(given: &mut Given, out: &mut Output, notes: &mut Notes) {
+fn listen(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     let host = given.text("http_server.address").map(|(_, host)| host);
     let host = host.unwrap_or_default();
     let port = given.text("http_server.port");
@@ -142,7 +140,7 @@ fn is_loopback(address: &str) -> bool {
 }
 
 /// The files of the certificate and its key, if TLS is on and both are files.
-fn tls(given: &mut Given, notes: &mut Notes) -> Option<(String, String)> {
+fn tls(given: &mut Options, notes: &mut Notes) -> Option<(String, String)> {
     let older = given.is_on("http_server.tls.enabled");
     let is_on = older.or_else(|| given.is_on("http_server.tls"))?;
     let mut file = |keys: [&str; 3]| {
@@ -169,7 +167,7 @@ fn tls(given: &mut Given, notes: &mut Notes) -> Option<(String, String)> {
     files
 }
 
-fn tokens(given: &mut Given, out: &mut Output, notes: &mut Notes) {
+fn tokens(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     let mut is_short = false;
     for (path, key) in [
         ("client.token.hmac_secret_key", "hmac_secret"),
@@ -222,45 +220,13 @@ fn tokens(given: &mut Given, out: &mut Output, notes: &mut Notes) {
             out.put(AUTH, "jwks_url", url);
         }
     }
-    for (path, text) in [
-        (
-            "client.token.audience_regex",
-            "tokens for any audience are accepted, unless auth.audience names one",
-        ),
-        (
-            "client.token.issuer_regex",
-            "tokens of any issuer are accepted, unless auth.issuer names one",
-        ),
-        (
-            "client.token.hmac_previous_secret_key_valid_until",
-            "the previous secret is accepted until you take it out",
-        ),
-        (
-            "client.token.user_id_claim",
-            "the user is the claim `sub`, whatever else a token says",
-        ),
-    ] {
-        if let Some((option, _)) = given.text(path) {
-            notes.add(Effect::Wider, &option, text);
-        }
-    }
-    if let Some(option) = given.is_on("client.disallow_anonymous_connection_tokens") {
-        let text = "a token with an empty `sub` connects; sign none";
-        notes.add(Effect::Wider, &option, text);
-    }
-    if let Some(option) = given.is_on("client.subscription_token.enabled") {
-        let text = "subscription tokens are checked with the keys of connection tokens: those \
-                    that were signed with their own keys are refused, and the signer of the \
-                    others can sign these";
-        notes.add(Effect::Wider, &option, text);
-    }
     let anonymous = given.is_on("client.allow_anonymous_connect_without_token");
     out.put(AUTH, "anonymous", anonymous.is_some() || given.is_insecure);
     personal(given, out, notes);
 }
 
 /// The channel of each user.
-fn personal(given: &mut Given, out: &mut Output, notes: &mut Notes) {
+fn personal(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     const AT: &str = "client.subscribe_to_user_personal_channel";
     let enabled = given.is_on(&format!("{AT}.enabled"));
     let namespace = given.text(&format!("{AT}.personal_channel_namespace"));
@@ -282,7 +248,7 @@ fn personal(given: &mut Given, out: &mut Output, notes: &mut Notes) {
     }
 }
 
-fn origins(given: &mut Given, out: &mut Output, notes: &mut Notes) {
+fn origins(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     const PATH: &str = "client.allowed_origins";
     let Some((option, origins)) = given.texts(PATH) else {
         let text = "without a list Centrifugo refuses every page; here pages of the host that \
@@ -308,18 +274,7 @@ fn origins(given: &mut Given, out: &mut Output, notes: &mut Notes) {
     }
 }
 
-/// Reports switches that open everything.
-fn insecure(given: &mut Given, notes: &mut Notes) {
-    if let Some(option) = given.is_on("client.insecure_skip_token_signature_verify") {
-        notes.add(Effect::Narrower, &option, "signatures are always checked");
-    }
-    if let Some(option) = given.is_on("admin.insecure") {
-        let text = "the dashboard asks for a key of auth.api_keys, if there is one";
-        notes.add(Effect::Narrower, &option, text);
-    }
-}
-
-fn limits(given: &mut Given, out: &mut Output, notes: &mut Notes) {
+fn limits(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     for (path, head, key) in [
         ("client.channel_limit", LIMITS, "channels_per_connection"),
         ("websocket.message_size_limit", LIMITS, "message_bytes_max"),
@@ -348,7 +303,7 @@ fn limits(given: &mut Given, out: &mut Output, notes: &mut Notes) {
     );
 }
 
-fn others(given: &mut Given, out: &mut Output, notes: &mut Notes) {
+fn others(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     for (path, head, key) in [
         ("client.ping_interval", "[websocket]", "ping_interval"),
         ("client.pong_timeout", "[websocket]", "pong_timeout"),

@@ -39,7 +39,7 @@ impl Checks<'_> {
                 let message = format!("{}: another feed is named {name:?} too", at("name"));
                 self.problem(&at("name"), message);
             }
-            let kind = name_of(feed.kind);
+            let kind = feed.kind.word();
             let schemes = feed.kind.schemes();
             match &feed.url {
                 None if !self.failed_under(&at("url")) => {
@@ -138,11 +138,4 @@ impl Checks<'_> {
             self.problem(&at, message);
         }
     }
-}
-
-fn name_of(kind: FeedKind) -> &'static str {
-    let mut names = FeedKind::NAMES.iter();
-    names
-        .find(|(_, known)| *known == kind)
-        .map_or("", |(name, _)| name)
 }

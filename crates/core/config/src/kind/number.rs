@@ -3,7 +3,7 @@
 use throng_types::units::{duration_text, parse_duration_ms, parse_size_bytes, size_text};
 use toml::de::DeValue;
 
-use super::{Fault, Given, Kind, Rule, quoted};
+use super::{Fault, Input, Kind, Rule, quoted};
 
 /// A whole number, without a unit.
 pub(crate) struct Count;
@@ -20,10 +20,10 @@ impl Kind for Count {
         format!("a whole number{}", rule.bounds(|value| value.to_string()))
     }
 
-    fn read(given: &Given<'_>, rule: &Rule) -> Result<u32, Fault> {
+    fn read(given: &Input<'_>, rule: &Rule) -> Result<u32, Fault> {
         let number = match given {
-            Given::Text(text) => text.trim().parse().ok(),
-            Given::Toml(value) => integer(value.get_ref()),
+            Input::Text(text) => text.trim().parse().ok(),
+            Input::Toml(value) => integer(value.get_ref()),
         };
         number
             .filter(|&number| rule.admits(number))
@@ -54,7 +54,7 @@ impl Kind for Duration {
         format!("a duration{bounds}")
     }
 
-    fn read(given: &Given<'_>, rule: &Rule) -> Result<u64, Fault> {
+    fn read(given: &Input<'_>, rule: &Rule) -> Result<u64, Fault> {
         given
             .as_str()
             .and_then(|text| parse_duration_ms(text).ok())
@@ -85,9 +85,9 @@ impl Kind for Size {
         format!("a size{bounds}")
     }
 
-    fn read(given: &Given<'_>, rule: &Rule) -> Result<u64, Fault> {
+    fn read(given: &Input<'_>, rule: &Rule) -> Result<u64, Fault> {
         let bytes = match given {
-            Given::Toml(value) if value.get_ref().is_integer() => integer(value.get_ref()),
+            Input::Toml(value) if value.get_ref().is_integer() => integer(value.get_ref()),
             _ => given.as_str().and_then(|text| parse_size_bytes(text).ok()),
         };
         bytes

@@ -1,8 +1,8 @@
-//! The kinds whose values are TOML strings: texts, keys, addresses, URLs, words.
+//! The kinds whose values are TOML strings: texts, secrets, names, words.
 
-use throng_grip::proxy::XffRule;
+use std::fmt;
 
-use super::{Fault, Given, Kind, Rule, is_private_key, quoted};
+use super::{Fault, Input, Kind, Rule, is_private_key, quoted};
 use crate::secret::{Secret, is_placeholder};
 
 /// A kind whose values are TOML strings.
@@ -34,7 +34,7 @@ impl<K: TextKind> Kind for K {
         K::wanted()
     }
 
-    fn read(given: &Given<'_>, rule: &Rule) -> Result<K::Field, Fault> {
+    fn read(given: &Input<'_>, rule: &Rule) -> Result<K::Field, Fault> {
         let text = given.as_str();
         if let Some(field) = text.and_then(K::of) {
             return Ok(field);
@@ -53,272 +53,206 @@ impl<K: TextKind> Kind for K {
     }
 }
 
-/// Any text but the empty one.
-pub(crate) struct Text;
+/// Text form of a field, for the configuration file.
+pub(super) trait Written {
+    fn written(&self) -> String;
+}
 
-impl TextKind for Text {
-    type Field = String;
-    const NAME: &'static str = "text";
-
-    fn wanted() -> String {
-        "a text that is not empty".to_owned()
-    }
-
-    fn of(text: &str) -> Option<String> {
-        (!text.trim().is_empty()).then(|| text.to_owned())
-    }
-
-    fn text(value: &String) -> String {
-        value.clone()
+impl<T: fmt::Display> Written for T {
+    fn written(&self) -> String {
+        self.to_string()
     }
 }
 
-/// A text that is never shown.
-pub(crate) struct SecretText;
-
-impl TextKind for SecretText {
-    type Field = Secret;
-    const NAME: &'static str = "secret";
-
-    fn wanted() -> String {
-        "a text that is neither empty nor the placeholder of an example".to_owned()
-    }
-
-    fn of(text: &str) -> Option<Secret> {
-        Text::of(text)
-            .filter(|text| !is_placeholder(text))
-            .map(Secret::from)
-    }
-
-    fn text(value: &Secret) -> String {
-        value.expose().to_owned()
+impl Written for Secret {
+    fn written(&self) -> String {
+        self.expose().to_owned()
     }
 }
 
-/// A secret that signs tokens.
-pub(crate) struct SigningSecret;
+/// Declares kinds: the type of the field, the name for the reference, what follows "expected" in
+/// messages, and the function that reads a text.
+macro_rules! text_kinds {
+    ($(
+        $(#[$doc:meta])+
+        $kind:ident($field:ty, $name:literal, $wanted:literal, $read:expr);
+    )+) => {$(
+        $(#[$doc])+
+        pub(crate) struct $kind;
 
-impl TextKind for SigningSecret {
-    type Field = Secret;
-    const NAME: &'static str = SecretText::NAME;
+        impl $crate::kind::text::TextKind for $kind {
+            type Field = $field;
+            const NAME: &'static str = $name;
 
-    fn wanted() -> String {
-        "a secret of at least 32 bytes, as `openssl rand -hex 32` makes, and not the placeholder \
-         of an example"
-            .to_owned()
-    }
+            fn wanted() -> String {
+                $wanted.to_owned()
+            }
 
-    fn of(text: &str) -> Option<Secret> {
-        // The length is checked later, together with the other options.
-        (!text.is_empty() && !is_placeholder(text)).then(|| Secret::from(text))
-    }
+            fn of(text: &str) -> Option<$field> {
+                let read: fn(&str) -> Option<$field> = $read;
+                read(text)
+            }
 
-    fn text(value: &Secret) -> String {
-        SecretText::text(value)
-    }
-}
-
-/// A public key in PEM form (RFC 7468).
-pub(crate) struct Pem;
-
-impl TextKind for Pem {
-    type Field = String;
-    const NAME: &'static str = "PEM text";
-
-    fn wanted() -> String {
-        "a public key as PEM text that begins with -----BEGIN (for the name of a file, use the \
-         option that ends in _file)"
-            .to_owned()
-    }
-
-    fn of(text: &str) -> Option<String> {
-        let public = text.trim_start().starts_with("-----BEGIN ") && !is_private_key(text);
-        public.then(|| text.to_owned())
-    }
-
-    fn text(value: &String) -> String {
-        value.clone()
-    }
-}
-
-/// A web origin (RFC 6454 section 6.1), `*` for all, or `scheme://*.domain` for all below a domain.
-pub(crate) struct WebOrigin;
-
-impl TextKind for WebOrigin {
-    type Field = String;
-    const NAME: &'static str = "origin";
-
-    fn wanted() -> String {
-        "a web origin such as \"https://app.example.com\", without a path, or \"*\"".to_owned()
-    }
-
-    fn of(text: &str) -> Option<String> {
-        let text = text.trim();
-        // Apps in web views have schemes of their own, such as `capacitor://localhost`.
-        let is_origin = || {
-            let (scheme, _) = text.split_once("://")?;
-            let is_scheme = !scheme.is_empty()
-                && scheme
-                    .bytes()
-                    .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'));
-            let (_, after) = host_of(text, &[&format!("{scheme}://")])?;
-            (is_scheme && after.is_empty()).then_some(())
-        };
-        (text == "*" || is_origin().is_some()).then(|| text.to_ascii_lowercase())
-    }
-
-    fn text(value: &String) -> String {
-        value.clone()
-    }
-}
-
-/// The name of a host without a port, `*.domain` for all below a domain, or `*` for all.
-pub(crate) struct HostName;
-
-impl TextKind for HostName {
-    type Field = String;
-    const NAME: &'static str = "host name";
-
-    fn wanted() -> String {
-        "the name of a host without a port, such as \"push.example.com\" or \"*.example.com\", or \
-         \"*\""
-            .to_owned()
-    }
-
-    fn of(text: &str) -> Option<String> {
-        let text = text.trim();
-        let name = text.strip_prefix("*.").unwrap_or(text);
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-        let is_name = !name.is_empty() && !name.starts_with('.') && name.bytes().all(plain);
-        (text == "*" || is_name).then(|| text.to_ascii_lowercase())
-    }
-
-    fn text(value: &String) -> String {
-        value.clone()
-    }
-}
-
-/// The address of something that speaks HTTP.
-pub(crate) struct HttpUrl;
-
-impl TextKind for HttpUrl {
-    type Field = String;
-    const NAME: &'static str = "URL";
-
-    fn wanted() -> String {
-        "a URL that begins with http:// or https://, such as \"http://127.0.0.1:9000\"".to_owned()
-    }
-
-    fn of(text: &str) -> Option<String> {
-        host_of(text.trim(), &["http://", "https://"])?;
-        Some(text.trim().to_owned())
-    }
-
-    fn text(value: &String) -> String {
-        value.clone()
-    }
-}
-
-/// The address of a Redis server. It may hold a password, so it is a secret.
-pub(crate) struct RedisUrl;
-
-impl TextKind for RedisUrl {
-    type Field = Secret;
-    const NAME: &'static str = "URL";
-
-    fn wanted() -> String {
-        "a URL such as \"redis://127.0.0.1:6379/0\", \"rediss://user:password@host:6379\", \
-         \"unix:///run/redis.sock\" or \"redis+sentinel://host:26379/mymaster\""
-            .to_owned()
-    }
-
-    fn of(text: &str) -> Option<Secret> {
-        let text = text.trim();
-        let schemes = [
-            "unix:///",
-            "redis+unix:///",
-            "redis+sentinel://",
-            "rediss+sentinel://",
-        ];
-        let is_elsewhere = schemes.iter().any(|scheme| {
-            text.strip_prefix(scheme)
-                .is_some_and(|rest| !rest.is_empty())
-        });
-        if !is_elsewhere {
-            host_of(text, &["redis://", "rediss://"])?;
+            fn text(value: &$field) -> String {
+                $crate::kind::text::Written::written(value)
+            }
         }
-        Some(Secret::from(text))
-    }
+    )+};
+}
 
-    fn text(value: &Secret) -> String {
-        value.expose().to_owned()
+pub(super) use text_kinds;
+
+text_kinds! {
+    /// Any text but the empty one.
+    Text(String, "text", "a text that is not empty", |text| {
+        (!text.trim().is_empty()).then(|| text.to_owned())
+    });
+
+    /// A text that is never shown.
+    SecretText(
+        Secret, "secret", "a text that is neither empty nor the placeholder of an example",
+        |text| {
+            let is_good = !text.trim().is_empty() && !is_placeholder(text);
+            is_good.then(|| Secret::from(text))
+        }
+    );
+
+    /// A secret that signs tokens. Its length is checked later, together with other options.
+    SigningSecret(
+        Secret, "secret", "a secret of at least 32 bytes, as `openssl rand -hex 32` makes, and not \
+        the placeholder of an example", |text| {
+            (!text.is_empty() && !is_placeholder(text)).then(|| Secret::from(text))
+        }
+    );
+
+    /// A public key in PEM form (RFC 7468).
+    Pem(
+        String, "PEM text", "a public key as PEM text that begins with -----BEGIN (for the name of \
+        a file, use the option that ends in _file)", |text| {
+            let is_public = text.trim_start().starts_with("-----BEGIN ") && !is_private_key(text);
+            is_public.then(|| text.to_owned())
+        }
+    );
+
+    /// The name of a host without a port, `*.domain` for all below a domain, or `*` for all.
+    HostName(
+        String, "host name", "the name of a host without a port, such as \"push.example.com\" or \
+        \"*.example.com\", or \"*\"", |text| {
+            let text = text.trim();
+            let name = text.strip_prefix("*.").unwrap_or(text);
+            let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+            let is_name = !name.is_empty() && !name.starts_with('.') && name.bytes().all(is_good);
+            (text == "*" || is_name).then(|| text.to_ascii_lowercase())
+        }
+    );
+
+    /// Rule for the header `X-Forwarded-For`.
+    ForwardedForText(
+        ForwardedFor, "rule", "\"append\", \"truncate:N\", \"truncate:N,append\" or nothing",
+        ForwardedFor::parse
+    );
+
+    /// The beginning of metrics' names (the data model of Prometheus).
+    MetricPrefix(String, "prefix", "ASCII letters, digits and \"_\", not a digit first", |text| {
+        let is_good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        let is_digit_first = text.starts_with(|c: char| c.is_ascii_digit());
+        (text.bytes().all(is_good) && !is_digit_first).then(|| text.to_owned())
+    });
+
+    /// Where a route begins.
+    PathPrefix(String, "path", "a path that begins with \"/\"", |text| {
+        let is_strange = |c: char| c.is_control() || matches!(c, ' ' | '?' | '#');
+        (text.starts_with('/') && !text.contains(is_strange)).then(|| text.to_owned())
+    });
+
+    /// A status and its meaning in one text.
+    StatusText(
+        ProxyStatus, "status and meaning", "a status and its meaning, such as \"404 error 1404 not \
+        found\", \"503 temporary 1503 try again\" or \"403 disconnect 4403 forbidden\"; errors \
+        have codes from 400 to 1999, disconnects from 4000 to 4999",
+        ProxyStatus::parse
+    );
+}
+
+/// Rule for `X-Forwarded-For`: values to keep, and whether to append the client's address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ForwardedFor {
+    /// Number of values kept, from the end; `None` keeps all.
+    pub truncate: Option<usize>,
+    /// Appends the client's address.
+    pub append: bool,
+}
+
+impl ForwardedFor {
+    /// Parses `truncate:N,append`, of which either part may be missing.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut out = Self::default();
+        let words = text.split(',').map(str::trim);
+        for word in words.filter(|word| !word.is_empty()) {
+            match word.split_once(':') {
+                Some(("truncate", count)) => out.truncate = Some(count.trim().parse().ok()?),
+                None if word == "append" => out.append = true,
+                _ => return None,
+            }
+        }
+        Some(out)
     }
 }
 
-/// Rule for the header `X-Forwarded-For`.
-pub(crate) struct ForwardedFor;
-
-impl TextKind for ForwardedFor {
-    type Field = XffRule;
-    const NAME: &'static str = "rule";
-
-    fn wanted() -> String {
-        "\"append\", \"truncate:N\", \"truncate:N,append\" or nothing".to_owned()
-    }
-
-    fn of(text: &str) -> Option<XffRule> {
-        XffRule::parse(text)
-    }
-
-    fn text(value: &XffRule) -> String {
-        let truncate = value.truncate.map(|keep| format!("truncate:{keep}"));
-        let append = value.append.then(|| "append".to_owned());
+impl fmt::Display for ForwardedFor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let truncate = self.truncate.map(|keep| format!("truncate:{keep}"));
+        let append = self.append.then(|| "append".to_owned());
         let words: Vec<String> = truncate.into_iter().chain(append).collect();
-        words.join(",")
+        f.write_str(&words.join(","))
     }
 }
 
-/// The beginning of metrics' names (the data model of Prometheus).
-pub(crate) struct MetricPrefix;
+/// A status of a backend's answer, and its meaning for the client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProxyStatus {
+    /// HTTP status, other than 200.
+    pub status: u16,
+    /// Whether the connection ends; otherwise the command fails.
+    pub is_disconnect: bool,
+    /// Whether the client may try again.
+    pub is_temporary: bool,
+    /// Code of the disconnect (4000 to 4999) or of the error (400 to 1999).
+    pub code: u32,
+    /// A word for developers.
+    pub text: String,
+}
 
-impl TextKind for MetricPrefix {
-    type Field = String;
-    const NAME: &'static str = "prefix";
-
-    fn wanted() -> String {
-        "ASCII letters, digits and \"_\", not a digit first".to_owned()
-    }
-
-    fn of(text: &str) -> Option<String> {
-        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        let clean = text.bytes().all(is_name) && !text.starts_with(|c: char| c.is_ascii_digit());
-        clean.then(|| text.to_owned())
-    }
-
-    fn text(value: &String) -> String {
-        value.clone()
+impl ProxyStatus {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut words = text.trim().splitn(4, ' ');
+        let status = words.next()?.parse().ok()?;
+        let meaning = words.next()?;
+        let code = words.next()?.parse().ok()?;
+        let text = words.next().unwrap_or_default();
+        let is_disconnect = meaning == "disconnect";
+        let codes = if is_disconnect { 4000..5000 } else { 400..2000 };
+        let is_known = is_disconnect || matches!(meaning, "error" | "temporary");
+        let is_status = (201..1000).contains(&status);
+        (is_known && is_status && codes.contains(&code) && text.len() <= 120).then(|| Self {
+            status,
+            is_disconnect,
+            is_temporary: meaning == "temporary",
+            code,
+            text: text.to_owned(),
+        })
     }
 }
 
-/// Where a route begins.
-pub(crate) struct PathPrefix;
-
-impl TextKind for PathPrefix {
-    type Field = String;
-    const NAME: &'static str = "path";
-
-    fn wanted() -> String {
-        "a path that begins with \"/\"".to_owned()
-    }
-
-    fn of(text: &str) -> Option<String> {
-        let clean = text.starts_with('/')
-            && !text.contains(|c: char| c.is_control() || matches!(c, ' ' | '?' | '#'));
-        clean.then(|| text.to_owned())
-    }
-
-    fn text(value: &String) -> String {
-        value.clone()
+impl fmt::Display for ProxyStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let meaning = match (self.is_disconnect, self.is_temporary) {
+            (true, _) => "disconnect",
+            (false, true) => "temporary",
+            (false, false) => "error",
+        };
+        let text = format!("{} {meaning} {} {}", self.status, self.code, self.text);
+        f.write_str(text.trim_end())
     }
 }
 
@@ -328,6 +262,11 @@ pub(crate) trait Named: Copy + PartialEq + 'static {
     const NAMES: &'static [(&'static str, Self)];
     /// Texts of values that are no more, with what an operator does instead, and why.
     const GONE: &'static [(&'static str, &'static str)] = &[];
+
+    fn word(self) -> &'static str {
+        let found = Self::NAMES.iter().find(|(_, other)| *other == self);
+        found.map_or("", |(name, _)| name)
+    }
 }
 
 /// One of a few words.
@@ -338,11 +277,8 @@ impl<T: Named> TextKind for Choice<T> {
     const NAME: &'static str = "word";
 
     fn wanted() -> String {
-        let names: Vec<String> = T::NAMES
-            .iter()
-            .map(|(name, _)| format!("{name:?}"))
-            .collect();
-        format!("one of {}", names.join(", "))
+        let names = T::NAMES.iter().map(|(name, _)| format!("{name:?}"));
+        format!("one of {}", names.collect::<Vec<_>>().join(", "))
     }
 
     fn of(text: &str) -> Option<T> {
@@ -356,20 +292,31 @@ impl<T: Named> TextKind for Choice<T> {
     }
 
     fn text(value: &T) -> String {
-        let found = T::NAMES.iter().find(|(_, other)| other == value);
-        found.map_or_else(String::new, |(name, _)| (*name).to_owned())
+        value.word().to_owned()
     }
 }
 
-/// Host and what follows it, if the text has one of the schemes and its host is not empty.
-pub(super) fn host_of<'a>(text: &'a str, schemes: &[&str]) -> Option<(&'a str, &'a str)> {
-    let rest = schemes
-        .iter()
-        .find_map(|scheme| text.strip_prefix(scheme))?;
-    if rest.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return None;
-    }
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let (host, after) = rest.split_at_checked(end)?;
-    (!host.is_empty()).then_some((host, after))
+/// Declares field types with a few named values: each with its word in the configuration, and
+/// behind a semicolon the words that are no more.
+macro_rules! choice {
+    (
+        $(#[doc = $doc:literal])+
+        $name:ident {
+            $($(#[$variant_meta:meta])+ $variant:ident = $word:literal,)+
+            $(; $($gone:literal => $advice:literal,)+)?
+        }
+    ) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        pub enum $name {
+            $($(#[$variant_meta])+ $variant,)+
+        }
+
+        impl $crate::kind::Named for $name {
+            const NAMES: &'static [(&'static str, Self)] = &[$(($word, Self::$variant),)+];
+            const GONE: &'static [(&'static str, &'static str)] = &[$($(($gone, $advice),)+)?];
+        }
+    };
 }
+
+pub(crate) use choice;

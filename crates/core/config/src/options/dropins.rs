@@ -2,59 +2,60 @@
 
 use std::net::SocketAddr;
 
-use throng_grip::proxy::XffRule;
-
 use super::{HOUR, SECOND};
 use crate::kind::{
-    Bool, Count, Duration, Endpoint, ForwardedFor, HttpUrl, List, MetricPrefix, Opt, PathPrefix,
-    RedisUrl, Rule, SecretText, Text,
+    Bool, Count, Duration, Endpoint, ForwardedFor, ForwardedForText, HttpUrl, List, MetricPrefix,
+    Opt, PathPrefix, RedisUrl, SecretText, Text,
 };
 use crate::secret::Secret;
 use crate::section::section;
+
+/// Throng adds the address of the client, as proxies do.
+const APPEND: ForwardedFor = ForwardedFor {
+    truncate: None,
+    append: true,
+};
 
 section! {
     /// Appwrite Realtime at `/v1/realtime`. It is on when this section is there.
     "appwrite" Appwrite {
         /// The Redis server on which Appwrite announces events.
-        "redis" redis: Option<Secret>, Opt<RedisUrl>, None,
-            Rule::ANY.restart().secret().example("\"redis://127.0.0.1:6379\"")
-                .unset("events come only from the server API");
+        redis: Option<Secret>, Opt<RedisUrl>, restart, secret,
+            example("\"redis://127.0.0.1:6379\""), unset("events come only from the server API");
         /// The address of Appwrite's own API. Throng asks it about sessions and users. The
         /// certificate of an `https://` address is checked against the authorities of the machine
         /// (`SSL_CERT_FILE` names others).
-        "api" api: Option<String>, Opt<HttpUrl>, None,
-
-            Rule::ANY.restart()
-                .example("\"http://127.0.0.1:80/v1\"").unset("every client is a guest");
+        api: Option<String>, Opt<HttpUrl>, restart, example("\"http://127.0.0.1:80/v1\""),
+            unset("every client is a guest");
         /// Time that events are kept for clients that come back. "0s" keeps none.
-        "history" history_ms: u64, Duration, 0, Rule::ANY.restart().range(0, 24 * HOUR);
+        history_ms as "history": u64, Duration = 0, restart, range(0, 24 * HOUR);
         /// Time limit for one request to Appwrite's API.
-        "api_timeout" api_timeout_ms: u64, Duration, 3 * SECOND,
-            Rule::ANY.restart().range(100, 60 * SECOND);
+        api_timeout_ms as "api_timeout": u64, Duration = 3 * SECOND, restart,
+            range(100, 60 * SECOND);
         /// Time that known roles stay valid while Appwrite's API does not answer: for connections
         /// whose user may have changed, and for users who come back. After that they are refused
         /// and have to come again.
-        "api_grace" api_grace_ms: u64, Duration, 120 * SECOND, Rule::ANY.restart().range(0, HOUR);
+        api_grace_ms as "api_grace": u64, Duration = 120 * SECOND, restart, range(0, HOUR);
         /// Whether clients are pinged, as `websocket.ping_interval` says, and closed if they do not
         /// answer. Appwrite's own server sends no pings, and some load tools never answer them.
-        "pings" pings: bool, Bool, false, Rule::ANY.restart();
+        pings: bool, Bool = false, restart;
         /// Maximum number of connections that one address may open a minute. If a proxy in a
         /// private network sends `X-Forwarded-For`, the last address in it counts. Programs on this
         /// machine are not counted. 0 means no limit.
-        "connections_per_minute" connections_per_minute: u32, Count, 128, Rule::ANY.restart();
+        connections_per_minute: u32, Count = 128, restart;
         /// Maximum number of messages that one connection may send a minute. Further ones are
         /// answered with an error. 0 means no limit.
-        "messages_per_minute" messages_per_minute: u32, Count, 32, Rule::ANY.restart();
+        messages_per_minute: u32, Count = 32, restart;
         /// Whether a refused client gets a close code that makes SDKs stop retrying. Appwrite's own
         /// server sends none.
-        "close_codes" close_codes: bool, Bool, true, Rule::ANY.restart();
+        close_codes: bool, Bool = true, restart;
         /// Whether clients get `Error: Server Error` instead of most reasons, as from Appwrite in
         /// production.
-        "hide_errors" hide_errors: bool, Bool, false, Rule::ANY.restart();
+        hide_errors: bool, Bool = false, restart;
     }
     lists {
         /// Appwrite projects that are served.
-        projects: Vec<AppwriteProject>;
+        "project" projects: AppwriteProject;
     }
 }
 
@@ -63,13 +64,13 @@ section! {
     "appwrite.project" AppwriteProject {
         /// The project's id in Appwrite. `*` stands for every project without a section of its own;
         /// Throng then does not check that the project exists.
-        "id" id: String, Text, String::new(), Rule::ANY.example("\"my-project\"");
+        id: String, Text, example("\"my-project\"");
         /// The host names of the web platforms whose pages may connect; `*` allows all. Pages of
         /// the host that they connect to always may. Without a list only those may.
-        "platforms" platforms: Vec<String>, List<Text>, Vec::new(), Rule::ANY;
+        platforms: Vec<String>, List<Text>;
         /// Schemes of apps that may connect, such as `myapp` for an origin `myapp://…`. The schemes
         /// of Appwrite's native SDKs and of Expo, and `appwrite-callback-ID`, always may.
-        "schemes" schemes: Vec<String>, List<Text>, Vec::new(), Rule::ANY;
+        schemes: Vec<String>, List<Text>;
     }
 }
 
@@ -79,124 +80,105 @@ section! {
     "grip" Grip {
         /// Address of the HTTP port for publishing (`POST /publish/`). Anyone who reaches it may
         /// publish.
-        "http_publish" http_publish: Option<SocketAddr>, Opt<Endpoint>, None,
-            Rule::ANY.restart().example("\"127.0.0.1:5561\"");
+        http_publish: Option<SocketAddr>, Opt<Endpoint>, restart, example("\"127.0.0.1:5561\"");
         /// Address of the ZeroMQ PULL socket for publishing. Anyone who reaches it may publish.
-        "zmq_pull" zmq_pull: Option<SocketAddr>, Opt<Endpoint>, None,
-            Rule::ANY.restart().example("\"tcp://127.0.0.1:5560\"");
+        zmq_pull: Option<SocketAddr>, Opt<Endpoint>, restart, example("\"tcp://127.0.0.1:5560\"");
         /// Address of the ZeroMQ SUB socket for publishing. Anyone who reaches it may publish.
-        "zmq_sub" zmq_sub: Option<SocketAddr>, Opt<Endpoint>, None,
-            Rule::ANY.restart().example("\"tcp://127.0.0.1:5562\"");
+        zmq_sub: Option<SocketAddr>, Opt<Endpoint>, restart, example("\"tcp://127.0.0.1:5562\"");
         /// Address of the ZeroMQ REP socket for commands. Anyone who reaches it may give them.
-        "zmq_command" zmq_command: Option<SocketAddr>, Opt<Endpoint>, None,
-            Rule::ANY.restart().example("\"tcp://127.0.0.1:5563\"");
+        zmq_command: Option<SocketAddr>, Opt<Endpoint>, restart,
+            example("\"tcp://127.0.0.1:5563\"");
         /// Address of a ZeroMQ PUB socket with statistics as Pushpin sends them. Anyone who reaches
         /// it may read them.
-        "zmq_stats" zmq_stats: Option<SocketAddr>, Opt<Endpoint>, None,
-            Rule::ANY.restart().example("\"tcp://127.0.0.1:5564\"").unset("no statistics are sent");
+        zmq_stats: Option<SocketAddr>, Opt<Endpoint>, restart, example("\"tcp://127.0.0.1:5564\""),
+            unset("no statistics are sent");
         /// Whether these statistics are JSON instead of tnetstrings.
-        "stats_json" stats_json: bool, Bool, false, Rule::ANY.restart();
+        stats_json: bool, Bool = false, restart;
         /// Interval of these statistics' reports on a route. "0s" sends no reports.
-        "stats_report_interval" stats_report_interval_ms: u64, Duration, 10 * SECOND,
-            Rule::ANY.restart().range(SECOND, HOUR).zero("no reports");
+        stats_report_interval_ms as "stats_report_interval": u64, Duration = 10 * SECOND, restart,
+            range(SECOND, HOUR), zero("no reports");
         /// Whether these statistics report each connection.
-        "stats_connections" stats_connections: bool, Bool, true, Rule::ANY.restart();
+        stats_connections: bool, Bool = true, restart;
         /// Time that readers of these statistics remember a connection after its last report.
         /// Throng reports an open connection again before that.
-        "stats_connection_ttl" stats_connection_ttl_ms: u64, Duration, 120 * SECOND,
-            Rule::ANY.restart().range(2 * SECOND, 24 * HOUR);
+        stats_connection_ttl_ms as "stats_connection_ttl": u64, Duration = 120 * SECOND, restart,
+            range(2 * SECOND, 24 * HOUR);
         /// Time that readers remember a channel's subscribers after their last report.
-        "stats_subscription_ttl" stats_subscription_ttl_ms: u64, Duration, 60 * SECOND,
-            Rule::ANY.restart().range(2 * SECOND, 24 * HOUR);
+        stats_subscription_ttl_ms as "stats_subscription_ttl": u64, Duration = 60 * SECOND, restart,
+            range(2 * SECOND, 24 * HOUR);
         /// Time that these statistics still report subscribers for a channel of long polls after
         /// the last poll was answered, because clients usually ask again.
-        "subscription_linger" subscription_linger_ms: u64, Duration, 60 * SECOND,
-            Rule::ANY.restart().range(0, HOUR);
+        subscription_linger_ms as "subscription_linger": u64, Duration = 60 * SECOND, restart,
+            range(0, HOUR);
         /// The key that signs the `Grip-Sig` header of requests to backends. With an empty key, as
         /// in Pushpin, the header is sent but proves nothing.
-        "sig_key" sig_key: Option<Secret>, Opt<SecretText>, None,
-
-            Rule::ANY.restart().secret()
-                .example("\"a long random text\"").unset("the key is empty");
+        sig_key: Option<Secret>, Opt<SecretText>, restart, secret,
+            example("\"a long random text\""), unset("the key is empty");
         /// The claim `iss` in that header: the signer.
-        "sig_iss" sig_iss: String, Text, "pushpin".to_owned(), Rule::ANY.restart();
+        sig_iss: String, Text = "pushpin".to_owned(), restart;
         /// A file of routes in Pushpin's format, in addition to the routes here.
-        "routes_file" routes_file: Option<String>, Opt<Text>, None,
-            Rule::ANY.example("\"/etc/pushpin/routes\"");
+        routes_file: Option<String>, Opt<Text>, file, example("\"/etc/pushpin/routes\"");
         /// Whether Throng's own endpoints on the client port (`/ws`, `/sse`, `/stream`,
         /// `/connection/…`, `/v1/realtime`, `/healthz`) keep their paths where a route covers them
         /// without naming them. Otherwise everything that a route covers goes to the backend.
-        "own_endpoints" own_endpoints: bool, Bool, false, Rule::ANY.restart();
+        own_endpoints: bool, Bool = false, restart;
         /// A configuration file of Pushpin's (`pushpin.conf`). Its settings apply unless they are
         /// set here. `throng config check` and the start of the server list those without effect.
-        "pushpin_conf" pushpin_conf: Option<String>, Opt<Text>, None,
-            Rule::ANY.example("\"/etc/pushpin/pushpin.conf\"");
+        pushpin_conf: Option<String>, Opt<Text>, file, example("\"/etc/pushpin/pushpin.conf\"");
         /// The key of GRIP proxies in front of Throng. A request with a `Grip-Sig` signed by this
         /// key keeps its `Grip-*` fields, and its answer is passed on unchanged.
-        "upstream_key" upstream_key: Option<Secret>, Opt<SecretText>, None,
-            Rule::ANY.restart().secret().example("\"a long random text\"")
-                .unset("no proxy in front is trusted");
+        upstream_key: Option<Secret>, Opt<SecretText>, restart, secret,
+            example("\"a long random text\""), unset("no proxy in front is trusted");
         /// Whether the header `Pushpin-Route` of a request chooses the route, by the route's id.
-        "accept_pushpin_route" accept_pushpin_route: bool, Bool, false, Rule::ANY.restart();
+        accept_pushpin_route: bool, Bool = false, restart;
         /// Whether missing CORS headers are filled in on all routes, regardless of the route's own
         /// option.
-        "cross_origin" cross_origin: bool, Bool, false, Rule::ANY;
+        cross_origin: bool, Bool = false;
         /// Whether clients are told what went wrong with a backend on all routes, regardless of the
         /// route's own option.
-        "debug" debug: bool, Bool, false, Rule::ANY;
+        debug: bool, Bool = false;
         /// Rule for `X-Forwarded-For`: `append` adds the client's address, `truncate:N` keeps the
         /// last N addresses before that. An empty text leaves the header as it is.
-        "forwarded_for" forwarded_for: XffRule, ForwardedFor,
-            XffRule { truncate: None, append: true },
-            Rule::ANY.restart();
+        forwarded_for: ForwardedFor, ForwardedForText = APPEND, restart;
         /// Rule for `X-Forwarded-For` in requests that `upstream_key` has signed.
-        "forwarded_for_trusted" forwarded_for_trusted: XffRule, ForwardedFor,
-            XffRule { truncate: None, append: false },
-            Rule::ANY.restart();
+        forwarded_for_trusted: ForwardedFor, ForwardedForText, restart;
         /// Whether Throng believes a request's own `X-Forwarded-Proto` on whether the client used
         /// TLS, for the routes' condition `ssl` and for `set_forwarded_proto`. Only for a port that
         /// only your own proxy can reach.
-        "accept_forwarded_proto" accept_forwarded_proto: bool, Bool, false, Rule::ANY.restart();
+        accept_forwarded_proto: bool, Bool = false, restart;
         /// Whether backends learn from `X-Forwarded-Proto` that the client used TLS. The client's
         /// own header never reaches a backend.
-        "set_forwarded_proto" set_forwarded_proto: bool, Bool, true, Rule::ANY.restart();
+        set_forwarded_proto: bool, Bool = true, restart;
         /// Time limit for a backend's answer on the routes of `routes_file`. "0s" means no limit;
         /// with a `pushpin_conf` that is the default, as in Pushpin.
-        "response_timeout" response_timeout_ms: u64, Duration, 60 * SECOND,
-            Rule::ANY.range(10, 24 * HOUR).zero("as long as it takes");
+        response_timeout_ms as "response_timeout": u64, Duration = 60 * SECOND,
+            range(10, 24 * HOUR), zero("as long as it takes");
         /// The most requests that wait for backends at once. Further clients get 503.
-        "requests_max" requests_max: u32, Count, 20_000, Rule::ANY.restart().range(1, 10_000_000);
+        requests_max: u32, Count = 20_000, restart, range(1, 10_000_000);
         /// The most WebSockets to backends that speak WebSocket themselves. Each keeps a connection
         /// to its backend as long as it lasts, and does not count towards `requests_max`.
-        "tunnels_max" tunnels_max: u32, Count, 100_000, Rule::ANY.restart().range(1, 10_000_000);
+        tunnels_max: u32, Count = 100_000, restart, range(1, 10_000_000);
         /// The name that is added to `CDN-Loop` on requests to backends.
-        "cdn_loop" cdn_loop: Option<String>, Opt<Text>, None,
-            Rule::ANY.restart().example("\"push.example.com\"");
+        cdn_loop: Option<String>, Opt<Text>, restart, example("\"push.example.com\"");
         /// Time that an item waits for the item that its `prev-id` names.
-        "message_wait" message_wait_ms: u64, Duration, 5 * SECOND,
-            Rule::ANY.restart().range(0, HOUR);
+        message_wait_ms as "message_wait": u64, Duration = 5 * SECOND, restart, range(0, HOUR);
         /// Time that an item's `id` is remembered, so that it is not delivered twice. "0s"
         /// remembers none.
-        "id_cache_ttl" id_cache_ttl_ms: u64, Duration, 60 * SECOND,
-            Rule::ANY.restart().range(0, 24 * HOUR);
+        id_cache_ttl_ms as "id_cache_ttl": u64, Duration = 60 * SECOND, restart,
+            range(0, 24 * HOUR);
         /// The most channels that a backend may hold one client in. Further ones are ignored. 0
         /// means as many as `limits.channels_per_connection`.
-        "channels_per_connection" channels_per_connection: u32, Count, 0,
-            Rule::ANY.restart().range(0, 65_535);
+        channels_per_connection: u32, Count = 0, restart, range(0, 65_535);
         /// The address of a port that serves only Pushpin's metrics, without a key.
-        "prometheus" prometheus: Option<SocketAddr>, Opt<Endpoint>, None,
-
-            Rule::ANY.restart()
-                .example("\"127.0.0.1:9797\"").unset("the API port serves them");
+        prometheus: Option<SocketAddr>, Opt<Endpoint>, restart, example("\"127.0.0.1:9797\""),
+            unset("the API port serves them");
         /// Prefix of the names of these metrics.
-        "prometheus_prefix" prometheus_prefix: Option<String>, Opt<MetricPrefix>, None,
-
-            Rule::ANY.restart()
-                .example("\"pushpin_\"").unset("`pushpin_`, or with a `pushpin_conf` nothing");
+        prometheus_prefix: Option<String>, Opt<MetricPrefix>, restart, example("\"pushpin_\""),
+            unset("`pushpin_`, or with a `pushpin_conf` nothing");
     }
     lists {
         /// The routes, the longest matching path first.
-        routes: Vec<GripRoute>;
+        "route" routes: GripRoute;
     }
 }
 
@@ -204,26 +186,24 @@ section! {
     /// One GRIP route. Repeat the section for each.
     "grip.route" GripRoute {
         /// Requests whose path begins with this take the route.
-        "path" path: String, PathPrefix, String::new(), Rule::ANY.example("\"/\"");
+        path: String, PathPrefix, example("\"/\"");
         /// The backends. The first one that answers is used.
-        "origin" origin: Vec<String>, List<HttpUrl>, Vec::new(),
-            Rule::ANY.example("[\"http://127.0.0.1:9000\"]");
+        origin: Vec<String>, List<HttpUrl>, example("[\"http://127.0.0.1:9000\"]");
         /// Whether WebSockets reach the backends as HTTP requests with events
         /// (WebSocket-over-HTTP). Otherwise the backends speak WebSocket, with or without the
         /// extension `grip`.
-        "over_http" over_http: bool, Bool, false, Rule::ANY;
+        over_http: bool, Bool = false;
         /// Put in front of the channel names that the backends use.
-        "channel_prefix" channel_prefix: Option<String>, Opt<Text>, None,
-            Rule::ANY.example("\"site-\"");
+        channel_prefix: Option<String>, Opt<Text>, example("\"site-\"");
         /// Whether CORS headers that the backends leave out are filled in, so that pages of any
         /// origin may send requests.
-        "cross_origin" cross_origin: bool, Bool, false, Rule::ANY;
+        cross_origin: bool, Bool = false;
         /// Whether clients are told what went wrong with a backend, addresses included.
-        "debug" debug: bool, Bool, false, Rule::ANY;
+        debug: bool, Bool = false;
         /// Time limit for connecting to a backend.
-        "connect_timeout" connect_timeout_ms: u64, Duration, 5 * SECOND, Rule::ANY.range(10, HOUR);
+        connect_timeout_ms as "connect_timeout": u64, Duration = 5 * SECOND, range(10, HOUR);
         /// Time limit for a backend's answer, and before that for it to take any of the request.
-        "response_timeout" response_timeout_ms: u64, Duration, 60 * SECOND,
-            Rule::ANY.range(10, 24 * HOUR).zero("as long as it takes");
+        response_timeout_ms as "response_timeout": u64, Duration = 60 * SECOND,
+            range(10, 24 * HOUR), zero("as long as it takes");
     }
 }

@@ -1,41 +1,31 @@
 //! The options of TLS: certificates, versions, callers of the API port.
 
 use super::{HOUR, SECOND};
-use crate::kind::{Choice, Duration, HostName, Named, Opt, Rule, Text};
+use crate::kind::{Choice, Duration, HostName, Opt, Text, choice};
 use crate::section::section;
 
-/// The lowest version of TLS.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum TlsVersion {
-    /// TLS 1.2 (RFC 5246).
-    #[default]
-    Tls12,
-    /// TLS 1.3 (RFC 8446).
-    Tls13,
+choice! {
+    /// The lowest version of TLS.
+    TlsVersion {
+        /// TLS 1.2 (RFC 5246).
+        #[default]
+        Tls12 = "1.2",
+        /// TLS 1.3 (RFC 8446).
+        Tls13 = "1.3",
+    }
 }
 
-impl Named for TlsVersion {
-    const NAMES: &'static [(&'static str, Self)] = &[("1.2", Self::Tls12), ("1.3", Self::Tls13)];
-}
-
-/// Implementation of TLS records after the handshake.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum TlsRecords {
-    /// rustls, from the handshake to the end.
-    #[default]
-    Rustls,
-    /// rustls during the handshake, then a record layer of our own.
-    Lean,
-}
-
-impl Named for TlsRecords {
-    const NAMES: &'static [(&'static str, Self)] =
-        &[("rustls", Self::Rustls), ("lean", Self::Lean)];
-    const GONE: &'static [(&'static str, &'static str)] = &[(
-        "kernel",
-        "records by the kernel (kTLS) are no more, since they took 4 kB of its memory for each \
-         connection: set \"lean\", which takes 0.3 kB, or \"rustls\"",
-    )];
+choice! {
+    /// Implementation of TLS records after the handshake.
+    TlsRecords {
+        /// rustls, from the handshake to the end.
+        #[default]
+        Rustls = "rustls",
+        /// rustls during the handshake, then a record layer of our own.
+        Lean = "lean",
+        ; "kernel" => "records by the kernel (kTLS) are no more, since they took 4 kB of its \
+            memory for each connection: set \"lean\", which takes 0.3 kB, or \"rustls\"",
+    }
 }
 
 section! {
@@ -45,33 +35,27 @@ section! {
     "tls" Tls {
         /// The PEM file with the server's certificate, followed by the intermediate certificates.
         /// It is used for every host name that has no `[[tls.site]]`.
-        "certificate" certificate: Option<String>, Opt<Text>, None,
-            Rule::ANY.example("\"/etc/throng/push.example.com.pem\"");
+        certificate: Option<String>, Opt<Text>, file,
+            example("\"/etc/throng/push.example.com.pem\"");
         /// The PEM file with the private key of `certificate`, without a password.
-        "key" key: Option<String>, Opt<Text>, None,
-            Rule::ANY.example("\"/etc/throng/push.example.com.key\"");
+        key: Option<String>, Opt<Text>, file, example("\"/etc/throng/push.example.com.key\"");
         /// The lowest version of TLS that clients may use: `1.2` or `1.3`.
-        "min_version" min_version: TlsVersion, Choice<TlsVersion>, TlsVersion::Tls12,
-            Rule::ANY.restart();
+        min_version: TlsVersion, Choice<TlsVersion>, restart;
         /// The record layer that encrypts and decrypts after the handshake: `rustls`, or `lean`,
         /// our own, which needs a tenth of the memory per connection. rustls does the handshake in
         /// both cases.
-        "records" records: TlsRecords, Choice<TlsRecords>, TlsRecords::Rustls,
-            Rule::ANY.restart();
+        records: TlsRecords, Choice<TlsRecords>, restart;
         /// Time limit for a client's TLS handshake.
-        "handshake_timeout" handshake_timeout_ms: u64, Duration, 10 * SECOND,
-            Rule::ANY.range(100, HOUR);
+        handshake_timeout_ms as "handshake_timeout": u64, Duration = 10 * SECOND, range(100, HOUR);
         /// The PEM file with the certificate authorities for callers of the API port. A caller
         /// without a certificate from one of them is refused. It needs `tls://` in `listen.api`.
         /// API keys are needed as well.
-        "api_client_authorities" api_client_authorities: Option<String>, Opt<Text>, None,
-
-            Rule::ANY.restart()
-                .example("\"/etc/throng/callers.pem\"").unset("no certificate is required");
+        api_client_authorities: Option<String>, Opt<Text>, file, restart,
+            example("\"/etc/throng/callers.pem\""), unset("no certificate is required");
     }
     lists {
         /// Certificates for more names.
-        sites: Vec<TlsSite>;
+        "site" sites: TlsSite;
     }
 }
 
@@ -80,12 +64,10 @@ section! {
     "tls.site" TlsSite {
         /// The host name that clients ask for (SNI): `push.example.com`, or `*.example.com` for all
         /// names with one more label in front.
-        "name" name: String, HostName, String::new(), Rule::ANY.example("\"push.example.com\"");
+        name: String, HostName, example("\"push.example.com\"");
         /// The PEM file with its certificate, followed by the intermediate certificates.
-        "certificate" certificate: String, Text, String::new(),
-            Rule::ANY.example("\"/etc/throng/push.example.com.pem\"");
+        certificate: String, Text, file, example("\"/etc/throng/push.example.com.pem\"");
         /// The PEM file with its private key, without a password.
-        "key" key: String, Text, String::new(),
-            Rule::ANY.example("\"/etc/throng/push.example.com.key\"");
+        key: String, Text, file, example("\"/etc/throng/push.example.com.key\"");
     }
 }

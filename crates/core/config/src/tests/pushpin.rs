@@ -1,6 +1,8 @@
 //! Pushpin's file below our own.
 
 use super::*;
+use crate::document::rows;
+use crate::{ForwardedFor, Grip, OptionSpec, options};
 
 const SHIPPED: &str = "[global]\ninclude={libdir}/internal.conf\nport_offset=0\n[runner]\n\
                        services=connmgr,proxy,handler\n\
@@ -215,7 +217,7 @@ fn ports_move_by_the_offset() {
         Some("[::1]:5571")
     );
     // Pushpin leaves the field alone unless it is told.
-    assert_eq!(grip.forwarded_for, throng_grip::proxy::XffRule::default());
+    assert_eq!(grip.forwarded_for, ForwardedFor::default());
 }
 
 #[test]
@@ -229,4 +231,54 @@ fn the_file_is_named_by_any_layer() {
     }
     assert_eq!(Config::pushpin_conf(&sources("[grip]", &[], &[])), None);
     assert_eq!(Config::pushpin_conf(&sources("[gri", &[], &[])), None);
+}
+
+#[test]
+fn what_has_no_effect_is_told_with_its_line() {
+    let text = "[proxy]\ndebug=maybe\nx_forwarded_for=append, truncate:x\nnew_thing=1\nnonsense\n\
+                [handler]\n; message_hwm=1\npush_in_http_port=70000\n[x]\ny=1\n[global]\n\
+                rundir=\"x\"\n";
+    let loaded = loaded(text, "[grip]");
+    let expected = [
+        "2: proxy.debug has no effect: it cannot be read",
+        "3: proxy.x_forwarded_for has no effect: it cannot be read",
+        "4: proxy.new_thing has no effect: nobody knows it",
+        "5: nonsense has no effect: it cannot be read",
+        "8: handler.push_in_http_port has no effect: it cannot be read",
+        "10: x.y has no effect: nobody knows it",
+        "12: global.rundir has no effect: there are no runtime files",
+    ];
+    let expected = expected.map(|text| format!("/etc/pushpin/pushpin.conf:{text}"));
+    assert_eq!(loaded.warnings[..expected.len()], expected);
+    let grip = loaded.config.grip.expect("there");
+    assert!(!grip.debug && grip.forwarded_for == ForwardedFor::default());
+}
+
+/// The shipped file names several addresses at once, and switches others off.
+#[test]
+fn values_are_read_as_pushpin_reads_them() {
+    let text = "[runner]\nhttp_port=8000, 127.0.0.1:7999\n[proxy]\nupstream_key=\n\
+                max_open_requests=-1\n\
+                set_x_forwarded_protocol=proto-only\n[handler]\npush_in_sub_spec=tcp://*:1\n";
+    let config = loaded(text, "[grip]").config;
+    let all = config.listen.client.iter().map(ToString::to_string);
+    assert_eq!(all.collect::<Vec<_>>(), ["0.0.0.0:8000", "127.0.0.1:7999"]);
+    let grip = config.grip.expect("there");
+    assert!(grip.upstream_key.is_none() && grip.set_forwarded_proto);
+    assert_eq!(grip.zmq_sub, Some(([0, 0, 0, 0], 1).into()));
+    assert_eq!(grip.requests_max, Grip::default().requests_max);
+}
+
+#[test]
+fn each_row_names_an_option_or_a_reason() {
+    let known: Vec<String> = options().iter().map(OptionSpec::path).collect();
+    for [option, reading, end] in rows(include_str!("../pushpin.txt")) {
+        match reading.split(' ').next() {
+            Some("unused" | "refused") => assert!(!end.is_empty(), "{option}"),
+            _ => assert!(
+                end.is_empty() || known.contains(&end.to_owned()),
+                "{option}"
+            ),
+        }
+    }
 }

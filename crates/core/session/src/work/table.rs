@@ -10,7 +10,7 @@ use throng_types::mix;
 
 use crate::address::network;
 
-use super::debt::{BURST_US, DEBT_MAX_US, left};
+use super::debt::{DEBT_MAX_US, left};
 
 /// Places in the table; a power of two.
 const PLACES: usize = 1 << 15;
@@ -75,8 +75,9 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Charges an address; false if it owes too much already.
-    pub(super) fn charge(&self, payer: Payer, cost_us: u32, now_ms: u32) -> bool {
+    /// Charges an address, up to [`DEBT_MAX_US`]; false, and nothing is charged, if it owes more
+    /// than `owed_max_us` already. Work that is done is charged with a maximum of `u32::MAX`.
+    pub(super) fn charge(&self, payer: Payer, cost_us: u32, owed_max_us: u32, now_ms: u32) -> bool {
         if payer == Payer::NOBODY {
             return true;
         }
@@ -89,7 +90,7 @@ impl Table {
             let place = table.get(at).copied().unwrap_or_default();
             left(place.owed_us, place.at_ms, now_ms)
         });
-        if owed.iter().all(|owed| *owed > BURST_US) {
+        if owed.iter().all(|owed| *owed > owed_max_us) {
             return false;
         }
         for (at, owed_us) in places.into_iter().zip(owed) {

@@ -30,7 +30,6 @@ fn post(target: &str, accept: &str, items: &[String]) -> String {
     )
 }
 
-/// The status and the body of an answer.
 fn parts(answer: &str) -> (&str, &str) {
     let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
     (&head[9..12], body)

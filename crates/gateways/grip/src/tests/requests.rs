@@ -5,7 +5,6 @@ use throng_types::Now;
 
 use super::*;
 
-/// A client of a server with other options.
 fn client(change: impl FnOnce(&mut GripOptions)) -> Client {
     let mut options = Arc::into_inner(options()).expect("nobody else has them");
     change(&mut options);

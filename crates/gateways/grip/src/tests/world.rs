@@ -247,7 +247,6 @@ impl World {
         }
     }
 
-    /// A new connection to a shard.
     pub(super) fn connect(&mut self, shard: u8, port: Port) -> ConnId {
         let conn = ConnId::new(ShardId(shard), self.next, 1);
         self.next += 1;
@@ -270,7 +269,6 @@ impl World {
         conn
     }
 
-    /// A client on a stream of a channel.
     pub(super) fn stream(&mut self, shard: u8, channel: &str) -> ConnId {
         let conn = self.asks(shard, "/a");
         let fields = [("Grip-Hold", "stream"), ("Grip-Channel", channel)];
@@ -307,7 +305,6 @@ impl World {
         std::mem::take(&mut self.client(conn).solo.out)
     }
 
-    /// A backend does something.
     pub(super) fn backend(&mut self, conn: ConnId, token: u32, event: OriginEvent) {
         let mail = Mail::Origin { conn, token, event };
         let (grip, floor) = &mut self.shards[usize::from(conn.shard().0)];
