@@ -56,7 +56,6 @@ impl Addresses {
         })
     }
 
-    /// One address for both.
     pub(crate) fn single() -> Result<Self> {
         let address = free_address()?;
         Ok(Self {

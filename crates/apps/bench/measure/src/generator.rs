@@ -39,13 +39,11 @@ impl Default for GeneratorLimits {
 pub struct GeneratorHealth {
     /// Time from when each event was due until it was begun.
     pub lag: Latency,
-    /// Seconds of threads that were looked at.
     pub thread_seconds: u64,
     /// Seconds of threads that were busier than the limit.
     pub busy_seconds: u64,
     /// Busiest second of any thread, as a share of one CPU.
     pub busiest: f64,
-    /// Events that were due in the run.
     pub due_events: u64,
     /// Events that were due and never begun.
     pub missed_events: u64,
@@ -59,7 +57,6 @@ pub enum Verdict {
     Valid,
     /// Some of the figures, or all, are not the server's.
     Invalid {
-        /// Reasons, one sentence each.
         reasons: Vec<String>,
         /// True if latencies alone are meant, so that counts, memory and CPU still stand.
         #[serde(default)]
@@ -68,7 +65,6 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Returns true if the figures count.
     #[must_use]
     pub const fn is_valid(&self) -> bool {
         matches!(self, Self::Valid)

@@ -69,7 +69,6 @@ impl Latency {
         self.record_us(arrived_us.saturating_sub(due_us));
     }
 
-    /// Records a latency in µs.
     pub fn record_us(&mut self, us: u64) {
         self.clamped += u64::from(us > HIGHEST_US);
         self.min_us = self.min_us.min(us);
@@ -79,7 +78,6 @@ impl Latency {
         debug_assert!(recorded.is_ok());
     }
 
-    /// Adds the values of another worker.
     pub fn merge(&mut self, other: &Self) {
         // Both have the same digits and this one grows, so an addition cannot fail.
         let added = self.histogram.add(&other.histogram);
@@ -90,7 +88,6 @@ impl Latency {
         self.clamped += other.clamped;
     }
 
-    /// Number of values recorded.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
@@ -210,16 +207,11 @@ impl<'de> Deserialize<'de> for Latency {
     }
 }
 
-/// Summary of one kind of latency.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LatencySummary {
-    /// Number of values recorded.
     pub count: u64,
-    /// True minimum in µs.
     pub min_us: u64,
-    /// True maximum in µs.
     pub max_us: u64,
-    /// Mean over all values, in µs.
     pub mean_us: f64,
     /// Standard deviation in µs (population form).
     pub stdev_us: f64,
@@ -293,7 +285,6 @@ impl LogWriter {
         }
     }
 
-    /// Returns the log so far.
     pub fn as_bytes(&self) -> &[u8] {
         &self.text
     }

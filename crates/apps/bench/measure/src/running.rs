@@ -21,7 +21,6 @@ pub struct Running {
 }
 
 impl Running {
-    /// Records a latency in ms.
     pub fn record(&mut self, ms: f64) {
         if self.count == 0 {
             (self.min, self.max) = (ms, ms);
@@ -34,7 +33,6 @@ impl Running {
         self.squares += delta * (ms - self.mean);
     }
 
-    /// Adds the values of another worker.
     pub fn merge(&mut self, other: &Self) {
         if other.count == 0 {
             return;
@@ -52,7 +50,6 @@ impl Running {
         self.max = self.max.max(other.max);
     }
 
-    /// Number of values recorded.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count

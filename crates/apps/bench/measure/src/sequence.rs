@@ -23,7 +23,6 @@ pub const TRACKS_MAX: usize = 256;
 /// Classification of a sequence number that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SequenceOutcome {
-    /// Next number in order.
     InOrder,
     /// New, while some before it are still missing.
     Ahead,
@@ -42,7 +41,6 @@ pub enum SequenceOutcome {
 pub struct DeliveryCounts {
     /// Measured messages that arrived.
     pub received: u64,
-    /// Messages that arrived for the first time.
     pub distinct: u64,
     /// Messages that never arrived.
     pub missing: u64,
@@ -63,15 +61,8 @@ pub struct DeliveryCounts {
 impl DeliveryCounts {
     /// Adds another worker's sums.
     pub const fn merge(&mut self, other: &Self) {
-        self.received += other.received;
-        self.distinct += other.distinct;
-        self.missing += other.missing;
-        self.duplicates += other.duplicates;
-        self.out_of_order += other.out_of_order;
-        self.too_late += other.too_late;
-        self.before_join += other.before_join;
-        self.untracked += other.untracked;
-        self.damaged += other.damaged;
+        add_fields!(self, other: received distinct missing duplicates out_of_order too_late
+            before_join untracked damaged);
     }
 
     /// Deliveries that were due: those that came and those that are missing.
@@ -83,7 +74,6 @@ impl DeliveryCounts {
 /// Sequence of one (channel, publisher) as one subscription receives it: 24 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tracker {
-    /// First number that is due to this subscription.
     first: u64,
     /// Highest number received; `first - 1` when none was.
     highest: u64,
@@ -104,7 +94,6 @@ impl Tracker {
         }
     }
 
-    /// Counts a number that arrived.
     pub fn on(&mut self, sequence: u64, counts: &mut DeliveryCounts) -> SequenceOutcome {
         counts.received += 1;
         if sequence < self.first {

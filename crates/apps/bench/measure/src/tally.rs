@@ -16,15 +16,12 @@ const REMARKS_MAX: usize = 32;
 /// Figures of one worker, or of several: totals so far, and histograms of an interval.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Counts of connections and publications.
     pub counters: Counters,
-    /// Deliveries to connections that read as fast as they can.
     pub deliveries: DeliveryCounts,
     /// Latencies since the last report.
     pub interval: Histograms,
     /// Mean and spread of all latencies, where they are wanted.
     pub running: Option<Running>,
-    /// Events that were due so far.
     pub due_events: u64,
     /// Connections that have begun and are neither usable nor failed.
     pub pending: u64,
@@ -68,9 +65,7 @@ impl Tally {
         if let Some(running) = &other.running {
             self.running.get_or_insert_default().merge(running);
         }
-        self.due_events += other.due_events;
-        self.pending += other.pending;
-        self.behind += other.behind;
+        add_fields!(self, other: due_events pending behind);
         self.sums.merge(&other.sums);
     }
 }
@@ -78,16 +73,13 @@ impl Tally {
 /// Latencies of an interval or of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Histograms {
-    /// Latencies of deliveries, from when each publication was due.
     pub delivery: Latency,
-    /// Times until connections were usable, from when each connect was due.
     pub connect: Latency,
     /// Lag of the generator behind its own schedule.
     pub lag: Latency,
 }
 
 impl Histograms {
-    /// Adds the values of another interval.
     pub fn merge(&mut self, other: &Self) {
         self.delivery.merge(&other.delivery);
         self.connect.merge(&other.connect);
@@ -98,13 +90,10 @@ impl Histograms {
 /// Sums so far that are neither counters nor deliveries.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sums {
-    /// Deliveries to connections that read slowly by plan.
     pub slowly: DeliveryCounts,
-    /// Connections that a storm dropped.
     pub dropped: u64,
     /// Times from the drop until each was usable again.
     pub back: Latency,
-    /// Times from the drop until each had what it had missed.
     pub caught_up: Latency,
     /// Connections that received something.
     pub with_data: u64,
@@ -128,10 +117,7 @@ impl Sums {
         self.slowly.merge(&other.slowly);
         self.back.merge(&other.back);
         self.caught_up.merge(&other.caught_up);
-        self.dropped += other.dropped;
-        self.with_data += other.with_data;
-        self.with_loss += other.with_loss;
-        self.expecting += other.expecting;
+        add_fields!(self, other: dropped with_data with_loss expecting);
         for (observation, &times) in &other.remarks {
             self.remark(observation.clone(), times);
         }

@@ -129,18 +129,14 @@ pub trait FigureSource {
     fn get(&self, metric: Metric) -> Option<f64>;
 }
 
-/// Outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum CheckOutcome {
-    /// The condition is met.
     Passed {
-        /// Figure that was measured.
         actual: f64,
     },
     /// The condition does not hold.
     Failed {
-        /// Figure that was measured.
         actual: f64,
     },
     /// Nothing was measured, a failure of its own kind.
@@ -155,12 +151,10 @@ impl CheckOutcome {
 }
 
 impl Check {
-    /// Metric that is judged.
     pub const fn metric(&self) -> Metric {
         self.metric
     }
 
-    /// Judges a run by its figures.
     pub fn judge(&self, facts: &impl FigureSource) -> CheckOutcome {
         match facts.get(self.metric) {
             Some(actual) if !actual.is_finite() => CheckOutcome::NoData,
@@ -176,15 +170,11 @@ impl Check {
 /// Exit code of the process. The numbers are part of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BenchExit {
-    /// The run ended as asked for.
     Ok = 0,
-    /// The run could not be carried out.
     Error = 1,
     /// The command line or the scenario cannot be read.
     Usage = 2,
-    /// One check failed, or several.
     CheckFailed = 10,
-    /// One check had no data, or several.
     CheckNoData = 11,
     /// The generator was the bottleneck: the figures are not the server's.
     GeneratorSaturated = 12,
@@ -211,7 +201,6 @@ impl BenchExit {
         }
     }
 
-    /// Number that the process returns.
     pub const fn code(self) -> u8 {
         self as u8
     }
@@ -222,11 +211,9 @@ impl BenchExit {
 pub enum Unit {
     /// Microseconds; written with a unit of time.
     Time,
-    /// Number without a unit.
     Count,
     /// Share from 0 to 1; written `99.9%` or `0.999`.
     Share,
-    /// Size, in bytes or larger units.
     Bytes,
     /// Number of events per second.
     Rate,
@@ -241,7 +228,6 @@ macro_rules! figures {
         impl Figure {
             const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// Name in a check.
                     pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
@@ -254,27 +240,18 @@ macro_rules! figures {
 }
 
 figures! {
-    /// Connects that were begun.
     Attempted = "attempted", Count;
-    /// TCP handshakes that completed.
     TcpConnected = "connected", Count;
-    /// Handshakes that were accepted.
     Upgraded = "upgraded", Count;
-    /// Subscriptions that were acknowledged.
     Subscribed = "subscribed", Count;
     /// Usable connections at the end of the hold.
     Alive = "alive", Count;
     /// Connects that did not succeed.
     Failed = "failed", Count;
-    /// Connections that were lost.
     Lost = "lost", Count;
-    /// Publications that were begun.
     Published = "published", Count;
-    /// Publications that did not succeed.
     PublishFailed = "publish_failed", Count;
-    /// Deliveries that were due.
     Expected = "expected", Count;
-    /// Deliveries that were received.
     Received = "received", Count;
     /// Deliveries that never came.
     Missing = "missing", Count;
@@ -288,7 +265,6 @@ figures! {
     DeliveryRate = "delivery_rate", Rate;
     /// Time until 99.9 % were back and caught up after a reconnect storm.
     BackTime = "back_time", Time;
-    /// Server memory for each connection.
     ServerMemory = "server_memory_per_connection", Bytes;
     /// Server CPU as a share of one CPU, mean over the measured time.
     ServerCpu = "server_cpu", Count;
@@ -297,15 +273,10 @@ figures! {
 /// Metric that a check judges.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Metric {
-    /// Percentile of one kind of latency.
     Percentile(LatencyKind, f64),
-    /// Least latency that was measured.
     Min(LatencyKind),
-    /// Mean of all latencies.
     Mean(LatencyKind),
-    /// Greatest latency that was measured.
     Max(LatencyKind),
-    /// Figure other than a latency.
     Figure(Figure),
 }
 
@@ -313,11 +284,8 @@ pub enum Metric {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LatencyKind {
-    /// Time from the intended publication to the delivery.
     Delivery,
-    /// Time from the intended connect until usable.
     Connect,
-    /// Lag of the generator itself.
     Lag,
 }
 
@@ -332,7 +300,6 @@ impl LatencyKind {
 }
 
 impl Metric {
-    /// Unit of the metric.
     pub const fn unit(self) -> Unit {
         match self {
             Self::Figure(figure) => figure.unit(),
@@ -355,10 +322,6 @@ impl Metric {
         names.filter_map(|name| Self::parse(name).ok())
     }
 
-    /// Reads a name.
-    ///
-    /// # Errors
-    /// A sentence that says what to write instead.
     pub fn parse(name: &str) -> Result<Self, String> {
         if let Some(figure) = Figure::ALL.iter().find(|figure| figure.as_str() == name) {
             return Ok(Self::Figure(*figure));

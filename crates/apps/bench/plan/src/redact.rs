@@ -97,7 +97,6 @@ fn bare(scenario: &Scenario) -> Scenario {
     }
 }
 
-/// Returns true if values of this name are secrets.
 fn is_secret(name: &str) -> bool {
     let plain: String = name
         .chars()

@@ -14,9 +14,7 @@ use crate::{Data, Target};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// Name of the run in reports.
     pub name: String,
-    /// Workload, with its own options.
     pub kind: Workload,
     /// Servers to which connections go, in turn.
     pub targets: Vec<Target>,
@@ -27,13 +25,10 @@ pub struct Scenario {
     pub sources: Vec<IpAddr>,
     /// Protocol that connections speak.
     pub transport: Transport,
-    /// Number of connections to open.
     pub clients: u64,
-    /// Due times of their connects.
     pub arrivals: Schedule,
     /// Spread of arrivals around their rate.
     pub spread: Spread,
-    /// Time in which a connection must become usable.
     pub connect_timeout_us: u64,
     /// True if a lost connection is replaced, so that `clients` is kept up (TCPKali's `-c`).
     pub replace_lost: bool,
@@ -41,9 +36,7 @@ pub struct Scenario {
     pub channels: Vec<String>,
     /// Messages that each connection sends once it is usable.
     pub say: Option<PeriodicMessage>,
-    /// Publications, if there are any.
     pub publish: Option<Publish>,
-    /// Time from the last arrival until figures count.
     pub warm_up_us: u64,
     /// Time in which figures are taken, after the warm-up.
     pub hold_us: u64,
@@ -55,7 +48,6 @@ pub struct Scenario {
     pub lifetime_us: Option<u64>,
     /// Form of the measured messages that are looked for.
     pub marker: Marker,
-    /// Conditions that the results must meet.
     pub checks: Vec<Check>,
     /// Statsd server that gets running figures, besides the results folder.
     pub statsd: Option<StatsdExport>,
@@ -159,7 +151,6 @@ const fn grace_us() -> u64 {
     10_000_000
 }
 
-/// Workload of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Workload {
@@ -170,10 +161,7 @@ pub enum Workload {
     /// Every connection has a channel of its own.
     OneToOne,
     /// Groups in which members publish to each other.
-    Chat {
-        /// Number of members of a group.
-        group_size: u64,
-    },
+    Chat { group_size: u64 },
     /// Each connection sends and waits for its own message to come back.
     Echo,
     /// Connections come and go.
@@ -198,7 +186,6 @@ pub enum Workload {
     },
     /// Connections leave for a while and resume at their position.
     Resume {
-        /// Time of each absence, in µs.
         away_us: u64,
         /// Interval between absences of a connection, in µs.
         every_us: u64,
@@ -206,7 +193,6 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// Name of the workload in a scenario.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Hold => "hold",
@@ -241,7 +227,6 @@ impl Workload {
 pub enum Transport {
     /// A WebSocket (RFC 6455).
     WebSocket {
-        /// Way to subscribe on it.
         dialect: Dialect,
         /// Frames sent in order once it is open, templates.
         first_frames: Vec<String>,
@@ -288,6 +273,26 @@ impl Transport {
     /// Returns true if connections can send messages of their own.
     pub const fn sends(&self) -> bool {
         matches!(self, Self::WebSocket { .. } | Self::Raw { .. })
+    }
+
+    /// Returns the templates that open a connection: header lines, first messages, the token.
+    pub fn opening(&self) -> (&[(String, String)], &[String], Option<&str>) {
+        match self {
+            Self::WebSocket {
+                dialect,
+                first_frames,
+                headers,
+                ..
+            } => {
+                let token = match dialect {
+                    Dialect::Centrifugo { token } => token.as_deref(),
+                    Dialect::Plain | Dialect::Appwrite => None,
+                };
+                (headers, first_frames, token)
+            }
+            Self::Sse { headers } | Self::HttpStream { headers, .. } => (headers, &[], None),
+            Self::Raw { first, .. } => (&[], first, None),
+        }
     }
 
     /// Returns true if connections can come back at their position in the stream.
@@ -338,17 +343,14 @@ pub enum Dialect {
 pub struct PeriodicMessage {
     /// Frame, a template of a publish request.
     pub text: String,
-    /// Interval between messages, in µs.
     pub every_us: u64,
     /// Number of messages; none goes on to the end.
     pub count: Option<u64>,
     /// Size of the measured message where the template has `{payload}`.
     pub size_bytes: usize,
-    /// True if they go out as binary frames.
     pub binary: bool,
 }
 
-/// Publications of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Publish {
@@ -358,9 +360,7 @@ pub struct Publish {
     pub per_s: f64,
     /// Number of publishers. Each channel belongs to one, so its sequence has no gaps of ours.
     pub publishers: u32,
-    /// Size of the measured message, in bytes.
     pub size_bytes: usize,
-    /// Choice of the next channel.
     pub choose: ChannelChoice,
     /// Search for the highest rate that passes a check, instead of one rate.
     pub until: Option<RateSearch>,
@@ -374,7 +374,6 @@ pub enum Via {
     Http {
         /// Server; its path is a template.
         target: Target,
-        /// Method of the request.
         method: String,
         /// Header lines, values are templates.
         headers: Vec<(String, String)>,
@@ -436,9 +435,7 @@ impl Via {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChannelChoice {
-    /// One channel after another.
     RoundRobin,
-    /// Channels at random, evenly.
     Random,
 }
 
@@ -446,13 +443,10 @@ pub enum ChannelChoice {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RateSearch {
-    /// Check that ends the search when it fails.
     pub check: Check,
-    /// Growth of the rate from step to step.
     pub growth: Growth,
     /// Highest rate to try, per second.
     pub per_s_max: f64,
-    /// Time in which each step is measured, in µs.
     pub step_us: u64,
 }
 
@@ -460,7 +454,6 @@ pub struct RateSearch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Marker {
-    /// Measured messages of Throng.
     Throng,
     /// Markers of TCPKali too, stamped with the wall clock.
     Tcpkali,
@@ -470,11 +463,9 @@ pub enum Marker {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatsdExport {
-    /// Host name or address.
     pub host: String,
     /// UDP port, by default 8125.
     pub port: u16,
-    /// Prefix of each name.
     pub namespace: String,
     /// Time in µs after which latencies start anew; none gathers to the end.
     pub latency_window_us: Option<u64>,

@@ -29,7 +29,6 @@ use throng_types::{Rng, nearest};
 
 use crate::Data;
 
-/// Refusal of a text that is no template.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("at byte {at}: {message}")]
 pub struct TemplateError {
@@ -132,11 +131,8 @@ enum Step {
 /// Values for one rendering.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Values<'a> {
-    /// Number of the connection or publication.
     pub n: u64,
-    /// Number of the worker.
     pub worker: u64,
-    /// Name of the channel.
     pub channel: &'a str,
     /// Measured message, as bytes.
     pub payload: &'a [u8],
@@ -197,7 +193,6 @@ impl Template {
         })
     }
 
-    /// Appends the text for these values.
     pub fn render(&self, values: &Values<'_>, rng: &mut Rng, out: &mut Vec<u8>) {
         for part in &self.parts {
             match part {
@@ -272,7 +267,6 @@ impl Template {
         self.any(|part| matches!(part, Part::Payload { .. }))
     }
 
-    /// Lists the cells that can stand in the text.
     pub(crate) fn cells(&self) -> impl Iterator<Item = &str> {
         let cells = |part| match part {
             &Part::Data {
@@ -316,19 +310,8 @@ fn apply(steps: &[Step], start: u64) -> u64 {
     })
 }
 
-fn push_decimal(mut value: u64, out: &mut Vec<u8>) {
-    // u64::MAX has 20 digits.
-    let mut digits = [0_u8; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
+fn push_decimal(value: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
 /// Percent-encodes everything but the unreserved characters (RFC 3986 section 2.3).

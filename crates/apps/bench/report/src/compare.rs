@@ -17,15 +17,12 @@ const NOISE: f64 = 0.05;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
-    /// B is better than A.
     Better,
-    /// B is worse than A.
     Worse,
     /// Difference within the noise.
     Same,
     /// Different, and neither way is better by itself.
     Different,
-    /// One run has no data.
     NoData,
 }
 
@@ -45,22 +42,17 @@ impl Reading {
 /// Figure of both runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// Name of the figure.
     pub name: &'static str,
-    /// Value in A, as people read it.
     pub a: String,
-    /// Value in B, as people read it.
     pub b: String,
     /// Change (B − A) / A; none without data, or where A is zero and B is not.
     pub change: Option<f64>,
-    /// Meaning of the change.
     pub reading: Reading,
 }
 
 /// Comparison of two runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Figures that at least one run has.
     pub rows: Vec<Row>,
     /// Differences of the scenarios and machines, which make figures hard to compare.
     pub warnings: Vec<String>,
@@ -245,7 +237,6 @@ impl Comparison {
     }
 }
 
-/// Writes a change with its sign.
 pub(super) fn percent(change: Option<f64>) -> String {
     change.map_or_else(String::new, |change| format!("{:+.1} %", change * 100.0))
 }

@@ -8,13 +8,10 @@ use crate::results::{Results, ResultsError};
 /// File of a results folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResultFile {
-    /// Name in the folder.
     pub name: &'static str,
-    /// Contents of the file.
     pub bytes: Vec<u8>,
 }
 
-/// Makes all files of a results folder.
 pub fn files(results: &Results, log: &LogWriter) -> Result<Vec<ResultFile>, ResultsError> {
     let json = |value: serde_json::Result<Vec<u8>>| {
         value.map_err(|error| ResultsError::Malformed(error.to_string()))

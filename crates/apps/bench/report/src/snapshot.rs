@@ -3,7 +3,6 @@
 use throng_bench_measure::{Histograms, Sample, Tally};
 use throng_bench_plan::Scenario;
 
-/// Phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunPhase {
     /// Connections are being opened.
@@ -17,7 +16,6 @@ pub enum RunPhase {
 }
 
 impl RunPhase {
-    /// Name of the phase, for people.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ramp => "ramp",
@@ -31,15 +29,10 @@ impl RunPhase {
 /// Run that goes on, at the end of a row.
 #[derive(Clone, Copy, Debug)]
 pub struct Snapshot<'a> {
-    /// Scenario of the run, without secrets.
     pub scenario: &'a Scenario,
-    /// Phase at the end of the row.
     pub phase: RunPhase,
-    /// Time since the start, in ms.
     pub at_ms: u64,
-    /// Row that has ended.
     pub sample: &'a Sample,
-    /// Row before it, if there is one.
     pub before: Option<&'a Sample>,
     /// Figures so far; its histograms are those of the row.
     pub tally: &'a Tally,

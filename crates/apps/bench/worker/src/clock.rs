@@ -47,7 +47,6 @@ impl Clock {
         self.started
     }
 
-    /// Reads the clock, in µs.
     pub fn now_us(self) -> u64 {
         self.base_us + self.started.elapsed().as_micros() as u64
     }

@@ -118,7 +118,6 @@ impl<'s> SharedState<'s> {
         }
     }
 
-    /// Number of connections that are away.
     pub(crate) fn away(&self) -> u64 {
         self.returns.len() as u64
     }
@@ -130,7 +129,6 @@ impl<'s> SharedState<'s> {
         }
     }
 
-    /// Time of the next reconnect, in µs.
     pub(crate) fn next_return_us(&self) -> Option<u64> {
         self.returns.first_key_value().map(|(&(at_us, _), _)| at_us)
     }

@@ -93,7 +93,6 @@ impl Workers {
         })
     }
 
-    /// Gives a command to all workers.
     pub fn command(&self, make: impl Fn() -> Command) {
         for mailbox in &self.mailboxes {
             let mut command = make();
@@ -116,7 +115,6 @@ impl Workers {
         self.gather(ANSWER_WITHIN, false)
     }
 
-    /// Makes all workers finish, and waits for them.
     pub fn finish(mut self) -> WorkerFigures {
         self.command(|| Command::Finish);
         let interval = self.gather(FINISH_WITHIN, true);

@@ -89,16 +89,13 @@ impl Link {
     }
 }
 
-/// Pace of publications for a while.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PublishPace {
     /// Publications a second of all machines together.
     pub per_s: f64,
-    /// Due time of the first, in µs.
     pub begin_us: u64,
     /// Time from which none is due, in µs.
     pub end_us: u64,
-    /// True for messages that are not counted.
     pub warm_up: bool,
 }
 

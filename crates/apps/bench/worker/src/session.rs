@@ -13,7 +13,6 @@ use throng_bench_measure::Tracks;
 /// Connection of a worker.
 pub(crate) enum Session {
     Subscriber(Subscriber),
-    /// Link of a publisher, by its number.
     Publisher(u32),
 }
 
@@ -26,9 +25,7 @@ pub(crate) enum Stage {
     Subscribing(u16),
     Usable,
     ClosedByServer,
-    /// The server broke its protocol.
     Broken,
-    /// Ended by this side, and counted.
     Gone,
 }
 
@@ -48,7 +45,6 @@ pub(crate) type Carry = Option<Box<[u8]>>;
 
 /// Client of the run.
 pub(crate) struct Subscriber {
-    /// Number of the connection in the run.
     pub(crate) n: u32,
     /// Number of messages that it has sent itself.
     pub(crate) said: u32,
@@ -59,11 +55,9 @@ pub(crate) struct Subscriber {
     /// End of its life, in engine milliseconds; 0 is never.
     pub(crate) end_at: u32,
     pub(crate) stage: Stage,
-    /// True after the first connection.
     pub(crate) returning: bool,
     /// True from a storm's drop until it is usable again.
     pub(crate) in_storm: bool,
-    /// True if it reads slowly by plan, or not at all.
     pub(crate) slow: bool,
     pub(crate) wire: Wire,
     pub(crate) tracks: Tracks,
@@ -74,11 +68,8 @@ pub(crate) struct Subscriber {
 /// Position of a connection in its streams.
 #[derive(Clone, Default)]
 pub(crate) struct Resume {
-    /// Decoder of the event stream, for its last id.
     pub(crate) events: throng_sse::SseDecoder,
-    /// Positions of Centrifugo, by channel.
     pub(crate) positions: Vec<(String, Position)>,
-    /// True until the first message after the return.
     pub(crate) awaits_first: bool,
     /// After a storm: channels, each with the last number that was missed and has not come.
     pub(crate) catches_up_to: Vec<(u32, u64)>,

@@ -15,7 +15,6 @@ const MASK: [u8; 4] = [0x5a, 0xa5, 0x3c, 0xc3];
 #[derive(Debug)]
 pub(super) struct Acks {
     socket: WebSocket,
-    /// The last number that was acknowledged, and the one that was asked for before.
     acknowledged: u64,
     taken: u64,
 }
@@ -37,7 +36,6 @@ impl Acks {
         self.socket.is_open()
     }
 
-    /// Appends a message that publishes.
     pub(super) fn encode_publication(channel: &str, payload: &[u8], out: &mut Vec<u8>) {
         let message = [channel.as_bytes(), b"\n", payload].concat();
         encode_message(Masking::Client(MASK), Opcode::Binary, &message, out);

@@ -44,7 +44,6 @@ pub(crate) enum Names {
 pub(crate) struct Load {
     /// Publications go round over them.
     pub(crate) channels: usize,
-    /// Number of subscribers on each channel.
     pub(crate) subscribers: usize,
     pub(crate) pace: Pace,
     pub(crate) names: Names,
@@ -56,7 +55,6 @@ pub(crate) struct Load {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
     pub(crate) deliveries: u64,
-    /// From the first publication to the last delivery.
     pub(crate) took: Duration,
     pub(crate) latency_p50_us: u64,
     pub(crate) latency_p99_us: u64,
@@ -174,7 +172,6 @@ struct Plan {
     subscribers: u64,
     pace: Pace,
     publications: u64,
-    /// Where the pace is a rate.
     next_due_ns: u64,
     /// The end of the window: what is due before it will be published, even late.
     end_ns: u64,

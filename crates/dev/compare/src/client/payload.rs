@@ -10,7 +10,6 @@ const DIGITS: usize = 16;
 /// Measurement and due time that a payload carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
-    /// The number of the measurement.
     pub(super) run: u64,
     /// When it was due, in ns of the client's clock.
     pub(super) due_ns: u64,

@@ -88,7 +88,6 @@ impl Publisher {
         self.state != State::Connecting && self.answer.is_open() && self.unanswered == 0
     }
 
-    /// Whether it can take a publication.
     pub(super) fn may_publish(&self) -> bool {
         let waits = self.sending == Sending::OneByOne || !self.answer.is_open();
         self.is_idle() || !waits && self.state == State::Open
@@ -136,7 +135,6 @@ impl Publisher {
         Ok(())
     }
 
-    /// Reads what there is of the answer.
     pub(super) fn on_ready(&mut self, buffer: &mut [u8]) -> Result<()> {
         if self.state == State::Connecting {
             if let Some(error) = self.stream.take_error()? {
@@ -230,7 +228,6 @@ impl Answers {
 #[derive(Debug)]
 struct Answer {
     reader: ResponseReader,
-    /// Responses that came to their end.
     whole: u32,
     keeps_connection: bool,
 }

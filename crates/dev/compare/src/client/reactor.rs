@@ -32,10 +32,8 @@ pub(crate) struct Client {
     pub(super) dialect: Dialect,
     pub(super) addresses: Addresses,
     pub(super) subscribers: Vec<Subscriber>,
-    /// Number of subscribers that are subscribed.
     pub(super) open: usize,
     pub(super) publishers: Vec<Publisher>,
-    /// The channels that were subscribed to.
     pub(super) names: Vec<String>,
     pub(super) tally: Tally,
     pub(super) timer: Timer,
@@ -115,12 +113,10 @@ impl Client {
         elapsed_ns(self.started)
     }
 
-    /// The token of the next subscriber.
     pub(super) fn next_subscriber(&self) -> Token {
         Token(self.subscribers.len())
     }
 
-    /// The token of the next publisher.
     pub(super) fn next_publisher(&self) -> Token {
         Token(PUBLISHERS_FROM + self.publishers.len())
     }

@@ -37,7 +37,6 @@ pub(super) struct Subscriber {
 /// TLS between the socket and what reads.
 struct Secure {
     link: Link,
-    /// The request, until hands are shaken.
     request: Vec<u8>,
 }
 
@@ -51,7 +50,6 @@ impl fmt::Debug for Secure {
 enum State {
     /// Waits for the socket to connect; has the request and the reader of its answer.
     Connecting(Vec<u8>, Reader),
-    /// The request is sent.
     Open(Reader),
 }
 
@@ -153,7 +151,6 @@ impl Subscriber {
         }
     }
 
-    /// Takes the first `bytes` of the buffer.
     fn on_bytes(&mut self, bytes: usize, cx: &mut ReadContext<'_>) -> Result<()> {
         let mut input = &mut cx.buffer[..bytes];
         if let Some(secure) = &mut self.secure {

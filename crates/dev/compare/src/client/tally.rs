@@ -10,9 +10,7 @@ const LATENCY_US_MAX: u64 = 60_000_000;
 /// Counts of one measurement.
 #[derive(Debug)]
 pub(super) struct Tally {
-    /// The number of the measurement.
     run: u64,
-    /// Whole payloads of this measurement.
     pub(super) deliveries: u64,
     /// Anything else: leftovers of an earlier measurement, or not what was published.
     pub(super) strays: u64,

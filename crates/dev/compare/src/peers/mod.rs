@@ -22,7 +22,6 @@ pub(crate) use peer::Peer;
 
 /// Servers that take part in a comparison.
 pub(crate) struct Field {
-    /// In the order of the table.
     pub(crate) peers: Vec<Box<dyn Peer>>,
     /// Servers that were asked for and cannot be had, each with the reason.
     pub(crate) left_out: Vec<String>,

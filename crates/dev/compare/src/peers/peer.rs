@@ -15,7 +15,6 @@ pub(crate) trait Peer {
     /// Its row in the table, with its version.
     fn title(&self) -> String;
 
-    /// Addresses that it can listen on.
     fn addresses(&self) -> Result<Addresses> {
         Addresses::single()
     }

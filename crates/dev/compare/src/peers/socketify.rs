@@ -16,7 +16,6 @@ const SCRIPT: &str = include_str!("socketify.py");
 
 #[derive(Debug)]
 struct Socketify {
-    /// Where pip put the packages.
     packages: PathBuf,
     version: String,
 }

@@ -34,7 +34,6 @@ struct Throng {
     binary: PathBuf,
     version: String,
     shards: usize,
-    /// Backend for which it is a proxy.
     origin: Option<SocketAddr>,
     /// Value of `tls.records`; none without TLS.
     records: Option<&'static str>,

@@ -8,7 +8,6 @@ use crate::scenario::Scale;
 use crate::suite::Suite;
 
 impl Report {
-    /// The whole report as Markdown.
     pub(crate) fn markdown(&self) -> String {
         let mut out = format!("# {}\n\n", self.suite.title());
         // Writing to a String cannot fail.

@@ -16,7 +16,6 @@ use crate::suite::Suite;
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub(super) machine: Machine,
-    /// Command line of this program.
     pub(super) command: String,
     pub(super) suite: Suite,
     pub(super) rounds: u32,
@@ -32,9 +31,7 @@ pub(crate) struct Report {
 pub(super) struct Row {
     pub(super) key: &'static str,
     pub(super) title: String,
-    /// Command line of its last start.
     pub(super) command: String,
-    /// One value of each round, in their order.
     pub(super) samples: BTreeMap<Metric, Vec<f64>>,
     /// Measurements that failed, each with the reason.
     pub(super) failures: Vec<String>,

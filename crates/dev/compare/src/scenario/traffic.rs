@@ -213,7 +213,6 @@ pub(super) fn costs_rooms(server: &Server, scale: &Scale) -> Result<Samples> {
     costs(server, scale, &load, COLUMNS)
 }
 
-/// One channel with all of them.
 pub(super) fn costs_fan_out(server: &Server, scale: &Scale) -> Result<Samples> {
     const COLUMNS: Columns = [
         Metric::FanOutCpu,

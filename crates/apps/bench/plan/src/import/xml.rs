@@ -38,7 +38,6 @@ impl Element {
         Some(attributes.find(|(key, _)| key == name)?.1.as_str())
     }
 
-    /// Attribute that must be there.
     pub(super) fn required(&self, name: &str) -> Result<&str, Problem> {
         self.attribute(name)
             .ok_or_else(|| self.problem(format!("<{}> needs the attribute `{name}`", self.name)))

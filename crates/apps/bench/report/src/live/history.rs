@@ -37,10 +37,8 @@ pub struct History {
 pub(super) struct Run {
     /// Name in an address: plain letters, whatever the folder is called.
     id: String,
-    /// Name of its folder.
     name: String,
     title: String,
-    /// Minute of its start.
     started: String,
     scenario: &'static str,
     transport: &'static str,

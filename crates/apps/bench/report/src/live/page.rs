@@ -93,9 +93,6 @@ struct Row<'a> {
 
 impl Page {
     /// Listens. The page lists the finished runs of `history`, too.
-    ///
-    /// # Errors
-    /// Those of binding the address.
     pub fn listen(address: SocketAddr, history: History) -> std::io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
@@ -112,7 +109,6 @@ impl Page {
         Ok(Self { shared, address })
     }
 
-    /// Address at which it listens.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }

@@ -34,9 +34,6 @@ pub struct Screen {
 
 impl Screen {
     /// Takes the terminal at standard error.
-    ///
-    /// # Errors
-    /// Those of writing to the terminal.
     pub fn open() -> io::Result<Self> {
         execute!(io::stderr(), EnterAlternateScreen, Hide)?;
         Ok(Self {

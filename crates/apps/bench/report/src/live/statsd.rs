@@ -33,9 +33,6 @@ pub struct Statsd {
 
 impl Statsd {
     /// Resolves the server's name.
-    ///
-    /// # Errors
-    /// Those of the lookup and of the socket.
     pub fn new(export: &StatsdExport) -> std::io::Result<Self> {
         let no_address = || std::io::Error::other("the host has no address");
         let address = (export.host.as_str(), export.port)

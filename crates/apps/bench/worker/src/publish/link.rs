@@ -159,7 +159,6 @@ impl Publishers<'_> {
 }
 
 impl Link {
-    /// Counts the answers of the server.
     fn answers(
         &mut self,
         input: &[u8],

@@ -14,7 +14,6 @@ pub(super) struct Session {
     /// Messages sent at once after the connect.
     pub(super) first_frames: Vec<String>,
     pub(super) say: Option<Message>,
-    /// Time from the connect to the end of the session.
     pub(super) lifetime_us: u64,
     connected: bool,
     closed: bool,
