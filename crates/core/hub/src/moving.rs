@@ -70,26 +70,12 @@ impl<B: Broker> Hub<B> {
         self.broker.leave_deliveries();
     }
 
-    /// Saves the channels and the broker's part, as items. False, and nothing is saved, if the
-    /// broker's state cannot move.
-    pub fn save(&self, parts: &mut Parts<'_>) -> bool {
-        let moves = self.broker.save(parts);
-        if moves {
-            self.save_channels(parts);
-        }
-        moves
-    }
-
-    /// Saves like [`Hub::save`], and the broker's part forgets what it keeps.
+    /// Saves the channels and the broker's part, which forgets what it keeps. False, and nothing is
+    /// saved, if the broker's state cannot move.
     pub fn give_up(&mut self, parts: &mut Parts<'_>) -> bool {
-        let moves = self.broker.give_up(parts);
-        if moves {
-            self.save_channels(parts);
+        if !self.broker.give_up(parts) {
+            return false;
         }
-        moves
-    }
-
-    fn save_channels(&self, parts: &mut Parts<'_>) {
         for (name, channel) in self
             .local
             .channels
@@ -102,6 +88,7 @@ impl<B: Broker> Hub<B> {
             };
             parts.item(kind, &(name, channel.position.get()));
         }
+        true
     }
 
     /// Saves a quit for each channel of a connection that stays behind.

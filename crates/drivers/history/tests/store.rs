@@ -301,11 +301,11 @@ fn a_process_hands_over_and_takes_back() {
     let mut new = Process::of(options(folder.path(), 8), true).expect("a store");
     old.journal.let_go();
     let mut pieces = Vec::new();
-    for part in &old.parts {
+    for part in &mut old.parts {
         let mut items = Vec::new();
         let mut keep = |piece: &[u8]| items.extend_from_slice(piece);
         let mut parts = throng_types::Parts::new(&mut keep);
-        assert!(part.save(&mut parts));
+        assert!(part.give_up(&mut parts));
         parts.end();
         pieces.push(items);
     }
