@@ -88,6 +88,19 @@ mod tests {
         }
     }
 
+    /// The first message of a build that wrote version 6.
+    const OF_VERSION_6: &[u8] = b"throngHO\x06\0\0\0\
+        \x0e\xcf\xaf\x0a\xa2\x01\0\0\xc2\x3b\x66\x16\xbf\xba\x91\xee\
+        0123456789abcdef0123456789abcdef\
+        \x22\x0b\x98\xdd\x99\x04\0\0\x01\x02\xa3\x52\0\0\x05\0\0\x000.1.0";
+
+    #[test]
+    fn a_build_of_another_format_is_refused_by_its_version() {
+        let why = Hello::of_bytes(OF_VERSION_6).err().expect("a refusal");
+        let words = "its hand-over format has version 6; this program knows only version 7";
+        assert_eq!(why, words);
+    }
+
     #[test]
     fn a_first_message_is_understood_or_refused() {
         let bytes = hello().to_bytes();

@@ -128,7 +128,7 @@ pub(crate) fn write_key(
 mod tests {
     use std::sync::Arc;
 
-    use throng_types::{Epoch, PayloadKind, Position, PublicationKind};
+    use throng_types::{Epoch, PayloadKind, Position, PublicationKind, check_saved};
 
     use super::*;
 
@@ -188,13 +188,21 @@ mod tests {
             },
             Item::Closed,
         ];
-        for (record, item) in records.iter().zip(items) {
+        // As every build of this version of the format has written them.
+        let on_disk: [&[u8]; 6] = [
+            b"\x01\x04\0\0\0news\x01\0\0\0\x02\0\0\0\0\0\0\0\x01\x04\0\0\0\0\0\0\0\
+              \x01\0\0\0e\x01\0\0\0\x06\0\0\0\x07\0\0\0\0\0\0\0",
+            b"\x02\x04\0\0\0news\x01\0\0\0\x03\0\0\0\0\0\0\0\0\x02\0\0\0{}\0\
+              \x01\0\0\0\0\0\0\0\0\0\0\x01\x02\0\0\0{}\x08\0\0\0\0\0\0\0",
+            b"\x03\x04\0\0\0news\x05\0\0\0",
+            b"\x04\x06\0\0\0",
+            b"\x05\x06\0\0\0news\nk\x09\0\0\0\0\0\0\0\x01\x01\0\0\0\x03\0\0\0\0\0\0\0",
+            b"\x06",
+        ];
+        for ((record, item), bytes) in records.iter().zip(items).zip(on_disk) {
+            check_saved(&item);
+            assert_eq!((&record[..], item.saved().as_slice()), (bytes, bytes));
             assert_eq!(Item::of_record(record), Some(item));
-            for cut in 0..record.len() {
-                assert_eq!(Item::of_record(&record[..cut]), None);
-            }
-            let longer = [&record[..], &[0]].concat();
-            assert_eq!(Item::of_record(&longer), None);
         }
     }
 }

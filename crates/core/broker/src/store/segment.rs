@@ -116,6 +116,9 @@ mod tests {
             },
         };
         let record = head.to_record();
+        let on_disk =
+            b"throngHS\x01\0\0\0\x07\0\0\0\0\0\0\0\x02\x03\0\0\0\x02\0\0\0\x01\0\0\0\x02\0\0\0";
+        assert_eq!(record, on_disk, "as every build of this version wrote it");
         assert_eq!(Head::of_record(&record), Ok(head));
         for cut in 0..record.len() {
             assert_eq!(Head::of_record(&record[..cut]), Err(HeadFault::Damaged));
