@@ -34,7 +34,6 @@ impl ConnId {
         Self((shard.0 as u64) << 56 | (generation as u64) << 32 | index as u64)
     }
 
-    /// The shard that owns the connection.
     #[must_use]
     pub const fn shard(self) -> ShardId {
         ShardId((self.0 >> 56) as u8)

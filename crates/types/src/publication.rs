@@ -63,16 +63,13 @@ pub enum PublicationKind {
     Left,
 }
 
-/// One message of a channel.
 #[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub struct Publication {
-    /// The channel that it belongs to.
     pub channel: ChannelName,
     /// Kind of the publication. Comings and goings have no data and no position, and are not kept.
     pub told: PublicationKind,
     /// Place in the stream; none in channels that keep no history.
     pub position: Option<Position>,
-    /// Data of the publication.
     pub payload: Payload,
     /// Client that published it, if a connection did.
     pub publisher: Option<Box<Publisher>>,

@@ -1,4 +1,8 @@
 //! Codec of frames: four bytes of length (big-endian), then so many bytes of JSON.
+//!
+//! Not `throng_types::Save`, as other internal bytes: controller and agents may be of different
+//! versions, and JSON's names let either say what it did not understand; the messages are made of
+//! types that are JSON in scenarios and results already.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
