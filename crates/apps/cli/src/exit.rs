@@ -85,7 +85,6 @@ const TABLE: &[(u8, &str)] = &[
 ];
 
 impl Exit {
-    /// The number that the process returns.
     pub(crate) const fn code(self) -> u8 {
         match self {
             Self::Good => 0,

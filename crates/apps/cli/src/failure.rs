@@ -32,13 +32,11 @@ impl Failure {
         Self::new(Exit::Usage, what)
     }
 
-    /// Adds what to do.
     pub(crate) fn advise(mut self, advice: impl Into<String>) -> Self {
         self.advice.push(advice.into());
         self
     }
 
-    /// Returns what was wrong and where.
     pub(crate) fn what(&self) -> &str {
         &self.what
     }

@@ -1,10 +1,7 @@
 //! From the section `[auth]` to keys that check tokens.
 
-use std::sync::Arc;
-
-use throng_auth::{KeyConfig, KeySource, RefreshOptions, Verifier};
+use throng_auth::{KeyConfig, Verifier};
 use throng_config::{Auth, Secret};
-use throng_jwks::{Fetched, JwksOptions};
 
 /// The keys, after the files were read, and without those that are to be fetched.
 pub(crate) fn key_config(auth: &Auth) -> KeyConfig {
@@ -25,74 +22,27 @@ pub(crate) fn key_config(auth: &Auth) -> KeyConfig {
     }
 }
 
-/// The keys that are to be fetched, if there are some; asks for them once.
-pub(crate) fn fetched(auth: &Auth) -> Result<Option<Arc<dyn KeySource>>, String> {
-    let Some(url) = &auth.jwks_url else {
-        return Ok(None);
-    };
-    let options = JwksOptions {
-        url: url.clone(),
-        timeout_ms: auth.jwks_timeout_ms,
-        refresh: RefreshOptions {
-            interval_ms: auth.jwks_refresh_interval_ms,
-            interval_min_ms: auth.jwks_refresh_interval_min_ms,
-        },
-    };
-    let keys = Fetched::start(&options, Arc::default())?;
-    keys.wait()?;
-    Ok(Some(Arc::new(keys)))
-}
-
-/// Returns the faults of the keys, each with its option.
+/// Tries every key of the configuration by itself; each fault names its option.
 pub(crate) fn faults(auth: &Auth) -> Vec<String> {
     let all = key_config(auth);
-    let none = KeyConfig::default;
-    let each = [
-        (
-            "hmac_secret",
-            all.hmac_secret.is_some(),
-            KeyConfig {
-                hmac_secret: all.hmac_secret,
-                ..none()
-            },
-        ),
-        (
-            "rsa_public_key",
-            all.rsa_public_pem.is_some(),
-            KeyConfig {
-                rsa_public_pem: all.rsa_public_pem,
-                ..none()
-            },
-        ),
-        (
-            "ecdsa_public_key",
-            all.ecdsa_public_pem.is_some(),
-            KeyConfig {
-                ecdsa_public_pem: all.ecdsa_public_pem,
-                ..none()
-            },
-        ),
-        (
-            "eddsa_public_key",
-            all.eddsa_public_pem.is_some(),
-            KeyConfig {
-                eddsa_public_pem: all.eddsa_public_pem,
-                ..none()
-            },
-        ),
-        (
-            "jwks",
-            all.key_set.is_some(),
-            KeyConfig {
-                key_set: all.key_set,
-                ..none()
-            },
-        ),
+    macro_rules! alone {
+        ($option:literal, $field:ident) => {
+            all.$field.clone().and_then(|key| {
+                let alone = KeyConfig {
+                    $field: Some(key),
+                    ..KeyConfig::default()
+                };
+                let error = Verifier::new(alone).err()?;
+                Some(format!("auth.{}: {error}", $option))
+            })
+        };
+    }
+    let faults = [
+        alone!("hmac_secret", hmac_secret),
+        alone!("rsa_public_key", rsa_public_pem),
+        alone!("ecdsa_public_key", ecdsa_public_pem),
+        alone!("eddsa_public_key", eddsa_public_pem),
+        alone!("jwks", key_set),
     ];
-    let set = each.into_iter().filter(|(_, is_set, _)| *is_set);
-    set.filter_map(|(option, _, key)| {
-        let error = Verifier::new(key).err()?;
-        Some(format!("auth.{option}: {error}"))
-    })
-    .collect()
+    faults.into_iter().flatten().collect()
 }

@@ -121,9 +121,6 @@ fn told(path: Option<&Path>, problems: Vec<String>) -> Failure {
 }
 
 /// Takes `path=value` apart.
-///
-/// # Errors
-/// A sentence for the user.
 pub(crate) fn assignment(text: &str) -> std::result::Result<(String, String), String> {
     match text.split_once('=') {
         Some((path, value)) if !path.trim().is_empty() => {

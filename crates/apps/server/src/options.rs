@@ -1,4 +1,5 @@
-//! Options with which a server is started, and reasons for which it may not start.
+//! Options with which a server is started, values that are drawn then and handed on to its
+//! successors, and reasons for which it may not start.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,7 +7,7 @@ use std::sync::Arc;
 
 use throng_auth::{EmptyKey, HostError, KeyError, OriginError};
 use throng_config::Config;
-use throng_types::ConnId;
+use throng_types::{ConnId, Save};
 
 use crate::stats::Capacity;
 
@@ -31,6 +32,18 @@ pub struct ReloadRequest(pub(crate) ConnId);
 
 /// Takes such requests, on any thread and at once; false if the server is ending.
 pub type AskReload = Arc<dyn Fn(ReloadRequest) -> bool + Send + Sync>;
+
+/// Values that differ from start to start, as arguments: so a simulator starts the same server
+/// again.
+#[derive(Clone, Copy, Debug, Save)]
+pub struct Start {
+    /// The wall clock, in Unix milliseconds.
+    pub unix_ms: u64,
+    /// Any number; epochs and hash seeds follow from it. Some are public, so no secret does.
+    pub seed: u64,
+    /// Secret random bytes; clients' ids are made with them.
+    pub secret: [u8; 32],
+}
 
 /// Why a server did not start. Nothing of it is left behind.
 #[derive(Debug, thiserror::Error)]

@@ -17,18 +17,15 @@ use throng_types::{Rng, ShardId};
 
 use crate::broker::{BrokerHost, Part, RemoteStart, broker_peers, home_options};
 use crate::feeds::feeds_of;
-use crate::gateways::pushpin_metrics;
+use crate::gateways::{Gateways, OwnPort, pushpin_metrics};
 use crate::history::{self, Kept};
-use crate::list::GatewayList;
 use crate::live::{Live, LiveMould};
 use crate::logins::Table;
-use crate::observe::Observer;
+use crate::options::Start;
 use crate::options::{AskReload, Options, StartError};
-use crate::own_port::OwnPort;
 use crate::pages::ServerPages;
 use crate::peers::Peers;
 use crate::shard::{ShardApp, ShardParts};
-use crate::start::Start;
 use crate::stats::{Observatory, Ticker};
 use crate::token_keys::TokenKeys;
 use crate::watch::Watch;
@@ -38,7 +35,7 @@ const BROKER: Duration = Duration::from_secs(5);
 
 /// State that all shards have in common, ready to be given to each.
 #[derive(Clone)]
-pub struct Blueprint {
+pub(crate) struct Blueprint {
     /// Options that can change while the server runs, as they were at the start.
     live: Arc<Live>,
     /// From which the next one is made.
@@ -91,7 +88,7 @@ impl Blueprint {
     ///
     /// # Errors
     /// See [`StartError`].
-    pub fn new<L: GatewayList>(
+    pub(crate) fn new(
         options: &Options,
         shards: u8,
         own_ports: &[OwnPort],
@@ -134,8 +131,7 @@ impl Blueprint {
             watch: Watch::new(config, shards),
             logins,
         };
-        let closed: Vec<&'static str> = L::NAMESPACES.concat();
-        let closed_namespaces: Arc<[&'static str]> = closed.into();
+        let closed_namespaces = Gateways::namespaces();
         let mould = LiveMould {
             own_ports: own_ports.into(),
             closed_namespaces: closed_namespaces.clone(),
@@ -237,12 +233,12 @@ impl Blueprint {
 
     /// A shard's app with its part of a broker elsewhere, and of the history on disk, if there is
     /// one; on its thread.
-    pub(crate) fn app_with<L: GatewayList>(
+    pub(crate) fn app_with(
         &self,
         shard: ShardId,
-        list: L,
+        gateways: Gateways,
         (remote, kept): (Part, Option<Kept>),
-    ) -> ShardApp<L> {
+    ) -> ShardApp {
         let options = HubOptions {
             subscriptions_max: self.live.subscriptions_max,
             hash_seed: self.home.hash_seed,
@@ -299,12 +295,6 @@ impl Blueprint {
             observatory: self.observatory.clone(),
             seed: self.seed ^ u64::from(shard.0),
         };
-        ShardApp::new(parts, list)
-    }
-
-    /// Returns the observer that copies a shard's numbers at the end of each turn.
-    #[must_use]
-    pub fn observer(&self) -> Observer {
-        Observer::default()
+        ShardApp::new(parts, gateways)
     }
 }

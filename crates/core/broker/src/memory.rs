@@ -20,7 +20,6 @@ mod journal;
 mod keys;
 mod members;
 mod outbox;
-mod reply_limit;
 mod stream;
 
 use std::sync::Arc;
@@ -33,7 +32,6 @@ use throng_types::{
 pub use budget::Budget;
 pub use home::{BrokerStats, MemoryOptions, home_of};
 pub use outbox::{DELIVERIES_MAX, Mail, REQUESTS_MAX};
-pub use reply_limit::ReplyLimit;
 
 use crate::{
     Acknowledge, Broker, Draft, LiveOptions, Published, Receiver, Refusal, Reply, Request,

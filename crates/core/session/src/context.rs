@@ -1,5 +1,6 @@
 //! Input and output of a session for one event, and the orders that go beyond its connection.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 
 use throng_broker::Presence;
@@ -10,17 +11,17 @@ use throng_types::{Actions, ChannelName, ConnId, End, Millis, Now, Position};
 use crate::work::{Overspent, Work};
 use crate::{Form, Shared, Survey, Wish};
 
-/// A wish that goes beyond the connection. Carried out after the event, in the order of writing.
+/// A session's order beyond its connection. Carried out after the event, in the order of writing.
 #[derive(Debug)]
-pub enum Order<O = Infallible> {
+pub enum Order {
     /// Command for the shard's hub.
     Hub(Command),
     /// For every shard; the answers come back together, as [`crate::Event::Surveyed`].
     Survey { reply_to: ReplyTo, survey: Survey },
     /// The server is to read its configuration again; [`crate::Event::Reloaded`] follows.
     Reload(ConnId),
-    /// For the session's own gateway: [`crate::Gateway::order`].
-    Gateway(O),
+    /// The next of the own orders of the gateway in this place: [`crate::Gateway::order`].
+    Gateway(u8),
 }
 
 /// Surroundings of one event: the connection, the time, the shard's shared state, and the outputs
@@ -41,8 +42,12 @@ pub struct Context<'a, S = (), O = Infallible> {
     pub out: &'a mut Vec<u8>,
     /// Actions to take on the connection after the event.
     pub actions: &'a mut Actions,
-    /// Wishes beyond the connection: append.
-    pub orders: &'a mut Vec<Order<O>>,
+    /// Orders of all sessions of the shard: append.
+    pub orders: &'a mut Vec<Order>,
+    /// What the gateway's own orders say, for each [`Order::Gateway`] of it. Bound: `orders`.
+    pub own_orders: &'a mut VecDeque<O>,
+    /// The gateway's place in the list of gateways.
+    pub place: u8,
     /// The number of the gateway's first wire form; the list of gateways hands them out.
     pub forms_from: u8,
 }
@@ -115,7 +120,8 @@ impl<S, O> Context<'_, S, O> {
 
     /// Orders something of the own gateway.
     pub fn order(&mut self, order: O) {
-        self.orders.push(Order::Gateway(order));
+        self.own_orders.push_back(order);
+        self.orders.push(Order::Gateway(self.place));
     }
 
     /// Sends a survey to every shard; one that changes something is logged.

@@ -233,6 +233,3 @@ pub fn may_publish(identity: Option<&Identity>, channel: &ChannelName, shared: &
         }
     })
 }
-
-#[cfg(test)]
-mod tests;

@@ -39,12 +39,18 @@ impl Publications {
 
     /// Records the answer for the publication with this token.
     pub fn take(&mut self, token: u32, answer: &Answer) {
-        if let Answer::Published { result } = answer
-            && let Some(place) = self.results.get_mut(token as usize)
-            && place.replace(*result).is_none()
-        {
+        if let Answer::Published { result } = answer {
+            self.record(token, *result);
+        }
+    }
+
+    /// Records the result of a publication. Gives all of them once they are in.
+    pub fn record(&mut self, token: u32, result: PublishResult) -> Option<Vec<PublishResult>> {
+        let place = self.results.get_mut(token as usize)?;
+        if place.replace(result).is_none() {
             self.waiting -= 1;
         }
+        self.all()
     }
 
     /// Whether all answers are in.

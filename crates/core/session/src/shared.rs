@@ -95,15 +95,6 @@ pub trait Logins: Send + Sync {
     fn lifetime_s(&self) -> u64;
 }
 
-/// The [`Pages`] of a server without any; for tests.
-pub struct NoPages;
-
-impl Pages for NoPages {
-    fn page(&self, _: &str) -> Option<Page> {
-        None
-    }
-}
-
 /// State that all sessions of a shard share. One per shard, owned by its thread.
 pub struct Shared {
     /// Bounds and intervals, from the configuration.

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use throng_broker::{Begins, Frames, Head, HeadFault, Lineage, Replay, Restored, Store, home_of};
 use throng_types::units::format_bytes;
 
+use crate::Options;
 use crate::Ring;
+use crate::files::Place;
 use crate::files::{Folder, FolderFault};
 use crate::journal::Journal;
 use crate::lane::Common;
-use crate::options::Options;
-use crate::place::Place;
 use crate::writer::Writer;
 
 /// A long start says where it is so often.

@@ -14,8 +14,8 @@ use std::rc::Rc;
 
 use throng_metrics::Gauge;
 use throng_session::{
-    Claim, Class, Event, Family, Flow, Form, Gateway, Incoming, Opened, Port, Reject, Shard,
-    Shared, Transport,
+    Claim, Class, Event, Flow, Form, Gateway, Incoming, Opened, Port, Reject, Shard, Shared,
+    Transport,
 };
 use throng_types::{ConnId, Load, Save, Saved};
 
@@ -27,15 +27,16 @@ use crate::projects::NONE;
 use crate::shard::Appwrite;
 use crate::shared::AppwriteShared;
 
-impl Family for Appwrite {
+impl Gateway for Appwrite {
     type Session = Connection;
     type Shared = AppwriteShared;
     type Order = Order;
     type Mail = Infallible;
-}
 
-impl Gateway for Appwrite {
     const FORMS: &'static [Form] = &[];
+    const CLIENT_PATHS: &'static str =
+        "  GET  /v1/realtime                    Appwrite SDKs, if [appwrite] is configured\n";
+    const API_PATHS: &'static [&'static str] = &["/v1/realtime/events"];
 
     fn shared(&self) -> Rc<AppwriteShared> {
         self.shared.clone()

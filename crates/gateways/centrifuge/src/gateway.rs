@@ -5,9 +5,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use throng_session::{
-    Answered, Ask, BackendMail, Backends, Claim, Class, Event, Family, Flow, Form, Gateway,
-    Incoming, Opened, Patch, ProxyOptions, Question, Reject, Sender, Shard, Shared, Transport,
-    WayToBackends,
+    Answered, Ask, BackendMail, Backends, Claim, Class, Event, Flow, Form, Gateway, Incoming,
+    Opened, Patch, ProxyOptions, Question, Reject, Sender, Shard, Shared, Transport, WayToBackends,
 };
 use throng_types::{ChannelName, ConnId, Load, Millis, Now, Publication, Save, Saved};
 
@@ -106,15 +105,23 @@ impl Centrifuge {
     }
 }
 
-impl Family for Centrifuge {
+impl Gateway for Centrifuge {
     type Session = Session;
     type Shared = ProxyOptions;
     type Order = Order;
     type Mail = Mail;
-}
 
-impl Gateway for Centrifuge {
     const FORMS: &'static [Form] = forms::ALL;
+    const CLIENT_PATHS: &'static str = "\
+  GET  /connection/websocket           Centrifugo SDKs
+  POST /connection/http_stream         the same where WebSockets do not pass
+  GET  /connection/sse
+  POST /emulation                      commands of these two
+  GET  /connection/uni_websocket       Centrifugo, unidirectional
+  GET  /connection/uni_sse
+  POST /connection/uni_http_stream
+";
+    const API_PATHS: &'static [&'static str] = &["/api/…"];
 
     fn shared(&self) -> Rc<ProxyOptions> {
         self.backends.own.clone()

@@ -3,7 +3,7 @@
 use throng_centrifuge::{Codec, Connect};
 use throng_session::http::{Params, StreamHead, check_chunks, check_draining, write_stream_head};
 use throng_session::{
-    Claim, Identity, Incoming, Opened, Port, Reject, Shared, answer_handshake, authenticate,
+    Access, Claim, Identity, Incoming, Opened, Port, Reject, Shared, answer_handshake, authenticate,
 };
 
 use crate::Cx;
@@ -44,7 +44,7 @@ pub(crate) fn claim(incoming: &Incoming<'_, '_>, shared: &Shared) -> Option<Clai
         },
         (Port::Client, _) if shared.api_for_clients => Claim {
             pipelines: form(incoming)?.is_publishing(),
-            needs_key: true,
+            access: Access::ApiKey,
             body_bytes_max: Some(shared.limits.publish_bytes_max),
             ..Claim::endpoint(API, "POST")
         },

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use throng_metrics::{Counter, Gauge};
 use throng_session::{
-    Claim, Class, Event, Family, Flow, Form, Gateway, Incoming, Opened, Port, Reject, Sender,
-    Shard, Shared, Transport,
+    Claim, Class, Event, Flow, Form, Gateway, Incoming, Opened, Port, Reject, Sender, Shard,
+    Shared, Transport,
 };
 use throng_types::{ConnId, Load, Millis, Now, Publication, Save, Saved};
 
@@ -20,14 +20,12 @@ use crate::shared::{GripShared, PortKind};
 use crate::zmtp::Zmtp;
 use crate::{Cx, forms, open};
 
-impl Family for Grip {
+impl Gateway for Grip {
     type Session = Session;
     type Shared = GripShared;
     type Order = Order;
     type Mail = Mail;
-}
 
-impl Gateway for Grip {
     const FORMS: &'static [Form] = forms::ALL;
     const CONNECTIONS: Option<Gauge> = Some(Gauge::GripConnections);
     const NAMESPACES: &'static [&'static str] = &[NAMESPACE];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use throng_grip::routes::{Protocol, Route, Target, TargetAddress};
 use throng_metrics::Counter;
 use throng_session::http::send_page;
-use throng_session::{Claim, Incoming, Opened, Port, Rank, Reject};
+use throng_session::{Access, Claim, Incoming, Opened, Port, Rank, Reject};
 
 use crate::Cx;
 use crate::event::Session;
@@ -69,7 +69,7 @@ pub(crate) fn claim(incoming: &Incoming<'_, '_>, grip: &GripShared) -> Option<Cl
                 preflight: false,
                 streams_body: !request.wants_upgrade("websocket") && request.method != "CONNECT",
                 pipelines: false,
-                needs_key: false,
+                access: Access::Own,
                 body_bytes_max: Some(grip.options.body_bytes_max),
             })
         }
@@ -98,11 +98,7 @@ pub(crate) fn open(
     cx: &mut Cx<'_>,
 ) -> Result<Opened<Session>, Reject> {
     match claim.endpoint {
-        PUBLISH => Ok(match publish(incoming, cx) {
-            Opened::Answered { keep_alive } => Opened::Answered { keep_alive },
-            Opened::Later(later) => Opened::Later(later),
-            Opened::Session(publishing) => Opened::Session(Session::Publishing(publishing)),
-        }),
+        PUBLISH => Ok(publish(incoming, cx).map(Session::Publishing)),
         METRICS => {
             send_page(incoming, PUSHPIN_METRICS, cx);
             let keep_alive = incoming.request.keep_alive();

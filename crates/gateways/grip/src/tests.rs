@@ -12,8 +12,8 @@ use throng_grip::instruct::INSTRUCT_BODY_BYTES_MAX;
 use throng_grip::item::zmq_pull_item;
 use throng_grip::routes::parse_routes;
 use throng_hub::{Answer, Command};
-use throng_session::solo::{self, Solo};
-use throng_session::{Event, Flow, Order as Wish, Port, Shared};
+use throng_session::{Event, Flow, Port, Shared};
+use throng_solo::{Order as Wish, Solo};
 use throng_types::{ChannelName, ConnId, End, Millis, Publication, PublicationKind, ShardId};
 
 use crate::forms::{draft, hub_channel};
@@ -54,7 +54,7 @@ impl Client {
     fn new() -> Self {
         let id = ConnId::new(ShardId(0), 1, 1);
         let own = Rc::new(GripShared::new(options()));
-        Self::of(id, own, Rc::new(solo::shared()))
+        Self::of(id, own, Rc::new(throng_solo::shared()))
     }
 
     fn of(id: ConnId, own: Rc<GripShared>, shared: Rc<Shared>) -> Self {

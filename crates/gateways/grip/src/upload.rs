@@ -124,7 +124,8 @@ impl Upload {
 
 #[cfg(test)]
 mod tests {
-    use throng_session::Order as Wish;
+    use std::collections::VecDeque;
+
     use throng_types::{Actions, ConnId, Now};
 
     use super::*;
@@ -132,18 +133,20 @@ mod tests {
 
     /// Runs with a context that collects orders.
     fn with_context<R>(
-        orders: &mut Vec<Wish<Order>>,
+        orders: &mut VecDeque<Order>,
         run: impl FnOnce(&mut Cx<'_>) -> R,
     ) -> (R, Actions) {
         let (mut out, mut actions) = (Vec::new(), Actions::default());
         let result = run(&mut Cx {
             id: ConnId::from_bits(1),
             now: Now::default(),
-            shared: &throng_session::solo::shared(),
+            shared: &throng_solo::shared(),
             own: &GripShared::new(GripOptions::default().into()),
             out: &mut out,
             actions: &mut actions,
-            orders,
+            orders: &mut Vec::new(),
+            own_orders: orders,
+            place: 0,
             forms_from: 0,
         });
         (result, actions)
@@ -152,7 +155,7 @@ mod tests {
     /// Feeds pieces; returns the bytes sent on, kept and left.
     fn feed(body: Body, pieces: &[&[u8]]) -> (Vec<u8>, bool, Vec<u8>, Option<Vec<u8>>) {
         let mut upload = Upload::new(body);
-        let (mut orders, mut kept) = (Vec::new(), Vec::new());
+        let (mut orders, mut kept) = (VecDeque::new(), Vec::new());
         let mut left = None;
         for piece in pieces {
             let (fed, _) = with_context(&mut orders, |cx| {
@@ -165,8 +168,8 @@ mod tests {
         let mut is_finished = false;
         for order in orders {
             match order {
-                Wish::Gateway(Order::Send { bytes, .. }) => sent.extend(bytes),
-                Wish::Gateway(Order::Finish { .. }) => is_finished = true,
+                Order::Send { bytes, .. } => sent.extend(bytes),
+                Order::Finish { .. } => is_finished = true,
                 other => panic!("{other:?}"),
             }
         }
@@ -204,7 +207,7 @@ mod tests {
     #[test]
     fn the_client_is_not_read_while_the_backend_is_behind() {
         let mut upload = Upload::new(Body::Chunked);
-        let (mut orders, mut kept) = (Vec::new(), Vec::new());
+        let (mut orders, mut kept) = (VecDeque::new(), Vec::new());
         let mut wire = b"20000\r\n".to_vec();
         wire.extend([7; 100_000]);
         let (fed, actions) = with_context(&mut orders, |cx| {

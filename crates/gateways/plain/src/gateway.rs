@@ -4,8 +4,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use throng_session::{
-    Answered, Ask, BackendMail, Backends, Claim, Class, Event, Family, Flow, Form, Gateway,
-    Incoming, Opened, Own, ProxyOptions, Reject, Sender, Shard, Shared, Transport, WayToBackends,
+    Answered, Ask, BackendMail, Backends, Claim, Class, Event, Flow, Form, Gateway, Incoming,
+    Opened, Own, ProxyOptions, Reject, Sender, Shard, Shared, Transport, WayToBackends,
 };
 use throng_types::{ConnId, Load, Publication, Save, Saved};
 
@@ -78,15 +78,19 @@ impl Plain {
     }
 }
 
-impl Family for Plain {
+impl Gateway for Plain {
     type Session = Session;
     type Shared = ProxyOptions;
     type Order = Ask;
     type Mail = BackendMail;
-}
 
-impl Gateway for Plain {
     const FORMS: &'static [Form] = forms::ALL;
+    const CLIENT_PATHS: &'static str = "\
+  GET  /ws?channel=NAME                WebSocket, one frame a publication
+  GET  /sse?channel=NAME               EventSource, resumes by Last-Event-ID
+  GET  /stream?channel=NAME            one JSON object a line
+";
+    const API_PATHS: &'static [&'static str] = &["/pub"];
 
     fn shared(&self) -> Rc<ProxyOptions> {
         self.backends.own.clone()

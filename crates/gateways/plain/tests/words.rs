@@ -7,8 +7,8 @@ use std::rc::Rc;
 use throng_broker::{Recovery, Refusal, Subscribed};
 use throng_gateway_plain::Plain;
 use throng_hub::Answer;
-use throng_session::solo::{self, Solo};
 use throng_session::{CloseReason, Event, Gateway, OPENING, Port};
+use throng_solo::Solo;
 use throng_types::{
     ChannelName, ConnId, Epoch, Millis, Payload, PayloadKind, Position, Publication,
     PublicationKind, ShardId, Unsubscribe,
@@ -57,7 +57,7 @@ impl Client {
             id,
             Port::Client,
             peer,
-            Rc::new(solo::shared()),
+            Rc::new(throng_solo::shared()),
             Rc::default(),
         );
         solo.feed(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n").as_bytes());

@@ -17,9 +17,9 @@ use throng_types::ChannelName;
 use crate::api::{self, EXPECTED, Found, Given, WRONG_SEQUENCE};
 use crate::batch::{Batch, EmptyEpoch, Known, Opening};
 use crate::node::Nats;
+use crate::node::{Claimed, Flight, Op, Stage, Stream, Turn};
 use crate::record::{Record, State};
 use crate::seeds::{Seed, decode, encode, renewed};
-use crate::state::{Claimed, Flight, Op, Stage, Stream, Turn};
 use crate::walk::{Walk, answer, floor};
 
 /// Streams that are remembered though nothing is asked of them, and how long, in milliseconds.

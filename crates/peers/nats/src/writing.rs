@@ -21,8 +21,8 @@ use crate::api::{self, EXPECTED, Found, Given, IMPOSSIBLE, KEY, KEY_TTL_MS, WRON
 use crate::batch::{Known, Told, is_newer};
 use crate::names::token;
 use crate::node::Nats;
+use crate::node::{Flight, Op, Stage, Then};
 use crate::record::{Item, Kind, Record, State};
-use crate::state::{Flight, Op, Stage, Then};
 
 /// Number of times a turn begins again because another node was first.
 const TRIES_MAX: u32 = 100;

@@ -27,10 +27,10 @@ use throng_broker::{HistoryQuery, Presence, Refusal, Reply, Request, Ticket};
 use throng_metrics::Counter;
 use throng_types::{ChannelName, Position, Publication};
 
+use crate::agent::continue_to;
 use crate::agent::{
     self, AUDITS_PER_S, Looked, Mode, REFILL_BYTES_MAX, REFILL_MAX, State, Status, Took,
 };
-use crate::early::continue_to;
 use crate::verbs::{Purpose, Query, Verbs, Wanted};
 
 /// Rules about channels, for every broker.

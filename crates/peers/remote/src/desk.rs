@@ -11,10 +11,10 @@ use throng_types::{ChannelName, Position, Rng};
 
 use crate::agent::{self, Looked};
 use crate::arrival::{self, Arrival};
+use crate::core::RemoteOptions;
 use crate::doubt::Doubt;
 use crate::lane::Lane;
-use crate::nodes::{NodeEvent, ToNodes};
-use crate::options::RemoteOptions;
+use crate::questions::{NodeEvent, ToNodes};
 use crate::status::Status;
 
 /// The ticket of a request whose reply is ignored.

@@ -12,7 +12,7 @@ use throng_types::ChannelName;
 
 use crate::desk::NOBODY;
 use crate::lane::{Lane, Left, REQUEST_BYTES_MAX, REQUESTS_MAX, Wake, Wish};
-use crate::nodes::{Asker, NodeEvent, ToNodes};
+use crate::questions::{Asker, NodeEvent, ToNodes};
 use crate::status::Status;
 
 /// One shard's way to the other nodes: by any server that they all have.

@@ -13,32 +13,24 @@
 //! - A connection that is gone stays in its slot, marked and listed in
 //!   `closed`, until the turn is over: nothing disappears under the app's hands.
 
-mod deliver;
-mod links;
 mod moving;
 mod relief;
 mod secure;
 mod serve;
-mod slow;
-mod stats;
-#[cfg(test)]
-mod tests;
-mod watch;
 mod write;
 
 use std::io;
 
 use throng_types::{ConnId, Frame, Frames, Millis, Now, ShardId, Slots};
 
-pub(crate) use links::Intake;
-pub use links::{TlsEvent, TlsNews};
-pub use moving::SavedConn;
-pub use stats::ConnStats;
-pub(crate) use write::Flushed;
-
 use crate::outbound::{Outbound, Sum};
 use crate::{Accepted, Closed, Effects, Kernel, Linux, Overflow, Wheel};
-use links::Secured;
+use secure::Secured;
+
+pub use moving::SavedConn;
+pub(crate) use secure::Intake;
+pub use secure::{TlsEvent, TlsNews};
+pub(crate) use write::Flushed;
 
 const NO_QUEUE: u32 = u32::MAX;
 /// Queues kept for reuse; each keeps little enough for all of them to be below 2 MiB.
@@ -77,7 +69,7 @@ mod flag {
     pub(super) const SHAKING: u16 = 2048;
     /// The peer was told that nothing more will come.
     pub(super) const SAID_ALL: u16 = 4096;
-    /// The queue was full: the connection ends, as `slow.rs` says.
+    /// The queue was full: the connection ends, as `write.rs` says.
     pub(super) const SLOW: u16 = 8192;
     /// Served in every turn, however busy others keep the shard.
     pub(super) const PREFERRED: u16 = 16384;
@@ -526,3 +518,38 @@ impl<S, K: Kernel> Conns<S, K> {
         self.close(index, why);
     }
 }
+
+/// Counters of the connection table, for metrics. They only rise.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ConnStats {
+    /// Bytes that the kernel took.
+    pub sent_bytes: u64,
+    /// Number of write calls.
+    pub writes: u64,
+    /// Frames handed over by [`crate::Conns::deliver`] and not refused.
+    pub deliveries: u64,
+    /// Frames forgotten under [`Overflow::DropOldest`].
+    pub dropped_oldest: u64,
+    /// Frames forgotten under [`Overflow::LatestOnly`], mostly because a newer one replaced them.
+    pub dropped_latest_only: u64,
+    /// Times that a queue began to forget frames.
+    pub lagged: u64,
+    /// Connections ended because their queue was full, or all queues together.
+    pub slow: u64,
+    /// Those of them that ended because all queues together were.
+    pub crowded: u64,
+}
+
+impl ConnStats {
+    /// Counts frames that a queue forgot; `kept_all` says that it had forgotten none before.
+    pub(crate) fn forgot(&mut self, overflow: Overflow, dropped: u64, kept_all: bool) {
+        match overflow {
+            Overflow::LatestOnly => self.dropped_latest_only += dropped,
+            Overflow::DropOldest | Overflow::Close => self.dropped_oldest += dropped,
+        }
+        self.lagged += u64::from(kept_all && dropped > 0);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -65,13 +65,11 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    #[must_use]
     pub const fn is_valid(&self) -> bool {
         matches!(self, Self::Valid)
     }
 
     /// Says what to make of the figures, in one sentence; nothing if all of them count.
-    #[must_use]
     pub const fn warning(&self) -> Option<&'static str> {
         match self {
             Self::Valid => None,
@@ -100,7 +98,6 @@ impl GeneratorHealth {
     /// Judges the run. `measured_p99_us` is what the run found for the server, where it measured
     /// latency: what begins late is measured late, so lag counts by its share of that. Where no
     /// latency was measured, lag changes no figure.
-    #[must_use]
     pub fn verdict(&self, measured_p99_us: Option<u64>, limits: &GeneratorLimits) -> Verdict {
         let mut reasons = Vec::new();
         if let Some((lag_us, p99_us)) = self.lag.percentile_us(99.0).zip(measured_p99_us) {

@@ -1,12 +1,14 @@
-//! Schema of a run's results.
+//! Schema of a run's results, and the files of its folder.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use throng_bench_measure::{Counters, DeliveryCounts, LatencySummary, Sample, Verdict};
+use throng_bench_measure::{Counters, DeliveryCounts, LatencySummary, LogWriter, Sample, Verdict};
 use throng_bench_plan::Scenario;
 use throng_bench_plan::check::{Check, CheckOutcome, Figure, FigureSource, LatencyKind, Metric};
+
+use crate::report_page;
 
 /// Version of the schema; a reader refuses a higher one.
 pub const SCHEMA: u32 = 1;
@@ -207,7 +209,7 @@ impl Results {
         (end > begin).then(|| (end - begin) as f64 / 1000.0)
     }
 
-    fn latency(&self, kind: LatencyKind) -> Option<&LatencySummary> {
+    pub(crate) fn latency(&self, kind: LatencyKind) -> Option<&LatencySummary> {
         match kind {
             LatencyKind::Delivery => self.totals.delivery.as_ref(),
             LatencyKind::Connect => self.totals.connect.as_ref(),
@@ -261,4 +263,36 @@ impl FigureSource for Results {
             Figure::ServerCpu => self.server.as_ref()?.cpu_mean,
         }
     }
+}
+
+/// File of a results folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResultFile {
+    pub name: &'static str,
+    pub bytes: Vec<u8>,
+}
+
+/// Files of a results folder.
+pub fn files(results: &Results, log: &LogWriter) -> Result<Vec<ResultFile>, ResultsError> {
+    let json = |value: serde_json::Result<Vec<u8>>| {
+        value.map_err(|error| ResultsError::Malformed(error.to_string()))
+    };
+    let mut csv = String::from(Sample::CSV_HEADER);
+    csv.push('\n');
+    for sample in &results.series {
+        sample.write_csv(&mut csv);
+    }
+    let mut without_series = results.clone();
+    without_series.series = Vec::new();
+    let file = |name, bytes| ResultFile { name, bytes };
+    let manifest = json(serde_json::to_vec_pretty(&results.manifest))?;
+    let totals = json(serde_json::to_vec_pretty(&without_series))?;
+    Ok(vec![
+        file("manifest.json", manifest),
+        file("results.json", totals),
+        file("series.json", json(serde_json::to_vec(&results.series))?),
+        file("series.csv", csv.into_bytes()),
+        file("latency.hlog", log.as_bytes().to_vec()),
+        file("report.html", report_page(results).into_bytes()),
+    ])
 }

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use throng_bench_plan::payload::Scanner;
-use throng_bench_plan::ports::{PortPlan, Shortfall, parse_port_range, parse_reserved_ports};
+use throng_bench_plan::ports::{PortPlan, parse_port_range, parse_reserved_ports};
 use throng_bench_plan::template::{HoleScope, Template, TemplateError};
 use throng_bench_plan::{Channels, Data, Marker, Scenario, Target, TlsTrust, Via};
 use throng_tls::{Authorities, ClientTls, Trust};
@@ -35,15 +35,6 @@ pub enum PrepareError {
     /// text names it.
     #[error("{0}: {1}")]
     System(&'static str, std::io::Error),
-}
-
-impl From<Shortfall> for PrepareError {
-    fn from(shortfall: Shortfall) -> Self {
-        Self::Limit {
-            limit: "source ports",
-            sentence: shortfall.to_string(),
-        }
-    }
 }
 
 /// Share of a machine in a run: every event whose number modulo `of` is `index`.
@@ -342,7 +333,10 @@ fn plan_ports(
     let ports = start.unwrap_or(1024).max(1)..=u16::MAX;
     let reserved = parse_reserved_ports(&read("ip_local_reserved_ports")).unwrap_or_default();
     let plan = PortPlan::new(&sources, &targets, ports, &reserved);
-    plan.fits(clients)?;
+    plan.fits(clients).map_err(|sentence| PrepareError::Limit {
+        limit: "source ports",
+        sentence,
+    })?;
     Ok(Some(plan))
 }
 

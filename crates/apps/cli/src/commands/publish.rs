@@ -38,7 +38,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Reads a channel's name.
 pub(crate) fn channel(name: &str) -> std::result::Result<ChannelName, String> {
     ChannelName::new(name).map_err(|error| error.to_string())
 }

@@ -11,7 +11,7 @@ use throng_grip::zmtp::{PeerLimits, SocketRole, ZmtpPeer, encode_message};
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::http::{Endpoint, Exchange, Request, RequestError, TrustArgs};
+use crate::http::{Endpoint, RequestError, TrustArgs, ask};
 
 /// An answer to a publish is a line.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
@@ -179,19 +179,18 @@ fn post(spec: &str, item: &Value) -> Result<()> {
         .parse()
         .map_err(|why: String| failed(format!("{spec}: {why}")))?;
     let body = json!({ "items": [item] }).to_string();
-    let request = Request {
-        method: "POST",
-        target: &endpoint.target("/publish/"),
-        headers: &[
-            ("Content-Type", "application/json"),
-            ("Connection", "close"),
-        ],
-        body: Some(body.as_bytes()),
-    };
+    let headers = [
+        ("Content-Type", "application/json"),
+        ("Connection", "close"),
+    ];
     let lost = |fault: RequestError| failed(format!("cannot publish at {url}: {fault}"));
     let trust = TrustArgs::default();
-    let mut answer = Exchange::open(&endpoint, &trust, request).map_err(lost)?;
-    let said = answer.read_all(ANSWER_BYTES_MAX).map_err(lost)?;
+    let body = Some(body.as_bytes());
+    let answer = ask(&endpoint, &trust, "POST", "/publish/", &headers, body);
+    let mut answer = answer.map_err(lost)?;
+    let said = answer
+        .read_all(ANSWER_BYTES_MAX)
+        .map_err(|error| lost(error.into()))?;
     if answer.status == 200 {
         return Ok(());
     }

@@ -2,7 +2,6 @@
 //! signal.
 
 mod banner;
-mod logging;
 mod notify;
 mod reload;
 mod stop;
@@ -115,7 +114,7 @@ pub(crate) fn run(args: &Args) -> Result {
     let flags = args.flags()?;
     let loaded = load::complete(args.config.config.as_deref(), flags.clone())?;
     let config = loaded.config;
-    let level = logging::start(&config.log);
+    let level = reload::start_log(&config.log);
     let mut warnings = loaded.warnings;
     if let Err(error) = throng_sys::limits::raise_nofile() {
         warnings.push(format!("the descriptor limit could not be raised: {error}"));

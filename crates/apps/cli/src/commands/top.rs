@@ -13,7 +13,7 @@ use crate::commands::publish::said;
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::http::{ApiArgs, Exchange, RequestError};
+use crate::http::{Answer, ApiArgs, RequestError};
 use crate::values::{self, span};
 
 /// An answer that is no stream is a sentence.
@@ -67,14 +67,14 @@ pub(crate) fn run(args: &Args) -> Result {
                 return Ok(Exit::Good);
             }
         }
-        if waiting.len() > SAMPLE_BYTES_MAX || !more.map_err(lost)? {
+        if waiting.len() > SAMPLE_BYTES_MAX || !more.map_err(|error| lost(error.into()))? {
             let text = format!("{api} has ended the stream");
             return Err(Failure::new(Exit::Unreachable, text));
         }
     }
 }
 
-fn refused(api: &str, stream: &mut Exchange) -> Failure {
+fn refused(api: &str, stream: &mut Answer) -> Failure {
     let body = stream.read_all(REFUSAL_BYTES_MAX).unwrap_or_default();
     let text = format!("{api} refused: {}", said(stream.status, &body));
     let failure = Failure::new(Exit::Refused, text);

@@ -11,7 +11,7 @@ use throng_ws::handshake::Accept;
 use super::{Incoming, Reject, allow_origin, respond};
 use crate::entry::{EntryFault, Holder, Named, Wanted, all_channels, note_ends};
 use crate::permit::RESERVED;
-use crate::port::Port;
+use crate::route::Port;
 use crate::{AuthError, Context, Identity, Shared, authenticate};
 
 /// The parameters that subscribers bring in their URL.

@@ -10,7 +10,7 @@ use throng_types::mix;
 
 use crate::address::network;
 
-use super::debt::{DEBT_MAX_US, left};
+use super::{DEBT_MAX_US, left};
 
 /// Places in the table; a power of two.
 const PLACES: usize = 1 << 15;

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::peer::Peer;
+use super::Peer;
 use crate::cache::{Cache, output};
 use crate::origin::Origin;
 use crate::server::Addresses;

@@ -6,19 +6,37 @@
 
 mod bun;
 mod nchan;
-mod peer;
 mod pushpin;
 mod socketify;
 mod throng;
+
+use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Result, ensure};
 
 use crate::args::Args;
 use crate::cache::Cache;
 use crate::origin::Origin;
+use crate::server::Addresses;
 use crate::suite::Suite;
 
-pub(crate) use peer::Peer;
+/// A server that can be started.
+pub(crate) trait Peer {
+    /// Its name on the command line.
+    fn key(&self) -> &'static str;
+
+    /// Its row in the table, with its version.
+    fn title(&self) -> String;
+
+    fn addresses(&self) -> Result<Addresses> {
+        Addresses::single()
+    }
+
+    /// Returns the command that starts it in the foreground; it may keep files in `folder`, which
+    /// is empty.
+    fn command(&self, addresses: Addresses, folder: &Path) -> Result<Command>;
+}
 
 /// Servers that take part in a comparison.
 pub(crate) struct Field {

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use super::peer::Peer;
+use super::Peer;
 use crate::cache::{Cache, output};
 use crate::origin::Origin;
 use crate::server::Addresses;

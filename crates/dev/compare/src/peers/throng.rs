@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use super::peer::Peer;
+use super::Peer;
 use crate::args::Args;
 use crate::cache::{checkout, output, target_folder};
 use crate::origin::Origin;
@@ -150,40 +150,13 @@ impl Throng {
     }
 }
 
-/// Defaults but for what a comparison needs. Channels that begin with `own:` keep history and
-/// positions.
-fn config(addresses: Addresses, shards: usize) -> String {
+/// Defaults but for what a comparison needs.
+fn common(addresses: Addresses, api: SocketAddr, shards: usize) -> String {
+    let tls = if addresses.is_secure { "tls://" } else { "" };
+    let client = addresses.subscribe;
     format!(
         "[listen]\n\
-         client = [\"{}{}\"]\n\
-         api = \"{}\"\n\
-         \n\
-         [engine]\n\
-         shards = {shards}\n\
-         \n\
-         [websocket]\n\
-         ping_interval = \"1h\"\n\
-         \n\
-         [log]\n\
-         level = \"warn\"\n\
-         \n\
-         [[namespace]]\n\
-         name = \"own\"\n\
-         history_size = 100\n\
-         history_ttl = \"5m\"\n\
-         recovery = true\n",
-        if addresses.is_secure { "tls://" } else { "" },
-        addresses.subscribe,
-        addresses.publish
-    )
-}
-
-/// The API has nothing to do here, and a port of its own.
-fn grip_config(addresses: Addresses, shards: usize, origin: SocketAddr) -> Result<String> {
-    let api = Addresses::single()?.subscribe;
-    Ok(format!(
-        "[listen]\n\
-         client = [\"{}\"]\n\
+         client = [\"{tls}{client}\"]\n\
          api = \"{api}\"\n\
          \n\
          [engine]\n\
@@ -191,14 +164,34 @@ fn grip_config(addresses: Addresses, shards: usize, origin: SocketAddr) -> Resul
          \n\
          [log]\n\
          level = \"warn\"\n\
+         \n"
+    )
+}
+
+/// Channels that begin with `own:` keep history and positions.
+fn config(addresses: Addresses, shards: usize) -> String {
+    let channels = "[websocket]\n\
+         ping_interval = \"1h\"\n\
          \n\
-         [grip]\n\
-         http_publish = \"{}\"\n\
+         [[namespace]]\n\
+         name = \"own\"\n\
+         history_size = 100\n\
+         history_ttl = \"5m\"\n\
+         recovery = true\n";
+    common(addresses, addresses.publish, shards) + channels
+}
+
+/// The API has nothing to do here, and a port of its own.
+fn grip_config(addresses: Addresses, shards: usize, origin: SocketAddr) -> Result<String> {
+    let publish = addresses.publish;
+    let grip = format!(
+        "[grip]\n\
+         http_publish = \"{publish}\"\n\
          sig_key = \"changeme\"\n\
          \n\
          [[grip.route]]\n\
          path = \"/\"\n\
-         origin = [\"http://{origin}\"]\n",
-        addresses.subscribe, addresses.publish
-    ))
+         origin = [\"http://{origin}\"]\n"
+    );
+    Ok(common(addresses, Addresses::single()?.subscribe, shards) + &grip)
 }

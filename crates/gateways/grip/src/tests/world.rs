@@ -1,7 +1,7 @@
 //! All shards of the gateway with their hubs, without sockets: input of clients and publishers goes
 //! in, their output comes out, and a test plays the backends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use throng_broker::{ChannelOptions, Draft, Namespaces, Published, Refusal, home_of};
 use throng_hub::{Batch, Format, Hub, ReplyTo, Sink};
@@ -39,9 +39,9 @@ impl Floor {
         Self {
             this,
             clients: BTreeMap::new(),
-            shared: Rc::new(solo::shared()),
+            shared: Rc::new(throng_solo::shared()),
             own,
-            hub: solo::hub(ShardId(this), SHARDS, &namespaces),
+            hub: throng_solo::hub(ShardId(this), SHARDS, &namespaces),
             now: Now {
                 mono: Millis(1_000_000),
                 unix_ms: 0,
@@ -115,7 +115,7 @@ impl Shard<Grip> for Floor {
         session: &mut Session,
         act: impl FnOnce(&mut Session, &mut Context<'_, GripShared, Order>),
     ) {
-        let mut orders = Vec::new();
+        let mut orders = VecDeque::new();
         let mut cx = Context {
             id,
             now: self.now,
@@ -123,15 +123,13 @@ impl Shard<Grip> for Floor {
             own: &*self.own,
             out: &mut Vec::new(),
             actions: &mut Actions::default(),
-            orders: &mut orders,
+            orders: &mut Vec::new(),
+            own_orders: &mut orders,
+            place: 0,
             forms_from: 0,
         };
         act(session, &mut cx);
-        let own = orders.into_iter().filter_map(|order| match order {
-            Wish::Gateway(order) => Some(order),
-            _ => None,
-        });
-        self.left_over.extend(own);
+        self.left_over.extend(orders);
     }
 
     fn take_orders(&mut self) -> Vec<Order> {

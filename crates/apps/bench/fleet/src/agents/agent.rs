@@ -2,8 +2,7 @@
 
 use throng_bench_report::MachineInfo;
 
-use super::codec::ProtocolError;
-use super::messages::{Nonce, PROTOCOL, Progress, ToAgent, ToController};
+use super::messages::{Nonce, PROTOCOL, Progress, ProtocolError, ToAgent, ToController};
 use super::token::{self, Side};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,7 +165,6 @@ impl AgentSide {
         matches!(self.state, State::Running | State::Stopping).then_some(ToController::StepDone)
     }
 
-    /// Ends the run, once.
     pub fn done(&mut self) -> Option<ToController> {
         matches!(self.state, State::Running | State::Stopping).then(|| {
             self.state = State::Ended;

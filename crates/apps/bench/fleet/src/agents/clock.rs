@@ -59,7 +59,6 @@ impl ClockEstimator {
         }
     }
 
-    /// Number of probes so far.
     pub const fn probes(&self) -> usize {
         self.probes
     }

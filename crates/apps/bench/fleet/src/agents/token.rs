@@ -10,9 +10,7 @@ use super::Nonce;
 /// Side that makes a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Controller, which connects to agents.
     Controller,
-    /// Agent, which makes the load.
     Agent,
 }
 

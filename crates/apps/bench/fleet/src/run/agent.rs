@@ -16,13 +16,12 @@ use std::time::Duration;
 use throng_bench_report::Snapshot;
 use throng_bench_worker::{Clock, PrepareError, RunShare, Script};
 
+use super::RunOptions;
 use super::drive::{RunCourse, StepOrders};
 use super::local::{carry_out, check_here};
 use super::machine;
-use super::options::RunOptions;
 use super::server::WatchServer;
-use super::tls::AgentTls;
-use super::wire::{PeerEvent, PeerSender, nonce, split};
+use super::wire::{AgentTls, Ends, PeerEvent, PeerSender, nonce, split};
 use crate::agents::{AgentSide, Assignment, Progress, RateStep, ToAgent, ToController};
 
 /// Port at which agents listen by default.
@@ -41,9 +40,7 @@ pub struct AgentOptions {
     pub token: String,
     /// Certificate to show to controllers; none speaks without TLS.
     pub tls: Option<AgentTls>,
-    /// Number of threads that open connections.
     pub threads: Option<usize>,
-    /// Flag that ends the agent.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -55,9 +52,6 @@ enum Event {
 }
 
 /// Serves controllers until the stop flag is set. Logs each event to `log`, one sentence each.
-///
-/// # Errors
-/// Those of the listener.
 pub fn serve_agent(listener: &TcpListener, options: &AgentOptions, log: Log<'_>) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     while !options.stop.load(Ordering::Relaxed) {
@@ -96,14 +90,17 @@ struct Agent<'a> {
 }
 
 impl<'a> Agent<'a> {
-    fn serve(mut stream: TcpStream, options: &'a AgentOptions, log: Log<'_>) -> Result<(), String> {
-        let secured = options.tls.as_ref().map(|tls| tls.accept(&mut stream));
-        let secured = secured.transpose().map_err(|error| error.to_string())?;
+    fn serve(stream: TcpStream, options: &'a AgentOptions, log: Log<'_>) -> Result<(), String> {
+        let ends = match &options.tls {
+            Some(tls) => tls.accept(stream),
+            None => Ends::plain(stream),
+        };
         let (sender, events) = channel();
         let peer = sender.clone();
         // A loop that has ended takes no more messages.
         let on = move |event| drop(peer.send(Event::Peer(event)));
-        let mut out = split(stream, secured, on).map_err(|error| error.to_string())?;
+        let out = ends.and_then(|ends| split(ends, on));
+        let mut out = out.map_err(|error| error.to_string())?;
         let (side, challenge) = AgentSide::new(&options.token, machine::describe("agent"), nonce());
         out.send(&challenge).map_err(|error| error.to_string())?;
         let mut agent = Self {

@@ -18,7 +18,7 @@ use throng_bench_worker::WorkerFigures;
 use throng_sys::clock;
 
 use super::machine;
-use super::options::{Finished, RunOptions};
+use super::{Finished, RunOptions};
 
 /// Memory of generator and server, before connections or when all stand.
 #[derive(Clone, Copy, Debug, Default)]
@@ -119,7 +119,6 @@ impl Collector {
         self.busy.extend(busy);
     }
 
-    /// Ends a row and hands it to the observer.
     pub(crate) fn observe_row(
         &mut self,
         phase: RunPhase,
@@ -195,7 +194,6 @@ impl Collector {
         sample
     }
 
-    /// Makes the results of the run.
     pub(crate) fn finish(mut self, interrupted: bool) -> Finished {
         let scenario = &self.shown;
         let last = &self.latest.tally;

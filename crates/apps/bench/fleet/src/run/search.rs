@@ -57,7 +57,6 @@ impl<'a> Search<'a> {
         self.stepper.on_result(held);
     }
 
-    /// Notes the result of the search.
     pub(crate) fn conclude(&self, collector: &mut Collector) {
         let check = &self.until.check;
         let note = match (self.stepper.best(), self.stepper.broke_at()) {

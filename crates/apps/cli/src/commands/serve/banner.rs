@@ -103,7 +103,6 @@ fn per_address(config: &Config) -> String {
     format!("{most} connections of one address (limits.connections_per_ip){whom}")
 }
 
-/// Logs the facts for machines.
 pub(super) fn log(facts: &Facts<'_>, warnings: &[String]) {
     let clients: Vec<String> = facts.clients.iter().map(SocketAddr::to_string).collect();
     let grip = facts.grip.iter();
