@@ -315,11 +315,15 @@ impl Gateways {
     pub(crate) fn save(&self, conn: ConnId, session: &Session, out: &mut Vec<u8>) -> bool {
         dispatch!(session, Session(it) => {
             out.push(1 + G::PLACE);
-            G::save(it, out)
-                && G::slot(self).is_some_and(|slot| slot.gateway.save_kept(conn, it, out))
+            let slot = G::slot(self).filter(|_| G::moves(it));
+            slot.is_some_and(|slot| {
+                it.save(out);
+                slot.gateway.save_kept(conn, it, out)
+            })
         }, Session::Http(http) => {
             out.push(0);
-            http.save(out)
+            http.save(out);
+            http.moves()
         })
     }
 
@@ -329,7 +333,7 @@ impl Gateways {
         each! {
             if number == 1 + G::PLACE {
                 let slot = G::slot_mut(self)?;
-                let mut session = G::load(from)?;
+                let mut session = Load::load(from)?;
                 slot.gateway.load_kept(conn, &mut session, from)?;
                 return Some(G::wrap_session(session));
             }

@@ -17,7 +17,7 @@ use throng_session::{
     Claim, Class, Event, Flow, Form, Gateway, Incoming, Opened, Port, Reject, Shard, Shared,
     Transport,
 };
-use throng_types::{ConnId, Load, Save, Saved};
+use throng_types::{ConnId, Saved};
 
 use crate::Cx;
 use crate::connection::Connection;
@@ -91,16 +91,8 @@ impl Gateway for Appwrite {
         }
     }
 
-    fn save(session: &Connection, out: &mut Vec<u8>) -> bool {
-        let moves = session.moves();
-        if moves {
-            session.save(out);
-        }
-        moves
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Connection> {
-        Load::load(from)
+    fn moves(session: &Connection) -> bool {
+        session.moves()
     }
 
     fn save_kept(&self, conn: ConnId, _: &Connection, out: &mut Vec<u8>) -> bool {

@@ -8,7 +8,7 @@ use throng_session::{
     Answered, Ask, BackendMail, Backends, Claim, Class, Event, Flow, Form, Gateway, Incoming,
     Opened, Patch, ProxyOptions, Question, Reject, Sender, Shard, Shared, Transport, WayToBackends,
 };
-use throng_types::{ChannelName, ConnId, Load, Millis, Now, Publication, Save, Saved};
+use throng_types::{ChannelName, ConnId, Millis, Now, Publication, Save};
 
 use crate::call::Call;
 use crate::emulation::Upstream;
@@ -176,16 +176,8 @@ impl Gateway for Centrifuge {
         forms::encode_delta(form, publication, patch, out);
     }
 
-    fn save(session: &Session, out: &mut Vec<u8>) -> bool {
-        let moves = session.moves();
-        if moves {
-            session.save(out);
-        }
-        moves
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Session> {
-        Load::load(from)
+    fn moves(session: &Session) -> bool {
+        session.moves()
     }
 
     fn encode_personal(session: &mut Session, publication: &Arc<Publication>, out: &mut Vec<u8>) {

@@ -108,16 +108,8 @@ impl Gateway for Grip {
         Some(Order::Carried { receipt, count })
     }
 
-    fn save(session: &Session, out: &mut Vec<u8>) -> bool {
-        let moves = session.moves();
-        if moves {
-            session.save(out);
-        }
-        moves
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Session> {
-        Load::load(from)
+    fn moves(session: &Session) -> bool {
+        session.moves()
     }
 
     fn save_kept(&self, conn: ConnId, _: &Session, out: &mut Vec<u8>) -> bool {

@@ -7,7 +7,7 @@ use throng_session::{
     Answered, Ask, BackendMail, Backends, Claim, Class, Event, Flow, Form, Gateway, Incoming,
     Opened, Own, ProxyOptions, Reject, Sender, Shard, Shared, Transport, WayToBackends,
 };
-use throng_types::{ConnId, Load, Publication, Save, Saved};
+use throng_types::{ConnId, Publication, Save};
 
 use crate::Cx;
 use crate::asking::Asking;
@@ -138,16 +138,8 @@ impl Gateway for Plain {
         forms::encode(form, publication, out);
     }
 
-    fn save(session: &Session, out: &mut Vec<u8>) -> bool {
-        let moves = session.moves();
-        if moves {
-            session.save(out);
-        }
-        moves
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Session> {
-        Load::load(from)
+    fn moves(session: &Session) -> bool {
+        session.moves()
     }
 
     fn encode_personal(session: &mut Session, publication: &Arc<Publication>, out: &mut Vec<u8>) {
