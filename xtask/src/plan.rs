@@ -23,7 +23,8 @@ const fn room(name: &'static str, uses: &'static [&'static str]) -> Room {
 #[rustfmt::skip]
 pub(crate) const HOUSE: &[Room] = &[
     // The shared words, and the wire formats that know nothing else of ours.
-    room("types",     &[]),
+    room("types/derive", &[]),
+    room("types",     &["types/derive"]),
     room("protocols/*",    &["types"]),
     // GRIP travels in fields and bodies of HTTP.
     room("protocols/grip", &["types", "protocols/http1"]),
@@ -232,7 +233,7 @@ mod tests {
 
     #[test]
     fn exact_rows_come_before_their_floor() {
-        assert_eq!(row("types").unwrap().uses, [""; 0]);
+        assert_eq!(row("types").unwrap().uses, ["types/derive"]);
         assert_eq!(row("protocols/ws").unwrap().name, "protocols/*");
         assert!(row("attic/box").is_none());
     }
