@@ -36,3 +36,10 @@ pub use reply::{
     SubscribePush, SubscribeResult, encode_ping,
 };
 pub use request::{Connect, Emulation, HeaderFields, History, Since, Subscribe};
+
+/// Reads a table of cases: lines `INPUT => OUTPUT`, and comments behind `#`.
+#[cfg(test)]
+fn cases(table: &str) -> impl Iterator<Item = (&str, &str)> {
+    let lines = { table.lines() }.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| line.split_once(" => ").expect("INPUT => OUTPUT"))
+}
