@@ -12,7 +12,7 @@ use throng_grip::exchange::{OriginRequest, RequestRest};
 use throng_grip::headers::Header;
 use throng_grip::routes::Route;
 use throng_session::{
-    BackendMail, BackendOptions, Backends, NewBackends, ProxyOptions, Question, StatusMeaning,
+    BackendMail, BackendOptions, Backends, ProxyOptions, Question, StatusMeaning,
 };
 use throng_types::ConnId;
 
@@ -73,7 +73,7 @@ impl SharedClient {
 impl ProxyPart {
     /// Wraps it as mail for a shard that runs.
     pub(crate) fn into_mail(self) -> BackendMail {
-        BackendMail::Renewed(self.options, Some(NewBackends(self.driver)))
+        BackendMail::Renewed(self.options, Some(self.driver))
     }
 }
 
