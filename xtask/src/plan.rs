@@ -25,6 +25,8 @@ pub(crate) const HOUSE: &[Room] = &[
     // The shared words, and the wire formats that know nothing else of ours.
     room("types",     &[]),
     room("protocols/*",    &["types"]),
+    // GRIP travels in fields and bodies of HTTP.
+    room("protocols/grip", &["types", "protocols/http1"]),
 
     // Pure logic: each room sees those to its left, `types < auth, config, metrics, broker < hub <
     // session`.

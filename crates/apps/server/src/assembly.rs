@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use throng_engine::{ConnLimits, Kernel, MailboxSender, Running};
 use throng_gateway_grip::Backends;
-use throng_grip::exchange::OriginEvent;
+use throng_http1::origin::OriginEvent;
 use throng_metrics::Counters;
 use throng_remote::{RemoteBroker, Ring};
 use throng_types::{ConnId, ShardId};

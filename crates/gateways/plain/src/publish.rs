@@ -1,8 +1,8 @@
 //! Calls of the API port: `POST /pub?channel=a&channel=b`, whose body is the data, and
 //! `POST /api/reload`.
 //!
-//! The answer about a reload comes from the thread that reads the configuration, so a session waits for it. Who
-//! asks has passed the API port's door: by its key, where keys are set.
+//! The answer about a reload comes from the thread that reads the configuration, so a session waits
+//! for it. Who asks has passed the API port's door: by its key, where keys are set.
 
 use throng_broker::Refusal;
 use throng_metrics::Counter;

@@ -1,5 +1,5 @@
-//! Messages of the protocol, and their frames: four bytes of length (big-endian), then so many bytes
-//! of JSON, so that an older side can say what it did not understand.
+//! Messages of the protocol, and their frames: four bytes of length (big-endian), then so many
+//! bytes of JSON, so that an older side can say what it did not understand.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
