@@ -192,7 +192,9 @@ pub enum Command {
         drafts: Vec<Draft>,
     },
     /// Publishes a draft of the server's own, which nobody waits for.
-    Announce { draft: Draft },
+    Announce {
+        draft: Draft,
+    },
     /// Counts or lists the members of a channel. Answered.
     Present {
         reply_to: ReplyTo,

@@ -22,8 +22,8 @@ use std::sync::Arc;
 use throng_broker::Namespaces;
 use throng_metrics::Counters;
 
-pub use lane::Journal;
 pub use open::{OpenError, Opened, await_takeover, open};
+pub use writer::Journal;
 
 /// Callback that wakes one shard.
 pub type Ring = Box<dyn Fn() + Send + Sync>;

@@ -14,7 +14,7 @@ use crate::Ring;
 use crate::files::Place;
 use crate::files::{Folder, FolderFault};
 use crate::lane::Common;
-use crate::lane::Journal;
+use crate::writer::Journal;
 use crate::writer::Writer;
 
 /// A long start says where it is so often.

@@ -10,11 +10,10 @@ use std::sync::Arc;
 use throng_broker::{Draft, LiveOptions, Moving, Refusal, Remote, Reply, Request, Ticket};
 use throng_types::ChannelName;
 
-use crate::core::RemoteOptions;
-use crate::desk::{Desk, NOBODY};
+use crate::desk::{Desk, NOBODY, RemoteOptions};
 use crate::lane::{Lane, Left, REQUEST_BYTES_MAX, REQUESTS_MAX, Ring, Wake, Wish};
 use crate::node::Node;
-use crate::questions::{Asker, NodeEvent, ToNodes};
+use crate::nodes::{Asker, NodeEvent, ToNodes};
 use crate::status::{Health, Status};
 
 /// One shard's way to the other nodes: by any server that they all have.
@@ -105,7 +104,7 @@ pub(crate) struct End {
     taken: VecDeque<Left>,
     /// Place at which another process takes over, if one does.
     stop: Stop,
-    /// The bytes of each request without an answer.
+    /// The bytes of each request without an answer. Bound: [`REQUESTS_MAX`].
     unanswered: HashMap<Ticket, usize>,
     unanswered_bytes: usize,
 }

@@ -18,11 +18,11 @@ use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::ServerName;
 use rustls::server::UnbufferedServerConnection;
 use rustls::{CommonState, HandshakeKind, ProtocolVersion};
-use throng_types::{Save, Saved, save_bytes, save_fields};
+use throng_types::{Save, Saved, save_bytes};
 
-use crate::lean::Lean;
 #[cfg(test)]
 use crate::lean::Secret;
+use crate::lean::{Lean, Shaken};
 use crate::opening::{Opening, Preface};
 use crate::suites::overhear;
 use crate::talk::{Next, Talk, Words};
@@ -480,19 +480,6 @@ impl Aside {
         is_shaking || self.is_for_lean || !self.partial.is_empty()
     }
 }
-
-/// Outcome of a handshake that succeeded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shaken {
-    pub is_tls13: bool,
-    /// The client came back with a ticket.
-    pub is_resumed: bool,
-}
-
-save_fields!(Shaken {
-    is_tls13,
-    is_resumed
-});
 
 /// The keys, too, stand in the bytes: they are for a process that may know them, and are not wiped.
 /// The process that loads them must not seal before the one that saved them has stopped doing so,

@@ -22,8 +22,8 @@ use throng_grip::stats::StatsFormat;
 use throng_sys::random;
 use throng_types::ConnId;
 
-use super::origin::{self, Client, Deliver, Origin, OriginOptions};
 use super::GatewayMail;
+use super::origin::{self, Client, Deliver, Origin, OriginOptions};
 use crate::options::StartError;
 use crate::shard::Mail;
 use crate::stats::PushpinMetrics;

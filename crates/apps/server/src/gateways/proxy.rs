@@ -16,8 +16,8 @@ use throng_session::{
 };
 use throng_types::ConnId;
 
-use super::origin::{Client, Origin, OriginOptions};
 use super::GatewayMail;
+use super::origin::{Client, Origin, OriginOptions};
 use crate::options::StartError;
 use crate::shard::Mail;
 
