@@ -25,6 +25,8 @@ pub(crate) const HOUSE: &[Room] = &[
     // The shared words, and the wire formats that know nothing else of ours.
     room("types",     &[]),
     room("protocols/*",    &["types"]),
+    // GRIP travels in fields and bodies of HTTP.
+    room("protocols/grip", &["types", "protocols/http1"]),
 
     // Pure logic: each room sees those to its left, `types < auth, config, metrics, broker < hub <
     // session`.
@@ -105,7 +107,7 @@ pub(crate) const HOUSE: &[Room] = &[
     ]),
     room("dev/fuzz-targets", &[
         "types", "core/*", "protocols/*", "gateways/*", "client", "runtime/engine", "runtime/tls",
-        "peers/redis-link", "apps/server", "dev/testkit",
+        "peers/redis-link", "apps/server", "dev/solo", "dev/testkit",
     ]),
     room("tests/*",        &["dev/*"]),
     room("xtask",          &["core/config", "core/metrics"]),
@@ -166,7 +168,7 @@ pub(crate) const FENCES: &[Fence] = &[
     },
     Fence {
         packages: &["rustls", "rustls-*"],
-        rooms: &["runtime/tls", "drivers/*", "apps/bench/fleet", "dev/*"],
+        rooms: &["runtime/tls", "drivers/*", "dev/*"],
         why: "one room knows how TLS is spoken, so that a port and a client agree",
     },
     Fence {

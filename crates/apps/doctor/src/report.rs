@@ -26,19 +26,6 @@ pub enum Status {
     Fail,
 }
 
-impl Status {
-    /// Word for it in text and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Info => "info",
-            Self::Unknown => "unknown",
-            Self::Warn => "warn",
-            Self::Fail => "fail",
-        }
-    }
-}
-
 /// Quantity that a limit bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -84,8 +71,13 @@ pub enum Fix {
 }
 
 impl Fix {
-    pub(crate) fn sysctl(key: &'static str, value: impl ToString, scope: Scope) -> Self {
-        let value = value.to_string();
+    pub(crate) fn host(key: &'static str, value: impl ToString) -> Self {
+        let (value, scope) = (value.to_string(), Scope::Host);
+        Self::Sysctl { key, value, scope }
+    }
+
+    pub(crate) fn namespace(key: &'static str, value: impl ToString) -> Self {
+        let (value, scope) = (value.to_string(), Scope::Namespace);
         Self::Sysctl { key, value, scope }
     }
 
@@ -141,6 +133,35 @@ pub struct LimitCheck {
     pub cost: &'static str,
     /// Ways to lift it; empty when it is enough.
     pub fix: Vec<Fix>,
+}
+
+/// The limits: name, kind, title, cost, effect.
+const LIMITS: &str = include_str!("limits.txt");
+
+impl LimitCheck {
+    /// A limit of the table, of which nothing is known yet.
+    pub(crate) fn of(id: &str) -> Self {
+        let mut rows = LIMITS.lines().map(|row| row.split(" | "));
+        let row = rows.find(|row| row.clone().next() == Some(id));
+        let mut cells = row.into_iter().flatten();
+        let mut next = || cells.next().unwrap_or_default();
+        Self {
+            id: next(),
+            kind: match next() {
+                "load" => CheckKind::Load,
+                "rate" => CheckKind::Rate,
+                _ => CheckKind::Holds,
+            },
+            title: next(),
+            cost: next(),
+            why: next().to_owned(),
+            current: None,
+            needed: None,
+            allows_connections: None,
+            status: Status::Unknown,
+            fix: Vec::new(),
+        }
+    }
 }
 
 /// Judgement of all limits against one plan.
@@ -222,5 +243,31 @@ fn amount<S: Serializer>(value: &Option<String>, serializer: S) -> Result<S::Ok,
     match text.replace(',', "").parse::<u64>() {
         Ok(number) if is_number => serializer.serialize_u64(number),
         _ => serializer.serialize_str(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_limit_has_a_row_of_its_own() {
+        let rows: Vec<&str> = LIMITS.lines().filter(|row| !row.starts_with('#')).collect();
+        for row in &rows {
+            let id = row.split(" | ").next().unwrap_or_default();
+            let check = LimitCheck::of(id);
+            assert_eq!(check.id, id);
+            assert!(!check.title.is_empty() && !check.cost.is_empty(), "{row}");
+            let known = ["holds", "load", "rate"];
+            assert!(
+                row.split(" | ")
+                    .nth(1)
+                    .is_some_and(|kind| known.contains(&kind))
+            );
+            let twins = rows
+                .iter()
+                .filter(|row| row.starts_with(&format!("{id} |")));
+            assert_eq!(twins.count(), 1, "{id}");
+        }
     }
 }

@@ -1,11 +1,9 @@
 //! Claims of a token, read once its signature was found good.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -153,7 +151,11 @@ impl Claims {
     pub(crate) fn parse(json: &[u8]) -> Result<(Self, Audience), TokenFault> {
         let raw: RawClaims<'_> = serde_json::from_slice(json).map_err(|_| TokenFault::Malformed)?;
         let audience = Audience {
-            aud: raw.aud.unwrap_or_default().0,
+            aud: match raw.aud {
+                None => Vec::new(),
+                Some(OneOrMany::One(one)) => vec![one],
+                Some(OneOrMany::Many(many)) => many,
+            },
             iss: raw.iss,
         };
         let options = RawOptions {
@@ -324,35 +326,11 @@ fn json_or_base64(
 }
 
 /// The claim `aud`: one text or several (RFC 7519 section 4.1.3).
-#[derive(Default)]
-struct OneOrMany(Vec<Box<str>>);
-
-impl<'de> Deserialize<'de> for OneOrMany {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct OneOrManyVisitor;
-
-        impl<'de> Visitor<'de> for OneOrManyVisitor {
-            type Value = OneOrMany;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string or a list of strings")
-            }
-
-            fn visit_str<E>(self, one: &str) -> Result<OneOrMany, E> {
-                Ok(OneOrMany(vec![one.into()]))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<OneOrMany, A::Error> {
-                let mut many = Vec::new();
-                while let Some(one) = seq.next_element()? {
-                    many.push(one);
-                }
-                Ok(OneOrMany(many))
-            }
-        }
-
-        deserializer.deserialize_any(OneOrManyVisitor)
-    }
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(Box<str>),
+    Many(Vec<Box<str>>),
 }
 
 /// Channels of the server's own, which no token opens.
@@ -365,37 +343,11 @@ const DATE_S_MAX: u64 = 253_402_300_799;
 /// Seconds since 1970, perhaps with a fraction (RFC 7519 section 2); what lies before 1970 is 0.
 struct NumericDate(u64);
 
-impl NumericDate {
-    fn new(seconds: u64) -> Self {
-        Self(seconds.min(DATE_S_MAX))
-    }
-}
-
 impl<'de> Deserialize<'de> for NumericDate {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct DateVisitor;
-
-        impl Visitor<'_> for DateVisitor {
-            type Value = NumericDate;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("seconds since 1970")
-            }
-
-            fn visit_u64<E>(self, seconds: u64) -> Result<NumericDate, E> {
-                Ok(NumericDate::new(seconds))
-            }
-
-            fn visit_i64<E>(self, seconds: i64) -> Result<NumericDate, E> {
-                Ok(NumericDate::new(u64::try_from(seconds).unwrap_or(0)))
-            }
-
-            fn visit_f64<E>(self, seconds: f64) -> Result<NumericDate, E> {
-                // The cast cuts the fraction off and stays within the range of the type.
-                Ok(NumericDate::new(seconds as u64))
-            }
-        }
-
-        deserializer.deserialize_any(DateVisitor)
+        let number = serde_json::Number::deserialize(deserializer)?;
+        // The cast cuts the fraction off and stays within the range of the type.
+        let cut = || number.as_f64().unwrap_or_default() as u64;
+        Ok(Self(number.as_u64().unwrap_or_else(cut).min(DATE_S_MAX)))
     }
 }

@@ -8,6 +8,7 @@ mod keys;
 mod tls;
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::net::SocketAddr;
 
 use throng_types::units::{duration_text, size_text};
@@ -15,10 +16,9 @@ use throng_types::units::{duration_text, size_text};
 use crate::config::{Config, is_loopback};
 use crate::layout::element;
 use crate::options::ChannelOptions;
-use crate::origin::{Origin, Origins};
-use crate::problem::Problem;
+use crate::sources::{Origin, Origins, Problem};
 
-const NAMESPACE_BYTES_MAX: usize = 64;
+pub(crate) const NAMESPACE_BYTES_MAX: usize = 64;
 /// Bytes that one channel may have in the id that an `EventSource` brings back, comma included.
 const PLACE_BYTES_MAX: u64 = 51;
 
@@ -65,6 +65,15 @@ impl Checks<'_> {
         self.problems.push(Problem::new(origin, message));
     }
 
+    /// Adds a problem of a value, which its path stands before.
+    fn wrong(&mut self, path: &str, text: impl fmt::Display) {
+        self.problem(path, format!("{path}: {text}"));
+    }
+
+    fn warn(&mut self, text: impl Into<String>) {
+        self.warnings.push(text.into());
+    }
+
     fn failed_under(&self, prefix: &str) -> bool {
         self.failed.iter().any(|path| path.starts_with(prefix))
     }
@@ -87,12 +96,11 @@ impl Checks<'_> {
                 .iter()
                 .find(|(_, other)| *other == address && address.port() != 0);
             if let Some(&(other, _)) = twin {
-                let message = if other == option {
-                    format!("{option}: {address} appears twice")
-                } else {
-                    format!("{option}: {address} is taken by {other}; give each its own port")
+                let text = match other == option {
+                    true => format!("{address} appears twice"),
+                    false => format!("{address} is taken by {other}; give each its own port"),
                 };
-                self.problem(option, message);
+                self.wrong(option, text);
             }
             seen.push((option, address));
         }
@@ -105,21 +113,15 @@ impl Checks<'_> {
             return;
         }
         for address in &listen.proxy_protocol {
-            if !config
-                .listeners()
-                .any(|listener| listener.address == *address)
-            {
-                let message = format!(
-                    "listen.proxy_protocol: {address} is neither in listen.client nor listen.api"
-                );
-                self.problem("listen.proxy_protocol", message);
+            if !{ config.listeners() }.any(|listener| listener.address == *address) {
+                let text = format!("{address} is neither in listen.client nor listen.api");
+                self.wrong("listen.proxy_protocol", text);
             }
         }
         if listen.trusted_proxies.is_empty() {
-            self.problem(
+            self.wrong(
                 "listen.proxy_protocol",
-                "listen.proxy_protocol: no connection is accepted there: name the proxies in \
-                 listen.trusted_proxies",
+                "no connection is accepted there: name the proxies in listen.trusted_proxies",
             );
         }
     }
@@ -146,37 +148,31 @@ impl Checks<'_> {
             && !nobody
         {
             if auth.insecure {
-                self.warnings.push(format!(
+                self.warn(format!(
                     "auth.insecure: clients reach {address} and no key checks them"
                 ));
             } else {
-                self.problem(
-                    "listen.client",
-                    format!(
-                        "listen.client: other machines can reach {address}, but clients need no \
-                         key: \
-                         set auth.hmac_secret or a public key (auth.rsa_public_key, \
-                         auth.ecdsa_public_key, auth.eddsa_public_key, auth.jwks_url), or \
-                         auth.insecure = true to do without"
-                    ),
+                let text = format!(
+                    "other machines can reach {address}, but clients need no key: set \
+                     auth.hmac_secret or a public key (auth.rsa_public_key, \
+                     auth.ecdsa_public_key, auth.eddsa_public_key, auth.jwks_url), or \
+                     auth.insecure = true to do without"
                 );
+                self.wrong("listen.client", text);
             }
         }
         let address = config.listen.api.address;
         if !is_loopback(&address) && !auth.api_keys_set() {
             if auth.insecure {
-                self.warnings.push(format!(
+                self.warn(format!(
                     "auth.insecure: everyone who reaches {address} may use the server API"
                 ));
             } else {
-                self.problem(
-                    "listen.api",
-                    format!(
-                        "listen.api: other machines can reach {address}, but the server API \
-                         needs no key: \
-                         set auth.api_keys, or auth.insecure = true to do without"
-                    ),
+                let text = format!(
+                    "other machines can reach {address}, but the server API needs no key: set \
+                     auth.api_keys, or auth.insecure = true to do without"
                 );
+                self.wrong("listen.api", text);
             }
         }
         if config.listen.api_for_clients
@@ -184,30 +180,27 @@ impl Checks<'_> {
             && !auth.insecure
             && !config.open_mode()
         {
-            self.problem(
+            self.wrong(
                 "listen.api_for_clients",
-                "listen.api_for_clients: every client could use the server API, since it needs no \
-                 key: set auth.api_keys",
+                "every client could use the server API, since it needs no key: set auth.api_keys",
             );
         }
         if auth.client_keys() && !auth.api_keys_set() && is_loopback(&address) {
-            self.warnings.push(format!(
+            self.warn(format!(
                 "listen.api: every program of this machine may publish and disconnect at \
                  {address}, since the server API needs no key: set auth.api_keys"
             ));
         }
         if !auth.api_keys_set() && auth.allowed_hosts.iter().any(|name| name == "*") {
-            self.warnings.push(
+            self.warn(
                 "auth.allowed_hosts allows every name: a web page can give its own name this \
                  server's address and use the server API of whoever visits it; list the names, or \
-                 set auth.api_keys"
-                    .to_owned(),
+                 set auth.api_keys",
             );
         }
         if !auth.client_keys() && !config.anonymous_allowed() && config.grip.is_none() {
-            self.warnings.push(
-                "no client can connect: no key for tokens is set and auth.anonymous is false"
-                    .to_owned(),
+            self.warn(
+                "no client can connect: no key for tokens is set and auth.anonymous is false",
             );
         }
     }
@@ -216,29 +209,23 @@ impl Checks<'_> {
         let websocket = &self.config.websocket;
         let (interval, timeout) = (websocket.ping_interval_ms, websocket.pong_timeout_ms);
         if interval != 0 && timeout >= interval && !self.failed_under("websocket.") {
-            self.problem(
-                "websocket.pong_timeout",
-                format!(
-                    "websocket.pong_timeout: {:?} has to be shorter than \
-                     websocket.ping_interval, which is {:?}",
-                    duration_text(timeout),
-                    duration_text(interval),
-                ),
+            let text = format!(
+                "{:?} has to be shorter than websocket.ping_interval, which is {:?}",
+                duration_text(timeout),
+                duration_text(interval),
             );
+            self.wrong("websocket.pong_timeout", text);
         }
         let queue = self.config.engine.out_buffer_bytes_max;
         let message = self.config.limits.message_bytes_max;
         if message > queue && !self.failed_under("engine.") && !self.failed_under("limits.") {
-            self.problem(
-                "limits.message_bytes_max",
-                format!(
-                    "limits.message_bytes_max: a message of {:?} would not fit into any \
-                     connection's queue; \
-                     raise engine.out_buffer_bytes_max, which is {:?}",
-                    size_text(message),
-                    size_text(queue),
-                ),
+            let text = format!(
+                "a message of {:?} would not fit into any connection's queue; raise \
+                 engine.out_buffer_bytes_max, which is {:?}",
+                size_text(message),
+                size_text(queue),
             );
+            self.wrong("limits.message_bytes_max", text);
         }
         let limits = &self.config.limits;
         let id_bytes = PLACE_BYTES_MAX * u64::from(limits.channels_per_connection);
@@ -246,7 +233,7 @@ impl Checks<'_> {
         let recovers =
             self.config.channel.recovery || named.any(|namespace| namespace.options.recovery);
         if recovers && id_bytes > limits.head_bytes_max {
-            self.warnings.push(format!(
+            self.warn(format!(
                 "limits.channels_per_connection is {}: an EventSource with so many channels may \
                  come back with an id of {id_bytes} bytes, which does not fit into a request head \
                  (limits.head_bytes_max is {:?}) and is refused with 431; raise \
@@ -256,7 +243,7 @@ impl Checks<'_> {
             ));
         }
         if self.config.limits.publish_bytes_max > queue {
-            self.warnings.push(format!(
+            self.warn(format!(
                 "limits.publish_bytes_max is {:?}, but a connection's queue holds {:?}: larger \
                  publications \
                  close every subscriber; raise engine.out_buffer_bytes_max",
@@ -275,19 +262,16 @@ impl Checks<'_> {
             let at = format!("{path}.name");
             if !self.is_set(&at) {
                 self.problem(&path, format!("{path} has no name: add name = \"…\""));
-            } else if !name.is_empty() && !is_namespace_name(name) {
-                let message = format!(
-                    "{at}: expected 1 to {NAMESPACE_BYTES_MAX} ASCII letters, digits, \"-\", \
-                     \"_\" or \".\", found {name:?}"
+            } else if !name.is_empty() && !is_name(name, NAMESPACE_BYTES_MAX) {
+                let text = format!(
+                    "expected 1 to {NAMESPACE_BYTES_MAX} ASCII letters, digits, \"-\", \"_\" or \
+                     \".\", found {name:?}"
                 );
-                self.problem(&at, message);
+                self.wrong(&at, text);
             } else if !name.is_empty() && !seen.insert(name) {
-                self.problem(
-                    &at,
-                    format!(
-                        "{at}: the namespace {name:?} appears twice; join the two or rename one"
-                    ),
-                );
+                let text =
+                    format!("the namespace {name:?} appears twice; join the two or rename one");
+                self.wrong(&at, text);
             }
             self.channel(&path, &namespace.options);
         }
@@ -297,18 +281,16 @@ impl Checks<'_> {
         };
         let opens = |it: &ChannelOptions| it.subscribe || it.anonymous_subscribe;
         if self.config.auth.client_keys() && !any(opens) && !any(|it| it.user_channels) {
-            self.warnings.push(
+            self.warn(
                 "keys are set and no option opens any channel: clients may subscribe only where \
                  their token names the channel or they bring a subscription token; subscribe = \
-                 true in [channel] or a [[namespace]] opens its channels to clients with a token"
-                    .to_owned(),
+                 true in [channel] or a [[namespace]] opens its channels to clients with a token",
             );
         }
         if self.config.auth.anonymous == Some(true) && !any(|it| it.anonymous_subscribe) {
-            self.warnings.push(
+            self.warn(
                 "auth.anonymous is true, but no channel has anonymous_subscribe = true: \
-                 clients without a token can connect and do nothing"
-                    .to_owned(),
+                 clients without a token can connect and do nothing",
             );
         }
     }
@@ -318,10 +300,9 @@ impl Checks<'_> {
             return;
         };
         if appwrite.projects.is_empty() && !self.failed_under("appwrite.") {
-            self.warnings.push(
+            self.warn(
                 "[appwrite] has no [[appwrite.project]]: name the projects whose clients may \
-                 connect"
-                    .to_owned(),
+                 connect",
             );
         }
         let mut seen = BTreeSet::new();
@@ -331,10 +312,7 @@ impl Checks<'_> {
             if !self.is_set(&at) {
                 self.problem(&path, format!("{path} has no id: add id = \"…\""));
             } else if !project.id.is_empty() && !seen.insert(&project.id) {
-                self.problem(
-                    &at,
-                    format!("{at}: the project {:?} appears twice", project.id),
-                );
+                self.wrong(&at, format!("the project {:?} appears twice", project.id));
             }
         }
     }
@@ -345,7 +323,7 @@ impl Checks<'_> {
         };
         for (option, address) in self.config.addresses() {
             if option.starts_with("grip.") && !is_loopback(&address) {
-                self.warnings.push(format!(
+                self.warn(format!(
                     "{option}: everyone who reaches {address} may use it, since GRIP has no keys \
                      for it; \
                      keep it inside your network"
@@ -356,35 +334,25 @@ impl Checks<'_> {
         for (index, route) in grip.routes.iter().enumerate() {
             let path = element("grip.route", index);
             if !self.is_set(&format!("{path}.path")) {
-                self.problem(
-                    &path,
-                    format!("{path} has no path: add path = \"/\" or a longer one"),
-                );
+                let message = format!("{path} has no path: add path = \"/\" or a longer one");
+                self.problem(&path, message);
             } else if !route.path.is_empty() && !seen.insert(&route.path) {
-                let at = format!("{path}.path");
-                self.problem(
-                    &at,
-                    format!(
-                        "{at}: the path {:?} appears twice; list all backends in one route",
-                        route.path
-                    ),
-                );
+                let text = "appears twice; list all backends in one route";
+                let text = format!("the path {:?} {text}", route.path);
+                self.wrong(&format!("{path}.path"), text);
             }
             let at = format!("{path}.origin");
             if route.origin.is_empty() && !self.failed.contains(&at) {
                 let place = if self.is_set(&at) { &at } else { &path };
-                self.problem(
-                    place,
-                    format!("{path} has no backend: add origin = [\"http://…\"]"),
-                );
+                let message = format!("{path} has no backend: add origin = [\"http://…\"]");
+                self.problem(place, message);
             }
         }
     }
 }
 
-fn is_namespace_name(name: &str) -> bool {
-    name.len() <= NAMESPACE_BYTES_MAX
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+/// Whether a name has 1 to `bytes_max` ASCII letters, digits, `-`, `_` and `.`.
+pub(crate) fn is_name(name: &str, bytes_max: usize) -> bool {
+    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    (1..=bytes_max).contains(&name.len()) && name.bytes().all(is_good)
 }

@@ -5,9 +5,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::origin::Origin;
-use crate::problem::Problem;
-use crate::sources::ConfigFile;
+use crate::sources::{ConfigFile, Origin, Problem};
 
 /// A file's text, and the line and column of each of its bytes.
 #[derive(Clone, Copy, Debug)]

@@ -20,8 +20,6 @@ mod kind;
 mod layout;
 mod load;
 mod options;
-mod origin;
-mod problem;
 mod pushpin;
 mod reload;
 mod secret;
@@ -42,10 +40,8 @@ pub use options::{
     ProxyBackend, RecoveryMode, SlowConsumer, Stream, Tls, TlsRecords, TlsSite, TlsVersion,
     Websocket,
 };
-pub use origin::{Origin, Origins};
-pub use problem::Problem;
 pub use reload::Renewal;
 pub use secret::{Secret, signing_secret_fault};
 pub use section::OptionSpec;
 pub use show::{Shown, init_text, options, reference_text};
-pub use sources::{ConfigFile, Loaded, Sources};
+pub use sources::{ConfigFile, Loaded, Origin, Origins, Problem, Sources};

@@ -15,11 +15,10 @@ use crate::document::{Places, entry};
 use crate::kind::{Fault, Input};
 use crate::layout::{Shape, element, settable, specs_of, top_sections};
 use crate::options::{Appwrite, ChannelOptions, Grip, Proxy};
-use crate::origin::{Origin, Origins};
 use crate::section::{OptionSpec, Section, Sections};
-use crate::sources::{Loaded, Sources};
+use crate::sources::{Loaded, Origin, Origins, Sources};
 use crate::suggest::{unknown_option, unknown_path, unknown_top, unknown_variable};
-use crate::{problem::Problem, pushpin};
+use crate::{pushpin, sources::Problem};
 
 impl Config {
     /// Reads, merges and checks.

@@ -9,9 +9,7 @@ use std::path::Path;
 
 use crate::document::rows;
 use crate::kind::{Endpoint, ForwardedFor, TextKind as _};
-use crate::origin::Origin;
-use crate::problem::Problem;
-use crate::sources::ConfigFile;
+use crate::sources::{ConfigFile, Origin, Problem};
 
 const OPTIONS: &str = include_str!("pushpin.txt");
 

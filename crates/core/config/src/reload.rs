@@ -11,10 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::check::check;
 use crate::config::Config;
 use crate::layout::Shape;
-use crate::origin::Origin;
-use crate::problem::Problem;
 use crate::section::Section as _;
-use crate::sources::Loaded;
+use crate::sources::{Loaded, Origin, Problem};
 
 /// Changes that a running server takes over.
 #[derive(Clone, Debug)]

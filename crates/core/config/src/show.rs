@@ -4,10 +4,9 @@ use std::fmt::Write as _;
 
 use crate::config::Config;
 use crate::layout::{Shape, sections};
-use crate::origin::Origin;
 use crate::secret::MASK;
 use crate::section::{OptionSpec, Section};
-use crate::sources::Loaded;
+use crate::sources::{Loaded, Origin};
 
 /// One value with its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,25 +27,25 @@ impl Config {
         let values = present.flat_map(|(path, _, section)| {
             let specs = section.specs().into_iter();
             specs.map(move |spec| {
-                let value = section.text(spec.key);
-                let value = match spec.secret {
-                    true => value.map(|value| masked(&spec, value)),
-                    false => value,
-                };
-                (format!("{path}.{}", spec.key), value)
+                (
+                    format!("{path}.{}", spec.key),
+                    shown_value(section, &spec, false),
+                )
             })
         });
         values.collect()
     }
 }
 
-/// Masks a secret value, as it is shown.
-fn masked(spec: &OptionSpec, value: String) -> String {
-    match (value.as_str(), spec.list) {
+/// The value of an option as it is shown: a secret is masked, unless it is to be revealed.
+fn shown_value(section: &dyn Section, spec: &OptionSpec, reveal: bool) -> Option<String> {
+    let value = section.text(spec.key)?;
+    Some(match (value.as_str(), spec.list) {
+        _ if !spec.secret || reveal => value,
         ("[]", _) => value,
         (_, true) => format!("[\"{MASK}\"]"),
         (_, false) => format!("\"{MASK}\""),
-    }
+    })
 }
 
 impl Loaded {
@@ -89,11 +88,7 @@ impl Loaded {
     fn values_of(&self, path: &str, section: &dyn Section, reveal: bool) -> Vec<Shown> {
         let shown = |spec: OptionSpec| {
             let path = format!("{path}.{}", spec.key);
-            let value = section.text(spec.key);
-            let value = match value {
-                Some(value) if spec.secret && !reveal => Some(masked(&spec, value)),
-                value => value,
-            };
+            let value = shown_value(section, &spec, reveal);
             let origin = self.origins.get(&path).clone();
             Shown {
                 path,

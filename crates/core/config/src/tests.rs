@@ -42,6 +42,32 @@ fn refusals(file: &str, env: &[(&str, &str)], flags: &[(&str, &str)]) -> Vec<Str
     }
 }
 
+/// Walks the cases of `refused.txt`, which says at its head how they are written.
+#[test]
+fn files_have_the_problems_of_the_table() {
+    let (mut file, mut problems, mut warnings) = (String::new(), Vec::new(), Vec::new());
+    let mut cases = 0;
+    for line in include_str!("tests/refused.txt").lines().chain([""]) {
+        match line.split_once("> ") {
+            Some(("=", "good")) => {}
+            Some(("=", problem)) => problems.push(problem),
+            Some(("~", warning)) => warnings.push(warning),
+            _ if line.starts_with('#') => {}
+            _ if !line.is_empty() => file += &format!("{line}\n"),
+            _ if file.is_empty() => {}
+            _ => {
+                check(&file, &problems);
+                if !warnings.is_empty() {
+                    assert_eq!(load(&file).warnings, warnings, "for the file\n{file}");
+                }
+                (problems, warnings) = (Vec::new(), Vec::new());
+                (file, cases) = (String::new(), cases + 1);
+            }
+        }
+    }
+    assert_eq!(cases, 77);
+}
+
 /// A file and the problems that it has, all of them and in order.
 #[track_caller]
 fn check(file: &str, expected: &[&str]) {

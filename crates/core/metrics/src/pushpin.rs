@@ -3,74 +3,49 @@
 use crate::text::{head, series};
 use crate::{Counter, Gauge, Label, Totals};
 
-/// One metric with its source.
-struct Metric {
-    name: &'static str,
-    help: &'static str,
-    source: Source,
-}
-
+/// Source of a metric's numbers.
+#[derive(Clone, Copy)]
 enum Source {
-    Counter(Counter),
-    Gauge(Gauge),
+    Now(Gauge),
+    Count(Counter),
     /// All series of a counter, with their labels.
     Series(Counter),
 }
 
-/// Metrics in the order of the output; the first five are Pushpin's.
-const METRICS: [Metric; 7] = [
-    Metric {
-        name: "request_received",
-        help: "Requests received from clients.",
-        source: Source::Counter(Counter::GripClientRequests),
-    },
-    Metric {
-        name: "connection_connected",
-        help: "Clients that are connected now.",
-        source: Source::Gauge(Gauge::GripConnections),
-    },
-    Metric {
-        name: "connection_minute",
-        help: "Minutes that clients were connected.",
-        source: Source::Counter(Counter::GripConnectionMinutes),
-    },
-    Metric {
-        name: "message_received",
-        help: "Messages received from publishers.",
-        source: Source::Counter(Counter::PublicationsGrip),
-    },
-    Metric {
-        name: "message_sent",
-        help: "Messages sent to clients.",
-        source: Source::Counter(Counter::GripDeliveries),
-    },
-    Metric {
-        name: "message_dropped",
-        help: "Messages dropped because a client's queue was full, of all protocols.",
-        source: Source::Series(Counter::DroppedClose),
-    },
-    Metric {
-        name: "connection_closed",
-        help: "Connections that ended, of all protocols, by reason.",
-        source: Source::Series(Counter::ClosedClient),
-    },
-];
+macro_rules! rows {
+    ($($name:literal $help:literal $source:ident($of:expr);)+) => {
+        &[$(($name, $help, Source::$source($of)),)+]
+    };
+}
+
+/// Name, meaning and source of each metric, in the order of the output; the first five are
+/// Pushpin's.
+const METRICS: &[(&str, &str, Source)] = rows! {
+    "request_received" "Requests received from clients." Count(Counter::GripClientRequests);
+    "connection_connected" "Clients that are connected now." Now(Gauge::GripConnections);
+    "connection_minute" "Minutes that clients were connected." Count(Counter::GripConnectionMinutes);
+    "message_received" "Messages received from publishers." Count(Counter::PublicationsGrip);
+    "message_sent" "Messages sent to clients." Count(Counter::GripDeliveries);
+    "message_dropped" "Messages dropped because a client's queue was full, of all protocols."
+        Series(Counter::DroppedClose);
+    "connection_closed" "Connections that ended, of all protocols, by reason."
+        Series(Counter::ClosedClient);
+};
 
 /// Appends them in Prometheus's text format, each name behind `prefix`.
 pub fn write_pushpin(totals: &Totals, prefix: &str, out: &mut String) {
-    for metric in &METRICS {
-        let name = format!("{prefix}{}", metric.name);
-        match metric.source {
-            Source::Gauge(gauge) => {
-                head(out, &name, metric.help, "gauge");
-                series(out, &name, None, totals.gauge(gauge));
-            }
-            Source::Counter(counter) => {
-                head(out, &name, metric.help, "counter");
-                series(out, &name, None, totals.counter(counter));
-            }
+    for &(name, help, source) in METRICS {
+        let name = format!("{prefix}{name}");
+        let kind = if matches!(source, Source::Now(_)) {
+            "gauge"
+        } else {
+            "counter"
+        };
+        head(out, &name, help, kind);
+        match source {
+            Source::Now(gauge) => series(out, &name, None, totals.gauge(gauge)),
+            Source::Count(counter) => series(out, &name, None, totals.counter(counter)),
             Source::Series(any) => {
-                head(out, &name, metric.help, "counter");
                 for (label, value) in all(totals, any) {
                     series(out, &name, label, value);
                 }
@@ -87,12 +62,12 @@ fn all(totals: &Totals, any: Counter) -> impl Iterator<Item = (Option<Label>, u6
 
 /// Rows for the reference: name, label and meaning.
 pub(crate) fn rows() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
-    METRICS.iter().map(|metric| {
-        let label = match metric.source {
+    METRICS.iter().map(|&(name, help, source)| {
+        let label = match source {
             Source::Series(any) => any.label().map_or("", |label| label.key),
-            Source::Counter(_) | Source::Gauge(_) => "",
+            Source::Count(_) | Source::Now(_) => "",
         };
-        (metric.name, label, metric.help)
+        (name, label, help)
     })
 }
 

@@ -17,7 +17,7 @@ pub fn write_text(totals: &Totals, version: &str, out: &mut String) {
         "gauge",
     );
     out.push_str("throng_build_info{version=\"");
-    escape_label(version, out);
+    escape(version, true, out);
     out.push_str("\"} 1\n");
 
     let mut last = "";
@@ -62,7 +62,7 @@ fn write_histogram(totals: &Totals, histogram: Histogram, out: &mut String) {
 
 pub(crate) fn head(out: &mut String, name: &str, help: &str, kind: &str) {
     let _ = write!(out, "# HELP {name} ");
-    escape_help(help, out);
+    escape(help, false, out);
     let _ = writeln!(out, "\n# TYPE {name} {kind}");
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn series(out: &mut String, name: &str, label: Option<Label>, value: 
     out.push_str(name);
     if let Some(label) = label {
         let _ = write!(out, "{{{}=\"", label.key);
-        escape_label(label.value, out);
+        escape(label.value, true, out);
         out.push_str("\"}");
     }
     let _ = writeln!(out, " {value}");
@@ -86,21 +86,12 @@ fn seconds(us: u64) -> String {
     text.trim_end_matches('0').to_owned()
 }
 
-fn escape_label(text: &str, out: &mut String) {
+/// Escapes help; a label's value has its quotes escaped too.
+fn escape(text: &str, is_label: bool, out: &mut String) {
     for c in text.chars() {
         match c {
             '\\' => out.push_str("\\\\"),
-            '"' => out.push_str("\\\""),
-            '\n' => out.push_str("\\n"),
-            c => out.push(c),
-        }
-    }
-}
-
-fn escape_help(text: &str, out: &mut String) {
-    for c in text.chars() {
-        match c {
-            '\\' => out.push_str("\\\\"),
+            '"' if is_label => out.push_str("\\\""),
             '\n' => out.push_str("\\n"),
             c => out.push(c),
         }

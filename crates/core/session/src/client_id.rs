@@ -64,7 +64,6 @@ impl NodeKey {
         format!("{:016x}", self.number)
     }
 
-    /// The public id of a connection.
     #[must_use]
     pub fn client_id(&self, conn: ConnId) -> ClientId {
         self.sealed(conn, self.number)
@@ -136,7 +135,6 @@ impl fmt::Debug for NodeKey {
 }
 
 impl ClientId {
-    /// The id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         // Digits and dashes only.

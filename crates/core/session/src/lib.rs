@@ -35,9 +35,6 @@ mod survey_wire;
 mod websocket;
 mod work;
 
-/// The protocol in which backends are asked.
-pub use throng_centrifuge::Codec;
-pub use throng_centrifuge::proxy::{ProxyAnswer, ProxyCall, ProxyKind, ProxyRefusal};
 pub use address::{counted_as, is_close_by};
 pub use backend::{
     Answered, Ask, BackendMail, BackendOptions, Backends, NewBackends, ProxyOptions, Question,
@@ -47,7 +44,9 @@ pub use client_id::{ClientId, NodeKey};
 pub use close::{Admission, CloseReason, Transport};
 pub use context::{Context, Order};
 pub use date::{DateCell, DateText};
-pub use entry::{EntryFault, Grant, Holder, Named, Wanted, all_channels, note_ends, own_channels};
+pub use entry::{
+    EntryFault, Grant, Holder, InitialSubscription, Named, all_channels, note_ends, own_channels,
+};
 pub use forwarded::{Census, Counted, Forwarded};
 pub use gateway::{Class, Event, Flow, Form, Gateway, Opened, Own, Resume, Sender, Shard};
 pub use guard::{Guard, Guards};
@@ -61,13 +60,19 @@ pub use permit::{
     RESERVED, Sight, Verdict, may_publish, may_read_history, may_see_presence, may_subscribe,
 };
 pub use publishing::{Publications, PublishResult, draft, publish_all};
-pub use questions::{Asker, CannotAsk, Open, Passed, Questions};
+pub use questions::{AskingClient, CannotAsk, Open, Passed, Questions};
 pub use reload::Reloaded;
 pub use route::{Access, Claim, Port, Rank};
 pub use shared::{Logins, Page, Pages, SessionLimits, Shared};
 pub use stream::{Stream, StreamBeat};
-pub use survey::{Found, FoundConnection, NodeCount, NodeReply, Search, Survey, SurveyReply, Wish};
+pub use survey::{
+    ControlCommand, MatchedConnection, NodeCount, NodeReply, Search, SearchMatches, Survey,
+    SurveyReply,
+};
 pub use survey_wire::{decode_replies, decode_survey, encode_replies, encode_survey};
+/// The protocol in which backends are asked.
+pub use throng_centrifuge::Codec;
+pub use throng_centrifuge::proxy::{ProxyAnswer, ProxyCall, ProxyKind, ProxyRefusal};
 pub use throng_hub::{FormKind, Patch};
 pub use websocket::{Beat, Heard, WebSocket, answer_handshake, first_beat};
 pub use work::{Allowance, BAD_TOKENS_MAX, BURST_US, Meter, Overspent, Payer, Work, WorkLimits};

@@ -16,9 +16,7 @@ use crate::{CloseReason, Context, Form, Identity};
 pub enum StreamBeat {
     /// Nothing is due yet.
     Early,
-    /// A sign of life is due.
     SignOfLife,
-    /// The token has expired.
     Expired,
 }
 
@@ -41,7 +39,6 @@ impl Stream {
         self.opening.is_none() && !self.closing
     }
 
-    /// Restores a stream from its saved bytes.
     pub fn load(from: &mut Saved<'_>) -> Option<Self> {
         Some(Self {
             identity: Save::load(from)?,

@@ -6,7 +6,7 @@ use throng_session::Questions;
 use throng_types::{Save, Saved};
 
 use crate::asked::{Asked, Proxied};
-use crate::gateway::Session;
+use crate::events::Session;
 use crate::socket::Socket;
 use crate::uni_stream::UniStream;
 

@@ -2,7 +2,7 @@
 
 use throng_types::{Save as _, Saved};
 
-use crate::gateway::Session;
+use crate::open::Session;
 use crate::publisher::Publisher;
 use crate::socket::Socket;
 use crate::stream::Lines;

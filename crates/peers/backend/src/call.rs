@@ -1,6 +1,6 @@
 //! The words between the rest of the server and its backends.
 
-use throng_grip::exchange::{OriginEvent, OriginFailure, OriginRequest};
+use throng_http1::origin::{OriginEvent, OriginFailure, OriginRequest};
 use throng_types::ConnId;
 
 /// A whole answer: its status and its body.

@@ -3,14 +3,12 @@
 use throng_types::{Save, Saved, save_choice, save_fields};
 
 use crate::filters::Filters;
-use crate::headers::Header;
 use crate::instruct::{HeldReply, KeepAlive, KeepAliveMode, NextLink, ReplyBody};
 use crate::item::WsKind;
-use crate::routes::{Domain, Protocol, Route, Target, TargetAddress};
+use crate::routes::{Domain, Protocol, Route};
 use crate::stats::SubscriptionMode;
 use crate::ws_events::WsKeepAlive;
 
-save_fields!(Header { name, value });
 save_choice!(KeepAliveMode {
     0: Idle,
     1: Interval
@@ -45,17 +43,6 @@ save_choice!(SubscriptionMode {
     1: Stream,
     2: WebSocket
 });
-save_fields!(Target {
-    address,
-    tls,
-    insecure,
-    trust_connect_host,
-    trusted,
-    host,
-    subscriptions,
-    over_http,
-    one_event
-});
 save_fields!(Route {
     domain,
     protocol,
@@ -74,9 +61,7 @@ save_fields!(Route {
     headers,
     grip,
     log_level,
-    connect_timeout_ms,
-    response_timeout_ms,
-    targets
+    to
 });
 
 save_choice!(ReplyBody {
@@ -87,10 +72,6 @@ save_choice!(Domain {
     0: Exact(domain),
     1: Any,
     2: None
-});
-save_choice!(TargetAddress {
-    0: Origin { host, port },
-    1: Test
 });
 
 /// By their names, as backends give them.
@@ -109,7 +90,12 @@ impl Save for Filters {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use throng_http1::origin::{Destination, Target, TargetAddress};
+
     use super::*;
+    use crate::headers::Header;
 
     /// Checks that a value is loaded as it was saved, that nothing shorter is, and that no bytes do
     /// harm.
@@ -138,7 +124,10 @@ mod tests {
             protocol: Some(Protocol::Ws),
             log_level: Some(-1),
             headers: vec![Header::new("A", "b")],
-            targets: vec![Target::new(address), Target::new(TargetAddress::Test)],
+            to: Arc::new(Destination {
+                targets: vec![Target::new(address), Target::new(TargetAddress::Test)],
+                ..Destination::default()
+            }),
             ..Route::default()
         };
         check(&route);

@@ -2,7 +2,8 @@
 
 use std::io::{self, Read, Write};
 
-use crate::{ClientTls, Fault, Link, ServerTls};
+use crate::halves::halves;
+use crate::{ClientTls, Fault, Link, ReadHalf, ServerTls, WriteHalf};
 
 const READ_BYTES: usize = 16 << 10;
 
@@ -63,6 +64,12 @@ impl<S: Read + Write> Stream<S> {
     /// The socket below, for its options.
     pub const fn socket(&self) -> &S {
         &self.socket
+    }
+
+    /// As two halves for two threads; `writes` is the same socket once more.
+    pub fn split(self, writes: S) -> (ReadHalf<S>, WriteHalf<S>) {
+        let read = (self.plain, self.taken, self.has_ended);
+        halves((self.socket, writes), self.link, read)
     }
 
     /// Reads once; false at the end.

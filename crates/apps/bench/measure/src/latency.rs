@@ -18,7 +18,6 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer,
 use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 
-/// Percentiles of every summary.
 pub const PERCENTILES: [f64; 7] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
 /// Highest latency told apart from higher ones: one hour.
@@ -36,18 +35,8 @@ pub struct Latency {
 }
 
 impl Default for Latency {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Latency {
     /// Makes an empty histogram: 3 significant digits, 1 µs to one hour. It grows with its values.
-    #[expect(
-        clippy::missing_panics_doc,
-        reason = "the bounds are constants that the constructor accepts"
-    )]
-    pub fn new() -> Self {
+    fn default() -> Self {
         let mut histogram = Histogram::new_with_bounds(1, 2, SIGNIFICANT_DIGITS)
             .expect("constant bounds are in order");
         histogram.auto(true);
@@ -59,7 +48,9 @@ impl Latency {
             clamped: 0,
         }
     }
+}
 
+impl Latency {
     /// Records the µs between two readings of the run's clock; a negative time counts as 0 and is
     /// noted.
     pub fn record_between(&mut self, due_us: u64, arrived_us: u64) {
@@ -170,7 +161,7 @@ impl Latency {
         if histogram.sigfig() != SIGNIFICANT_DIGITS || histogram.high() > 2 * HIGHEST_US {
             return Err("unreadable histogram: it has other bounds".into());
         }
-        let mut latency = Self::new();
+        let mut latency = Self::default();
         let added = latency.histogram.add(&histogram);
         added.map_err(|error| format!("unreadable histogram: {error}"))?;
         let [min_us, max_us, negative, clamped] = figures;

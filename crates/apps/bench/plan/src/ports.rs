@@ -15,7 +15,6 @@
 //! - Consecutive `k` go to different targets, then to different source addresses, so that a
 //!   ramp loads all of them evenly from its first second.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 
@@ -119,7 +118,6 @@ pub fn parse_port_range(proc_text: &str) -> Option<(u16, u16)> {
     }
 }
 
-/// Addresses of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tuple {
     /// Address and port to bind to before connecting.
@@ -135,50 +133,6 @@ pub struct PortPlan {
     pairs: Box<[(u32, u32)]>,
     ports: Box<[u16]>,
 }
-
-/// Lack of source ports for the connections that were asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shortfall {
-    pub asked: u64,
-    /// Connections that the plan holds.
-    pub capacity: u64,
-    /// Pairs of source address and target that can connect.
-    pub pairs: u64,
-    pub ports_per_pair: u64,
-    /// Further pairs that would hold the rest; none where no pair can connect at all.
-    pub pairs_missing: Option<u64>,
-}
-
-impl fmt::Display for Shortfall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.pairs == 0 {
-            return f.write_str(
-                "no source address can reach any target: one side is IPv4 and the other IPv6, or \
-                 a list is empty",
-            );
-        }
-        write!(
-            f,
-            "{} connections do not fit: {} pairs of source address and target, {} ports each, \
-             hold {}; {} are missing",
-            self.asked,
-            self.pairs,
-            self.ports_per_pair,
-            self.capacity,
-            self.asked - self.capacity,
-        )?;
-        if let Some(pairs) = self.pairs_missing {
-            write!(
-                f,
-                ". Add {pairs} more pairs: further source addresses (--source \
-                 127.0.0.2-127.0.0.40) or further ports of the server"
-            )?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for Shortfall {}
 
 impl PortPlan {
     /// Plans for these sources and targets, with `ports` but for the `reserved` ones. The targets'
@@ -209,26 +163,36 @@ impl PortPlan {
         }
     }
 
-    /// Number of connections that the plan holds.
     pub fn capacity(&self) -> u64 {
         self.pairs.len() as u64 * self.ports.len() as u64
     }
 
-    /// Refuses a number of connections above the capacity.
-    pub fn fits(&self, connections: u64) -> Result<(), Shortfall> {
-        let capacity = self.capacity();
-        if connections <= capacity && !self.pairs.is_empty() {
-            return Ok(());
+    /// Refuses a number of connections above the capacity, with what would hold the rest.
+    pub fn fits(&self, connections: u64) -> Result<(), String> {
+        let (pairs, ports) = (self.pairs.len() as u64, self.ports.len() as u64);
+        if pairs == 0 {
+            return Err(
+                "no source address can reach any target: one side is IPv4 and the other IPv6, or \
+                 a list is empty"
+                    .into(),
+            );
         }
-        let ports = self.ports.len() as u64;
-        Err(Shortfall {
-            asked: connections,
-            capacity,
-            pairs: self.pairs.len() as u64,
-            ports_per_pair: ports,
-            pairs_missing: (ports > 0 && !self.pairs.is_empty())
-                .then(|| (connections - capacity).div_ceil(ports)),
-        })
+        let capacity = self.capacity();
+        let Some(missing) = connections.checked_sub(capacity).filter(|rest| *rest > 0) else {
+            return Ok(());
+        };
+        let why = format!(
+            "{connections} connections do not fit: {pairs} pairs of source address and target, \
+             {ports} ports each, hold {capacity}; {missing} are missing"
+        );
+        if ports == 0 {
+            return Err(why);
+        }
+        let more = missing.div_ceil(ports);
+        Err(format!(
+            "{why}. Add {more} more pairs: further source addresses (--source \
+             127.0.0.2-127.0.0.40) or further ports of the server"
+        ))
     }
 
     /// Addresses of the k-th connection; `None` past the capacity. Numbers between the number of

@@ -5,7 +5,6 @@ use throng_bench_measure::{LogWriter, Sample};
 use crate::html::report_page;
 use crate::results::{Results, ResultsError};
 
-/// File of a results folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResultFile {
     pub name: &'static str,

@@ -11,15 +11,14 @@ mod files;
 mod html;
 pub mod live;
 mod results;
-mod snapshot;
 mod text;
 
 pub use compare::{Comparison, Reading, Row, compare};
 pub use files::{ResultFile, files};
 pub use html::{comparison_page, report_page};
+pub use live::{Observer, RunPhase, Snapshot};
 pub use results::{
     AgentSummary, CheckResult, LimitSetting, MachineInfo, Manifest, Results, ResultsError, SCHEMA,
     ServerTotals, StepResult, Totals,
 };
-pub use snapshot::{Observer, RunPhase, Snapshot};
 pub use text::summary;

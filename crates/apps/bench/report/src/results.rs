@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use throng_bench_measure::{Counters, DeliveryCounts, LatencySummary, Sample, Verdict};
 use throng_bench_plan::Scenario;
-use throng_bench_plan::check::{Check, CheckOutcome, Figure, FigureSource, LatencyKind, Metric};
+use throng_bench_plan::check::{Check, CheckOutcome, Figure, LatencyKind, Metric};
 
 /// Version of the schema; a reader refuses a higher one.
 pub const SCHEMA: u32 = 1;
@@ -15,7 +15,6 @@ pub const SCHEMA: u32 = 1;
 pub struct Results {
     /// Value of [`SCHEMA`] at the time of writing.
     pub schema: u32,
-    /// Command, version and machines of the run.
     pub manifest: Manifest,
     pub scenario: Scenario,
     pub totals: Totals,
@@ -26,7 +25,6 @@ pub struct Results {
     #[serde(default)]
     pub figures: BTreeMap<String, f64>,
     pub checks: Vec<CheckResult>,
-    /// Steps of a search for the highest rate.
     #[serde(default)]
     pub steps: Vec<StepResult>,
     /// Machines that made the load, when there were several.
@@ -56,7 +54,6 @@ pub struct MachineInfo {
     pub name: String,
     /// Role in the run: `controller`, `agent`, `server`.
     pub role: String,
-    /// Operating system and kernel release.
     pub kernel: String,
     pub cpu_model: String,
     pub cpus: u32,
@@ -99,7 +96,6 @@ pub struct Totals {
     pub back_us: Option<u64>,
 }
 
-/// Figures of the server over the measured part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerTotals {
     /// Memory of its processes for each connection in bytes: the slope, not the total divided.
@@ -110,7 +106,6 @@ pub struct ServerTotals {
     pub memory_bytes_max: Option<u64>,
 }
 
-/// Check and its outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CheckResult {
     pub check: Check,
@@ -118,7 +113,6 @@ pub struct CheckResult {
     pub outcome: CheckOutcome,
 }
 
-/// Step of a search for the highest rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepResult {
     pub per_s: f64,
@@ -126,7 +120,6 @@ pub struct StepResult {
     pub delivery: Option<LatencySummary>,
 }
 
-/// Machine that made a part of the load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentSummary {
     pub name: String,
@@ -137,7 +130,6 @@ pub struct AgentSummary {
     pub lost: bool,
 }
 
-/// Refusal of results that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResultsError {
     #[error("not the results of a run: {0}")]
@@ -196,7 +188,7 @@ impl Results {
             .iter()
             .map(|check| CheckResult {
                 check: check.clone(),
-                outcome: check.judge(self),
+                outcome: check.judge(self.get(check.metric())),
             })
             .collect();
     }
@@ -207,17 +199,17 @@ impl Results {
         (end > begin).then(|| (end - begin) as f64 / 1000.0)
     }
 
-    fn latency(&self, kind: LatencyKind) -> Option<&LatencySummary> {
+    pub(crate) fn latency(&self, kind: LatencyKind) -> Option<&LatencySummary> {
         match kind {
             LatencyKind::Delivery => self.totals.delivery.as_ref(),
             LatencyKind::Connect => self.totals.connect.as_ref(),
             LatencyKind::Lag => self.totals.lag.as_ref(),
         }
     }
-}
 
-impl FigureSource for Results {
-    fn get(&self, metric: Metric) -> Option<f64> {
+    /// Figure of the run in its unit (µs, counts, shares, bytes, per second); none when nothing was
+    /// measured.
+    pub fn get(&self, metric: Metric) -> Option<f64> {
         let figure = match metric {
             Metric::Percentile(kind, percentile) => {
                 let us = self.latency(kind)?.percentile_us(percentile);

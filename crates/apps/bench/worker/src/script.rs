@@ -7,13 +7,12 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use throng_bench_plan::payload::Scanner;
-use throng_bench_plan::ports::{PortPlan, Shortfall, parse_port_range, parse_reserved_ports};
+use throng_bench_plan::ports::{PortPlan, parse_port_range, parse_reserved_ports};
 use throng_bench_plan::template::{HoleScope, Template, TemplateError};
 use throng_bench_plan::{Channels, Data, Marker, Scenario, Target, TlsTrust, Via};
 use throng_tls::{Authorities, ClientTls, Trust};
 use throng_types::Rng;
 
-/// Reason why a scenario cannot run here.
 #[derive(Debug, thiserror::Error)]
 pub enum PrepareError {
     #[error("{}", .0.join("; "))]
@@ -37,15 +36,6 @@ pub enum PrepareError {
     System(&'static str, std::io::Error),
 }
 
-impl From<Shortfall> for PrepareError {
-    fn from(shortfall: Shortfall) -> Self {
-        Self::Limit {
-            limit: "source ports",
-            sentence: shortfall.to_string(),
-        }
-    }
-}
-
 /// Share of a machine in a run: every event whose number modulo `of` is `index`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunShare {
@@ -54,7 +44,6 @@ pub struct RunShare {
 }
 
 impl RunShare {
-    /// Whole run on one machine.
     pub const WHOLE: Self = Self { index: 0, of: 1 };
 
     /// Number of `count` events that fall to this share.
@@ -67,7 +56,6 @@ impl RunShare {
 /// Header lines: names, and templates of values.
 pub(crate) type Headers = Vec<(String, Template)>;
 
-/// Encoding of a publication.
 #[derive(Debug)]
 pub(crate) enum PublishForm {
     Http {
@@ -142,7 +130,6 @@ pub(crate) struct PublishScript {
     pub(crate) form: PublishForm,
 }
 
-/// Scenario that is ready to run on this machine.
 #[derive(Debug)]
 pub struct Script {
     pub scenario: Scenario,
@@ -210,12 +197,10 @@ impl Script {
         })
     }
 
-    /// Number of connections that this machine opens.
     pub fn clients(&self) -> u64 {
         self.part.share(self.scenario.clients)
     }
 
-    /// Addresses of the scenario's targets, in their order.
     pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
         self.endpoints.iter().map(|endpoint| endpoint.address)
     }
@@ -232,7 +217,6 @@ impl Script {
         })
     }
 
-    /// Last number that this machine has published to a channel.
     pub(crate) fn last_sequence(&self, channel: u32) -> u64 {
         self.sequences
             .get(channel as usize)
@@ -342,7 +326,10 @@ fn plan_ports(
     let ports = start.unwrap_or(1024).max(1)..=u16::MAX;
     let reserved = parse_reserved_ports(&read("ip_local_reserved_ports")).unwrap_or_default();
     let plan = PortPlan::new(&sources, &targets, ports, &reserved);
-    plan.fits(clients)?;
+    plan.fits(clients).map_err(|sentence| PrepareError::Limit {
+        limit: "source ports",
+        sentence,
+    })?;
     Ok(Some(plan))
 }
 

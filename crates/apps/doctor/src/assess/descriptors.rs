@@ -2,7 +2,7 @@
 
 use super::limit::{Context, round_up};
 use crate::plan::Role;
-use crate::report::{CheckKind, Fix, LimitCheck, Scope};
+use crate::report::{Fix, LimitCheck};
 use throng_types::units::grouped;
 
 /// Descriptors a process needs beside its connections: listeners, epoll, logs, peers.
@@ -61,10 +61,6 @@ fn nofile(context: &Context<'_>) -> LimitCheck {
         )));
     }
     LimitCheck {
-        id: "nofile",
-        title: "descriptors of one process",
-        kind: CheckKind::Holds,
-        cost: "8 bytes per descriptor in use",
         current: limit.map(|limit| match (limit.soft, limit.hard) {
             (soft, hard) if soft == hard => grouped_limit(hard),
             (soft, hard) => format!("soft {}, hard {}", grouped_limit(soft), grouped_limit(hard)),
@@ -72,11 +68,12 @@ fn nofile(context: &Context<'_>) -> LimitCheck {
         needed: Some(grouped(needed(context))),
         status: context.status(allowed),
         allows_connections: allowed,
-        why: String::from(
+        why:
             "every connection is a descriptor; beyond the limit accept(2) and socket(2) fail with \
-             EMFILE. Throng raises the soft limit to the hard one by itself",
-        ),
+             EMFILE. Throng raises the soft limit to the hard one by itself"
+                .into(),
         fix,
+        ..LimitCheck::of("nofile")
     }
 }
 
@@ -94,20 +91,12 @@ fn nr_open(context: &Context<'_>) -> LimitCheck {
     let limit = context.machine.nr_open;
     let allowed = limit.map(|limit| allows(context, limit));
     LimitCheck {
-        id: "nr_open",
-        title: "ceiling of nofile",
-        kind: CheckKind::Holds,
-        cost: "nothing until descriptors are in use",
         current: limit.map(grouped),
         needed: Some(grouped(needed(context))),
         status: context.status(allowed),
         allows_connections: allowed,
-        why: String::from("no process may have a nofile above it, not even root's"),
-        fix: vec![Fix::sysctl(
-            "fs.nr_open",
-            round_up(needed(context)),
-            Scope::Host,
-        )],
+        fix: vec![Fix::host("fs.nr_open", round_up(needed(context)))],
+        ..LimitCheck::of("nr_open")
     }
 }
 
@@ -121,10 +110,6 @@ fn file_max(context: &Context<'_>) -> LimitCheck {
         .file_max
         .map(|max| max.saturating_sub(others) / ends);
     LimitCheck {
-        id: "file-max",
-        title: "open files of the machine",
-        kind: CheckKind::Holds,
-        cost: "nothing until files are open; their memory is in the price of a connection",
         current: machine.file_max.map(|max| match machine.file_allocated {
             Some(now) => format!("{} ({} in use)", grouped_limit(max), grouped(now)),
             None => grouped_limit(max),
@@ -132,8 +117,8 @@ fn file_max(context: &Context<'_>) -> LimitCheck {
         needed: Some(grouped(needed)),
         status: context.status(allowed),
         allows_connections: allowed,
-        why: String::from("beyond it every open fails with ENFILE, for every process"),
-        fix: vec![Fix::sysctl("fs.file-max", round_up(needed), Scope::Host)],
+        fix: vec![Fix::host("fs.file-max", round_up(needed))],
+        ..LimitCheck::of("file-max")
     }
 }
 
@@ -142,20 +127,12 @@ fn watches(context: &Context<'_>) -> LimitCheck {
     let allowed = limit.map(|limit| limit.saturating_sub(OWN) / context.plan.role.ends());
     let needed = context.ends().saturating_add(OWN);
     LimitCheck {
-        id: "max_user_watches",
-        title: "epoll registrations of one user",
-        kind: CheckKind::Holds,
-        cost: "nothing until registered; 144 bytes each are in the price of a connection",
         current: limit.map(grouped),
         needed: Some(grouped(needed)),
         status: context.status(allowed),
         allows_connections: allowed,
-        why: String::from("beyond it epoll_ctl(2) fails with ENOSPC"),
-        fix: vec![Fix::sysctl(
-            "fs.epoll.max_user_watches",
-            round_up(needed),
-            Scope::Host,
-        )],
+        fix: vec![Fix::host("fs.epoll.max_user_watches", round_up(needed))],
+        ..LimitCheck::of("max_user_watches")
     }
 }
 

@@ -3,7 +3,7 @@
 use super::limit::Context;
 use crate::machine::Machine;
 use crate::plan::Plan;
-use crate::report::{CheckKind, Fix, LimitCheck, Status};
+use crate::report::{Fix, LimitCheck, Status};
 use crate::text::bytes;
 
 /// Connections to judge against when not even memory is known.
@@ -58,10 +58,6 @@ fn available(context: &Context<'_>) -> LimitCheck {
         why.push_str("; clients on another machine would halve that");
     }
     LimitCheck {
-        id: "MemAvailable",
-        title: "memory of the machine",
-        kind: CheckKind::Holds,
-        cost: "memory",
         current: machine
             .memory_available_bytes
             .map(|free| match machine.memory_total_bytes {
@@ -77,6 +73,7 @@ fn available(context: &Context<'_>) -> LimitCheck {
             throng_types::units::grouped(context.goal),
             bytes(needed(context))
         ))],
+        ..LimitCheck::of("MemAvailable")
     }
 }
 
@@ -98,10 +95,6 @@ fn group(context: &Context<'_>) -> Option<LimitCheck> {
         fix.clear();
     }
     let check = LimitCheck {
-        id: group.file,
-        title: "memory of the control group",
-        kind: CheckKind::Holds,
-        cost: "memory; sockets and their buffers count against the group",
         current: Some(format!(
             "{} ({} in use) at {}",
             bytes(group.limit_bytes),
@@ -111,8 +104,8 @@ fn group(context: &Context<'_>) -> Option<LimitCheck> {
         needed: Some(bytes(bare)),
         status,
         allows_connections: allowed,
-        why: String::from("beyond it the kernel ends the process, however much the machine has"),
         fix,
+        ..LimitCheck::of(group.file)
     };
     Some(check)
 }

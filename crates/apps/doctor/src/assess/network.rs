@@ -2,7 +2,7 @@
 
 use super::limit::{Context, round_up};
 use crate::machine::Conntrack;
-use crate::report::{CheckKind, Fix, LimitCheck, Scope, Status};
+use crate::report::{Fix, LimitCheck, Status};
 use throng_types::units::grouped;
 
 /// The widest range that leaves privileged ports alone.
@@ -30,20 +30,15 @@ fn port_range(context: &Context<'_>) -> LimitCheck {
     let ports = machine.ports();
     let allowed = ports.map(|ports| ports.saturating_mul(pairs));
     let mut status = context.status(allowed);
-    let mut why = String::from(
-        "a connection needs a free port per source address and target; beyond that connect(2) \
-         fails with EADDRNOTAVAIL",
-    );
+    let mut check = LimitCheck::of("ip_local_port_range");
     // connect(2) tries ports of one parity first and the rest only after all of those.
     if status == Status::Ok && allowed.is_some_and(|allowed| allowed / 2 < context.goal) {
         status = Status::Warn;
-        why.push_str(". Past half of the range each connect(2) searches the first half in vain");
+        check
+            .why
+            .push_str(". Past half of the range each connect(2) searches the first half in vain");
     }
     LimitCheck {
-        id: "ip_local_port_range",
-        title: "source ports",
-        kind: CheckKind::Holds,
-        cost: "256 bytes per port in use, in the price of a connection",
         current: machine.port_range.zip(ports).map(|((first, last), ports)| {
             format!(
                 "{first}-{last}: {} ports x {} x {}",
@@ -55,8 +50,8 @@ fn port_range(context: &Context<'_>) -> LimitCheck {
         needed: Some(grouped(context.goal)),
         status,
         allows_connections: allowed,
-        why,
         fix: port_fixes(context, pairs),
+        ..check
     }
 }
 
@@ -81,10 +76,9 @@ fn port_fixes(context: &Context<'_>, pairs: u64) -> Vec<Fix> {
         .port_range
         .map(|(first, last)| (u64::from(first), u64::from(last)));
     if range.is_none_or(|(from, to)| first < from || to < RANGE_LAST) {
-        fix.push(Fix::sysctl(
+        fix.push(Fix::namespace(
             "net.ipv4.ip_local_port_range",
             format!("{first} {RANGE_LAST}"),
-            Scope::Namespace,
         ));
         fix.push(Fix::Advice(String::from(
             "list ports that servers listen on in net.ipv4.ip_local_reserved_ports, or a \
@@ -121,27 +115,15 @@ fn tw_reuse(context: &Context<'_>) -> LimitCheck {
         Some(_) => Status::Warn,
     };
     LimitCheck {
-        id: "tcp_tw_reuse",
-        title: "ports of connections just closed",
-        kind: CheckKind::Rate,
-        cost: "nothing; both ends must use TCP timestamps",
         current: value.map(|value| value.to_string()),
         needed: Some(String::from(if context.plan.role.accepts() {
             "1 or 2"
         } else {
             "1"
         })),
-        allows_connections: None,
         status,
-        why: String::from(
-            "a port stays taken for a minute after its connection was closed from here, so a run \
-             soon after another finds none",
-        ),
-        fix: vec![Fix::sysctl(
-            "net.ipv4.tcp_tw_reuse",
-            String::from("1"),
-            Scope::Namespace,
-        )],
+        fix: vec![Fix::namespace("net.ipv4.tcp_tw_reuse", String::from("1"))],
+        ..LimitCheck::of("tcp_tw_reuse")
     }
 }
 
@@ -168,27 +150,22 @@ fn conntrack(context: &Context<'_>) -> LimitCheck {
     };
     let needed = context.goal.saturating_add(in_use);
     let target = round_up(needed);
+    let check = LimitCheck::of("nf_conntrack_max");
     LimitCheck {
-        id: "nf_conntrack_max",
-        title: "connections that netfilter tracks",
-        kind: CheckKind::Holds,
-        cost: "about 320 bytes per tracked connection; not tracking is better",
         current,
         needed: Some(grouped(needed)),
         status,
         allows_connections: allowed,
-        why: String::from(match status {
+        why: match status {
             Status::Info => {
                 "the module is loaded and tracks nothing, so it binds nobody; a firewall rule that \
                  needs it, or Docker's NAT, would change that"
+                    .to_owned()
             }
-            _ => {
-                "when the table is full packets are dropped: connections time out at random, \
-                 sends fail with EPERM"
-            }
-        }),
+            _ => check.why,
+        },
         fix: vec![
-            Fix::sysctl("net.netfilter.nf_conntrack_max", target, Scope::Host),
+            Fix::host("net.netfilter.nf_conntrack_max", target),
             Fix::Command(format!(
                 "echo {} > /sys/module/nf_conntrack/parameters/hashsize",
                 target / 4
@@ -198,5 +175,6 @@ fn conntrack(context: &Context<'_>) -> LimitCheck {
                      raw -A OUTPUT -p tcp --sport PORT -j NOTRACK   # instead: do not track",
             )),
         ],
+        ..check
     }
 }

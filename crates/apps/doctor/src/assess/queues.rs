@@ -3,17 +3,22 @@
 use super::limit::{Context, MANY, short};
 use crate::machine::Link;
 use crate::plan::Role;
-use crate::report::{CheckKind, Fix, LimitCheck, Scope, Status};
+use crate::report::{Fix, LimitCheck, Status};
 use throng_types::units::grouped;
 
 /// Up to here no burst of packets is worth a longer queue.
 const FEW: u64 = 10_000;
 
 pub(super) fn check(context: &Context<'_>, checks: &mut Vec<LimitCheck>) {
+    let machine = context.machine;
     if context.plan.role.accepts() {
         checks.extend([
-            somaxconn(context),
-            syn_backlog(context),
+            backlog_check(context, "net.core.somaxconn", machine.somaxconn),
+            backlog_check(
+                context,
+                "net.ipv4.tcp_max_syn_backlog",
+                machine.syn_backlog_max,
+            ),
             netdev_backlog(context),
         ]);
     }
@@ -33,43 +38,14 @@ const fn backlog(goal: u64) -> u64 {
     if goal < MANY { 4_096 } else { 16_384 }
 }
 
-fn somaxconn(context: &Context<'_>) -> LimitCheck {
-    LimitCheck {
-        title: "connections that wait for accept",
-        why: "ceiling of a listener's backlog. When clients come back all at once and it is full, \
-              handshakes are dropped: they retry after 1, 3, 7 seconds"
-            .into(),
-        ..backlog_check(context, "net.core.somaxconn", context.machine.somaxconn)
-    }
-}
-
-fn syn_backlog(context: &Context<'_>) -> LimitCheck {
-    LimitCheck {
-        title: "handshakes under way",
-        why: "handshakes under way per listener. When it is full the kernel answers with SYN \
-              cookies, or drops"
-            .into(),
-        ..backlog_check(
-            context,
-            "net.ipv4.tcp_max_syn_backlog",
-            context.machine.syn_backlog_max,
-        )
-    }
-}
-
 fn backlog_check(context: &Context<'_>, key: &'static str, value: Option<u64>) -> LimitCheck {
     let needed = backlog(context.goal);
     LimitCheck {
-        id: key.rsplit('.').next().unwrap_or(key),
-        title: "",
-        kind: CheckKind::Rate,
-        cost: "about 320 bytes per waiting handshake, while it waits",
         current: value.map(grouped),
         needed: Some(grouped(needed)),
-        allows_connections: None,
         status: value.map_or(Status::Unknown, |value| short(value < needed)),
-        why: String::new(),
-        fix: vec![Fix::sysctl(key, needed, Scope::Namespace)],
+        fix: vec![Fix::namespace(key, needed)],
+        ..LimitCheck::of(key.rsplit('.').next().unwrap_or(key))
     }
 }
 
@@ -93,31 +69,18 @@ fn packets(context: &Context<'_>) -> u64 {
 fn netdev_backlog(context: &Context<'_>) -> LimitCheck {
     let value = context.machine.netdev_backlog_max;
     let needed = packets(context);
-    let mut why = String::from(
-        "a core that cannot take packets as fast as they come queues so many and drops the rest: \
-         connections stall \
-         until they are sent again. Column 2 of /proc/net/softnet_stat counts them",
-    );
+    let mut check = LimitCheck::of("netdev_max_backlog");
     if context.plan.role.ends() == 2 {
-        why.push_str(
+        check.why.push_str(
             ". Over loopback everything goes through this queue, deliveries and acknowledgements",
         );
     }
     LimitCheck {
-        id: "netdev_max_backlog",
-        title: "packets that wait for one core",
-        kind: CheckKind::Rate,
-        cost: "about 1 KB per packet and core, while it waits",
         current: value.map(grouped),
         needed: Some(grouped(needed)),
-        allows_connections: None,
         status: value.map_or(Status::Unknown, |value| short(value < needed)),
-        why,
-        fix: vec![Fix::sysctl(
-            "net.core.netdev_max_backlog",
-            needed,
-            Scope::Host,
-        )],
+        fix: vec![Fix::host("net.core.netdev_max_backlog", needed)],
+        ..check
     }
 }
 
@@ -156,23 +119,18 @@ fn nic(context: &Context<'_>, link: &Link) -> LimitCheck {
     };
     let spread = if link.spread { ", rps on" } else { "" };
     LimitCheck {
-        id: if one_core {
-            "smp_affinity"
-        } else {
-            "rx_queues"
-        },
-        title: "cores that take packets from the network device",
-        kind: CheckKind::Rate,
-        cost: "nothing",
         current: Some(format!(
             "{name}: {} rx queues{spread}, {served}",
             link.rx_queues
         )),
         needed: cpus.map(|cpus| format!("{cpus} queues, one per core, or rps")),
-        allows_connections: None,
         status,
-        why: String::from("packets of one queue are served by one core, which fills up first"),
         fix,
+        ..LimitCheck::of(if one_core {
+            "smp_affinity"
+        } else {
+            "rx_queues"
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Checks of limits that bind once traffic flows: buffers, orphans, hash chains.
 
 use super::limit::{Context, MANY, round_up, short};
-use crate::report::{CheckKind, Fix, LimitCheck, Scope, Status};
+use crate::report::{Fix, LimitCheck, Status};
 use crate::text::bytes;
 use throng_types::units::grouped;
 
@@ -84,10 +84,6 @@ fn tcp_mem(context: &Context<'_>) -> LimitCheck {
         }
     }
     LimitCheck {
-        id: "tcp_mem",
-        title: "TCP buffers of the machine",
-        kind: CheckKind::Load,
-        cost: "up to that many pages of memory while traffic flows, none when idle",
         current: machine.tcp_mem.map(|[low, pressure, max]| {
             format!(
                 "{low} {pressure} {max} pages ({})",
@@ -105,16 +101,16 @@ fn tcp_mem(context: &Context<'_>) -> LimitCheck {
         status,
         why,
         fix,
+        ..LimitCheck::of("tcp_mem")
     }
 }
 
 /// At most `max` pages. Pressure begins at three quarters of them and ends at a half.
 fn tcp_mem_fix(max: u64) -> Fix {
     let max = max.max(4);
-    Fix::sysctl(
+    Fix::host(
         "net.ipv4.tcp_mem",
         format!("{} {} {max}", max / 2, max - max / 4),
-        Scope::Host,
     )
 }
 
@@ -133,50 +129,32 @@ fn buffer(
     });
     let [min, default, _] = value.unwrap_or([4_096, 16_384, 0]);
     LimitCheck {
-        id,
-        title: if id == "tcp_rmem" {
-            "one receive buffer"
-        } else {
-            "one send buffer"
-        },
-        kind: CheckKind::Load,
-        cost: "a smaller maximum slows bulk transfers over long paths, for the whole machine",
         current: value.map(|[min, default, max]| format!("{min} {default} {max} bytes")),
-        needed: None,
-        allows_connections: None,
         status,
-        why: String::from(
+        why:
             "min, default and max per socket, taken by use. No matter to idle connections; a large \
-             maximum lets each slow reader pin that much kernel memory",
-        ),
-        fix: vec![Fix::Sysctl {
+             maximum lets each slow reader pin that much kernel memory"
+                .into(),
+        fix: vec![Fix::namespace(
             key,
-            value: format!("{min} {} {BUFFER_BYTES_MAX}", default.min(BUFFER_BYTES_MAX)),
-            scope: Scope::Namespace,
-        }],
+            format!("{min} {} {BUFFER_BYTES_MAX}", default.min(BUFFER_BYTES_MAX)),
+        )],
+        ..LimitCheck::of(id)
     }
 }
 
 fn orphans(context: &Context<'_>) -> LimitCheck {
     let value = context.machine.orphans_max;
     LimitCheck {
-        id: "tcp_max_orphans",
-        title: "sockets that close without a process",
-        kind: CheckKind::Load,
-        cost: "kernel memory of a connection for each orphan, while it lasts",
         current: value.map(grouped),
         needed: Some(grouped(context.goal)),
         allows_connections: value,
         status: value.map_or(Status::Unknown, |value| short(value < context.goal)),
-        why: String::from(
-            "when all connections close at once, those beyond it are reset and lose what was \
-             unsent",
-        ),
-        fix: vec![Fix::sysctl(
+        fix: vec![Fix::host(
             "net.ipv4.tcp_max_orphans",
             round_up(context.goal),
-            Scope::Host,
         )],
+        ..LimitCheck::of("tcp_max_orphans")
     }
 }
 
@@ -190,10 +168,6 @@ fn ehash(context: &Context<'_>) -> LimitCheck {
         .checked_next_power_of_two();
     let needed = needed.unwrap_or(u64::MAX);
     LimitCheck {
-        id: "tcp_ehash_entries",
-        title: "hash of established connections",
-        kind: CheckKind::Load,
-        cost: "8 bytes per bucket, taken at boot",
         current: entries.map(grouped),
         needed: Some(grouped(needed)),
         allows_connections: allowed,
@@ -212,5 +186,6 @@ fn ehash(context: &Context<'_>) -> LimitCheck {
                      namespaces made afterwards"
             )),
         ],
+        ..LimitCheck::of("tcp_ehash_entries")
     }
 }

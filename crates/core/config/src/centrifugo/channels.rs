@@ -8,6 +8,7 @@ use super::given::Options;
 use super::output::{Effect, Notes, Output};
 use super::proxies::{Backends, put_asked};
 use super::server::duration;
+use crate::check::{NAMESPACE_BYTES_MAX, is_name};
 
 /// Options that change the meaning of a channel's name: path, default, and what is lost if changed.
 const NAMES: [(&str, &str, &str); 3] = [
@@ -65,8 +66,7 @@ pub(super) fn translate(
     options("[channel]", "", &mut own, &all, out, notes);
     let mut namespaces = std::mem::take(&mut given.namespaces);
     for (name, options_of) in &mut namespaces {
-        let is_good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        if name.is_empty() || name.len() > 64 || !name.chars().all(is_good) {
+        if !is_name(name, NAMESPACE_BYTES_MAX) {
             let text = "a name has 1 to 64 letters, digits, `-`, `_` and `.`, and no patterns: its \
                         channels are unknown here";
             notes.add(Effect::Narrower, &format!("namespace {name:?}"), text);

@@ -9,6 +9,7 @@ use toml::{Table, Value};
 use super::given::Options;
 use super::nodes::encoded;
 use super::output::{Effect, Notes, Output};
+use crate::check::{NAMESPACE_BYTES_MAX, is_name};
 
 const FEED: &str = "[[feed]]";
 
@@ -55,6 +56,17 @@ fn list(table: &Table, key: &str) -> Vec<String> {
     all.map(str::to_owned).collect()
 }
 
+fn login(own: &Table, user: &str, password: &str) -> Option<String> {
+    let (user, password) = (text(own, user)?, text(own, password)?);
+    Some(format!("{}:{}@", encoded(&user), encoded(&password)))
+}
+
+fn channel_header(mode: &Table) -> (&'static str, Value) {
+    let header = text(mode, "channels_header");
+    let header = header.unwrap_or_else(|| "centrifugo-channels".to_owned());
+    ("channel_header", header.into())
+}
+
 /// Writes one feed, or returns the reason why not.
 fn feed(name: &str, consumer: &Table, out: &mut Output) -> Result<(), String> {
     let kind = text(consumer, "type").unwrap_or_default();
@@ -70,12 +82,7 @@ fn feed(name: &str, consumer: &Table, out: &mut Output) -> Result<(), String> {
         "kafka" => {
             let mode = mode.ok_or(calls)?;
             let mechanism = text(own, "sasl_mechanism");
-            let who = match (text(own, "sasl_user"), text(own, "sasl_password")) {
-                (Some(user), Some(password)) => {
-                    format!("{}:{}@", encoded(&user), encoded(&password))
-                }
-                _ => String::new(),
-            };
+            let who = login(own, "sasl_user", "sasl_password").unwrap_or_default();
             let tls = own.get("tls").is_some_and(|tls| {
                 tls.as_bool() == Some(true) || tls.as_table().is_some_and(|tls| is(tls, "enabled"))
             });
@@ -90,9 +97,7 @@ fn feed(name: &str, consumer: &Table, out: &mut Output) -> Result<(), String> {
             lines.push(("url", format!("kafka{s}://{who}{brokers}{sasl}").into()));
             lines.push(("topics", list(own, "topics").into()));
             lines.extend(text(own, "consumer_group").map(|group| ("group", group.into())));
-            let header = text(mode, "channels_header");
-            let header = header.unwrap_or_else(|| "centrifugo-channels".to_owned());
-            lines.push(("channel_header", header.into()));
+            lines.push(channel_header(mode));
         }
         "nats_jetstream" => {
             let mode = mode.ok_or(calls)?;
@@ -101,13 +106,9 @@ fn feed(name: &str, consumer: &Table, out: &mut Output) -> Result<(), String> {
                 return Err("a [[feed]] reads one subject; write one for each".to_owned());
             };
             let url = text(own, "url").ok_or("it has no url")?;
-            let who = match (text(own, "username"), text(own, "password")) {
-                (Some(user), Some(password)) => {
-                    format!("{}:{}@", encoded(&user), encoded(&password))
-                }
-                _ => { text(own, "token") }
-                    .map_or_else(String::new, |token| format!("{}@", encoded(&token))),
-            };
+            let token = || text(own, "token").map(|token| format!("{}@", encoded(&token)));
+            let who = login(own, "username", "password").or_else(token);
+            let who = who.unwrap_or_default();
             let url = match url.split_once("://") {
                 Some((scheme, rest)) => format!("{scheme}://{who}{rest}"),
                 None => format!("nats://{who}{url}"),
@@ -126,9 +127,7 @@ fn feed(name: &str, consumer: &Table, out: &mut Output) -> Result<(), String> {
             if text(own, "deliver_policy").as_deref() == Some("new") {
                 lines.push(("begin", "newest".into()));
             }
-            let header = text(mode, "channels_header");
-            let header = header.unwrap_or_else(|| "centrifugo-channels".to_owned());
-            lines.push(("channel_header", header.into()));
+            lines.push(channel_header(mode));
         }
         "postgresql" => {
             return Err(
@@ -146,8 +145,7 @@ fn feed(name: &str, consumer: &Table, out: &mut Output) -> Result<(), String> {
         }
         other => return Err(format!("no [[feed]] reads {other:?}: publish by the API")),
     }
-    let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if name.is_empty() || name.len() > 64 || !name.chars().all(is_good) {
+    if !is_name(name, NAMESPACE_BYTES_MAX) {
         return Err("a feed's name has 1 to 64 letters, digits, `-`, `_` and `.`".to_owned());
     }
     out.begin(FEED);

@@ -218,7 +218,7 @@ pub(super) fn tell_rest(given: Options, notes: &mut Notes) {
 }
 
 /// Whether a value is off, empty or zero: the default of each option without a counterpart.
-fn is_nothing(value: &Value) -> bool {
+pub(super) fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Boolean(is_on) => !is_on,
         Value::String(text) => matches!(text.as_str(), "" | "false" | "0"),

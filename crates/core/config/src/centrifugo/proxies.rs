@@ -5,7 +5,7 @@
 
 use toml::{Table, Value};
 
-use super::given::Options;
+use super::given::{Options, is_nothing};
 use super::output::{Effect, Notes, Output};
 use super::server::duration;
 use crate::check::backends::is_of_questions;
@@ -448,13 +448,7 @@ fn backend(table: &Table, notes: &mut Notes) -> Option<Backend> {
     own.take("endpoint");
     let settings = Settings::take(&mut own, "", notes);
     for (_, leaf) in own.rest() {
-        let is_nothing = match &leaf.value {
-            Value::Boolean(is_on) => !is_on,
-            Value::String(text) => text.is_empty(),
-            Value::Array(all) => all.is_empty(),
-            _ => false,
-        };
-        if !is_nothing {
+        if !is_nothing(&leaf.value) {
             notes.add(Effect::Missing, &leaf.option, "not taken over");
         }
     }

@@ -2,7 +2,7 @@
 
 use super::Checks;
 use crate::options::{Acknowledge, BrokerKind};
-use crate::origin::Origin;
+use crate::sources::Origin;
 
 const REDIS: &[&str] = &[
     "redis://",
@@ -35,54 +35,48 @@ impl Checks<'_> {
                 "broker.kind",
                 "broker.kind is \"redis\" without a server: add url = \"redis://host:port\"",
             ),
-            (BrokerKind::Redis, Some(url)) if !is(url.expose(), REDIS) => self.problem(
+            (BrokerKind::Redis, Some(url)) if !is(url.expose(), REDIS) => self.wrong(
                 "broker.url",
-                "broker.url: with broker.kind = \"redis\" it is \
+                "with broker.kind = \"redis\" it is \
                  redis://user:password@host:port/db, rediss://, redis+sentinel:// or \
                  redis+cluster://",
             ),
-            (BrokerKind::Redis, Some(url)) if lacks_master(url.expose()) => self.problem(
+            (BrokerKind::Redis, Some(url)) if lacks_master(url.expose()) => self.wrong(
                 "broker.url",
-                "broker.url: Sentinels need the name of a master: write \
+                "Sentinels need the name of a master: write \
                  redis+sentinel://HOST:PORT,HOST:PORT/MASTER",
             ),
             (BrokerKind::Nats, None) if !self.failed_under("broker.url") => self.problem(
                 "broker.kind",
                 "broker.kind is \"nats\" without a server: add url = \"nats://host:port\"",
             ),
-            (BrokerKind::Nats, Some(url)) if !is(url.expose(), NATS) => self.problem(
+            (BrokerKind::Nats, Some(url)) if !is(url.expose(), NATS) => self.wrong(
                 "broker.url",
-                "broker.url: with broker.kind = \"nats\" it is nats://user:password@host:port or \
+                "with broker.kind = \"nats\" it is nats://user:password@host:port or \
                  tls://",
             ),
-            (BrokerKind::Memory, Some(_)) => self
-                .warnings
-                .push("broker.url is not used: broker.kind is \"memory\"".to_owned()),
+            (BrokerKind::Memory, Some(_)) => {
+                self.warn("broker.url is not used: broker.kind is \"memory\"");
+            }
             _ => {}
         }
         if broker.credentials.is_some() && broker.kind != BrokerKind::Nats {
-            let unused = "broker.credentials is not used: broker.kind is not \"nats\"";
-            self.warnings.push(unused.to_owned());
+            self.warn("broker.credentials is not used: broker.kind is not \"nats\"");
         }
         if self.config.history.path.is_some() && broker.kind != BrokerKind::Memory {
             // A packaged unit sets the variable for every server.
             if let Origin::Env(name) = self.origins.get("history.path") {
-                self.warnings
-                    .push(format!("{name} is not used: the broker keeps the history"));
+                self.warn(format!("{name} is not used: the broker keeps the history"));
             } else {
-                self.problem(
-                    "history.path",
-                    "history.path: the broker keeps the history; remove one of the two",
-                );
+                let text = "the broker keeps the history; remove one of the two";
+                self.wrong("history.path", text);
             }
         }
         let keeps_on_disk = self.config.history.path.is_some() && broker.kind == BrokerKind::Memory;
         let waits = self.config.history.acknowledge != Acknowledge::Memory;
         if waits && !keeps_on_disk && !self.failed_under("history.path") {
-            self.problem(
-                "history.acknowledge",
-                "history.acknowledge: it needs history on disk; set history.path",
-            );
+            let text = "it needs history on disk; set history.path";
+            self.wrong("history.acknowledge", text);
         }
         let is_short = broker.prefix.is_empty() || broker.prefix.contains(['{', '}']);
         if is_short && !self.failed_under("broker.prefix") {

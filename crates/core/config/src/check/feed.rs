@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::Checks;
+use super::{Checks, NAMESPACE_BYTES_MAX, is_name};
 use crate::kind::Named as _;
 use crate::layout::element;
 use crate::options::{Feed, FeedKind};
 
-const NAME_BYTES_MAX: usize = 64;
 /// Maximum length of Kafka's topic names.
 const TOPIC_BYTES_MAX: usize = 249;
 /// Maximum length of NATS's names.
@@ -22,22 +21,16 @@ impl Checks<'_> {
             let path = element("feed", index);
             let at = |key: &str| format!("{path}.{key}");
             let name = feed.name.as_str();
-            let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-            let is_name = (1..=NAME_BYTES_MAX).contains(&name.len()) && name.chars().all(is_good);
             if self.failed_under(&at("name")) {
                 // The value itself has a problem already.
             } else if name.is_empty() {
                 let message = format!("{path} has no name: add name = \"orders\", or another");
                 self.problem(&path, message);
-            } else if !is_name {
-                let message = format!(
-                    "{}: a name has 1 to 64 ASCII letters, digits, \"-\", \"_\" and \".\"",
-                    at("name")
-                );
-                self.problem(&at("name"), message);
+            } else if !is_name(name, NAMESPACE_BYTES_MAX) {
+                let text = "a name has 1 to 64 ASCII letters, digits, \"-\", \"_\" and \".\"";
+                self.wrong(&at("name"), text);
             } else if feeds.iter().take(index).any(|other| other.name == name) {
-                let message = format!("{}: another feed is named {name:?} too", at("name"));
-                self.problem(&at("name"), message);
+                self.wrong(&at("name"), format!("another feed is named {name:?} too"));
             }
             let kind = feed.kind.word();
             let schemes = feed.kind.schemes();
@@ -49,8 +42,8 @@ impl Checks<'_> {
                 }
                 Some(url) if !schemes.iter().any(|it| url.expose().starts_with(it)) => {
                     let begin = schemes.join(" or ");
-                    let message = format!("{}: with kind = \"{kind}\" it is {begin}...", at("url"));
-                    self.problem(&at("url"), message);
+                    let text = format!("with kind = \"{kind}\" it is {begin}...");
+                    self.wrong(&at("url"), text);
                 }
                 _ => {}
             }
@@ -62,11 +55,8 @@ impl Checks<'_> {
             if feed.kind == FeedKind::Nats {
                 self.subjects(&path, feed);
             } else if feed.credentials.is_some() {
-                let message = format!(
-                    "{} is not used: the kind is not \"nats\"",
-                    at("credentials")
-                );
-                self.warnings.push(message);
+                let path = at("credentials");
+                self.warn(format!("{path} is not used: the kind is not \"nats\""));
             }
             if feed.kind == FeedKind::Kafka {
                 self.topics(&path, feed);
@@ -80,27 +70,21 @@ impl Checks<'_> {
             let message = format!("{path} has no topics: add topics = [\"orders\"]");
             self.problem(path, message);
         }
-        let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         for topic in &feed.topics {
-            let is_name =
-                (1..=TOPIC_BYTES_MAX).contains(&topic.len()) && topic.chars().all(is_good);
-            if !is_name {
-                let message = format!(
-                    "{at}: {topic:?} is no topic: one has 1 to 249 ASCII letters, digits, \"-\", \
-                     \"_\" and \".\""
+            if !is_name(topic, TOPIC_BYTES_MAX) {
+                let text = format!(
+                    "{topic:?} is no topic: one has 1 to 249 ASCII letters, digits, \"-\", \"_\" \
+                     and \".\""
                 );
-                self.problem(&at, message);
+                self.wrong(&at, text);
             }
         }
         let all: BTreeSet<&String> = feed.topics.iter().collect();
         if all.len() < feed.topics.len() {
-            let message = format!("{at}: a topic appears twice");
-            self.problem(&at, message);
+            self.wrong(&at, "a topic appears twice");
         }
     }
-}
 
-impl Checks<'_> {
     /// Checks the names and subjects of NATS.
     fn subjects(&mut self, path: &str, feed: &Feed) {
         let is_good = |c: char| !c.is_control() && !c.is_whitespace() && !"*>/\\.".contains(c);
@@ -114,12 +98,11 @@ impl Checks<'_> {
             let Some(name) = name.filter(|name| !is_name(name)) else {
                 continue;
             };
-            let at = format!("{path}.{key}");
-            let message = format!(
-                "{at}: {name:?} is no name of NATS: one has 1 to 255 bytes without blanks, \".\", \
+            let text = format!(
+                "{name:?} is no name of NATS: one has 1 to 255 bytes without blanks, \".\", \
                  \"*\", \">\", \"/\" and \"\\\""
             );
-            self.problem(&at, message);
+            self.wrong(&format!("{path}.{key}"), text);
         }
         let Some(subject) = feed.subject.as_deref() else {
             return;
@@ -133,9 +116,8 @@ impl Checks<'_> {
             is_subject &= is_word && (word != ">" || is_last);
         }
         if !is_subject {
-            let at = format!("{path}.subject");
-            let message = format!("{at}: {subject:?} is no subject, as \"orders.>\" is one");
-            self.problem(&at, message);
+            let text = format!("{subject:?} is no subject, as \"orders.>\" is one");
+            self.wrong(&format!("{path}.subject"), text);
         }
     }
 }

@@ -19,8 +19,7 @@ impl Checks<'_> {
             let text = format!("auth.{key}");
             let file = format!("auth.{key}_file");
             if self.is_set(&text) && self.is_set(&file) {
-                let message = format!("{file}: {text} is set too; keep one of the two");
-                self.problem(&file, message);
+                self.wrong(&file, format!("{text} is set too; keep one of the two"));
             }
         }
         let auth = &self.config.auth;
@@ -32,21 +31,15 @@ impl Checks<'_> {
                 continue;
             };
             if auth.short_hmac_secret {
-                self.warnings.push(format!("{path}: {fault}"));
+                self.warn(format!("{path}: {fault}"));
             } else {
-                self.problem(path, format!("{path}: {fault}"));
+                self.wrong(path, fault);
             }
         }
         self.printed();
         self.key_set();
-        if self
-            .config
-            .auth
-            .api_keys
-            .iter()
-            .any(|key| key.trim().is_empty())
-        {
-            self.problem("auth.api_keys", "auth.api_keys: one of the keys is blank");
+        if { auth.api_keys.iter() }.any(|key| key.trim().is_empty()) {
+            self.wrong("auth.api_keys", "one of the keys is blank");
         }
     }
 
@@ -66,10 +59,9 @@ impl Checks<'_> {
             if !secrets.iter().any(|secret| is_published(secret)) {
                 continue;
             }
-            let message = format!("{path}: {PRINTED}");
             match self.config.exposed() {
-                true => self.problem(path, message),
-                false => self.warnings.push(message),
+                true => self.wrong(path, PRINTED),
+                false => self.warn(format!("{path}: {PRINTED}")),
             }
         }
     }
@@ -81,15 +73,13 @@ impl Checks<'_> {
             return;
         };
         if auth.jwks_refresh_interval_min_ms > auth.jwks_refresh_interval_ms {
-            let path = "auth.jwks_refresh_interval_min";
-            let message = format!("{path}: it is longer than auth.jwks_refresh_interval");
-            self.problem(path, message);
+            let text = "it is longer than auth.jwks_refresh_interval";
+            self.wrong("auth.jwks_refresh_interval_min", text);
         }
         if url.starts_with("http://") && !is_of_this_machine(url) {
-            self.warnings.push(
+            self.warn(
                 "auth.jwks_url: without TLS an attacker on the network path can add a key, and \
-                 sign tokens with it: use https://"
-                    .to_owned(),
+                 sign tokens with it: use https://",
             );
         }
     }

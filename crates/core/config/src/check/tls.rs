@@ -18,14 +18,10 @@ impl Checks<'_> {
             .collect();
         match (&tls.certificate, &tls.key) {
             (Some(_), None) => {
-                self.problem(
-                    "tls.certificate",
-                    "tls.certificate: its key is missing: set tls.key",
-                );
+                self.wrong("tls.certificate", "its key is missing: set tls.key");
             }
             (None, Some(_)) => {
-                let message = "tls.key: its certificate is missing: set tls.certificate";
-                self.problem("tls.key", message);
+                self.wrong("tls.key", "its certificate is missing: set tls.certificate");
             }
             _ => {}
         }
@@ -34,23 +30,19 @@ impl Checks<'_> {
             && !has_any
             && tls.key.is_none()
         {
-            let message = format!(
-                "{option}: {listener} needs a certificate: set tls.certificate and tls.key"
-            );
-            self.problem(option, message);
+            let text = format!("{listener} needs a certificate: set tls.certificate and tls.key");
+            self.wrong(option, text);
         }
         if spoken.is_empty() && has_any {
-            self.warnings.push(
+            self.warn(
                 "[tls] has a certificate, but no address in [listen] begins with tls://: it is \
-                 not used"
-                    .to_owned(),
+                 not used",
             );
         }
         if tls.api_client_authorities.is_some() && !listen.api.is_tls {
-            self.problem(
+            self.wrong(
                 "tls.api_client_authorities",
-                "tls.api_client_authorities: callers can show certificates only by TLS: put tls:// \
-                 before listen.api",
+                "callers can show certificates only by TLS: put tls:// before listen.api",
             );
         }
         self.sites();
@@ -66,8 +58,10 @@ impl Checks<'_> {
                 }
             }
             if !site.name.is_empty() && !seen.insert(site.name.to_ascii_lowercase()) {
-                let at = format!("{path}.name");
-                self.problem(&at, format!("{at}: {} appears twice", site.name));
+                self.wrong(
+                    &format!("{path}.name"),
+                    format!("{} appears twice", site.name),
+                );
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{check, load, load_all, refusals, sources};
+use super::{load, load_all, refusals, sources};
 use crate::*;
 
 #[test]
@@ -55,36 +55,6 @@ fn permissions_that_nobody_set_follow_open_mode() {
 
 #[test]
 fn optional_sections_are_read_and_checked() {
-    check(
-        "[grip]\nzmq_sub = \"tcp://localhost:1\"\n[[grip.route]]\npath = \
-         \"x\"\n[[grip.route]]\norigin = \"127.0.0.1:9\"\n\
-         [[grip.route]]\npath = \"/\"\norigin = []",
-        &[
-            "throng.toml:2:11: grip.zmq_sub: expected an address such as \"127.0.0.1:5561\", \
-             \"tcp://127.0.0.1:5560\" or \"tcp://*:5560\", found \"tcp://localhost:1\"",
-            "throng.toml:3:1: grip.route[0] has no backend: add origin = [\"http://…\"]",
-            "throng.toml:4:8: grip.route[0].path: expected a path that begins with \"/\", found \
-             \"x\"",
-            "throng.toml:5:1: grip.route[1] has no path: add path = \"/\" or a longer one",
-            "throng.toml:6:10: grip.route[1].origin: expected a URL that begins with http:// or \
-             https://, such as \"http://127.0.0.1:9000\", found \"127.0.0.1:9\"",
-            "throng.toml:9:10: grip.route[2] has no backend: add origin = [\"http://…\"]",
-        ],
-    );
-    check(
-        "[appwrite]\nredis = \"x\"\n[[appwrite.project]]\n[[appwrite.project]]\nid = \
-         \"\"\n[[appwrite.project]]\nid = \"p\"\n[[appwrite.project]]\nid = \"p\"",
-        &[
-            "throng.toml:2:9: appwrite.redis: expected a URL such as \
-             \"redis://127.0.0.1:6379/0\", \"rediss://user:password@host:6379\", \
-             \"unix:///run/redis.sock\" or \"redis+sentinel://host:26379/mymaster\", found \
-             another text",
-            "throng.toml:3:1: appwrite.project[0] has no id: add id = \"…\"",
-            "throng.toml:5:6: appwrite.project[1].id: expected a text that is not empty, found \
-             \"\"",
-            "throng.toml:9:6: appwrite.project[3].id: the project \"p\" appears twice",
-        ],
-    );
     let none = load("").config;
     assert!(none.grip.is_none() && none.appwrite.is_none());
     for url in [

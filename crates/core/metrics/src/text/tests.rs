@@ -163,7 +163,7 @@ fn labels_are_escaped() {
         "{out}"
     );
     out.clear();
-    escape_help("a\\b\n\"c\"", &mut out);
+    escape("a\\b\n\"c\"", false, &mut out);
     assert_eq!(out, "a\\\\b\\n\"c\"");
 }
 

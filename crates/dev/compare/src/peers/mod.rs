@@ -6,7 +6,6 @@
 
 mod bun;
 mod nchan;
-mod peer;
 mod pushpin;
 mod socketify;
 mod throng;
@@ -16,13 +15,14 @@ use anyhow::{Result, ensure};
 use crate::args::Args;
 use crate::cache::Cache;
 use crate::origin::Origin;
+use crate::server::Peer;
 use crate::suite::Suite;
 
-pub(crate) use peer::Peer;
+type Prepare = fn(&Cache, Option<&Origin>) -> Result<Peer>;
 
 /// Servers that take part in a comparison.
 pub(crate) struct Field {
-    pub(crate) peers: Vec<Box<dyn Peer>>,
+    pub(crate) peers: Vec<Peer>,
     /// Servers that were asked for and cannot be had, each with the reason.
     pub(crate) left_out: Vec<String>,
     /// The backend behind those that need one.
@@ -78,5 +78,3 @@ pub(crate) fn prepare(args: &Args, cache: &Cache) -> Result<Field> {
         origin,
     })
 }
-
-type Prepare = fn(&Cache, Option<&Origin>) -> Result<Box<dyn Peer>>;

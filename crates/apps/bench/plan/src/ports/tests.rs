@@ -99,13 +99,10 @@ fn a_plan_that_does_not_fit_says_by_how_much() {
         10_000..=19_999,
         &[],
     );
-    let shortfall = plan.fits(25_001).unwrap_err();
-    assert_eq!(shortfall.capacity, 10_000);
-    assert_eq!(shortfall.pairs_missing, Some(2));
-    assert!(
-        shortfall.to_string().contains("15001 are missing"),
-        "{shortfall}"
-    );
+    let why = plan.fits(25_001).unwrap_err();
+    for part in ["hold 10000;", "15001 are missing", "Add 2 more pairs:"] {
+        assert!(why.contains(part), "{why}");
+    }
 }
 
 #[test]
@@ -125,11 +122,6 @@ fn families_do_not_mix() {
         &[],
     );
     assert_eq!(none.tuple(0), None);
-    assert!(
-        none.fits(1)
-            .unwrap_err()
-            .to_string()
-            .contains("no source address")
-    );
+    assert!(none.fits(1).unwrap_err().contains("no source address"));
     assert!(none.fits(0).is_err());
 }

@@ -9,10 +9,51 @@ mod screen;
 mod statsd;
 
 pub use history::History;
-pub use lines::{ProgressLines, RunningStats};
+pub use lines::{RunningStats, progress_line};
 pub use page::Page;
 pub use screen::Screen;
 pub use statsd::Statsd;
+
+use throng_bench_measure::{Histograms, Sample, Tally};
+use throng_bench_plan::Scenario;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunPhase {
+    Ramp,
+    /// All connections stand; no figure counts yet.
+    WarmUp,
+    Hold,
+    /// Nothing more is sent; deliveries on their way arrive.
+    Drain,
+}
+
+impl RunPhase {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ramp => "ramp",
+            Self::WarmUp => "warm-up",
+            Self::Hold => "hold",
+            Self::Drain => "drain",
+        }
+    }
+}
+
+/// Run that goes on, at the end of a row.
+#[derive(Clone, Copy, Debug)]
+pub struct Snapshot<'a> {
+    pub scenario: &'a Scenario,
+    pub phase: RunPhase,
+    pub at_ms: u64,
+    pub sample: &'a Sample,
+    pub before: Option<&'a Sample>,
+    /// Figures so far; its histograms are those of the row.
+    pub tally: &'a Tally,
+    /// Histograms since the start; its lag is that of the row.
+    pub total: &'a Histograms,
+}
+
+/// Callback that sees a run while it goes on: each row as it ends, about once a second.
+pub type Observer<'a> = dyn FnMut(&Snapshot<'_>) + 'a;
 
 #[cfg(test)]
 mod testing {
