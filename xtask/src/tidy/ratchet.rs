@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
 
-use super::width::COLUMNS;
+use super::words::COLUMNS;
 use crate::finding::Finding;
 use crate::tree::Tree;
 
