@@ -8,8 +8,10 @@ use anyhow::{Context, Result};
 use crate::finding::Finding;
 use crate::tree::{self, Tree};
 
-/// Path and text of each page, from the crate that owns the facts.
-const PAGES: [(&str, fn() -> String); 2] = [
+/// Path of a page, and its text from the crate that owns the facts.
+type Page = (&'static str, fn() -> String);
+
+const PAGES: [Page; 2] = [
     ("docs/config.md", throng_config::reference_text),
     ("docs/metrics.md", throng_metrics::reference_text),
 ];
