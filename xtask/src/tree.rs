@@ -96,7 +96,7 @@ impl Tree {
 
     /// The crate that a file belongs to; `fuzz/` and the like belong to none.
     pub(crate) fn package_of(&self, path: &str) -> Option<&Package> {
-        self.packages.iter().find(|package| package.owns(path))
+        self.packages.iter().rfind(|package| package.owns(path))
     }
 
     /// The content of a file, if it is there.

@@ -16,7 +16,7 @@ use crate::kind::{Fault, Input};
 use crate::layout::{Shape, element, settable, specs_of, top_sections};
 use crate::options::{Appwrite, ChannelOptions, Grip, Proxy};
 use crate::section::{OptionSpec, Section, Sections};
-use crate::sources::{Loaded, Origin, Origins, Sources};
+use crate::sources::{Loaded, Origin, Sources, ValueOrigins};
 use crate::suggest::{unknown_option, unknown_path, unknown_top, unknown_variable};
 use crate::{pushpin, sources::Problem};
 
@@ -87,7 +87,7 @@ struct Loader<'a> {
     places: Option<Places<'a>>,
     /// Values of a file below our own, in its order.
     beneath: Vec<pushpin::Value>,
-    origins: Origins,
+    origins: ValueOrigins,
     /// Paths whose value was refused: checks across options leave them out.
     failed: BTreeSet<String>,
     problems: Vec<Problem>,
@@ -100,7 +100,7 @@ impl<'a> Loader<'a> {
             sources,
             places: sources.file.as_ref().map(Places::new),
             beneath: Vec::new(),
-            origins: Origins::default(),
+            origins: ValueOrigins::default(),
             failed: BTreeSet::new(),
             problems: Vec::new(),
             warnings: Vec::new(),

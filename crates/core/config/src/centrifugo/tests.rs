@@ -11,7 +11,7 @@ fn files_are_taken_over_as_the_table_says() {
         match line.split_once("> ") {
             Some((kind @ ("=" | "!" | "~" | "!~"), text)) => checks.push((kind, text)),
             _ if line.starts_with('#') => {}
-            _ if !line.is_empty() => file += &format!("{line}\n"),
+            _ if !line.is_empty() => file.extend([line, "\n"]),
             _ if file.is_empty() => {}
             _ => {
                 let imported = imported(&file);
@@ -37,7 +37,7 @@ fn files_are_taken_over_as_the_table_says() {
 
 /// Imports a text, and checks that the result is a valid configuration.
 #[track_caller]
-fn imported(text: &str) -> Imported {
+fn imported(text: &str) -> ImportedConfig {
     let tree = text
         .parse()
         .unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -56,7 +56,7 @@ fn imported(text: &str) -> Imported {
 }
 
 /// Effect and option of each note.
-fn told(imported: &Imported) -> Vec<(Effect, &str)> {
+fn told(imported: &ImportedConfig) -> Vec<(Effect, &str)> {
     let notes = imported.notes.iter();
     notes
         .map(|note| (note.effect, note.option.as_str()))

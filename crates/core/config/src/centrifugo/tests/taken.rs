@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn has(imported: &Imported, lines: &[&str]) {
+fn has(imported: &ImportedConfig, lines: &[&str]) {
     for line in lines {
         let is_there = imported.text.lines().any(|there| there == *line);
         assert!(is_there, "{line}: {}", imported.text);
@@ -10,7 +10,7 @@ fn has(imported: &Imported, lines: &[&str]) {
 }
 
 #[track_caller]
-fn tells(imported: &Imported, notes: &[(Effect, &str)]) {
+fn tells(imported: &ImportedConfig, notes: &[(Effect, &str)]) {
     let told = told(imported);
     for note in notes {
         assert!(told.contains(note), "{note:?}: {told:#?}");
@@ -41,7 +41,7 @@ fn compression_is_of_all_channels() {
 }
 
 #[track_caller]
-fn imported_of(text: &str) -> Imported {
+fn imported_of(text: &str) -> ImportedConfig {
     imported(text)
 }
 
