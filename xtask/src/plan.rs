@@ -78,14 +78,6 @@ pub(crate) const HOUSE: &[Room] = &[
         "types", "core/peer", "runtime/tls", "runtime/engine",
     ]),
 
-    // The way of shards to HTTP backends.
-    room("drivers/origin", &[
-        "types", "protocols/*", "core/peer", "peers/backend", "runtime/outward",
-    ]),
-    room("drivers/jwks", &[
-        "types", "core/auth", "core/metrics", "core/peer", "protocols/*", "peers/backend",
-        "runtime/outward",
-    ]),
     room("drivers/history", &["types", "core/broker", "core/metrics"]),
 
     // What users start. The meter shares no code with what it measures, except wire formats and the
@@ -171,7 +163,7 @@ pub(crate) const FENCES: &[Fence] = &[
     },
     Fence {
         packages: &["rustls", "rustls-*"],
-        rooms: &["runtime/tls", "drivers/*", "apps/bench/fleet", "dev/*"],
+        rooms: &["runtime/tls", "drivers/*", "dev/*"],
         why: "one room knows how TLS is spoken, so that a port and a client agree",
     },
     Fence {

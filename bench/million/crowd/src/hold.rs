@@ -1,5 +1,8 @@
 //! `crowd hold`: opens connections, keeps them, answers pings and counts what each one gets.
 //!
+//! It stays beside `throng bench` as the independent witness: it shares no line with the server or
+//! the load generator, so a fault common to both cannot hide from it.
+//!
 //! One thread, one edge-triggered epoll. A connection is eight bytes; what a read left unfinished
 //! is kept aside in a map that is nearly always empty. With TLS its keys are kept apart, see
 //! [`crate::tls`].

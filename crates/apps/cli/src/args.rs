@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    bench, completions, config, doctor, health, man, publish, pushpin_publish, reference, reload,
-    serve, subscribe, token, top, upgrade,
+    bench, config, doctor, generate, health, publish, pushpin_publish, reload, serve, subscribe,
+    token, top, upgrade,
 };
 use crate::version::{VERSION, long};
 
@@ -35,9 +35,9 @@ pub(crate) enum Command {
     Token(token::Args),
     /// Print the version, its commit and what it speaks.
     Version,
-    Completions(completions::Args),
-    Reference(reference::Args),
-    Man(man::Args),
+    Completions(generate::CompletionsArgs),
+    Reference(generate::ReferenceArgs),
+    Man(generate::ManArgs),
 }
 
 const AFTER_HELP: &str = "\

@@ -68,9 +68,6 @@ fn wanted() -> bool {
 }
 
 /// Writes to standard output and flushes, so that a reader in a pipe sees it now.
-///
-/// # Errors
-/// Those of the writing; a broken pipe among them.
 pub(crate) fn print(text: impl AsRef<[u8]>) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_ref())?;
@@ -82,7 +79,6 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Prints why a command ended.
 pub(crate) fn report(failure: &Failure) {
     if !failure.is_silent() {
         note(&format!("{} {failure}", Paint::stderr().status("error:")));

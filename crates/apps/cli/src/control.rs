@@ -42,10 +42,6 @@ pub(crate) struct Asker {
 }
 
 impl Control {
-    /// Listens.
-    ///
-    /// # Errors
-    /// `AddrInUse` while another server does.
     pub(crate) fn bind(api_port: u16) -> io::Result<Self> {
         let listener = UnixListener::bind_addr(&address(api_port)?)?;
         listener.set_nonblocking(true)?;

@@ -32,13 +32,23 @@ impl Failure {
         Self::new(Exit::Usage, what)
     }
 
-    /// Adds what to do.
+    pub(crate) fn failed(what: impl Into<String>) -> Self {
+        Self::new(Exit::Failed, what)
+    }
+
+    pub(crate) fn unreachable(what: impl Into<String>) -> Self {
+        Self::new(Exit::Unreachable, what)
+    }
+
+    pub(crate) fn refused(what: impl Into<String>) -> Self {
+        Self::new(Exit::Refused, what)
+    }
+
     pub(crate) fn advise(mut self, advice: impl Into<String>) -> Self {
         self.advice.push(advice.into());
         self
     }
 
-    /// Returns what was wrong and where.
     pub(crate) fn what(&self) -> &str {
         &self.what
     }
@@ -65,10 +75,7 @@ impl From<io::Error> for Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self::new(Exit::Good, "");
         }
-        Self::new(
-            Exit::Failed,
-            format!("cannot write to standard output: {error}"),
-        )
+        Self::failed(format!("cannot write to standard output: {error}"))
     }
 }
 

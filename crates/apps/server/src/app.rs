@@ -7,45 +7,41 @@ use throng_metrics::{Counter, Gauge};
 use throng_session::{Admission, CloseReason, Event, Http, Port, Sender};
 use throng_types::{ConnId, Disconnect, Millis, Now, ShardId};
 
-use crate::drain::{Drain, Ports};
-use crate::list::GatewayList;
+use crate::drain::{self, Drain, Ports};
+use crate::gateways::Session;
 use crate::live::Renewed;
+use crate::notices;
 use crate::outbox::Note;
-use crate::shard::{Letter, Mail, ShardApp, VISITS_PER_TURN};
-use crate::standing::{standing, uncount};
-use crate::tags::{NO_CLIENT, payer};
+use crate::peers::{NO_CLIENT, payer};
+use crate::sessions::standing;
+use crate::shard::{ListenerKind, Mail, Message, ShardApp, VISITS_PER_TURN};
+use crate::surveys;
+use crate::tls;
 
-impl<L: GatewayList> ShardApp<L> {
-    /// Whether publications wait for others, for their channel's `max_delay`.
-    #[must_use]
-    pub fn is_gathering(&self) -> bool {
-        self.parts.hub.deadline().is_some()
-    }
-}
+impl<K: Kernel> App<K> for ShardApp {
+    type Session = Session;
+    type Mail = Mail;
 
-impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
-    type Session = L::Session;
-    type Mail = Mail<L::Mail>;
-
-    fn accept(&mut self, listener: u8, peer: SocketAddr, now: Now) -> Option<Accepted<L::Session>> {
-        let port = *self.parts.ports.get(usize::from(listener))?;
+    fn accept(&mut self, listener: u8, peer: SocketAddr, now: Now) -> Option<Accepted<Session>> {
+        let ListenerKind {
+            port,
+            is_proxied,
+            is_tls,
+        } = *self.parts.listeners.get(usize::from(listener))?;
         let peer = peer.ip().to_canonical();
-        let is_proxied = self.parts.proxied.get(usize::from(listener)) == Some(&true);
         if is_proxied && !self.parts.shared.forwarded.trusts(peer) {
             self.counters().count(Counter::RefusedUntrustedProxy);
             tracing::debug!(target: "throng::refused", %peer, "no trusted proxy");
             return None;
         }
-        let is_tls = self.parts.secure.get(usize::from(listener)) == Some(&true);
-        if is_tls && port == Port::Client && !self.may_shake_hands(peer, now) {
+        if is_tls && port == Port::Client && !tls::may_shake_hands(self, peer, now) {
             self.counters().count(Counter::RefusedHandshakes);
             return None;
         }
         let front_door = |http: Http| {
-            L::http(if is_proxied {
-                http.behind_proxy()
-            } else {
-                http
+            Session::Http(match is_proxied {
+                true => http.behind_proxy(),
+                false => http,
             })
         };
         let (session, tag) = match port {
@@ -58,8 +54,8 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
                 NO_CLIENT,
             ),
             Port::Own { gateway, port: own } => {
-                let session = self.list.accept(gateway, own, peer);
-                let http = || L::http(Http::new(port, peer, Admission::Welcome));
+                let session = self.gateways.accept(gateway, own, peer);
+                let http = || Session::Http(Http::new(port, peer, Admission::Welcome));
                 (session.unwrap_or_else(http), NO_CLIENT)
             }
         };
@@ -74,7 +70,7 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
     fn bytes(
         &mut self,
         id: ConnId,
-        session: &mut L::Session,
+        session: &mut Session,
         input: &mut [u8],
         effects: &mut Effects<'_>,
     ) {
@@ -85,26 +81,26 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
             .event(id, session, Event::Bytes(input), effects);
     }
 
-    fn timeout(&mut self, id: ConnId, session: &mut L::Session, effects: &mut Effects<'_>) {
+    fn timeout(&mut self, id: ConnId, session: &mut Session, effects: &mut Effects<'_>) {
         self.sessions().event(id, session, Event::Timeout, effects);
     }
 
     fn drained(
         &mut self,
         id: ConnId,
-        session: &mut L::Session,
+        session: &mut Session,
         dropped: u32,
         effects: &mut Effects<'_>,
     ) {
-        self.list.drained(session, id);
+        self.gateways.drained(session, id);
         if dropped > 0 {
             self.sessions()
                 .event(id, session, Event::Drained { dropped }, effects);
         }
     }
 
-    fn slow(&mut self, id: ConnId, session: &mut L::Session, effects: &mut Effects<'_>) {
-        self.tell_slow(id, session, effects.tag, effects.now);
+    fn slow(&mut self, id: ConnId, session: &mut Session, effects: &mut Effects<'_>) {
+        notices::tell_slow(self, id, session, effects.tag, effects.now);
         let slow = CloseReason::Because(Disconnect::Slow);
         let counted = self.counters().counter(slow.counter());
         self.sessions()
@@ -117,12 +113,12 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
         self.parts.hub.gone(id, effects.now);
     }
 
-    fn closed(&mut self, id: ConnId, session: L::Session, tag: u32, why: Closed, now: Now) {
+    fn closed(&mut self, id: ConnId, session: Session, tag: u32, why: Closed, now: Now) {
         self.parts.hub.gone(id, now);
         self.parts.shared.forwarded.gone(id);
         // By its tag: a dashboard's stream came by the API port, whatever it has become.
         self.clients -= usize::from(tag != NO_CLIENT);
-        uncount(&self.parts.shared, standing::<L>(&session));
+        standing(&session).uncount(&self.parts.shared);
         match why {
             Closed::ByPeer | Closed::Error(_) => self.counters().count(Counter::ClosedClient),
             // Counted with its reason when the session ended it, or when its queue was full.
@@ -132,62 +128,56 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
         self.ended.push((id, session));
     }
 
-    fn mail(
-        &mut self,
-        from: Option<usize>,
-        mail: Mail<L::Mail>,
-        conns: &mut Conns<L::Session, K>,
-        now: Now,
-    ) {
+    fn mail(&mut self, from: Option<usize>, mail: Mail, conns: &mut Conns<Session, K>, now: Now) {
         // What comes for a connection that has gone finds its gateway told so.
         if !self.ended.is_empty() {
             self.tell_ended(conns, now);
         }
         let sender = from.map(|from| ShardId(from as u8));
         match mail.0 {
-            Letter::Hub(mail) => {
+            Message::Hub(mail) => {
                 if let Some(from) = sender {
-                    self.with_hub(conns, |hub, outlet| hub.mail(from, mail, now, outlet));
+                    self.with_hub(conns, |hub, sink| hub.mail(from, mail, now, sink));
                 }
             }
-            Letter::Note(Note::Survey { ticket, survey }) => {
-                let reply = self.reply(survey, conns, now);
+            Message::Note(Note::Survey { ticket, survey }) => {
+                let reply = surveys::reply(self, survey, conns, now);
                 if let Some(from) = sender {
                     self.outboxes
                         .push(from, Note::SurveyReply { ticket, reply });
                 }
             }
-            Letter::Note(Note::SurveyReply { ticket, reply }) => {
-                self.surveyed(ticket, reply, conns);
+            Message::Note(Note::SurveyReply { ticket, reply }) => {
+                surveys::surveyed(self, ticket, reply, conns);
             }
-            Letter::Note(Note::Gone(gone)) => self.ends.note(gone),
-            Letter::Note(Note::Gateway(mail)) | Letter::Driver(mail) => {
+            Message::Note(Note::Gone(gone)) => self.ends.note(gone),
+            Message::Note(Note::Gateway(mail)) | Message::Driver(mail) => {
                 let sender = sender.map_or(Sender::Driver, Sender::Shard);
-                self.with_list(conns, now, |list, host| list.mail(sender, mail, host));
+                self.with_gateways(conns, now, |them, host| them.mail(sender, mail, host));
             }
-            Letter::Feed(letter) => {
-                let command = self.rounds.begin(*letter);
+            Message::Feed(round) => {
+                let command = self.rounds.begin(*round);
                 self.command(command, conns, now);
             }
-            Letter::Renew(renewed) => {
+            Message::Renew(renewed) => {
                 let Renewed { live, mail, done } = *renewed;
-                self.renew(&live, conns, now);
+                live.apply(&mut self.parts, conns, now);
                 for mail in mail {
-                    self.with_list(conns, now, |list, host| {
-                        list.mail(Sender::Driver, mail, host)
+                    self.with_gateways(conns, now, |them, host| {
+                        them.mail(Sender::Driver, mail, host);
                     });
                 }
-                self.list.renew();
+                self.gateways.renew();
                 drop(done);
             }
-            Letter::Reloaded(conn, what) => self.event(conn, Event::Reloaded(&what), conns),
-            Letter::Drain(options) => self.begin_drain((options, Ports::Clients), conns, now),
-            Letter::HandOver(giving) => {
+            Message::Reloaded(conn, what) => self.event(conn, Event::Reloaded(&what), conns),
+            Message::Drain(options) => drain::begin(self, (options, Ports::Clients), conns, now),
+            Message::HandOver(order) => {
                 // The loop looks at this flag anyway.
                 self.stopped = true;
-                self.giving = Some(giving);
+                self.hand_over = Some(order);
             }
-            Letter::Stop => self.stopped = true,
+            Message::Stop => self.stopped = true,
         }
     }
 
@@ -195,27 +185,27 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
         self.parts.hub.wants_mail()
     }
 
-    fn take_mail(&mut self, to: usize) -> Option<Mail<L::Mail>> {
+    fn take_mail(&mut self, to: usize) -> Option<Mail> {
         if let Some(note) = self.outboxes.pop(to) {
-            return Some(Mail(Letter::Note(note)));
+            return Some(Mail(Message::Note(note)));
         }
         let mail = self.parts.hub.take_mail(ShardId(to as u8))?;
-        Some(Mail(Letter::Hub(mail)))
+        Some(Mail(Message::Hub(mail)))
     }
 
-    fn turn(&mut self, conns: &mut Conns<L::Session, K>, now: Now) -> bool {
+    fn turn(&mut self, conns: &mut Conns<Session, K>, now: Now) -> bool {
         self.now = now;
-        self.write_notices(conns, now);
+        notices::write_notices(self, conns, now);
         self.tell_ended(conns, now);
         if self.drain.is_some() {
-            self.step_drain(conns, now);
+            drain::step(self, conns, now);
         }
         let mut more = false;
         if self.parts.nodes.is_some() || self.parts.is_stored {
-            more = self.with_hub(conns, |hub, outlet| hub.poll(now, outlet));
+            more = self.with_hub(conns, |hub, sink| hub.poll(now, sink));
         }
         if self.parts.nodes.is_some() {
-            self.hear_nodes(conns, now);
+            surveys::hear_nodes(self, conns, now);
         }
         self.carry_out(conns, now);
         if self.parts.is_stored {
@@ -227,15 +217,13 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
         if self.is_expiring {
             more |= self.expire(conns, now);
         }
-        more |= self.with_list(conns, now, |list, host| list.turn(VISITS_PER_TURN, host));
+        more |= self.with_gateways(conns, now, |them, host| them.turn(VISITS_PER_TURN, host));
         self.carry_out(conns, now);
         more
     }
 
-    fn deliver(&mut self, conns: &mut Conns<L::Session, K>, now: Now) -> bool {
-        let more = self.with_hub(conns, |hub, outlet| {
-            hub.fan_out(VISITS_PER_TURN, now, outlet)
-        });
+    fn deliver(&mut self, conns: &mut Conns<Session, K>, now: Now) -> bool {
+        let more = self.with_hub(conns, |hub, sink| hub.fan_out(VISITS_PER_TURN, now, sink));
         more || !self.orders.is_empty() || !self.ended.is_empty()
     }
 
@@ -246,14 +234,14 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
         let others = [
             drain,
             ended,
-            self.list.deadline(),
+            self.gateways.deadline(),
             self.parts.hub.deadline(),
         ];
         let earlier = |next: Millis, other: Option<Millis>| other.map_or(next, |at| at.min(next));
         Some(others.into_iter().fold(self.housekeeping_at, earlier))
     }
 
-    fn finished(&self, _conns: &Conns<L::Session, K>) -> bool {
+    fn finished(&self, _conns: &Conns<Session, K>) -> bool {
         let drained = self.drain.as_ref();
         self.stopped
             || drained.is_some_and(|drain| {
@@ -263,12 +251,12 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
 
     /// Operators and publishers get in when clients have taken every other descriptor.
     fn may_use_spares(&self, listener: u8) -> bool {
-        let port = self.parts.ports.get(usize::from(listener));
-        port.is_some_and(|port| *port != Port::Client)
+        let known = self.parts.listeners.get(usize::from(listener));
+        known.is_some_and(|known| known.port != Port::Client)
     }
 
     fn tls(&mut self, event: &TlsEvent) {
-        self.note_tls(event);
+        tls::note(self, event);
     }
 
     fn accept_paused(&mut self, paused: bool) {

@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex};
 
 use throng_engine::{ConnLimits, Kernel, MailboxSender, Running};
-use throng_gateway_grip::{Backends, Grip, Mail as GripMail};
+use throng_gateway_grip::Backends;
 use throng_grip::exchange::OriginEvent;
 use throng_metrics::Counters;
 use throng_remote::{RemoteBroker, Ring};
@@ -14,18 +14,16 @@ use throng_types::{ConnId, ShardId};
 
 use crate::broker::BrokerHost;
 use crate::drain::DrainOptions;
-use crate::gateways::{GatewayMail, Gateways, GatewaysPart, GatewaysPlan, Inlet, Lookups};
+use crate::gateways::{GatewaysPart, GatewaysPlan, Inlet, Lookups, deliver};
 use crate::handover::{Parcel, steps};
-use crate::list::Holds;
 use crate::live::conn_limits;
+use crate::options::Start;
 use crate::options::{Options, StartError};
-use crate::plan::Plan;
 use crate::settings::Blueprint;
-use crate::shard::{Letter, Mail, ShardApp};
-use crate::start::Start;
+use crate::shard::{Mail, Message, ShardApp};
 
 /// The way into one shard.
-pub type Mailbox = MailboxSender<Mail<GatewayMail>>;
+pub type Mailbox = MailboxSender<Mail>;
 
 /// Parts from which [`ShardApp`]s are made.
 pub struct Assembly {
@@ -52,7 +50,7 @@ impl Assembly {
         let plan = GatewaysPlan::new(config, shards, &counters)?;
         let ports = plan.ports();
         let subscriptions_max = plan.subscriptions_max();
-        let blueprint = Blueprint::new::<Gateways>(
+        let blueprint = Blueprint::new(
             options,
             shards as u8,
             &ports,
@@ -84,25 +82,15 @@ impl Assembly {
         self.limits
     }
 
-    /// Returns the app of one shard; `mailboxes` are those of all, and requests to GRIP backends go
-    /// to `backends`. Call it once for each shard.
+    /// Makes the app of one shard, with its part of a remote broker if there is one; `mailboxes` are
+    /// those of all, and requests to GRIP backends go to `backends`. Call it once for each shard.
     pub fn app(
         &self,
         shard: ShardId,
         mailboxes: &[Mailbox],
         backends: Box<dyn Backends>,
-    ) -> ShardApp<Gateways> {
-        self.app_with_broker(shard, mailboxes, backends, None)
-    }
-
-    /// Makes the app of a shard, with its part of a remote broker.
-    pub fn app_with_broker(
-        &self,
-        shard: ShardId,
-        mailboxes: &[Mailbox],
-        backends: Box<dyn Backends>,
         broker: Option<RemoteBroker>,
-    ) -> ShardApp<Gateways> {
+    ) -> ShardApp {
         let mut part = None;
         if let Ok(mut feed) = self.feed.lock() {
             let (_, parts) = feed.get_or_insert_with(|| {
@@ -111,9 +99,9 @@ impl Assembly {
             });
             part = parts.get_mut(shard.index()).and_then(Option::take);
         }
-        let list = part.map(|part| part.into_list(Some(backends)));
+        let gateways = part.map(|part| part.gateways_with(Some(backends)));
         self.blueprint
-            .app_with(shard, list.unwrap_or_default(), (broker, None))
+            .app_with(shard, gateways.unwrap_or_default(), (broker, None))
     }
 
     /// Has `host` serve the broker of the configuration, if it is elsewhere; gives each shard's
@@ -157,35 +145,17 @@ impl Assembly {
         token: u32,
         event: OriginEvent,
     ) -> Result<(), OriginEvent> {
-        let Some(mailbox) = mailboxes.get(conn.shard().index()) else {
-            return Ok(());
-        };
-        let mail = GripMail::Origin { conn, token, event };
-        let sent = mailbox.send(Mail::from_driver(GatewayMail::Grip(mail)));
-        sent.map_err(|back| {
-            match back
-                .into_driver()
-                .map(<Gateways as Holds<Grip>>::unwrap_mail)
-            {
-                Some(Ok(GripMail::Origin { event, .. })) => event,
-                // A mailbox gives back what it was given.
-                _ => unreachable!("another mail"),
-            }
-        })
+        deliver(mailboxes, conn, token, event)
     }
 
     /// A shard lets go of what another process has taken, and drains what stays.
-    pub fn leave<K: Kernel>(
-        &self,
-        running: &mut Running<ShardApp<Gateways>, K>,
-        parcel: Parcel<K>,
-    ) {
+    pub fn leave<K: Kernel>(&self, running: &mut Running<ShardApp, K>, parcel: Parcel<K>) {
         steps::leave(running, parcel, self.drain);
     }
 
     /// Begins to end a shard gracefully; false if it has no room for that word or has ended.
     #[must_use]
     pub fn drain(&self, mailbox: &Mailbox) -> bool {
-        mailbox.send(Mail(Letter::Drain(self.drain))).is_ok()
+        mailbox.send(Mail(Message::Drain(self.drain))).is_ok()
     }
 }

@@ -5,28 +5,27 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use throng_engine::{ConnLimits, MailboxSender, ShardBuilder, ShardOptions};
+use throng_metrics::Counters;
 use throng_remote::Ring;
 use throng_sys::limits::nofile;
 use throng_sys::{clock, cpu, random};
 use throng_types::ShardId;
 
-use crate::broker::Part;
-use crate::broker::Threads;
+use crate::broker::{Part, Threads};
 use crate::drain::DrainOptions;
 use crate::feeds::Feeds;
-use crate::gateways::GatewaysPlan;
-use crate::handle::{Control, Handle, Origin};
+use crate::gateways::{GatewaysPart, GatewaysPlan};
+use crate::handle::{Handle, Origin};
 use crate::handover::{Predecessor, Taken, Taking, give};
 use crate::history::{self, Kept};
-use crate::list::GatewayList;
 use crate::listeners::Listeners;
 use crate::live::conn_limits;
+use crate::options::Start;
 use crate::options::{Options, StartError};
-use crate::plan::Plan;
 use crate::renewal::Renewal;
 use crate::settings::{Blueprint, await_events};
 use crate::shard::Mail;
-use crate::start::Start;
+use crate::stats::Observer;
 use crate::tls::Tls;
 
 /// The most shards: interest in a channel is kept in the bits of one word.
@@ -34,51 +33,15 @@ const SHARDS_MAX: usize = 64;
 /// The most descriptors that one shard keeps back.
 const SPARES_MAX: usize = 16;
 
-/// Binds, and starts the shards' threads with the server's own gateways.
-///
-/// # Errors
-/// See [`StartError`].
+/// Binds, and starts the shards' threads.
 pub fn start(options: &Options) -> Result<Handle, StartError> {
-    start_own(options, None)
+    build(options, None).map(|(handle, _)| handle)
 }
 
 /// Starts as [`start`] does, in the place of another process, which hands over and ends. Until this
 /// returns, that one serves; if it fails, that one goes on.
-///
-/// # Errors
-///
-/// See [`StartError`].
-pub fn take_over(options: &Options, predecessor: Predecessor) -> Result<Handle, StartError> {
-    start_own(options, Some(predecessor))
-}
-
-fn start_own(options: &Options, predecessor: Option<Predecessor>) -> Result<Handle, StartError> {
-    let plan = |shards, counters: &_| GatewaysPlan::new(&options.config, shards, counters);
-    start_from(options, plan, predecessor)
-}
-
-/// Starts as [`start`] does, with another list of gateways. `plan` gets the number of shards and
-/// the counters of drivers.
-///
-/// # Errors
-///
-/// See [`StartError`].
-pub fn start_with<P: Plan>(
-    options: &Options,
-    plan: impl FnOnce(usize, &Arc<throng_metrics::Counters>) -> Result<P, StartError>,
-) -> Result<Handle, StartError> {
-    start_from(options, plan, None)
-}
-
-fn start_from<P: Plan>(
-    options: &Options,
-    plan: impl FnOnce(usize, &Arc<throng_metrics::Counters>) -> Result<P, StartError>,
-    mut predecessor: Option<Predecessor>,
-) -> Result<Handle, StartError> {
-    let built = build(options, plan, predecessor.as_mut());
-    let Some(predecessor) = predecessor else {
-        return built.map(|(handle, _)| handle);
-    };
+pub fn take_over(options: &Options, mut predecessor: Predecessor) -> Result<Handle, StartError> {
+    let built = build(options, Some(&mut predecessor));
     let result = built.as_ref().map(drop).map_err(ToString::to_string);
     let said = predecessor.say(&result);
     let (handle, shards) = built?;
@@ -101,9 +64,8 @@ fn start_from<P: Plan>(
     Ok(handle)
 }
 
-fn build<P: Plan>(
+fn build(
     options: &Options,
-    plan: impl FnOnce(usize, &Arc<throng_metrics::Counters>) -> Result<P, StartError>,
     mut predecessor: Option<&mut Predecessor>,
 ) -> Result<(Handle, Vec<Taken>), StartError> {
     let config = &options.config;
@@ -114,8 +76,9 @@ fn build<P: Plan>(
     if shards != wanted {
         tracing::warn!("{shards} shards were taken over; {wanted} take effect with a restart");
     }
-    let counters = Arc::new(throng_metrics::Counters::new());
-    let (plan, drivers) = (plan(shards, &counters)?, counters.clone());
+    let counters = Arc::new(Counters::new());
+    let plan = GatewaysPlan::new(config, shards, &counters)?;
+    let drivers = counters.clone();
     let own_ports = plan.ports();
     let fresh = || Start {
         unix_ms: clock::unix_ms(),
@@ -123,7 +86,7 @@ fn build<P: Plan>(
         secret: random::secret(),
     };
     let start = predecessor.as_ref().map_or_else(fresh, |old| old.start());
-    let blueprint = Blueprint::new::<P::List>(
+    let blueprint = Blueprint::new(
         options,
         shards as u8,
         &own_ports,
@@ -163,7 +126,7 @@ fn build<P: Plan>(
             started,
         });
     let (builders, mailboxes) =
-        throng_engine::builders::<MailOf<P>>(builders.collect()).map_err(StartError::Shard)?;
+        throng_engine::builders::<Mail>(builders.collect()).map_err(StartError::Shard)?;
     let (renewer, sources) = (plan.renewer(&mailboxes), plan.sources());
     let parts = plan.start(&mailboxes, &own)?;
     let ring = |mailbox: &MailboxSender<_>| {
@@ -191,7 +154,7 @@ fn build<P: Plan>(
         let name = format!("shard-{}", builder.shard().0);
         let (taking, feeds) = (taking.next(), feeds.host());
         let thread = std::thread::Builder::new().name(name).spawn(move || {
-            let ran = run::<P>(builder, blueprint, (part, broker), taking);
+            let ran = run(builder, blueprint, (part, broker), taking);
             drop(feeds);
             ran
         });
@@ -223,11 +186,11 @@ fn build<P: Plan>(
         clients,
         api,
         own: { own_ports.iter().map(|port| port.option).zip(own) }.collect(),
-        shards: mailboxes.into_iter().map(Control::new).collect(),
+        shards: mailboxes,
         threads,
         feeds,
         drain: Mutex::new(drain),
-        renewal: Mutex::new(renewal.boxed()),
+        renewal: Mutex::new(renewal),
         tls,
         observatory: blueprint.observatory,
         sources,
@@ -243,17 +206,15 @@ fn spare_descriptors(shards: usize) -> usize {
     (all / 8 / shards).clamp(1, SPARES_MAX)
 }
 
-type MailOf<P> = Mail<<<P as Plan>::List as GatewayList>::Mail>;
-
-fn run<P: Plan>(
-    builder: ShardBuilder<MailOf<P>>,
+fn run(
+    builder: ShardBuilder<Mail>,
     blueprint: Blueprint,
-    (part, broker): (P::Part, (Part, Option<Kept>)),
+    (part, broker): (GatewaysPart, (Part, Option<Kept>)),
     taking: Option<Taking>,
 ) -> io::Result<()> {
     let shard = builder.shard();
-    let app = blueprint.app_with(shard, P::build(part, shard), broker);
-    let mut observer = blueprint.observer();
+    let app = blueprint.app_with(shard, part.gateways(), broker);
+    let mut observer = Observer::default();
     // The first configuration is outdated after a reload.
     drop(blueprint);
     let mut running = builder.with(app).start();
@@ -264,8 +225,8 @@ fn run<P: Plan>(
         running.turn()?;
         observer.observe(running.app(), running.conns(), running.stats());
         if running.finished() {
-            match running.app_mut().take_giving() {
-                Some(giving) => give(&mut running, &giving)?,
+            match running.app_mut().take_hand_over() {
+                Some(order) => give(&mut running, &order)?,
                 None => return Ok(()),
             }
         }

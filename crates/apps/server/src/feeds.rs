@@ -1,4 +1,7 @@
 //! Feeds: what the configuration says, and how their publications reach a shard's hub.
+//!
+//! Invariant: a feed has one round under way on a shard at most, and a round is answered once, when
+//! all of its publications are.
 
 use std::io;
 use std::path::Path;
@@ -10,14 +13,16 @@ use throng_config::{Config, FeedBegin, FeedKind};
 use throng_engine::MailboxSender;
 use throng_feeds::{
     Call, Feed, FeedOptions, FeedsPeer, KafkaOptions, KafkaTopics, NatsOptions, NatsStream, Order,
-    PostgresOptions, RedisOptions, Reply, SourceOptions, UrlError,
+    PostgresOptions, RedisOptions, Reply, Round, RoundId, SourceOptions, UrlError,
 };
+use throng_hub::Command;
 use throng_outward::{CallSender, Host};
+use throng_session::{Publications, PublishResult};
 use throng_sys::random;
+use throng_types::Slots;
 
 use crate::options::StartError;
-use crate::rounds::FeedLetter;
-use crate::shard::{Letter, Mail};
+use crate::shard::{Mail, Message};
 
 /// Bound of the wait for sources that are given back to a successor.
 const PAUSED_WITHIN: Duration = Duration::from_secs(10);
@@ -101,10 +106,7 @@ impl Feeds {
     ///
     /// # Errors
     /// If the kernel gives no thread.
-    pub(crate) fn start<M: Send + 'static>(
-        feeds: &[Feed],
-        mailboxes: &[MailboxSender<Mail<M>>],
-    ) -> io::Result<Self> {
+    pub(crate) fn start(feeds: &[Feed], mailboxes: &[MailboxSender<Mail>]) -> io::Result<Self> {
         if feeds.is_empty() {
             return Ok(Self { host: None });
         }
@@ -160,8 +162,8 @@ impl Feeds {
 }
 
 /// Takes what feeds say to where it belongs.
-fn deliver<M: Send + 'static>(
-    mailboxes: Vec<MailboxSender<Mail<M>>>,
+fn deliver(
+    mailboxes: Vec<MailboxSender<Mail>>,
     calls: Arc<OnceLock<CallSender<Call>>>,
 ) -> impl FnMut(Reply) -> Result<(), Reply> + Send {
     move |reply| {
@@ -173,15 +175,52 @@ fn deliver<M: Send + 'static>(
             return Err(Reply::Round(round));
         };
         let feeds = feeds.clone();
-        let letter = Letter::Feed(Box::new(FeedLetter { round, feeds }));
-        mailbox.send(Mail(letter)).map_err(|Mail(back)| match back {
-            Letter::Feed(letter) => Reply::Round(letter.round),
+        let message = Message::Feed(Box::new(FeedRound { round, feeds }));
+        let sent = mailbox.send(Mail(message));
+        sent.map_err(|Mail(back)| match back {
+            Message::Feed(back) => Reply::Round(back.round),
             // A mailbox gives back what it was given.
-            _ => unreachable!("another letter"),
+            _ => unreachable!("another message"),
         })
     }
 }
 
 fn read_file(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// A round on its way to a shard, and the way back.
+pub(crate) struct FeedRound {
+    round: Round,
+    feeds: CallSender<Call>,
+}
+
+/// FeedBatches of feeds under way on a shard: publications that are not all answered.
+#[derive(Default)]
+pub(crate) struct FeedBatches {
+    /// Bound: one round a feed.
+    waiting: Slots<(Publications, RoundId, CallSender<Call>)>,
+}
+
+impl FeedBatches {
+    /// Takes a round; gives what the hub is to do.
+    pub(crate) fn begin(&mut self, FeedRound { round, feeds }: FeedRound) -> Command {
+        let publications = Publications::new(round.drafts.len());
+        Command::Feed {
+            round: self.waiting.insert((publications, round.id, feeds)),
+            drafts: round.drafts,
+        }
+    }
+
+    /// Takes the result of a publication.
+    pub(crate) fn published(&mut self, round: u32, number: u32, result: PublishResult) {
+        if let Some((publications, ..)) = self.waiting.get_mut(round)
+            && let Some(results) = publications.record(number, result)
+            && let Some((_, id, feeds)) = self.waiting.remove(round)
+        {
+            let results = results.into_iter().map(|result| result.map(drop)).collect();
+            // Feeds that have ended meanwhile do not hear.
+            feeds.send(Call::Answer(id, results));
+        }
+    }
 }

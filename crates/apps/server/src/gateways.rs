@@ -1,232 +1,508 @@
-//! The server's gateways: the closed list, and what each of them needs to start.
+//! The closed list of gateways: which families of clients the server has, put together so that
+//! every call is static.
+//!
+//! A gateway is one line in the list below. A method of [`Gateway`] is one function of [`Gateways`],
+//! which finds its gateway by `dispatch!` or asks all of them by `each!`.
+//!
+//! Invariants
+//! - A session belongs to the front door or to one gateway that is there.
+//! - The shard's orders name a gateway's turn, and its slot has that order first.
 
 mod appwrite;
 mod appwrite_feed;
 mod grip;
+mod origin;
+mod plan;
 mod proxy;
 mod renew;
+mod view;
 
-use std::net::SocketAddr;
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use throng_config::Config;
-use throng_engine::MailboxSender;
+use throng_engine::Kernel;
 use throng_gateway_appwrite::Appwrite;
-use throng_gateway_centrifuge::{Centrifuge, Mail as CentrifugeMail};
-use throng_gateway_grip::{Backends, Grip};
+use throng_gateway_centrifuge::Centrifuge;
+use throng_gateway_grip::Grip;
 use throng_gateway_plain::Plain;
-use throng_metrics::Counters;
-use throng_session::{BackendMail, Backends as AskedBackends, ProxyOptions};
-use throng_types::ShardId;
+use throng_hub::Format;
+use throng_metrics::Gauge;
+use throng_session::{
+    Claim, Class, Context, Event, Flow, Gateway, Http, Incoming, Opened, Order, Patch, Reject,
+    Router, Sender, Shared,
+};
+use throng_types::{ConnId, Millis, Now, Publication, Save, Saved, save_bytes};
 
-use crate::list::Holds;
-use crate::options::StartError;
-use crate::own_port::OwnPort;
-use crate::plan::{Plan, Renewer, Sources};
-use crate::shard::Mail;
-use crate::slot::Slot;
-use appwrite::{AppwritePart, AppwritePlan};
 pub use appwrite_feed::{Inlet, Lookups};
-use grip::GripPlan;
-use proxy::{Asker, ProxyPart, ProxyPlan};
-use renew::GatewaysRenewer;
+pub(crate) use grip::{deliver, metrics as pushpin_metrics};
+pub use plan::check_routes;
+pub(crate) use plan::{GatewaysPart, GatewaysPlan, OwnPort, Sources};
+pub(crate) use renew::GatewaysRenewer;
+pub(crate) use view::{Host, View};
 
-pub(crate) use grip::metrics as pushpin_metrics;
+/// Makes the list: its struct, the enums over its gateways, and the two macros by which a call
+/// finds its gateway. In both of these `G` is that gateway's type.
+macro_rules! gateways {
+    ($d:tt $($field:ident: $Gateway:ident),+ $(,)?) => {
+        /// Gateways of one shard; `None` for those that are not configured.
+        #[derive(Default)]
+        pub struct Gateways { $(pub $field: Option<Slot<$Gateway>>),+ }
 
-crate::gateways! {
-    /// Every family of clients that the server has.
-    pub struct Gateways {
-        plain: Plain(Plain),
-        centrifuge: Centrifuge(Centrifuge),
-        appwrite: Appwrite(Appwrite),
-        grip: Grip(Grip),
+        /// A session of the front door or of any gateway.
+        pub enum Session {
+            Http(Http),
+            $($Gateway(<$Gateway as Gateway>::Session)),+
+        }
+
+        pub enum GatewayMail { $($Gateway(<$Gateway as Gateway>::Mail)),+ }
+
+        #[repr(u8)]
+        enum Place { $($Gateway),+ }
+
+        /// Number of each gateway's wire forms.
+        const FORMS: &[usize] = &[$(<$Gateway as Gateway>::FORMS.len()),+];
+        const NAMESPACES: &[&[&str]] = &[$(<$Gateway as Gateway>::NAMESPACES),+];
+        const CLIENT_PATHS: &[&str] = &[$(<$Gateway as Gateway>::CLIENT_PATHS),+];
+        const API_PATHS: &[&[&str]] = &[$(<$Gateway as Gateway>::API_PATHS),+];
+
+        $(impl Listed for $Gateway {
+            const PLACE: u8 = Place::$Gateway as u8;
+
+            fn slot(list: &Gateways) -> Option<&Slot<Self>> {
+                list.$field.as_ref()
+            }
+
+            fn slot_mut(list: &mut Gateways) -> Option<&mut Slot<Self>> {
+                list.$field.as_mut()
+            }
+
+            fn wrap_session(session: Self::Session) -> Session {
+                Session::$Gateway(session)
+            }
+
+            fn session(session: &mut Session) -> Option<&mut Self::Session> {
+                match session {
+                    Session::$Gateway(session) => Some(session),
+                    _ => None,
+                }
+            }
+
+            fn wrap_mail(mail: Self::Mail) -> GatewayMail {
+                GatewayMail::$Gateway(mail)
+            }
+        })+
+
+        /// Matches a value of one of the enums above: runs `$run` for its gateway, with what the
+        /// variant holds; `$other` are further arms.
+        macro_rules! dispatch {
+            ($d value:expr, $d Enum:ident($d it:pat) => $d run:expr $d (, $d ($d other:tt)+)?) => {
+                match $d value {
+                    $($d Enum::$Gateway($d it) => {
+                        type G = $Gateway;
+                        $d run
+                    })+
+                    $d ($d ($d other)+)?
+                }
+            };
+        }
+
+        /// Runs a statement for each gateway, in the order of the list.
+        macro_rules! each {
+            ($d run:stmt) => {
+                $({
+                    type G = $Gateway;
+                    $d run
+                })+
+            };
+        }
+    };
+}
+
+gateways! {$
+    plain: Plain,
+    centrifuge: Centrifuge,
+    appwrite: Appwrite,
+    grip: Grip,
+}
+
+/// Number of wire forms of the gateways before a place in the list.
+const fn forms_before(place: usize) -> u8 {
+    let (mut sum, mut at) = (0, 0);
+    while at < place {
+        sum += FORMS[at];
+        at += 1;
     }
-    sessions Session, orders GatewayOrder, mail GatewayMail
+    sum as u8
 }
 
-/// [`Gateways`] before they run.
-pub struct GatewaysPlan {
-    config: Arc<Config>,
-    appwrite: Option<AppwritePlan>,
-    proxy: Option<ProxyPlan>,
-    asker: Asker,
-    grip: Option<GripPlan>,
+const _: () = assert!(
+    forms_before(FORMS.len()) <= Format::COUNT,
+    "too many wire forms"
+);
+
+pub trait Listed: Gateway {
+    const PLACE: u8;
+    /// Number of its first wire form.
+    const FORMS_FROM: u8 = forms_before(Self::PLACE as usize);
+
+    fn slot(list: &Gateways) -> Option<&Slot<Self>>;
+    fn slot_mut(list: &mut Gateways) -> Option<&mut Slot<Self>>;
+    fn wrap_session(session: Self::Session) -> Session;
+    /// The session, if it is one of this gateway's.
+    fn session(session: &mut Session) -> Option<&mut Self::Session>;
+    fn wrap_mail(mail: Self::Mail) -> GatewayMail;
+
+    /// Number within the gateway of a wire form, if it is one of its own.
+    fn form(format: Format) -> Option<u8> {
+        let form = format.number().checked_sub(Self::FORMS_FROM)?;
+        (usize::from(form) < Self::FORMS.len()).then_some(form)
+    }
 }
 
-/// Gateways of one shard, on their way to its thread.
-pub struct GatewaysPart {
-    appwrite: Option<AppwritePart>,
-    plain: Option<ProxyPart>,
-    centrifuge: Option<ProxyPart>,
-    grip: Option<GripPlan>,
+/// A gateway, the state that its sessions share, and its orders.
+pub struct Slot<G: Gateway> {
+    gateway: G,
+    shared: Rc<G::Shared>,
+    /// Orders that wait for their turn: an [`Order::Gateway`] of the shard's orders for each.
+    /// Bound: the shard's orders.
+    orders: VecDeque<G::Order>,
 }
 
-impl GatewaysPlan {
-    /// Reads the sections of the gateways. `counters` are for their drivers alone.
-    pub(crate) fn new(
-        config: &Arc<Config>,
-        shards: usize,
-        counters: &Arc<Counters>,
-    ) -> Result<Self, StartError> {
-        Ok(Self {
-            appwrite: AppwritePlan::new(config, shards, counters),
-            proxy: ProxyPlan::new(config)?,
-            asker: Asker::default(),
-            grip: GripPlan::new(config)?,
-            config: config.clone(),
+impl<G: Listed> Slot<G> {
+    #[must_use]
+    pub fn new(gateway: G) -> Self {
+        Self {
+            shared: gateway.shared(),
+            gateway,
+            orders: VecDeque::new(),
+        }
+    }
+
+    /// Takes the order whose turn has come.
+    pub fn next_order(&mut self) -> Option<G::Order> {
+        self.orders.pop_front()
+    }
+
+    /// Makes the gateway's context of a connection.
+    #[inline]
+    fn context<'a>(&'a mut self, cx: &'a mut Context<'_>) -> Context<'a, G::Shared, G::Order> {
+        Context {
+            id: cx.id,
+            now: cx.now,
+            shared: cx.shared,
+            own: &*self.shared,
+            out: cx.out,
+            actions: cx.actions,
+            orders: cx.orders,
+            own_orders: &mut self.orders,
+            place: G::PLACE,
+            forms_from: G::FORMS_FROM,
+        }
+    }
+
+    /// Runs a method of the gateway on its shard.
+    #[inline]
+    fn on_shard<K: Kernel, R>(
+        &mut self,
+        host: &mut Host<'_, K>,
+        run: impl FnOnce(&mut G, &mut View<'_, '_, K, G>) -> R,
+    ) -> R {
+        let mut view = View::new(host, &self.shared, &mut self.orders);
+        run(&mut self.gateway, &mut view)
+    }
+}
+
+impl Router for Gateways {
+    type Session = Session;
+
+    fn claim(&self, incoming: &Incoming<'_, '_>, shared: &Shared) -> Option<(u8, Claim)> {
+        let mut best: Option<(u8, Claim)> = None;
+        each! {
+            if let Some(slot) = G::slot(self)
+                && let Some(claim) = G::claim(&slot.shared, incoming, shared)
+                && best.as_ref().is_none_or(|(_, best)| best.rank < claim.rank)
+            {
+                best = Some((G::PLACE, claim));
+            }
+        }
+        best
+    }
+
+    fn off(&self, incoming: &Incoming<'_, '_>) -> Option<&'static str> {
+        each! {
+            if G::slot(self).is_none()
+                && let Some(hint) = G::off(incoming.port, incoming.request.path())
+            {
+                return Some(hint);
+            }
+        }
+        None
+    }
+
+    fn client_paths(&self) -> String {
+        CLIENT_PATHS.concat()
+    }
+
+    fn api_paths(&self) -> Vec<&'static str> {
+        API_PATHS.concat()
+    }
+
+    #[inline]
+    fn open(
+        &mut self,
+        (place, claim): (u8, &Claim),
+        incoming: &Incoming<'_, '_>,
+        cx: &mut Context<'_>,
+    ) -> Result<Opened<Session>, Reject> {
+        each! {
+            if place == G::PLACE
+                && let Some(slot) = G::slot_mut(self)
+            {
+                let opened = G::open(claim, incoming, &mut slot.context(cx))?;
+                return Ok(opened.map(G::wrap_session));
+            }
+        }
+        Err(Reject::new(404, "this path is no longer served"))
+    }
+}
+
+impl Gateways {
+    /// Namespaces in which clients have no business.
+    pub(crate) fn namespaces() -> Arc<[&'static str]> {
+        NAMESPACES.concat().into()
+    }
+
+    /// Takes what sessions share anew: options of gateways have changed.
+    pub(crate) fn renew(&mut self) {
+        each! {
+            if let Some(slot) = G::slot_mut(self) {
+                slot.shared = slot.gateway.shared();
+            }
+        }
+    }
+
+    /// Makes the session of a connection to a gateway's own port; `None` if the port speaks HTTP.
+    pub fn accept(&self, place: u8, port: u8, peer: IpAddr) -> Option<Session> {
+        each! {
+            if place == G::PLACE {
+                return G::accept(&G::slot(self)?.shared, port, peer).map(G::wrap_session);
+            }
+        }
+        None
+    }
+
+    #[inline]
+    pub(crate) fn event(
+        &mut self,
+        session: &mut Session,
+        event: Event<'_>,
+        cx: &mut Context<'_>,
+    ) -> Flow {
+        dispatch!(session, Session(it) => match G::slot_mut(self) {
+            Some(slot) => G::event(it, event, &mut slot.context(cx)),
+            None => Flow::Stay,
+        }, Session::Http(_) => Flow::Stay)
+    }
+
+    /// Appends a session for a process that takes over, with what its gateway keeps of it; false if
+    /// it cannot move.
+    pub(crate) fn save(&self, conn: ConnId, session: &Session, out: &mut Vec<u8>) -> bool {
+        dispatch!(session, Session(it) => {
+            out.push(1 + G::PLACE);
+            G::save(it, out)
+                && G::slot(self).is_some_and(|slot| slot.gateway.save_kept(conn, it, out))
+        }, Session::Http(http) => {
+            out.push(0);
+            http.save(out)
         })
     }
-}
 
-/// Returns the faults in the files that `[grip]` names: first those with which a server may start,
-/// then those with which it may not.
-pub fn check_routes(config: &Config) -> (Vec<String>, Vec<String>) {
-    let read = config.grip.as_ref().map(grip::routes::read);
-    read.map(|read| (read.skipped, read.refused))
-        .unwrap_or_default()
-}
-
-fn wrap_centrifuge(mail: BackendMail) -> GatewayMail {
-    GatewayMail::Centrifuge(CentrifugeMail::Backends(mail))
-}
-
-impl Plan for GatewaysPlan {
-    type List = Gateways;
-    type Part = GatewaysPart;
-
-    fn ports(&self) -> Vec<OwnPort> {
-        let section = self.config.grip.as_ref();
-        let ports = section.map(grip::ports).unwrap_or_default();
-        let ports = ports.into_iter().enumerate();
-        ports
-            .map(|(number, (port, address))| OwnPort {
-                gateway: <Gateways as Holds<Grip>>::NUMBER,
-                port: number as u8,
-                address,
-                option: grip::option(port),
-            })
-            .collect()
+    /// Reads a session back that another process has saved; `None` also if its gateway is not here.
+    pub(crate) fn load(&mut self, conn: ConnId, from: &mut Saved<'_>) -> Option<Session> {
+        let number = u8::load(from)?;
+        each! {
+            if number == 1 + G::PLACE {
+                let slot = G::slot_mut(self)?;
+                let mut session = G::load(from)?;
+                slot.gateway.load_kept(conn, &mut session, from)?;
+                return Some(G::wrap_session(session));
+            }
+        }
+        { number == 0 }.then_some(())?;
+        Http::load(from).map(Session::Http)
     }
 
-    fn subscriptions_max(&self) -> usize {
-        self.grip.as_ref().map_or(0, GripPlan::channels_max)
+    /// Takes a connection out that was saved.
+    pub(crate) fn give_up(&mut self, conn: ConnId, session: Session) {
+        dispatch!(session, Session(it) => if let Some(slot) = G::slot_mut(self) {
+            slot.gateway.give_up(conn, it);
+        }, Session::Http(_) => {});
     }
 
-    fn renewer(
+    /// Appends what gateways keep of no one connection.
+    pub(crate) fn save_rest(&self, out: &mut Vec<u8>) {
+        each! {{
+            let mut own = Vec::new();
+            if let Some(slot) = G::slot(self) {
+                slot.gateway.save_rest(&mut own);
+            }
+            save_bytes(&own, out);
+        }}
+    }
+
+    /// Reads back what [`Self::save_rest`] appended. A gateway that is not here any more needs
+    /// nothing.
+    pub(crate) fn load_rest(&mut self, from: &mut Saved<'_>) -> Option<()> {
+        each! {{
+            let mut own = Saved::new(from.bytes()?);
+            if let Some(slot) = G::slot_mut(self)
+                && !own.is_empty()
+            {
+                slot.gateway.load_rest(&mut own)?;
+                own.is_empty().then_some(())?;
+            }
+        }}
+        Some(())
+    }
+
+    /// Appends a publication in a shared wire form; see [`Gateway::encode`].
+    #[expect(clippy::needless_return, reason = "the last gateway alone does not need it")]
+    pub(crate) fn encode(
         &self,
-        mailboxes: &[MailboxSender<Mail<GatewayMail>>],
-    ) -> Option<Box<dyn Renewer<GatewayMail>>> {
-        Some(Box::new(GatewaysRenewer {
-            mailboxes: mailboxes.to_vec(),
-            wraps: [GatewayMail::Plain, wrap_centrifuge],
-            asker: self.asker.clone(),
-            proxy: self.config.proxy.clone(),
-            fresh_proxy: None,
-            mails: Default::default(),
-            grip: self.grip.as_ref().map(GripPlan::reload),
-            fresh_routes: None,
-        }))
-    }
-
-    fn sources(&self) -> Option<Arc<dyn Sources>> {
-        Some(self.appwrite.as_ref()?.sources())
-    }
-
-    fn start(
-        mut self,
-        mailboxes: &[MailboxSender<Mail<GatewayMail>>],
-        addresses: &[SocketAddr],
-    ) -> Result<Vec<GatewaysPart>, StartError> {
-        let appwrite = match &self.appwrite {
-            Some(plan) => plan.start(&self.config, mailboxes)?,
-            None => Vec::new(),
-        };
-        if let Some(plan) = &mut self.grip {
-            plan.bound(addresses);
-            plan.start(
-                mailboxes,
-                |mail| Mail::from_driver(GatewayMail::Grip(mail)),
-                |mail| <Gateways as Holds<Grip>>::unwrap_mail(mail.into_driver()?).ok(),
-            )?;
-        }
-        let proxied = |wrap: fn(BackendMail) -> GatewayMail| {
-            let wrap = move |mail| Mail::from_driver(wrap(mail));
-            let plan = self.proxy.as_ref();
-            let parts = plan.map(|plan| plan.start(&self.asker, mailboxes, wrap));
-            parts.transpose().map(Option::unwrap_or_default)
-        };
-        let mut plain = proxied(GatewayMail::Plain)?.into_iter();
-        let mut centrifuge = proxied(wrap_centrifuge)?.into_iter();
-        let mut parts = self.parts(mailboxes, appwrite);
-        for part in &mut parts {
-            part.plain = plain.next();
-            part.centrifuge = centrifuge.next();
-        }
-        Ok(parts)
-    }
-
-    fn build(part: GatewaysPart, _: ShardId) -> Gateways {
-        let backends = part.grip.as_ref().and_then(GripPlan::driver);
-        part.into_list(backends)
-    }
-}
-
-impl GatewaysPlan {
-    /// Gives look-ups of Appwrite's users to the caller, which answers them in the driver's place.
-    pub(crate) fn look_up_with(&self, lookups: Arc<dyn Lookups>) {
-        if let Some(plan) = &self.appwrite {
-            plan.look_up_with(lookups);
+        format: Format,
+        publication: &Publication,
+        patch: Option<Patch<'_>>,
+        out: &mut Vec<u8>,
+    ) {
+        each! {
+            if let (Some(form), Some(slot)) = (G::form(format), G::slot(self)) {
+                return G::encode(&slot.shared, form, publication, patch, out);
+            }
         }
     }
 
-    /// The ways of Appwrite's news into the shards, and the parts: no driver is started.
-    pub(crate) fn without_drivers(
+    pub(crate) fn delivered(
         &self,
-        mailboxes: &[MailboxSender<Mail<GatewayMail>>],
-    ) -> (Vec<Inlet>, Vec<GatewaysPart>) {
-        let appwrite = self.appwrite.as_ref().map(|plan| plan.parts(mailboxes));
-        let (inlets, parts) = appwrite.unwrap_or_default();
-        (inlets, self.parts(mailboxes, parts))
+        session: &Session,
+        publications: &[Arc<Publication>],
+        is_taken: bool,
+        now: Now,
+        shared: &Shared,
+    ) {
+        dispatch!(session, Session(it) => if let Some(slot) = G::slot(self) {
+            G::delivered(&slot.shared, it, publications, is_taken, now, shared);
+        }, Session::Http(_) => {});
     }
 
-    fn parts(
-        &self,
-        mailboxes: &[MailboxSender<Mail<GatewayMail>>],
-        appwrite: Vec<AppwritePart>,
-    ) -> Vec<GatewaysPart> {
-        let mut appwrite = appwrite.into_iter();
-        let parts = mailboxes.iter().map(|_| GatewaysPart {
-            appwrite: appwrite.next(),
-            plain: None,
-            centrifuge: None,
-            grip: self.grip.clone(),
+    /// Notes a publication that all subscribers have got; see [`Gateway::carried`].
+    pub(crate) fn carried(&mut self, publication: &Publication, orders: &mut Vec<Order>) {
+        each! {
+            if let Some(slot) = G::slot_mut(self)
+                && let Some(order) = G::carried(&slot.shared, publication)
+            {
+                slot.orders.push_back(order);
+                orders.push(Order::Gateway(G::PLACE));
+            }
+        }
+    }
+
+    /// Carries out the next order of a gateway.
+    pub(crate) fn order<K: Kernel>(&mut self, place: u8, host: &mut Host<'_, K>) {
+        each! {
+            if place == G::PLACE
+                && let Some(slot) = G::slot_mut(self)
+                && let Some(order) = slot.next_order()
+            {
+                slot.on_shard(host, |gateway, shard| gateway.order(order, shard));
+            }
+        }
+    }
+
+    pub(crate) fn mail<K: Kernel>(
+        &mut self,
+        from: Sender,
+        mail: GatewayMail,
+        host: &mut Host<'_, K>,
+    ) {
+        dispatch!(mail, GatewayMail(mail) => if let Some(slot) = G::slot_mut(self) {
+            slot.on_shard(host, |gateway, shard| gateway.mail(from, mail, shard));
         });
-        parts.collect()
     }
-}
 
-impl GatewaysPart {
-    /// A shard's list, on its thread. GRIP is off without backends.
-    pub(crate) fn into_list(self, backends: Option<Box<dyn Backends>>) -> Gateways {
-        let grip = self.grip.zip(backends);
-        Gateways {
-            plain: Some(Slot::new(gateway(self.plain, Plain::with_backends))),
-            centrifuge: Some(Slot::new(gateway(
-                self.centrifuge,
-                Centrifuge::with_backends,
-            ))),
-            appwrite: self.appwrite.map(|part| Slot::new(part.gateway())),
-            grip: grip.map(|(plan, backends)| Slot::new(plan.gateway(backends))),
+    /// A session's queue is empty again.
+    pub(crate) fn drained(&mut self, session: &Session, conn: ConnId) {
+        dispatch!(session, Session(_) => if let Some(slot) = G::slot_mut(self) {
+            slot.gateway.drained(conn);
+        }, Session::Http(_) => {});
+    }
+
+    /// A connection has gone.
+    pub(crate) fn closed<K: Kernel>(
+        &mut self,
+        conn: ConnId,
+        session: Session,
+        host: &mut Host<'_, K>,
+    ) {
+        dispatch!(session, Session(it) => if let Some(slot) = G::slot_mut(self) {
+            slot.on_shard(host, |gateway, shard| gateway.closed(conn, it, shard));
+        }, Session::Http(_) => {});
+    }
+
+    /// Runs once a turn, with the number of frames that may be made; true if more waits.
+    pub(crate) fn turn<K: Kernel>(&mut self, frames_max: usize, host: &mut Host<'_, K>) -> bool {
+        let mut more = false;
+        each! {
+            if let Some(slot) = G::slot_mut(self) {
+                more |= slot.on_shard(host, |gateway, shard| gateway.turn(frames_max, shard));
+            }
+        }
+        more
+    }
+
+    /// Runs once a second.
+    pub(crate) fn tick<K: Kernel>(&mut self, host: &mut Host<'_, K>) {
+        each! {
+            if let Some(slot) = G::slot_mut(self) {
+                slot.on_shard(host, |gateway, shard| gateway.tick(shard));
+            }
         }
     }
+
+    /// When [`Self::turn`] must run even if nothing happens.
+    pub(crate) fn deadline(&self) -> Option<Millis> {
+        let mut first = None;
+        each! {
+            if let Some(at) = G::slot(self).and_then(|slot| slot.gateway.deadline()) {
+                first = Some(first.map_or(at, |first: Millis| first.min(at)));
+            }
+        }
+        first
+    }
 }
 
-/// A gateway that asks backends, where there are any.
-fn gateway<G: Default>(
-    part: Option<ProxyPart>,
-    make: fn(ProxyOptions, Box<dyn AskedBackends>) -> G,
-) -> G {
-    part.map_or_else(G::default, |part| part.gateway(make))
+impl Session {
+    /// Returns transport and identity, for gauges and lists.
+    #[inline]
+    pub fn class(&self) -> Class<'_> {
+        dispatch!(self, Self(it) => G::class(it), Self::Http(http) => http.class())
+    }
+
+    /// Returns the gauge of its gateway's connections.
+    #[inline]
+    pub(crate) fn gauge(&self) -> Option<Gauge> {
+        dispatch!(self, Self(_) => G::CONNECTIONS, Self::Http(_) => None)
+    }
+
+    /// Appends a publication in its personal form.
+    pub(crate) fn encode_personal(&mut self, publication: &Arc<Publication>, out: &mut Vec<u8>) {
+        dispatch!(
+            self,
+            Self(it) => G::encode_personal(it, publication, out),
+            Self::Http(_) => {}
+        );
+    }
 }
 
 #[cfg(test)]

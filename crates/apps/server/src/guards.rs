@@ -10,8 +10,8 @@ use throng_auth::{Hosts, OriginError, Origins};
 use throng_config::Config;
 use throng_session::{Guard, Guards};
 
+use crate::gateways::OwnPort;
 use crate::options::StartError;
-use crate::own_port::OwnPort;
 
 /// Pages of this machine.
 const LOCAL_PAGES: [&str; 6] = [

@@ -11,18 +11,17 @@ use throng_engine::MailboxSender;
 use throng_history::Journal;
 use throng_session::Reloaded;
 use throng_sys::{clock, random};
-use throng_types::ConnId;
 
 use crate::drain::DrainOptions;
 use crate::feeds::Feeds;
+use crate::gateways::Sources;
 use crate::handover::{
-    Giving, Group, HandOverError, Hello, Meeting, Moved, Program, Report, Successor,
+    Group, HandOver, HandOverError, Hello, Meeting, Moved, Program, Report, Successor,
 };
 use crate::options::ReloadRequest;
-use crate::plan::Sources;
-use crate::renewal::Renew;
-use crate::shard::{Letter, Mail};
-use crate::start::Start;
+use crate::options::Start;
+use crate::renewal::Renewal;
+use crate::shard::{Mail, Message};
 use crate::stats::Observatory;
 use crate::tls::Watched;
 
@@ -31,62 +30,10 @@ use crate::tls::Watched;
 pub enum ServeError {
     /// A shard's reactor failed.
     #[error("shard {shard} failed: {error}")]
-    Reactor {
-        /// The number of the shard.
-        shard: usize,
-        /// Error of the kernel.
-        error: io::Error,
-    },
+    Reactor { shard: usize, error: io::Error },
     /// A shard panicked; the message was printed when it did.
     #[error("shard {shard} panicked; this is a bug")]
-    Panic {
-        /// The number of the shard.
-        shard: usize,
-    },
-}
-
-/// Command from the handle to a shard.
-#[derive(Clone)]
-pub(crate) enum Command {
-    Drain(DrainOptions),
-    Reloaded(ConnId, Reloaded),
-    Stop,
-}
-
-/// Orders a shard to hand over; gives the order back if the shard has no room or has ended.
-type HandOver = dyn Fn(Box<Giving>) -> Result<(), Box<Giving>> + Send + Sync;
-
-/// The handle's way into one shard, whatever its gateways.
-pub(crate) struct Control {
-    command: Box<dyn Fn(Command) -> bool + Send + Sync>,
-    hand_over: Box<HandOver>,
-}
-
-impl Control {
-    pub(crate) fn new<M: Send + 'static>(mailbox: MailboxSender<Mail<M>>) -> Self {
-        let other = mailbox.clone();
-        let command = move |command| {
-            let letter = match command {
-                Command::Drain(options) => Letter::Drain(options),
-                Command::Reloaded(conn, what) => Letter::Reloaded(conn, what),
-                Command::Stop => Letter::Stop,
-            };
-            mailbox.send(Mail(letter)).is_ok()
-        };
-        let hand_over = move |giving| {
-            other
-                .send(Mail(Letter::HandOver(giving)))
-                .map_err(|Mail(back)| match back {
-                    Letter::HandOver(giving) => giving,
-                    // A mailbox gives back what it was given.
-                    _ => unreachable!("another letter"),
-                })
-        };
-        Self {
-            command: Box::new(command),
-            hand_over: Box::new(hand_over),
-        }
-    }
+    Panic { shard: usize },
 }
 
 /// Facts that a successor needs besides the state of shards.
@@ -106,12 +53,12 @@ pub struct Handle {
     pub(crate) clients: Vec<SocketAddr>,
     pub(crate) api: SocketAddr,
     pub(crate) own: Vec<(&'static str, SocketAddr)>,
-    pub(crate) shards: Vec<Control>,
+    pub(crate) shards: Vec<MailboxSender<Mail>>,
     pub(crate) threads: Vec<JoinHandle<io::Result<()>>>,
     /// Feeds, which publish by themselves.
     pub(crate) feeds: Feeds,
     pub(crate) drain: Mutex<DrainOptions>,
-    pub(crate) renewal: Mutex<Renew>,
+    pub(crate) renewal: Mutex<Renewal>,
     /// Certificates, if any are shown.
     pub(crate) tls: Option<Arc<Watched>>,
     pub(crate) observatory: Arc<Observatory>,
@@ -122,13 +69,11 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Returns the addresses at which clients connect.
     #[must_use]
     pub fn client_addresses(&self) -> &[SocketAddr] {
         &self.clients
     }
 
-    /// Returns the address of the server API.
     #[must_use]
     pub const fn api_address(&self) -> SocketAddr {
         self.api
@@ -152,7 +97,7 @@ impl Handle {
         self.take_origin();
         self.feeds.end();
         let drain = *self.drain.lock().unwrap_or_else(PoisonError::into_inner);
-        self.tell(&Command::Drain(drain));
+        self.tell(|| Message::Drain(drain));
     }
 
     /// Takes over what of a configuration can change while the server runs, with its files as they
@@ -163,8 +108,10 @@ impl Handle {
     /// # Errors
     /// Sentences on what is wrong; nothing has changed then.
     pub fn reload(&self, config: &Config) -> Result<(), Vec<String>> {
-        let mut renew = self.renewal.lock().unwrap_or_else(PoisonError::into_inner);
-        renew(config)?;
+        let renewal = self.renewal.lock();
+        renewal
+            .unwrap_or_else(PoisonError::into_inner)
+            .renew(config)?;
         let mut drain = self.drain.lock().unwrap_or_else(PoisonError::into_inner);
         *drain = DrainOptions::of(config);
         Ok(())
@@ -173,13 +120,7 @@ impl Handle {
     /// Answers a call that asked for a reload.
     pub fn answer_reload(&self, request: ReloadRequest, what: Reloaded) {
         let ReloadRequest(conn) = request;
-        let shard = conn.shard().index();
-        if let (Some(control), Some(thread)) = (self.shards.get(shard), self.threads.get(shard)) {
-            let command = Command::Reloaded(conn, what);
-            while !(control.command)(command.clone()) && !thread.is_finished() {
-                std::thread::yield_now();
-            }
-        }
+        self.tell_one(conn.shard().index(), Message::Reloaded(conn, what));
     }
 
     /// Looks whether files of certificates have changed, and shows them if so; to be called every
@@ -202,7 +143,7 @@ impl Handle {
     pub fn stop(&self) {
         self.take_origin();
         self.feeds.end();
-        self.tell(&Command::Stop);
+        self.tell(|| Message::Stop);
     }
 
     fn take_origin(&self) -> Option<Origin> {
@@ -251,13 +192,13 @@ impl Handle {
         let cut = random::seed();
         let meeting = Arc::new(Meeting::new(self.shards.len()));
         for (shard, link) in self.shards.iter().zip(successor.take_links()) {
-            let (giving, report) = Giving::new(link, meeting.clone(), drain, cut);
-            let mut left = Some(giving);
-            while let Some(giving) = left.take() {
-                left = (shard.hand_over)(giving).err();
-                if left.is_some() && !self.is_running() {
+            let (order, report) = HandOver::new(link, meeting.clone(), drain, cut);
+            let mut mail = Mail(Message::HandOver(order));
+            while let Err(back) = shard.send(mail) {
+                if !self.is_running() {
                     return Err(gone());
                 }
+                mail = back;
             }
             shards.push(report);
         }
@@ -297,12 +238,26 @@ impl Handle {
         Ok(pid)
     }
 
-    fn tell(&self, command: &Command) {
-        for (shard, thread) in self.shards.iter().zip(&self.threads) {
-            // A full mailbox empties with the shard's next turn; an ended shard takes nothing.
-            while !(shard.command)(command.clone()) && !thread.is_finished() {
-                std::thread::yield_now();
+    fn tell(&self, message: impl Fn() -> Message) {
+        for shard in 0..self.shards.len() {
+            self.tell_one(shard, message());
+        }
+    }
+
+    /// Sends a shard a message. A full mailbox empties with the shard's next turn; an ended shard
+    /// takes nothing.
+    fn tell_one(&self, shard: usize, message: Message) {
+        let (Some(mailbox), Some(thread)) = (self.shards.get(shard), self.threads.get(shard))
+        else {
+            return;
+        };
+        let mut mail = Mail(message);
+        while let Err(back) = mailbox.send(mail) {
+            if thread.is_finished() {
+                return;
             }
+            mail = back;
+            std::thread::yield_now();
         }
     }
 

@@ -7,9 +7,9 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use throng_config::Config;
 use throng_sys::socket;
 
+use crate::gateways::OwnPort;
 use crate::handover::Group;
 use crate::options::StartError;
-use crate::own_port::OwnPort;
 
 /// Seconds for which the kernel keeps a client that connects and sends nothing.
 const SILENCE_S: u16 = 1;

@@ -13,14 +13,15 @@ use throng_broker::{
     ProxySwitches, ReplyLimit, Retention,
 };
 use throng_config::{Config, DEFAULT_BACKEND, RecoveryMode, SlowConsumer};
-use throng_engine::ConnLimits;
+use throng_engine::{ConnLimits, Conns, Kernel};
 use throng_proxy::Block;
 use throng_session::{Guards, SessionLimits, WorkLimits};
-use throng_types::Overflow;
+use throng_types::{Now, Overflow};
 
+use crate::gateways::{GatewayMail, OwnPort, Session};
 use crate::guards::guards;
 use crate::options::StartError;
-use crate::own_port::OwnPort;
+use crate::shard::ShardParts;
 use crate::token_keys::{KeptKeys, TokenKeys};
 
 /// Part of the memory that all queues may take while `limits.queued_bytes_max` is not set: one of
@@ -31,7 +32,6 @@ const QUEUED_BYTES_MIN: u64 = 64 << 20;
 /// Bytes of it where the memory is not known.
 const QUEUED_BYTES_UNKNOWN: u64 = 256 << 20;
 
-/// One version of it.
 pub(crate) struct Live {
     pub(crate) limits: SessionLimits,
     pub(crate) work: WorkLimits,
@@ -63,12 +63,39 @@ pub(crate) struct LiveMould {
 }
 
 /// New version of the options, on its way to a shard.
-pub(crate) struct Renewed<M> {
+pub(crate) struct Renewed {
     pub(crate) live: Arc<Live>,
     /// Mail for the shard's gateways.
-    pub(crate) mail: Vec<M>,
+    pub(crate) mail: Vec<GatewayMail>,
     /// Dropped once it holds.
     pub(crate) done: Sender<()>,
+}
+
+impl Live {
+    /// Puts this version into force on a shard; connections stay.
+    pub(crate) fn apply<K: Kernel>(
+        &self,
+        parts: &mut ShardParts,
+        conns: &mut Conns<Session, K>,
+        now: Now,
+    ) {
+        parts.hub.renew(self.subscriptions_max, &self.broker, now);
+        parts.connections_max = self.connections_max;
+        conns.set_limits(self.conns);
+        let shared = &mut parts.shared;
+        shared.limits = self.limits.clone();
+        shared.namespaces = self.broker.namespaces.clone();
+        shared.verifier.clone_from(&self.verifier);
+        shared.anonymous = self.anonymous;
+        shared.personal_channel = self.personal_channel;
+        shared.api_for_clients = self.api_for_clients;
+        shared.guards = self.guards.clone();
+        shared.api_keys = self.api_keys.clone();
+        shared.forwarded.renew(self.proxies.clone());
+        shared.meter.renew(self.work);
+        let wants_published = crate::notices::wants_published();
+        shared.notices.want_published(wants_published);
+    }
 }
 
 impl LiveMould {

@@ -4,12 +4,14 @@
 //! Refusals and changes are told at `info`, under the targets `throng::refused` and
 //! `throng::audit`; publications of the server API at `debug`.
 
+use std::net::IpAddr;
+
 use throng_engine::{Conns, Kernel};
 use throng_session::NoticeKind;
-use throng_types::{ConnId, Now};
+use throng_types::{ConnId, Millis, Now};
 use tracing::Level;
 
-use crate::list::GatewayList;
+use crate::gateways::Session;
 use crate::shard::ShardApp;
 use crate::watch::{Refusal, TooSlow};
 
@@ -19,114 +21,121 @@ const CHANNELS_MAX: usize = 3;
 /// Between two warnings of one kind, in milliseconds.
 const WARN_EVERY_MS: u64 = 60_000;
 
+/// Values that were warned of, and the times from which they may be again.
+#[derive(Default)]
+pub(crate) struct Warned {
+    pub(crate) crowded: u64,
+    pub(crate) crowded_again_at: Millis,
+    pub(crate) unnamed: Option<IpAddr>,
+    pub(crate) unnamed_again_at: Millis,
+}
+
 /// Whether publications are logged.
 pub(crate) fn wants_published() -> bool {
     tracing::enabled!(target: "throng::audit", Level::DEBUG)
 }
 
-impl<L: GatewayList> ShardApp<L> {
-    /// Writes what was noted in this turn.
-    pub(crate) fn write_notices<K: Kernel>(&self, conns: &Conns<L::Session, K>, now: Now) {
-        let shared = &self.parts.shared;
-        if shared.notices.is_empty() {
-            return;
-        }
-        for notice in shared.notices.take() {
-            let address = notice.address;
-            let address = address.or_else(|| shared.forwarded.client_of(notice.conn));
-            let address = address.or_else(|| Some(conns.peer(notice.conn)?.ip().to_canonical()));
-            let address = address.map_or_else(String::new, |address| address.to_string());
-            let (user, what) = (&*notice.user, notice.what);
-            let (object, why) = (&*notice.object, &*notice.why);
-            match notice.kind {
-                NoticeKind::Refused => {
-                    tracing::info!(
-                        target: "throng::refused",
-                        address, user, what, object, why,
-                        "refused"
-                    );
-                    self.parts.observatory.watch.refused(Refusal {
-                        unix_ms: now.unix_ms,
-                        address,
-                        user: notice.user,
-                        what,
-                        object: notice.object,
-                        why: notice.why,
-                    });
-                }
-                NoticeKind::Changed => {
-                    tracing::info!(
-                        target: "throng::audit",
-                        address, what, object, user,
-                        "API call"
-                    );
-                }
-                NoticeKind::Published => {
-                    tracing::debug!(target: "throng::audit", address, what, object, "API call");
-                }
+/// Writes what was noted in this turn.
+pub(crate) fn write_notices<K: Kernel>(app: &ShardApp, conns: &Conns<Session, K>, now: Now) {
+    let shared = &app.parts.shared;
+    if shared.notices.is_empty() {
+        return;
+    }
+    for notice in shared.notices.take() {
+        let address = notice.address;
+        let address = address.or_else(|| shared.forwarded.client_of(notice.conn));
+        let address = address.or_else(|| Some(conns.peer(notice.conn)?.ip().to_canonical()));
+        let address = address.map_or_else(String::new, |address| address.to_string());
+        let (user, what) = (&*notice.user, notice.what);
+        let (object, why) = (&*notice.object, &*notice.why);
+        match notice.kind {
+            NoticeKind::Refused => {
+                tracing::info!(
+                    target: "throng::refused",
+                    address, user, what, object, why,
+                    "refused"
+                );
+                app.parts.observatory.watch.refused(Refusal {
+                    unix_ms: now.unix_ms,
+                    address,
+                    user: notice.user,
+                    what,
+                    object: notice.object,
+                    why: notice.why,
+                });
+            }
+            NoticeKind::Changed => {
+                tracing::info!(
+                    target: "throng::audit",
+                    address, what, object, user,
+                    "API call"
+                );
+            }
+            NoticeKind::Published => {
+                tracing::debug!(target: "throng::audit", address, what, object, "API call");
             }
         }
     }
+}
 
-    /// Keeps for the dashboard a client that is closed for being too slow; the hub still knows its
-    /// channels. The address is there where a proxy told it or connections of an address are
-    /// counted.
-    pub(crate) fn tell_slow(&self, id: ConnId, session: &L::Session, tag: u32, now: Now) {
-        let class = L::class(session);
-        let hub = &self.parts.hub;
-        let channels = hub.channels_of(id).take(CHANNELS_MAX);
-        let address = self.parts.shared.forwarded.client_of(id);
-        let address = address.or_else(|| self.addresses.get(tag).copied());
-        self.parts.observatory.watch.too_slow(TooSlow {
-            unix_ms: now.unix_ms,
-            address: address.map_or_else(String::new, |address| address.to_string()),
-            user: class.identity.map_or("", |identity| &*identity.user).into(),
-            transport: class.transport.as_str(),
-            channels: channels.map(|name| name.as_str().to_owned()).collect(),
-            subscriptions: hub.channels_of(id).count(),
-        });
+/// Keeps for the dashboard a client that is closed for being too slow; the hub still knows its
+/// channels. The address is there where a proxy told it or connections of an address are
+/// counted.
+pub(crate) fn tell_slow(app: &ShardApp, id: ConnId, session: &Session, tag: u32, now: Now) {
+    let class = session.class();
+    let hub = &app.parts.hub;
+    let channels = hub.channels_of(id).take(CHANNELS_MAX);
+    let address = app.parts.shared.forwarded.client_of(id);
+    let address = address.or_else(|| app.addresses.get(tag).copied());
+    app.parts.observatory.watch.too_slow(TooSlow {
+        unix_ms: now.unix_ms,
+        address: address.map_or_else(String::new, |address| address.to_string()),
+        user: class.identity.map_or("", |identity| &*identity.user).into(),
+        transport: class.transport.as_str(),
+        channels: channels.map(|name| name.as_str().to_owned()).collect(),
+        subscriptions: hub.channels_of(id).count(),
+    });
+}
+
+/// Warns of what only the operator can mend, each no more often than once a minute. `crowded`
+/// says how many connections have ended because all queues together were full.
+pub(crate) fn warn_of_harm(app: &mut ShardApp, crowded: u64, now: Now) {
+    let warned = &mut app.warned;
+    let unnamed = app.parts.shared.forwarded.take_unnamed();
+    warned.unnamed = unnamed.or(warned.unnamed);
+    if warned.crowded < crowded && warned.crowded_again_at <= now.mono {
+        tracing::warn!(
+            shard = app.parts.shard.0,
+            connections = crowded - warned.crowded,
+            "closed as slow: bytes queued for clients that do not read have reached \
+             limits.queued_bytes_max"
+        );
+        warned.crowded = crowded;
+        warned.crowded_again_at = now.mono + WARN_EVERY_MS;
     }
-
-    /// Warns of what only the operator can mend, each no more often than once a minute. `crowded`
-    /// says how many connections have ended because all queues together were full.
-    pub(crate) fn warn_of_harm(&mut self, crowded: u64, now: Now) {
-        let warned = &mut self.warned;
-        let unnamed = self.parts.shared.forwarded.take_unnamed();
-        warned.unnamed = unnamed.or(warned.unnamed);
-        if warned.crowded < crowded && warned.crowded_again_at <= now.mono {
-            tracing::warn!(
-                shard = self.parts.shard.0,
-                connections = crowded - warned.crowded,
-                "closed as slow: bytes queued for clients that do not read have reached \
-                 limits.queued_bytes_max"
-            );
-            warned.crowded = crowded;
-            warned.crowded_again_at = now.mono + WARN_EVERY_MS;
-        }
-        if warned.unnamed_again_at <= now.mono
-            && let Some(address) = warned.unnamed.take()
-        {
-            tracing::warn!(
-                %address,
-                "X-Forwarded-For or Forwarded comes from an address that listen.trusted_proxies \
-                 does not name; if it is your proxy, name it: until then no limit per address \
-                 applies to its clients"
-            );
-            warned.unnamed_again_at = now.mono + WARN_EVERY_MS;
-        }
+    if warned.unnamed_again_at <= now.mono
+        && let Some(address) = warned.unnamed.take()
+    {
+        tracing::warn!(
+            %address,
+            "X-Forwarded-For or Forwarded comes from an address that listen.trusted_proxies \
+             does not name; if it is your proxy, name it: until then no limit per address \
+             applies to its clients"
+        );
+        warned.unnamed_again_at = now.mono + WARN_EVERY_MS;
     }
+}
 
-    /// Says how much was not written, once a second.
-    pub(crate) fn write_suppressed(&self) {
-        let suppressed = self.parts.shared.notices.take_suppressed();
-        if suppressed > 0 {
-            let shard = self.parts.shard.0;
-            tracing::info!(
-                target: "throng::refused",
-                shard,
-                suppressed,
-                "more refusals than are logged"
-            );
-        }
+/// Says how much was not written, once a second.
+pub(crate) fn write_suppressed(app: &ShardApp) {
+    let suppressed = app.parts.shared.notices.take_suppressed();
+    if suppressed > 0 {
+        let shard = app.parts.shard.0;
+        tracing::info!(
+            target: "throng::refused",
+            shard,
+            suppressed,
+            "more refusals than are logged"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Options with which a server is started, and reasons for which it may not start.
+//! Options with which a server is started, values that are drawn then and handed on to its
+//! successors, and reasons for which it may not start.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,7 +7,7 @@ use std::sync::Arc;
 
 use throng_auth::{EmptyKey, HostError, KeyError, OriginError};
 use throng_config::Config;
-use throng_types::ConnId;
+use throng_types::{ConnId, save_fields};
 
 use crate::stats::Capacity;
 
@@ -32,15 +33,30 @@ pub struct ReloadRequest(pub(crate) ConnId);
 /// Takes such requests, on any thread and at once; false if the server is ending.
 pub type AskReload = Arc<dyn Fn(ReloadRequest) -> bool + Send + Sync>;
 
+/// Values that differ from start to start, as arguments: so a simulator starts the same server
+/// again.
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    /// The wall clock, in Unix milliseconds.
+    pub unix_ms: u64,
+    /// Any number; epochs and hash seeds follow from it. Some are public, so no secret does.
+    pub seed: u64,
+    /// Secret random bytes; clients' ids are made with them.
+    pub secret: [u8; 32],
+}
+save_fields!(Start {
+    unix_ms,
+    seed,
+    secret
+});
+
 /// Why a server did not start. Nothing of it is left behind.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// An address cannot be listened on.
     #[error("cannot listen on {address}: {error}{}", hint(error))]
     Listen {
-        /// The address as configured.
         address: SocketAddr,
-        /// Error of the kernel.
         error: io::Error,
     },
     /// A key for tokens is not good.
@@ -49,7 +65,6 @@ pub enum StartError {
     /// Keys for tokens cannot be fetched.
     #[error("{0}")]
     TokenKeys(String),
-    /// An API key is not good.
     #[error("auth.api_keys: {0}")]
     ApiKey(#[from] EmptyKey),
     /// An allowed origin is not good.

@@ -13,10 +13,10 @@ use std::time::Duration;
 use throng_config::Config;
 use throng_engine::MailboxSender;
 
+use crate::gateways::GatewaysRenewer;
 use crate::live::{LiveMould, Renewed};
 use crate::peers::Peers;
-use crate::plan::Renewer;
-use crate::shard::{Letter, Mail};
+use crate::shard::{Mail, Message};
 use crate::stats::Observatory;
 use crate::tls::Watched;
 
@@ -26,29 +26,22 @@ const TRIES: usize = 1000;
 /// Longest wait for shards to take a new configuration over.
 const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 
-/// Takes over a configuration.
-///
-/// # Errors
-/// Sentences on what is wrong with it; nothing has changed then.
-pub(crate) type Renew = Box<dyn FnMut(&Config) -> Result<(), Vec<String>> + Send>;
-
 /// Everything that takes part.
-pub(crate) struct Renewal<M> {
+pub(crate) struct Renewal {
     pub(crate) mould: LiveMould,
     pub(crate) peers: Arc<Peers>,
     pub(crate) observatory: Arc<Observatory>,
-    pub(crate) gateways: Option<Box<dyn Renewer<M>>>,
+    pub(crate) gateways: GatewaysRenewer,
     pub(crate) tls: Option<Arc<Watched>>,
-    pub(crate) mailboxes: Vec<MailboxSender<Mail<M>>>,
+    pub(crate) mailboxes: Vec<MailboxSender<Mail>>,
 }
 
-impl<M: Send + 'static> Renewal<M> {
-    /// Erases the type of the gateways' mail.
-    pub(crate) fn boxed(mut self) -> Renew {
-        Box::new(move |config| self.renew(config))
-    }
-
-    fn renew(&mut self, config: &Config) -> Result<(), Vec<String>> {
+impl Renewal {
+    /// Takes over a configuration.
+    ///
+    /// # Errors
+    /// Sentences on what is wrong with it; nothing has changed then.
+    pub(crate) fn renew(&mut self, config: &Config) -> Result<(), Vec<String>> {
         let mut faults = Vec::new();
         let live = self.mould.make(config);
         let live = live.map_err(|error| faults.push(error.to_string())).ok();
@@ -61,8 +54,8 @@ impl<M: Send + 'static> Renewal<M> {
             .map(|_| Watched::prepare(config))
             .transpose();
         let tls = tls.map_err(|wrong| faults.extend(wrong)).ok().flatten();
-        let prepared = self.gateways.as_mut().map(|them| them.prepare(config));
-        faults.extend(prepared.and_then(Result::err).into_iter().flatten());
+        let prepared = self.gateways.prepare(config);
+        faults.extend(prepared.err().into_iter().flatten());
         let Some(live) = live.filter(|_| faults.is_empty()) else {
             return Err(faults);
         };
@@ -78,13 +71,12 @@ impl<M: Send + 'static> Renewal<M> {
         // Bound: always empty, since shards only drop their senders.
         let (done, taken) = channel();
         for (shard, mailbox) in self.mailboxes.iter().enumerate() {
-            let mail = self.gateways.as_mut().map(|them| them.commit(shard));
             let renewed = Renewed {
                 live: live.clone(),
-                mail: mail.unwrap_or_default(),
+                mail: self.gateways.commit(),
                 done: done.clone(),
             };
-            send(mailbox, Mail(Letter::Renew(Box::new(renewed))), shard);
+            send(mailbox, Mail(Message::Renew(Box::new(renewed))), shard);
         }
         drop(done);
         // No message comes: the shards drop their senders once they have it.
@@ -100,7 +92,7 @@ impl<M: Send + 'static> Renewal<M> {
     }
 }
 
-fn send<M>(mailbox: &MailboxSender<Mail<M>>, mut mail: Mail<M>, shard: usize) {
+fn send(mailbox: &MailboxSender<Mail>, mut mail: Mail, shard: usize) {
     for _ in 0..TRIES {
         match mailbox.send(mail) {
             Ok(()) => return,

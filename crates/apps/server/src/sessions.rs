@@ -1,66 +1,42 @@
-//! Events on their way to sessions: the front door's, or a gateway's, and what becomes of them.
+//! Events on their way to sessions, the front door's or a gateway's; what becomes of sessions; and
+//! the gauges under which they are counted: one of their transport, one of their gateway, and one
+//! of those that are no client's.
+
+use std::collections::VecDeque;
 
 use throng_engine::Effects;
-use throng_session::{
-    Claim, Context, Event, Flow, Http, Incoming, Opened, Order, Reject, Router, Shared,
-};
+use throng_metrics::Gauge;
+use throng_session::{Context, Event, Flow, Http, Order, Shared, Transport};
 use throng_types::ConnId;
 
-use crate::list::GatewayList;
-use crate::standing::{count, recount, standing};
-
-/// The gateways as the front door sees them.
-struct FrontDoor<'a, L: GatewayList> {
-    list: &'a mut L,
-    orders: &'a mut Vec<Order<L::Order>>,
-}
-
-impl<L: GatewayList> Router for FrontDoor<'_, L> {
-    type Session = L::Session;
-
-    fn claim(&self, incoming: &Incoming<'_, '_>, cx: &Context<'_>) -> Option<(u8, Claim)> {
-        self.list.claim(incoming, cx.shared)
-    }
-
-    fn off(&self, incoming: &Incoming<'_, '_>) -> Option<&'static str> {
-        self.list.off(incoming)
-    }
-
-    fn open(
-        &mut self,
-        claim: (u8, &Claim),
-        incoming: &Incoming<'_, '_>,
-        cx: &mut Context<'_>,
-    ) -> Result<Opened<L::Session>, Reject> {
-        self.list.open(claim, incoming, cx, self.orders)
-    }
-}
+use crate::gateways::{Gateways, Session};
 
 /// Parts of the shard that events of sessions need.
-pub struct Sessions<'a, L: GatewayList> {
-    pub list: &'a mut L,
+pub struct Sessions<'a> {
+    pub gateways: &'a mut Gateways,
     /// State that all sessions of the shard share.
     pub shared: &'a Shared,
-    /// Orders of gateways are added here.
-    pub orders: &'a mut Vec<Order<L::Order>>,
+    /// Orders of sessions are added here.
+    pub orders: &'a mut Vec<Order>,
 }
 
-impl<L: GatewayList> Sessions<'_, L> {
+impl Sessions<'_> {
     /// Counts a new session, once and before its first event.
-    pub fn count(&self, session: &L::Session) {
-        count(self.shared, standing::<L>(session));
+    pub fn count(&self, session: &Session) {
+        standing(session).count(self.shared);
     }
 
     /// Lets something happen to a session, which may become something else; counts it as what it
     /// is afterwards.
+    #[inline]
     pub fn event(
         &mut self,
         id: ConnId,
-        session: &mut L::Session,
+        session: &mut Session,
         event: Event<'_>,
         effects: &mut Effects<'_>,
     ) {
-        let before = standing::<L>(session);
+        let before = standing(session);
         self.shared.notices.begin(id, effects.now);
         self.shared.is_tls.set(effects.is_tls);
         let mut cx = Context {
@@ -70,54 +46,94 @@ impl<L: GatewayList> Sessions<'_, L> {
             own: &(),
             out: effects.out,
             actions: &mut effects.actions,
-            // The front door orders nothing.
-            orders: &mut Vec::new(),
+            orders: self.orders,
+            // The front door has no orders of its own.
+            own_orders: &mut VecDeque::new(),
+            place: 0,
             forms_from: 0,
         };
-        self.dispatch(session, event, &mut cx);
-        recount(self.shared, before, standing::<L>(session));
+        dispatch(self.gateways, session, event, &mut cx);
+        recount(self.shared, before, standing(session));
     }
+}
 
-    fn dispatch(&mut self, session: &mut L::Session, event: Event<'_>, cx: &mut Context<'_>) {
-        let rest = if let Some(http) = L::as_http(session) {
-            let mut door = FrontDoor {
-                list: self.list,
-                orders: self.orders,
-            };
-            let becomes = match event {
-                Event::Bytes(input) => http.bytes(input, &mut door, cx),
-                Event::Answer { token, answer } => http.answer(token, &answer, &mut door, cx),
-                Event::Timeout => {
-                    http.timeout(cx);
-                    None
-                }
-                Event::Close(why) => {
-                    http.close(why, cx);
-                    None
-                }
-                _ => None,
-            };
-            let Some((next, rest)) = becomes else {
-                return;
-            };
-            *session = next;
-            rest
-        } else {
-            match self.list.event(session, event, cx, self.orders) {
-                Flow::Stay => return,
-                Flow::Http(resume) => {
-                    *session = L::http(Http::again(&resume));
-                    resume.raw
-                }
-            }
+fn dispatch(
+    gateways: &mut Gateways,
+    session: &mut Session,
+    event: Event<'_>,
+    cx: &mut Context<'_>,
+) {
+    let mut rest = if let Session::Http(http) = session {
+        let Some((next, rest)) = http.event(event, gateways, cx) else {
+            return;
         };
-        self.feed(session, rest, cx);
+        *session = next;
+        rest
+    } else {
+        match gateways.event(session, event, cx) {
+            Flow::Stay => return,
+            Flow::Http(resume) => {
+                *session = Session::Http(Http::again(&resume));
+                resume.raw
+            }
+        }
+    };
+    // Bytes that arrived before the session was opened.
+    if !rest.is_empty() && !cx.has_ended() {
+        dispatch(gateways, session, Event::Bytes(&mut rest), cx);
+    }
+}
+
+/// Gauges under which a session is counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Standing {
+    transport: Transport,
+    /// Set for connections that call the server and are no clients: a backend's, or a dashboard's.
+    calls: bool,
+    own: Option<Gauge>,
+}
+
+/// Returns the gauges under which a session counts now.
+#[inline]
+pub(crate) fn standing(session: &Session) -> Standing {
+    let class = session.class();
+    Standing {
+        transport: class.transport,
+        calls: !class.is_client && class.transport == Transport::Http,
+        own: session.gauge(),
+    }
+}
+
+impl Standing {
+    fn gauges(self) -> impl Iterator<Item = Gauge> {
+        let transport = match self.transport {
+            Transport::Http => Gauge::ConnectionsHttp,
+            Transport::WebSocket => Gauge::ConnectionsWebsocket,
+            Transport::Sse => Gauge::ConnectionsSse,
+            Transport::Stream => Gauge::ConnectionsStream,
+        };
+        let calls = self.calls.then_some(Gauge::CallingConnections);
+        [Some(transport), calls, self.own].into_iter().flatten()
     }
 
-    /// Feeds bytes that arrived before the session was opened.
-    fn feed(&mut self, session: &mut L::Session, mut rest: Vec<u8>, cx: &mut Context<'_>) {
-        if !rest.is_empty() && !cx.has_ended() {
-            self.dispatch(session, Event::Bytes(&mut rest), cx);
-        }
+    /// Counts a new session.
+    pub(crate) fn count(self, shared: &Shared) {
+        self.gauges()
+            .for_each(|gauge| shared.counters.rise(gauge, 1));
+    }
+
+    /// Counts a session no longer.
+    pub(crate) fn uncount(self, shared: &Shared) {
+        self.gauges()
+            .for_each(|gauge| shared.counters.fall(gauge, 1));
+    }
+}
+
+/// Counts a session elsewhere if it became something else.
+#[inline]
+pub(crate) fn recount(shared: &Shared, before: Standing, after: Standing) {
+    if before != after {
+        before.uncount(shared);
+        after.count(shared);
     }
 }

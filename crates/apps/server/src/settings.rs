@@ -17,18 +17,15 @@ use throng_types::{Rng, ShardId};
 
 use crate::broker::{BrokerHost, Part, RemoteStart, broker_peers, home_options};
 use crate::feeds::feeds_of;
-use crate::gateways::pushpin_metrics;
+use crate::gateways::{Gateways, OwnPort, pushpin_metrics};
 use crate::history::{self, Kept};
-use crate::list::GatewayList;
 use crate::live::{Live, LiveMould};
 use crate::logins::Table;
-use crate::observe::Observer;
+use crate::options::Start;
 use crate::options::{AskReload, Options, StartError};
-use crate::own_port::OwnPort;
 use crate::pages::ServerPages;
 use crate::peers::Peers;
-use crate::shard::{ShardApp, ShardParts};
-use crate::start::Start;
+use crate::shard::{ListenerKind, ShardApp, ShardParts};
 use crate::stats::{Observatory, Ticker};
 use crate::token_keys::TokenKeys;
 use crate::watch::Watch;
@@ -38,7 +35,7 @@ const BROKER: Duration = Duration::from_secs(5);
 
 /// State that all shards have in common, ready to be given to each.
 #[derive(Clone)]
-pub struct Blueprint {
+pub(crate) struct Blueprint {
     /// Options that can change while the server runs, as they were at the start.
     live: Arc<Live>,
     /// From which the next one is made.
@@ -54,11 +51,7 @@ pub struct Blueprint {
     broker: Option<RemoteStart>,
     /// Feeds, which start after the shards.
     pub(crate) feeds: Arc<[Feed]>,
-    ports: Arc<[Port]>,
-    /// By listener: whether connections begin with a PROXY header.
-    proxied: Arc<[bool]>,
-    /// By listener: whether it speaks TLS.
-    secure: Arc<[bool]>,
+    listeners: Arc<[ListenerKind]>,
     /// Handler of reload requests on the API port.
     ask_reload: Option<AskReload>,
     /// Counters of the handle's thread.
@@ -88,10 +81,7 @@ fn wait_until(is_there: impl Fn() -> bool) {
 impl Blueprint {
     /// Checks the configuration as far as it concerns all shards. `ports` are the gateways' own,
     /// which listen behind the client ports and the API port.
-    ///
-    /// # Errors
-    /// See [`StartError`].
-    pub fn new<L: GatewayList>(
+    pub(crate) fn new(
         options: &Options,
         shards: u8,
         own_ports: &[OwnPort],
@@ -134,8 +124,7 @@ impl Blueprint {
             watch: Watch::new(config, shards),
             logins,
         };
-        let closed: Vec<&'static str> = L::NAMESPACES.concat();
-        let closed_namespaces: Arc<[&'static str]> = closed.into();
+        let closed_namespaces = Gateways::namespaces();
         let mould = LiveMould {
             own_ports: own_ports.into(),
             closed_namespaces: closed_namespaces.clone(),
@@ -146,11 +135,20 @@ impl Blueprint {
         };
         let live = Arc::new(mould.make(config)?);
         let client_ports = config.listen.client.iter().map(|_| Port::Client);
-        let ports = client_ports.chain([Port::Api]);
-        let ports = ports.chain(own_ports.iter().map(|own| Port::Own {
-            gateway: own.gateway,
-            port: own.port,
-        }));
+        let public = { config.listeners() }.zip(client_ports.chain([Port::Api]));
+        let public = public.map(|(listener, port)| ListenerKind {
+            port,
+            is_proxied: config.listen.proxy_protocol.contains(&listener.address),
+            is_tls: listener.is_tls,
+        });
+        let own = own_ports.iter().map(|own| ListenerKind {
+            port: Port::Own {
+                gateway: own.gateway,
+                port: own.port,
+            },
+            is_proxied: false,
+            is_tls: false,
+        });
         let home = home_options(config, &live.broker, shards, &mut random);
         let broker = RemoteStart::new(config, &home, &broker_counters, &mut secret);
         let work_secret = [secret.next_u64(), secret.next_u64()];
@@ -168,13 +166,7 @@ impl Blueprint {
             peers: Arc::new(Peers::new(config, work_secret)),
             node: NodeKey::new(start.secret),
             seed: random.next_u64(),
-            ports: ports.collect(),
-            proxied: { config.listeners() }
-                .map(|listener| config.listen.proxy_protocol.contains(&listener.address))
-                .collect(),
-            secure: { config.listeners() }
-                .map(|listener| listener.is_tls)
-                .collect(),
+            listeners: public.chain(own).collect(),
             handle_counters,
             history_counters,
         })
@@ -237,12 +229,12 @@ impl Blueprint {
 
     /// A shard's app with its part of a broker elsewhere, and of the history on disk, if there is
     /// one; on its thread.
-    pub(crate) fn app_with<L: GatewayList>(
+    pub(crate) fn app_with(
         &self,
         shard: ShardId,
-        list: L,
+        gateways: Gateways,
         (remote, kept): (Part, Option<Kept>),
-    ) -> ShardApp<L> {
+    ) -> ShardApp {
         let options = HubOptions {
             subscriptions_max: self.live.subscriptions_max,
             hash_seed: self.home.hash_seed,
@@ -292,19 +284,11 @@ impl Blueprint {
             peers: self.peers.clone(),
             connections_max: live.connections_max,
             ask_reload: self.ask_reload.clone(),
-            ports: self.ports.clone(),
-            proxied: self.proxied.clone(),
-            secure: self.secure.clone(),
+            listeners: self.listeners.clone(),
             ticker: Ticker::new(self.observatory.clone()),
             observatory: self.observatory.clone(),
             seed: self.seed ^ u64::from(shard.0),
         };
-        ShardApp::new(parts, list)
-    }
-
-    /// Returns the observer that copies a shard's numbers at the end of each turn.
-    #[must_use]
-    pub fn observer(&self) -> Observer {
-        Observer::default()
+        ShardApp::new(parts, gateways)
     }
 }

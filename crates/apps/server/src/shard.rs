@@ -16,19 +16,19 @@ use throng_session::{
 use throng_types::{ConnId, Millis, Now, ShardId, Slots};
 
 use crate::drain::{Drain, DrainOptions, Ends};
-use crate::handover::Giving;
-use crate::list::{GatewayList, Host};
+use crate::feeds::{FeedBatches, FeedRound};
+use crate::gateways::{GatewayMail, Gateways, Host, Session};
+use crate::handover::HandOver;
 use crate::live::Renewed;
+use crate::notices::{self, Warned};
 use crate::options::{AskReload, ReloadRequest};
 use crate::outbox::{Note, Outboxes};
 use crate::peers::Peers;
-use crate::rounds::{FeedLetter, Rounds};
+use crate::peers::{PAYER, UNCOUNTED, tag_payer};
 use crate::sessions::Sessions;
-use crate::sink::Outlet;
+use crate::sink::HubSink;
 use crate::stats::{Observatory, Ticker};
-use crate::surveys::Surveys;
-use crate::tags::{PAYER, UNCOUNTED, tag_payer};
-use crate::warned::Warned;
+use crate::surveys::{self, Surveys};
 
 /// Members visited in one turn: few enough that what is published meanwhile joins the fan-out
 /// at the next turn, and that a crowd does not keep others waiting.
@@ -39,43 +39,51 @@ const EXPIRIES_PER_TURN: usize = 256;
 const HOUSEKEEPING_MS: u64 = 1000;
 /// A crowd whose leaving is worth giving memory back to the kernel.
 const CROWD: usize = 1024;
-/// Mail between shards, and orders from the handle and from drivers.
-pub struct Mail<M>(pub(crate) Letter<M>);
 
-pub(crate) enum Letter<M> {
+/// Mail between shards, and orders from the handle and from drivers.
+pub struct Mail(pub(crate) Message);
+
+pub(crate) enum Message {
     /// Mail between the hubs of two shards.
     Hub(throng_hub::Mail),
     /// Message between the apps of two shards.
-    Note(Note<M>),
-    /// From a gateway's driver.
-    Driver(M),
-    /// Publications of a feed.
-    Feed(Box<FeedLetter>),
+    Note(Note),
+    Driver(GatewayMail),
+    Feed(Box<FeedRound>),
     /// Other options hold from now on.
-    Renew(Box<Renewed<M>>),
+    Renew(Box<Renewed>),
     /// Outcome of a reload that a connection of this shard has asked for.
     Reloaded(ConnId, Reloaded),
     /// Begin to end gracefully.
     Drain(DrainOptions),
     /// Hand over to another process.
-    HandOver(Box<Giving>),
+    HandOver(Box<HandOver>),
     /// Order to end now.
     Stop,
 }
 
-impl<M> Mail<M> {
+impl Mail {
     /// Mail from a gateway's driver.
-    pub const fn from_driver(mail: M) -> Self {
-        Self(Letter::Driver(mail))
+    pub(crate) const fn to_gateway(mail: GatewayMail) -> Self {
+        Self(Message::Driver(mail))
     }
 
-    /// A driver's mail that found no room, given back.
-    pub fn into_driver(self) -> Option<M> {
+    /// Takes a driver's mail back that found no room.
+    pub(crate) fn into_gateway(self) -> Option<GatewayMail> {
         match self.0 {
-            Letter::Driver(mail) => Some(mail),
+            Message::Driver(mail) => Some(mail),
             _ => None,
         }
     }
+}
+
+/// Purpose of a listener, and the way in which connections begin there.
+#[derive(Clone, Copy)]
+pub(crate) struct ListenerKind {
+    pub(crate) port: Port,
+    /// With a PROXY header.
+    pub(crate) is_proxied: bool,
+    pub(crate) is_tls: bool,
 }
 
 /// Parts from which an app is made.
@@ -91,12 +99,7 @@ pub(crate) struct ShardParts {
     pub(crate) peers: Arc<Peers>,
     pub(crate) connections_max: usize,
     pub(crate) ask_reload: Option<AskReload>,
-    /// Purpose of each listener, by its number.
-    pub(crate) ports: Arc<[Port]>,
-    /// By listener: whether connections begin with a PROXY header.
-    pub(crate) proxied: Arc<[bool]>,
-    /// By listener: whether it speaks TLS.
-    pub(crate) secure: Arc<[bool]>,
+    pub(crate) listeners: Arc<[ListenerKind]>,
     pub(crate) ticker: Ticker,
     pub(crate) observatory: Arc<Observatory>,
     /// Seed for the choices of a drain; any number.
@@ -104,23 +107,23 @@ pub(crate) struct ShardParts {
 }
 
 /// One shard: its hub, its gateways and what they wait for.
-pub struct ShardApp<L: GatewayList> {
+pub struct ShardApp {
     pub(crate) parts: ShardParts,
-    pub(crate) list: L,
-    pub(crate) orders: Vec<Order<L::Order>>,
-    pub(crate) outboxes: Outboxes<L::Mail>,
+    pub(crate) gateways: Gateways,
+    pub(crate) orders: Vec<Order>,
+    pub(crate) outboxes: Outboxes,
     pub(crate) surveys: Surveys,
-    pub(crate) rounds: Rounds,
+    pub(crate) rounds: FeedBatches,
     pub(crate) resumed: Vec<(ConnId, Vec<u8>)>,
     /// Connections that ended in this turn and of which gateways were not notified yet.
-    pub(crate) ended: Vec<(ConnId, L::Session)>,
+    pub(crate) ended: Vec<(ConnId, Session)>,
     pub(crate) addresses: Slots<IpAddr>,
     pub(crate) drain: Option<Drain>,
     /// Progress of all shards' drains.
     pub(crate) ends: Ends,
     pub(crate) stopped: bool,
     /// The loop stops for it, and goes on afterwards.
-    pub(crate) giving: Option<Box<Giving>>,
+    pub(crate) hand_over: Option<Box<HandOver>>,
     /// Connections of the client port.
     pub(crate) clients: usize,
     /// As of the last turn.
@@ -133,23 +136,23 @@ pub struct ShardApp<L: GatewayList> {
     pub(crate) warned: Warned,
 }
 
-impl<L: GatewayList> ShardApp<L> {
-    pub(crate) fn new(parts: ShardParts, list: L) -> Self {
+impl ShardApp {
+    pub(crate) fn new(parts: ShardParts, gateways: Gateways) -> Self {
         parts.shared.counters.set(Gauge::Shards, 1);
         Self {
             outboxes: Outboxes::new(parts.shards),
             parts,
-            list,
+            gateways,
             orders: Vec::new(),
             surveys: Surveys::default(),
-            rounds: Rounds::default(),
+            rounds: FeedBatches::default(),
             resumed: Vec::new(),
             ended: Vec::new(),
             addresses: Slots::default(),
             drain: None,
             ends: Ends::default(),
             stopped: false,
-            giving: None,
+            hand_over: None,
             clients: 0,
             now: Now::default(),
             housekeeping_at: Millis::default(),
@@ -164,22 +167,24 @@ impl<L: GatewayList> ShardApp<L> {
     }
 
     /// Takes the order for which the loop stopped, if it is to hand over and not to end.
-    pub(crate) fn take_giving(&mut self) -> Option<Box<Giving>> {
-        let giving = self.giving.take()?;
+    pub(crate) fn take_hand_over(&mut self) -> Option<Box<HandOver>> {
+        let order = self.hand_over.take()?;
         self.stopped = false;
-        Some(giving)
+        Some(order)
     }
 
-    pub(crate) const fn hub(&self) -> &Hub {
-        &self.parts.hub
-    }
-
-    pub(crate) const fn sessions(&mut self) -> Sessions<'_, L> {
+    pub(crate) const fn sessions(&mut self) -> Sessions<'_> {
         Sessions {
-            list: &mut self.list,
+            gateways: &mut self.gateways,
             shared: &self.parts.shared,
             orders: &mut self.orders,
         }
+    }
+
+    /// Whether publications wait for others, for their channel's `max_delay`.
+    #[must_use]
+    pub fn is_gathering(&self) -> bool {
+        self.parts.hub.deadline().is_some()
     }
 
     /// Lets something happen to a connection's session, if it is still there.
@@ -187,7 +192,7 @@ impl<L: GatewayList> ShardApp<L> {
         &mut self,
         conn: ConnId,
         event: Event<'_>,
-        conns: &mut Conns<L::Session, K>,
+        conns: &mut Conns<Session, K>,
     ) {
         let mut sessions = self.sessions();
         conns.with(conn, |session, effects| {
@@ -195,29 +200,29 @@ impl<L: GatewayList> ShardApp<L> {
         });
     }
 
-    /// Calls the hub with an outlet to this shard's connections.
+    /// Calls the hub with a sink to this shard's connections.
     pub(crate) fn with_hub<K: Kernel, R>(
         &mut self,
-        conns: &mut Conns<L::Session, K>,
-        call: impl FnOnce(&mut Hub, &mut Outlet<'_, L, K>) -> R,
+        conns: &mut Conns<Session, K>,
+        call: impl FnOnce(&mut Hub, &mut HubSink<'_, K>) -> R,
     ) -> R {
-        let mut outlet = Outlet {
+        let mut sink = HubSink {
             conns,
             rounds: &mut self.rounds,
-            list: &mut self.list,
+            gateways: &mut self.gateways,
             shared: &self.parts.shared,
             addresses: &self.addresses,
             orders: &mut self.orders,
         };
-        call(&mut self.parts.hub, &mut outlet)
+        call(&mut self.parts.hub, &mut sink)
     }
 
     /// Calls the gateways with a host over this shard.
-    pub(crate) fn with_list<K: Kernel, R>(
+    pub(crate) fn with_gateways<K: Kernel, R>(
         &mut self,
-        conns: &mut Conns<L::Session, K>,
+        conns: &mut Conns<Session, K>,
         now: Now,
-        call: impl FnOnce(&mut L, &mut Host<'_, L, K>) -> R,
+        call: impl FnOnce(&mut Gateways, &mut Host<'_, K>) -> R,
     ) -> R {
         let mut host = Host {
             shard: self.parts.shard,
@@ -230,7 +235,7 @@ impl<L: GatewayList> ShardApp<L> {
             outboxes: &mut self.outboxes,
             resumed: &mut self.resumed,
         };
-        let result = call(&mut self.list, &mut host);
+        let result = call(&mut self.gateways, &mut host);
         if !self.resumed.is_empty() {
             self.resume(conns);
         }
@@ -238,29 +243,31 @@ impl<L: GatewayList> ShardApp<L> {
     }
 
     /// Feeds connections that take requests again with what they have already.
-    fn resume<K: Kernel>(&mut self, conns: &mut Conns<L::Session, K>) {
+    fn resume<K: Kernel>(&mut self, conns: &mut Conns<Session, K>) {
         for (conn, mut raw) in std::mem::take(&mut self.resumed) {
             self.event(conn, Event::Bytes(&mut raw), conns);
         }
     }
 
     /// Carries out orders until none is left.
-    pub(crate) fn carry_out<K: Kernel>(&mut self, conns: &mut Conns<L::Session, K>, now: Now) {
+    pub(crate) fn carry_out<K: Kernel>(&mut self, conns: &mut Conns<Session, K>, now: Now) {
         while !self.orders.is_empty() {
             for order in std::mem::take(&mut self.orders) {
                 match order {
                     Order::Hub(command) => self.command(command, conns, now),
-                    Order::Gateway(order) => {
-                        self.with_list(conns, now, |list, host| list.order(order, host));
+                    Order::Gateway(place) => self.with_gateways(conns, now, |gateways, host| {
+                        gateways.order(place, host);
+                    }),
+                    Order::Survey { reply_to, survey } => {
+                        surveys::survey(self, reply_to, survey, conns, now)
                     }
-                    Order::Survey { reply_to, survey } => self.survey(reply_to, survey, conns, now),
                     Order::Reload(conn) => self.ask_reload(conn, conns),
                 }
             }
         }
     }
 
-    fn ask_reload<K: Kernel>(&mut self, conn: ConnId, conns: &mut Conns<L::Session, K>) {
+    fn ask_reload<K: Kernel>(&mut self, conn: ConnId, conns: &mut Conns<Session, K>) {
         let ask = self.parts.ask_reload.as_ref();
         if !ask.is_some_and(|ask| ask(ReloadRequest(conn))) {
             self.event(conn, Event::Reloaded(&Reloaded::Unavailable), conns);
@@ -270,34 +277,34 @@ impl<L: GatewayList> ShardApp<L> {
     pub(crate) fn command<K: Kernel>(
         &mut self,
         command: Command,
-        conns: &mut Conns<L::Session, K>,
+        conns: &mut Conns<Session, K>,
         now: Now,
     ) {
-        self.with_hub(conns, |hub, outlet| hub.handle(command, now, outlet));
+        self.with_hub(conns, |hub, sink| hub.handle(command, now, sink));
     }
 
     /// Notifies gateways of connections that have ended.
-    pub(crate) fn tell_ended<K: Kernel>(&mut self, conns: &mut Conns<L::Session, K>, now: Now) {
+    pub(crate) fn tell_ended<K: Kernel>(&mut self, conns: &mut Conns<Session, K>, now: Now) {
         for (conn, session) in std::mem::take(&mut self.ended) {
-            self.with_list(conns, now, |list, host| list.closed(conn, session, host));
+            self.with_gateways(conns, now, |them, host| them.closed(conn, session, host));
         }
     }
 
     /// Forgets what has expired, some in each turn; true while there is more.
-    pub(crate) fn expire<K: Kernel>(&mut self, conns: &mut Conns<L::Session, K>, now: Now) -> bool {
+    pub(crate) fn expire<K: Kernel>(&mut self, conns: &mut Conns<Session, K>, now: Now) -> bool {
         let budget = EXPIRIES_PER_TURN;
-        self.is_expiring = self.with_hub(conns, |hub, outlet| hub.expire(now, budget, outlet));
+        self.is_expiring = self.with_hub(conns, |hub, sink| hub.expire(now, budget, sink));
         self.is_expiring
     }
 
     /// Runs once a second.
-    pub(crate) fn housekeeping<K: Kernel>(&mut self, conns: &mut Conns<L::Session, K>, now: Now) {
+    pub(crate) fn housekeeping<K: Kernel>(&mut self, conns: &mut Conns<Session, K>, now: Now) {
         self.housekeeping_at = now.mono + HOUSEKEEPING_MS;
         self.is_expiring = true;
         self.give_memory_back(conns.len());
-        self.write_suppressed();
-        self.warn_of_harm(conns.stats().crowded, now);
-        self.with_list(conns, now, |list, host| list.tick(host));
+        notices::write_suppressed(self);
+        notices::warn_of_harm(self, conns.stats().crowded, now);
+        self.with_gateways(conns, now, |gateways, host| gateways.tick(host));
         let watched = self.parts.ticker.channel();
         let interest = self.parts.hub.interest(watched);
         let watch = &self.parts.observatory.watch;

@@ -6,37 +6,34 @@ use std::sync::Arc;
 use throng_engine::{Conns, Delivery, Kernel, Pieces};
 use throng_hub::{Answer, Batch, FormKind, Format, Patch, ReplyTo, Sink};
 use throng_metrics::Counter;
-use throng_session::{Event, Order, Shared, Work};
+use throng_session::{Event, Order, PublishResult, Shared, Work};
 use throng_types::{
     ChannelName, ConnId, Frame, Frames, Publication, PublicationKind, Slots, Unsubscribe,
 };
 
-use crate::list::GatewayList;
-use crate::rounds::Rounds;
+use crate::feeds::FeedBatches;
+use crate::gateways::{Gateways, Session};
+use crate::peers::payer;
 use crate::sessions::Sessions;
-use crate::tags::payer;
 
 /// The hub's view of the connections, for the length of one call.
-pub(crate) struct Outlet<'a, L: GatewayList, K: Kernel> {
-    pub(crate) conns: &'a mut Conns<L::Session, K>,
-    pub(crate) list: &'a mut L,
-    pub(crate) rounds: &'a mut Rounds,
+pub(crate) struct HubSink<'a, K: Kernel> {
+    pub(crate) conns: &'a mut Conns<Session, K>,
+    pub(crate) gateways: &'a mut Gateways,
+    pub(crate) rounds: &'a mut FeedBatches,
     pub(crate) shared: &'a Shared,
     /// Addresses of connections, by their tags.
     pub(crate) addresses: &'a Slots<IpAddr>,
-    pub(crate) orders: &'a mut Vec<Order<L::Order>>,
+    pub(crate) orders: &'a mut Vec<Order>,
 }
 
-impl<L: GatewayList, K: Kernel> Sink for Outlet<'_, L, K> {
+impl<K: Kernel> Sink for HubSink<'_, K> {
     #[inline]
     fn answer(&mut self, reply_to: ReplyTo, answer: Answer) {
-        if self.rounds.answer(reply_to, &answer) {
-            return;
-        }
         let ReplyTo { conn, token } = reply_to;
         let (items, addresses, shared) = (answer.items(), self.addresses, self.shared);
         let mut sessions = Sessions {
-            list: self.list,
+            gateways: self.gateways,
             shared,
             orders: self.orders,
         };
@@ -45,15 +42,19 @@ impl<L: GatewayList, K: Kernel> Sink for Outlet<'_, L, K> {
             sessions.event(conn, session, Event::Answer { token, answer }, effects);
             let work = Work::answer(items, effects.out.len().saturating_sub(before));
             // Answers go to connections that may call the server API.
-            if work.cpu_us() > 0 && L::as_http(session).is_none() {
+            if work.cpu_us() > 0 && !matches!(session, Session::Http(_)) {
                 let payer = payer(conn, effects.tag, addresses, shared);
                 shared.meter.charge_payer(payer, work, effects.now);
             }
         });
     }
 
+    fn fed(&mut self, round: u32, number: u32, result: PublishResult) {
+        self.rounds.published(round, number, result);
+    }
+
     fn encode(&mut self, format: Format, publication: &Publication, out: &mut Vec<u8>) {
-        self.list.encode(format.number(), publication, out);
+        self.gateways.encode(format, publication, None, out);
     }
 
     fn encode_delta(
@@ -63,8 +64,7 @@ impl<L: GatewayList, K: Kernel> Sink for Outlet<'_, L, K> {
         patch: Option<Patch<'_>>,
         out: &mut Vec<u8>,
     ) {
-        let number = format.number();
-        self.list.encode_delta(number, publication, patch, out);
+        self.gateways.encode(format, publication, patch, out);
     }
 
     #[inline]
@@ -105,14 +105,14 @@ impl<L: GatewayList, K: Kernel> Sink for Outlet<'_, L, K> {
     }
 
     fn carried(&mut self, publication: &Publication) {
-        self.list.carried(publication, self.orders);
+        self.gateways.carried(publication, self.orders);
     }
 }
 
-impl<L: GatewayList, K: Kernel> Outlet<'_, L, K> {
+impl<K: Kernel> HubSink<'_, K> {
     fn event(&mut self, conn: ConnId, event: Event<'_>) {
         let mut sessions = Sessions {
-            list: self.list,
+            gateways: self.gateways,
             shared: self.shared,
             orders: self.orders,
         };
@@ -148,7 +148,7 @@ impl<L: GatewayList, K: Kernel> Outlet<'_, L, K> {
         let id = self.conns.id(index);
         if let Some(session) = id.and_then(|id| self.conns.session(id)) {
             let now = self.conns.now();
-            self.list
+            self.gateways
                 .delivered(session, publications, is_taken, now, self.shared);
         }
     }
@@ -180,7 +180,7 @@ impl<L: GatewayList, K: Kernel> Outlet<'_, L, K> {
             return;
         };
         let mut sessions = Sessions {
-            list: self.list,
+            gateways: self.gateways,
             shared: self.shared,
             orders: self.orders,
         };
@@ -209,7 +209,7 @@ impl<L: GatewayList, K: Kernel> Outlet<'_, L, K> {
             let publications = batch.publications.iter();
             for publication in publications.filter(|known| known.told == PublicationKind::Data) {
                 one.clear();
-                L::encode_personal(session, publication, &mut one);
+                session.encode_personal(publication, &mut one);
                 if !one.is_empty() {
                     frames.push(|out| out.extend_from_slice(&one));
                 }

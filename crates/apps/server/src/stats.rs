@@ -1,26 +1,29 @@
 //! The server's own numbers: sums over the shards, what only the process knows, and
-//! the dashboard's line, once a second while somebody watches.
+//! the dashboard's line, once a second while somebody watches; and the engine's and the hub's numbers,
+//! copied to the shard's counters at the end of each turn.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use throng_broker::{Acknowledge, Draft};
-use throng_hub::{Command, ReplyTo};
+use throng_broker::Draft;
+use throng_engine::{ConnStats, Conns, Kernel, LoopStats};
+use throng_hub::Command;
 use throng_metrics::{Counter, Counters, Delta, Gauge, Histogram, Totals};
+use throng_session::draft;
 use throng_sys::{clock, cpu, limits, memory};
-use throng_types::{ChannelName, ConnId, Now, Payload, PayloadKind, ShardId};
+use throng_types::{ChannelName, Now, Payload, PayloadKind};
 
+use crate::gateways::Session;
 use crate::logins::Table;
+use crate::shard::ShardApp;
 use crate::watch::Watch;
 
-/// The channel of the dashboard.
 pub(crate) const STATS_CHANNEL: &str = "throng:stats";
 
 /// Capacity of this machine, as far as the caller has found out.
 #[derive(Clone, Debug)]
 pub struct Capacity {
-    /// Connections, if that is known.
     pub holds_connections: Option<u64>,
     /// The limit that binds first, by its kernel's name.
     pub binds_first: Option<&'static str>,
@@ -28,7 +31,6 @@ pub struct Capacity {
 
 /// Form in which Pushpin's metrics are shown.
 pub(crate) struct PushpinMetrics {
-    /// Prefix of the metrics' names.
     pub(crate) prefix: String,
     /// Set if they have a port of their own.
     pub(crate) is_apart: bool,
@@ -45,7 +47,6 @@ pub(crate) struct Observatory {
     pub(crate) pushpin: Option<PushpinMetrics>,
     /// The state of a broker on the other side of a network, once it is started.
     pub(crate) broker: std::sync::OnceLock<throng_remote::Health>,
-    /// The states of feeds.
     pub(crate) feeds: Vec<Arc<throng_feeds::Status>>,
     /// Whether history is written to disk, once that is so.
     pub(crate) history: std::sync::OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
@@ -138,24 +139,10 @@ impl Ticker {
             kind: PayloadKind::Json,
         };
         let draft = Draft {
-            channel: self.channel.clone(),
-            payload,
-            publisher: None,
-            tags: None,
             skip_history: true,
-            idempotency_key: None,
-            version: None,
-            acknowledge: Acknowledge::Memory,
+            ..draft(self.channel.clone(), payload)
         };
-        // Nobody waits for the answer.
-        let nobody = ReplyTo {
-            conn: ConnId::new(ShardId(u8::MAX), u32::MAX, u32::MAX),
-            token: 0,
-        };
-        Some(Command::Publish {
-            reply_to: nobody,
-            draft,
-        })
+        Some(Command::Announce { draft })
     }
 
     fn line(&self, last: &Last, now: &Last, draining: bool) -> String {
@@ -232,6 +219,67 @@ impl Ticker {
             json(delta.histogram(Histogram::TurnDuration).quantile_us(990)),
         );
         line
+    }
+}
+
+/// Totals at the end of the last turn, so that only the difference is added.
+#[derive(Default)]
+pub(crate) struct Observer {
+    turns: LoopStats,
+    conns: ConnStats,
+    news_dropped: u64,
+    conflated: u64,
+}
+
+impl Observer {
+    /// Adds what is new.
+    pub(crate) fn observe<K: Kernel>(
+        &mut self,
+        app: &ShardApp,
+        conns: &Conns<Session, K>,
+        turns: LoopStats,
+    ) {
+        let counters = &app.parts.shared.counters;
+        let before = std::mem::replace(&mut self.turns, turns);
+        counters.add(Counter::Turns, turns.turns - before.turns);
+        counters.add(Counter::Sleeps, turns.sleeps - before.sleeps);
+        counters.add(Counter::Mail, turns.mail - before.mail);
+        counters.add(Counter::Wakes, turns.wakes - before.wakes);
+        counters.record(Histogram::TurnDuration, turns.last_turn_us);
+        counters.add(
+            Counter::ConnectionsAccepted,
+            turns.accepted - before.accepted,
+        );
+        counters.add(Counter::BytesIn, turns.read_bytes - before.read_bytes);
+        let now = conns.stats();
+        let before = std::mem::replace(&mut self.conns, now);
+        counters.add(Counter::BytesOut, now.sent_bytes - before.sent_bytes);
+        counters.add(Counter::Writes, now.writes - before.writes);
+        counters.add(
+            Counter::DroppedOldest,
+            now.dropped_oldest - before.dropped_oldest,
+        );
+        counters.add(
+            Counter::DroppedLatestOnly,
+            now.dropped_latest_only - before.dropped_latest_only,
+        );
+        let slow = now.slow - before.slow;
+        counters.add(Counter::DroppedClose, slow);
+        counters.add(Counter::SlowConsumers, slow + now.lagged - before.lagged);
+        counters.add(Counter::CrowdedOut, now.crowded - before.crowded);
+        let hub = app.parts.hub.stats();
+        counters.set(Gauge::Channels, hub.home.streams as u64);
+        counters.set(Gauge::Subscriptions, hub.subscriptions as u64);
+        let before = std::mem::replace(&mut self.news_dropped, hub.news_dropped);
+        counters.add(Counter::PresenceDropped, hub.news_dropped - before);
+        let before = std::mem::replace(&mut self.conflated, hub.conflated);
+        counters.add(Counter::Conflated, hub.conflated - before);
+        counters.set(Gauge::PresenceMembers, hub.home.members as u64);
+        counters.set(Gauge::HistoryBytes, hub.home.history_bytes as u64);
+        counters.set(
+            Gauge::HistoryPublications,
+            hub.home.history_publications as u64,
+        );
     }
 }
 

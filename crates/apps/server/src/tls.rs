@@ -19,7 +19,6 @@ use throng_tls::{
 };
 use throng_types::Now;
 
-use crate::list::GatewayList;
 use crate::options::StartError;
 use crate::shard::ShardApp;
 
@@ -343,39 +342,37 @@ impl Watched {
     }
 }
 
-impl<L: GatewayList> ShardApp<L> {
-    /// Whether a client's address may have another handshake; charges it. Proxies speak for many.
-    pub(crate) fn may_shake_hands(&self, peer: IpAddr, now: Now) -> bool {
-        let shared = &self.parts.shared;
-        shared.forwarded.trusts(peer) || shared.meter.admits(peer, Work::SecureArrival, now)
-    }
+/// Whether a client's address may have another handshake; charges it. Proxies speak for many.
+pub(crate) fn may_shake_hands(app: &ShardApp, peer: IpAddr, now: Now) -> bool {
+    let shared = &app.parts.shared;
+    shared.forwarded.trusts(peer) || shared.meter.admits(peer, Work::SecureArrival, now)
+}
 
-    /// Counts the outcome of a handshake, and logs it if it failed.
-    pub(crate) fn note_tls(&self, event: &TlsEvent) {
-        let (counter, fault) = match &event.news {
-            // Told of connections that we open.
-            TlsNews::Truncated => return,
-            TlsNews::Shaken(shaken) if shaken.is_resumed => (Counter::TlsResumed, None),
-            TlsNews::Shaken(_) => (Counter::TlsFull, None),
-            TlsNews::Broken(fault) => (Counter::TlsBroken, Some(fault)),
-            TlsNews::Refused(fault) => {
-                let counter = match fault {
-                    Fault::TimedOut => Counter::TlsTimedOut,
-                    Fault::Gone => Counter::TlsGone,
-                    _ => Counter::TlsRefused,
-                };
-                (counter, Some(fault))
-            }
-        };
-        self.counters().count(counter);
-        // A probe that only looks whether the port is open is not worth a line.
-        if let Some(fault) = fault.filter(|fault| !matches!(fault, Fault::Gone)) {
-            let notices = &self.parts.shared.notices;
-            notices.begin(event.conn, self.now);
-            if let Some(peer) = event.peer {
-                notices.comes_from(peer.ip().to_canonical());
-            }
-            notices.refused("tls", "", "", fault);
+/// Counts the outcome of a handshake, and logs it if it failed.
+pub(crate) fn note(app: &ShardApp, event: &TlsEvent) {
+    let (counter, fault) = match &event.news {
+        // Told of connections that we open.
+        TlsNews::Truncated => return,
+        TlsNews::Shaken(shaken) if shaken.is_resumed => (Counter::TlsResumed, None),
+        TlsNews::Shaken(_) => (Counter::TlsFull, None),
+        TlsNews::Broken(fault) => (Counter::TlsBroken, Some(fault)),
+        TlsNews::Refused(fault) => {
+            let counter = match fault {
+                Fault::TimedOut => Counter::TlsTimedOut,
+                Fault::Gone => Counter::TlsGone,
+                _ => Counter::TlsRefused,
+            };
+            (counter, Some(fault))
         }
+    };
+    app.counters().count(counter);
+    // A probe that only looks whether the port is open is not worth a line.
+    if let Some(fault) = fault.filter(|fault| !matches!(fault, Fault::Gone)) {
+        let notices = &app.parts.shared.notices;
+        notices.begin(event.conn, app.now);
+        if let Some(peer) = event.peer {
+            notices.comes_from(peer.ip().to_canonical());
+        }
+        notices.refused("tls", "", "", fault);
     }
 }

@@ -25,12 +25,12 @@ pub use contract::{
     Reply, Request, Subscribed, Ticket, Version,
 };
 pub use memory::{
-    BrokerStats, Budget, DELIVERIES_MAX, Mail, MemoryBroker, MemoryOptions, REQUESTS_MAX,
-    ReplyLimit, home_of,
+    BrokerStats, Budget, DELIVERIES_MAX, Mail, MemoryBroker, MemoryOptions, REQUESTS_MAX, home_of,
 };
 pub use moving::Moving;
 pub use options::{
-    BackendId, ChannelOptions, LiveOptions, Namespaces, PresenceOptions, ProxySwitches, Retention,
+    BackendId, ChannelOptions, LiveOptions, Namespaces, PresenceOptions, ProxySwitches, ReplyLimit,
+    Retention,
 };
 pub use store::{
     ANCESTORS_MAX, Begins, Frames, Head, HeadFault, Item, Lineage, Reached, Replay, Restored,

@@ -20,7 +20,6 @@ mod journal;
 mod keys;
 mod members;
 mod outbox;
-mod reply_limit;
 mod stream;
 
 use std::sync::Arc;
@@ -33,7 +32,6 @@ use throng_types::{
 pub use budget::Budget;
 pub use home::{BrokerStats, MemoryOptions, home_of};
 pub use outbox::{DELIVERIES_MAX, Mail, REQUESTS_MAX};
-pub use reply_limit::ReplyLimit;
 
 use crate::{
     Acknowledge, Broker, Draft, LiveOptions, Published, Receiver, Refusal, Reply, Request,
@@ -473,7 +471,6 @@ impl Broker for MemoryBroker {
     }
 }
 
-/// The shards whose bits are set.
 fn bits(mut set: u64) -> impl Iterator<Item = ShardId> {
     std::iter::from_fn(move || {
         let shard = (set != 0).then(|| ShardId(set.trailing_zeros() as u8))?;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use throng_types::{ChannelName, Overflow};
+use throng_types::{ChannelName, Overflow, Publication};
 
-use crate::{Acknowledge, ReplyLimit};
+use crate::Acknowledge;
 
 /// Limits of the history that a channel's home keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,7 +89,6 @@ impl BackendId {
 /// Visibility of a channel's subscribers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PresenceOptions {
-    /// Whether there is a list of subscribers.
     pub is_listed: bool,
     /// Whether coming and going is announced to subscribers who ask for it.
     pub is_announced: bool,
@@ -165,7 +164,6 @@ impl Namespaces {
 pub struct LiveOptions {
     /// The options of channels.
     pub namespaces: Arc<Namespaces>,
-    /// Limits of one reply.
     pub reply: ReplyLimit,
     /// Streams without subscribers and history that one shard remembers.
     pub streams_max: usize,
@@ -260,5 +258,36 @@ mod tests {
                 .map(|(name, of)| (name, of.retention.keeps()));
             assert!(each.eq([(None, false), (Some("a"), true), (Some("b"), true)]));
         }
+    }
+}
+
+/// Limits of one reply. A single publication may be larger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplyLimit {
+    /// Members of a channel at most; longer lists are refused.
+    pub members_max: usize,
+    /// Maximum number of publications.
+    pub publications_max: usize,
+    /// Their cost at most, in bytes.
+    pub bytes_max: usize,
+}
+
+impl ReplyLimit {
+    /// The first `wanted` publications, as far as one reply may have them.
+    pub(super) fn cut<'a>(
+        self,
+        publications: impl Iterator<Item = &'a Arc<Publication>>,
+        wanted: usize,
+    ) -> Vec<Arc<Publication>> {
+        let mut bytes = 0;
+        publications
+            .take(wanted.min(self.publications_max))
+            .take_while(|publication| {
+                let is_first = bytes == 0;
+                bytes += publication.cost_bytes();
+                is_first || bytes <= self.bytes_max
+            })
+            .cloned()
+            .collect()
     }
 }

@@ -8,7 +8,6 @@ use throng_broker::{
 };
 use throng_types::{ChannelName, ConnId, Frames, Payload, Position, Publication};
 
-/// Options of a hub.
 #[derive(Clone)]
 pub struct HubOptions {
     /// Subscriptions that one connection may have.
@@ -149,7 +148,7 @@ pub struct ReplyTo {
     pub token: u32,
 }
 
-/// Command of a connection to the hub.
+/// Command to the hub, of a connection unless it says otherwise.
 #[derive(Debug)]
 pub enum Command {
     /// Starts to receive a channel's publications. Answered, after the connection's earlier
@@ -176,14 +175,24 @@ pub enum Command {
         /// Echoed in the answer.
         token: Option<u32>,
     },
-    /// Publishes one draft. Answered.
-    Publish { reply_to: ReplyTo, draft: Draft },
+    Publish {
+        reply_to: ReplyTo,
+        draft: Draft,
+    },
     /// Publishes several drafts, in this order. Each is answered by itself: the first with the
     /// token of `reply_to`, each other one with the next token, wrapping.
     PublishAll {
         reply_to: ReplyTo,
         drafts: Vec<Draft>,
     },
+    /// Publishes drafts of a feed, in this order. Each is answered to the feed; see [`Sink::fed`].
+    Feed {
+        /// Number of the round, echoed in the answers.
+        round: u32,
+        drafts: Vec<Draft>,
+    },
+    /// Publishes a draft of the server's own, which nobody waits for.
+    Announce { draft: Draft },
     /// Counts or lists the members of a channel. Answered.
     Present {
         reply_to: ReplyTo,
@@ -305,6 +314,10 @@ pub struct Patch<'a> {
 pub trait Sink {
     /// Hands an answer to a connection, which may have gone.
     fn answer(&mut self, reply_to: ReplyTo, answer: Answer);
+    /// Hands a feed the result of a publication of a round.
+    fn fed(&mut self, round: u32, number: u32, result: Result<Option<Position>, Refusal>) {
+        let _ = (round, number, result);
+    }
     /// Appends one publication in a shared wire form.
     fn encode(&mut self, format: Format, publication: &Publication, out: &mut Vec<u8>);
     /// Appends one publication in a form of the kind [`FormKind::Delta`]; whole without a patch.

@@ -1,16 +1,15 @@
 //! The hub: what sessions call, and the requests to the broker that follow from it.
 
 use throng_broker::{
-    AnyBroker, Broker, BrokerStats, Draft, LiveOptions, Published, Refusal, Request,
+    AnyBroker, Broker, BrokerStats, Draft, LiveOptions, Published, Receiver, Refusal, Reply,
+    Request, Subscribed, Ticket,
 };
-use throng_types::{ChannelName, ConnId, Millis, Now, ShardId};
+use throng_types::{ChannelName, ConnId, Millis, Now, ShardId, Slots};
 
 use crate::local::Local;
 use crate::members::NewSubscription;
-use crate::replies::{OnlyDeliveries, Replies};
-use crate::requests::Waiting;
 use crate::subscriptions::Place;
-use crate::{Answer, Command, HubOptions, ReplyTo, Sink};
+use crate::{Answer, Command, Format, HubOptions, ReplyTo, Sink};
 
 /// Sizes of a hub, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,7 +79,6 @@ impl<B: Broker> Hub<B> {
         self.local.is_subscribed(conn, channel)
     }
 
-    /// The channels of a connection.
     pub fn channels_of(&self, conn: ConnId) -> impl Iterator<Item = &ChannelName> {
         let entries = self.local.subscriptions.of(conn).iter();
         entries
@@ -162,17 +160,20 @@ impl<B: Broker> Hub<B> {
                 self.request(Request::Publish { ticket, draft }, now, sink);
             }
             Command::PublishAll { reply_to, drafts } => {
-                let waiting = &mut self.local.waiting;
-                let ask = |(n, draft): (u32, Draft)| {
-                    let token = reply_to.token.wrapping_add(n);
+                let waits = |number| {
+                    let token = reply_to.token.wrapping_add(number);
                     let reply_to = ReplyTo { token, ..reply_to };
-                    (waiting.insert(Waiting::Publish { reply_to }), draft)
+                    Waiting::Publish { reply_to }
                 };
-                let drafts = (0..).zip(drafts).map(ask).collect();
-                let local = &mut self.local;
-                let hub = &mut Replies { local, sink };
-                self.broker.publish_all(drafts, now, hub);
-                self.leave_unused(now);
+                self.publish_all(drafts, waits, now, sink);
+            }
+            Command::Feed { round, drafts } => {
+                let waits = |number| Waiting::Feed { round, number };
+                self.publish_all(drafts, waits, now, sink);
+            }
+            Command::Announce { draft } => {
+                let ticket = self.local.waiting.insert(Waiting::Nobody);
+                self.request(Request::Publish { ticket, draft }, now, sink);
             }
             Command::Present {
                 reply_to,
@@ -225,6 +226,23 @@ impl<B: Broker> Hub<B> {
                 self.request(request, now, sink);
             }
         }
+    }
+
+    /// Publishes drafts together; `waits` says by its number who waits for each.
+    fn publish_all(
+        &mut self,
+        drafts: Vec<Draft>,
+        waits: impl Fn(u32) -> Waiting,
+        now: Now,
+        sink: &mut impl Sink,
+    ) {
+        let waiting = &mut self.local.waiting;
+        let ask = |(number, draft): (u32, Draft)| (waiting.insert(waits(number)), draft);
+        let drafts = (0..).zip(drafts).map(ask).collect();
+        let local = &mut self.local;
+        let hub = &mut Replies { local, sink };
+        self.broker.publish_all(drafts, now, hub);
+        self.leave_unused(now);
     }
 
     /// Replaces the options, also for channels with subscribers; they hold for later publications
@@ -369,5 +387,177 @@ impl<B: Broker> Hub<B> {
         let local = &mut self.local;
         self.broker
             .publish_here(draft, now, &mut OnlyDeliveries { local })
+    }
+}
+
+/// Request that waits for a reply.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Waiting {
+    Subscribe {
+        reply_to: ReplyTo,
+        channel: u32,
+        format: Format,
+    },
+    Publish {
+        reply_to: ReplyTo,
+    },
+    /// A publication of a feed.
+    Feed {
+        round: u32,
+        number: u32,
+    },
+    History {
+        reply_to: ReplyTo,
+    },
+    Present {
+        reply_to: ReplyTo,
+    },
+    /// Nobody waits. Also keeps the first place, which is always taken.
+    Nobody,
+}
+
+/// Waiting requests, by ticket.
+pub(crate) struct Requests(Slots<Waiting>);
+
+impl Default for Requests {
+    fn default() -> Self {
+        let mut slots = Slots::default();
+        // A slab gives back memory when it is empty. Most requests are answered at once, so it
+        // would do so for each of them.
+        slots.insert(Waiting::Nobody);
+        Self(slots)
+    }
+}
+
+impl Requests {
+    /// Whether no request waits.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.len() == 1
+    }
+
+    pub(crate) fn insert(&mut self, waiting: Waiting) -> Ticket {
+        Ticket(self.0.insert(waiting))
+    }
+
+    /// Removes the request that a reply answers.
+    pub(crate) fn remove(&mut self, ticket: Ticket) -> Waiting {
+        let waiting = self.0.remove(ticket.0);
+        debug_assert!(waiting.is_some(), "a reply answers a request, once");
+        waiting.unwrap_or(Waiting::Nobody)
+    }
+}
+
+/// A hub that takes replies, for the length of one call.
+pub(crate) struct Replies<'a, S> {
+    pub(crate) local: &'a mut Local,
+    pub(crate) sink: &'a mut S,
+}
+
+impl<S: Sink> Receiver for Replies<'_, S> {
+    fn has_room(&self, channel: &ChannelName, bytes: usize) -> bool {
+        self.local.has_room_in(channel, bytes)
+    }
+
+    fn reply(&mut self, reply: Reply) {
+        let (local, sink) = (&mut *self.local, &mut *self.sink);
+        match reply {
+            Reply::Delivery(publication) => local.enqueue(publication),
+            Reply::Broken(channel) => local.broken(&channel, sink),
+            Reply::Subscribed { ticket, result } => {
+                if let Waiting::Subscribe {
+                    reply_to,
+                    channel,
+                    format,
+                } = local.waiting.remove(ticket)
+                {
+                    local.subscribed((reply_to, channel, format), ticket, result, sink);
+                }
+            }
+            Reply::Published { ticket, result } => {
+                let result = result.map(|Published { position, .. }| position);
+                match local.waiting.remove(ticket) {
+                    Waiting::Publish { reply_to } => {
+                        sink.answer(reply_to, Answer::Published { result });
+                    }
+                    Waiting::Feed { round, number } => sink.fed(round, number, result),
+                    _ => {}
+                }
+            }
+            Reply::Present { ticket, result } => {
+                if let Waiting::Present { reply_to } = local.waiting.remove(ticket) {
+                    sink.answer(reply_to, Answer::Present { result });
+                }
+            }
+            Reply::History { ticket, result } => {
+                if let Waiting::History { reply_to } = local.waiting.remove(ticket) {
+                    sink.answer(reply_to, Answer::History { result });
+                }
+            }
+        }
+    }
+}
+
+/// A hub that takes deliveries where no reply can come.
+pub(crate) struct OnlyDeliveries<'a> {
+    pub(crate) local: &'a mut Local,
+}
+
+impl Receiver for OnlyDeliveries<'_> {
+    fn has_room(&self, channel: &ChannelName, bytes: usize) -> bool {
+        self.local.has_room_in(channel, bytes)
+    }
+
+    fn reply(&mut self, reply: Reply) {
+        match reply {
+            Reply::Delivery(publication) => self.local.enqueue(publication),
+            _ => debug_assert!(false, "a reply without a request"),
+        }
+    }
+}
+
+impl Local {
+    /// Takes the reply to a subscribe.
+    fn subscribed(
+        &mut self,
+        (reply_to, key, format): (ReplyTo, u32, Format),
+        ticket: Ticket,
+        result: Result<Subscribed, Refusal>,
+        sink: &mut impl Sink,
+    ) {
+        let Some((name, channel)) = self.channels.entry_mut(key) else {
+            return;
+        };
+        let name = name.clone();
+        channel.asked.answered();
+        if let Ok(subscribed) = &result {
+            channel.asked.accepted();
+            channel.position.set(subscribed.position);
+        }
+        let is_wanted = self.subscriptions.find(reply_to.conn, key) == Some(Place::Asked(ticket.0));
+        let result = match result {
+            // It unsubscribed meanwhile. It gets an answer if it is still there: every command has
+            // one, and an opening waits for all of its channels.
+            _ if !is_wanted => Err(Refusal::Cancelled),
+            Ok(subscribed) => {
+                let format = self.format_after(key, format, &subscribed);
+                let place = self.join(reply_to.conn, key, format);
+                self.subscriptions
+                    .set_place(reply_to.conn.index(), key, place);
+                Ok(subscribed)
+            }
+            Err(refusal) => {
+                self.subscriptions.remove(reply_to.conn, key);
+                // It was never listed.
+                self.present.remove(&(reply_to.conn, key));
+                Err(refusal)
+            }
+        };
+        let is_member = result.is_ok();
+        let channel = name;
+        sink.answer(reply_to, Answer::Subscribed { channel, result });
+        self.deferred.answered(reply_to.conn, key);
+        if !is_member {
+            self.release_if_unused(key);
+        }
     }
 }

@@ -35,8 +35,6 @@ mod load;
 mod local;
 mod members;
 mod moving;
-mod replies;
-mod requests;
 mod subscriptions;
 
 pub use contract::{

@@ -23,7 +23,7 @@ use crate::HubOptions;
 use crate::channel::{Channel, NO_FANOUT};
 use crate::deferred::Deferred;
 use crate::fanout::{Fanout, Rules};
-use crate::requests::Requests;
+use crate::hub::Requests;
 use crate::subscriptions::Subscriptions;
 
 /// Publications that may wait for their members. Queue: `fan-out`.

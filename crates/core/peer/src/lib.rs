@@ -20,11 +20,294 @@
 //! - Replies to one destination arrive in their order. They wait without a bound of their own where
 //!   the destination is busy: a peer bounds what it has under way.
 
-mod context;
-mod link;
-mod peer;
 pub mod task;
 
-pub use context::{Context, Want, Wants};
-pub use link::{Dial, DialTls, Ended, Flow, LinkId};
-pub use peer::{Peer, Play};
+use std::collections::VecDeque;
+use std::fmt;
+use std::path::PathBuf;
+
+use throng_types::{Millis, Now};
+
+/// A wish of a peer, for its host.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Want {
+    /// Establish a link to an address.
+    Dial(LinkId, Dial),
+    /// Begin the TLS handshake on an established plain link.
+    Secure(LinkId, DialTls),
+    /// Send bytes on a link.
+    Write(LinkId, Vec<u8>),
+    /// Read a link again.
+    Resume(LinkId),
+    /// Close a link at once; queued bytes are lost.
+    End(LinkId),
+    /// Close a link after its queued bytes.
+    Finish(LinkId),
+    /// Set or clear a link's one deadline.
+    Deadline(LinkId, Option<Millis>),
+    /// Set or clear the one deadline of the peer itself.
+    Wake(Option<Millis>),
+}
+
+/// Wishes in their order, and the number of links dialled.
+#[derive(Default)]
+struct Links {
+    dialled: u64,
+    /// Bound: the wishes of one turn.
+    list: VecDeque<Want>,
+}
+
+/// Wishes of a peer that its host has not carried out yet, and its replies.
+pub struct Wants<R> {
+    links: Links,
+    /// Replies in their order. Queue: `from a peer`.
+    pub replies: VecDeque<R>,
+}
+
+impl<R> Default for Wants<R> {
+    fn default() -> Self {
+        Self {
+            links: Links::default(),
+            replies: VecDeque::new(),
+        }
+    }
+}
+
+impl<R> Wants<R> {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.links.list.is_empty()
+    }
+
+    /// Number of wishes that wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.links.list.len()
+    }
+
+    /// The wishes behind the first `count`.
+    pub fn behind(&self, count: usize) -> impl Iterator<Item = &Want> {
+        self.links.list.iter().skip(count)
+    }
+
+    /// Takes the oldest wish.
+    pub fn take(&mut self) -> Option<Want> {
+        self.links.list.pop_front()
+    }
+}
+
+/// The time, and a place for wishes.
+pub struct Context<'a, R> {
+    /// The clocks, as read at the start of the turn.
+    pub now: Now,
+    links: &'a mut Links,
+    /// Replies in their order. Queue: `from a peer`.
+    replies: &'a mut VecDeque<R>,
+}
+
+impl<'a, R> Context<'a, R> {
+    /// Makes a context that collects wishes in `wants`.
+    pub const fn new(now: Now, wants: &'a mut Wants<R>) -> Self {
+        Self {
+            now,
+            links: &mut wants.links,
+            replies: &mut wants.replies,
+        }
+    }
+
+    /// The context of a peer inside of this one, whose replies go there.
+    pub const fn inner<'b, S>(&'b mut self, replies: &'b mut VecDeque<S>) -> Context<'b, S> {
+        Context {
+            now: self.now,
+            links: self.links,
+            replies,
+        }
+    }
+
+    /// Begins to establish a link.
+    pub fn dial(&mut self, dial: Dial) -> LinkId {
+        self.links.dialled += 1;
+        let link = LinkId(self.links.dialled);
+        self.links.list.push_back(Want::Dial(link, dial));
+        link
+    }
+
+    /// Starts a TLS handshake on an established plain link on which nothing waits to be written.
+    /// [`crate::Peer::connected`] or [`crate::Peer::ended`] follows.
+    pub fn secure(&mut self, link: LinkId, tls: DialTls) {
+        self.links.list.push_back(Want::Secure(link, tls));
+    }
+
+    /// Sends bytes on an established link.
+    pub fn write(&mut self, link: LinkId, bytes: Vec<u8>) {
+        self.links.list.push_back(Want::Write(link, bytes));
+    }
+
+    /// Reads on after [`crate::Flow::Hold`].
+    pub fn resume(&mut self, link: LinkId) {
+        self.links.list.push_back(Want::Resume(link));
+    }
+
+    /// Ends a link at once; no event of it follows.
+    pub fn end(&mut self, link: LinkId) {
+        self.links.list.push_back(Want::End(link));
+    }
+
+    /// Ends a link after its queued bytes; no event of it follows.
+    pub fn finish(&mut self, link: LinkId) {
+        self.links.list.push_back(Want::Finish(link));
+    }
+
+    /// Sets or clears a link's one deadline.
+    pub fn set_deadline(&mut self, link: LinkId, at: Option<Millis>) {
+        self.links.list.push_back(Want::Deadline(link, at));
+    }
+
+    /// Sets or clears the peer's own deadline, for [`crate::Peer::woken`].
+    pub fn wake_at(&mut self, at: Option<Millis>) {
+        self.links.list.push_back(Want::Wake(at));
+    }
+
+    /// Number of waiting replies: those of this turn, and those whose destination was busy.
+    #[must_use]
+    pub fn replies_waiting(&self) -> usize {
+        self.replies.len()
+    }
+
+    /// Answers the rest of the server.
+    pub fn reply(&mut self, reply: R) {
+        self.replies.push_back(reply);
+    }
+}
+
+/// A link that a peer dialled. Never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LinkId(pub u64);
+
+/// Address and options of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dial {
+    /// A name, an address, or the path of a socket of this machine, which begins with `/`. If one
+    /// of a name's addresses fails, the next is tried.
+    pub host: String,
+    /// TCP port of the host.
+    pub port: u16,
+    /// TLS options; `None` for plain text.
+    pub tls: Option<DialTls>,
+    /// Milliseconds for look-up, connection and handshake together.
+    pub timeout_ms: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DialTls {
+    /// The name that the certificate must carry.
+    pub name: String,
+    /// Accepts any certificate; no verification.
+    pub insecure: bool,
+    /// PEM file of the trusted authorities, read for each handshake; without one, those of this
+    /// machine.
+    pub authorities: Option<PathBuf>,
+}
+
+/// Causes of a link's end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The other side closed it, behind all of its bytes.
+    ByPeer,
+    /// The link could not be established; the text has the reason.
+    Unreachable(String),
+    /// The link broke, and bytes behind those received may be missing; the text has the reason.
+    Broken(String),
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ByPeer => f.write_str("it closed the connection"),
+            Self::Unreachable(why) | Self::Broken(why) => f.write_str(why),
+        }
+    }
+}
+
+/// Whether the host reads more input of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// Continue to read the link.
+    More,
+    /// Read nothing until [`crate::Context::resume`].
+    Hold,
+}
+
+/// A kind of server that we connect to. One value holds all links to servers of its kind.
+pub trait Peer {
+    /// A request of the rest of the server.
+    type Call: Send + 'static;
+    /// An answer to the rest of the server.
+    type Reply: Send + 'static;
+
+    /// Takes a request of the rest of the server.
+    fn call(&mut self, call: Self::Call, cx: &mut Context<'_, Self::Reply>);
+
+    /// Begins on a link that is established.
+    fn connected(&mut self, link: LinkId, cx: &mut Context<'_, Self::Reply>);
+
+    /// Takes the bytes of one read.
+    fn bytes(&mut self, link: LinkId, input: &[u8], cx: &mut Context<'_, Self::Reply>) -> Flow;
+
+    /// Goes on after the kernel has taken all that was written.
+    fn written(&mut self, link: LinkId, cx: &mut Context<'_, Self::Reply>);
+
+    fn ended(&mut self, link: LinkId, why: Ended, cx: &mut Context<'_, Self::Reply>);
+
+    /// Acts on a link's deadline, which is unset now. If bytes wait for the kernel, `waits_since`
+    /// is the time when it last took some, or when they began to wait.
+    fn timeout(
+        &mut self,
+        link: LinkId,
+        waits_since: Option<Millis>,
+        cx: &mut Context<'_, Self::Reply>,
+    );
+
+    /// Acts on its own deadline, which is unset now.
+    fn woken(&mut self, cx: &mut Context<'_, Self::Reply>) {
+        let _ = cx;
+    }
+
+    /// The destination of a reply; `None` if others need not wait for it. While one is busy,
+    /// replies to others go on.
+    fn destination(reply: &Self::Reply) -> Option<usize>;
+}
+
+/// Drives a peer in tests: gives it events and collects its wishes.
+pub struct Play<P: Peer> {
+    /// The peer under test.
+    pub peer: P,
+    /// Time of the next event.
+    pub now: Now,
+    wants: Wants<P::Reply>,
+}
+
+impl<P: Peer> Play<P> {
+    /// Starts at time zero.
+    pub fn new(peer: P) -> Self {
+        Self {
+            peer,
+            now: Now::default(),
+            wants: Wants::default(),
+        }
+    }
+
+    /// Runs one event; gives the peer's wishes after it.
+    pub fn act<R>(
+        &mut self,
+        event: impl FnOnce(&mut P, &mut Context<'_, P::Reply>) -> R,
+    ) -> (R, Vec<Want>) {
+        let result = event(&mut self.peer, &mut Context::new(self.now, &mut self.wants));
+        (result, std::iter::from_fn(|| self.wants.take()).collect())
+    }
+
+    /// Takes the replies so far.
+    pub fn replies(&mut self) -> Vec<P::Reply> {
+        self.wants.replies.drain(..).collect()
+    }
+}

@@ -136,7 +136,6 @@ impl fmt::Debug for NodeKey {
 }
 
 impl ClientId {
-    /// The id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         // Digits and dashes only.

@@ -50,7 +50,6 @@ throng_types::save_choice!(Admission {
 /// Why the server ends a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CloseReason {
-    /// For one of our reasons.
     Because(Disconnect),
     /// With a code and reason that the server API named.
     Custom {

@@ -1,5 +1,6 @@
 //! Input and output of a session for one event, and the orders that go beyond its connection.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 
 use throng_broker::Presence;
@@ -8,19 +9,19 @@ use throng_metrics::Counter;
 use throng_types::{Actions, ChannelName, ConnId, End, Millis, Now, Position};
 
 use crate::work::{Overspent, Work};
-use crate::{Form, Shared, Survey, Wish};
+use crate::{ControlCommand, Form, Shared, Survey};
 
-/// A wish that goes beyond the connection. Carried out after the event, in the order of writing.
+/// A session's order beyond its connection. Carried out after the event, in the order of writing.
 #[derive(Debug)]
-pub enum Order<O = Infallible> {
+pub enum Order {
     /// Command for the shard's hub.
     Hub(Command),
     /// For every shard; the answers come back together, as [`crate::Event::Surveyed`].
     Survey { reply_to: ReplyTo, survey: Survey },
     /// The server is to read its configuration again; [`crate::Event::Reloaded`] follows.
     Reload(ConnId),
-    /// For the session's own gateway: [`crate::Gateway::order`].
-    Gateway(O),
+    /// The next of the own orders of the gateway in this place: [`crate::Gateway::order`].
+    Gateway(u8),
 }
 
 /// Surroundings of one event: the connection, the time, the shard's shared state, and the outputs
@@ -29,7 +30,6 @@ pub enum Order<O = Infallible> {
 /// `S` is what the sessions of one gateway share on a shard, `O` are the gateway's own orders. Code
 /// that several gateways use is generic over both and touches neither.
 pub struct Context<'a, S = (), O = Infallible> {
-    /// Id of the connection.
     pub id: ConnId,
     /// The clocks, as read at the start of the turn.
     pub now: Now,
@@ -41,14 +41,17 @@ pub struct Context<'a, S = (), O = Infallible> {
     pub out: &'a mut Vec<u8>,
     /// Actions to take on the connection after the event.
     pub actions: &'a mut Actions,
-    /// Wishes beyond the connection: append.
-    pub orders: &'a mut Vec<Order<O>>,
+    /// Orders of all sessions of the shard: append.
+    pub orders: &'a mut Vec<Order>,
+    /// What the gateway's own orders say, for each [`Order::Gateway`] of it. Bound: `orders`.
+    pub own_orders: &'a mut VecDeque<O>,
+    /// The gateway's place in the list of gateways.
+    pub place: u8,
     /// The number of the gateway's first wire form; the list of gateways hands them out.
     pub forms_from: u8,
 }
 
 impl<S, O> Context<'_, S, O> {
-    /// Adds one to a counter.
     pub fn count(&self, counter: Counter) {
         self.shared.counters.count(counter);
     }
@@ -77,7 +80,6 @@ impl<S, O> Context<'_, S, O> {
         self.actions.deadline = Some(Some(at));
     }
 
-    /// Sets the deadline, or clears it.
     pub const fn set_deadline(&mut self, deadline: Option<Millis>) {
         self.actions.deadline = Some(deadline);
     }
@@ -102,7 +104,6 @@ impl<S, O> Context<'_, S, O> {
         self.actions.end(end);
     }
 
-    /// Whether the connection is to end.
     #[must_use]
     pub const fn has_ended(&self) -> bool {
         self.actions.end.is_some()
@@ -115,36 +116,43 @@ impl<S, O> Context<'_, S, O> {
 
     /// Orders something of the own gateway.
     pub fn order(&mut self, order: O) {
-        self.orders.push(Order::Gateway(order));
+        self.own_orders.push_back(order);
+        self.orders.push(Order::Gateway(self.place));
     }
 
     /// Sends a survey to every shard; one that changes something is logged.
     pub fn survey(&mut self, survey: Survey) {
-        match &survey {
-            Survey::Disconnect { user, client, .. } => {
-                let who = if user.is_empty() { client } else { user };
-                self.shared.notices.changed("disconnect", "", who);
-            }
+        let (what, channel, user, client) = match &survey {
+            Survey::Disconnect { user, client, .. } => ("disconnect", "", user, client),
             Survey::Unsubscribe {
                 user,
                 client,
                 channel,
             } => {
-                let who = if user.is_empty() { client } else { user };
                 let channel = channel.as_ref().map_or("", ChannelName::as_str);
-                self.shared.notices.changed("unsubscribe", channel, who);
+                ("unsubscribe", channel, user, client)
             }
-            Survey::Wish { user, client, wish } => {
-                let who = if user.is_empty() { client } else { user };
-                let (what, channel) = match wish {
-                    Wish::Subscribe { channel, .. } => ("subscribe", channel.as_str()),
-                    Wish::Refresh { .. } => ("refresh", ""),
-                    Wish::Hear(_) => ("hear", ""),
-                };
-                self.shared.notices.changed(what, channel, who);
+            Survey::Control {
+                user,
+                client,
+                command,
+            } => match command {
+                ControlCommand::Subscribe { channel, .. } => {
+                    ("subscribe", channel.as_str(), user, client)
+                }
+                ControlCommand::Refresh { .. } => ("refresh", "", user, client),
+                ControlCommand::Execute(_) => ("hear", "", user, client),
+            },
+            Survey::Channels | Survey::Count | Survey::Find(_) | Survey::Carry { .. } => {
+                return self.ask_shards(survey);
             }
-            Survey::Channels | Survey::Count | Survey::Find(_) | Survey::Carry { .. } => {}
-        }
+        };
+        let who = if user.is_empty() { client } else { user };
+        self.shared.notices.changed(what, channel, who);
+        self.ask_shards(survey);
+    }
+
+    fn ask_shards(&mut self, survey: Survey) {
         let reply_to = self.reply_to(0);
         self.orders.push(Order::Survey { reply_to, survey });
     }

@@ -9,21 +9,23 @@
 //! - An event appends bytes and orders and performs nothing; orders are carried out after it.
 //! - Fan-out looks at a form's kind, never at a gateway's name.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use throng_hub::{Answer, Patch};
+use throng_broker::{Draft, Published, Refusal};
+use throng_hub::{Answer, FormKind, Hub, Patch};
 use throng_metrics::Gauge;
-use throng_types::{ChannelName, ConnId, Millis, Now, Publication, Saved, ShardId, Unsubscribe};
+use throng_types::{
+    ChannelName, ConnId, Frame, Millis, Now, Publication, Saved, ShardId, Unsubscribe,
+};
 
-use crate::family::Family;
-use crate::flow::Flow;
 use crate::http::{Incoming, Later, Reject};
-use crate::port::Port;
-use crate::route::Claim;
+use crate::route::{Claim, Port};
 use crate::{
-    CloseReason, Context, Form, Identity, Reloaded, Shard, Shared, SurveyReply, Transport, Wish,
+    Allowance, CloseReason, Context, ControlCommand, Identity, Reloaded, Shared, SurveyReply,
+    Transport,
 };
 
 /// Input to a session: bytes, a deadline, or a reply from another part of the server.
@@ -39,7 +41,7 @@ pub enum Event<'a> {
         answer: Answer,
     },
     /// A backend or another node requests a change of the connection.
-    Wished(&'a Wish),
+    Control(&'a ControlCommand),
     /// Every shard has answered a [`crate::Survey`].
     Surveyed(Vec<SurveyReply>),
     /// The configuration was read again, as [`crate::Order::Reload`] asked, or could not be.
@@ -74,6 +76,17 @@ pub enum Opened<C> {
     Session(C),
 }
 
+impl<C> Opened<C> {
+    /// Makes another session of the one that it opened, if it did.
+    pub fn map<D>(self, make: impl FnOnce(C) -> D) -> Opened<D> {
+        match self {
+            Self::Answered { keep_alive } => Opened::Answered { keep_alive },
+            Self::Later(later) => Opened::Later(later),
+            Self::Session(session) => Opened::Session(make(session)),
+        }
+    }
+}
+
 /// Facts about a session that the server needs for gauges and lists.
 #[derive(Clone, Copy, Debug)]
 pub struct Class<'a> {
@@ -81,7 +94,6 @@ pub struct Class<'a> {
     pub transport: Transport,
     /// Whether it belongs to a client, rather than to a publisher or an API call.
     pub is_client: bool,
-    /// Identity from its token, if it has one.
     pub identity: Option<&'a Identity>,
 }
 
@@ -90,18 +102,64 @@ pub struct Class<'a> {
 pub enum Sender {
     /// This gateway on another shard.
     Shard(ShardId),
-    /// A driver of this gateway.
     Driver,
 }
 
+/// State of a connection after an event.
+#[must_use]
+pub enum Flow {
+    /// The session continues as it is.
+    Stay,
+    /// Its exchange is over: the connection takes HTTP requests again.
+    Http(Resume),
+}
+
+/// A connection that takes HTTP requests again, and the bytes that it has already.
+pub struct Resume {
+    pub(crate) port: Port,
+    pub(crate) peer: IpAddr,
+    pub(crate) allowance: Option<Allowance>,
+    /// To be fed to the connection at once.
+    pub raw: Vec<u8>,
+}
+
+/// A wire form of deliveries, declared once by its gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// Its place among the gateway's forms.
+    pub number: u8,
+    /// Whether its deliveries are shared bytes, personal, or need the session's eye.
+    pub kind: FormKind,
+}
+
+impl Form {
+    /// A form; `number` counts from zero within the gateway.
+    #[must_use]
+    pub const fn new(number: u8, kind: FormKind) -> Self {
+        Self { number, kind }
+    }
+}
+
 /// A family of clients. One value per shard, owned by the shard's thread.
-pub trait Gateway: Family + Sized {
+pub trait Gateway: Sized + 'static {
+    /// State kept for one connection. Every idle connection pays its size; box rare parts.
+    type Session;
+    /// State that the sessions share on a shard.
+    type Shared;
+    type Order: fmt::Debug;
+    /// Mail from this gateway on other shards, and from its drivers.
+    type Mail: Send + 'static;
+
     /// Wire forms of this gateway.
     const FORMS: &'static [Form];
     /// The gauge of its connections, beside that of their transport.
     const CONNECTIONS: Option<Gauge> = None;
     /// Namespaces in which clients have no business: only the gateway subscribes there.
     const NAMESPACES: &'static [&'static str] = &[];
+    /// Its lines of the page at `/` of the client port.
+    const CLIENT_PATHS: &'static str = "";
+    /// Its paths on the API port, for the hint at a path where nothing is.
+    const API_PATHS: &'static [&'static str] = &[];
 
     /// Returns the state that its sessions share; the same value each time.
     fn shared(&self) -> Rc<Self::Shared>;
@@ -141,15 +199,10 @@ pub trait Gateway: Family + Sized {
     /// Returns transport and identity of a session.
     fn class(session: &Self::Session) -> Class<'_>;
 
-    /// Appends a publication in a shared wire form, by the form's number. Appends nothing for
-    /// publications that sessions of a [`crate::FormKind::Noted`] form must look at.
-    fn encode(own: &Self::Shared, form: u8, publication: &Publication, out: &mut Vec<u8>) {
-        let _ = (own, form, publication, out);
-    }
-
-    /// Appends a publication in a form of the kind [`crate::FormKind::Delta`]; without a patch in
-    /// full.
-    fn encode_delta(
+    /// Appends a publication in a shared wire form, by the form's number; for forms of the kind
+    /// [`crate::FormKind::Delta`] as the patch, if there is one. Appends nothing for publications
+    /// that sessions of a [`crate::FormKind::Noted`] form must look at.
+    fn encode(
         own: &Self::Shared,
         form: u8,
         publication: &Publication,
@@ -231,7 +284,7 @@ pub trait Gateway: Family + Sized {
         let _ = out;
     }
 
-    /// Reads it back in the new process, behind all connections. No bytes may do harm.
+    /// Reads it back in the new process, behind all connections. Must tolerate arbitrary input.
     fn load_rest(&mut self, from: &mut Saved<'_>) -> Option<()> {
         let _ = from;
         Some(())
@@ -280,5 +333,74 @@ pub trait Gateway: Family + Sized {
     /// When [`Gateway::turn`] must run even if nothing happens.
     fn deadline(&self) -> Option<Millis> {
         None
+    }
+}
+
+/// The gateway's context for one of its sessions.
+pub type Own<'a, G> = Context<'a, <G as Gateway>::Shared, <G as Gateway>::Order>;
+
+/// Calls that a gateway may make beyond one connection. They act at once; orders of sessions are
+/// carried out after the gateway has returned, unless it takes its own orders before.
+pub trait Shard<G: Gateway> {
+    fn this(&self) -> ShardId;
+    fn shards(&self) -> u8;
+    /// The clocks, as read at the start of the turn.
+    fn now(&self) -> Now;
+    /// Returns the state that all sessions of the shard share.
+    fn shared(&self) -> &Shared;
+    /// The shard's hub, for questions.
+    fn hub(&self) -> &Hub;
+
+    /// Publishes in a channel that is at home here.
+    ///
+    /// # Errors
+    /// Why not, and the draft: after [`Refusal::Busy`] it may be offered again.
+    fn publish(&mut self, draft: Draft) -> Result<Published, (Refusal, Draft)>;
+
+    /// Whether a connection is open, of any gateway.
+    fn is_connected(&self, conn: ConnId) -> bool;
+    /// The connection in a slot.
+    fn conn(&self, index: u32) -> Option<ConnId>;
+    /// All connections, of any gateway.
+    fn sessions(&self) -> Vec<ConnId>;
+    /// Bytes that wait for a connection.
+    fn queued_bytes(&self, conn: ConnId) -> usize;
+
+    /// Runs `act` on a session of this gateway; false if it is closed or of another gateway.
+    fn with(
+        &mut self,
+        conn: ConnId,
+        act: impl FnOnce(&mut G::Session, &mut Own<'_, G>) -> Flow,
+    ) -> bool;
+
+    /// Runs `act` on a session whose connection has closed. Its output is dropped, and its orders
+    /// for the hub are not carried out.
+    fn with_gone(
+        &mut self,
+        conn: ConnId,
+        session: &mut G::Session,
+        act: impl FnOnce(&mut G::Session, &mut Own<'_, G>),
+    );
+
+    /// Takes the orders of this gateway's sessions since the current call began, in order.
+    fn take_orders(&mut self) -> Vec<G::Order>;
+
+    /// Queues a frame in two pieces for a connection, of which the second is shared, and counts
+    /// it. A connection whose queue is full ends.
+    fn deliver(&mut self, conn: ConnId, head: &[u8], tail: &Frame);
+
+    /// Whether the queue to another shard has room for a question. Answers need not ask: there are
+    /// never more of them than questions.
+    fn has_room(&self, to: ShardId) -> bool;
+    /// Sends mail to this gateway on another shard.
+    fn mail(&mut self, to: ShardId, mail: G::Mail);
+    /// Sends the same mail to this gateway on every other shard.
+    fn mail_all(&mut self, mail: impl Fn() -> G::Mail) {
+        let this = self.this();
+        for shard in (0..self.shards()).map(ShardId) {
+            if shard != this {
+                self.mail(shard, mail());
+            }
+        }
     }
 }

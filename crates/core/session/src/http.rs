@@ -7,15 +7,10 @@
 //! their answers see `pipeline`.
 
 mod body;
-mod client;
 mod exchange;
-mod habit;
-mod later;
 mod login;
-mod moving;
 mod page;
 mod pipeline;
-mod repeat;
 pub(crate) mod request;
 mod response;
 mod serve;
@@ -24,8 +19,9 @@ mod subscribe;
 use std::net::IpAddr;
 
 use throng_http1::{BadRequest, Body, HttpLimits, Request, parse_request_resumed};
+use throng_hub::Answer;
 use throng_metrics::Counter;
-use throng_types::End;
+use throng_types::{End, Save, Saved};
 
 pub use exchange::Exchange;
 pub use pipeline::{Later, WriteAnswer};
@@ -34,13 +30,13 @@ pub use response::{SAFE, allow_origin, answer_text, respond, respond_json};
 pub use serve::send_page;
 pub use subscribe::{Entry, Params, StreamHead, check_chunks, check_draining, write_stream_head};
 
-use crate::flow::Resume;
-use crate::port::Port;
-use crate::route::Claim;
-use crate::{Admission, Allowance, Class, CloseReason, Context, Opened, Transport};
+use crate::gateway::Resume;
+use crate::route::Port;
+use crate::route::{Claim, Owner};
+use crate::{Admission, Allowance, Class, Context, Event, Opened, Shared, Transport};
 use body::{Coming, limits, whole_body};
-use page::reader_of_head;
-use pipeline::Pipeline;
+use page::{is_head, known_wrong, reader_of_head};
+use pipeline::{Pipeline, waiting_bytes_max};
 use response::keep_head;
 
 /// The gateways as the front door sees them.
@@ -49,10 +45,16 @@ pub trait Router {
     type Session;
 
     /// The highest claim to a request, and the place of the gateway that has it.
-    fn claim(&self, request: &Incoming<'_, '_>, cx: &Context<'_>) -> Option<(u8, Claim)>;
+    fn claim(&self, request: &Incoming<'_, '_>, shared: &Shared) -> Option<(u8, Claim)>;
 
     /// Returns the text for a path of a gateway that is not configured.
     fn off(&self, request: &Incoming<'_, '_>) -> Option<&'static str>;
+
+    /// Returns the lines of all gateways for the page at `/` of the client port.
+    fn client_paths(&self) -> String;
+
+    /// Returns the paths of all gateways on the API port.
+    fn api_paths(&self) -> Vec<&'static str>;
 
     /// Opens a request at the gateway that claimed it.
     ///
@@ -78,7 +80,12 @@ struct Pending {
     searched: usize,
     /// The body in progress.
     coming: Option<Coming>,
+    /// Decision on the request that the body belongs to; made again by a process that takes over.
+    decided: Option<Decided>,
 }
+
+/// Owner of a request, and its claim; `None` if nothing is at the path.
+type Decided = Option<(Owner, Claim)>;
 
 /// A connection that takes HTTP requests.
 pub struct Http {
@@ -150,8 +157,33 @@ impl Http {
         limits(self.port, claim, cx)
     }
 
+    /// Limits of a head, whose body has the bound of the gateway that the request is for.
+    fn head_limits(&self, cx: &Context<'_>) -> HttpLimits {
+        HttpLimits {
+            body_bytes_max: u64::MAX,
+            ..self.limits(None, cx)
+        }
+    }
+
+    /// Lets something happen to the connection, which may become a gateway's.
+    pub fn event<R: Router>(
+        &mut self,
+        event: Event<'_>,
+        router: &mut R,
+        cx: &mut Context<'_>,
+    ) -> Becomes<R::Session> {
+        match event {
+            Event::Bytes(input) => return self.bytes(input, router, cx),
+            Event::Answer { token, answer } => return self.answer(token, &answer, router, cx),
+            Event::Timeout => self.timeout(cx),
+            Event::Close(_) => self.close(cx),
+            _ => {}
+        }
+        None
+    }
+
     /// Bytes arrived; all of them are taken.
-    pub fn bytes<R: Router>(
+    fn bytes<R: Router>(
         &mut self,
         input: &[u8],
         router: &mut R,
@@ -189,11 +221,7 @@ impl Http {
         router: &mut R,
         cx: &mut Context<'_>,
     ) -> Becomes<R::Session> {
-        // The bound of a body depends on the gateway that the request is for.
-        let any_body = HttpLimits {
-            body_bytes_max: u64::MAX,
-            ..self.limits(None, cx)
-        };
+        let any_body = self.head_limits(cx);
         while !input.is_empty() {
             if let Some(bytes) = self.repeat(input, router, cx) {
                 input = &input[bytes..];
@@ -213,7 +241,7 @@ impl Http {
                     self.pending = Some(Box::new(Pending {
                         raw: input.to_vec(),
                         searched: input.len(),
-                        coming: None,
+                        ..Pending::default()
                     }));
                     return None;
                 }
@@ -228,11 +256,12 @@ impl Http {
             };
             searched = 0;
             let (head, rest) = input.split_at(head_bytes);
-            let claim = self.claim(&request, router, cx);
-            if self.is_waiting() && !self.may_pipeline(&request, claim.as_ref(), cx) {
+            let decided = self.decide(&request, router, cx);
+            let claim = decided.as_ref().map(|(_, claim)| claim);
+            if self.is_waiting() && !self.may_pipeline(&request, claim, cx) {
                 return self.wait_with(input, cx);
             }
-            let limits = self.limits(claim.as_ref().map(|(_, claim)| claim), cx);
+            let limits = self.limits(claim, cx);
             if matches!(request.body, Body::Length(bytes) if bytes > limits.body_bytes_max) {
                 let fault = BadRequest::BodyTooLarge;
                 self.bad_request((fault.status(), fault.reason()), input, cx);
@@ -244,13 +273,14 @@ impl Http {
                     if request.expects_continue() {
                         cx.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
                     }
-                    if claim.as_ref().is_some_and(|(_, claim)| claim.streams_body) {
-                        return self.open_body(&request, claim, rest, router, cx);
+                    if claim.is_some_and(|claim| claim.streams_body) {
+                        return self.open_body(&request, decided, rest, router, cx);
                     }
                     self.pending = Some(Box::new(Pending {
                         raw: head.to_vec(),
                         searched: 0,
                         coming: Some(Coming::new(request.body, &limits, cx.now)),
+                        decided: Some(decided),
                     }));
                     return self.more_body(rest, router, cx);
                 }
@@ -264,13 +294,13 @@ impl Http {
                 request.close_after();
             }
             let start = cx.out.len();
-            let opened = self.serve(&request, claim, (&body, false), router, cx);
+            let opened = self.serve(&request, decided, (&body, false), router, cx);
             let is_later = matches!(opened, Opened::Later(_));
             if let Some(session) = self.opened(opened, (start, head_bytes + body_bytes), cx) {
                 return Some((session, input.to_vec()));
             }
-            if let Some(claim) = claim.filter(|_| is_later) {
-                self.learn(head, &request, claim, cx);
+            if let Some((Owner::Gateway(place), claim)) = decided.filter(|_| is_later) {
+                self.learn(head, &request, (place, claim), cx);
             }
             if self.takes_nothing(cx) {
                 return None;
@@ -283,12 +313,12 @@ impl Http {
     fn open_body<R: Router>(
         &mut self,
         request: &Request<'_>,
-        claim: Option<(u8, Claim)>,
+        decided: Decided,
         rest: &[u8],
         router: &mut R,
         cx: &mut Context<'_>,
     ) -> Becomes<R::Session> {
-        match self.serve(request, claim, (&[], true), router, cx) {
+        match self.serve(request, decided, (&[], true), router, cx) {
             Opened::Session(session) => Some((session, rest.to_vec())),
             // A refusal; the start of the next request is unknown.
             Opened::Answered { .. } | Opened::Later(_) => {
@@ -320,11 +350,8 @@ impl Http {
             }
         };
         let body = std::mem::take(&mut coming.body);
-        let head = pending.raw;
-        let any_body = HttpLimits {
-            body_bytes_max: u64::MAX,
-            ..self.limits(None, cx)
-        };
+        let head = std::mem::take(&mut pending.raw);
+        let any_body = self.head_limits(cx);
         // It was parsed before, with the same limits.
         let Ok(Some((mut request, _))) = parse_request_resumed(&head, 0, &any_body) else {
             return None;
@@ -332,9 +359,10 @@ impl Http {
         if cx.shared.draining && rest.is_empty() {
             request.close_after();
         }
-        let claim = self.claim(&request, router, cx);
+        let decided = pending.decided;
+        let decided = decided.unwrap_or_else(|| self.decide(&request, router, cx));
         let start = cx.out.len();
-        let opened = self.serve(&request, claim, (&body, false), router, cx);
+        let opened = self.serve(&request, decided, (&body, false), router, cx);
         if let Some(session) = self.opened(opened, (start, head.len() + body.len()), cx) {
             return Some((session, rest.to_vec()));
         }
@@ -359,10 +387,7 @@ impl Http {
     fn bad_request(&mut self, (status, sentence): (u16, &str), raw: &[u8], cx: &mut Context<'_>) {
         cx.count(Counter::BadRequests);
         let start = cx.out.len();
-        let any_body = HttpLimits {
-            body_bytes_max: u64::MAX,
-            ..self.limits(None, cx)
-        };
+        let any_body = self.head_limits(cx);
         let mut headers = Vec::new();
         let reader = match parse_request_resumed(raw, 0, &any_body) {
             Ok(Some((request, _))) => self.reader(&request, cx),
@@ -383,8 +408,7 @@ impl Http {
         self.written((start, false), cx);
     }
 
-    /// Handles the deadline of a connection.
-    pub fn timeout(&mut self, cx: &mut Context<'_>) {
+    fn timeout(&mut self, cx: &mut Context<'_>) {
         if let Some(pending) = self.pending.take() {
             let fault = (408, "the request did not arrive in time");
             self.bad_request(fault, &pending.raw, cx);
@@ -394,7 +418,7 @@ impl Http {
     }
 
     /// Ends the connection for the server. Outside an answer there is nothing to write.
-    pub fn close(&mut self, _: &CloseReason, cx: &mut Context<'_>) {
+    fn close(&mut self, cx: &mut Context<'_>) {
         // A call of the server API that has begun is answered, and is the last one then.
         let is_call = self.pending.is_some() && !self.is_client();
         match &mut self.pipeline {
@@ -404,26 +428,167 @@ impl Http {
             _ => cx.end(End::Flush),
         }
     }
-}
 
-/// The shortest beginning of a head that already shows the fault; all of a head without one. The
-/// answer depends on nothing behind it, so it is the same wherever the network cut the head.
-fn known_wrong<'b>(head: &'b [u8], limits: &HttpLimits) -> &'b [u8] {
-    let (mut fine, mut wrong) = (0, head.len());
-    while fine + 1 < wrong {
-        let middle = fine.midpoint(wrong);
-        match parse_request_resumed(&head[..middle], 0, limits) {
-            Err(_) => wrong = middle,
-            Ok(_) => fine = middle,
+    /// Records the outcome of a request. `start` is where its answer begins, if that is written;
+    /// `bytes` is the length of the request.
+    pub(super) fn opened<S>(
+        &mut self,
+        opened: Opened<S>,
+        (start, bytes): (usize, usize),
+        cx: &mut Context<'_>,
+    ) -> Option<S> {
+        match opened {
+            Opened::Session(session) => {
+                debug_assert!(!self.is_waiting(), "it waits for those before it");
+                return Some(session);
+            }
+            Opened::Answered { keep_alive } => self.written((start, keep_alive), cx),
+            Opened::Later(later) => {
+                self.has_served = true;
+                // The client has done its part.
+                cx.set_deadline(None);
+                self.pipeline.get_or_insert_default().push(later, bytes);
+            }
+        }
+        None
+    }
+
+    /// An answer was written from `start` on; it leaves behind those that are not known yet.
+    pub(super) fn written(&mut self, (start, keep_alive): (usize, bool), cx: &mut Context<'_>) {
+        match self.pipeline.as_mut().filter(|known| !known.is_empty()) {
+            None => self.answered(keep_alive, cx),
+            Some(pipeline) => {
+                cx.set_deadline(None);
+                let answer = cx.out.split_off(start.min(cx.out.len()));
+                pipeline.push_written(answer, keep_alive);
+            }
         }
     }
-    &head[..wrong]
+
+    /// Whether further input is ignored.
+    pub(super) fn takes_nothing(&self, cx: &Context<'_>) -> bool {
+        cx.has_ended() || self.waiting().is_some_and(|pipeline| pipeline.ends)
+    }
+
+    /// Whether a request before has no answer yet.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.waiting().is_some()
+    }
+
+    /// The pipeline, if a request in it has no answer yet.
+    fn waiting(&self) -> Option<&Pipeline> {
+        let pipeline = self.pipeline.as_deref();
+        pipeline.filter(|pipeline| !pipeline.is_empty())
+    }
+
+    /// Whether a request may be carried out while others before it have no answer.
+    pub(super) fn may_pipeline(
+        &self,
+        request: &Request<'_>,
+        claim: Option<&Claim>,
+        cx: &Context<'_>,
+    ) -> bool {
+        let bytes_max = waiting_bytes_max(cx);
+        let has_room = |pipeline: &Pipeline| pipeline.has_room(bytes_max);
+        claim.is_some_and(|claim| claim.pipelines)
+            && !request.expects_continue()
+            && self.pipeline.as_deref().is_some_and(has_room)
+    }
+
+    /// Leaves input where it is until every request before it is answered.
+    pub(super) fn wait_with<S>(&mut self, input: &[u8], cx: &mut Context<'_>) -> Becomes<S> {
+        self.pipeline.get_or_insert_default().put_behind(input);
+        cx.pause(true);
+        None
+    }
+
+    /// Handles the hub's answer to a publication. Finished answers leave, and input left behind is
+    /// taken once nothing waits.
+    pub(super) fn answer<R: Router>(
+        &mut self,
+        token: u32,
+        answer: &Answer,
+        router: &mut R,
+        cx: &mut Context<'_>,
+    ) -> Becomes<R::Session> {
+        let pipeline = self.pipeline.as_mut().filter(|known| !known.is_empty())?;
+        pipeline.answer(token, answer, cx);
+        if !pipeline.is_empty() {
+            return None;
+        }
+        let (ends, behind) = (pipeline.ends, pipeline.take_behind());
+        self.answered(!ends, cx);
+        if self.pending.is_some() && !ends {
+            // The next request has begun to come.
+            cx.deadline_at(cx.now.mono + cx.shared.limits.head_timeout_ms);
+        }
+        if behind.is_empty() || cx.has_ended() {
+            return None;
+        }
+        cx.pause(false);
+        self.requests(&behind, 0, router, cx)
+    }
+
+    /// Appends it for another process; false, and nothing is to be used, while a request has no
+    /// answer.
+    pub fn save(&self, out: &mut Vec<u8>) -> bool {
+        let Self {
+            port,
+            peer,
+            admission,
+            awaits_proxy,
+            allowance,
+            has_served,
+            pending,
+            pipeline,
+        } = self;
+        port.save(out);
+        peer.save(out);
+        admission.save(out);
+        awaits_proxy.save(out);
+        allowance.save(out);
+        has_served.save(out);
+        pending.save(out);
+        let pipeline = pipeline.as_ref();
+        pipeline.is_none_or(|pipeline| pipeline.is_empty() && !pipeline.ends)
+    }
+
+    /// Restores a connection from its saved bytes.
+    pub fn load(from: &mut Saved<'_>) -> Option<Self> {
+        Some(Self {
+            port: Save::load(from)?,
+            peer: Save::load(from)?,
+            admission: Save::load(from)?,
+            awaits_proxy: Save::load(from)?,
+            allowance: Save::load(from)?,
+            has_served: Save::load(from)?,
+            pending: Save::load(from)?,
+            pipeline: None,
+        })
+    }
 }
 
-/// Whether these are the first bytes of a request with the method HEAD, whatever follows.
-fn is_head(mut raw: &[u8]) -> bool {
-    while let Some(rest) = raw.strip_prefix(b"\r\n") {
-        raw = rest;
+impl Save for Pending {
+    fn save(&self, out: &mut Vec<u8>) {
+        let Self {
+            raw,
+            searched,
+            coming,
+            decided: _,
+        } = self;
+        raw.save(out);
+        searched.save(out);
+        coming.save(out);
     }
-    raw.starts_with(b"HEAD ")
+
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        let (raw, searched) = <(Vec<u8>, usize)>::load(from)?;
+        let coming = Option::<Coming>::load(from)?;
+        (searched <= raw.len()).then_some(Self {
+            raw,
+            searched,
+            coming,
+            decided: None,
+        })
+    }
 }

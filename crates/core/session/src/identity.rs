@@ -33,9 +33,7 @@ throng_types::save_fields!(Identity {
 /// Why a client may not connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthError {
-    /// A token is needed.
     NoToken,
-    /// The token is not good.
     Token(TokenFault),
 }
 
@@ -167,13 +165,11 @@ impl Identity {
         self.subscriptions_until.push((channel.clone(), until));
     }
 
-    /// Forgets a subscription that has ended.
     pub fn forget_subscription(&mut self, channel: &ChannelName) {
         self.subscriptions_until
             .retain(|(known, _)| known != channel);
     }
 
-    /// Whether a subscription has a token of its own.
     #[must_use]
     pub fn has_subscription_token(&self, channel: &ChannelName) -> bool {
         let mut known = self.subscriptions_until.iter();

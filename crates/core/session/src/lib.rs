@@ -16,9 +16,6 @@ mod context;
 mod date;
 pub mod encode;
 mod entry;
-mod family;
-mod flow;
-mod form;
 mod forwarded;
 mod gateway;
 mod guard;
@@ -27,14 +24,11 @@ mod identity;
 mod notice;
 mod opening;
 mod permit;
-mod port;
 mod publishing;
 mod questions;
 mod reload;
 mod route;
-mod shard;
 mod shared;
-pub mod solo;
 mod stream;
 mod survey;
 mod survey_wire;
@@ -50,12 +44,11 @@ pub use client_id::{ClientId, NodeKey};
 pub use close::{Admission, CloseReason, Transport};
 pub use context::{Context, Order};
 pub use date::{DateCell, DateText};
-pub use entry::{EntryFault, Grant, Holder, Named, Wanted, all_channels, note_ends, own_channels};
-pub use family::Family;
-pub use flow::{Flow, Resume};
-pub use form::Form;
+pub use entry::{
+    EntryFault, Grant, Holder, InitialSubscription, Named, all_channels, note_ends, own_channels,
+};
 pub use forwarded::{Census, Counted, Forwarded};
-pub use gateway::{Class, Event, Gateway, Opened, Sender};
+pub use gateway::{Class, Event, Flow, Form, Gateway, Opened, Own, Resume, Sender, Shard};
 pub use guard::{Guard, Guards};
 pub use http::{
     Becomes, Exchange, Http, Incoming, Reject, Router, answer_text, respond, respond_json,
@@ -66,16 +59,19 @@ pub use opening::{ChannelOpened, OPENING, Opening, subscribe};
 pub use permit::{
     RESERVED, Sight, Verdict, may_publish, may_read_history, may_see_presence, may_subscribe,
 };
-pub use port::Port;
 pub use publishing::{Publications, PublishResult, draft, publish_all};
-pub use questions::{Asker, CannotAsk, Open, Passed, Questions};
+pub use questions::{AskingClient, CannotAsk, Open, Passed, Questions};
 pub use reload::Reloaded;
-pub use route::{Claim, Rank};
-pub use shard::{Own, Shard};
-pub use shared::{Logins, NoPages, Page, Pages, SessionLimits, Shared};
+pub use route::{Access, Claim, Port, Rank};
+pub use shared::{Logins, Page, Pages, SessionLimits, Shared};
 pub use stream::{Stream, StreamBeat};
-pub use survey::{Found, FoundConnection, NodeCount, NodeReply, Search, Survey, SurveyReply, Wish};
+pub use survey::{
+    ControlCommand, MatchedConnection, Matches, NodeCount, NodeReply, Search, Survey, SurveyReply,
+};
 pub use survey_wire::{decode_replies, decode_survey, encode_replies, encode_survey};
+/// The protocol in which backends are asked.
+pub use throng_centrifuge::Codec;
+pub use throng_centrifuge::proxy::{ProxyAnswer, ProxyCall, ProxyKind, ProxyRefusal};
 pub use throng_hub::{FormKind, Patch};
 pub use websocket::{Beat, Heard, WebSocket, answer_handshake, first_beat};
 pub use work::{Allowance, BAD_TOKENS_MAX, BURST_US, Meter, Overspent, Payer, Work, WorkLimits};

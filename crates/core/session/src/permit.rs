@@ -46,7 +46,7 @@ struct Grounds<'a> {
 }
 
 impl<'a> Grounds<'a> {
-    /// None if the channel's namespace is not configured. `patterns` are those of the wish.
+    /// None if the channel's namespace is not configured. `patterns` are those for this kind of request.
     fn find(
         identity: Option<&'a Identity>,
         patterns: fn(&Allow) -> &[ChannelPattern],
@@ -217,7 +217,6 @@ fn sees(identity: Option<&Identity>, options: PresenceOptions) -> bool {
     options.for_client && (has_user || options.for_anonymous)
 }
 
-/// Whether a connection may publish.
 #[must_use]
 pub fn may_publish(identity: Option<&Identity>, channel: &ChannelName, shared: &Shared) -> Verdict {
     let grounds = Grounds::find(identity, |allow| &allow.publish, channel, shared);
@@ -233,6 +232,3 @@ pub fn may_publish(identity: Option<&Identity>, channel: &ChannelName, shared: &
         }
     })
 }
-
-#[cfg(test)]
-mod tests;

@@ -25,13 +25,11 @@ impl Publications {
         }
     }
 
-    /// Number of publications in the request.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.results.len()
     }
 
-    /// Whether there is none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.results.is_empty()
@@ -39,15 +37,20 @@ impl Publications {
 
     /// Records the answer for the publication with this token.
     pub fn take(&mut self, token: u32, answer: &Answer) {
-        if let Answer::Published { result } = answer
-            && let Some(place) = self.results.get_mut(token as usize)
-            && place.replace(*result).is_none()
-        {
-            self.waiting -= 1;
+        if let Answer::Published { result } = answer {
+            self.record(token, *result);
         }
     }
 
-    /// Whether all answers are in.
+    /// Records the result of a publication. Gives all of them once they are in.
+    pub fn record(&mut self, token: u32, result: PublishResult) -> Option<Vec<PublishResult>> {
+        let place = self.results.get_mut(token as usize)?;
+        if place.replace(result).is_none() {
+            self.waiting -= 1;
+        }
+        self.all()
+    }
+
     #[must_use]
     pub const fn is_whole(&self) -> bool {
         self.waiting == 0

@@ -1,7 +1,43 @@
-//! Which gateway a request belongs to, and the few paths that are the front door's own.
+//! Ports, claims of gateways to requests, and the few paths that are the front door's own.
+
+use throng_types::{Save, Saved};
 
 use crate::http::request::Incoming;
-use crate::port::Port;
+
+/// The port that a connection came in by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Port {
+    Client,
+    Api,
+    /// One of a gateway's own, by the gateway's place in the list and its own number.
+    Own {
+        /// Place of the gateway in the list.
+        gateway: u8,
+        port: u8,
+    },
+}
+
+impl Save for Port {
+    fn save(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Client => out.push(0),
+            Self::Api => out.push(1),
+            Self::Own { gateway, port } => [2, *gateway, *port].save(out),
+        }
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        Some(match u8::load(from)? {
+            0 => Self::Client,
+            1 => Self::Api,
+            2 => Self::Own {
+                gateway: Save::load(from)?,
+                port: Save::load(from)?,
+            },
+            _ => return None,
+        })
+    }
+}
 
 /// Which of several claims to a request wins: the highest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,6 +50,17 @@ pub enum Rank {
     Endpoint,
     /// A rule that names the path itself.
     Rule,
+}
+
+/// Who checks the caller of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// The front door on the API port, by a key of the server API; nobody on other ports.
+    OfPort,
+    /// The front door on any port, by a key of the server API.
+    ApiKey,
+    /// The claimant as it opens the request: it has keys of its own, or lets everybody in.
+    Own,
 }
 
 /// A gateway's claim to a request, and the terms on which the front door lets it in.
@@ -34,8 +81,7 @@ pub struct Claim {
     /// Whether it may be carried out while requests before it have no answer yet. Such a claim is
     /// answered at once or with [`crate::Opened::Later`], and opens no session.
     pub pipelines: bool,
-    /// Whether a key of the server API is required, on any port.
-    pub needs_key: bool,
+    pub access: Access,
     /// Bytes of a body that is awaited whole; `None` for the port's limit.
     pub body_bytes_max: Option<usize>,
 }
@@ -52,12 +98,11 @@ impl Claim {
             preflight: methods.contains("OPTIONS"),
             streams_body: false,
             pipelines: false,
-            needs_key: false,
+            access: Access::OfPort,
             body_bytes_max: None,
         }
     }
 
-    /// Whether it takes this method.
     #[must_use]
     pub fn takes(&self, method: &str) -> bool {
         self.methods
@@ -70,7 +115,6 @@ impl Claim {
 pub(crate) enum Own {
     /// `OPTIONS *`: what the server as a whole can do (RFC 9110 section 9.3.7).
     Server,
-    /// Health check at `/healthz`.
     Health,
     /// The dashboard, which knows nothing until it has asked with a key.
     Dashboard,
@@ -78,6 +122,13 @@ pub(crate) enum Own {
     Login,
     /// The list of endpoints on the client port; [`crate::Pages`] on the API port.
     Page,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Owner {
+    /// The gateway in this place of the list.
+    Gateway(u8),
+    FrontDoor(Own),
 }
 
 impl Own {
@@ -101,37 +152,21 @@ impl Own {
             rank,
             checks_origin: matches!(own, Self::Dashboard | Self::Login | Self::Page),
             preflight: false,
+            access: match own {
+                Self::Page => Access::OfPort,
+                Self::Server | Self::Health | Self::Dashboard | Self::Login => Access::Own,
+            },
             ..Claim::endpoint(0, methods)
         };
         Some((own, claim))
-    }
-
-    /// Whether the endpoint is open to all on the API port, or asks for a key itself.
-    pub(crate) const fn needs_no_key(self) -> bool {
-        matches!(
-            self,
-            Self::Server | Self::Health | Self::Dashboard | Self::Login
-        )
     }
 }
 
 /// Methods allowed on any port, for `OPTIONS *`.
 pub(crate) const SERVER_METHODS: &str = "GET, HEAD, POST, OPTIONS";
 
-/// List of endpoints on the client port, shown at its root.
-pub(crate) const CLIENT_ENDPOINTS: &str = "\
-Throng's client port:
-  GET  /ws?channel=NAME                WebSocket, one frame a publication
-  GET  /sse?channel=NAME               EventSource, resumes by Last-Event-ID
-  GET  /stream?channel=NAME            one JSON object a line
-  GET  /connection/websocket           Centrifugo SDKs
-  POST /connection/http_stream         the same where WebSockets do not pass
-  GET  /connection/sse
-  POST /emulation                      commands of these two
-  GET  /connection/uni_websocket       Centrifugo, unidirectional
-  GET  /connection/uni_sse
-  POST /connection/uni_http_stream
-  GET  /v1/realtime                    Appwrite SDKs, if [appwrite] is configured
-  GET  /healthz
-Publishing is on the API port.
-";
+/// First and last lines of the page at `/` of the client port, around the endpoints of gateways.
+pub(crate) const CLIENT_PAGE: [&str; 2] = [
+    "Throng's client port:\n",
+    "  GET  /healthz\nPublishing is on the API port.\n",
+];

@@ -19,7 +19,6 @@ pub struct SessionLimits {
     pub message_bytes_max: usize,
     /// Bytes of a request to the server API.
     pub publish_bytes_max: usize,
-    /// Channels that one connection may have.
     pub channels_max: usize,
     /// Milliseconds for a request's head, and for its body beyond `body_bytes_per_s_min`.
     pub head_timeout_ms: u64,
@@ -60,7 +59,6 @@ impl Default for SessionLimits {
 
 /// A document of the API port.
 pub struct Page {
-    /// The value of Content-Type.
     pub content_type: &'static str,
     /// Content Security Policy (Level 3) of the page; `None` forbids all loading and scripts.
     pub policy: Option<&'static str>,
@@ -87,21 +85,11 @@ pub trait Pages: Send + Sync {
 pub trait Logins: Send + Sync {
     /// Begins a session and returns its secret, which cannot be guessed.
     fn begin(&self, now: Millis) -> String;
-    /// Whether a secret is good.
     fn knows(&self, secret: &str, now: Millis) -> bool;
     /// Forgets a secret, which ends its browser session.
     fn end(&self, secret: &str);
     /// Seconds that a secret stays valid.
     fn lifetime_s(&self) -> u64;
-}
-
-/// The [`Pages`] of a server without any; for tests.
-pub struct NoPages;
-
-impl Pages for NoPages {
-    fn page(&self, _: &str) -> Option<Page> {
-        None
-    }
 }
 
 /// State that all sessions of a shard share. One per shard, owned by its thread.

@@ -7,11 +7,9 @@ use crate::Transport;
 
 /// Change to a user's connections, requested by a backend or another node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wish {
-    /// Subscribe them to a channel.
+pub enum ControlCommand {
     Subscribe {
         channel: ChannelName,
-        /// Options set for the subscription.
         options: SubscriptionOptions,
         /// When it ends, in Unix seconds; `None` for never.
         until_unix_s: Option<u64>,
@@ -26,7 +24,7 @@ pub enum Wish {
         until_unix_s: Option<u64>,
     },
     /// Carry out a command that the client sent by another connection.
-    Hear(Box<[u8]>),
+    Execute(Box<[u8]>),
 }
 
 /// A question to all shards.
@@ -50,13 +48,13 @@ pub enum Survey {
         /// Connections to spare, by their public ids.
         whitelist: Vec<Box<str>>,
     },
-    /// Hand a wish to a user's connections.
-    Wish {
+    /// Hand a command to a user's connections.
+    Control {
         user: Box<str>,
         /// Only this connection, by its public id, if not empty.
         client: Box<str>,
         /// Change to make to the user's connections.
-        wish: Wish,
+        command: ControlCommand,
     },
     /// Bring a client's command to its session, given by secret id, on the node of this name.
     /// Replied to with [`SurveyReply::Done`]: whether this node is the one.
@@ -85,7 +83,6 @@ pub struct Search {
     pub address: Box<str>,
     /// Kind of connection to search for.
     pub transport: Option<Transport>,
-    /// A channel that it subscribes to.
     pub channel: Option<ChannelName>,
     /// Only those for which bytes wait, those with the most first.
     pub slow: bool,
@@ -93,37 +90,31 @@ pub struct Search {
     pub rows_max: u32,
 }
 
-/// Connections that were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct Matches {
     /// Number of connections that match.
     pub count: u32,
     /// Some were not looked at, because asking for their addresses takes too long.
     pub is_cut: bool,
     /// At most as many as were asked for.
-    pub rows: Vec<FoundConnection>,
+    pub rows: Vec<MatchedConnection>,
 }
 
-/// One connection of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FoundConnection {
+pub struct MatchedConnection {
     /// Public id of the connection.
     pub client: Box<str>,
     /// Its user, empty if it has none.
     pub user: Box<str>,
     /// Address of the client, empty if unknown.
     pub address: Box<str>,
-    /// Kind of its connection.
     pub transport: Transport,
-    /// Bytes that wait for it.
     pub queued_bytes: u64,
-    /// Number of channels it subscribes to.
     pub subscriptions: u32,
-    /// The first of them.
     pub channels: Vec<ChannelName>,
 }
 
-impl Found {
+impl Matches {
     /// Keeps as many rows as requested: of slow ones the slowest.
     pub fn keep(&mut self, search: &Search) {
         if search.slow {
@@ -142,7 +133,7 @@ pub enum SurveyReply {
     /// Reply to [`Survey::Count`]: figures of one shard.
     Count(NodeCount),
     /// Reply to [`Survey::Find`], by shard.
-    Found(Found),
+    Matches(Matches),
     /// To the others: how many connections or subscriptions ended.
     Done(u32),
     /// Replies of the other nodes of the cluster.
@@ -151,7 +142,6 @@ pub enum SurveyReply {
     Unanswered,
 }
 
-/// Reply of another node to a survey.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeReply {
     pub uid: Box<str>,

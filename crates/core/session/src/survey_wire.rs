@@ -36,11 +36,15 @@ pub fn encode_survey(survey: &Survey) -> Vec<u8> {
             out.number(whitelist.len() as u64);
             whitelist.iter().for_each(|client| out.text(client));
         }
-        Survey::Wish { user, client, wish } => {
+        Survey::Control {
+            user,
+            client,
+            command,
+        } => {
             out.byte(3);
             out.text(user);
             out.text(client);
-            out.wish(wish);
+            out.command(command);
         }
         Survey::Unsubscribe {
             user,
@@ -92,10 +96,10 @@ pub fn decode_survey(bytes: &[u8]) -> Option<Survey> {
             reason: from.text()?,
             whitelist: from.many(Reader::text)?,
         },
-        3 => Survey::Wish {
+        3 => Survey::Control {
             user: from.text()?,
             client: from.text()?,
-            wish: from.wish()?,
+            command: from.command()?,
         },
         4 => Survey::Unsubscribe {
             user: from.text()?,
@@ -157,7 +161,7 @@ pub fn encode_replies(uid: &str, version: &str, uptime_s: u32, replies: &[Survey
                 out.byte(2);
                 out.number(u64::from(*count));
             }
-            SurveyReply::Found(found) => {
+            SurveyReply::Matches(found) => {
                 out.byte(4);
                 out.found(found);
             }

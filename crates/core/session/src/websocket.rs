@@ -80,7 +80,6 @@ pub enum Heard<'a> {
 pub enum Beat {
     /// Nothing is due yet.
     Early,
-    /// A ping is due.
     Ping,
     /// The client has not answered the last one.
     NoPong,

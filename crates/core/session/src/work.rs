@@ -9,7 +9,6 @@
 //! as much time as its limit allows: with `messages_per_second_max = 100` a message costs 10 ms. So
 //! one number holds for all kinds of work. No debt may exceed [`BURST_US`].
 
-mod debt;
 mod price;
 mod table;
 
@@ -17,14 +16,28 @@ use std::cell::Cell;
 use std::net::IpAddr;
 
 use throng_auth::{Algorithm, TokenFault};
-use throng_types::Now;
+use throng_types::{Millis, Now};
 
-pub use debt::BURST_US;
 pub use price::{Overspent, Work, WorkLimits};
 pub use table::Payer;
 
-use debt::{DEBT_MAX_US, left, low_ms};
 use table::Table;
+
+/// The most that may be owed before work is refused, in microseconds.
+pub const BURST_US: u32 = 2_000_000;
+/// Maximum of a debt after work that was already done, in microseconds.
+const DEBT_MAX_US: u32 = 10_000_000;
+
+/// Returns the debt left after the time since `at_ms`, in microseconds.
+const fn left(owed_us: u32, at_ms: u32, now_ms: u32) -> u32 {
+    // A connection that is silent for 49 days may seem to have been silent for less.
+    owed_us.saturating_sub(now_ms.wrapping_sub(at_ms).saturating_mul(1000))
+}
+
+/// Low half of a timestamp, enough to measure how long ago it was.
+const fn low_ms(now: Millis) -> u32 {
+    now.0 as u32
+}
 
 /// Bad tokens that one connection may bring; the next one ends it.
 pub const BAD_TOKENS_MAX: u32 = 3;
@@ -139,7 +152,7 @@ impl Meter {
         if cost_us > 0 && owed_us.saturating_add(cost_us) > BURST_US {
             return Err(Overspent::Connection);
         }
-        if !self.charge_address(self.payer.get(), work, now_ms) {
+        if !self.spend_address(self.payer.get(), work, now_ms) {
             return Err(Overspent::Address);
         }
         own.owe(owed_us + cost_us, now_ms);
@@ -165,9 +178,11 @@ impl Meter {
         own.owe(owed_us.min(DEBT_MAX_US), now_ms);
     }
 
-    /// Charges a piece of work to an address.
+    /// Charges work that is already done to an address, whatever it owes.
     pub fn charge_payer(&self, payer: Payer, work: Work, now: Now) {
-        self.charge_address(payer, work, low_ms(now.mono));
+        let cost_us = self.limits.address_us(work);
+        self.table
+            .charge(payer, cost_us, u32::MAX, low_ms(now.mono));
     }
 
     /// Charges a token's check. An expired token does not count as bad: clients that were away send
@@ -196,12 +211,12 @@ impl Meter {
     /// Whether an address may do something before there is a connection; charges it.
     #[must_use]
     pub fn admits(&self, address: IpAddr, work: Work, now: Now) -> bool {
-        self.charge_address(self.payer(address), work, low_ms(now.mono))
+        self.spend_address(self.payer(address), work, low_ms(now.mono))
     }
 
-    fn charge_address(&self, payer: Payer, work: Work, now_ms: u32) -> bool {
-        self.table
-            .charge(payer, self.limits.address_us(work), now_ms)
+    fn spend_address(&self, payer: Payer, work: Work, now_ms: u32) -> bool {
+        let cost_us = self.limits.address_us(work);
+        self.table.charge(payer, cost_us, BURST_US, now_ms)
     }
 }
 

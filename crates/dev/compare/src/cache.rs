@@ -15,7 +15,6 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// Creates what is missing.
     pub(crate) fn open() -> Result<Self> {
         let root = target_folder().join("compare");
         std::fs::create_dir_all(&root)
@@ -24,14 +23,12 @@ impl Cache {
         Ok(Self { root })
     }
 
-    /// A folder of this name, as it was left.
     pub(crate) fn folder(&self, name: &str) -> Result<PathBuf> {
         let path = self.root.join(name);
         std::fs::create_dir_all(&path)?;
         Ok(path)
     }
 
-    /// A folder of this name with nothing in it.
     pub(crate) fn empty_folder(&self, name: &str) -> Result<PathBuf> {
         let path = self.root.join(name);
         if path.exists() {
@@ -41,7 +38,6 @@ impl Cache {
     }
 }
 
-/// The root of this checkout.
 pub(crate) fn checkout() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }

@@ -7,17 +7,13 @@ use serde::Serialize;
 
 use crate::cache::{self, output};
 
-/// The machine, the day and the source.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Machine {
-    /// Date of the run, in UTC.
     date: String,
     processor: String,
-    /// Number of threads that can run at once.
     cores: usize,
     memory_bytes: Option<u64>,
     kernel: String,
-    /// The commit that this program was started from.
     commit: String,
 }
 
@@ -36,7 +32,6 @@ impl Machine {
         })
     }
 
-    /// Describes the machine in one sentence.
     pub(crate) fn sentence(&self) -> String {
         let memory = self.memory_bytes.map_or_else(String::new, |bytes| {
             format!(", {} GiB", (bytes + (1 << 29)) >> 30)

@@ -60,7 +60,6 @@ impl Origin {
         self.address
     }
 
-    /// Forgets the times of all requests.
     pub(crate) fn forget(&self) {
         self.lock().clear();
     }

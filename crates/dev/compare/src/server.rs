@@ -5,7 +5,6 @@
 mod tree;
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -15,12 +14,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
+use throng_client::Exchange;
+use throng_http1::encode_request;
 
 use crate::client::Dialect;
 
 /// Longest wait for a server to accept connections, and to end after it was asked to.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Interval at which a condition is checked.
 const LOOK: Duration = Duration::from_millis(20);
 /// A server that uses less than this share of one CPU does nothing but wait.
 const QUIET_SHARE: f64 = 0.01;
@@ -29,12 +29,13 @@ const QUIET_WINDOW: Duration = Duration::from_millis(400);
 /// A server that never rests is measured all the same.
 const QUIET_PATIENCE: Duration = Duration::from_secs(4);
 
+const METRICS_BYTES_MAX: usize = 4 << 20;
+
 /// Addresses of a server; [`Dialect`] speaks to them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Addresses {
     pub(crate) subscribe: SocketAddr,
     pub(crate) publish: SocketAddr,
-    /// Whether subscribers speak TLS.
     pub(crate) is_secure: bool,
 }
 
@@ -56,7 +57,6 @@ impl Addresses {
         })
     }
 
-    /// One address for both.
     pub(crate) fn single() -> Result<Self> {
         let address = free_address()?;
         Ok(Self {
@@ -137,11 +137,11 @@ impl Server {
     /// Returns the costs so far, of Throng alone: CPU time in µs, context switches, messages
     /// between shards, shards woken, write calls.
     pub(crate) fn costs(&self) -> Result<[f64; 5]> {
-        let mut stream = TcpStream::connect(self.addresses.publish)?;
-        let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-        stream.write_all(request.as_bytes())?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
+        let mut request = Vec::new();
+        encode_request("GET", "/metrics", "localhost", &[], None, &mut request);
+        let stream = TcpStream::connect(self.addresses.publish)?;
+        let answer = Exchange::send(stream, &request)?.read_all(METRICS_BYTES_MAX)?;
+        let answer = String::from_utf8(answer)?;
         let count = |name: &str| -> Result<f64> {
             let line = answer.lines().find_map(|line| line.strip_prefix(name));
             let value = line.with_context(|| format!("the server does not count {name}"))?;

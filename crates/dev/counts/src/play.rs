@@ -8,11 +8,10 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow, ensure};
 use throng_config::{Config, ConfigFile, Sources};
-use throng_engine::{MailboxSender, Running, ShardParts, builders_on};
+use throng_engine::{Running, ShardParts, builders_on};
 use throng_gateway_grip::{Backends, Ticket};
 use throng_grip::exchange::{ExchangeError, OriginFailure, OriginRequest};
-use throng_server::gateways::Gateways;
-use throng_server::{Assembly, Options, ShardApp, Start};
+use throng_server::{Assembly, Mailbox, Options, ShardApp, Start};
 use throng_types::{ConnId, ShardId};
 
 use crate::kernel::Quiet;
@@ -102,8 +101,8 @@ pub(crate) fn interval_boundary(name: &str, times: usize) {
 /// One shard, and what its clients share with it.
 pub(crate) struct Stage {
     net: Quiet,
-    running: Running<ShardApp<Gateways>, Quiet>,
-    _mailboxes: Vec<MailboxSender<throng_server::Mail<throng_server::gateways::GatewayMail>>>,
+    running: Running<ShardApp, Quiet>,
+    _mailboxes: Vec<Mailbox>,
 }
 
 impl Stage {
@@ -142,7 +141,7 @@ impl Stage {
             .into_iter()
             .next()
             .ok_or_else(|| anyhow!("one shard"))?;
-        let app = assembly.app(ShardId(0), &mailboxes, Box::new(Nobody));
+        let app = assembly.app(ShardId(0), &mailboxes, Box::new(Nobody), None);
         let mut stage = Self {
             net,
             running: builder.with(app).start(),

@@ -4,7 +4,7 @@
 //! Input: one byte that selects the method, then the body.
 
 use throng_centrifuge::api::{ApiRequest, Method, NamePattern, parse, parse_batch, parse_legacy};
-use throng_centrifuge::append_payload;
+use throng_types::json::append_payload;
 
 use crate::pieces::is_json;
 

@@ -1,7 +1,8 @@
 //! Any bytes as a frame of commands: reading never panics, a frame is never nothing, a fault is the
 //! last item, and the data of a command fits a frame of one line again.
 
-use throng_centrifuge::{ClientRequest, Codec, Commands, Connect, append_payload};
+use throng_centrifuge::{ClientRequest, Codec, Commands, Connect};
+use throng_types::json::append_payload;
 
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"{\"id\":1,\"connect\":{\"token\":\"t\",\"subs\":{\"a\":{\"recover\":true,\

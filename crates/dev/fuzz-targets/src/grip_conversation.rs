@@ -20,7 +20,7 @@ pub(crate) const SEEDS: &[&[u8]] = &[
       application/websocket-events\r\nContent-Bytes-Accepted: 3\r\n\r\n\0t\x40\0cbye\0rHTTP/1.1 \
       200 OK\r\nContent-Type: application/websocket-events\r\n\r\nCLOSE\r\n",
     b"rHTTP/1.1 200 OK\r\nContent-Type: application/websocket-events\r\n\r\nOPEN\r\n\
-      \0f\0m1\0p\0u\0m2\0t\xff\0rHTTP/1.1 200 OK\r\nContent-Type: \
+      \0f\0m1\0u\0m2\0t\xff\0rHTTP/1.1 200 OK\r\nContent-Type: \
       application/websocket-events\r\n\r\nTEXT 1\r\nx\r\nDISCONNECT\r\n\0l",
     b"rHTTP/1.1 200 OK\r\nContent-Type: application/websocket-events\r\n\
       Sec-WebSocket-Extensions: grip; message-prefix=\"\"\r\n\r\nOPEN\r\nTEXT \
@@ -134,8 +134,6 @@ impl Watched {
                 talk.on_lost(out);
             }
             b'f' => talk.refresh(out),
-            b'p' => talk.set_paused(true, out),
-            b'P' => talk.set_paused(false, out),
             b't' => {
                 self.now = self.now + u64::from(rest.first().copied().unwrap_or(1)) * 500;
                 talk.on_timeout(self.now, out);

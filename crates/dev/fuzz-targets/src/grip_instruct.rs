@@ -43,7 +43,6 @@ pub fn grip_instruct(input: &[u8]) {
         return;
     };
     assert!(instruct.channels.len() <= CHANNELS_MAX);
-    assert!(instruct.channels_cut == 0 || instruct.channels.len() == CHANNELS_MAX);
     assert!(instruct.timeout_s >= TIMEOUT_MIN_S);
     assert!(
         instruct

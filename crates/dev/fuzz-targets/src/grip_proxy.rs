@@ -6,7 +6,6 @@
 
 use throng_grip::headers::{Header, HeaderRef, is_grip};
 use throng_grip::hold::{LinkTarget, resolve_link};
-use throng_grip::instruct::last_ids;
 use throng_grip::proxy::{RequestRules, XffRule, apply_cors, is_response_hop, request_headers};
 use throng_grip::publish::PublishRequest;
 use throng_grip::sig::{KeyText, is_pem};
@@ -98,11 +97,7 @@ fn to_backend(headers: &[Header], xff: XffRule) {
         3
     );
     assert_eq!(values("Grip-Sig"), [b"ours"]);
-    let fields: Vec<HeaderRef<'_>> = headers
-        .iter()
-        .map(|header| (header.name.as_str(), header.value.as_slice()))
-        .collect();
-    assert_eq!(last_ids(&fields), [("channel".to_owned(), "id".to_owned())]);
+    assert_eq!(values("Grip-Last"), [b"channel; last-id=id"]);
     assert_eq!(values("Host"), [b"origin"]);
     assert_eq!(values("X-Forwarded-Proto"), [b"https"]);
     assert!(values("X-Forwarded-Protocol").is_empty());

@@ -3,13 +3,13 @@
 //!
 //! Input: the message.
 
-use throng_gateway_plain::Wanted;
+use throng_gateway_plain::NewPublication;
 
 pub(crate) const SEEDS: &[&[u8]] = &[b"a\nb", b"chat:1\tkey\n{\"a\":1}\n", b"\t\n", b"a\r\n"];
 
 /// Runs one input of this target; panics if the target finds a fault.
 pub fn plain_publication(input: &[u8]) {
-    match Wanted::parse(input) {
+    match NewPublication::parse(input) {
         Ok(wanted) => {
             let mut again = wanted.channel.as_str().to_owned();
             if let Some(key) = wanted.idempotency_key {

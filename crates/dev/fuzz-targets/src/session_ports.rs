@@ -25,11 +25,9 @@ use throng_gateway_plain::Plain;
 use throng_grip::exchange::RequestRest;
 use throng_grip::routes::parse_routes;
 use throng_hub::{Answer, Command, ReplyTo};
-use throng_server::gateways::{GatewayOrder, Gateways, Session};
-use throng_server::{GatewayList, Holds, Sessions, Slot};
-use throng_session::{
-    Admission, Event, Http, Order, Port, SessionLimits, Shared as SessionShared, solo,
-};
+use throng_server::Sessions;
+use throng_server::gateways::{Gateways, Listed, Session, Slot};
+use throng_session::{Admission, Event, Http, Order, Port, SessionLimits, Shared as SessionShared};
 use throng_types::{ConnId, Millis, Now, Overflow, ShardId};
 
 use outside::{NoBackends, NoNews, Nobody};
@@ -201,7 +199,7 @@ fn shared() -> SessionShared {
         namespaces: Arc::clone(&shared.namespaces),
         verifier: Some(Arc::clone(&shared.verifier)),
         api_keys: Arc::clone(&shared.api_keys),
-        ..solo::shared()
+        ..throng_solo::shared()
     }
 }
 
@@ -223,7 +221,7 @@ fn gateways() -> Gateways {
 
 fn session(list: &Gateways, port: u8) -> Session {
     let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let gateway = <Gateways as Holds<Grip>>::NUMBER;
+    let gateway = Grip::PLACE;
     let port = match port % 7 {
         0 => Port::Client,
         1 => Port::Api,
@@ -236,7 +234,7 @@ fn session(list: &Gateways, port: u8) -> Session {
         Port::Own { gateway, port } => list.accept(gateway, port, peer),
         Port::Client | Port::Api => None,
     };
-    own.unwrap_or_else(|| Gateways::http(Http::new(port, peer, Admission::Welcome)))
+    own.unwrap_or_else(|| Session::Http(Http::new(port, peer, Admission::Welcome)))
 }
 
 #[derive(Debug, PartialEq)]
@@ -249,27 +247,35 @@ struct Outcome {
 /// The orders as text. What a client sends to a backend may be in the order to ask it or in pieces
 /// behind it; the text has it in one. A backend that was asked before the body turned out to be
 /// broken, and then forgotten, is as one that was never asked.
-fn told(orders: Vec<Order<GatewayOrder>>) -> String {
+fn told(orders: Vec<Order>, list: &mut Gateways) -> String {
     let (mut out, mut asked, mut uplink, mut is_whole) = (String::new(), None, Vec::new(), false);
     for order in orders {
         match order {
-            Order::Gateway(GatewayOrder::Grip(GripOrder::Ask { mut request, .. })) => {
-                uplink = mem::take(&mut request.body);
-                is_whole =
-                    mem::replace(&mut request.rest, RequestRest::Nothing) == RequestRest::Nothing;
-                asked = Some(request);
+            Order::Gateway(Grip::PLACE) => match next_order::<Grip>(list) {
+                GripOrder::Ask { mut request, .. } => {
+                    uplink = mem::take(&mut request.body);
+                    let rest = mem::replace(&mut request.rest, RequestRest::Nothing);
+                    is_whole = rest == RequestRest::Nothing;
+                    asked = Some(request);
+                }
+                GripOrder::Send { bytes, .. } => uplink.extend(bytes),
+                GripOrder::Finish { .. } => is_whole = true,
+                GripOrder::Forget { .. } => asked = None,
+                other => _ = writeln!(out, "{other:?}"),
+            },
+            Order::Gateway(Plain::PLACE) => {
+                _ = writeln!(out, "{:?}", next_order::<Plain>(list));
             }
-            Order::Gateway(GatewayOrder::Grip(GripOrder::Send { bytes, .. })) => {
-                uplink.extend(bytes)
+            Order::Gateway(Centrifuge::PLACE) => {
+                _ = writeln!(out, "{:?}", next_order::<Centrifuge>(list));
             }
-            Order::Gateway(GatewayOrder::Grip(GripOrder::Finish { .. })) => is_whole = true,
-            Order::Gateway(GatewayOrder::Grip(GripOrder::Forget { .. })) => asked = None,
+            Order::Gateway(_) => _ = writeln!(out, "{:?}", next_order::<Appwrite>(list)),
             // What goes together depends on what came together.
             Order::Hub(Command::PublishAll { reply_to, drafts }) => {
                 for (n, draft) in (0..).zip(drafts) {
                     let token = reply_to.token.wrapping_add(n);
                     let reply_to = ReplyTo { token, ..reply_to };
-                    let order: Order = Order::Hub(Command::Publish { reply_to, draft });
+                    let order = Order::Hub(Command::Publish { reply_to, draft });
                     _ = writeln!(out, "{order:?}");
                 }
             }
@@ -282,8 +288,14 @@ fn told(orders: Vec<Order<GatewayOrder>>) -> String {
     out
 }
 
+/// What the next order of a gateway says.
+fn next_order<G: Listed>(list: &mut Gateways) -> G::Order {
+    let slot = G::slot_mut(list).expect("it is configured");
+    slot.next_order().expect("one for each that was noted")
+}
+
 /// The tokens of the next publications that were ordered.
-fn next_publications(orders: &[Order<GatewayOrder>], seen: &mut usize) -> Option<Vec<u32>> {
+fn next_publications(orders: &[Order], seen: &mut usize) -> Option<Vec<u32>> {
     orders.iter().skip(*seen).find_map(|order| {
         *seen += 1;
         let (first, count) = match order {
@@ -302,7 +314,7 @@ fn feed(port: u8, wire: &[u8], chunk_bytes: &[usize]) -> Option<Outcome> {
     let id = ConnId::new(ShardId(0), 1, 1);
     let (mut out, mut orders) = (Vec::new(), Vec::new());
     let sessions = Sessions {
-        list: &mut list,
+        gateways: &mut list,
         shared: &shared,
         orders: &mut orders,
     };
@@ -318,7 +330,7 @@ fn feed(port: u8, wire: &[u8], chunk_bytes: &[usize]) -> Option<Outcome> {
         loop {
             let mut effects = Effects::new(&mut out, NOW);
             let mut sessions = Sessions {
-                list: &mut list,
+                gateways: &mut list,
                 shared: &shared,
                 orders: &mut orders,
             };
@@ -327,7 +339,7 @@ fn feed(port: u8, wire: &[u8], chunk_bytes: &[usize]) -> Option<Outcome> {
             ended |= actions.end.is_some();
             is_paused = actions.pause.unwrap_or(is_paused);
             // The front door's publications are answered as they come; all others get no answer.
-            if Gateways::as_http(&mut session).is_none() {
+            if !matches!(session, Session::Http(_)) {
                 break;
             }
             if tokens.is_empty() {
@@ -350,8 +362,8 @@ fn feed(port: u8, wire: &[u8], chunk_bytes: &[usize]) -> Option<Outcome> {
             break;
         }
     }
-    let _ = Gateways::class(&session);
-    let orders = told(orders);
+    let _ = session.class();
+    let orders = told(orders, &mut list);
     Some(Outcome { out, orders, ended })
 }
 

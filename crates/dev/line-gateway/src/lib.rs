@@ -10,7 +10,8 @@
 //! end in a line feed; one longer than [`LINE_BYTES_MAX`] ends the connection.
 //!
 //! This crate is all that a protocol needs: the front door, the hub, the engine, the configuration
-//! and the metrics know nothing of it. `tests/socket.rs` adds it to a server's list with one line.
+//! and the metrics know nothing of it. One line in the list of `apps/server/src/gateways.rs` would
+//! add it to the server.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -18,7 +19,7 @@ use std::rc::Rc;
 
 use throng_hub::{Answer, Command};
 use throng_session::{
-    Claim, Class, Context, Event, Family, Flow, Form, FormKind, Gateway, Incoming, Opened, Reject,
+    Claim, Class, Context, Event, Flow, Form, FormKind, Gateway, Incoming, Opened, Patch, Reject,
     Shared, Transport, Verdict, draft, may_publish, may_subscribe,
 };
 use throng_types::{ChannelName, End, Payload, PayloadKind, Publication};
@@ -41,14 +42,12 @@ pub struct Line {
     start: Vec<u8>,
 }
 
-impl Family for LineGateway {
+impl Gateway for LineGateway {
     type Session = Line;
     type Shared = ();
     type Order = Infallible;
     type Mail = Infallible;
-}
 
-impl Gateway for LineGateway {
     const FORMS: &'static [Form] = &[MESSAGE];
 
     fn shared(&self) -> Rc<()> {
@@ -80,7 +79,8 @@ impl Gateway for LineGateway {
             // A client that has sent nothing yet had its time.
             Event::Timeout => cx.end(End::Flush),
             Event::Drained { .. } | Event::Unsubscribed { .. } => {}
-            Event::Surveyed(_) | Event::Reloaded(_) | Event::Wished(_) | Event::Publication(_) => {}
+            Event::Surveyed(_) | Event::Reloaded(_) | Event::Control(_) | Event::Publication(_) => {
+            }
         }
         Flow::Stay
     }
@@ -93,7 +93,7 @@ impl Gateway for LineGateway {
         }
     }
 
-    fn encode((): &(), _: u8, publication: &Publication, out: &mut Vec<u8>) {
+    fn encode((): &(), _: u8, publication: &Publication, _: Option<Patch<'_>>, out: &mut Vec<u8>) {
         out.extend_from_slice(b"MSG ");
         out.extend_from_slice(publication.channel.as_str().as_bytes());
         out.push(b' ');
@@ -176,23 +176,85 @@ fn write_answer(answer: &Answer, out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
+    use std::mem;
     use std::net::Ipv4Addr;
 
+    use throng_hub::{Batch, Format, Hub, ReplyTo, Sink};
     use throng_session::Port;
-    use throng_session::solo::{self, Solo};
-    use throng_types::ConnId;
+    use throng_solo::{Order, Solo};
+    use throng_types::{ConnId, Now, ShardId};
 
     use super::*;
 
-    fn said(pieces: &[&[u8]]) -> (String, usize) {
+    fn line(index: u32) -> Solo<LineGateway> {
         let port = Port::Own {
             gateway: 0,
             port: 0,
         };
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let shared = Rc::new(solo::shared());
-        let id = ConnId::from_bits(1);
-        let mut line = Solo::<LineGateway>::new(id, port, peer, shared, Rc::new(()));
+        let shared = Rc::new(throng_solo::shared());
+        let id = ConnId::new(ShardId(0), index, 1);
+        Solo::new(id, port, peer, shared, Rc::new(()))
+    }
+
+    /// Connections of a shard.
+    struct Lines([Solo<LineGateway>; 2]);
+
+    impl Sink for Lines {
+        fn answer(&mut self, ReplyTo { conn, token }: ReplyTo, answer: Answer) {
+            self.0[conn.index() as usize].event(Event::Answer { token, answer });
+        }
+
+        fn encode(&mut self, _: Format, publication: &Publication, out: &mut Vec<u8>) {
+            LineGateway::encode(&(), MESSAGE.number, publication, None, out);
+        }
+
+        fn deliver(&mut self, index: u32, batch: &Batch<'_>) {
+            let encoded = batch.encoded.expect("shared bytes");
+            let out = &mut self.0[index as usize].out;
+            out.extend_from_slice(encoded.frames.bytes());
+        }
+    }
+
+    impl Lines {
+        /// Says a line, has the hub do what it orders, and takes what each connection hears.
+        fn say(&mut self, index: usize, said: &str, hub: &mut Hub) -> [String; 2] {
+            let now = Now::default();
+            self.0[index].feed(format!("{said}\n").as_bytes());
+            for order in mem::take(&mut self.0[index].orders) {
+                let Order::Hub(command) = order else {
+                    panic!("{order:?}");
+                };
+                hub.handle(command, now, self);
+            }
+            while hub.fan_out(1, now, self) {}
+            let lines = self.0.each_mut();
+            lines.map(|line| String::from_utf8(mem::take(&mut line.out)).expect("text"))
+        }
+    }
+
+    #[test]
+    fn lines_meet_the_hub() {
+        let mut lines = Lines([line(0), line(1)]);
+        let mut hub = throng_solo::hub(ShardId(0), 1, &lines.0[0].shared.namespaces);
+        for (index, said, heard) in [
+            (0, "SUB news", ["OK\n", ""]),
+            (1, "SUB news", ["", "OK\n"]),
+            (
+                1,
+                "PUB news first",
+                ["MSG news first\n", "OK\nMSG news first\n"],
+            ),
+            (1, "UNSUB news", ["", "OK\n"]),
+            (0, "PUB news by line", ["OK\nMSG news by line\n", ""]),
+        ] {
+            assert_eq!(lines.say(index, said, &mut hub), heard, "{said}");
+        }
+        assert!(lines.say(0, "DANCE news", &mut hub)[0].starts_with("ERR "));
+    }
+
+    fn said(pieces: &[&[u8]]) -> (String, usize) {
+        let mut line = line(1);
         for piece in pieces {
             line.feed(piece);
         }

@@ -10,7 +10,6 @@ mod handover;
 use std::sync::Arc;
 
 use throng_engine::ConnLimits;
-use throng_server::gateways::Gateways;
 use throng_server::{Assembly, Options, ShardApp, Start};
 use throng_sys::random;
 
@@ -36,7 +35,7 @@ struct Play {
     witness: Witness,
     assembly: Assembly,
     feed: Option<AppwriteFeed>,
-    stage: Stage<ShardApp<Gateways>>,
+    stage: Stage<ShardApp>,
     requests: Requests,
     directory: Directory,
     clients: Vec<Client>,
@@ -50,7 +49,7 @@ struct Play {
 }
 
 /// A process: what its shards share, and the shards.
-type Process = (Assembly, Stage<ShardApp<Gateways>>);
+type Process = (Assembly, Stage<ShardApp>);
 
 /// Parts from which every process of a run is built.
 struct MadeOf {
@@ -74,7 +73,7 @@ impl MadeOf {
         };
         let listeners = assembly.listeners();
         let stage = Stage::new(net, setup.shards, listeners, limits, |shard, mailboxes| {
-            assembly.app(shard, mailboxes, Box::new(self.requests.clone()))
+            assembly.app(shard, mailboxes, Box::new(self.requests.clone()), None)
         });
         (assembly, stage)
     }

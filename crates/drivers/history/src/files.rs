@@ -1,12 +1,15 @@
-//! The folder: its lock, its segments, and how one is begun.
+//! The folder: its lock, its segments, how one is begun, and the one that is written.
 
+use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use throng_broker::{Head, write_frame};
+use throng_broker::{Begins, Frames, Head, Lineage, write_frame};
+
+use crate::Options;
 
 /// Longest wait for another process to release the folder's lock: one that was killed, or one that
 /// hands over and sent its state a moment ago.
@@ -29,10 +32,8 @@ fn not_a_file(name: &str) -> io::Error {
     io::Error::other(format!("{name} is not a regular file"))
 }
 
-/// Why the folder is not ours.
 #[derive(Debug)]
 pub(crate) enum FolderFault {
-    /// Another process has it.
     InUse,
     /// The kernel refused a call.
     Io(io::Error),
@@ -125,5 +126,74 @@ impl Folder {
 
     pub(crate) fn remove(&self, number: u64) -> io::Result<()> {
         std::fs::remove_file(self.segment(number))
+    }
+}
+
+/// The folder, and the segment that is written.
+pub(crate) struct Place {
+    pub(crate) folder: Folder,
+    /// The segment's number and bytes are the last of `segments`.
+    pub(crate) file: Option<File>,
+    pub(crate) segments: BTreeMap<u64, u64>,
+    /// Relation of the next segment to those before it.
+    pub(crate) begins: Begins,
+}
+
+impl Place {
+    /// Writes to this segment from now on.
+    pub(crate) fn go_on(&mut self, number: u64, file: File, bytes: u64) {
+        self.segments.insert(number, bytes);
+        self.file = Some(file);
+        self.begins = Begins::Continues;
+    }
+
+    fn next(&self) -> u64 {
+        self.segments
+            .last_key_value()
+            .map_or(1, |(last, _)| last + 1)
+    }
+
+    /// Returns the bytes of all segments together.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.segments.values().sum()
+    }
+
+    /// Begins a segment; the one before it is synced.
+    pub(crate) fn roll(&mut self, lineage: &Lineage) -> io::Result<u64> {
+        if let Some(file) = &self.file {
+            file.sync_data()?;
+        }
+        let head = Head {
+            number: self.next(),
+            begins: self.begins,
+            lineage: lineage.clone(),
+        };
+        let (file, bytes) = self.folder.begin(&head)?;
+        self.go_on(head.number, file, bytes);
+        Ok(head.number)
+    }
+
+    /// The folder as another process has left it.
+    pub(crate) fn take_over(options: &Options, lineage: &Lineage) -> io::Result<Self> {
+        let folder = Folder::take(&options.path).map_err(|fault| match fault {
+            FolderFault::InUse => io::Error::other("another process has it"),
+            FolderFault::Io(error) => error,
+        })?;
+        let segments: BTreeMap<u64, u64> = folder.segments()?.into_iter().collect();
+        let last = segments.last_key_value();
+        let content = last.map(|(number, _)| std::fs::read(folder.segment(*number)));
+        let content = content.transpose()?.unwrap_or_default();
+        let head = Frames::new(&content).next().map(Head::of_record);
+        let is_ours = matches!(head, Some(Ok(head)) if head.lineage.nonce == lineage.nonce);
+        Ok(Self {
+            folder,
+            file: None,
+            segments,
+            begins: if is_ours {
+                Begins::Continues
+            } else {
+                Begins::Fresh
+            },
+        })
     }
 }

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use throng_broker::{Begins, Frames, Head, HeadFault, Lineage, Replay, Restored, Store, home_of};
 use throng_types::units::format_bytes;
 
+use crate::Options;
 use crate::Ring;
+use crate::files::Place;
 use crate::files::{Folder, FolderFault};
 use crate::journal::Journal;
 use crate::lane::Common;
-use crate::options::Options;
-use crate::place::Place;
 use crate::writer::Writer;
 
 /// A long start says where it is so often.
@@ -32,7 +32,6 @@ pub enum OpenError {
          version that wrote it, or remove the folder to begin without history"
     )]
     Version {
-        /// Path of the segment.
         path: PathBuf,
         /// Version of the format in the segment's head.
         version: u32,
@@ -44,7 +43,6 @@ pub enum OpenError {
         path: PathBuf,
         error: io::Error,
     },
-    /// No thread for it.
     #[error("no thread for the history: {0}")]
     Thread(io::Error),
 }

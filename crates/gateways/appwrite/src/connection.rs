@@ -19,7 +19,7 @@ use throng_session::{Beat, CloseReason, Heard, WebSocket};
 use throng_types::{Disconnect, mix};
 use throng_ws::{Masking, WsLimits, encode_ping};
 
-use crate::context::Cx;
+use crate::Cx;
 use crate::order::Order;
 use crate::order::Wanted;
 use crate::pending::{Asking, More, Opening, Shown, User};
@@ -76,19 +76,19 @@ impl Connection {
     }
 
     pub(super) fn project_id(&self, cx: &Cx<'_>) -> Box<str> {
-        cx.own.project_id(self.ws.state.project)
+        cx.own.projects.id(self.ws.state.project)
     }
 
     /// Releases the project when the connection is gone.
     pub(super) fn let_go(&self, appwrite: &AppwriteShared) {
-        appwrite.give_project(self.ws.state.project);
+        appwrite.projects.give(self.ws.state.project);
     }
 
     // ---- opening ----
 
     /// Opens the session, or looks up the client's identity first.
     pub(super) fn begin(&mut self, opening: Opening, cx: &mut Cx<'_>) {
-        let Some(project) = cx.own.take_project(&opening.request.project) else {
+        let Some(project) = cx.own.projects.take(&opening.request.project) else {
             return self.refuse_opening(&RealtimeError::UnknownProject, cx);
         };
         self.ws.state.project = project;
@@ -151,7 +151,6 @@ impl Connection {
         self.arm(cx);
     }
 
-    /// Sends the refusal, and ends the connection.
     pub(super) fn refuse_opening(&mut self, fault: &RealtimeError, cx: &mut Cx<'_>) {
         self.refuse(fault, ConnectionPhase::Open, cx);
     }

@@ -16,7 +16,7 @@
 //! When the feed names a user's new roles, a change of memberships takes effect before its event is
 //! matched, as in Appwrite. A change of the account takes effect behind its event, so that a user
 //! gets the event that ends its own rights, and nothing after it. When the feed only reports that
-//! roles have changed, events for that user's connections are held back (see `roles`) until
+//! roles have changed, events for that user's connections are held back (see [`Held`]) until
 //! Appwrite has answered with the new roles, and then matched with those; so nothing reaches them
 //! that they may not see any more, and nothing is lost.
 //!
@@ -27,14 +27,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use throng_appwrite::{
-    ConnectionPhase, FeedMessage, IdentityChange, Index, IndexError, Matches, Response, Subscribed,
-    Subscription,
+    ConnectionPhase, EncodedEvent, FeedMessage, GUESTS, IdentityChange, Index, IndexError, Layout,
+    Matches, NewEvent, RealtimeError, Rebind, Response, RoleChange, Subscribed, Subscription,
 };
 use throng_session::encode::ws_text;
-use throng_types::{ConnId, Millis, Now, Position};
+use throng_types::{ConnId, Frame, Millis, Now, Position};
+use throng_ws::{Masking, Opcode, encode_header};
 
-use crate::fanout::{Fanout, Shared, test_event};
-use crate::held::Held;
+use crate::held::{Held, Verdict, Waiting};
 use crate::history::History;
 use crate::order::{Connections, EventHubOptions, Order, Wanted};
 use crate::overlap::Overlap;
@@ -81,7 +81,6 @@ impl EventHub {
         }
     }
 
-    /// Connections in the hub.
     #[must_use]
     pub const fn connections(&self) -> usize {
         self.connections
@@ -387,4 +386,180 @@ fn say(conn: ConnId, response: &Response<'_>, connections: &mut impl Connections
     let mut out = Vec::new();
     ws_text(&mut out, |text| response.encode(text));
     connections.say(conn, &out);
+}
+
+impl EventHub {
+    /// Applies a change of a user: gives the user's connections their new roles, or holds events
+    /// back for them until those are known.
+    pub(crate) fn change(
+        &mut self,
+        project: &str,
+        change: &IdentityChange,
+        connections: &mut impl Connections,
+    ) {
+        let mut theirs = Vec::new();
+        self.index
+            .with_role(project, &format!("user:{}", change.user_id), &mut theirs);
+        for index in theirs {
+            let Some(conn) = connections.id(index) else {
+                continue;
+            };
+            if !self.apply(index, change) {
+                let is_positioned = self.positioned.contains(&index);
+                self.held
+                    .entry(index)
+                    .or_insert_with(|| Held::new(project, &change.user_id, is_positioned));
+            }
+            if let Some(held) = self.held.get_mut(&index) {
+                held.learn(&change.what);
+            }
+            connections.changed(conn, &change.what);
+        }
+    }
+
+    /// Gives a connection the roles that a change names; false if it names none.
+    pub(crate) fn apply(&mut self, index: u32, change: &IdentityChange) -> bool {
+        let user_id = &change.user_id;
+        match change.what.outcome(user_id, &self.index.roles(index)) {
+            RoleChange::Same => true,
+            RoleChange::Roles(roles) => {
+                self.index.set_roles(index, &roles, None);
+                true
+            }
+            RoleChange::Guest => {
+                self.set_roles(index, &[GUESTS], user_id, "");
+                true
+            }
+            RoleChange::Unknown => false,
+        }
+    }
+
+    pub(crate) fn set_roles<S: AsRef<str>>(
+        &mut self,
+        index: u32,
+        roles: &[S],
+        from: &str,
+        to: &str,
+    ) {
+        self.index
+            .set_roles(index, roles, Some(Rebind { from, to }));
+    }
+
+    /// Checks an event for all connections that wait for their roles; `change` is its change of an
+    /// account.
+    pub(crate) fn hold(
+        &mut self,
+        event: &Arc<FeedMessage>,
+        position: Position,
+        change: Option<&IdentityChange>,
+        connections: &mut impl Connections,
+    ) {
+        let ends = change.filter(|change| change.what.ends_rights());
+        let (mut too_many, mut ending) = (Vec::new(), Vec::new());
+        for (&index, held) in &mut self.held {
+            match held.take(event, position) {
+                Verdict::Full => too_many.push(index),
+                Verdict::Waits if ends.is_some_and(|ends| held.is_of(&ends.user_id)) => {
+                    ending.push(index);
+                }
+                _ => {}
+            }
+        }
+        // Matched now: when its turn comes, there are no rights any more to match it with.
+        for index in ending {
+            let ids = self.ids_of(index, event);
+            let held = self.held.get_mut(&index);
+            if let Some(last) = held.and_then(|held| held.events.last_mut()) {
+                last.ids = ids;
+            }
+        }
+        for index in too_many {
+            // Without its roles it gets nothing more, whether or not it closes at once.
+            self.index.set_roles::<&str>(index, &[], None);
+            self.held.remove(&index);
+            if let Some(conn) = connections.id(index) {
+                connections.refuse(conn, &RealtimeError::Server, ConnectionPhase::Open);
+            }
+        }
+    }
+
+    /// Sets the roles, and matches held-back events with them.
+    pub(crate) fn settle(&mut self, conn: ConnId, connections: &mut impl Connections) {
+        self.rechecks.done(conn.index());
+        if let Some(held) = self.held.remove(&conn.index()) {
+            for Waiting {
+                event,
+                position,
+                ids,
+            } in held.events
+            {
+                match ids {
+                    Some(ids) => self.tell_as(conn, &event, position, &ids, connections),
+                    None => self.tell(conn, &event, position, connections),
+                }
+            }
+        }
+    }
+}
+
+/// An event on its way: receivers in order, each with the end of its ids.
+pub(crate) struct Fanout {
+    pub(crate) shared: Shared,
+    pub(crate) receivers: Vec<(ConnId, u32)>,
+    pub(crate) ids: Vec<u8>,
+    pub(crate) next: usize,
+}
+
+/// The parts of an event's frames that its receivers share.
+pub(crate) struct Shared {
+    head: Box<[u8]>,
+    pub(crate) tail: Frame,
+    position: Position,
+}
+
+impl Shared {
+    pub(crate) fn new(event: &FeedMessage, position: Position) -> Self {
+        let encoded = EncodedEvent::new(event, Layout::IdsFirst);
+        Self {
+            head: encoded.head,
+            tail: Frame::new(&encoded.tail),
+            position,
+        }
+    }
+
+    /// A frame's own part: the WebSocket header, and everything up to the shared part.
+    pub(crate) fn head(&self, ids: &[u8], positioned: bool, out: &mut Vec<u8>) {
+        out.clear();
+        let (before, after) = self.head.split_at(if positioned { DATA.len() } else { 0 });
+        let position = match positioned {
+            true => format!(
+                r#""position":"{}-{}","#,
+                self.position.epoch, self.position.offset
+            ),
+            false => String::new(),
+        };
+        let bytes = self.head.len() + position.len() + ids.len() + self.tail.len();
+        encode_header(Masking::Server, Opcode::Text, bytes, out);
+        for part in [before, position.as_bytes(), after, ids] {
+            out.extend_from_slice(part);
+        }
+    }
+}
+
+/// Start of an event's frame, up to where more fields may stand.
+const DATA: &[u8] = br#"{"type":"event","data":{"#;
+
+/// The event of the channel `tests`, on which other people's tests depend.
+pub(crate) fn test_event(now: Now) -> Option<FeedMessage> {
+    let mut message = Vec::new();
+    let event = NewEvent {
+        project: throng_appwrite::CONSOLE,
+        roles: &[GUESTS],
+        names: &["test.event"],
+        channels: &["tests"],
+        time_unix_ms: now.unix_ms,
+        payload: r#"{"response":"WS:/v1/realtime:passed"}"#,
+    };
+    event.encode(&mut message);
+    FeedMessage::parse(&message, message.len()).ok()
 }

@@ -2,29 +2,31 @@
 
 use std::convert::Infallible;
 use std::rc::Rc;
+
 use throng_metrics::Gauge;
 use throng_session::{
-    Claim, Class, Event, Family, Flow, Form, Gateway, Incoming, Opened, Port, Reject, Shard,
-    Shared, Transport,
+    Claim, Class, Event, Flow, Form, Gateway, Incoming, Opened, Port, Reject, Shard, Shared,
+    Transport,
 };
 use throng_types::{ConnId, Saved};
 
-use crate::appwrite::Appwrite;
+use crate::Cx;
 use crate::connection::Connection;
-use crate::context::Cx;
+use crate::open;
 use crate::order::Order;
+use crate::shard::Appwrite;
 use crate::shared::AppwriteShared;
-use crate::{open, publish};
 
-impl Family for Appwrite {
+impl Gateway for Appwrite {
     type Session = Connection;
     type Shared = AppwriteShared;
     type Order = Order;
     type Mail = Infallible;
-}
 
-impl Gateway for Appwrite {
     const FORMS: &'static [Form] = &[];
+    const CLIENT_PATHS: &'static str =
+        "  GET  /v1/realtime                    Appwrite SDKs, if [appwrite] is configured\n";
+    const API_PATHS: &'static [&'static str] = &["/v1/realtime/events"];
 
     fn shared(&self) -> Rc<AppwriteShared> {
         self.shared.clone()
@@ -46,7 +48,7 @@ impl Gateway for Appwrite {
         cx: &mut Cx<'_>,
     ) -> Result<Opened<Connection>, Reject> {
         match claim.endpoint {
-            open::EVENTS => publish::publish(incoming, cx),
+            open::EVENTS => open::publish(incoming, cx),
             _ => open::open(incoming, cx),
         }
     }
@@ -61,7 +63,7 @@ impl Gateway for Appwrite {
             Event::Answer { .. }
             | Event::Surveyed(_)
             | Event::Reloaded(_)
-            | Event::Wished(_)
+            | Event::Control(_)
             | Event::Publication(_)
             | Event::Drained { .. }
             | Event::Unsubscribed { .. } => {}

@@ -52,7 +52,6 @@ pub(crate) struct Held {
     pub(crate) events: Vec<Waiting>,
 }
 
-/// An event that waits.
 pub(crate) struct Waiting {
     pub(crate) event: Arc<FeedMessage>,
     pub(crate) position: Position,

@@ -9,11 +9,8 @@
 //! Beyond stock, for clients that ask for it: `?recover=` in the URL brings positions, and
 //! `?recover=POSITION` the events missed since. See `history`.
 
-mod appwrite;
 mod connection;
-mod context;
 mod event_hub;
-mod fanout;
 mod gateway;
 mod held;
 mod history;
@@ -23,22 +20,22 @@ mod open;
 mod order;
 mod overlap;
 mod pending;
-mod presence;
 mod projects;
-mod publish;
 mod recheck;
-mod roles;
 mod shard;
 mod shared;
 #[cfg(test)]
 mod tests;
 
-pub use appwrite::Appwrite;
 pub use connection::Connection;
 pub use event_hub::EventHub;
 pub use order::{Connections, EventHubOptions, Order, Wanted};
 pub use projects::AppwriteProject;
+pub use shard::Appwrite;
 pub use shared::{
     AppwriteShared, Credential, Inbox, Lookup, LookupPart, LookupPriority, LookupReply, News,
     Outside, PresenceCall, PresenceReply, QueueFull,
 };
+
+/// Context of an event for a session of this gateway.
+type Cx<'a> = throng_session::Context<'a, AppwriteShared, Order>;

@@ -12,11 +12,11 @@
 use throng_session::WebSocket;
 use throng_types::{ConnId, Save, Saved, save_fields};
 
-use crate::appwrite::Appwrite;
 use crate::connection::{Connection, State};
 use crate::event_hub::EventHub;
 use crate::pending::{Check, More, SetPresence, Shown, User};
 use crate::projects::NONE;
+use crate::shard::Appwrite;
 
 save_fields!(Shown {
     credential,
@@ -129,7 +129,7 @@ impl Appwrite {
         from: &mut Saved<'_>,
     ) -> Option<()> {
         let project = self.hub.load_conn(conn.index(), from)?;
-        match self.shared.take_project(&project) {
+        match self.shared.projects.take(&project) {
             Some(project) => session.ws.state.project = project,
             None => self.unserved.push(conn),
         }

@@ -1,20 +1,25 @@
-//! From a request for `/v1/realtime` to a session.
+//! Requests for `/v1/realtime`, and the session that each becomes.
 //!
 //! As in stock, every handshake is answered with 101 and refusals are frames; only requests that
 //! are no WebSocket handshakes at all are answered in HTTP.
+//!
+//! `POST /v1/realtime/events` on the API port brings an event in the form in which Appwrite announces
+//! it on Redis, so that Appwrite and Redis need not be there. The answer is 202 when the event is on its way to all shards, in the order of the requests of
+//! one connection; 400 if the body is no event; 503 when too many wait already, and then it was not
+//! taken.
 
 use std::net::IpAddr;
 
-use throng_appwrite::{ConnectRequest, RealtimeError, SessionHeaders};
+use throng_appwrite::{ConnectRequest, FeedMessage, RealtimeError, SessionHeaders};
 use throng_http1::{Request, query};
 use throng_proxy::last_address;
 use throng_session::http::check_draining;
-use throng_session::{Claim, Incoming, Opened, Port, Reject, Shared, is_close_by};
+use throng_session::{Claim, Incoming, Opened, Port, Reject, Shared, is_close_by, respond_json};
 use throng_types::{Epoch, Position};
 use throng_ws::handshake;
 
+use crate::Cx;
 use crate::connection::Connection;
-use crate::context::Cx;
 use crate::pending::{Opening, Shown};
 use crate::shared::Credential;
 
@@ -63,7 +68,7 @@ fn check(incoming: &Incoming<'_, '_>, cx: &Cx<'_>) -> Result<Opening, RealtimeEr
     if let Some(project) = header(request, "x-appwrite-project") {
         asked.project = project.to_owned();
     }
-    let platforms = appwrite.platforms(&asked.project);
+    let platforms = appwrite.projects.platforms(&asked.project);
     let platforms = platforms.ok_or(RealtimeError::UnknownProject)?;
     let address = address_of(incoming, cx.shared);
     // This machine's own programs are not counted: a proxy's, for one, all have its address.
@@ -88,7 +93,6 @@ fn check(incoming: &Incoming<'_, '_>, cx: &Cx<'_>) -> Result<Opening, RealtimeEr
     })
 }
 
-/// A header with something in it.
 fn header<'b>(request: &Request<'b>, name: &str) -> Option<&'b str> {
     request.header(name).filter(|value| !value.is_empty())
 }
@@ -146,4 +150,20 @@ fn position_of(text: &str) -> Option<Position> {
         })
     });
     Some(known.unwrap_or(nowhere))
+}
+
+/// Parses one event and passes it to all shards.
+pub(crate) fn publish(
+    incoming: &Incoming<'_, '_>,
+    cx: &mut Cx<'_>,
+) -> Result<Opened<Connection>, Reject> {
+    let event = FeedMessage::parse(incoming.body, cx.shared.limits.publish_bytes_max)
+        .map_err(|error| Reject::new(400, error.to_string()))?;
+    cx.own
+        .outside
+        .publish(event)
+        .map_err(|_| Reject::new(503, "too many events wait; send it again in a moment"))?;
+    let keep_alive = incoming.request.keep_alive();
+    respond_json(202, b"{}\n", keep_alive, cx);
+    Ok(Opened::Answered { keep_alive })
 }

@@ -30,7 +30,6 @@ pub enum Order {
         roles: Vec<String>,
         /// The user until now, empty for a guest.
         from: Box<str>,
-        /// The user from now on.
         to: Box<str>,
     },
     /// Sets a part of the user; the roles follow from it. Held-back events may go.
@@ -50,7 +49,6 @@ pub enum Order {
 /// Subscription that a session requests.
 #[derive(Debug)]
 pub struct Wanted {
-    /// Its id on the connection.
     pub id: String,
     /// Its channels, under the connection's identity.
     pub channels: Vec<String>,
@@ -60,7 +58,6 @@ pub struct Wanted {
 
 /// The connections as an event hub sees them.
 pub trait Connections {
-    /// The connection in a slot.
     fn id(&self, index: u32) -> Option<ConnId>;
     /// Sends a connection's own bytes.
     fn say(&mut self, conn: ConnId, bytes: &[u8]);
@@ -76,7 +73,6 @@ pub trait Connections {
     fn refuse(&mut self, conn: ConnId, fault: &RealtimeError, phase: ConnectionPhase);
     /// Counts the receivers found for an event.
     fn matched(&mut self, receivers: usize);
-    /// Counts a recovery, complete or not.
     fn recovered(&mut self, all: bool);
 }
 
@@ -87,6 +83,5 @@ pub struct EventHubOptions {
     pub seed: u64,
     /// Milliseconds that events are kept for clients that reconnect; zero keeps none.
     pub history_ms: u64,
-    /// Bytes of events that are kept.
     pub history_bytes_max: usize,
 }

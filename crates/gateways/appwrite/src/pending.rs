@@ -52,7 +52,6 @@ pub(crate) struct Opening {
 /// Why Appwrite is being asked.
 #[derive(Debug)]
 pub(super) enum Asking {
-    /// The connection is opening.
     Open(Box<Opening>),
     /// A message brought a session.
     Authentication(Shown),

@@ -52,6 +52,8 @@ impl Projects {
         found.map(|project| &project.platforms)
     }
 
+    /// Lets a session remember a project by a number, which it gives back in the end. `None` if
+    /// the project is not served, or too many are remembered.
     pub(crate) fn take(&self, id: &str) -> Option<u16> {
         self.platforms(id)?;
         let named = self.named.iter().position(|project| &*project.id == id);

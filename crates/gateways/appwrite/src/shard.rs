@@ -3,25 +3,54 @@
 //!
 //! Rule for "full": news that is not taken stays in its queue, where its driver waits.
 
+use std::rc::Rc;
+
 use throng_appwrite::{Change, ConnectionPhase, RealtimeError};
 use throng_metrics::Counter;
 use throng_session::{CloseReason, Flow, Own, Shard};
 use throng_types::{ConnId, Disconnect, Frame};
 
-use crate::appwrite::Appwrite;
 use crate::connection::Connection;
-use crate::order::{Connections, Order};
-use crate::shared::News;
+use crate::event_hub::EventHub;
+use crate::order::{Connections, EventHubOptions, Order};
+use crate::shared::{AppwriteShared, Inbox, News};
+
+/// One shard's Appwrite clients.
+pub struct Appwrite {
+    /// Dropped before `shared`: the end of the world outside may wait for those who fill this.
+    pub(crate) news: Box<dyn Inbox>,
+    pub(crate) shared: Rc<AppwriteShared>,
+    pub(crate) hub: EventHub,
+    /// Bytes that may wait for one connection.
+    pub(crate) queue_bytes_max: usize,
+    /// Connections from another process whose project is not served here, until they are closed.
+    pub(crate) unserved: Vec<ConnId>,
+}
+
+impl Appwrite {
+    #[must_use]
+    pub fn new(
+        shared: AppwriteShared,
+        options: EventHubOptions,
+        news: Box<dyn Inbox>,
+        queue_bytes_max: usize,
+    ) -> Self {
+        Self {
+            news,
+            shared: Rc::new(shared),
+            hub: EventHub::new(options),
+            queue_bytes_max,
+            unserved: Vec::new(),
+        }
+    }
+}
 
 /// Events and answers of one turn, as far as their frames allow.
 const NEWS_PER_TURN: usize = 256;
 
 impl Appwrite {
     pub(crate) fn carry_out(&mut self, order: Order, shard: &mut impl Shard<Self>) {
-        let mut line = Line {
-            shard,
-            queue_bytes_max: self.queue_bytes_max,
-        };
+        let mut line = Line::new(shard, self.queue_bytes_max);
         self.hub.handle(order, &mut line);
     }
 
@@ -42,19 +71,13 @@ impl Appwrite {
         // Frames that gather in one turn must not look like a queue that is never emptied.
         let mut bytes_left = self.queue_bytes_max / 4;
         for _ in 0..NEWS_PER_TURN {
-            let mut line = Line {
-                shard: &mut *shard,
-                queue_bytes_max: self.queue_bytes_max,
-            };
+            let mut line = Line::new(shard, self.queue_bytes_max);
             frames_max -= self.hub.fan_out(frames_max, &mut line);
             self.carry_out_all(shard);
             if self.hub.is_busy() || bytes_left == 0 {
                 return true;
             }
-            let mut line = Line {
-                shard: &mut *shard,
-                queue_bytes_max: self.queue_bytes_max,
-            };
+            let mut line = Line::new(shard, self.queue_bytes_max);
             let Some(news) = self.news.next() else {
                 self.hub.overlap.rests();
                 let more = self.hub.recheck_some(&mut line);
@@ -98,11 +121,8 @@ impl Appwrite {
 
     pub(crate) fn tick_hub(&mut self, shard: &mut impl Shard<Self>) {
         let now = shard.now();
-        let mut line = Line {
-            shard,
-            queue_bytes_max: self.queue_bytes_max,
-        };
-        self.hub.tick(now, &mut line);
+        self.hub
+            .tick(now, &mut Line::new(shard, self.queue_bytes_max));
     }
 }
 
@@ -112,7 +132,14 @@ struct Line<'s, S> {
     queue_bytes_max: usize,
 }
 
-impl<S: Shard<Appwrite>> Line<'_, S> {
+impl<'s, S: Shard<Appwrite>> Line<'s, S> {
+    const fn new(shard: &'s mut S, queue_bytes_max: usize) -> Self {
+        Self {
+            shard,
+            queue_bytes_max,
+        }
+    }
+
     fn with(&mut self, conn: ConnId, act: impl FnOnce(&mut Connection, &mut Own<'_, Appwrite>)) {
         self.shard.with(conn, |session, cx| {
             act(session, cx);

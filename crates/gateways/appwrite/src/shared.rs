@@ -15,8 +15,7 @@ use crate::projects::{AppwriteProject, Projects};
 /// Configuration, and the way out of the shard. Each shard has a copy with equal contents.
 #[derive(Clone)]
 pub struct AppwriteShared {
-    projects: Projects,
-    /// Limits on the messages of one client.
+    pub(crate) projects: Projects,
     pub limits: MessageLimits,
     /// Rates of messages for one client; the rate of openings is [`Outside::admit`]'s to keep.
     pub rates: Rates,
@@ -54,27 +53,6 @@ impl AppwriteShared {
             outside,
         }
     }
-
-    /// The platforms of a project, if it is served.
-    pub(crate) fn platforms(&self, id: &str) -> Option<&Platforms> {
-        self.projects.platforms(id)
-    }
-
-    /// Lets a session remember a project by a number, which it gives back in the end. `None` if
-    /// the project is not served, or too many are remembered.
-    pub(crate) fn take_project(&self, id: &str) -> Option<u16> {
-        self.projects.take(id)
-    }
-
-    /// Takes a number back.
-    pub(crate) fn give_project(&self, number: u16) {
-        self.projects.give(number);
-    }
-
-    /// The id of the project with a number.
-    pub(crate) fn project_id(&self, number: u16) -> Box<str> {
-        self.projects.id(number)
-    }
 }
 
 /// Calls that leave the shard. They return at once.
@@ -104,6 +82,5 @@ pub trait Outside: Send + Sync {
 
 /// The queue of [`News`] for one shard.
 pub trait Inbox {
-    /// The oldest, if there is any.
     fn next(&mut self) -> Option<News>;
 }

@@ -12,12 +12,12 @@ use throng_appwrite::{
     Change, ConnectionPhase, FeedMessage, Identity, MembershipList, RealtimeError,
 };
 use throng_metrics::Counter;
-use throng_session::solo::{self, Solo};
-use throng_session::{Order as Wish, Port, Shared};
+use throng_session::{Port, Shared};
+use throng_solo::{Order as Wish, Solo};
 use throng_types::{ConnId, End, Epoch, Frame, Millis, Now, Position, ShardId};
 use throng_ws::{Masking, Opcode, encode_header};
 
-use crate::context::Cx;
+use crate::Cx;
 use crate::{
     Appwrite, AppwriteProject, AppwriteShared, Connection, Connections, EventHub, EventHubOptions,
     Lookup, LookupPriority, LookupReply,
@@ -108,7 +108,7 @@ impl Shard {
             history_bytes_max: 1 << 20,
         };
         Self {
-            shared: Rc::new(solo::shared()),
+            shared: Rc::new(throng_solo::shared()),
             own: Rc::new(appwrite),
             world,
             asked,

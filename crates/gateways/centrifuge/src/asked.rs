@@ -1,16 +1,16 @@
 //! State of a socket until the hub answers, and state that few sockets need for longer.
 //!
 //! Boxed by its owner, and gone when nothing is left: an idle connection has none.
+//!
+//! Owns values alone; the modules `asking`, `answered` and `welcoming` act on them.
 
-use throng_centrifuge::TagFilter;
-use throng_session::Opening;
-use throng_types::ChannelName;
-
-use crate::pending::Proxied;
+use throng_broker::Draft;
+use throng_centrifuge::{Connect, TagFilter};
+use throng_session::{Opening, Questions};
+use throng_types::{ChannelName, Position};
 
 /// A subscribe that needs more than the hub's answer for its reply.
 pub(crate) struct Subscribing {
-    /// Id of the command.
     pub(crate) command: u32,
     pub(crate) channel: ChannelName,
     /// When the subscription token ends the subscription, if there is one: `Some(None)` for never.
@@ -53,10 +53,73 @@ impl Asked {
         is_answered && self.data.is_empty() && is_plain && self.welcome.is_none()
     }
 
-    /// Removes and returns the subscribe that is answered now.
     pub(crate) fn take(&mut self, command: u32, channel: &ChannelName) -> Option<Subscribing> {
         let mut all = self.subscribing.iter();
         let at = all.position(|one| one.command == command && one.channel == *channel)?;
         Some(self.subscribing.remove(at))
+    }
+}
+
+/// Subscription that a client asked for, while a backend decides.
+pub(crate) struct Wants {
+    pub(crate) command: u32,
+    pub(crate) channel: ChannelName,
+    pub(crate) since: Option<Position>,
+    pub(crate) join_leave: bool,
+    pub(crate) delta: bool,
+    pub(crate) filter: Option<TagFilter>,
+    pub(crate) rejects_unrecovered: bool,
+    /// A backend allows it.
+    pub(crate) is_backends: bool,
+}
+
+/// Subject of an open question to a backend.
+pub(crate) enum Pending {
+    /// Identity of the client. Its `connect` is kept, because the connection begins with channels
+    /// from there.
+    Connect {
+        command: u32,
+        request: Box<[u8]>,
+    },
+    Refresh,
+    Subscribe(Box<Wants>),
+    /// Whether a unidirectional connection may begin with a channel.
+    Begin(ChannelName),
+    Publish {
+        command: u32,
+        draft: Box<Draft>,
+    },
+    /// Whether a subscription goes on.
+    SubRefresh(ChannelName),
+    /// Something of its own.
+    Rpc {
+        command: u32,
+    },
+}
+
+/// State of a connection where there are backends.
+#[derive(Default)]
+pub(crate) struct Proxied {
+    pub(crate) questions: Questions<Pending>,
+    /// Whether a backend has identified the client.
+    pub(crate) is_backends: bool,
+    /// Subscriptions that a backend allowed, and is asked about when they expire.
+    pub(crate) refreshed: Vec<ChannelName>,
+    /// Commands behind `connect`. Queue: `behind connect`.
+    pub(crate) later: Vec<u8>,
+}
+
+/// The `connect` command, decoded and as received.
+pub(crate) struct Hello<'a> {
+    pub(crate) command: u32,
+    /// The command as received.
+    pub(crate) request: &'a [u8],
+    pub(crate) connect: &'a Connect<'a>,
+}
+
+impl Proxied {
+    /// A subscription has ended.
+    pub(crate) fn forget(&mut self, name: &ChannelName) {
+        self.refreshed.retain(|known| known != name);
     }
 }

@@ -15,22 +15,22 @@
 
 use std::collections::VecDeque;
 
-use throng_broker::{Draft, HistoryQuery, Present};
+use throng_broker::{Draft, HistoryPage, HistoryQuery, Present, Refusal};
+use throng_centrifuge::ClientInfo;
 use throng_centrifuge::api::{
-    ApiResult, Method, ServerApiError, encode_bare_error, encode_batch_reply, encode_legacy,
-    encode_response,
+    ApiResult, Method, PublishResult, ServerApiError, encode_bare_error, encode_batch_reply,
+    encode_legacy, encode_response,
 };
-use throng_centrifuge::{ClientInfo, HistoryResult};
 use throng_hub::{Answer, Command, ReplyTo};
 use throng_metrics::Counter;
 use throng_session::{
-    Event, Exchange, Flow, Publications, Survey, Wish, publish_all, respond_json,
+    Context, ControlCommand, Event, Exchange, Flow, Publications, PublishResult as Outcome, Survey,
+    SurveyReply, publish_all, respond_json,
 };
-use throng_types::{ChannelName, End, Epoch, Position};
+use throng_types::{ChannelName, End};
 
-use crate::awaited::{Awaited, OpenCall};
-use crate::context::Cx;
-use crate::published::{error_of, published};
+use crate::Cx;
+use crate::results::history_result;
 use crate::surveyed::Surveyed;
 
 /// Bytes of the replies to many calls, from which on further calls are refused. Queue: `batch`.
@@ -63,9 +63,9 @@ impl Task {
                 Some(channel)
             }
             Self::Survey(Survey::Unsubscribe { channel, .. }, _) => channel.as_ref(),
-            Self::Survey(Survey::Wish { wish, .. }, _) => match wish {
-                Wish::Subscribe { channel, .. } => Some(channel),
-                Wish::Refresh { .. } | Wish::Hear(_) => None,
+            Self::Survey(Survey::Control { command, .. }, _) => match command {
+                ControlCommand::Subscribe { channel, .. } => Some(channel),
+                ControlCommand::Refresh { .. } | ControlCommand::Execute(_) => None,
             },
             Self::Survey(..) | Self::Publish(..) => None,
         }
@@ -305,15 +305,7 @@ impl Call {
                 self.histories -= 1;
                 match page {
                     Some(Ok(page)) => {
-                        let nowhere = Position {
-                            epoch: Epoch(0),
-                            offset: 0,
-                        };
-                        let found = HistoryResult {
-                            publications: &page.publications,
-                            position: page.position.unwrap_or(nowhere),
-                        };
-                        self.reply(id, Ok(ApiResult::History(found)), cx);
+                        self.reply(id, Ok(ApiResult::History(history_result(&page))), cx);
                     }
                     Some(Err(refusal)) => self.reply(id, Err(error_of(refusal)), cx),
                     None => {}
@@ -350,7 +342,6 @@ impl Call {
         self.reply(id, Ok(ApiResult::Presence(&members)), cx);
     }
 
-    /// Appends the answer to one call.
     fn reply(&mut self, id: u32, result: Result<ApiResult<'_>, ServerApiError>, cx: &Cx<'_>) {
         if let Err(error) = result {
             cx.count(Counter::error(error.code()));
@@ -394,5 +385,111 @@ fn publish(first: u32, drafts: &mut Vec<Draft>, cx: &mut Cx<'_>) {
         let counters = &cx.shared.counters;
         counters.add(Counter::PublicationsApi, drafts.len() as u64);
         publish_all(first, std::mem::take(drafts), cx);
+    }
+}
+
+/// Answers that a call awaits, and those it has got.
+pub(crate) enum Awaited {
+    Refused(ServerApiError),
+    /// One answer for each channel, in order.
+    Publications {
+        publications: Publications,
+        is_broadcast: bool,
+    },
+    History(Option<Result<HistoryPage, Refusal>>),
+    Present(Option<Result<Present, Refusal>>),
+    Forgotten(Option<Result<(), Refusal>>),
+    Survey(Surveyed, Option<Vec<SurveyReply>>),
+}
+
+/// Call that was carried out and whose answer is not written.
+pub(crate) struct OpenCall {
+    pub(crate) id: u32,
+    /// The token of the first answer that it awaits.
+    pub(crate) first: u32,
+    pub(crate) awaited: Awaited,
+}
+
+impl OpenCall {
+    /// Whether its answer can be written.
+    pub(crate) fn is_answered(&self) -> bool {
+        match &self.awaited {
+            Awaited::Refused(_) => true,
+            Awaited::Publications { publications, .. } => publications.is_whole(),
+            Awaited::History(page) => page.is_some(),
+            Awaited::Present(present) => present.is_some(),
+            Awaited::Forgotten(done) => done.is_some(),
+            Awaited::Survey(_, replies) => replies.is_some(),
+        }
+    }
+}
+
+/// A style of answer: to a broadcast, a list.
+const BROADCAST: u8 = 1;
+/// A style of answer: errors show in the HTTP status too.
+const ERRORS_IN_STATUS: u8 = 2;
+
+/// Returns the style bits of a publishing request's answer.
+pub(crate) const fn style(errors_in_status: bool, is_broadcast: bool) -> u8 {
+    let errors = if errors_in_status {
+        ERRORS_IN_STATUS
+    } else {
+        0
+    };
+    errors | if is_broadcast { BROADCAST } else { 0 }
+}
+
+/// Answers publications of a request of its own.
+pub(crate) fn write_published(
+    outcomes: &[Outcome],
+    style: u8,
+    keep_alive: bool,
+    cx: &mut Context<'_>,
+) {
+    let mut results = Vec::new();
+    let result = match outcomes.first() {
+        Some(&only) if style & BROADCAST == 0 => published(only).map(ApiResult::Publish),
+        _ => {
+            results.extend(outcomes.iter().copied().map(published));
+            Ok(ApiResult::Broadcast(&results))
+        }
+    };
+    let (mut status, mut body) = (200, Vec::new());
+    if let Err(error) = result {
+        cx.count(Counter::error(error.code()));
+    }
+    match result {
+        Err(error) if style & ERRORS_IN_STATUS != 0 => {
+            status = error.http_status();
+            encode_bare_error(error, &mut body);
+        }
+        _ => encode_response(result.as_ref().map_err(|error| *error), &mut body),
+    }
+    respond_json(status, &body, keep_alive, cx);
+}
+
+pub(crate) fn published(outcome: Outcome) -> Result<PublishResult, ServerApiError> {
+    match outcome {
+        Ok(position) => Ok(PublishResult { position }),
+        Err(refusal) => Err(error_of(refusal)),
+    }
+}
+
+/// The server API's code for a refusal.
+pub(crate) const fn error_of(refusal: Refusal) -> ServerApiError {
+    match refusal {
+        // Temporary, and the API has no other code for that.
+        Refusal::Busy => ServerApiError::Internal,
+        Refusal::Unavailable => ServerApiError::Unavailable,
+        Refusal::Unknown => ServerApiError::Unknown,
+        Refusal::NotWritten => ServerApiError::NotWritten,
+        Refusal::NotOnDisk => ServerApiError::NotOnDisk,
+        Refusal::UnknownChannel => ServerApiError::UnknownChannel,
+        // Only sessions are refused like that.
+        Refusal::AlreadySubscribed | Refusal::ChannelLimit | Refusal::Cancelled => {
+            ServerApiError::BadRequest
+        }
+        Refusal::NotAvailable | Refusal::TooLong => ServerApiError::NotAvailable,
+        Refusal::UnrecoverablePosition => ServerApiError::UnrecoverablePosition,
     }
 }

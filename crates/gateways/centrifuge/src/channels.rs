@@ -1,25 +1,21 @@
 //! Commands of a client in a channel beside subscribing: publish, history, presence, RPC; and their
 //! answers.
 
+use throng_auth::TokenFault;
 use throng_broker::{Acknowledge, Draft};
 use throng_centrifuge::proxy::ProxyCall;
-use throng_centrifuge::{
-    ClientData, ClientInfo, ErrorCode, History, HistoryResult, Reply, SubRefreshResult,
-};
+use throng_centrifuge::{ClientData, ClientInfo, ErrorCode, History, Reply, SubRefreshResult};
 use throng_hub::{Answer, Command};
 use throng_metrics::Counter;
 use throng_session::{
-    AuthError, Grant, Sight, Verdict, Work, may_publish, may_read_history, may_see_presence,
+    AuthError, Grant, Holder, Sight, Verdict, Work, may_publish, may_read_history, may_see_presence,
 };
-use throng_types::{Epoch, Position, Publisher};
+use throng_types::{ChannelName, Publisher};
 
-use crate::context::Cx;
-use crate::grant::check_token;
-use crate::pending::Pending;
-use crate::refused::Brought;
-use crate::reply::{code_of, ttl};
-use crate::results::history_query;
-use crate::socket::Socket;
+use crate::Cx;
+use crate::asked::Pending;
+use crate::results::{history_query, history_result};
+use crate::socket::{Socket, TokenUse, code_of, ttl};
 
 /// Handles the command `sub_refresh`.
 pub(crate) fn sub_refresh(
@@ -49,7 +45,7 @@ pub(crate) fn sub_refresh(
         }
         Ok(None) => ws.error(command, ErrorCode::BadRequest, cx),
         Err(fault) => {
-            ws.refuse_token(command, Brought::SubRefresh, AuthError::Token(fault), cx);
+            ws.refuse_token(command, TokenUse::SubRefresh, AuthError::Token(fault), cx);
         }
     }
 }
@@ -194,7 +190,6 @@ pub(crate) fn presence(
     });
 }
 
-/// The answer to another command.
 pub(crate) fn answer(ws: &mut Socket, command: u32, answer: &Answer, cx: &mut Cx<'_>) {
     match answer {
         Answer::Unsubscribed {
@@ -221,15 +216,7 @@ pub(crate) fn answer(ws: &mut Socket, command: u32, answer: &Answer, cx: &mut Cx
             }
         },
         Answer::History { result: Ok(page) } => {
-            let nowhere = Position {
-                epoch: Epoch(0),
-                offset: 0,
-            };
-            let result = HistoryResult {
-                publications: &page.publications,
-                position: page.position.unwrap_or(nowhere),
-            };
-            ws.reply(command, &Reply::History(&result), cx);
+            ws.reply(command, &Reply::History(&history_result(page)), cx);
         }
         Answer::Unsubscribed {
             result: Err(refusal),
@@ -253,4 +240,18 @@ pub(crate) fn answer(ws: &mut Socket, command: u32, answer: &Answer, cx: &mut Cx
         // Answered by its own function.
         Answer::Subscribed { .. } => {}
     }
+}
+
+/// Checks a subscription token. `None`: there is none.
+pub(crate) fn check_token(
+    ws: &Socket,
+    channel: &ChannelName,
+    token: &str,
+    cx: &Cx<'_>,
+) -> Result<Option<Grant>, TokenFault> {
+    let holder = Holder {
+        identity: ws.identity(),
+        conn: cx.id,
+    };
+    holder.check(Some(channel), token, cx.shared, cx.now)
 }

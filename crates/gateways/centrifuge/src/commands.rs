@@ -10,12 +10,10 @@ use throng_metrics::Counter;
 use throng_session::Work;
 use throng_types::Disconnect;
 
-use crate::channels;
-use crate::connect;
-use crate::context::Cx;
-use crate::pending::Hello;
+use crate::Cx;
+use crate::asked::Hello;
 use crate::socket::Socket;
-use crate::subscribing;
+use crate::{channels, connect, subscribing};
 
 /// Carries out the commands of one frame. Each of them is charged to the client.
 pub(crate) fn run_all(ws: &mut Socket, frame: &[u8], cx: &mut Cx<'_>) {

@@ -6,17 +6,14 @@ use throng_centrifuge::{
     encode_connect_push,
 };
 use throng_metrics::Counter;
+use throng_session::encode::ws_text;
+use throng_session::{Identity, InitialSubscription, Opening, authenticate, own_channels};
 use throng_types::{ChannelName, Disconnect};
 
-use throng_session::encode::ws_text;
-use throng_session::{Identity, Opening, Wanted, authenticate, own_channels};
-
-use crate::context::Cx;
-use crate::pending::Hello;
-use crate::refused::Brought;
-use crate::reply::ttl;
+use crate::Cx;
+use crate::asked::Hello;
 use crate::results::{connect_result, end_of, position, subscriptions, uni_channels};
-use crate::socket::{Phase, Socket};
+use crate::socket::{Phase, Socket, TokenUse, ttl};
 
 /// Handles the command `connect`.
 pub(crate) fn connect(ws: &mut Socket, hello: &Hello<'_>, cx: &mut Cx<'_>) {
@@ -27,7 +24,7 @@ pub(crate) fn connect(ws: &mut Socket, hello: &Hello<'_>, cx: &mut Cx<'_>) {
     }
     let claims = match authenticate(Some(&connect.token), cx.shared, cx.now) {
         Ok(claims) => claims,
-        Err(why) => return ws.refuse_token(command, Brought::Connect, why, cx),
+        Err(why) => return ws.refuse_token(command, TokenUse::Connect, why, cx),
     };
     enter(ws, command, connect, claims, cx);
 }
@@ -84,7 +81,7 @@ fn enter(
             .find(|sub| *sub.channel == *channel.as_str());
         sub.and_then(position)
     };
-    let own = own.into_iter().map(|wanted| Wanted {
+    let own = own.into_iter().map(|wanted| InitialSubscription {
         since: since(&wanted.channel),
         ..wanted
     });
@@ -108,7 +105,7 @@ pub(crate) fn uni_connect(ws: &mut Socket, data: &[u8], cx: &mut Cx<'_>) {
     }
     let claims = match authenticate(Some(&connect.token), cx.shared, cx.now) {
         Ok(claims) => claims,
-        Err(why) => return ws.refuse_token(0, Brought::UniConnect, why, cx),
+        Err(why) => return ws.refuse_token(0, TokenUse::UniConnect, why, cx),
     };
     uni_enter(ws, &connect, claims.as_ref(), cx);
 }
@@ -130,7 +127,7 @@ fn uni_enter(ws: &mut Socket, connect: &Connect<'_>, claims: Option<&Claims>, cx
 /// Begins with these channels; nothing while a backend is being asked about one.
 pub(crate) fn uni_begin(
     ws: &mut Socket,
-    channels: Result<Option<Vec<Wanted>>, Disconnect>,
+    channels: Result<Option<Vec<InitialSubscription>>, Disconnect>,
     cx: &mut Cx<'_>,
 ) {
     let channels = match channels {
@@ -203,7 +200,7 @@ pub(crate) fn refresh(ws: &mut Socket, command: u32, token: &str, cx: &mut Cx<'_
     }
     let claims = match authenticate(Some(token), cx.shared, cx.now) {
         Ok(claims) => claims.unwrap_or_default(),
-        Err(why) => return ws.refuse_token(command, Brought::Refresh, why, cx),
+        Err(why) => return ws.refuse_token(command, TokenUse::Refresh, why, cx),
     };
     let same_user = ws
         .identity()

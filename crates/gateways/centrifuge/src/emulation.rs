@@ -11,17 +11,20 @@
 //! A holder of a session's id may act as its client: the id is sent to that client alone.
 
 use throng_centrifuge::Codec;
-use throng_session::http::{Params, StreamHead, check_chunks, check_draining, write_stream_head};
-use throng_session::{Family, Flow, Incoming, Opened, ProxyOptions, Reject, Shard, Survey, Work};
+use throng_session::http::{
+    Params, StreamHead, allow_origin, check_chunks, check_draining, respond, write_stream_head,
+};
+use throng_session::{
+    Event, Exchange, Flow, Incoming, Opened, Reject, Shard, Survey, SurveyReply, Work,
+};
+use throng_types::End;
 
+use crate::Cx;
 use crate::commands;
-use crate::context::Cx;
-use crate::mode::Mode;
-use crate::order::{Mail, Order};
-use crate::session::Session;
+use crate::forms::Mode;
+use crate::gateway::{Centrifuge, Session};
+use crate::order::{Mail, Order, Upward};
 use crate::socket::Socket;
-use crate::upstream::Upstream;
-use crate::upward::Upward;
 
 /// The type of bodies in Protobuf.
 const PROTOBUF: &str = "application/octet-stream";
@@ -127,19 +130,8 @@ fn is_node_name(name: &str) -> bool {
     name.len() == 16 && name.bytes().all(is_digit)
 }
 
-/// The gateway, as far as it concerns this module.
-pub(crate) trait Emulates:
-    Family<Session = Session, Shared = ProxyOptions, Order = Order, Mail = Mail>
-{
-}
-
-impl<G> Emulates for G where
-    G: Family<Session = Session, Shared = ProxyOptions, Order = Order, Mail = Mail>
-{
-}
-
 /// Carries commands to their session, or towards its shard, and answers the request.
-pub(crate) fn carry<G: Emulates>(upward: Upward, shard: &mut impl Shard<G>) {
+pub(crate) fn carry(upward: Upward, shard: &mut impl Shard<Centrifuge>) {
     let (to, request) = (upward.to.shard(), upward.request);
     let status = if to.0 >= shard.shards() || to == shard.this() {
         deliver(&upward, shard);
@@ -164,11 +156,92 @@ pub(crate) fn carry<G: Emulates>(upward: Upward, shard: &mut impl Shard<G>) {
 }
 
 /// Lets the session carry them out, if it is still there.
-pub(crate) fn deliver<G: Emulates>(upward: &Upward, shard: &mut impl Shard<G>) {
+pub(crate) fn deliver(upward: &Upward, shard: &mut impl Shard<Centrifuge>) {
     shard.with(upward.to, |session, cx| {
         if let Session::Socket(socket) = session {
             socket.upstream(&upward.data, cx);
         }
         Flow::Stay
     });
+}
+
+/// A request with commands, until they are on their way.
+pub struct Upstream {
+    exchange: Exchange,
+    /// The page that may read the answer.
+    origin: Option<Box<str>>,
+    /// Whether other nodes are asked for the session.
+    is_elsewhere: bool,
+}
+
+impl Upstream {
+    pub(crate) fn new(incoming: &Incoming<'_, '_>) -> Self {
+        Self {
+            exchange: Exchange::new(incoming),
+            origin: incoming.request.header("origin").map(Into::into),
+            is_elsewhere: false,
+        }
+    }
+
+    /// Marks the commands as carried out on another node.
+    pub(crate) fn elsewhere(self) -> Self {
+        Self {
+            is_elsewhere: true,
+            ..self
+        }
+    }
+
+    /// Whether its connection may serve another request.
+    pub(crate) const fn keep_alive(&self) -> bool {
+        self.exchange.keep_alive
+    }
+
+    /// Answers it; the connection takes the next request.
+    pub(crate) fn done(&mut self, status: u16, cx: &mut Cx<'_>) -> Flow {
+        self.respond(status, cx);
+        self.exchange.done(cx)
+    }
+
+    pub(crate) fn event(&mut self, event: Event<'_>, cx: &mut Cx<'_>) -> Flow {
+        match event {
+            Event::Surveyed(replies) if self.is_elsewhere => {
+                return self.done(status_of(&replies), cx);
+            }
+            // The answer comes within this turn, or when the other nodes have answered.
+            Event::Bytes(input) => {
+                let limits = &cx.shared.limits;
+                let bytes_max = 2 * (limits.head_bytes_max + limits.message_bytes_max);
+                self.exchange.keep(input, bytes_max, cx);
+            }
+            Event::Timeout => cx.end(End::Flush),
+            _ => {}
+        }
+        Flow::Stay
+    }
+
+    /// Writes the response without a body.
+    pub(crate) fn respond(&self, status: u16, cx: &mut Cx<'_>) {
+        let mut headers = Vec::new();
+        allow_origin(self.origin.as_deref(), &mut headers);
+        respond(status, &headers, b"", self.exchange.keep_alive, cx);
+    }
+}
+
+/// Chooses the status for commands that went to another node: 204 if a node took them, 404 if there
+/// is none of its name, 503 while not all nodes have answered.
+fn status_of(replies: &[SurveyReply]) -> u16 {
+    let is_taken = |reply: &SurveyReply| matches!(reply, SurveyReply::Done(1..));
+    let mut status = 404;
+    for reply in replies {
+        match reply {
+            SurveyReply::Elsewhere(nodes)
+                if { nodes.iter() }.any(|node| node.replies.iter().any(is_taken)) =>
+            {
+                return 204;
+            }
+            SurveyReply::Unanswered => status = 503,
+            _ => {}
+        }
+    }
+    status
 }

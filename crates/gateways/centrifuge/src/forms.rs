@@ -1,10 +1,120 @@
-//! The wire forms of deliveries to Centrifugo's clients.
+//! How each client is connected, and the wire forms of deliveries.
+//!
+//! A client's transport and codec are one byte of its session ([`Mode`]), from which everything else
+//! about them follows. Subscriptions that do not get publications as they were published, but as
+//! differences or only some of them, have forms of their own.
 
 use throng_centrifuge::{ClientInfo, Codec, Push, encode_push};
 use throng_session::encode::{chunk, line, sse_data, ws_binary, ws_text};
-use throng_session::{Form, FormKind};
-use throng_types::{Publication, PublicationKind};
+use throng_session::{Form, FormKind, Patch, Transport};
+use throng_types::{PayloadKind, Publication, PublicationKind};
 use throng_ws::{Opcode, encode_deflated};
+
+use crate::socket::Socket;
+
+/// Transport and codec of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// JSON on `/connection/websocket`, both ways.
+    Json,
+    /// Protobuf on `/connection/websocket`, both ways.
+    Protobuf,
+    /// `/connection/uni_websocket`: after the first message the client only listens.
+    Unidirectional,
+    /// `/connection/sse`: an event each; commands come by `/emulation`.
+    Events,
+    /// `/connection/http_stream` in JSON: a line each; commands come by `/emulation`.
+    Lines,
+    /// `/connection/http_stream` in Protobuf: each message behind its length; commands come by
+    /// `/emulation`.
+    Messages,
+}
+
+throng_types::save_choice!(Mode {
+    0: Json,
+    1: Protobuf,
+    2: Unidirectional,
+    3: Events,
+    4: Lines,
+    5: Messages,
+});
+
+impl Mode {
+    /// The modes in which a client may ask for something, by [`Mode::number`].
+    pub(crate) const WITH_COMMANDS: [Self; 5] = [
+        Self::Json,
+        Self::Protobuf,
+        Self::Events,
+        Self::Lines,
+        Self::Messages,
+    ];
+
+    /// Its place among [`Mode::WITH_COMMANDS`]; a client without commands has none of its own.
+    pub(crate) const fn number(self) -> u8 {
+        match self {
+            Self::Json | Self::Unidirectional => 0,
+            Self::Protobuf => 1,
+            Self::Events => 2,
+            Self::Lines => 3,
+            Self::Messages => 4,
+        }
+    }
+
+    /// The form of the protocol.
+    pub(crate) const fn codec(self) -> Codec {
+        match self {
+            Self::Json | Self::Unidirectional | Self::Events | Self::Lines => Codec::Json,
+            Self::Protobuf | Self::Messages => Codec::Protobuf,
+        }
+    }
+
+    /// The wire form of deliveries.
+    pub(crate) const fn form(self) -> Form {
+        match self {
+            Self::Json => CENTRIFUGE,
+            Self::Protobuf => PROTOBUF,
+            Self::Unidirectional => UNI_WS,
+            Self::Events => EVENTS,
+            Self::Lines => LINES,
+            Self::Messages => MESSAGES,
+        }
+    }
+
+    /// Whether the client may send commands.
+    pub(crate) const fn is_bidirectional(self) -> bool {
+        !matches!(self, Self::Unidirectional)
+    }
+
+    /// Whether its commands come by requests of their own.
+    pub(crate) const fn is_emulated(self) -> bool {
+        matches!(self, Self::Events | Self::Lines | Self::Messages)
+    }
+
+    /// Whether its stream is sent in chunks.
+    pub(crate) const fn is_chunked(self) -> bool {
+        matches!(self, Self::Lines | Self::Messages)
+    }
+
+    /// Kind of connection, for gauges.
+    pub(crate) const fn transport(self) -> Transport {
+        match self {
+            Self::Json | Self::Protobuf | Self::Unidirectional => Transport::WebSocket,
+            Self::Events => Transport::Sse,
+            Self::Lines | Self::Messages => Transport::Stream,
+        }
+    }
+
+    /// Appends one frame of the stream; `write` appends its contents.
+    pub(crate) fn frame(self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+        match self {
+            Self::Json | Self::Unidirectional => ws_text(out, write),
+            Self::Protobuf => ws_binary(out, write),
+            Self::Events => sse_data(out, write),
+            Self::Lines => line(out, write),
+            Self::Messages => chunk(out, write),
+        }
+    }
+}
 
 /// The bidirectional protocol in JSON: a push in a frame.
 pub(crate) const CENTRIFUGE: Form = Form::new(0, FormKind::Shared);
@@ -59,8 +169,7 @@ pub(crate) fn words(publication: &Publication) -> Push<'_> {
     }
 }
 
-/// Appends a publication in a shared wire form.
-pub(crate) fn encode(form: u8, publication: &Publication, out: &mut Vec<u8>) {
+fn encode_plain(form: u8, publication: &Publication, out: &mut Vec<u8>) {
     let push = |is_bidirectional| {
         move |out: &mut Vec<u8>| match publication.told {
             PublicationKind::Data => {
@@ -97,5 +206,76 @@ pub(crate) fn encode(form: u8, publication: &Publication, out: &mut Vec<u8>) {
     } else {
         let push = words(publication);
         chunk(out, |out| Codec::Protobuf.push(&push, out));
+    }
+}
+
+/// Any of them, for a subscription with a filter: the session looks at each publication.
+pub(crate) const FILTERED: Form = Form::new(PLAIN + 5, FormKind::Personal);
+
+/// Number of forms without differences.
+const PLAIN: u8 = 11;
+
+/// Form in which publications are sent as differences, for subscriptions that have agreed to it.
+pub(crate) const fn with_deltas(mode: Mode) -> Form {
+    Form::new(PLAIN + mode.number(), FormKind::Delta)
+}
+
+/// The client of a form with differences.
+fn mode_of(form: u8) -> Option<Mode> {
+    let number = form.checked_sub(PLAIN)?;
+    Mode::WITH_COMMANDS.get(usize::from(number)).copied()
+}
+
+/// Forms of the gateway, by their numbers.
+pub(crate) const ALL: &[Form] = &[
+    CENTRIFUGE,
+    UNI_WS,
+    UNI_SSE,
+    UNI_HTTP,
+    PROTOBUF,
+    EVENTS,
+    LINES,
+    MESSAGES,
+    CENTRIFUGE_DEFLATED,
+    UNI_WS_DEFLATED,
+    PROTOBUF_DEFLATED,
+    with_deltas(Mode::Json),
+    with_deltas(Mode::Protobuf),
+    with_deltas(Mode::Events),
+    with_deltas(Mode::Lines),
+    with_deltas(Mode::Messages),
+    FILTERED,
+];
+
+/// Appends a publication in a shared wire form.
+pub(crate) fn encode(
+    form: u8,
+    publication: &Publication,
+    patch: Option<Patch<'_>>,
+    out: &mut Vec<u8>,
+) {
+    let Some(mode) = mode_of(form) else {
+        return encode_plain(form, publication, out);
+    };
+    if publication.told != PublicationKind::Data {
+        return mode.frame(out, |out| mode.codec().push(&words(publication), out));
+    }
+    // In JSON, data that is no JSON is sent as a JSON string, and the patch was not computed for
+    // that.
+    let is_readable = |patch: &Patch<'_>| {
+        let kinds = [patch.base.kind, publication.payload.kind];
+        mode.codec() == Codec::Protobuf || kinds == [PayloadKind::Json; 2]
+    };
+    let patch = patch.filter(is_readable).map(|patch| patch.delta);
+    let push = Push::Delta { publication, patch };
+    mode.frame(out, |out| mode.codec().push(&push, out));
+}
+
+/// Appends a publication in the form of a client, if its filter lets it pass.
+pub(crate) fn encode_filtered(socket: &Socket, publication: &Publication, out: &mut Vec<u8>) {
+    if socket.passes(publication) {
+        let mode = socket.mode();
+        let push = Push::Publication(publication);
+        mode.frame(out, |out| mode.codec().push(&push, out));
     }
 }

@@ -5,16 +5,39 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use throng_session::{
-    Answered, Ask, BackendMail, Backends, Claim, Class, Event, Family, Flow, Form, Gateway,
-    Incoming, Opened, Patch, ProxyOptions, Question, Reject, Sender, Shard, Shared, Transport,
-    WayToBackends,
+    Answered, Ask, BackendMail, Backends, Claim, Class, Event, Flow, Form, Gateway, Incoming,
+    Opened, Patch, ProxyOptions, Question, Reject, Sender, Shard, Shared, Transport, WayToBackends,
 };
 use throng_types::{ChannelName, ConnId, Millis, Now, Publication, Saved};
 
-use crate::context::Cx;
+use crate::call::Call;
+use crate::emulation::Upstream;
 use crate::order::{Mail, Order};
-use crate::session::Session;
-use crate::{emulation, moving, open, own_forms};
+use crate::socket::Socket;
+use crate::uni_stream::UniStream;
+use crate::{Cx, emulation, forms, moving, open};
+
+pub enum Session {
+    /// A client that may speak, or a unidirectional WebSocket.
+    Socket(Socket),
+    /// Client of a unidirectional stream.
+    Stream(UniStream),
+    /// A call of the server API, until it is answered.
+    Call(Box<Call>),
+    /// Commands of a client whose stream is on another connection.
+    Upstream(Box<Upstream>),
+}
+
+impl Session {
+    /// A backend has answered the question with this number, or failed to.
+    pub fn answered(&mut self, number: u32, answer: Answered, cx: &mut Cx<'_>) {
+        match self {
+            Self::Socket(socket) => socket.answered(number, answer, cx),
+            Self::Stream(stream) => stream.answered(number, answer, cx),
+            Self::Call(_) | Self::Upstream(_) => {}
+        }
+    }
+}
 
 /// Centrifugo's clients on one shard.
 #[derive(Default)]
@@ -69,15 +92,23 @@ impl Centrifuge {
     }
 }
 
-impl Family for Centrifuge {
+impl Gateway for Centrifuge {
     type Session = Session;
     type Shared = ProxyOptions;
     type Order = Order;
     type Mail = Mail;
-}
 
-impl Gateway for Centrifuge {
-    const FORMS: &'static [Form] = own_forms::ALL;
+    const FORMS: &'static [Form] = forms::ALL;
+    const CLIENT_PATHS: &'static str = "\
+  GET  /connection/websocket           Centrifugo SDKs
+  POST /connection/http_stream         the same where WebSockets do not pass
+  GET  /connection/sse
+  POST /emulation                      commands of these two
+  GET  /connection/uni_websocket       Centrifugo, unidirectional
+  GET  /connection/uni_sse
+  POST /connection/uni_http_stream
+";
+    const API_PATHS: &'static [&'static str] = &["/api/…"];
 
     fn shared(&self) -> Rc<ProxyOptions> {
         self.backends.own.clone()
@@ -118,18 +149,14 @@ impl Gateway for Centrifuge {
         }
     }
 
-    fn encode(_: &ProxyOptions, form: u8, publication: &Publication, out: &mut Vec<u8>) {
-        own_forms::encode(form, publication, out);
-    }
-
-    fn encode_delta(
+    fn encode(
         _: &ProxyOptions,
         form: u8,
         publication: &Publication,
         patch: Option<Patch<'_>>,
         out: &mut Vec<u8>,
     ) {
-        own_forms::encode_delta(form, publication, patch, out);
+        forms::encode(form, publication, patch, out);
     }
 
     fn save(session: &Session, out: &mut Vec<u8>) -> bool {
@@ -142,7 +169,7 @@ impl Gateway for Centrifuge {
 
     fn encode_personal(session: &mut Session, publication: &Arc<Publication>, out: &mut Vec<u8>) {
         if let Session::Socket(socket) = session {
-            own_forms::encode_filtered(socket, publication, out);
+            forms::encode_filtered(socket, publication, out);
         }
     }
 

@@ -6,46 +6,30 @@
 //!
 //! Never: other gateways, sockets, clocks; the encoding of the protocol is [`throng_centrifuge`]'s.
 
-mod answered;
 mod asked;
 mod asking;
-mod awaited;
 mod call;
 mod channels;
 mod commands;
 mod connect;
-mod context;
 mod emulation;
 mod forms;
-mod found;
 mod gateway;
-mod grant;
-mod manner;
-mod mode;
 mod moving;
 mod open;
 mod order;
-mod own_forms;
-mod pending;
-mod published;
-mod refused;
-mod reply;
 mod results;
 mod server_api;
-mod session;
 mod socket;
-mod socket_events;
 mod subscribing;
 mod surveyed;
 mod uni_stream;
-mod upstream;
-mod upward;
-mod welcoming;
 mod wish;
 
 pub use commands::price;
-pub use gateway::Centrifuge;
-pub use order::{Mail, Order};
-pub use session::Session;
-pub use upstream::Upstream;
-pub use upward::Upward;
+pub use emulation::Upstream;
+pub use gateway::{Centrifuge, Session};
+pub use order::{Mail, Order, Upward};
+
+/// Context of an event for a session of this gateway.
+type Cx<'a> = throng_session::Context<'a, throng_session::ProxyOptions, Order>;

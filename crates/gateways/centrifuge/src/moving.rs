@@ -5,9 +5,8 @@
 use throng_session::Questions;
 use throng_types::{Save, Saved};
 
-use crate::asked::Asked;
-use crate::pending::Proxied;
-use crate::session::Session;
+use crate::asked::{Asked, Proxied};
+use crate::gateway::Session;
 use crate::socket::Socket;
 use crate::uni_stream::UniStream;
 
@@ -109,7 +108,7 @@ mod tests {
     use throng_types::ChannelName;
 
     use super::*;
-    use crate::pending::Pending;
+    use crate::asked::Pending;
 
     fn asked() -> Asked {
         let said = Passed {

@@ -3,16 +3,16 @@
 use throng_centrifuge::{Codec, Connect};
 use throng_session::http::{Params, StreamHead, check_chunks, check_draining, write_stream_head};
 use throng_session::{
-    Claim, Identity, Incoming, Opened, Port, Reject, Shared, answer_handshake, authenticate,
+    Access, Claim, Identity, Incoming, Opened, Port, Reject, Shared, answer_handshake, authenticate,
 };
 
-use crate::context::Cx;
+use crate::Cx;
+use crate::asked::Hello;
 use crate::emulation;
-use crate::mode::Mode;
-use crate::pending::Hello;
+use crate::forms::Mode;
+use crate::gateway::Session;
 use crate::results::uni_channels;
 use crate::server_api::{self, Form};
-use crate::session::Session;
 use crate::socket::Socket;
 use crate::uni_stream::{Framing, UniStream};
 
@@ -44,7 +44,7 @@ pub(crate) fn claim(incoming: &Incoming<'_, '_>, shared: &Shared) -> Option<Clai
         },
         (Port::Client, _) if shared.api_for_clients => Claim {
             pipelines: form(incoming)?.is_publishing(),
-            needs_key: true,
+            access: Access::ApiKey,
             body_bytes_max: Some(shared.limits.publish_bytes_max),
             ..Claim::endpoint(API, "POST")
         },

@@ -3,8 +3,6 @@
 use throng_session::{Ask, BackendMail, Question};
 use throng_types::{ChannelName, ConnId};
 
-use crate::upward::Upward;
-
 /// Order from a session to its gateway.
 #[derive(Debug)]
 pub enum Order {
@@ -35,4 +33,15 @@ impl From<Ask> for Order {
     fn from(ask: Ask) -> Self {
         Self::Ask(ask)
     }
+}
+
+/// Commands on their way to the session that they name.
+#[derive(Debug)]
+pub struct Upward {
+    /// The request that brought them; nothing once they have left its shard.
+    pub(crate) request: Option<ConnId>,
+    /// Connection of the session that the commands are for.
+    pub(crate) to: ConnId,
+    /// A frame of commands.
+    pub(crate) data: Box<[u8]>,
 }

@@ -1,15 +1,19 @@
 //! Results of commands for clients, made from answers of the hub and from tokens.
 
 use throng_auth::{Claims, TokenFault};
-use throng_broker::{HistoryQuery, Recovery, Subscribed};
-use throng_centrifuge::{Connect, ConnectResult, History, Subscribe, SubscribeResult};
+use throng_broker::{HistoryPage, HistoryQuery, Recovery, Subscribed};
+use throng_centrifuge::{
+    Connect, ConnectResult, History, HistoryResult, Subscribe, SubscribeResult,
+};
 use throng_metrics::Counter;
-use throng_session::{EntryFault, Holder, Identity, Named, Opening, Wanted, all_channels};
+use throng_session::{
+    EntryFault, Holder, Identity, InitialSubscription, Named, Opening, all_channels,
+};
 use throng_types::{ChannelName, Disconnect, Epoch, Position};
 
+use crate::Cx;
 use crate::asking::tell_if_empty;
-use crate::context::Cx;
-use crate::reply::ttl;
+use crate::socket::ttl;
 
 /// Returns the client's last position.
 pub(crate) fn position(subscribe: &Subscribe<'_>) -> Option<Position> {
@@ -33,7 +37,7 @@ pub(crate) fn uni_channels(
     claims: Option<&Claims>,
     identity: Option<&Identity>,
     cx: &Cx<'_>,
-) -> Result<Vec<Wanted>, EntryFault> {
+) -> Result<Vec<InitialSubscription>, EntryFault> {
     let holder = Holder {
         identity,
         conn: cx.id,
@@ -64,6 +68,18 @@ pub(crate) fn history_query(history: &History<'_>) -> HistoryQuery {
         limit: u32::try_from(history.limit).ok(),
         since: { history.since.as_ref() }.map(|since| position_of(&since.epoch, since.offset)),
         reverse: history.reverse,
+    }
+}
+
+/// A page of history, as clients and backends get it.
+pub(crate) fn history_result(page: &HistoryPage) -> HistoryResult<'_> {
+    let nowhere = Position {
+        epoch: Epoch(0),
+        offset: 0,
+    };
+    HistoryResult {
+        publications: &page.publications,
+        position: page.position.unwrap_or(nowhere),
     }
 }
 
@@ -101,7 +117,6 @@ pub(crate) fn subscribe_result<'a>(
     }
 }
 
-/// Builds the results of the subscriptions that a connection begins with.
 pub(crate) fn subscriptions<'a>(
     opening: &'a Opening,
     data: &'a [(ChannelName, Box<str>)],
@@ -124,7 +139,6 @@ pub(crate) fn subscriptions<'a>(
     opened.collect()
 }
 
-/// Builds the result of a connect.
 pub(crate) fn connect_result<'a>(
     identity: Option<&Identity>,
     client: &'a str,

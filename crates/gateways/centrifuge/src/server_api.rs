@@ -4,23 +4,23 @@
 use std::collections::VecDeque;
 
 use throng_auth::SubscriptionOptions;
-use throng_broker::{Draft, HistoryQuery, Version};
+use throng_broker::{Draft, Version};
 use throng_centrifuge::api::{
-    ApiRequest, DisconnectRequest, MalformedBody, Method, PublishRequest, RefreshRequest,
-    ServerApiError, SubscribeRequest, UnsubscribeRequest, parse, parse_batch, parse_legacy,
+    ApiRequest, DisconnectRequest, MalformedBody, Method, PublishRequest, ServerApiError, parse,
+    parse_batch, parse_legacy,
 };
 use throng_metrics::Counter;
 use throng_session::http::{Later, WriteAnswer};
-use throng_session::{Exchange, Incoming, NodeKey, Opened, Survey, Wish, draft, respond_json};
+use throng_session::{
+    ControlCommand, Exchange, Incoming, NodeKey, Opened, Survey, draft, respond_json,
+};
 use throng_types::{ChannelName, Disconnect};
 
-use crate::call::{Call, Task, Together};
-use crate::context::Cx;
-use crate::found::search;
-use crate::published::{style, write_published};
-use crate::results::position_of;
-use crate::session::Session;
-use crate::surveyed::Surveyed;
+use crate::Cx;
+use crate::call::{Call, Task, Together, style, write_published};
+use crate::gateway::Session;
+use crate::results::{history_query, position_of};
+use crate::surveyed::{Surveyed, search};
 
 /// Channels that one request may publish to, in all of its calls.
 const CHANNELS_MAX: usize = 10_000;
@@ -143,14 +143,14 @@ fn version_of(number: u64, epoch: &str) -> Option<Box<Version>> {
 const NOBODY: &str = "nobody";
 
 /// Target of a call: a user, or one connection.
-struct Who {
+struct Target {
     user: Box<str>,
     /// A public id; empty for all connections of the user.
     client: Box<str>,
 }
 
-impl Who {
-    /// Target by user, or by a connection's public id or session, which must match.
+impl Target {
+    /// Reads a user, or a connection's public id or session, which must match.
     fn new(
         user: &str,
         client: &str,
@@ -246,13 +246,7 @@ fn task(
             Task::Publish(drafts.collect::<Result<_, ServerApiError>>()?, true)
         }
         ApiRequest::History(history) => {
-            let query = HistoryQuery {
-                limit: u32::try_from(history.limit).ok(),
-                since: { history.since.as_ref() }
-                    .map(|since| position_of(&since.epoch, since.offset)),
-                reverse: history.reverse,
-            };
-            Task::History(channel_of(&history.channel)?, query)
+            Task::History(channel_of(&history.channel)?, history_query(&history))
         }
         ApiRequest::Channels(channels) => {
             let pattern = (&*channels.pattern).into();
@@ -265,13 +259,8 @@ fn task(
         }
         ApiRequest::Info => Task::Survey(Survey::Count, Surveyed::Info),
         ApiRequest::Unsubscribe(unsubscribe) => {
-            let UnsubscribeRequest {
-                user,
-                client,
-                session,
-                ..
-            } = &unsubscribe;
-            let Who { user, client } = Who::new(user, client, session, node)?;
+            let it = &unsubscribe;
+            let Target { user, client } = Target::new(&it.user, &it.client, &it.session, node)?;
             let channel = match &*unsubscribe.channel {
                 "" => None,
                 name => Some(channel_of(name)?),
@@ -297,54 +286,47 @@ fn task(
         ApiRequest::PresenceStats(request) => Task::Present(channel_of(&request.channel)?, false),
         ApiRequest::HistoryRemove(request) => Task::Forget(channel_of(&request.channel)?),
         ApiRequest::Subscribe(subscribe) => {
-            let SubscribeRequest {
-                user,
-                client,
-                session,
-                ..
-            } = &subscribe;
-            let Who { user, client } = Who::new(user, client, session, node)?;
+            let it = &subscribe;
+            let Target { user, client } = Target::new(&it.user, &it.client, &it.session, node)?;
             let options = SubscriptionOptions::of_parts(
                 [subscribe.info, subscribe.data],
                 [&subscribe.b64info, &subscribe.b64data],
                 subscribe.overrides,
             );
             let since = subscribe.recover_since.as_ref();
-            let wish = Wish::Subscribe {
+            let command = ControlCommand::Subscribe {
                 channel: channel_of(&subscribe.channel)?,
                 options: options.map_err(|_| ServerApiError::BadRequest)?,
                 until_unix_s: until(subscribe.expire_at),
                 since: since.map(|since| position_of(&since.epoch, since.offset)),
             };
-            let survey = Survey::Wish { user, client, wish };
+            let survey = Survey::Control {
+                user,
+                client,
+                command,
+            };
             Task::Survey(survey, Surveyed::Done(Method::Subscribe))
         }
         ApiRequest::Refresh(refresh) => {
-            let RefreshRequest {
-                user,
-                client,
-                session,
-                ..
-            } = &refresh;
-            let Who { user, client } = Who::new(user, client, session, node)?;
-            let wish = Wish::Refresh {
+            let it = &refresh;
+            let Target { user, client } = Target::new(&it.user, &it.client, &it.session, node)?;
+            let command = ControlCommand::Refresh {
                 expired: refresh.expired,
                 until_unix_s: until(refresh.expire_at),
             };
-            let survey = Survey::Wish { user, client, wish };
+            let survey = Survey::Control {
+                user,
+                client,
+                command,
+            };
             Task::Survey(survey, Surveyed::Done(Method::Refresh))
         }
     })
 }
 
 fn end(disconnect: &DisconnectRequest<'_>, node: &NodeKey) -> Result<Survey, ServerApiError> {
-    let DisconnectRequest {
-        user,
-        client,
-        session,
-        ..
-    } = disconnect;
-    let Who { user, client } = Who::new(user, client, session, node)?;
+    let it = disconnect;
+    let Target { user, client } = Target::new(&it.user, &it.client, &it.session, node)?;
     let force = Disconnect::ForceNoReconnect;
     let (code, reason) = match &disconnect.disconnect {
         Some(custom) => (custom.code, &*custom.reason),

@@ -1,24 +1,28 @@
 //! Subscribes of clients: permission, and the reply.
+//!
+//! The channel's options decide, unless a token sets them aside for its subscription.
+
+use std::sync::Arc;
 
 use throng_auth::SubscriptionOptions;
-use throng_broker::{BackendId, Recovery, Refusal, Subscribed};
+use throng_broker::{BackendId, Presence, Recovery, Refusal, Subscribed};
 use throng_centrifuge::proxy::ProxyCall;
 use throng_centrifuge::{ErrorCode, Reply, Subscribe, TagFilter};
+use throng_hub::Format;
 use throng_metrics::Counter;
-use throng_session::{AuthError, Verdict, may_subscribe};
-use throng_types::{ChannelName, Disconnect};
+use throng_session::{
+    AuthError, Form, Identity, InitialSubscription, OPENING, Sight, Verdict, may_see_presence,
+    may_subscribe,
+};
+use throng_types::{ChannelName, Disconnect, Publisher};
 
-use crate::asked::Subscribing;
+use crate::Cx;
+use crate::asked::{Pending, Subscribing, Wants};
 use crate::asking::tell_if_empty;
-use crate::context::Cx;
-use crate::grant::check_token;
-use crate::manner::Manner;
-use crate::own_forms::{FILTERED, with_deltas};
-use crate::pending::{Pending, Wants};
-use crate::refused::Brought;
-use crate::reply::{code_of, ttl};
+use crate::channels::check_token;
+use crate::forms::{FILTERED, with_deltas};
 use crate::results::{position, subscribe_result};
-use crate::socket::Socket;
+use crate::socket::{Socket, TokenUse, code_of, ttl};
 
 /// Handles the command `subscribe`.
 pub(crate) fn subscribe(ws: &mut Socket, command: u32, subscribe: &Subscribe<'_>, cx: &mut Cx<'_>) {
@@ -45,7 +49,7 @@ pub(crate) fn subscribe(ws: &mut Socket, command: u32, subscribe: &Subscribe<'_>
         Ok(grant) => grant,
         Err(fault) => {
             let why = AuthError::Token(fault);
-            return ws.refuse_token(command, Brought::Subscribe, why, cx);
+            return ws.refuse_token(command, TokenUse::Subscribe, why, cx);
         }
     };
     let wants = Wants {
@@ -182,4 +186,65 @@ pub(crate) fn subscribed(
         }
     }
     ws.reply(command, &Reply::Subscribe(&result), cx);
+}
+
+/// Asks for a subscription that the client did not ask for itself, as a part of the connection's
+/// opening.
+pub(crate) fn subscribe_wanted(
+    wanted: &InitialSubscription,
+    identity: Option<&Identity>,
+    form: Form,
+    cx: &mut Cx<'_>,
+) {
+    let channel = wanted.channel.clone();
+    let manner = Manner::new(identity, &channel, &wanted.options, false, form, cx);
+    let Manner { format, presence } = manner;
+    cx.subscribe_as(OPENING, channel, format, wanted.since, presence);
+}
+
+/// Options of a client's subscription.
+pub(crate) struct Manner {
+    /// The wire form of deliveries.
+    pub(crate) format: Format,
+    /// Presence of the client in the channel, if it is listed there.
+    pub(crate) presence: Option<Presence>,
+}
+
+impl Manner {
+    /// Decides by the channel's options and the token's. `asks_for_news` if the client asks for
+    /// joins and leaves; it gets none if it may not see presence.
+    pub(crate) fn new(
+        identity: Option<&Identity>,
+        channel: &ChannelName,
+        own: &SubscriptionOptions,
+        asks_for_news: bool,
+        form: Form,
+        cx: &Cx<'_>,
+    ) -> Self {
+        let options = cx.shared.namespaces.find(channel);
+        let options = options.map(|options| options.presence).unwrap_or_default();
+        let is_listed = own.presence.unwrap_or(options.is_listed);
+        let is_announced = own.join_leave.unwrap_or(options.is_announced);
+        let may_hear = || {
+            let sight = may_see_presence(identity, channel, cx.shared);
+            matches!(sight, Sight::Yes | Sight::IfSubscribed)
+        };
+        let hears = own.force_push_join_leave.unwrap_or(options.is_pushed)
+            || asks_for_news && is_announced && may_hear();
+        let format = cx.format(form);
+        let presence = || Presence {
+            who: Arc::new(Publisher {
+                client: cx.shared.node.client_id(cx.id).as_str().into(),
+                user: { identity }.map_or_else(Box::default, |identity| identity.user.clone()),
+                conn_info: identity.and_then(|identity| identity.info.clone()),
+                chan_info: own.info.clone(),
+            }),
+            is_listed,
+            is_announced,
+        };
+        Self {
+            format: if hears { format.with_news() } else { format },
+            presence: (is_listed || is_announced).then(presence),
+        }
+    }
 }

@@ -1,15 +1,17 @@
 //! Surveys of the server API over all shards, and their combined answers.
+//!
+//! Rule for "full": an answer has [`ROWS_MAX`] rows at most, and the number of all matches.
 
 use std::collections::BTreeMap;
 
 use throng_centrifuge::api::{
-    ApiResult, Connections, Method, NamePattern, NodeInfo, ServerApiError,
+    ApiResult, ConnectionInfo, Connections, ConnectionsRequest, Method, NamePattern, NodeInfo,
+    ServerApiError,
 };
-use throng_session::{NodeCount, NodeReply, Search, SurveyReply};
+use throng_session::{NodeCount, NodeReply, Search, SurveyReply, Transport};
 use throng_types::ChannelName;
 
-use crate::context::Cx;
-use crate::found::rows_of;
+use crate::Cx;
 
 /// Question that every shard was asked.
 pub(crate) enum Surveyed {
@@ -65,7 +67,7 @@ impl Surveyed {
                 let found = nodes.iter().flat_map(|node| &node.replies);
                 let (num_found, is_cut) =
                     found.fold((0_u32, false), |(count, is_cut), reply| match reply {
-                        SurveyReply::Found(found) => {
+                        SurveyReply::Matches(found) => {
                             (count.saturating_add(found.count), is_cut | found.is_cut)
                         }
                         _ => (count, is_cut),
@@ -139,4 +141,75 @@ fn sum_channels(replies: Vec<SurveyReply>, pattern: &NamePattern) -> BTreeMap<Ch
         }
     }
     sums
+}
+
+/// Rows of an answer by default.
+const ROWS: u32 = 100;
+/// Rows of an answer at most.
+const ROWS_MAX: u32 = 1_000;
+
+/// The transports that can be looked for.
+const TRANSPORTS: [Transport; 4] = [
+    Transport::WebSocket,
+    Transport::Sse,
+    Transport::Stream,
+    Transport::Http,
+];
+
+/// Converts the call `connections` to a search.
+///
+/// # Errors
+/// [`ServerApiError::BadRequest`] for an unknown transport or a bad channel name.
+pub(crate) fn search(wanted: &ConnectionsRequest<'_>) -> Result<Search, ServerApiError> {
+    let transport = match &*wanted.transport {
+        "" => None,
+        name => {
+            let known = TRANSPORTS.iter().find(|known| known.as_str() == name);
+            Some(*known.ok_or(ServerApiError::BadRequest)?)
+        }
+    };
+    let channel = match &*wanted.channel {
+        "" => None,
+        name => Some(ChannelName::new(name).map_err(|_| ServerApiError::BadRequest)?),
+    };
+    Ok(Search {
+        user: (&*wanted.user).into(),
+        address: (&*wanted.address).into(),
+        transport,
+        channel,
+        slow: wanted.slow,
+        rows_max: match wanted.limit {
+            0 => ROWS,
+            limit => limit.min(ROWS_MAX),
+        },
+    })
+}
+
+/// Rows of all nodes, as many as requested; of slow ones the slowest.
+pub(crate) fn rows_of<'a>(nodes: &'a [NodeReply], search: &Search) -> Vec<ConnectionInfo<'a>> {
+    let mut rows: Vec<_> = nodes
+        .iter()
+        .flat_map(|node| {
+            let found = node.replies.iter().filter_map(|reply| match reply {
+                SurveyReply::Matches(found) => Some(found),
+                _ => None,
+            });
+            let rows = found.flat_map(|found| &found.rows);
+            rows.map(|row| ConnectionInfo {
+                client: &row.client,
+                user: &row.user,
+                address: &row.address,
+                transport: row.transport.as_str(),
+                node: &node.uid,
+                queued_bytes: row.queued_bytes,
+                num_subs: row.subscriptions,
+                channels: row.channels.iter().map(ChannelName::as_str).collect(),
+            })
+        })
+        .collect();
+    if search.slow {
+        rows.sort_by_key(|row| std::cmp::Reverse(row.queued_bytes));
+    }
+    rows.truncate(search.rows_max as usize);
+    rows
 }

@@ -1,25 +1,34 @@
 //! `/connection/uni_sse` and `/connection/uni_http_stream`: clients that only listen, in
 //! Centrifugo's unidirectional protocol.
+//!
+//! The head of the answer leaves at once, and the first words wait for the backend. A refused
+//! client gets a `disconnect` push like any other that has to leave: a backend's error cannot be
+//! sent there and becomes 3004 (Centrifugo, `client.go`).
 
-use throng_broker::{Refusal, Subscribed};
+use throng_auth::Claims;
+use throng_broker::{BackendId, Refusal, Subscribed};
+use throng_centrifuge::proxy::{ProxyAnswer, ProxyCall, ProxyKind, ProxyRefusal};
 use throng_centrifuge::{
-    ConnectResult, Push, encode_connect_push, encode_ping, encode_push, payload_of,
+    Codec, Connect, ConnectResult, Push, encode_connect_push, encode_ping, encode_push,
 };
 use throng_http1::LAST_CHUNK;
 use throng_hub::Answer;
 use throng_session::encode::{line, sse_data};
 use throng_session::{
-    CloseReason, Event, Form, Identity, Stream, StreamBeat, Transport, Verdict, Wanted, Wish,
-    may_subscribe, note_ends,
+    Answered, AskingClient, CloseReason, ControlCommand, Event, Form, Identity, Incoming,
+    InitialSubscription, Open, Stream, StreamBeat, Transport, Verdict, claims_of, may_subscribe,
+    note_ends,
 };
+use throng_types::json::payload_of;
 use throng_types::{ChannelName, Disconnect, Save, Saved, Unsubscribe};
 
-use crate::context::Cx;
+use crate::Cx;
+use crate::asked::{Hello, Pending, Proxied};
+use crate::asking::EXTENSION_S;
 use crate::forms::{UNI_HTTP, UNI_SSE};
-use crate::manner::subscribe;
-use crate::pending::Proxied;
-use crate::reply::ttl;
-use crate::results::{connect_result, subscriptions};
+use crate::results::{connect_result, end_of, subscriptions, uni_channels};
+use crate::socket::ttl;
+use crate::subscribing::subscribe_wanted;
 use crate::wish::Told;
 
 /// Framing of a unidirectional stream.
@@ -27,7 +36,6 @@ use crate::wish::Told;
 pub(crate) enum Framing {
     /// Events, one for each object.
     Sse,
-    /// A line each, in chunks.
     Lines,
 }
 
@@ -80,7 +88,7 @@ impl UniStream {
     pub(crate) fn open(
         framing: Framing,
         identity: Option<Box<Identity>>,
-        channels: Vec<Wanted>,
+        channels: Vec<InitialSubscription>,
         cx: &mut Cx<'_>,
     ) -> Self {
         let mut this = Self {
@@ -113,15 +121,14 @@ impl UniStream {
         }
     }
 
-    /// Asks for the channels that it begins with.
-    pub(crate) fn want(&mut self, channels: &[Wanted], cx: &mut Cx<'_>) {
+    pub(crate) fn want(&mut self, channels: &[InitialSubscription], cx: &mut Cx<'_>) {
         let resuming = channels.iter().any(|wanted| wanted.since.is_some());
         self.stream.await_channels(channels.len(), resuming);
         note_ends(&mut self.stream.identity, channels);
         self.stream.arm(cx);
         for wanted in channels {
             let identity = self.stream.identity.as_deref();
-            subscribe(wanted, identity, self.framing.form(), cx);
+            subscribe_wanted(wanted, identity, self.framing.form(), cx);
             self.keep_data(&wanted.channel, wanted.options.data.as_deref());
         }
         if channels.is_empty() {
@@ -214,7 +221,7 @@ impl UniStream {
                     self.begin(cx);
                 }
             }
-            Event::Wished(wish) if !self.stream.is_closing() && self.stream.opening.is_none() => {
+            Event::Control(wish) if !self.stream.is_closing() && self.stream.opening.is_none() => {
                 self.grant(wish, cx);
             }
             Event::Drained { dropped } if !self.stream.is_closing() => {
@@ -238,7 +245,7 @@ impl UniStream {
             Event::Drained { .. }
             | Event::Surveyed(_)
             | Event::Reloaded(_)
-            | Event::Wished(_)
+            | Event::Control(_)
             | Event::Publication(_) => {}
         }
     }
@@ -276,17 +283,19 @@ impl UniStream {
     }
 
     /// Carries out a backend's request for the client; see [`crate::wish`].
-    fn grant(&mut self, wish: &Wish, cx: &mut Cx<'_>) {
+    fn grant(&mut self, wish: &ControlCommand, cx: &mut Cx<'_>) {
         match wish {
             // A listener sends no commands.
-            Wish::Hear(_) => {}
-            Wish::Refresh { expired: true, .. } => self.disconnect(Disconnect::Expired, cx),
-            Wish::Refresh { until_unix_s, .. } => {
+            ControlCommand::Execute(_) => {}
+            ControlCommand::Refresh { expired: true, .. } => {
+                self.disconnect(Disconnect::Expired, cx)
+            }
+            ControlCommand::Refresh { until_unix_s, .. } => {
                 self.stream.set_end(*until_unix_s, cx);
                 let ttl_s = until_unix_s.map(|until| ttl(until, cx.now));
                 self.push(&Push::Refresh { ttl_s }, cx);
             }
-            Wish::Subscribe {
+            ControlCommand::Subscribe {
                 channel,
                 options,
                 until_unix_s,
@@ -299,7 +308,7 @@ impl UniStream {
                     self.stream.set_subscription_end(channel, *until_unix_s, cx);
                 }
                 self.keep_data(channel, options.data.as_deref());
-                let wanted = Wanted {
+                let wanted = InitialSubscription {
                     channel: channel.clone(),
                     since: *since,
                     options: options.clone(),
@@ -307,7 +316,7 @@ impl UniStream {
                     ask: None,
                 };
                 let identity = self.stream.identity.as_deref();
-                subscribe(&wanted, identity, self.framing.form(), cx);
+                subscribe_wanted(&wanted, identity, self.framing.form(), cx);
             }
         }
     }
@@ -374,5 +383,179 @@ impl UniStream {
                 cx.out.extend_from_slice(LAST_CHUNK);
             }
         }
+    }
+}
+
+const fn asker(framing: Framing, user: &str) -> AskingClient<'_> {
+    AskingClient {
+        transport: match framing {
+            Framing::Sse => "uni_sse",
+            Framing::Lines => "uni_http_stream",
+        },
+        protocol: Codec::Json,
+        user,
+    }
+}
+
+impl UniStream {
+    /// Creates a stream whose head was written, and asks a backend about its client.
+    pub(crate) fn ask(
+        framing: Framing,
+        incoming: &Incoming<'_, '_>,
+        hello: &Hello<'_>,
+        cx: &mut Cx<'_>,
+    ) -> Self {
+        let mut this = Self::asking(framing, incoming, hello, None, cx);
+        let asker = asker(framing, "");
+        let asked = { this.welcome() }.map(|it| it.proxied.ask_identity(&asker, hello, cx));
+        if asked.is_none_or(|asked| asked.is_err()) {
+            this.disconnect(Disconnect::ServerError, cx);
+        }
+        this
+    }
+
+    /// Asks about the channels of a client that is known.
+    pub(crate) fn ask_to_begin(
+        framing: Framing,
+        incoming: &Incoming<'_, '_>,
+        hello: &Hello<'_>,
+        (identity, channels): (Option<Box<Identity>>, Vec<InitialSubscription>),
+        cx: &mut Cx<'_>,
+    ) -> Self {
+        let mut this = Self::asking(framing, incoming, hello, identity, cx);
+        this.begin_with(Some(channels), cx);
+        this
+    }
+
+    fn asking(
+        framing: Framing,
+        incoming: &Incoming<'_, '_>,
+        hello: &Hello<'_>,
+        identity: Option<Box<Identity>>,
+        cx: &mut Cx<'_>,
+    ) -> Self {
+        let mut proxied = Proxied::new(incoming, cx.own);
+        let said = &hello.connect.headers;
+        proxied.questions.emulate(said, cx.own);
+        Self::waiting(framing, identity, proxied, cx)
+    }
+
+    /// Asks about the channels that it begins with, and begins when nothing is left to ask.
+    fn begin_with(&mut self, channels: Option<Vec<InitialSubscription>>, cx: &mut Cx<'_>) {
+        let user = self.identity().map(|identity| identity.user.clone());
+        let asker = asker(self.framing, user.as_deref().unwrap_or_default());
+        let Some(welcome) = self.welcome() else {
+            return;
+        };
+        match welcome.proxied.begin(channels, &asker, cx) {
+            Ok(Some(channels)) => self.want(&channels, cx),
+            Ok(None) => {}
+            Err(why) => self.disconnect(why, cx),
+        }
+    }
+
+    /// Asks whether an expired connection goes on; false if no backend is asked.
+    pub(crate) fn ask_to_go_on(&mut self, cx: &mut Cx<'_>) -> bool {
+        if !self.is_backends() || !cx.own.has(ProxyKind::Refresh) {
+            return false;
+        }
+        let user = self.identity().map(|identity| identity.user.clone());
+        let asker = asker(self.framing, user.as_deref().unwrap_or_default());
+        let Some(welcome) = self.welcome() else {
+            return false;
+        };
+        let to = (BackendId::DEFAULT, ProxyCall::Refresh);
+        let questions = &mut welcome.proxied.questions;
+        let asked = questions.ask(&asker, to, Pending::Refresh, cx);
+        if asked.is_ok() {
+            // The answer sets the next end.
+            self.stream.set_end(None, cx);
+        }
+        asked.is_ok()
+    }
+
+    /// A backend has answered, or failed to.
+    pub(crate) fn answered(&mut self, number: u32, answer: Answered, cx: &mut Cx<'_>) {
+        if self.stream.is_closing() {
+            return;
+        }
+        let open = self
+            .welcome()
+            .and_then(|welcome| welcome.proxied.questions.take(number));
+        let Some(Open { to, pending, .. }) = open else {
+            return;
+        };
+        if let Some(welcome) = self.welcome() {
+            welcome.proxied.questions.lend_allowance(cx);
+        }
+        match (cx.own.read(answer, to), pending) {
+            (Some(Err(ProxyRefusal::Disconnect { code, reason })), _) => {
+                self.close(&CloseReason::Custom { code, reason }, cx);
+            }
+            (Some(Ok(answer)), Pending::Connect { request, .. }) => {
+                self.welcomed(&answer, &request, cx);
+            }
+            (Some(Ok(answer)), Pending::Begin(channel)) => self.allowed(&answer, &channel, cx),
+            (Some(Err(_)), Pending::Begin(_)) => self.disconnect(Disconnect::PermissionDenied, cx),
+            (_, Pending::Connect { .. } | Pending::Begin(_)) => {
+                self.disconnect(Disconnect::ServerError, cx);
+            }
+            (Some(Ok(answer)), _) => self.goes_on(&answer, cx),
+            // The backend cannot be asked, or answered with an error.
+            _ => self.stream.set_end(Some(cx.now.unix_s() + EXTENSION_S), cx),
+        }
+        if let Some(welcome) = self.welcome() {
+            welcome.proxied.questions.take_allowance_back(cx);
+        }
+    }
+
+    fn allowed(&mut self, answer: &ProxyAnswer, channel: &ChannelName, cx: &mut Cx<'_>) {
+        let (Some(claims), Some(welcome)) = (claims_of(answer), self.welcome()) else {
+            return self.disconnect(Disconnect::ServerError, cx);
+        };
+        welcome.proxied.questions.allow(channel, claims);
+        self.begin_with(None, cx);
+    }
+
+    /// Handles the backend's answer about the client's identity. `request` is the client's
+    /// `connect`.
+    fn welcomed(&mut self, answer: &ProxyAnswer, request: &[u8], cx: &mut Cx<'_>) {
+        // Without a result it does not know the client.
+        if answer.result.is_none() {
+            return self.disconnect(Disconnect::BadRequest, cx);
+        }
+        match (claims_of(answer), Connect::parse(request)) {
+            (Some(claims), Ok(connect)) => self.enter(claims, &connect, cx),
+            _ => self.disconnect(Disconnect::ServerError, cx),
+        }
+    }
+
+    fn enter(&mut self, mut claims: Claims, connect: &Connect<'_>, cx: &mut Cx<'_>) {
+        let identity = Identity::from_claims(&claims);
+        let channels = match uni_channels(connect, Some(&claims), Some(&identity), cx) {
+            Ok(channels) => channels,
+            Err(fault) => return self.disconnect(end_of(&fault), cx),
+        };
+        if let Some(welcome) = self.welcome() {
+            welcome.proxied.questions.meta = claims.meta.take();
+            welcome.proxied.is_backends = true;
+            welcome.data = claims.options.data.take();
+        }
+        self.stream.identity = Some(Box::new(identity));
+        self.begin_with(Some(channels), cx);
+    }
+
+    /// Extends the connection as the backend's answer allows.
+    fn goes_on(&mut self, answer: &ProxyAnswer, cx: &mut Cx<'_>) {
+        let claims = claims_of(answer).filter(|_| answer.result.is_some() && !answer.expired);
+        let Some(claims) = claims else {
+            return self.disconnect(Disconnect::Expired, cx);
+        };
+        if let Some(welcome) = self.welcome()
+            && claims.meta.is_some()
+        {
+            welcome.proxied.questions.meta.clone_from(&claims.meta);
+        }
+        self.stream.set_end(claims.ends_at_unix_s(), cx);
     }
 }

@@ -4,6 +4,7 @@
 //! Owns: subscriptions, keep-alive, the delayed message, the closing of the client's end. Never:
 //! talks to the backend.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use throng_grip::filters::Filtered;
@@ -14,12 +15,14 @@ use throng_grip::ws_events::{ControlError, ControlMessage, WsKeepAlive};
 use throng_metrics::Counter;
 use throng_session::Form;
 use throng_types::{Millis, Publication, Save, Saved};
-use throng_ws::{CloseFrame, Masking, encode_close};
+use throng_ws::{
+    CloseFrame, Masking, Opcode, WsDecoder, WsError, WsEvent, WsLimits, close_code_valid,
+    encode_close, encode_header, encode_message, encode_ping, encode_pong,
+};
 
-use crate::context::Cx;
+use crate::Cx;
 use crate::following::{Following, leave_channel};
 use crate::forms::{GRIP_FRAMES, GRIP_OWN, hub_channel};
-use crate::frames::{close_code, frame};
 
 /// Milliseconds that a client may take to answer a close.
 pub(crate) const CLOSE_TIMEOUT_MS: u64 = 5_000;
@@ -42,14 +45,6 @@ pub(crate) struct Side {
     pub(crate) close_by: Option<Millis>,
     pub(crate) is_open: bool,
     pub(crate) close_sent: bool,
-}
-
-/// Request from a publication to the side that talks to the backend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
-    Nothing,
-    /// The backend has to be asked now.
-    Refresh,
 }
 
 impl Side {
@@ -229,16 +224,16 @@ impl Side {
         }
     }
 
-    /// A publication that has no shared form.
-    pub(crate) fn publication(&mut self, publication: &Arc<Publication>, cx: &mut Cx<'_>) -> Wish {
+    /// Handles a publication that has no shared form; true if the backend has to be asked now.
+    pub(crate) fn publication(&mut self, publication: &Arc<Publication>, cx: &mut Cx<'_>) -> bool {
         let grip = cx.own;
         let Some(at) = self.following.find(&publication.channel) else {
-            return Wish::Nothing;
+            return false;
         };
         let item = grip.item(publication);
         match &item.ws_message {
             None | Some(WsMessageItem::Nothing) => {}
-            Some(WsMessageItem::Refresh) => return Wish::Refresh,
+            Some(WsMessageItem::Refresh) => return true,
             Some(WsMessageItem::Close { code, reason }) => {
                 self.close(code.or(Some(1000)), reason.as_bytes(), cx);
             }
@@ -253,7 +248,7 @@ impl Side {
                 }
             }
         }
-        Wish::Nothing
+        false
     }
 
     fn deliver(
@@ -273,7 +268,6 @@ impl Side {
         }
     }
 
-    /// Sends what is due.
     pub(crate) fn timeout(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now.mono;
         if let Some((keep_alive, at)) = self.keep_alive.clone()
@@ -307,4 +301,83 @@ fn plain(name: &str) -> HoldChannel {
         prev_id: None,
         filters: throng_grip::filters::Filters::default(),
     }
+}
+
+/// Message or close that one side sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum WsInput {
+    Message(WsKind, Vec<u8>),
+    Close(Option<u16>, Vec<u8>),
+}
+
+/// Decodes bytes; messages before a fault are returned too.
+pub(crate) fn read(
+    decoder: &mut WsDecoder,
+    input: &mut [u8],
+    message_bytes_max: usize,
+) -> (Vec<WsInput>, Result<(), WsError>) {
+    let mut inputs = Vec::new();
+    let fed = decoder.feed(input, &WsLimits::new(message_bytes_max), |event| {
+        inputs.push(match event {
+            WsEvent::Message { opcode, data } => {
+                let kind = if opcode == Opcode::Text {
+                    WsKind::Text
+                } else {
+                    WsKind::Binary
+                };
+                WsInput::Message(kind, data.to_vec())
+            }
+            WsEvent::Ping(data) => WsInput::Message(WsKind::Ping, data.to_vec()),
+            WsEvent::Pong(data) => WsInput::Message(WsKind::Pong, data.to_vec()),
+            WsEvent::Close(frame) => {
+                let frame = frame.as_ref();
+                let reason = frame.map_or("", |frame| frame.reason).as_bytes().to_vec();
+                WsInput::Close(frame.map(|frame| frame.code), reason)
+            }
+        });
+        ControlFlow::Continue(())
+    });
+    (inputs, fed.map(drop))
+}
+
+impl WsInput {
+    /// Appends the message as a client's masked frame.
+    pub(crate) fn encode_masked(&self, key: [u8; 4], out: &mut Vec<u8>) {
+        let masking = Masking::Client(key);
+        match self {
+            Self::Message(WsKind::Text, data) => encode_message(masking, Opcode::Text, data, out),
+            Self::Message(WsKind::Binary, data) => {
+                encode_message(masking, Opcode::Binary, data, out);
+            }
+            Self::Message(WsKind::Ping, data) => encode_ping(masking, data, out),
+            Self::Message(WsKind::Pong, data) => encode_pong(masking, data, out),
+            Self::Close(code, reason) => {
+                let reason = String::from_utf8_lossy(reason);
+                let frame = CloseFrame {
+                    code: close_code(*code),
+                    reason: &reason,
+                };
+                encode_close(masking, Some(frame), out);
+            }
+        }
+    }
+}
+
+/// Returns the code of a close frame. Without a code, or with one that no frame may have, 1000, as
+/// in Pushpin.
+pub(crate) fn close_code(code: Option<u16>) -> u16 {
+    code.filter(|&code| close_code_valid(code)).unwrap_or(1000)
+}
+
+pub(crate) fn frame(kind: WsKind, content: &[u8], out: &mut Vec<u8>) {
+    // Control frames hold no more (RFC 6455 section 5.5).
+    let control = &content[..content.len().min(125)];
+    let opcode = match kind {
+        WsKind::Text => Opcode::Text,
+        WsKind::Binary => Opcode::Binary,
+        WsKind::Ping => return encode_ping(Masking::Server, control, out),
+        WsKind::Pong => return encode_pong(Masking::Server, control, out),
+    };
+    encode_header(Masking::Server, opcode, content.len(), out);
+    out.extend_from_slice(content);
 }

@@ -8,11 +8,36 @@ use throng_hub::Answer;
 use throng_session::{CloseReason, Event, Exchange, Flow};
 use throng_types::{ChannelName, Disconnect, End, Publication};
 
-use crate::context::Cx;
+use crate::Cx;
+use crate::held::Held;
 use crate::order::Order;
-use crate::proxied::{Becomes, Next};
+use crate::over_http::OverHttp;
+use crate::proxied::{Becomes, Next, Proxied};
+use crate::publish::Publishing;
 use crate::sequencer::LastItem;
-use crate::session::Session;
+use crate::stats::StatsReader;
+use crate::tunnel::Tunnel;
+use crate::zmtp::Zmtp;
+
+/// One of GRIP's connections.
+pub enum Session {
+    /// A request whose backend is being asked.
+    Proxied(Box<Proxied>),
+    /// A backend holds it.
+    Held(Held),
+    /// Its stream has ended; it takes the next request when it has left its channels.
+    Leaving(Box<Exchange>),
+    /// A WebSocket whose backend speaks HTTP.
+    OverHttp(Box<OverHttp>),
+    /// A WebSocket whose backend speaks WebSocket.
+    Tunnel(Box<Tunnel>),
+    /// A publisher by HTTP whose items are on their way.
+    Publishing(Box<Publishing>),
+    /// A publisher by ZeroMQ.
+    Zmtp(Zmtp),
+    /// Reader of statistics by ZeroMQ.
+    Stats(Box<StatsReader>),
+}
 
 impl Session {
     pub(crate) fn event(&mut self, event: Event<'_>, cx: &mut Cx<'_>) -> Flow {
@@ -37,7 +62,7 @@ impl Session {
             | Event::Unsubscribed { .. }
             | Event::Surveyed(_)
             | Event::Reloaded(_)
-            | Event::Wished(_) => {}
+            | Event::Control(_) => {}
         }
         Flow::Stay
     }

@@ -23,7 +23,6 @@ pub(crate) const GRIP_FRAMES: Form = Form::new(2, FormKind::Noted);
 /// Form for sessions that need the item itself: responses, filters, sequences, WebSockets.
 pub(crate) const GRIP_OWN: Form = Form::new(3, FormKind::Shown);
 
-/// Forms of GRIP, by their numbers.
 pub(crate) const ALL: &[Form] = &[GRIP_CHUNKS, GRIP_RAW, GRIP_FRAMES, GRIP_OWN];
 
 /// The longest name that the hub gets from here: an item's with our namespace, or a backend's with
@@ -60,7 +59,6 @@ pub(crate) fn draft(item: &Item) -> Option<Draft> {
     Some(draft_of(hub_channel("", item.channel.as_str())?, payload))
 }
 
-/// Builds the draft of an encoded item.
 pub(crate) const fn draft_of(channel: ChannelName, payload: Payload) -> Draft {
     Draft {
         channel,
@@ -91,7 +89,6 @@ fn item_of(publication: &Publication) -> Item {
         id: None,
         prev_id: None,
         no_seq: true,
-        size: None,
         meta: Vec::new(),
         http_response: None,
         http_stream: Some(HttpStreamItem::Send {
@@ -136,7 +133,7 @@ pub(crate) fn encode(form: u8, publication: &Publication, out: &mut Vec<u8>) {
         }) = &item.ws_message
             && !is_for_others(content_filters)
         {
-            crate::frames::frame(*kind, content, out);
+            crate::client_side::frame(*kind, content, out);
         }
         return;
     }
@@ -153,7 +150,6 @@ pub(crate) fn encode(form: u8, publication: &Publication, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends content to a stream.
 pub(crate) fn stream_bytes(is_chunked: bool, content: &[u8], out: &mut Vec<u8>) {
     if content.is_empty() {
         return;

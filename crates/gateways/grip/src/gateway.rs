@@ -3,32 +3,29 @@
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+
 use throng_metrics::{Counter, Gauge};
 use throng_session::{
-    Claim, Class, Event, Family, Flow, Form, Gateway, Incoming, Opened, Port, Reject, Sender,
-    Shard, Shared, Transport,
+    Claim, Class, Event, Flow, Form, Gateway, Incoming, Opened, Patch, Port, Reject, Sender, Shard,
+    Shared, Transport,
 };
 use throng_types::{ConnId, Millis, Now, Publication, Saved};
 
-use crate::context::Cx;
+use crate::event::Session;
 use crate::forms::NAMESPACE;
-use crate::grip::Grip;
 use crate::mail::Mail;
 use crate::order::Order;
-use crate::ports::PortKind;
-use crate::session::Session;
-use crate::shared::GripShared;
+use crate::shard::Grip;
+use crate::shared::{GripShared, PortKind};
 use crate::zmtp::Zmtp;
-use crate::{forms, moving, open};
+use crate::{Cx, forms, moving, open};
 
-impl Family for Grip {
+impl Gateway for Grip {
     type Session = Session;
     type Shared = GripShared;
     type Order = Order;
     type Mail = Mail;
-}
 
-impl Gateway for Grip {
     const FORMS: &'static [Form] = forms::ALL;
     const CONNECTIONS: Option<Gauge> = Some(Gauge::GripConnections);
     const NAMESPACES: &'static [&'static str] = &[NAMESPACE];
@@ -78,7 +75,13 @@ impl Gateway for Grip {
         }
     }
 
-    fn encode(_: &GripShared, form: u8, publication: &Publication, out: &mut Vec<u8>) {
+    fn encode(
+        _: &GripShared,
+        form: u8,
+        publication: &Publication,
+        _: Option<Patch<'_>>,
+        out: &mut Vec<u8>,
+    ) {
         forms::encode(form, publication, out);
     }
 
@@ -173,7 +176,7 @@ impl Gateway for Grip {
 
     fn deadline(&self) -> Option<Millis> {
         let deadlines = [
-            self.sequencer.deadline(),
+            self.items.deadline(),
             self.shared.stats_deadline(),
             self.statistics.deadline(),
         ];

@@ -10,25 +10,30 @@
 //!   are shown to the session wait in it.
 //! - While `early` is there, nothing has left.
 //! - `follow` is there exactly for streams that have filters, ids or links.
+//!
+//! A stream that ends in order leaves its connection to the next request, if no other bytes have
+//! come on it. Nothing may follow the last chunk but that answer: deliveries are held back from
+//! then on, and dropped when the client has left its channels.
 
 use std::cell::Cell;
+use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use throng_grip::exchange::OriginEvent;
 use throng_grip::filters::Filtered;
 use throng_grip::hold::keep_alive_at;
-use throng_grip::instruct::{Instruct, KeepAlive};
+use throng_grip::instruct::{Instruct, KeepAlive, KeepAliveMode};
 use throng_grip::item::HttpStreamItem;
+use throng_http1::LAST_CHUNK;
 use throng_hub::Answer;
 use throng_metrics::Counter;
-use throng_types::{ChannelName, Millis, Now, Publication, Save, Saved, save_option};
+use throng_types::{ChannelName, End, Millis, Now, Publication, Save, Saved, save_option};
 
-use crate::context::Cx;
-use crate::follow::{Fetch, Follow};
-use crate::following::{Due, Following};
+use crate::Cx;
+use crate::following::{Due, Fetch, Follow, Following, Step};
 use crate::forms::{GRIP_CHUNKS, GRIP_OWN, GRIP_RAW, stream_bytes};
-use crate::next_request::NextRequest;
+use crate::order::Order;
 use crate::request::Asked;
 use crate::sequencer::LastItem;
 
@@ -395,6 +400,140 @@ impl Held {
     pub(crate) fn gone(&self, cx: &mut Cx<'_>) {
         if let Some(follow) = &self.state.follow {
             follow.tell_gone(cx.own, cx);
+        }
+    }
+}
+
+impl Held {
+    /// Handles bytes from the client, which get no answer.
+    pub(crate) const fn said(&mut self) {
+        self.next = NextRequest::Never;
+    }
+
+    /// Returns the client's address if the stream has ended and its connection waits for the next
+    /// request.
+    pub(crate) fn left(&self, cx: &Cx<'_>) -> Option<IpAddr> {
+        match self.next {
+            _ if !self.has_left => None,
+            NextRequest::Never => None,
+            NextRequest::OfV4(peer) => Some(peer.into()),
+            NextRequest::OfV6 => cx.own.take_peer(cx.id),
+        }
+    }
+
+    /// Ends the stream in order.
+    pub(crate) fn finish(&mut self, cx: &mut Cx<'_>) {
+        if self.closing {
+            return;
+        }
+        // A channel that has not answered would be left before it is joined.
+        let is_member = self.state.early.is_none();
+        self.begin(cx);
+        if self.is_chunked {
+            cx.out.extend_from_slice(LAST_CHUNK);
+        }
+        if is_member && self.next != NextRequest::Never && !cx.shared.draining {
+            self.closing = true;
+            self.has_left = true;
+            cx.set_deadline(None);
+            cx.forget_held();
+            cx.hold(true);
+            return cx.order(Order::Leave { conn: cx.id });
+        }
+        self.cut(cx);
+    }
+
+    /// Ends the stream so that the client sees that there would have been more.
+    pub(crate) fn cut(&mut self, cx: &mut Cx<'_>) {
+        self.begin(cx);
+        self.closing = true;
+        // Deliveries held back would come behind the last chunk, or behind a piece of a body.
+        cx.actions.hold = None;
+        cx.set_deadline(None);
+        cx.end(End::Flush);
+    }
+
+    /// The server ends it. Of a body that is not whole the client sees that something is missing.
+    pub(crate) fn close(&mut self, cx: &mut Cx<'_>) {
+        let fetch = self.state.fetch.as_ref();
+        match fetch.is_some_and(|fetch| matches!(fetch.step, Step::Body)) {
+            true if !self.closing => self.cut(cx),
+            _ => self.finish(cx),
+        }
+    }
+}
+
+impl Held {
+    pub(crate) fn timeout(&mut self, cx: &mut Cx<'_>) {
+        if self.closing {
+            return;
+        }
+        self.keep_alive(cx);
+        let idle_ms = self.idle_ms(cx.now);
+        let is_due = match self.state.follow.as_mut() {
+            Some(follow) if self.state.fetch.is_none() => follow.is_due(idle_ms, cx.now),
+            _ => false,
+        };
+        if is_due {
+            self.fetch_link(cx);
+        }
+        self.arm(cx);
+    }
+
+    fn keep_alive(&mut self, cx: &mut Cx<'_>) {
+        let Some(keep_alive) = self.state.keep_alive.clone() else {
+            return;
+        };
+        if cx.now.mono < self.state.beat_at || self.state.fetch.is_some() {
+            return;
+        }
+        let period_ms = u64::from(keep_alive.timeout_s) * 1000;
+        let idle_ms = self.idle_ms(cx.now);
+        // Something was sent since the deadline was set: the silence began later.
+        let slack_ms = throng_grip::hold::KEEP_ALIVE_SPREAD_MS.min(period_ms / 2);
+        if keep_alive.mode == KeepAliveMode::Idle && idle_ms + slack_ms < period_ms {
+            self.state.beat_at = cx.now.mono + (period_ms - idle_ms);
+            return;
+        }
+        cx.count(Counter::Pings);
+        cx.own.stats(|book| book.beat(cx.id));
+        self.write(&keep_alive.data, cx);
+        let chance = cx.own.chance();
+        self.state.beat_at = keep_alive_at(&keep_alive, cx.now.mono, chance);
+    }
+
+    /// Sets the deadline to the earliest timer.
+    pub(crate) fn arm(&self, cx: &mut Cx<'_>) {
+        if self.closing {
+            return;
+        }
+        let state = &self.state;
+        let beat = state.keep_alive.is_some() && state.fetch.is_none();
+        let beat = beat.then_some(state.beat_at);
+        let link = state.follow.as_ref().filter(|_| state.fetch.is_none());
+        let link = link.and_then(|follow| follow.link_at());
+        cx.set_deadline([beat, link].into_iter().flatten().min());
+    }
+}
+
+/// Whether the connection serves another request when the stream has ended, and the client's
+/// address. Fits into the few bytes that a session has to spare; IPv6 addresses are kept by the
+/// shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NextRequest {
+    Never,
+    OfV4(Ipv4Addr),
+    OfV6,
+}
+
+impl NextRequest {
+    pub(crate) fn after(peer: IpAddr, cx: &Cx<'_>) -> Self {
+        match peer {
+            IpAddr::V4(peer) => Self::OfV4(peer),
+            IpAddr::V6(peer) => {
+                cx.own.keep_peer(cx.id, peer);
+                Self::OfV6
+            }
         }
     }
 }

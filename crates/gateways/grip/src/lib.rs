@@ -10,65 +10,47 @@
 //!
 //! [`OriginRequest`]: throng_grip::exchange::OriginRequest
 
-mod asking;
-mod backends;
 mod client_side;
-mod context;
 mod event;
 mod exchanges;
-mod follow;
 mod following;
 mod forms;
-mod frames;
 mod gateway;
-mod grip;
 mod held;
-mod held_end;
-mod held_timers;
-mod instructions;
 mod link;
 mod long_poll;
 mod look;
-mod looking;
 mod mail;
 mod moving;
-mod next_request;
 mod open;
 mod order;
 mod over_http;
-mod ports;
 mod proxied;
 mod publish;
 mod publishing;
-mod receipt;
-mod receipts;
 mod request;
 mod response_head;
 mod sequencer;
-mod session;
 mod shard;
 mod shared;
-mod signer;
-mod statistics;
 mod stats;
-mod streaming;
-mod subscribers;
 #[cfg(test)]
 mod tests;
 mod topics;
 mod tunnel;
 mod upload;
-mod wait;
 mod zmtp;
 
-pub use backends::{Backends, Ticket};
+pub use event::Session;
+pub use exchanges::{Backends, Ticket};
 pub use forms::NAMESPACE;
-pub use grip::Grip;
-pub use look::{Found, Wanted};
+pub use look::ConnCommand;
 pub use mail::Mail;
 pub use open::PUSHPIN_METRICS;
 pub use order::Order;
-pub use ports::{PortKind, Socket};
-pub use session::Session;
-pub use shared::{GripOptions, GripShared, RouteBook};
+pub use shard::Grip;
+pub use shared::{GripOptions, GripShared, PortKind, RouteBook, Socket};
 pub use stats::StatsOptions;
+
+/// Context of an event for a session of this gateway.
+type Cx<'a> = throng_session::Context<'a, GripShared, Order>;

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use throng_grip::exchange::OriginHead;
+use throng_grip::headers::fields;
 use throng_grip::hold::link_retry_at;
 use throng_grip::instruct::{Hold, INSTRUCT_BODY_BYTES_MAX, Instruct, ReplyBody, ResponseHead};
 use throng_types::Publication;
 
-use crate::context::Cx;
-use crate::follow::{Fetch, Step};
-use crate::following::{Following, leave_channel};
+use crate::Cx;
+use crate::following::{Fetch, Following, Step, leave_channel};
 use crate::forms::{GRIP_CHUNKS, GRIP_OWN, GRIP_RAW};
 use crate::held::{Held, News};
-use crate::instructions::instruct_of;
 use crate::order::Order;
+use crate::proxied::instruct_of;
 
 impl Held {
     /// Fetches the next link, if there is one and none is being fetched.
@@ -51,12 +51,8 @@ impl Held {
             cx.order(Order::Forget { conn: cx.id });
             return self.link_failed(cx);
         }
-        let fields = head.fields();
-        let response = ResponseHead {
-            code: head.code,
-            reason: &head.reason,
-            headers: &fields,
-        };
+        let fields = fields(&head.headers);
+        let response = ResponseHead::of(&head, &fields);
         if !response.is_grip() {
             // A last page.
             follow.ends = true;

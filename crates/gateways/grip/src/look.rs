@@ -1,40 +1,37 @@
-//! A publisher's question about connections: the request, the shards' answers, and the reply.
+//! Questions of publishers about connections, and orders that connections ask their backends.
 //!
-//! Owns the answers to one question so far. Never: asks shards.
+//! A connection's id names its shard, so each shard is asked about its own, and the answers meet at
+//! the shard of the publisher. A question that finds no room is answered at once as a failed one.
 
 use throng_grip::Value;
 use throng_grip::command::CommandRequest;
 use throng_grip::zmtp::ZmtpMessage;
+use throng_session::{Flow, Shard};
 use throng_types::{ConnId, ShardId};
 
-/// Action that a publisher requests for connections.
+use crate::event::Session;
+use crate::mail::Mail;
+use crate::shard::Grip;
+
+/// Command of a publisher for connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
-    /// To know which of them are there.
+pub enum ConnCommand {
+    /// Asks which of them are open.
     Check,
-    /// Makes them ask their backends, as far as they are WebSockets.
+    /// Makes those that are WebSockets ask their backends.
     Refresh,
 }
 
-/// Answer of one shard to a publisher's question.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// Connections that are open on that shard.
-    These(Vec<ConnId>),
-    /// The shard could not be asked.
-    Failed,
-}
-
-/// A publisher's question, until all shards have answered.
+/// A publisher's command for connections, until all their shards have answered.
 pub(crate) struct Look {
-    /// Which of the publisher's.
+    /// Number of the command on the publisher's connection.
     pub(crate) token: u32,
-    /// Where its answer goes.
+    /// Goes in front of the answer.
     envelope: ZmtpMessage,
     request: CommandRequest,
-    wanted: Wanted,
-    /// As the publisher names them.
-    ids: Vec<(ConnId, String)>,
+    command: ConnCommand,
+    /// With the ids as the publisher wrote them.
+    conns: Vec<(ConnId, String)>,
     /// Number of shards without an answer.
     left: usize,
     found: Vec<ConnId>,
@@ -45,29 +42,29 @@ impl Look {
     pub(crate) fn new(
         token: u32,
         (envelope, request): (ZmtpMessage, CommandRequest),
-        wanted: Wanted,
-        ids: Vec<(ConnId, String)>,
+        command: ConnCommand,
+        conns: Vec<(ConnId, String)>,
     ) -> Self {
-        let mut shards: Vec<ShardId> = ids.iter().map(|(conn, _)| conn.shard()).collect();
+        let mut shards: Vec<ShardId> = conns.iter().map(|(conn, _)| conn.shard()).collect();
         shards.sort_unstable();
         shards.dedup();
         Self {
             token,
             envelope,
             request,
-            wanted,
-            ids,
+            command,
+            conns,
             left: shards.len(),
             found: Vec::new(),
             has_failed: false,
         }
     }
 
-    /// Takes a shard's answer; true after the last one.
-    pub(crate) fn hear(&mut self, found: Found) -> bool {
+    /// Takes a shard's answer, `None` if it could not be asked; true after the last one.
+    pub(crate) fn answered(&mut self, found: Option<Vec<ConnId>>) -> bool {
         match found {
-            Found::These(these) => self.found.extend(these),
-            Found::Failed => self.has_failed = true,
+            Some(found) => self.found.extend(found),
+            None => self.has_failed = true,
         }
         self.left = self.left.saturating_sub(1);
         self.is_whole()
@@ -77,7 +74,7 @@ impl Look {
         self.left == 0
     }
 
-    /// The answer, in its envelope.
+    /// The publisher's answer, in its envelope.
     pub(crate) fn into_answer(self) -> ZmtpMessage {
         let Self {
             mut envelope,
@@ -85,20 +82,87 @@ impl Look {
             ..
         } = self;
         let mut answer = Vec::new();
-        match self.wanted {
+        match self.command {
             _ if self.has_failed => request.reply_error("proxy-request-failed", &mut answer),
-            Wanted::Check => {
+            ConnCommand::Check => {
                 let is_there = |(conn, _): &(ConnId, String)| self.found.contains(conn);
-                let there = self.ids.into_iter().filter(is_there);
+                let there = self.conns.into_iter().filter(is_there);
                 let there = there.map(|(_, id)| Value::Text(id)).collect();
                 request.reply(Value::List(there), &mut answer);
             }
-            Wanted::Refresh if self.found.is_empty() => {
+            ConnCommand::Refresh if self.found.is_empty() => {
                 request.reply_error("item-not-found", &mut answer);
             }
-            Wanted::Refresh => request.reply(Value::Null, &mut answer),
+            ConnCommand::Refresh => request.reply(Value::Null, &mut answer),
         }
         envelope.push(answer);
         envelope
     }
+}
+
+/// Asks the shards of these connections.
+pub(crate) fn look(
+    asker: (ConnId, u32),
+    command: ConnCommand,
+    mut conns: Vec<ConnId>,
+    shard: &mut impl Shard<Grip>,
+) {
+    conns.sort_unstable_by_key(|conn| conn.shard());
+    for of_shard in conns.chunk_by(|a, b| a.shard() == b.shard()) {
+        let to = of_shard[0].shard();
+        // An id from before a restart may name a shard that is no more.
+        if to.0 >= shard.shards() {
+            answer(asker, Some(Vec::new()), shard);
+        } else if to == shard.this() {
+            let found = find(command, of_shard, shard);
+            answer(asker, Some(found), shard);
+        } else if shard.has_room(to) {
+            let mail = Mail::Look {
+                asker,
+                command,
+                conns: of_shard.to_vec(),
+            };
+            shard.mail(to, mail);
+        } else {
+            answer(asker, None, shard);
+        }
+    }
+}
+
+/// Finds those connections that are open on this shard, and makes them ask their backends if
+/// requested.
+pub(crate) fn find(
+    command: ConnCommand,
+    conns: &[ConnId],
+    shard: &mut impl Shard<Grip>,
+) -> Vec<ConnId> {
+    let mut found = Vec::new();
+    for &conn in conns {
+        shard.with(conn, |session, cx| {
+            match command {
+                ConnCommand::Check if session.is_client() => found.push(conn),
+                ConnCommand::Refresh if session.is_websocket() => {
+                    found.push(conn);
+                    session.refresh(cx);
+                }
+                ConnCommand::Check | ConnCommand::Refresh => {}
+            }
+            Flow::Stay
+        });
+    }
+    found
+}
+
+/// Passes a shard's answer to the publisher that asked.
+pub(crate) fn answer(
+    (conn, token): (ConnId, u32),
+    found: Option<Vec<ConnId>>,
+    shard: &mut impl Shard<Grip>,
+) {
+    shard.with(conn, |session, cx| {
+        if let Session::Zmtp(zmtp) = session {
+            zmtp.found(token, found, cx);
+        }
+        Flow::Stay
+    });
 }

@@ -8,9 +8,8 @@ use throng_grip::item::Item;
 use throng_hub::ReplyTo;
 use throng_types::{ChannelName, ConnId, Position};
 
-use crate::look::{Found, Wanted};
-use crate::receipt::Receipt;
-use crate::receipts::Heard;
+use crate::look::ConnCommand;
+use crate::publishing::{Progress, Receipt};
 use crate::sequencer::LastItem;
 use crate::shared::RouteBook;
 use crate::stats::StatsMail;
@@ -42,43 +41,47 @@ pub enum Mail {
     },
     /// Progress of an item with a receipt.
     Receipt {
-        /// Which of your receipts.
+        /// Number of the receipt on the receiving shard.
         number: u64,
-        heard: Heard,
+        progress: Progress,
     },
     /// Which item went out last?
-    LastId { conn: ConnId, channel: ChannelName },
+    LastId {
+        conn: ConnId,
+        channel: ChannelName,
+    },
     /// Reply to `LastId`: the last item of the channel.
     LastIs {
         conn: ConnId,
         channel: ChannelName,
         last: LastItem,
     },
-    /// These routes hold from now on.
     Routes(Arc<RouteBook>),
     /// All your sessions ask their backends.
     Recover,
     /// Your WebSockets over HTTP of this channel ask theirs.
-    Refresh { channel: ChannelName },
+    Refresh {
+        channel: ChannelName,
+    },
     /// Do this with these connections of yours, as far as they are there.
     Look {
         /// Connection that asks, and the number of its question.
         asker: (ConnId, u32),
-        wanted: Wanted,
+        command: ConnCommand,
         conns: Vec<ConnId>,
     },
     /// Reply to `Look`: the connections that are there.
     Found {
         /// Connection that asked, and the number of its question.
         asker: (ConnId, u32),
-        found: Found,
+        /// `None` if the shard could not be asked.
+        found: Option<Vec<ConnId>>,
     },
     /// Mail between the shards' parts of statistics.
     Stats(StatsMail),
     /// A channel has subscribers on the sending shard, or has none any more.
     Topic {
         channel: ChannelName,
-        /// Whether it has subscribers now.
         is_wanted: bool,
     },
 }

@@ -13,18 +13,16 @@ use std::rc::Rc;
 
 use throng_types::{ConnId, Save, Saved, save_count, save_fields};
 
-use crate::follow::Follow;
-use crate::following::{Followed, Following};
-use crate::grip::Grip;
-use crate::held::Held;
-use crate::next_request::NextRequest;
+use crate::event::Session;
+use crate::following::{Follow, Followed, Following};
+use crate::held::{Held, NextRequest};
+use crate::long_poll::Wait;
 use crate::over_http::OverHttp;
 use crate::proxied::{Proxied, Stage};
 use crate::request::Asked;
-use crate::session::Session;
+use crate::shard::Grip;
 use crate::shared::GripShared;
-use crate::topics::{Topics, Wanted};
-use crate::wait::Wait;
+use crate::topics::{Topic, Topics};
 
 /// Kinds of sessions in saved bytes.
 const HELD: u8 = 0;
@@ -43,7 +41,7 @@ save_fields!(Wait {
     reply,
     body
 });
-save_fields!(Wanted { shards, told });
+save_fields!(Topic { shards, told });
 
 /// IPv6 addresses are with the gateway.
 impl Save for NextRequest {
@@ -200,14 +198,14 @@ impl Grip {
         self.topics.save(out);
         self.shared.topics_told().save(out);
         (self.connected_ms, self.counted_at).save(out);
-        self.sequencer.save(out);
+        self.items.sequencer.save(out);
     }
 
     pub(crate) fn load_own(&mut self, from: &mut Saved<'_>) -> Option<()> {
         self.topics = Topics::load(from)?;
         self.shared.set_topics_told(Save::load(from)?);
         (self.connected_ms, self.counted_at) = Save::load(from)?;
-        self.sequencer.load(from)?;
+        self.items.sequencer.load(from)?;
         // The collector of the new process has yet to get the clients that are here.
         self.shared.stats(|book| book.tell_all());
         Some(())

@@ -5,16 +5,15 @@ use std::sync::Arc;
 use throng_grip::routes::{Protocol, Route, Target, TargetAddress};
 use throng_metrics::Counter;
 use throng_session::http::send_page;
-use throng_session::{Claim, Incoming, Opened, Port, Rank, Reject};
+use throng_session::{Access, Claim, Incoming, Opened, Port, Rank, Reject};
 
-use crate::context::Cx;
+use crate::Cx;
+use crate::event::Session;
 use crate::over_http::{OverHttp, accept_key};
-use crate::ports::PortKind;
 use crate::proxied::Proxied;
 use crate::publish::publish;
 use crate::request::{Asked, came_by_tls, host_of};
-use crate::session::Session;
-use crate::shared::GripShared;
+use crate::shared::{GripShared, PortKind};
 use crate::stats::NewClient;
 use crate::tunnel::Tunnel;
 
@@ -28,7 +27,6 @@ const METRICS: u8 = 2;
 /// Key of the page with Pushpin's metrics; no request's path equals it.
 pub const PUSHPIN_METRICS: &str = "pushpin";
 
-/// The route of a request.
 fn route(incoming: &Incoming<'_, '_>, grip: &GripShared) -> Option<Arc<Route>> {
     let request = incoming.request;
     let protocol = match request.wants_upgrade("websocket") {
@@ -71,7 +69,7 @@ pub(crate) fn claim(incoming: &Incoming<'_, '_>, grip: &GripShared) -> Option<Cl
                 preflight: false,
                 streams_body: !request.wants_upgrade("websocket") && request.method != "CONNECT",
                 pipelines: false,
-                needs_key: false,
+                access: Access::Own,
                 body_bytes_max: Some(grip.options.body_bytes_max),
             })
         }
@@ -100,11 +98,7 @@ pub(crate) fn open(
     cx: &mut Cx<'_>,
 ) -> Result<Opened<Session>, Reject> {
     match claim.endpoint {
-        PUBLISH => Ok(match publish(incoming, cx) {
-            Opened::Answered { keep_alive } => Opened::Answered { keep_alive },
-            Opened::Later(later) => Opened::Later(later),
-            Opened::Session(publishing) => Opened::Session(Session::Publishing(publishing)),
-        }),
+        PUBLISH => Ok(publish(incoming, cx).map(Session::Publishing)),
         METRICS => {
             send_page(incoming, PUSHPIN_METRICS, cx);
             let keep_alive = incoming.request.keep_alive();
@@ -114,7 +108,6 @@ pub(crate) fn open(
     }
 }
 
-/// Hands a request to its backend.
 fn ask_backend(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Session, Reject> {
     let request = incoming.request;
     let Some(route) = route(incoming, cx.own) else {

@@ -5,8 +5,8 @@ use throng_grip::item::Item;
 use throng_hub::ReplyTo;
 use throng_types::{ChannelName, ConnId};
 
-use crate::look::Wanted;
-use crate::receipt::Receipt;
+use crate::look::ConnCommand;
+use crate::publishing::Receipt;
 
 /// Order from a session to its gateway.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ pub enum Order {
     Look {
         /// Connection that asks, and the number of its question.
         asker: (ConnId, u32),
-        wanted: Wanted,
+        command: ConnCommand,
         conns: Vec<ConnId>,
     },
 }

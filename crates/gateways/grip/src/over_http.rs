@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use throng_grip::exchange::{ExchangeError, OriginEvent, OriginHead};
-use throng_grip::headers::Header;
+use throng_grip::headers::{Header, fields};
 use throng_grip::instruct::ResponseHead;
 use throng_grip::item::WsKind;
 use throng_grip::ws_events::{
@@ -20,12 +20,11 @@ use throng_session::{Allowance, Work, answer_text};
 use throng_types::{End, Publication, Save, Saved};
 use throng_ws::{WsDecoder, WsRole, handshake};
 
-use crate::client_side::{CLOSE_TIMEOUT_MS, OVERSPENT_CODE, OVERSPENT_REASON, Side, Wish};
-use crate::context::Cx;
-use crate::frames::{Told, read};
+use crate::Cx;
+use crate::client_side::{CLOSE_TIMEOUT_MS, OVERSPENT_CODE, OVERSPENT_REASON, Side, WsInput, read};
 use crate::order::Order;
 use crate::request::Asked;
-use crate::response_head::{After, Framing, encode_head, switch_protocols};
+use crate::response_head::{After, Framing, send_head, switch_protocols};
 
 /// Bytes for the framing of a message in a backend's answer, at most.
 const EVENT_BYTES: usize = 1024;
@@ -157,8 +156,8 @@ impl OverHttp {
                 break;
             }
             match event {
-                Told::Message(kind, data) => self.say(kind, data, &mut commands, cx),
-                Told::Close(code, reason) => {
+                WsInput::Message(kind, data) => self.say(kind, data, &mut commands, cx),
+                WsInput::Close(code, reason) => {
                     self.close_heard = true;
                     self.conversation.on_close(code, &reason, &mut commands);
                     if self.is_over() {
@@ -284,12 +283,8 @@ impl OverHttp {
             return;
         };
         self.token += 1;
-        let fields = head.fields();
-        let head = ResponseHead {
-            code: head.code,
-            reason: &head.reason,
-            headers: &fields,
-        };
+        let fields = fields(&head.headers);
+        let head = ResponseHead::of(&head, &fields);
         self.conversation
             .on_response(cx.now.mono, head, &body, commands);
     }
@@ -306,8 +301,7 @@ impl OverHttp {
                     body,
                 } => {
                     let framing = Framing::Length(body.len() as u64);
-                    let (ends, date) = ((framing, After::Ends), cx.shared.dates.at(cx.now));
-                    encode_head(code, None, &headers, ends, Some(&date), cx.out);
+                    send_head(code, None, &headers, (framing, After::Ends), cx);
                     cx.out.extend_from_slice(&body);
                     cx.end(End::Flush);
                 }
@@ -353,8 +347,8 @@ impl OverHttp {
 
     pub(crate) fn publication(&mut self, publication: &Arc<Publication>, cx: &mut Cx<'_>) {
         match self.side.publication(publication, cx) {
-            Wish::Refresh => self.refresh(cx),
-            Wish::Nothing => self.settle(cx),
+            true => self.refresh(cx),
+            false => self.settle(cx),
         }
     }
 

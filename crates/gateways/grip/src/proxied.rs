@@ -5,23 +5,24 @@
 //! and those are bounded; passed-on bytes are bounded by the driver's credit.
 
 use throng_grip::exchange::{OriginEvent, OriginHead};
+use throng_grip::headers::fields;
 use throng_grip::instruct::{
     HeldReply, Hold, INSTRUCT_BODY_BYTES_MAX, Instruct, ReplyBody, ResponseHead,
 };
+use throng_grip::proxy::is_response_hop;
 use throng_http1::LAST_CHUNK;
 use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_session::{Exchange, Flow, Incoming, Resume, answer_text};
 use throng_types::End;
 
-use crate::context::Cx;
-use crate::held::Held;
-use crate::instructions::instruct_of;
+use crate::Cx;
+use crate::held::{Held, NextRequest};
+use crate::long_poll::Wait;
 use crate::order::Order;
 use crate::request::Asked;
-use crate::response_head::{After, Framing, encode_head, is_bodiless, pass_on};
+use crate::response_head::{After, Framing, encode_head, is_bodiless, pass_on, send_head};
 use crate::upload::{KEPT_BYTES_MAX, Upload};
-use crate::wait::Wait;
 
 /// Change of a request's session.
 pub(crate) enum Next {
@@ -147,7 +148,7 @@ impl Proxied {
 
     pub(crate) fn timeout(&mut self, cx: &mut Cx<'_>) -> Becomes {
         if let Some(upload) = &self.upload {
-            if upload.is_paused() {
+            if upload.uplink.is_paused() {
                 // The driver gives up on a backend that takes nothing.
                 cx.deadline_at(cx.now.mono + cx.shared.limits.head_timeout_ms);
             } else {
@@ -193,8 +194,10 @@ impl Proxied {
             return None;
         }
         if let OriginEvent::Taken(bytes) = event {
-            if let Some(upload) = &mut self.upload {
-                upload.taken(bytes, cx);
+            if let Some(upload) = &mut self.upload
+                && upload.uplink.taken(bytes)
+            {
+                cx.pause(false);
             }
             return None;
         }
@@ -236,13 +239,8 @@ impl Proxied {
             }
             (Stage::Asking | Stage::Collecting { .. }, OriginEvent::Failed(failure)) => {
                 cx.count(Counter::GripOriginFailures);
-                let fault = failure.fault;
-                let sentence = if self.asked.route.debug {
-                    format!("{}: {}", fault.sentence(), failure.detail)
-                } else {
-                    fault.sentence().to_owned()
-                };
-                self.refuse(fault.status(), &sentence, cx)
+                let sentence = self.asked.sentence(&failure);
+                self.refuse(failure.fault.status(), &sentence, cx)
             }
             (stage, _) => {
                 self.stage = stage;
@@ -252,12 +250,8 @@ impl Proxied {
     }
 
     fn head(&mut self, head: OriginHead, cx: &mut Cx<'_>) -> Becomes {
-        let fields = head.fields();
-        let response = ResponseHead {
-            code: head.code,
-            reason: &head.reason,
-            headers: &fields,
-        };
+        let fields = fields(&head.headers);
+        let response = ResponseHead::of(&head, &fields);
         if !self.asked.may_instruct() || !response.is_grip() {
             self.relay(head, cx);
             return None;
@@ -326,14 +320,12 @@ impl Proxied {
         };
         self.exchange.keep_alive &= framing != Framing::Close && self.upload.is_none();
         let reason = Some(head.reason.as_str()).filter(|reason| !reason.is_empty());
-        let date = cx.shared.dates.at(cx.now);
-        encode_head(
+        send_head(
             head.code,
             reason,
             &head.headers,
             (framing, self.after()),
-            Some(&date),
-            cx.out,
+            cx,
         );
         self.stage = Stage::Relaying { framing };
     }
@@ -353,13 +345,12 @@ impl Proxied {
             false => Framing::Length(bytes),
         };
         let reason = reply.reason.as_deref();
-        encode_head(
+        send_head(
             reply.code,
             reason,
             &reply.headers,
             (framing, self.after()),
-            Some(&cx.shared.dates.at(cx.now)),
-            cx.out,
+            cx,
         );
         if framing != Framing::None(None) && !is_head {
             cx.out.extend_from_slice(body);
@@ -397,4 +388,58 @@ impl Proxied {
             Flow::Http(resume) => Some(Next::Http(resume)),
         }
     }
+}
+
+impl Proxied {
+    /// Whether the client stays: it is held, or the answer goes on behind a link.
+    pub(crate) fn is_stream(&self, instruct: &Instruct) -> bool {
+        let goes_on = instruct.hold == Hold::None && instruct.next.is_some();
+        (instruct.hold == Hold::Stream || goes_on) && &*self.asked.method != "HEAD"
+    }
+
+    /// Holds the client; with the backend's own body, if that is here whole.
+    pub(crate) fn stream(
+        &mut self,
+        mut instruct: Instruct,
+        body: Option<Vec<u8>>,
+        cx: &mut Cx<'_>,
+    ) -> Becomes {
+        self.asked.cors(&mut instruct.reply.headers);
+        let framing = Framing::open(self.minor_version);
+        let reply = &instruct.reply;
+        let mut head = Vec::new();
+        encode_head(
+            reply.code,
+            reply.reason.as_deref(),
+            &reply.headers,
+            (framing, self.after()),
+            Some(&cx.shared.dates.at(cx.now)),
+            &mut head,
+        );
+        let asked = self.asked.take();
+        let is_chunked = framing == Framing::Chunked;
+        let next = match self.exchange.keep_alive && is_chunked && self.exchange.is_quiet() {
+            true => NextRequest::after(asked.peer, cx),
+            false => NextRequest::Never,
+        };
+        let exchange = (self.token, is_chunked, next);
+        let mut held = Held::new(asked, exchange, (head, instruct), cx);
+        if let Some(body) = body {
+            held.body_is_here(&body, cx);
+        }
+        Some(Next::Held(held))
+    }
+}
+
+/// Reads the instructions of an answer; the fault is for operators.
+pub(crate) fn instruct_of(head: &OriginHead, body: &[u8], cx: &Cx<'_>) -> Result<Instruct, String> {
+    let fields = fields(&head.headers);
+    let response = ResponseHead::of(head, &fields);
+    let own_max = cx.shared.limits.channels_max;
+    let channels_max = cx.own.channels_max(own_max);
+    let instruct = Instruct::from_response(response, body, channels_max);
+    let mut instruct = instruct.map_err(|fault| fault.to_string())?;
+    let headers = &mut instruct.reply.headers;
+    headers.retain(|header| !is_response_hop(&header.name, true));
+    Ok(instruct)
 }

@@ -7,7 +7,7 @@ use throng_hub::Answer as Published;
 use throng_metrics::Counter;
 use throng_session::{Exchange, Flow, Incoming, Opened, Publications, respond};
 
-use crate::context::Cx;
+use crate::Cx;
 use crate::order::Order;
 
 /// Request of a publisher whose items are on their way.

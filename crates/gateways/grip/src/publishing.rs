@@ -1,24 +1,31 @@
-//! Items on their way to the homes of their channels, and from there to the hub.
+//! Items on their way to the homes of their channels, from there to the hub, and the number of
+//! receivers on its way back to publishers that ask for it.
 //!
 //! Rule for "full": an item is refused while [`BEHIND_MAX`] drafts wait for the hub; accepted items
 //! are published, however long that takes. Items of publishers that wait rather than being refused
 //! are kept up to [`PATIENT_MAX`].
+//!
+//! The publication of an item whose receivers are counted carries a receipt as a tag. The item's
+//! home reports the shards that the publication goes to; each of them counts the deliveries queued
+//! for its sessions, and reports them after the last one; the publisher's shard adds up, and
+//! answers after the last report. A number that is not known for certain is not sent.
 
-use throng_broker::Refusal;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use throng_broker::{Draft, Refusal};
 use throng_grip::item::Item;
 use throng_hub::ReplyTo;
 use throng_metrics::Counter;
 use throng_session::{Flow, PublishResult, Shard};
-use throng_types::ChannelName;
+use throng_types::{ChannelName, Millis, Publication, ShardId};
 
 use crate::forms::home_of_item;
-use crate::grip::Grip;
 use crate::mail::Mail;
-use crate::receipt::Receipt;
-use crate::receipts::Heard;
-use crate::sequencer::Offered;
-use crate::shard::answer;
-use crate::statistics::Published;
+use crate::sequencer::{Offered, Sequencer};
+use crate::shard::{Grip, answer};
+use crate::shared::GripShared;
+use crate::stats::Published;
 
 /// Drafts that may wait for the hub. Queue: `drafts`.
 const BEHIND_MAX: usize = 4096;
@@ -26,13 +33,155 @@ const BEHIND_MAX: usize = 4096;
 /// Queue: `patient`.
 const PATIENT_MAX: usize = 65_536;
 
-impl Grip {
-    pub(crate) fn publish_item(
+/// Start of the tags of a publication with a receipt.
+const TAG: &str = "{\"receipt\":\"";
+
+/// Number under which a publisher's shard adds up the receivers of one item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Receipt {
+    /// The publisher's shard.
+    pub shard: ShardId,
+    pub number: u64,
+}
+
+impl Receipt {
+    pub(crate) fn to_tags(self) -> Box<str> {
+        format!("{TAG}{}:{}\"}}", self.shard.0, self.number).into()
+    }
+
+    pub(crate) fn from_tags(tags: Option<&str>) -> Option<Self> {
+        let text = tags?.strip_prefix(TAG)?.strip_suffix("\"}")?;
+        let (shard, number) = text.split_once(':')?;
+        Some(Self {
+            shard: ShardId(shard.parse().ok()?),
+            number: number.parse().ok()?,
+        })
+    }
+}
+
+impl GripShared {
+    pub(crate) fn took(&self, publication: &Publication) {
+        if publication.tags.is_some() {
+            let mut taken = self.taken.borrow_mut();
+            *taken.entry(address(publication)).or_default() += 1;
+        }
+    }
+
+    /// Takes the receipt and the count of a publication, after its last delivery here.
+    pub(crate) fn carried(&self, publication: &Publication) -> Option<(Receipt, u64)> {
+        let count = self.taken.borrow_mut().remove(&address(publication));
+        let receipt = Receipt::from_tags(publication.tags.as_deref())?;
+        Some((receipt, count.unwrap_or(0)))
+    }
+}
+
+fn address(publication: &Publication) -> usize {
+    std::ptr::from_ref(publication).addr()
+}
+
+/// Report about an item whose receivers are counted.
+#[derive(Clone, Copy, Debug)]
+pub enum Progress {
+    /// The item was not taken.
+    Refused(Refusal),
+    /// The item waits for the one before it; it goes out after the publisher was answered.
+    Later,
+    /// The item is on its way to this many shards.
+    Shards(u32),
+    /// Count of one shard, after its last delivery.
+    Count(u64),
+}
+
+/// Sum of the reports about one item.
+struct Open {
+    reply_to: ReplyTo,
+    shards: Option<u32>,
+    reports: u32,
+    receivers: u64,
+}
+
+/// Items whose receivers are counted, by the numbers of their receipts.
+#[derive(Default)]
+struct Receipts {
+    open: BTreeMap<u64, Open>,
+    last: u64,
+}
+
+impl Receipts {
+    fn begin(&mut self, reply_to: ReplyTo) -> u64 {
+        self.last += 1;
+        let open = Open {
+            reply_to,
+            shards: None,
+            reports: 0,
+            receivers: 0,
+        };
+        self.open.insert(self.last, open);
+        self.last
+    }
+
+    /// Returns the publisher to answer, and the number of receivers, once that is certain.
+    fn report(
+        &mut self,
+        number: u64,
+        progress: Progress,
+    ) -> Option<(ReplyTo, Result<Option<u64>, Refusal>)> {
+        let open = self.open.get_mut(&number)?;
+        let result = match progress {
+            Progress::Refused(refusal) => Err(refusal),
+            Progress::Later => Ok(None),
+            Progress::Shards(shards) => {
+                open.shards = Some(shards);
+                Ok(Some(open.receivers))
+            }
+            Progress::Count(count) => {
+                open.reports += 1;
+                open.receivers += count;
+                Ok(Some(open.receivers))
+            }
+        };
+        if matches!(result, Ok(Some(_))) && open.shards != Some(open.reports) {
+            return None;
+        }
+        let open = self.open.remove(&number)?;
+        Some((open.reply_to, result))
+    }
+}
+
+/// Items of publishers on one shard, and the order of items in the channels at home there.
+pub(crate) struct ItemQueue {
+    shared: Rc<GripShared>,
+    pub(crate) sequencer: Sequencer,
+    /// Drafts that wait for the hub. Bound: `BEHIND_MAX` for new items of publishers; items taken
+    /// before go in first.
+    behind: VecDeque<Draft>,
+    /// Items of publishers that wait until there is room in `behind`. Bound: `PATIENT_MAX`.
+    patient: VecDeque<(ReplyTo, Box<Item>)>,
+    receipts: Receipts,
+}
+
+impl ItemQueue {
+    pub(crate) fn new(shared: Rc<GripShared>) -> Self {
+        Self {
+            sequencer: Sequencer::new(shared.options.order),
+            shared,
+            behind: VecDeque::new(),
+            patient: VecDeque::new(),
+            receipts: Receipts::default(),
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Millis> {
+        self.sequencer.deadline()
+    }
+
+    /// Takes an item of a publisher on this shard, for whatever channel.
+    pub(crate) fn publish(
         &mut self,
         (reply_to, counts): (ReplyTo, bool),
         item: Box<Item>,
         patient: bool,
-        shard: &mut impl Shard<Self>,
+        shard: &mut impl Shard<Grip>,
     ) {
         let receipt = counts.then(|| Receipt {
             shard: shard.this(),
@@ -59,10 +208,10 @@ impl Grip {
         reply_to: ReplyTo,
         receipt: Option<Receipt>,
         refusal: Refusal,
-        shard: &mut impl Shard<Self>,
+        shard: &mut impl Shard<Grip>,
     ) {
         match receipt {
-            Some(receipt) => self.tell_receipt(receipt, Heard::Refused(refusal), shard),
+            Some(receipt) => self.report(receipt, Progress::Refused(refusal), shard),
             None => answer_publisher(reply_to, Err(refusal), shard),
         }
     }
@@ -74,7 +223,7 @@ impl Grip {
         (reply_to, receipt): (ReplyTo, Option<Receipt>),
         item: Box<Item>,
         patient: bool,
-        shard: &mut impl Shard<Self>,
+        shard: &mut impl Shard<Grip>,
     ) {
         if patient && (self.behind.len() >= BEHIND_MAX || !self.patient.is_empty()) {
             if self.patient.len() < PATIENT_MAX {
@@ -83,26 +232,25 @@ impl Grip {
             shard.shared().counters.count(Counter::GripWaitingFull);
             return self.refuse(reply_to, receipt, Refusal::Busy, shard);
         }
-        let result = self.take_item(&item, receipt, shard);
+        let result = self.take(&item, receipt, shard);
         let Some(receipt) = receipt else {
             return answer_publisher(reply_to, result.map(|_| None), shard);
         };
-        let heard = match result {
+        let progress = match result {
             // The home sends the count as soon as it is published.
             Ok(Offered::Due) => return,
-            Ok(Offered::Waits) => Heard::Later,
-            Ok(Offered::Duplicate | Offered::Nothing | Offered::BadChannel) => Heard::Shards(0),
-            Err(refusal) => Heard::Refused(refusal),
+            Ok(Offered::Waits) => Progress::Later,
+            Ok(Offered::Duplicate | Offered::Nothing | Offered::BadChannel) => Progress::Shards(0),
+            Err(refusal) => Progress::Refused(refusal),
         };
-        self.tell_receipt(receipt, heard, shard);
+        self.report(receipt, progress, shard);
     }
 
-    /// Takes an item of a channel that is at home here.
-    fn take_item(
+    fn take(
         &mut self,
         item: &Item,
         receipt: Option<Receipt>,
-        shard: &mut impl Shard<Self>,
+        shard: &mut impl Shard<Grip>,
     ) -> Result<Offered, Refusal> {
         if self.behind.len() >= BEHIND_MAX {
             return Err(Refusal::Busy);
@@ -122,30 +270,30 @@ impl Grip {
     }
 
     /// Publishes waiting drafts, as far as the hub takes them.
-    fn publish_behind(&mut self, shard: &mut impl Shard<Self>) {
+    fn publish_behind(&mut self, shard: &mut impl Shard<Grip>) {
         while let Some(draft) = self.behind.pop_front() {
             let receipt = Receipt::from_tags(draft.tags.as_deref());
             let told = Published::of(&draft, &self.shared);
-            let heard = match shard.publish(draft) {
+            let progress = match shard.publish(draft) {
                 Err((Refusal::Busy, draft)) => return self.behind.push_front(draft),
-                Err((refusal, _)) => Heard::Refused(refusal),
+                Err((refusal, _)) => Progress::Refused(refusal),
                 Ok(published) => {
                     if let Some(told) = told {
                         told.tell(&self.shared);
                     }
-                    Heard::Shards(published.shards.unwrap_or(0))
+                    Progress::Shards(published.shards.unwrap_or(0))
                 }
             };
             if let Some(receipt) = receipt {
-                self.tell_receipt(receipt, heard, shard);
+                self.report(receipt, progress, shard);
             }
         }
     }
 
     /// Publishes items that are due; true if drafts still wait for the hub.
-    pub(crate) fn publish_due(&mut self, shard: &mut impl Shard<Self>) -> bool {
+    pub(crate) fn run(&mut self, shard: &mut impl Shard<Grip>) -> bool {
         let now = shard.now().mono;
-        if self.sequencer.deadline().is_some_and(|at| at <= now) {
+        if self.deadline().is_some_and(|at| at <= now) {
             let hub = shard.hub();
             let mut due = Vec::new();
             let listened = |channel: &ChannelName| hub.interest(channel) != 0;
@@ -156,31 +304,35 @@ impl Grip {
         while self.behind.len() < BEHIND_MAX
             && let Some((reply_to, item)) = self.patient.pop_front()
         {
-            let result = self.take_item(&item, None, shard);
+            let result = self.take(&item, None, shard);
             answer_publisher(reply_to, result.map(|_| None), shard);
         }
         !self.behind.is_empty()
     }
-}
 
-impl Grip {
     /// Passes the progress of an item to the publisher's shard.
-    pub(crate) fn tell_receipt(
+    pub(crate) fn report(
         &mut self,
         receipt: Receipt,
-        heard: Heard,
-        shard: &mut impl Shard<Self>,
+        progress: Progress,
+        shard: &mut impl Shard<Grip>,
     ) {
         let number = receipt.number;
         if receipt.shard == shard.this() {
-            self.hear_receipt(number, heard, shard);
+            self.reported(number, progress, shard);
         } else {
-            shard.mail(receipt.shard, Mail::Receipt { number, heard });
+            shard.mail(receipt.shard, Mail::Receipt { number, progress });
         }
     }
 
-    pub(crate) fn hear_receipt(&mut self, number: u64, heard: Heard, shard: &mut impl Shard<Self>) {
-        let Some((reply_to, result)) = self.receipts.hear(number, heard) else {
+    /// Takes a report about an item of a publisher on this shard.
+    pub(crate) fn reported(
+        &mut self,
+        number: u64,
+        progress: Progress,
+        shard: &mut impl Shard<Grip>,
+    ) {
+        let Some((reply_to, result)) = self.receipts.report(number, progress) else {
             return;
         };
         if let Ok(Some(receivers)) = result {
@@ -199,5 +351,60 @@ fn answer_publisher(reply_to: ReplyTo, result: PublishResult, shard: &mut impl S
         answer(reply_to, result, shard);
     } else {
         shard.mail(home, Mail::Published { reply_to, result });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use throng_types::ConnId;
+
+    use super::*;
+
+    #[test]
+    fn tags_read_back() {
+        let receipt = Receipt {
+            shard: ShardId(7),
+            number: u64::MAX,
+        };
+        let tags = receipt.to_tags();
+        assert_eq!(&*tags, "{\"receipt\":\"7:18446744073709551615\"}");
+        assert_eq!(Receipt::from_tags(Some(&tags)), Some(receipt));
+        for other in ["", "7\"}", "x:1\"}", "300:1\"}"].map(|rest| format!("{TAG}{rest}")) {
+            assert_eq!(Receipt::from_tags(Some(&other)), None, "{other}");
+        }
+        for other in [None, Some(""), Some("{}")] {
+            assert_eq!(Receipt::from_tags(other), None);
+        }
+    }
+
+    #[track_caller]
+    fn check(reports: &[Progress], expected: Option<Result<Option<u64>, Refusal>>) {
+        let mut receipts = Receipts::default();
+        let reply_to = ReplyTo {
+            conn: ConnId::from_bits(7),
+            token: 3,
+        };
+        let number = receipts.begin(reply_to);
+        let mut result = None;
+        for &progress in reports {
+            assert_eq!(result, None, "answered early");
+            assert_eq!(receipts.report(number + 1, progress), None, "a stranger");
+            result = receipts.report(number, progress);
+        }
+        assert_eq!(result, expected.map(|result| (reply_to, result)));
+        assert_eq!(receipts.open.is_empty(), expected.is_some());
+    }
+
+    #[test]
+    fn a_publisher_is_told_only_what_all_shards_have_reported() {
+        use Progress::{Count, Later, Refused, Shards};
+        check(&[Shards(0)], Some(Ok(Some(0))));
+        check(&[Shards(2), Count(3)], None);
+        check(&[Shards(2), Count(3), Count(0)], Some(Ok(Some(3))));
+        // A shard may be faster than the home.
+        check(&[Count(3), Count(4)], None);
+        check(&[Count(3), Count(4), Shards(2)], Some(Ok(Some(7))));
+        check(&[Later], Some(Ok(None)));
+        check(&[Refused(Refusal::Busy)], Some(Err(Refusal::Busy)));
     }
 }

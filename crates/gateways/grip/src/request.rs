@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use throng_grip::exchange::{OriginRequest, RequestRest};
-use throng_grip::headers::{Header, HeaderRef, is_like};
+use throng_grip::exchange::{OriginFailure, OriginRequest, RequestRest};
+use throng_grip::headers::{Header, HeaderRef, fields, is_like};
 use throng_grip::hold::{LinkTarget, resolve_link};
 use throng_grip::proxy::{RequestRules, apply_cors, request_headers};
 use throng_grip::routes::{Route, Target};
@@ -165,12 +165,30 @@ impl Asked {
     }
 
     fn fields(&self) -> Vec<HeaderRef<'_>> {
-        let headers = self.headers.iter();
-        let fields = headers.map(|header| (header.name.as_str(), header.value.as_slice()));
-        fields.collect()
+        fields(&self.headers)
     }
 
-    /// The request as the backend gets it.
+    /// Sentence for a client whose backend has failed.
+    pub(crate) fn sentence(&self, failure: &OriginFailure) -> String {
+        let sentence = failure.fault.sentence();
+        match self.route.debug {
+            true => format!("{sentence}: {}", failure.detail),
+            false => sentence.to_owned(),
+        }
+    }
+
+    /// A request to the route's path that has neither fields nor body yet.
+    fn bare(&self, method: &str) -> OriginRequest {
+        OriginRequest {
+            route: self.route.clone(),
+            method: method.to_owned(),
+            path: self.route.origin_path(&self.target),
+            headers: Vec::new(),
+            body: Vec::new(),
+            rest: RequestRest::Nothing,
+        }
+    }
+
     pub(crate) fn request(
         &self,
         last_ids: &[(&str, &str)],
@@ -178,12 +196,9 @@ impl Asked {
         now: Now,
     ) -> Box<OriginRequest> {
         Box::new(OriginRequest {
-            route: self.route.clone(),
-            method: self.method.to_string(),
-            path: self.route.origin_path(&self.target),
             headers: self.origin_headers(last_ids, grip, now),
             body: self.body.clone(),
-            rest: RequestRest::Nothing,
+            ..self.bare(&self.method)
         })
     }
 
@@ -209,11 +224,9 @@ impl Asked {
         headers.retain(|header| !header.is("Content-Type") && !header.is("Last-Event-ID"));
         Some(Box::new(OriginRequest {
             route,
-            method: method.to_owned(),
             path,
             headers,
-            body: Vec::new(),
-            rest: RequestRest::Nothing,
+            ..self.bare(method)
         }))
     }
 
@@ -225,19 +238,12 @@ impl Asked {
         grip: &GripShared,
         now: Now,
     ) -> Box<OriginRequest> {
-        let headers = self.origin_headers(&[], grip, now);
-        let headers = headers.iter();
-        let fields = headers.map(|header| (header.name.as_str(), header.value.as_slice()));
-        let fields: Vec<HeaderRef<'_>> = fields.collect();
-        let mut headers = handshake_headers(&fields);
+        let mut headers = handshake_headers(&fields(&self.origin_headers(&[], grip, now)));
         headers.extend(own);
         Box::new(OriginRequest {
-            route: self.route.clone(),
-            method: "POST".to_owned(),
-            path: self.route.origin_path(&self.target),
             headers,
             body,
-            rest: RequestRest::Nothing,
+            ..self.bare("POST")
         })
     }
 
@@ -264,12 +270,9 @@ impl Asked {
         // The client's offer ends at this hop; this is our own.
         headers.push(Header::new("Upgrade", "websocket"));
         Box::new(OriginRequest {
-            route: self.route.clone(),
-            method: self.method.to_string(),
-            path: self.route.origin_path(&self.target),
             headers,
-            body: Vec::new(),
             rest: RequestRest::Upgrade,
+            ..self.bare(&self.method)
         })
     }
 
@@ -313,7 +316,6 @@ impl Asked {
         request_headers(fields, &rules)
     }
 
-    /// Adds CORS headers, if the route has them.
     pub(crate) fn cors(&self, headers: &mut Vec<Header>) {
         if self.route.auto_cross_origin {
             apply_cors(&self.fields(), headers);

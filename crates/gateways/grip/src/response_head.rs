@@ -2,8 +2,11 @@
 
 use throng_grip::headers::{Header, write_field};
 use throng_grip::proxy::is_response_hop;
-use throng_http1::{CHUNK_END, encode_chunk_head, reason_phrase};
+use throng_http1::reason_phrase;
 use throng_session::DateText;
+
+use crate::Cx;
+use crate::forms::stream_bytes;
 
 /// End of the body behind a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +98,18 @@ pub(crate) fn encode_head(
     out.extend_from_slice(b"\r\n");
 }
 
+/// Appends a head with the date of now to what the client gets.
+pub(crate) fn send_head(
+    code: u16,
+    reason: Option<&str>,
+    headers: &[Header],
+    ends: (Framing, After),
+    cx: &mut Cx<'_>,
+) {
+    let date = cx.shared.dates.at(cx.now);
+    encode_head(code, reason, headers, ends, Some(&date), cx.out);
+}
+
 /// Appends the answer that makes a connection a WebSocket: its own accept, and the backend's
 /// other fields.
 pub(crate) fn switch_protocols(accept: Header, theirs: &[Header], out: &mut Vec<u8>) {
@@ -116,12 +131,7 @@ pub(crate) fn switch_protocols(accept: Header, theirs: &[Header], out: &mut Vec<
 pub(crate) fn pass_on(framing: Framing, bytes: &[u8], out: &mut Vec<u8>) {
     match framing {
         Framing::None(_) => {}
-        Framing::Length(_) | Framing::Close => out.extend_from_slice(bytes),
-        Framing::Chunked if bytes.is_empty() => {}
-        Framing::Chunked => {
-            encode_chunk_head(bytes.len() as u64, out);
-            out.extend_from_slice(bytes);
-            out.extend_from_slice(CHUNK_END);
-        }
+        Framing::Length(_) | Framing::Close => stream_bytes(false, bytes, out),
+        Framing::Chunked => stream_bytes(true, bytes, out),
     }
 }

@@ -12,7 +12,7 @@ use throng_grip::sequence::{ItemIds, OfferOutcome, Sequence, SequenceLimits};
 use throng_types::{ChannelName, Millis, Payload, Save, Saved, save_count};
 
 use crate::forms::{draft, draft_of};
-use crate::receipt::Receipt;
+use crate::publishing::Receipt;
 
 /// Outcome of an item offered to the sequencer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

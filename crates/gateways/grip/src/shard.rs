@@ -1,24 +1,67 @@
-//! Orders of sessions and mail of other shards, carried out.
+//! One shard's part of the gateway: orders of sessions and mail of other shards, carried out, and
+//! events of backends on their way to sessions, also to those whose connection has closed.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use throng_broker::home_of;
-use throng_hub::ReplyTo;
+use throng_grip::exchange::{OriginEvent, OriginRequest};
+use throng_hub::{Answer, ReplyTo};
 use throng_metrics::{Counter, Gauge};
-use throng_session::{Flow, Sender, Shard};
-use throng_types::{ChannelName, ConnId, End};
+use throng_session::{Event, Flow, PublishResult, Sender, Shard};
+use throng_types::{ChannelName, ConnId, End, Millis};
 
+use crate::event::Session;
+use crate::exchanges::{Backends, Exchanges};
 use crate::following::leave_channel;
 use crate::forms::hub_channel;
-use crate::grip::Grip;
-use crate::look::Found;
-use crate::looking::{find, hear};
 use crate::mail::Mail;
 use crate::order::Order;
-use crate::receipts::Heard;
+use crate::publishing::{ItemQueue, Progress};
 use crate::sequencer::LastItem;
+use crate::shared::GripShared;
+use crate::stats::Statistics;
+use crate::topics::Topics;
+use crate::{Cx, look};
 
 const MINUTE_MS: u64 = 60_000;
+/// Between two looks at sessions without a connection, in milliseconds.
+const GONE_MS: u64 = 1000;
+
+/// One shard's clients and publishers of GRIP.
+pub struct Grip {
+    pub(crate) shared: Rc<GripShared>,
+    pub(crate) backends: Box<dyn Backends>,
+    pub(crate) exchanges: Exchanges,
+    pub(crate) items: ItemQueue,
+    /// Sessions whose connection has closed, and whose backends are still to be notified.
+    pub(crate) gone: BTreeMap<ConnId, Session>,
+    pub(crate) gone_at: Millis,
+    pub(crate) topics: Topics,
+    pub(crate) statistics: Statistics,
+    /// Milliseconds of clients that are not a minute yet, and up to when they were counted.
+    pub(crate) connected_ms: u64,
+    pub(crate) counted_at: Millis,
+}
 
 impl Grip {
+    #[must_use]
+    pub fn new(shared: GripShared, backends: Box<dyn Backends>) -> Self {
+        let shared = Rc::new(shared);
+        Self {
+            backends,
+            exchanges: Exchanges::default(),
+            items: ItemQueue::new(shared.clone()),
+            shared,
+            gone: BTreeMap::new(),
+            gone_at: Millis::default(),
+            topics: Topics::default(),
+            statistics: Statistics::default(),
+            connected_ms: 0,
+            counted_at: Millis::default(),
+        }
+    }
+
     pub(crate) fn carry_out(&mut self, order: Order, shard: &mut impl Shard<Self>) {
         match order {
             Order::Ask {
@@ -39,19 +82,19 @@ impl Grip {
                 item,
                 patient,
                 counts,
-            } => self.publish_item((reply_to, counts), item, patient, shard),
+            } => self.items.publish((reply_to, counts), item, patient, shard),
             Order::Carried { receipt, count } => {
-                self.tell_receipt(receipt, Heard::Count(count), shard);
+                self.items.report(receipt, Progress::Count(count), shard);
             }
-            Order::Listen { conn } => self.listen(conn, shard),
-            Order::ReadStats { conn } => self.read_stats(conn, shard),
-            Order::Subscribed { channel } => self.subscribed(&channel, shard),
-            Order::Refresh { channel } => self.refresh(&channel, shard),
+            Order::Listen { conn } => self.topics.listen(conn, shard),
+            Order::ReadStats { conn } => self.statistics.reader_came(conn, &self.shared, shard),
+            Order::Subscribed { channel } => self.topics.subscribed(&channel, &self.shared, shard),
+            Order::Refresh { channel } => refresh(&channel, shard),
             Order::Look {
                 asker,
-                wanted,
+                command,
                 conns,
-            } => self.look(asker, wanted, conns, shard),
+            } => look::look(asker, command, conns, shard),
             Order::LastId { conn, channel } => self.ask_last_item(conn, channel, shard),
             Order::Recover => {
                 shard.mail_all(|| Mail::Recover);
@@ -68,16 +111,17 @@ impl Grip {
                 item,
                 patient,
                 receipt,
-            } => self.offer((reply_to, receipt), item, patient, shard),
-            Mail::Receipt { number, heard } => self.hear_receipt(number, heard, shard),
+            } => self.items.offer((reply_to, receipt), item, patient, shard),
+            Mail::Receipt { number, progress } => self.items.reported(number, progress, shard),
             Mail::Topic { channel, is_wanted } => {
                 if let Sender::Shard(from) = from {
-                    self.topic(from, &channel, is_wanted, shard);
+                    let own = &self.shared;
+                    self.topics.told(from, &channel, is_wanted, own, shard);
                 }
             }
             Mail::Published { reply_to, result } => answer(reply_to, result, shard),
             Mail::LastId { conn, channel } => {
-                let last = self.sequencer.last_item(&channel, shard.now().mono);
+                let last = self.items.sequencer.last_item(&channel, shard.now().mono);
                 if let Sender::Shard(from) = from {
                     let mail = Mail::LastIs {
                         conn,
@@ -92,29 +136,29 @@ impl Grip {
                 channel,
                 last,
             } => self.tell_last_item(conn, &channel, last, shard),
-            Mail::Stats(mail) => self.stats_mail(from, mail, shard),
+            Mail::Stats(mail) => self.statistics.mail(from, mail, &self.shared, shard),
             Mail::Routes(book) => self.shared.replace(book),
             Mail::Recover => recover(shard),
             Mail::Refresh { channel } => refresh_here(&channel, shard),
             Mail::Look {
                 asker,
-                wanted,
+                command,
                 conns,
             } => {
-                let found = Found::These(find(wanted, &conns, shard));
+                let found = Some(look::find(command, &conns, shard));
                 shard.mail(asker.0.shard(), Mail::Found { asker, found });
             }
-            Mail::Found { asker, found } => hear(asker, found, shard),
+            Mail::Found { asker, found } => look::answer(asker, found, shard),
         }
     }
 
     /// Once a turn; true if something waits.
     pub(crate) fn run_turn(&mut self, shard: &mut impl Shard<Self>) -> bool {
         let is_more = self.exchanges.settle(|conn| shard.queued_bytes(conn));
-        self.forget_topics(shard);
+        self.topics.forget(&self.shared, shard);
         self.wake_gone(shard);
-        let is_behind = self.publish_due(shard);
-        self.run_statistics(shard);
+        let is_behind = self.items.run(shard);
+        self.statistics.run(&self.shared, shard);
         is_behind || is_more
     }
 
@@ -144,7 +188,7 @@ impl Grip {
     fn ask_last_item(&mut self, conn: ConnId, channel: ChannelName, shard: &mut impl Shard<Self>) {
         let home = home_of(&channel, shard.shards());
         if home == shard.this() {
-            let last = self.sequencer.last_item(&channel, shard.now().mono);
+            let last = self.items.sequencer.last_item(&channel, shard.now().mono);
             self.tell_last_item(conn, &channel, last, shard);
         } else {
             shard.mail(home, Mail::LastId { conn, channel });
@@ -172,26 +216,123 @@ impl Grip {
         });
     }
 
-    fn refresh(&self, channel: &str, shard: &mut impl Shard<Self>) {
-        if let Some(channel) = hub_channel("", channel) {
-            shard.mail_all(|| Mail::Refresh {
-                channel: channel.clone(),
+    // ---- requests to backends ----
+
+    pub(crate) fn ask(
+        &mut self,
+        conn: ConnId,
+        token: u32,
+        request: OriginRequest,
+        shard: &mut impl Shard<Self>,
+    ) {
+        shard.shared().counters.count(Counter::GripRequests);
+        match self.backends.submit(conn, token, request) {
+            Ok(ticket) => self.exchanges.begin(conn, token, ticket),
+            Err(failure) => {
+                self.exchanges.remove(conn);
+                let event = OriginEvent::Failed(failure);
+                self.backend_event(conn, token, event, shard);
+            }
+        }
+    }
+
+    pub(crate) fn tell(&self, request: OriginRequest, shard: &impl Shard<Self>) {
+        let counters = &shard.shared().counters;
+        counters.count(Counter::GripRequests);
+        if self.backends.tell(request).is_err() {
+            counters.count(Counter::GripOriginFailures);
+        }
+    }
+
+    /// A backend has done something.
+    pub(crate) fn backend_event(
+        &mut self,
+        conn: ConnId,
+        token: u32,
+        event: OriginEvent,
+        shard: &mut impl Shard<Self>,
+    ) {
+        let bytes = match &event {
+            OriginEvent::Body(bytes) => bytes.len(),
+            _ => 0,
+        };
+        let is_last = matches!(event, OriginEvent::End | OriginEvent::Failed(_));
+        if shard.is_connected(conn) {
+            shard.with(conn, |session, cx| session.origin(token, event, cx));
+        } else {
+            self.with_gone(conn, shard, |session, cx| {
+                let _ = session.origin(token, event, cx);
             });
-            refresh_here(&channel, shard);
+        }
+        if is_last {
+            self.exchanges.end(conn, token);
+        } else if bytes > 0 {
+            let queued_bytes = shard.queued_bytes(conn);
+            self.exchanges.pay(conn, token, bytes, queued_bytes);
+        }
+    }
+
+    /// Handles the end of a connection. Its session stays while its backend still has to be
+    /// notified.
+    pub(crate) fn connection_closed(
+        &mut self,
+        conn: ConnId,
+        mut session: Session,
+        shard: &mut impl Shard<Self>,
+    ) {
+        self.topics.left(conn);
+        self.statistics.closed(conn, &self.shared, shard);
+        let now = shard.now().mono;
+        self.shared.stats(|book| book.closed(conn, now));
+        let mut goes_on = false;
+        shard.with_gone(conn, &mut session, |session, cx| {
+            goes_on = session.connection_gone(cx);
+        });
+        if goes_on {
+            self.gone.insert(conn, session);
+        } else {
+            self.exchanges.remove(conn);
+        }
+    }
+
+    /// Lets a session go on that has no connection any more, if there is one.
+    fn with_gone<S: Shard<Self>>(
+        &mut self,
+        conn: ConnId,
+        shard: &mut S,
+        act: impl FnOnce(&mut Session, &mut Cx<'_>),
+    ) {
+        let Some(session) = self.gone.get_mut(&conn) else {
+            return;
+        };
+        shard.with_gone(conn, session, act);
+        if session.is_over() {
+            self.gone.remove(&conn);
+            self.exchanges.remove(conn);
+        }
+    }
+
+    pub(crate) fn wake_gone(&mut self, shard: &mut impl Shard<Self>) {
+        let now = shard.now().mono;
+        if self.gone.is_empty() || now < self.gone_at {
+            return;
+        }
+        self.gone_at = now + GONE_MS;
+        let all: Vec<ConnId> = self.gone.keys().copied().collect();
+        for conn in all {
+            self.with_gone(conn, shard, |session, cx| {
+                let _ = session.event(Event::Timeout, cx);
+            });
         }
     }
 }
 
 /// Answers a publisher like the hub does.
-pub(crate) fn answer(
-    reply_to: ReplyTo,
-    result: throng_session::PublishResult,
-    shard: &mut impl Shard<Grip>,
-) {
-    let answer = throng_hub::Answer::Published { result };
+pub(crate) fn answer(reply_to: ReplyTo, result: PublishResult, shard: &mut impl Shard<Grip>) {
+    let answer = Answer::Published { result };
     let token = reply_to.token;
     shard.with(reply_to.conn, |session, cx| {
-        session.event(throng_session::Event::Answer { token, answer }, cx)
+        session.event(Event::Answer { token, answer }, cx)
     });
 }
 
@@ -213,6 +354,15 @@ fn recover(shard: &mut impl Shard<Grip>) {
             session.recover(cx);
             Flow::Stay
         });
+    }
+}
+
+fn refresh(channel: &str, shard: &mut impl Shard<Grip>) {
+    if let Some(channel) = hub_channel("", channel) {
+        shard.mail_all(|| Mail::Refresh {
+            channel: channel.clone(),
+        });
+        refresh_here(&channel, shard);
     }
 }
 

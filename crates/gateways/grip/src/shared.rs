@@ -6,19 +6,41 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use throng_auth::{KeyConfig, KeyError, Verifier};
+use throng_auth::{Algorithm, KeyConfig, KeyError, SigningKey, Verifier, sign};
 use throng_grip::command::ZmqUris;
 use throng_grip::instruct::KeepAlive;
 use throng_grip::item::Item;
 use throng_grip::proxy::XffRule;
 use throng_grip::routes::{Route, Routes};
 use throng_grip::sequence::SequenceLimits;
-use throng_grip::sig::is_pem;
+use throng_grip::sig::{SigClaims, is_pem};
 use throng_types::{ConnId, Now, Publication, Rng};
 
-use crate::ports::PortKind;
-use crate::signer::Signer;
 use crate::stats::{Book, StatsOptions};
+
+/// Protocol of one of GRIP's own ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortKind {
+    /// Publishing by HTTP, at `POST /publish/`.
+    Http,
+    /// Publishing or commands by ZeroMQ.
+    Zmq(Socket),
+    /// Statistics for readers by ZeroMQ.
+    Stats,
+    /// Pushpin's metrics by HTTP.
+    Metrics,
+}
+
+/// Which socket a publisher connects to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Socket {
+    /// PULL socket, which takes items.
+    Pull,
+    /// Asks for the items of channels that have subscribers, and takes them.
+    Sub,
+    /// REP socket, which takes commands.
+    Rep,
+}
 
 /// Different keep-alives that are shared between sessions.
 const KEEP_ALIVES_SHARED: usize = 64;
@@ -39,7 +61,6 @@ pub struct RouteBook {
 /// Options of GRIP, from the configuration.
 #[derive(Default)]
 pub struct GripOptions {
-    /// The routes at the start.
     pub book: Arc<RouteBook>,
     /// Issuer claim (`iss`) of signatures.
     pub sig_iss: String,
@@ -140,7 +161,6 @@ impl GripShared {
         self.peers.borrow_mut().remove(&conn).map(IpAddr::V6)
     }
 
-    /// The routes of now.
     pub(crate) fn book(&self) -> Arc<RouteBook> {
         self.book.borrow().clone()
     }
@@ -267,6 +287,49 @@ impl GripOptions {
     #[must_use]
     pub fn can_sign(key: &[u8]) -> bool {
         Signer::new("", key).token(Now::default()).is_some()
+    }
+}
+
+/// Seconds that one signature is used again; it is valid for an hour.
+const SIG_REUSE_S: u64 = 60;
+
+/// A key, and the token that was last made with it.
+pub(crate) struct Signer {
+    pub(crate) iss: String,
+    pub(crate) key: Vec<u8>,
+    made: RefCell<Option<(u64, Rc<str>)>>,
+}
+
+impl Signer {
+    /// Has made nothing yet.
+    pub(crate) fn new(iss: &str, key: &[u8]) -> Self {
+        Self {
+            iss: iss.to_owned(),
+            key: key.to_vec(),
+            made: RefCell::default(),
+        }
+    }
+
+    /// A token that is good for most of an hour; none if the key cannot sign.
+    pub(crate) fn token(&self, now: Now) -> Option<Rc<str>> {
+        let mut made = self.made.borrow_mut();
+        if let Some((at_s, token)) = &*made
+            && now.unix_s() < at_s + SIG_REUSE_S
+        {
+            return Some(token.clone());
+        }
+        let claims = SigClaims::new(&self.iss, now);
+        let token = match str::from_utf8(&self.key) {
+            Ok(pem) if is_pem(&self.key) => {
+                sign(&claims, Algorithm::Es256, SigningKey::EcdsaPem(pem))
+                    .or_else(|_| sign(&claims, Algorithm::Rs256, SigningKey::RsaPem(pem)))
+            }
+            _ => sign(&claims, Algorithm::Hs256, SigningKey::HmacSecret(&self.key)),
+        };
+        // The key was tried at the start.
+        let token: Rc<str> = token.ok()?.into();
+        *made = Some((now.unix_s(), token.clone()));
+        Some(token)
     }
 }
 

@@ -12,8 +12,8 @@ use throng_grip::instruct::INSTRUCT_BODY_BYTES_MAX;
 use throng_grip::item::zmq_pull_item;
 use throng_grip::routes::parse_routes;
 use throng_hub::{Answer, Command};
-use throng_session::solo::{self, Solo};
-use throng_session::{Event, Flow, Order as Wish, Port, Shared};
+use throng_session::{Event, Flow, Port, Shared};
+use throng_solo::{Order as Wish, Solo};
 use throng_types::{ChannelName, ConnId, End, Millis, Publication, PublicationKind, ShardId};
 
 use crate::forms::{draft, hub_channel};
@@ -45,7 +45,6 @@ struct Client {
     /// Deadline that it has set.
     due: Option<Millis>,
     ended: Option<End>,
-    /// Whether it is not read.
     is_paused: bool,
     /// Deliveries that are held back.
     held: Option<Vec<u8>>,
@@ -55,7 +54,7 @@ impl Client {
     fn new() -> Self {
         let id = ConnId::new(ShardId(0), 1, 1);
         let own = Rc::new(GripShared::new(options()));
-        Self::of(id, own, Rc::new(solo::shared()))
+        Self::of(id, own, Rc::new(throng_solo::shared()))
     }
 
     fn of(id: ConnId, own: Rc<GripShared>, shared: Rc<Shared>) -> Self {
@@ -79,7 +78,6 @@ impl Client {
         }
     }
 
-    /// A client that has sent a request.
     fn asks(request: &str) -> Self {
         let mut client = Self::new();
         client.says(request);
@@ -155,7 +153,6 @@ impl Client {
         matches!(flow, Some(Flow::Http(_)))
     }
 
-    /// The backend answers with this head.
     fn head(&mut self, token: u32, code: u16, fields: &[(&str, &str)]) -> bool {
         self.backend(token, OriginEvent::Head(head(code, fields)))
     }

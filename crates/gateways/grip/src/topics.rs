@@ -5,12 +5,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use throng_types::{ChannelName, ConnId, Millis};
+use throng_session::{Flow, Shard};
+use throng_types::{ChannelName, ConnId, Millis, ShardId};
+
+use crate::mail::Mail;
+use crate::shard::Grip;
+use crate::shared::GripShared;
+
+/// Milliseconds between two looks for channels without subscribers.
+const LOOK_MS: u64 = 10_000;
 
 /// Channels with subscribers, and the publishers that listen.
 #[derive(Default)]
 pub(crate) struct Topics {
-    pub(crate) wanted: BTreeMap<ChannelName, Wanted>,
+    pub(crate) wanted: BTreeMap<ChannelName, Topic>,
     /// Those of this shard.
     pub(crate) own: BTreeSet<ChannelName>,
     pub(crate) listeners: Vec<ConnId>,
@@ -19,7 +27,7 @@ pub(crate) struct Topics {
 
 /// Channel that is reported to publishers as having subscribers.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct Topic {
     /// The shards that have some, as bits.
     pub(crate) shards: u64,
     /// Number of this channel among all reported to publishers, as this shard counts.
@@ -38,6 +46,88 @@ impl Topics {
     pub(crate) fn left(&mut self, conn: ConnId) {
         self.listeners.retain(|known| *known != conn);
     }
+
+    pub(crate) fn subscribed(
+        &mut self,
+        channel: &ChannelName,
+        own: &GripShared,
+        shard: &mut impl Shard<Grip>,
+    ) {
+        if self.own.insert(channel.clone()) {
+            self.tell_all(channel, true, own, shard);
+        }
+    }
+
+    fn tell_all(
+        &mut self,
+        channel: &ChannelName,
+        is_wanted: bool,
+        own: &GripShared,
+        shard: &mut impl Shard<Grip>,
+    ) {
+        shard.mail_all(|| Mail::Topic {
+            channel: channel.clone(),
+            is_wanted,
+        });
+        self.told(shard.this(), channel, is_wanted, own, shard);
+    }
+
+    /// Notes whether a shard has subscribers of a channel.
+    pub(crate) fn told(
+        &mut self,
+        from: ShardId,
+        channel: &ChannelName,
+        is_wanted: bool,
+        own: &GripShared,
+        shard: &mut impl Shard<Grip>,
+    ) {
+        let wanted = self.wanted.entry(channel.clone()).or_default();
+        let before = wanted.shards;
+        if is_wanted {
+            wanted.shards |= 1 << from.0;
+        } else {
+            wanted.shards &= !(1 << from.0);
+        }
+        let after = wanted.shards;
+        if before == 0 {
+            wanted.told = own.topic_told();
+        }
+        if after == 0 {
+            self.wanted.remove(channel);
+        }
+        if (before == 0) != (after == 0) {
+            for &conn in &self.listeners {
+                shard.with(conn, |session, cx| {
+                    session.topic(channel, is_wanted, cx);
+                    Flow::Stay
+                });
+            }
+        }
+    }
+
+    pub(crate) fn listen(&mut self, conn: ConnId, shard: &mut impl Shard<Grip>) {
+        self.listeners.push(conn);
+        shard.with(conn, |session, cx| {
+            for channel in self.wanted.keys() {
+                session.topic(channel, true, cx);
+            }
+            Flow::Stay
+        });
+    }
+
+    /// Reports channels without subscribers here.
+    pub(crate) fn forget(&mut self, own: &GripShared, shard: &mut impl Shard<Grip>) {
+        let now = shard.now().mono;
+        if now < self.look_at || self.own.is_empty() {
+            return;
+        }
+        self.look_at = now + LOOK_MS;
+        let hub = shard.hub();
+        let left = self.own.extract_if(.., |channel| !hub.has_channel(channel));
+        for channel in left.collect::<Vec<_>>() {
+            self.tell_all(&channel, false, own, shard);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -49,7 +139,7 @@ mod tests {
     fn who_asked_after_the_news_has_missed_nothing() {
         let channel = |name| hub_channel("", name).expect("a name");
         let mut topics = Topics::default();
-        let wanted = Wanted { shards: 1, told: 3 };
+        let wanted = Topic { shards: 1, told: 3 };
         topics.wanted.insert(channel("a"), wanted);
         // The backend may have answered before publishers knew of the third.
         assert!(!topics.was_told(&channel("a"), 2));

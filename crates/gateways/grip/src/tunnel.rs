@@ -4,9 +4,8 @@
 //! as they are. One that does marks its messages as for the client or for us, so messages are read
 //! on both sides and written anew.
 //!
-//! Rule for "full": bytes that the backend has not taken are counted, and above
-//! [`BEHIND_BYTES_MAX`] the client is not read; bytes that the client has not taken are bounded by
-//! the driver's credit.
+//! Rule for "full": bytes that the backend has not taken are bounded by [`Uplink`]; bytes that the
+//! client has not taken are bounded by the driver's credit.
 
 use std::sync::Arc;
 
@@ -20,16 +19,13 @@ use throng_session::{Allowance, Work, answer_text};
 use throng_types::{End, Publication};
 use throng_ws::{WsDecoder, WsRole};
 
-use crate::client_side::{CLOSE_TIMEOUT_MS, OVERSPENT_CODE, OVERSPENT_REASON, Side};
-use crate::context::Cx;
-use crate::frames::{Told, read};
+use crate::Cx;
+use crate::client_side::{CLOSE_TIMEOUT_MS, OVERSPENT_CODE, OVERSPENT_REASON, Side, WsInput, read};
 use crate::order::Order;
 use crate::request::Asked;
-use crate::response_head::{After, Framing, encode_head, pass_on, switch_protocols};
+use crate::response_head::{After, Framing, pass_on, send_head, switch_protocols};
+use crate::upload::Uplink;
 
-/// Bytes that may be on their way to the backend before the client is no longer read.
-/// Queue: `uplink`.
-const BEHIND_BYTES_MAX: usize = 64 << 10;
 /// A message of a backend, in bytes, if `limits.message_bytes_max` is not more; more than Pushpin
 /// takes.
 const BACKEND_MESSAGE_BYTES_MAX: usize = 1 << 20;
@@ -42,9 +38,7 @@ pub struct Tunnel {
     side: Side,
     /// Bytes that came before the handshake was answered.
     early: Vec<u8>,
-    /// Bytes on their way to the backend.
-    behind_bytes: usize,
-    is_paused: bool,
+    uplink: Uplink,
     /// Whether the client sent more than it may: it is closed when the backend has answered the
     /// messages before that.
     is_overspent: bool,
@@ -90,8 +84,7 @@ impl Tunnel {
             stage: Stage::Asking,
             side,
             early: Vec::new(),
-            behind_bytes: 0,
-            is_paused: false,
+            uplink: Uplink::default(),
             is_overspent: false,
             allowance: Allowance::default(),
         }
@@ -108,7 +101,7 @@ impl Tunnel {
             }
             Stage::Asking => self.early.extend_from_slice(input),
             Stage::Refusing { .. } => {}
-            Stage::Plain => self.send_up(input.to_vec(), cx),
+            Stage::Plain => self.uplink.send(input.to_vec(), cx),
             Stage::Sorting(sorting) if sorting.close_heard => {}
             Stage::Sorting(sorting) => {
                 let (told, fed) = read(&mut sorting.up, input, cx.shared.limits.message_bytes_max);
@@ -129,7 +122,7 @@ impl Tunnel {
                     cx.pause(true);
                     let reason = OVERSPENT_REASON.as_bytes().to_vec();
                     // The backend gets it as the client's own close.
-                    self.client_says(Told::Close(Some(OVERSPENT_CODE), reason), cx);
+                    self.client_says(WsInput::Close(Some(OVERSPENT_CODE), reason), cx);
                 }
                 if let Err(fault) = fed {
                     cx.count(Counter::BadRequests);
@@ -141,14 +134,14 @@ impl Tunnel {
         }
     }
 
-    fn client_says(&mut self, told: Told, cx: &mut Cx<'_>) {
+    fn client_says(&mut self, told: WsInput, cx: &mut Cx<'_>) {
         let Stage::Sorting(sorting) = &mut self.stage else {
             return;
         };
-        if matches!(told, Told::Message(WsKind::Text | WsKind::Binary, _)) {
+        if matches!(told, WsInput::Message(WsKind::Text | WsKind::Binary, _)) {
             cx.count(Counter::MessagesIn);
         }
-        if let Told::Close(..) = told {
+        if let WsInput::Close(..) = told {
             sorting.close_heard = true;
             // The backend's own close is the answer to it.
             self.side.close_by = Some(cx.now.mono + CLOSE_TIMEOUT_MS);
@@ -157,9 +150,9 @@ impl Tunnel {
             return self.say_up(&told, cx);
         }
         match told {
-            Told::Message(WsKind::Ping, data) => self.side.send(WsKind::Pong, &data, cx),
-            Told::Message(..) => {}
-            Told::Close(..) => {
+            WsInput::Message(WsKind::Ping, data) => self.side.send(WsKind::Pong, &data, cx),
+            WsInput::Message(..) => {}
+            WsInput::Close(..) => {
                 if !self.is_overspent {
                     self.side.close(None, b"", cx);
                 }
@@ -168,21 +161,12 @@ impl Tunnel {
         }
     }
 
-    fn say_up(&mut self, told: &Told, cx: &mut Cx<'_>) {
+    fn say_up(&mut self, told: &WsInput, cx: &mut Cx<'_>) {
         let chance = cx.own.chance();
         let mut bytes = Vec::new();
         // A part of a number of 64 bits fits.
         told.encode_masked((chance as u32).to_be_bytes(), &mut bytes);
-        self.send_up(bytes, cx);
-    }
-
-    fn send_up(&mut self, bytes: Vec<u8>, cx: &mut Cx<'_>) {
-        self.behind_bytes += bytes.len();
-        cx.order(Order::Send { conn: cx.id, bytes });
-        if self.behind_bytes > BEHIND_BYTES_MAX && !self.is_paused {
-            self.is_paused = true;
-            cx.pause(true);
-        }
+        self.uplink.send(bytes, cx);
     }
 
     pub(crate) fn origin(&mut self, event: OriginEvent, cx: &mut Cx<'_>) {
@@ -190,9 +174,7 @@ impl Tunnel {
             (Stage::Asking, OriginEvent::Head(head)) => self.head(head, cx),
             (_, OriginEvent::Head(_)) => {}
             (_, OriginEvent::Taken(bytes)) => {
-                self.behind_bytes = self.behind_bytes.saturating_sub(bytes);
-                if self.is_paused && self.behind_bytes <= BEHIND_BYTES_MAX / 2 {
-                    self.is_paused = false;
+                if self.uplink.taken(bytes) {
                     cx.pause(self.is_overspent);
                 }
             }
@@ -236,8 +218,7 @@ impl Tunnel {
                 None => Framing::Close,
             };
             let reason = Some(head.reason.as_str()).filter(|reason| !reason.is_empty());
-            let (ends, date) = ((framing, After::Ends), cx.shared.dates.at(cx.now));
-            encode_head(head.code, reason, &head.headers, ends, Some(&date), cx.out);
+            send_head(head.code, reason, &head.headers, (framing, After::Ends), cx);
             self.stage = Stage::Refusing { framing };
             return;
         }
@@ -283,17 +264,12 @@ impl Tunnel {
 
     fn refuse(&mut self, failure: &OriginFailure, cx: &mut Cx<'_>) {
         cx.count(Counter::GripOriginFailures);
-        let fault = failure.fault;
-        let sentence = if self.asked.route.debug {
-            format!("{}: {}", fault.sentence(), failure.detail)
-        } else {
-            fault.sentence().to_owned()
-        };
-        answer_text(fault.status(), &sentence, &[], false, cx);
+        let sentence = self.asked.sentence(failure);
+        answer_text(failure.fault.status(), &sentence, &[], false, cx);
         cx.end(End::Flush);
     }
 
-    fn backend_says(&mut self, told: Told, cx: &mut Cx<'_>) {
+    fn backend_says(&mut self, told: WsInput, cx: &mut Cx<'_>) {
         let Stage::Sorting(sorting) = &mut self.stage else {
             return;
         };
@@ -301,9 +277,9 @@ impl Tunnel {
             return;
         }
         let (kind, data) = match told {
-            Told::Message(kind, data) => (kind, data),
-            Told::Close(..) if self.is_overspent => return self.end(cx),
-            Told::Close(code, reason) => {
+            WsInput::Message(kind, data) => (kind, data),
+            WsInput::Close(..) if self.is_overspent => return self.end(cx),
+            WsInput::Close(code, reason) => {
                 self.side.close(code, &reason, cx);
                 if sorting.close_heard {
                     cx.end(End::Flush);
@@ -324,8 +300,7 @@ impl Tunnel {
                 sorting.is_detached = true;
                 cx.order(Order::Forget { conn: cx.id });
                 // Nothing of it has to be taken any more.
-                self.behind_bytes = 0;
-                if std::mem::take(&mut self.is_paused) {
+                if std::mem::take(&mut self.uplink).is_paused() {
                     cx.pause(false);
                 }
             }
@@ -334,12 +309,11 @@ impl Tunnel {
         }
     }
 
-    /// Ends the WebSocket on both sides.
     fn close_both(&mut self, code: Option<u16>, reason: &str, cx: &mut Cx<'_>) {
         self.side.close(code, reason.as_bytes(), cx);
         let is_detached = matches!(&self.stage, Stage::Sorting(sorting) if sorting.is_detached);
         if !is_detached {
-            let close = Told::Close(code, reason.as_bytes().to_vec());
+            let close = WsInput::Close(code, reason.as_bytes().to_vec());
             self.say_up(&close, cx);
         }
     }
@@ -350,7 +324,7 @@ impl Tunnel {
         let _ = self.side.publication(publication, cx);
         let is_detached = matches!(&self.stage, Stage::Sorting(sorting) if sorting.is_detached);
         if was_open && self.side.close_sent && !is_detached {
-            self.say_up(&Told::Close(Some(1000), Vec::new()), cx);
+            self.say_up(&WsInput::Close(Some(1000), Vec::new()), cx);
         }
         self.settle(cx);
     }

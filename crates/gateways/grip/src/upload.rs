@@ -7,7 +7,7 @@
 use throng_grip::exchange::RequestRest;
 use throng_http1::{BadBody, Body, BodyDecoder, HttpLimits};
 
-use crate::context::Cx;
+use crate::Cx;
 use crate::order::Order;
 
 /// Bytes of a body that are kept, as in Pushpin.
@@ -16,19 +16,48 @@ pub(crate) const KEPT_BYTES_MAX: usize = 100_000;
 /// Queue: `uplink`.
 const BEHIND_BYTES_MAX: usize = 64 << 10;
 
+/// Bytes that a client has to send within `limits.head_timeout`, each time anew.
+const PROGRESS_BYTES: usize = 1024;
+
+/// Bytes of a client on their way to its backend, which bound how far the client is read.
+#[derive(Default)]
+pub(crate) struct Uplink {
+    bytes: usize,
+    is_paused: bool,
+}
+
+impl Uplink {
+    /// Sends bytes behind the request.
+    pub(crate) fn send(&mut self, bytes: Vec<u8>, cx: &mut Cx<'_>) {
+        self.bytes += bytes.len();
+        cx.order(Order::Send { conn: cx.id, bytes });
+        if self.bytes > BEHIND_BYTES_MAX && !self.is_paused {
+            self.is_paused = true;
+            cx.pause(true);
+        }
+    }
+
+    /// Notes that the backend has taken some; true if the client may be read again.
+    pub(crate) fn taken(&mut self, bytes: usize) -> bool {
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.bytes <= BEHIND_BYTES_MAX / 2 && std::mem::take(&mut self.is_paused)
+    }
+
+    /// Whether the backend is waited for.
+    pub(crate) const fn is_paused(&self) -> bool {
+        self.is_paused
+    }
+}
+
 /// A body that is passed on while it comes.
 pub(crate) struct Upload {
     decoder: BodyDecoder,
     /// Framing of the body to the backend.
     pub(crate) rest: RequestRest,
-    behind_bytes: usize,
-    is_paused: bool,
+    pub(crate) uplink: Uplink,
     /// Bytes since the client last proved that it makes progress.
     fresh_bytes: usize,
 }
-
-/// Bytes that a client has to send within `limits.head_timeout`, each time anew.
-const PROGRESS_BYTES: usize = 1024;
 
 impl Upload {
     /// A body of any size.
@@ -45,8 +74,7 @@ impl Upload {
         Self {
             decoder: BodyDecoder::new(body, &limits),
             rest: RequestRest::Body(length),
-            behind_bytes: 0,
-            is_paused: false,
+            uplink: Uplink::default(),
             fresh_bytes: 0,
         }
     }
@@ -80,44 +108,24 @@ impl Upload {
         let room = (KEPT_BYTES_MAX + 1).saturating_sub(kept.len());
         kept.extend(bytes.iter().take(room));
         if !bytes.is_empty() {
-            self.behind_bytes += bytes.len();
-            let conn = cx.id;
-            cx.order(Order::Send { conn, bytes });
+            self.uplink.send(bytes, cx);
         }
-        if self.decoder.is_done() {
-            let conn = cx.id;
-            cx.order(Order::Finish { conn });
-            // The following bytes are the next request.
-            if self.is_paused {
-                cx.pause(false);
-            }
-            return Ok(Some(input));
+        if !self.decoder.is_done() {
+            return Ok(None);
         }
-        if self.behind_bytes > BEHIND_BYTES_MAX && !self.is_paused {
-            self.is_paused = true;
-            cx.pause(true);
-        }
-        Ok(None)
-    }
-
-    /// The backend has taken some.
-    pub(crate) fn taken(&mut self, bytes: usize, cx: &mut Cx<'_>) {
-        self.behind_bytes = self.behind_bytes.saturating_sub(bytes);
-        if self.is_paused && self.behind_bytes <= BEHIND_BYTES_MAX / 2 {
-            self.is_paused = false;
+        cx.order(Order::Finish { conn: cx.id });
+        // The following bytes are the next request.
+        if self.uplink.is_paused() {
             cx.pause(false);
         }
-    }
-
-    /// Whether it is the backend that is waited for.
-    pub(crate) const fn is_paused(&self) -> bool {
-        self.is_paused
+        Ok(Some(input))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use throng_session::Order as Wish;
+    use std::collections::VecDeque;
+
     use throng_types::{Actions, ConnId, Now};
 
     use super::*;
@@ -125,18 +133,20 @@ mod tests {
 
     /// Runs with a context that collects orders.
     fn with_context<R>(
-        orders: &mut Vec<Wish<Order>>,
+        orders: &mut VecDeque<Order>,
         run: impl FnOnce(&mut Cx<'_>) -> R,
     ) -> (R, Actions) {
         let (mut out, mut actions) = (Vec::new(), Actions::default());
         let result = run(&mut Cx {
             id: ConnId::from_bits(1),
             now: Now::default(),
-            shared: &throng_session::solo::shared(),
+            shared: &throng_solo::shared(),
             own: &GripShared::new(GripOptions::default().into()),
             out: &mut out,
             actions: &mut actions,
-            orders,
+            orders: &mut Vec::new(),
+            own_orders: orders,
+            place: 0,
             forms_from: 0,
         });
         (result, actions)
@@ -145,7 +155,7 @@ mod tests {
     /// Feeds pieces; returns the bytes sent on, kept and left.
     fn feed(body: Body, pieces: &[&[u8]]) -> (Vec<u8>, bool, Vec<u8>, Option<Vec<u8>>) {
         let mut upload = Upload::new(body);
-        let (mut orders, mut kept) = (Vec::new(), Vec::new());
+        let (mut orders, mut kept) = (VecDeque::new(), Vec::new());
         let mut left = None;
         for piece in pieces {
             let (fed, _) = with_context(&mut orders, |cx| {
@@ -158,8 +168,8 @@ mod tests {
         let mut is_finished = false;
         for order in orders {
             match order {
-                Wish::Gateway(Order::Send { bytes, .. }) => sent.extend(bytes),
-                Wish::Gateway(Order::Finish { .. }) => is_finished = true,
+                Order::Send { bytes, .. } => sent.extend(bytes),
+                Order::Finish { .. } => is_finished = true,
                 other => panic!("{other:?}"),
             }
         }
@@ -197,17 +207,15 @@ mod tests {
     #[test]
     fn the_client_is_not_read_while_the_backend_is_behind() {
         let mut upload = Upload::new(Body::Chunked);
-        let (mut orders, mut kept) = (Vec::new(), Vec::new());
+        let (mut orders, mut kept) = (VecDeque::new(), Vec::new());
         let mut wire = b"20000\r\n".to_vec();
         wire.extend([7; 100_000]);
         let (fed, actions) = with_context(&mut orders, |cx| {
             upload.feed(&wire, &mut kept, cx).map(|rest| rest.is_none())
         });
         assert_eq!((fed, actions.pause), (Ok(true), Some(true)));
-        let ((), actions) = with_context(&mut orders, |cx| upload.taken(60_000, cx));
-        assert_eq!(actions.pause, None);
-        let ((), actions) = with_context(&mut orders, |cx| upload.taken(40_000, cx));
-        assert_eq!(actions.pause, Some(false));
+        assert!(!upload.uplink.taken(60_000));
+        assert!(upload.uplink.taken(40_000));
         let (fed, _) = with_context(&mut orders, |cx| {
             upload
                 .feed(&[7; 40_000], &mut kept, cx)

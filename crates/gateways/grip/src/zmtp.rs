@@ -11,11 +11,11 @@ use throng_grip::zmtp::{PeerLimits, SocketRole, ZmtpMessage, ZmtpPeer, encode_me
 use throng_metrics::Counter;
 use throng_types::{ChannelName, ConnId, End};
 
-use crate::context::Cx;
+use crate::Cx;
 use crate::forms::own_name;
-use crate::look::{Found, Look, Wanted};
+use crate::look::{ConnCommand, Look};
 use crate::order::Order;
-use crate::ports::Socket;
+use crate::shared::Socket;
 
 /// Items of one publisher that are on their way to their channels' homes.
 const UNANSWERED_MAX: u32 = 256;
@@ -163,7 +163,7 @@ impl Zmtp {
                 ..
             } => {
                 let ids = vec![id.clone()];
-                return self.look((reply, request), Wanted::Refresh, ids, cx);
+                return self.look((reply, request), ConnCommand::Refresh, ids, cx);
             }
             CommandKind::Refresh {
                 channel: Some(channel),
@@ -175,7 +175,7 @@ impl Zmtp {
             }
             CommandKind::ConnCheck { ids: Some(ids) } => {
                 let ids = ids.clone();
-                return self.look((reply, request), Wanted::Check, ids, cx);
+                return self.look((reply, request), ConnCommand::Check, ids, cx);
             }
             CommandKind::Refresh { .. } | CommandKind::ConnCheck { ids: None } => {
                 request.reply_error("bad-request", &mut answer);
@@ -190,7 +190,7 @@ impl Zmtp {
     fn look(
         &mut self,
         asked: (ZmtpMessage, CommandRequest),
-        wanted: Wanted,
+        command: ConnCommand,
         ids: Vec<String>,
         cx: &mut Cx<'_>,
     ) {
@@ -199,7 +199,7 @@ impl Zmtp {
         let ids: Vec<(ConnId, String)> = ids.into_iter().filter_map(known).collect();
         let conns: Vec<ConnId> = ids.iter().map(|(conn, _)| *conn).collect();
         self.looked = self.looked.wrapping_add(1);
-        let look = Look::new(self.looked, asked, wanted, ids);
+        let look = Look::new(self.looked, asked, command, ids);
         if look.is_whole() {
             return encode_message(&look.into_answer(), cx.out);
         }
@@ -208,17 +208,17 @@ impl Zmtp {
         self.looks.push(look);
         cx.order(Order::Look {
             asker,
-            wanted,
+            command,
             conns,
         });
     }
 
     /// Handles a shard's answer about connections.
-    pub(crate) fn found(&mut self, token: u32, found: Found, cx: &mut Cx<'_>) {
+    pub(crate) fn found(&mut self, token: u32, found: Option<Vec<ConnId>>, cx: &mut Cx<'_>) {
         let Some(at) = self.looks.iter().position(|look| look.token == token) else {
             return;
         };
-        if self.looks[at].hear(found) {
+        if self.looks[at].answered(found) {
             let look = self.looks.remove(at);
             encode_message(&look.into_answer(), cx.out);
             self.answer(cx);

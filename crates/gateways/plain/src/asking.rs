@@ -6,23 +6,21 @@
 //! Owns: the contents of the request. Never: the session after the client is let in.
 
 use throng_broker::BackendId;
-use throng_centrifuge::Codec;
-use throng_centrifuge::proxy::{ProxyAnswer, ProxyCall, ProxyRefusal};
 use throng_session::http::{Entry, Params};
 use throng_session::{
-    Answered, Asker, CannotAsk, CloseReason, Event, Exchange, Flow, Identity, Incoming, Open,
-    Questions, Reject, Wanted, claims_of, note_ends,
+    Answered, AskingClient, CannotAsk, CloseReason, Codec, Event, Exchange, Flow, Identity,
+    Incoming, InitialSubscription, Open, ProxyAnswer, ProxyCall, ProxyRefusal, Questions, Reject,
+    claims_of, note_ends,
 };
 use throng_types::{ChannelName, End};
 
-use crate::context::Cx;
-use crate::way::Way;
+use crate::Cx;
+use crate::open::Way;
 
 /// Subject of a question to a backend about a client.
 enum About {
     /// Whether it may connect, and as which user.
     Connect,
-    /// Whether it may subscribe.
     Subscribe(ChannelName),
 }
 
@@ -91,7 +89,7 @@ impl Asking {
 
     fn is_done(
         &mut self,
-        left: Result<Option<Vec<Wanted>>, CannotAsk>,
+        left: Result<Option<Vec<InitialSubscription>>, CannotAsk>,
     ) -> Result<Option<Entry>, Reject> {
         let channels = left.map_err(|why| match why {
             CannotAsk::NoAnswer => no_answer(),
@@ -190,8 +188,8 @@ impl Asking {
     }
 }
 
-fn asker<'a>(way: &Way, identity: Option<&'a Identity>) -> Asker<'a> {
-    Asker {
+fn asker<'a>(way: &Way, identity: Option<&'a Identity>) -> AskingClient<'a> {
+    AskingClient {
         transport: way.name(),
         protocol: Codec::Json,
         user: identity.map_or("", |identity| &identity.user),

@@ -83,7 +83,6 @@ impl Cursor {
         }
     }
 
-    /// Whether there is no place at all.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -1,7 +1,7 @@
 //! The wire forms of deliveries to plain clients.
 
-use throng_centrifuge::{append_json, append_payload, append_text};
 use throng_session::{Form, FormKind};
+use throng_types::json::{append_base64, append_json, append_payload, append_str};
 use throng_types::{Payload, PayloadKind, Publication};
 use throng_ws::{Masking, Opcode, encode_deflated, encode_header};
 
@@ -100,31 +100,19 @@ pub(crate) fn sse_event(publication: &Publication, id: &str, out: &mut Vec<u8>) 
     }
     let payload = &publication.payload;
     if payload.kind == PayloadKind::Binary {
-        // A JSON string without what would need escaping: base64 between quotes.
-        let mut quoted = Vec::new();
-        append_payload(payload, &mut quoted);
-        throng_sse::encode_data(quoted.trim_ascii().trim_quotes(), out);
+        let mut text = Vec::new();
+        append_base64(&payload.bytes, &mut text);
+        throng_sse::encode_data(&text, out);
     } else {
         throng_sse::encode_data(&payload.bytes, out);
     }
     out.extend_from_slice(throng_sse::EVENT_END);
 }
 
-trait TrimQuotes {
-    fn trim_quotes(&self) -> &Self;
-}
-
-impl TrimQuotes for [u8] {
-    fn trim_quotes(&self) -> &Self {
-        let inner = self.strip_prefix(b"\"").unwrap_or(self);
-        inner.strip_suffix(b"\"").unwrap_or(inner)
-    }
-}
-
 /// Appends `{"channel":..,"data":..,"offset":..,"epoch":..,"id":..}` and a line end.
 pub(crate) fn stream_line(publication: &Publication, id: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"channel\":");
-    append_text(publication.channel.as_str(), out);
+    append_str(publication.channel.as_str(), out);
     out.extend_from_slice(b",\"data\":");
     append_payload(&publication.payload, out);
     if let Some(position) = publication.position {

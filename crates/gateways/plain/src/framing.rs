@@ -1,10 +1,10 @@
 //! Parts of a stream beside deliveries, for each framing.
 
-use throng_centrifuge::{append_text, encode_ping};
 use throng_http1::LAST_CHUNK;
 use throng_session::encode::chunk;
 use throng_session::{CloseReason, Opening};
 use throng_types::ChannelName;
+use throng_types::json::append_str;
 
 use crate::cursor::Cursor;
 use crate::gzip;
@@ -97,7 +97,7 @@ impl Framing {
     pub(super) fn sign_of_life(self, out: &mut Vec<u8>) {
         self.own(out, |out| match self.is_lines() {
             false => throng_sse::encode_comment("", out),
-            true => line(out, encode_ping),
+            true => line(out, |line| line.extend_from_slice(b"{}")),
         });
     }
 
@@ -114,12 +114,12 @@ impl Framing {
             if n > 0 {
                 words.push(b',');
             }
-            append_text(opened.channel.as_str(), &mut words);
+            append_str(opened.channel.as_str(), &mut words);
         }
         words.push(b']');
         if self.is_lines() && !id.is_empty() {
             words.extend_from_slice(b",\"id\":");
-            append_text(&id, &mut words);
+            append_str(&id, &mut words);
         }
         words.push(b'}');
         let id = Some(&id).filter(|id| !id.is_empty());
@@ -141,7 +141,7 @@ impl Framing {
     /// A subscription was ended.
     pub(super) fn unsubscribed(self, channel: &ChannelName, out: &mut Vec<u8>) {
         let mut words = b"{\"unsubscribed\":".to_vec();
-        append_text(channel.as_str(), &mut words);
+        append_str(channel.as_str(), &mut words);
         words.push(b'}');
         self.own(out, |out| match self.is_lines() {
             false => event(out, "unsubscribed", &words, None, None),
@@ -155,7 +155,7 @@ impl Framing {
         let (code, reason) = (why.code(), why.reason());
         let wait_ms = why.reconnect_ms();
         let mut words = format!("{{\"code\":{code},\"reason\":").into_bytes();
-        append_text(reason, &mut words);
+        append_str(reason, &mut words);
         self.own(out, |out| match self.is_lines() {
             false => {
                 words.push(b'}');
@@ -178,13 +178,11 @@ impl Framing {
     }
 }
 
-/// Appends one line with its line feed.
 fn line(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     write(out);
     out.push(b'\n');
 }
 
-/// Appends one named event.
 fn event(out: &mut Vec<u8>, name: &str, data: &[u8], id: Option<&String>, retry_ms: Option<u64>) {
     let id = id.map(String::as_str);
     let event = throng_sse::SseEvent {

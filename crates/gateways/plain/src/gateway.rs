@@ -4,14 +4,31 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use throng_session::{
-    Answered, Ask, BackendMail, Backends, Claim, Class, Event, Family, Flow, Form, Gateway,
-    Incoming, Opened, Own, ProxyOptions, Reject, Sender, Shard, Shared, Transport, WayToBackends,
+    Answered, Ask, BackendMail, Backends, Claim, Class, Event, Flow, Form, Gateway, Incoming,
+    Opened, Own, Patch, ProxyOptions, Reject, Sender, Shard, Shared, Transport, WayToBackends,
 };
 use throng_types::{ConnId, Publication, Saved};
 
-use crate::context::Cx;
-use crate::session::Session;
+use crate::Cx;
+use crate::asking::Asking;
+use crate::publish::Reloading;
+use crate::publisher::Publisher;
+use crate::socket::Socket;
+use crate::stream::Lines;
 use crate::{forms, moving, open};
+
+pub enum Session {
+    /// WebSocket client of `/ws`.
+    Socket(Socket),
+    /// Stream client of `/sse` or `/stream`.
+    Stream(Lines),
+    /// One of these, while backends are asked about it. Boxed, because it is so for a moment.
+    Asking(Box<Asking>),
+    /// A publisher's WebSocket. Boxed, because there are few.
+    Publisher(Box<Publisher>),
+    /// `/api/reload`. Boxed, because there are few.
+    Reloading(Box<Reloading>),
+}
 
 /// The clients of `/ws`, `/sse`, `/stream` and `/pub` on one shard.
 #[derive(Default)]
@@ -45,15 +62,19 @@ impl Plain {
     }
 }
 
-impl Family for Plain {
+impl Gateway for Plain {
     type Session = Session;
     type Shared = ProxyOptions;
     type Order = Ask;
     type Mail = BackendMail;
-}
 
-impl Gateway for Plain {
     const FORMS: &'static [Form] = forms::ALL;
+    const CLIENT_PATHS: &'static str = "\
+  GET  /ws?channel=NAME                WebSocket, one frame a publication
+  GET  /sse?channel=NAME               EventSource, resumes by Last-Event-ID
+  GET  /stream?channel=NAME            one JSON object a line
+";
+    const API_PATHS: &'static [&'static str] = &["/pub"];
 
     fn shared(&self) -> Rc<ProxyOptions> {
         self.backends.own.clone()
@@ -97,7 +118,13 @@ impl Gateway for Plain {
         }
     }
 
-    fn encode(_: &ProxyOptions, form: u8, publication: &Publication, out: &mut Vec<u8>) {
+    fn encode(
+        _: &ProxyOptions,
+        form: u8,
+        publication: &Publication,
+        _: Option<Patch<'_>>,
+        out: &mut Vec<u8>,
+    ) {
         forms::encode(form, publication, out);
     }
 

@@ -5,7 +5,6 @@
 //! back. Never: other gateways, sockets, clocks.
 
 mod asking;
-mod context;
 mod cursor;
 mod forms;
 mod framing;
@@ -13,16 +12,14 @@ mod gateway;
 mod gzip;
 mod moving;
 mod open;
-mod operate;
-mod publication;
 mod publish;
 mod publisher;
-mod session;
 mod socket;
 mod stream;
-mod way;
 
 pub use cursor::{Cursor, CursorEntry};
-pub use gateway::Plain;
-pub use publication::{BadPublication, Wanted};
-pub use session::Session;
+pub use gateway::{Plain, Session};
+pub use publisher::{BadPublication, NewPublication};
+
+/// Context of an event for a session of this gateway.
+type Cx<'a> = throng_session::Context<'a, throng_session::ProxyOptions, throng_session::Ask>;

@@ -2,8 +2,8 @@
 
 use throng_types::{Save as _, Saved};
 
+use crate::gateway::Session;
 use crate::publisher::Publisher;
-use crate::session::Session;
 use crate::socket::Socket;
 use crate::stream::Lines;
 

@@ -8,18 +8,51 @@ use throng_session::{
 };
 use throng_types::{ChannelName, Epoch, Position};
 use throng_ws::handshake;
+use throng_ws::handshake::{Accept, Protocols};
 
+use crate::Cx;
 use crate::asking::Asking;
-use crate::context::Cx;
 use crate::cursor::Cursor;
 use crate::framing::Framing;
-use crate::operate::Reloading;
-use crate::publish::publish;
+use crate::gateway::Session;
+use crate::publish::{Reloading, publish};
 use crate::publisher::Publisher;
-use crate::session::Session;
 use crate::socket::Socket;
 use crate::stream::Lines;
-use crate::way::Way;
+
+/// Kind of session that a request asks for, once its client is let in.
+pub(crate) enum Way {
+    /// `/ws`, with the handshake's answer.
+    Socket(Accept<'static>),
+    /// Stream of `/sse` or `/stream`.
+    Stream { framing: Framing, takes_gzip: bool },
+}
+
+impl Way {
+    /// A WebSocket without a subprotocol.
+    pub(crate) fn socket(accept: &Accept<'_>) -> Self {
+        Self::Socket(Accept {
+            key: accept.key,
+            protocols: Protocols::default(),
+            deflate: accept.deflate,
+        })
+    }
+
+    pub(crate) fn stream(framing: Framing, incoming: &Incoming<'_, '_>) -> Self {
+        Self::Stream {
+            framing,
+            takes_gzip: incoming.request.headers().accepts_coding("gzip"),
+        }
+    }
+
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::Socket(_) => "plain_websocket",
+            Self::Stream { framing, .. } if framing.is_lines() => "plain_stream",
+            Self::Stream { .. } => "plain_sse",
+        }
+    }
+}
 
 const WS: u8 = 0;
 const SSE: u8 = 1;

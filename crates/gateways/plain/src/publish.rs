@@ -1,13 +1,20 @@
-//! `POST /pub?channel=a&channel=b`: the body is the data.
+//! Calls of the API port: `POST /pub?channel=a&channel=b`, whose body is the data, and
+//! `POST /api/reload`.
+//!
+//! The answer about a reload comes from the thread that reads the configuration, so a session waits for it. Who
+//! asks has passed the API port's door: by its key, where keys are set.
 
 use throng_broker::Refusal;
-use throng_centrifuge::payload_of;
 use throng_metrics::Counter;
 use throng_session::http::{Later, SAFE, WriteAnswer};
-use throng_session::{Context, Incoming, PublishResult, Reject, answer_text, draft, respond_json};
-use throng_types::ChannelName;
+use throng_session::{
+    Context, Event, Exchange, Flow, Incoming, PublishResult, Reject, Reloaded, answer_text, draft,
+    respond_json,
+};
+use throng_types::json::payload_of;
+use throng_types::{ChannelName, End};
 
-use crate::context::Cx;
+use crate::Cx;
 
 /// Channels that one request may publish to.
 const CHANNELS_MAX: usize = 10_000;
@@ -88,7 +95,6 @@ fn write_answer(results: &[PublishResult], _: u8, keep_alive: bool, cx: &mut Con
     respond_json(status, body.as_bytes(), keep_alive, cx);
 }
 
-/// The status and sentence for a refusal.
 pub(crate) const fn status_of(refusal: Refusal) -> (u16, &'static str) {
     match refusal {
         Refusal::Busy => (
@@ -114,5 +120,35 @@ pub(crate) const fn status_of(refusal: Refusal) -> (u16, &'static str) {
         ),
         Refusal::UnknownChannel => (404, "the channel's namespace is not configured"),
         _ => (400, "the channel refused the publication"),
+    }
+}
+
+/// A call that waits.
+pub struct Reloading(Exchange);
+
+impl Reloading {
+    pub(crate) fn open(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Self {
+        cx.shared.notices.changed("reload", "", "");
+        cx.set_deadline(None);
+        cx.reload();
+        Self(Exchange::new(incoming))
+    }
+
+    pub(crate) fn event(&mut self, event: Event<'_>, cx: &mut Cx<'_>) -> Flow {
+        match event {
+            Event::Bytes(input) => self.0.keep_behind_api_call(input, cx),
+            Event::Reloaded(what) => return self.told(what, cx),
+            Event::Timeout => cx.end(End::Flush),
+            // The answer still comes.
+            Event::Close(_) => self.0.keep_alive = false,
+            _ => {}
+        }
+        Flow::Stay
+    }
+
+    fn told(&mut self, what: &Reloaded, cx: &mut Cx<'_>) -> Flow {
+        let (status, body) = what.answer();
+        respond_json(status, body.as_bytes(), self.0.keep_alive, cx);
+        self.0.done(cx)
     }
 }

@@ -6,12 +6,13 @@ use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_session::http::Entry;
 use throng_session::{
-    Beat, CloseReason, Event, Heard, Identity, OPENING, Opening, Wanted, WebSocket, Work,
+    Beat, CloseReason, Event, Heard, Identity, InitialSubscription, OPENING, Opening, WebSocket,
+    Work,
 };
 use throng_types::{Disconnect, Save, Saved, Unsubscribe};
 use throng_ws::{DeflateOffer, Masking, encode_ping};
 
-use crate::context::Cx;
+use crate::Cx;
 use crate::forms::{WS, WS_DEFLATED};
 
 /// "Service restart": come back after a random while (RFC 6455, registry of close codes).
@@ -38,7 +39,7 @@ impl Socket {
             opening: Some(Opening::new(channels.len(), 0, false)),
         };
         socket.arm(cx);
-        for Wanted { channel, .. } in channels {
+        for InitialSubscription { channel, .. } in channels {
             let form = match socket.ws.takes_deflated(&channel, cx) {
                 true => WS_DEFLATED,
                 false => WS,
@@ -99,7 +100,8 @@ impl Socket {
                 }
             }
             Event::Close(why) => self.close(why, cx),
-            Event::Surveyed(_) | Event::Reloaded(_) | Event::Wished(_) | Event::Publication(_) => {}
+            Event::Surveyed(_) | Event::Reloaded(_) | Event::Control(_) | Event::Publication(_) => {
+            }
         }
     }
 
@@ -167,7 +169,6 @@ pub(crate) fn beat(ws: &mut WebSocket, cx: &mut Cx<'_>) {
     }
 }
 
-/// Ends the connection for one of our reasons.
 fn disconnect(ws: &mut WebSocket, reason: Disconnect, cx: &mut Cx<'_>) {
     cx.count(Counter::closed(reason));
     ws.close(reason.code(), reason.reason(), cx);

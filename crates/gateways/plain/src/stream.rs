@@ -9,7 +9,7 @@ use throng_broker::{Recovery, Subscribed};
 use throng_session::{CloseReason, Event, Identity, Opening, Stream, StreamBeat, Transport};
 use throng_types::{ChannelName, Disconnect, Position, Publication, Save, Saved, Unsubscribe};
 
-use crate::context::Cx;
+use crate::Cx;
 use crate::cursor::Cursor;
 use crate::forms::{sse_event, stream_line};
 use crate::framing::Framing;
@@ -97,7 +97,7 @@ impl Lines {
             Event::Drained { .. }
             | Event::Surveyed(_)
             | Event::Reloaded(_)
-            | Event::Wished(_)
+            | Event::Control(_)
             | Event::Publication(_) => {}
         }
     }

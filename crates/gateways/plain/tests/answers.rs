@@ -7,8 +7,8 @@ use throng_broker::Refusal;
 use throng_gateway_plain::Plain;
 use throng_hub::{Answer, Command};
 use throng_metrics::Counter;
-use throng_session::solo::{self, Solo};
-use throng_session::{Event, Order, Port, PublishResult, Shared};
+use throng_session::{Event, Port, PublishResult, Shared};
+use throng_solo::{Order, Solo};
 use throng_types::{ConnId, Epoch, Position, ShardId};
 
 fn publisher(shared: Shared) -> Solo<Plain> {
@@ -74,7 +74,7 @@ fn each_result_has_its_answer() {
             ),
         ),
     ] {
-        let mut publisher = publisher(solo::shared());
+        let mut publisher = publisher(throng_solo::shared());
         post(&mut publisher, &vec!["channel=a"; results.len()].join("&"));
         for (token, result) in (0..).zip(results) {
             assert!(publisher.out.is_empty(), "not all are answered");
@@ -100,7 +100,7 @@ fn channels_are_named_in_the_query_as_often_as_one_likes() {
         ("channels=a", &[]),
         ("", &[]),
     ] {
-        let mut publisher = publisher(solo::shared());
+        let mut publisher = publisher(throng_solo::shared());
         assert_eq!(post(&mut publisher, query), channels, "{query}");
         let counted = publisher.shared.counters.counter(Counter::PublicationsApi);
         assert_eq!(counted, channels.len() as u64, "{query}");
@@ -114,7 +114,7 @@ fn channels_are_named_in_the_query_as_often_as_one_likes() {
 #[test]
 fn one_request_has_so_many_channels() {
     for (count, is_taken) in [(10_000, true), (10_001, false)] {
-        let mut shared = solo::shared();
+        let mut shared = throng_solo::shared();
         shared.limits.head_bytes_max = 1 << 20;
         let mut publisher = publisher(shared);
         let ordered = post(&mut publisher, &vec!["channel=a"; count].join("&"));

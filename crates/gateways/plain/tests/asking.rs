@@ -8,14 +8,13 @@ use std::sync::Arc;
 
 use throng_auth::{Algorithm, KeyConfig, NewToken, SigningKey, Verifier, sign};
 use throng_broker::{BackendId, ChannelOptions, Namespaces, ProxySwitches, Recovery, Subscribed};
-use throng_centrifuge::proxy::{ProxyKind, ProxyRefusal};
 use throng_gateway_plain::Plain;
 use throng_hub::{Answer, Command};
-use throng_session::solo::{self, Solo};
 use throng_session::{
-    Ask, BackendOptions, CloseReason, Event, Gateway as _, Meter, OPENING, Order, Port,
-    ProxyOptions, Shared, StatusMeaning, Transport, WorkLimits,
+    Ask, BackendOptions, CloseReason, Event, Gateway as _, Meter, OPENING, Port, ProxyKind,
+    ProxyOptions, ProxyRefusal, Shared, StatusMeaning, Transport, WorkLimits,
 };
+use throng_solo::{Order, Solo};
 use throng_types::{ChannelName, ConnId, End, Millis, Now, Position, ShardId};
 
 const HANDSHAKE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
@@ -56,7 +55,7 @@ fn shared() -> Shared {
         namespaces: Arc::new(Namespaces::new(closed, named)),
         verifier: Some(Arc::new(Verifier::new(keys).expect("a key"))),
         anonymous: false,
-        ..solo::shared()
+        ..throng_solo::shared()
     }
 }
 

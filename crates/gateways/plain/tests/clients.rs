@@ -11,8 +11,8 @@ use throng_broker::{ChannelOptions, Namespaces, Recovery, Refusal, Subscribed};
 use throng_gateway_plain::Plain;
 use throng_hub::{Answer, Command, FormKind};
 use throng_metrics::Counter;
-use throng_session::solo::{self, Solo};
-use throng_session::{CloseReason, Event, Gateway, OPENING, Order, Port, Shared, Transport};
+use throng_session::{CloseReason, Event, Gateway, OPENING, Port, Shared, Transport};
+use throng_solo::{Order, Solo};
 use throng_types::{
     ChannelName, ConnId, Disconnect, End, Epoch, Millis, Now, Payload, PayloadKind, Position,
     Publication, PublicationKind, ShardId, Unsubscribe,
@@ -101,7 +101,7 @@ fn with_token(after_s: u64) -> (Shared, String) {
     let shared = Shared {
         verifier: Some(Arc::new(Verifier::new(keys).expect("a key"))),
         anonymous: false,
-        ..solo::shared()
+        ..throng_solo::shared()
     };
     (shared, token.expect("a token"))
 }
@@ -144,11 +144,11 @@ fn a_token_says_who_a_client_is_and_when_it_ends() {
 fn who_brings_no_token_is_nobody() {
     for (path, fields, _) in PATHS {
         let target = format!("{path}?channel=a");
-        let mut solo = opens(solo::shared(), Port::Client, &target, fields);
+        let mut solo = opens(throng_solo::shared(), Port::Client, &target, fields);
         let class = Plain::class(solo.session().expect("a session"));
         assert!(class.is_client && class.identity.is_none(), "{path}");
     }
-    let mut publisher = opens(solo::shared(), Port::Api, "/pub", HANDSHAKE);
+    let mut publisher = opens(throng_solo::shared(), Port::Api, "/pub", HANDSHAKE);
     let class = Plain::class(publisher.session().expect("a session"));
     assert!(!class.is_client && class.identity.is_none());
     assert_eq!(class.transport, Transport::WebSocket);
@@ -171,12 +171,12 @@ fn each_port_has_its_paths() {
         (Port::Api, "/pub", HANDSHAKE, "101"),
         (Port::Api, "/pub?channel=a", "", "405"),
     ] {
-        let mut solo = opens(solo::shared(), port, target, fields);
+        let mut solo = opens(throng_solo::shared(), port, target, fields);
         let head = told(&mut solo);
         assert_eq!(head.get(9..12), Some(status), "{target}: {head}");
         let shared = Shared {
             draining: true,
-            ..solo::shared()
+            ..throng_solo::shared()
         };
         let mut away = opens(shared, port, target, fields);
         if matches!(status, "101" | "200") {
@@ -200,7 +200,7 @@ fn the_form_follows_from_path_and_channels() {
             ("channel=a&channel=b", &["a", "b"], several),
         ] {
             let target = format!("{path}?{query}");
-            let mut solo = opens(solo::shared(), Port::Client, &target, fields);
+            let mut solo = opens(throng_solo::shared(), Port::Client, &target, fields);
             let asked = subscribes(&mut solo);
             let expected: Vec<_> = { names.iter() }
                 .map(|name| ((*name).to_owned(), form.0, form.1, None))
@@ -229,7 +229,7 @@ fn where_a_stream_goes_on_stands_in_the_last_id() {
             let fields = id.as_ref().map(|id| format!("Last-Event-ID: {id}\r\n"));
             let target = format!("{path}?channel=a");
             let fields = fields.unwrap_or_default();
-            let mut solo = opens(solo::shared(), Port::Client, &target, &fields);
+            let mut solo = opens(throng_solo::shared(), Port::Client, &target, &fields);
             assert_eq!(subscribes(&mut solo)[0].3, expected, "{id:?}");
         }
     }
@@ -241,7 +241,7 @@ fn a_client_without_its_stream_is_ended_and_hears_no_more() {
     let channel = &name("a");
     for (path, fields, _) in PATHS {
         let target = format!("{path}?channel=a");
-        let open = || opens(solo::shared(), Port::Client, &target, fields);
+        let open = || opens(throng_solo::shared(), Port::Client, &target, fields);
         // The broker lost something: the client comes again with the place that it has.
         let mut lost = open();
         answer(&mut lost, "a", Ok(Recovery::NotAsked));
@@ -281,7 +281,7 @@ fn a_client_without_its_stream_is_ended_and_hears_no_more() {
 fn an_opening_does_without_a_channel_that_was_ended() {
     for (path, fields, _) in PATHS {
         let target = format!("{path}?channel=a&channel=b");
-        let mut solo = opens(solo::shared(), Port::Client, &target, fields);
+        let mut solo = opens(throng_solo::shared(), Port::Client, &target, fields);
         answer(&mut solo, "a", Err(Refusal::ChannelLimit));
         told(&mut solo);
         let (channel, why) = (&name("a"), Unsubscribe::Server);
@@ -351,7 +351,12 @@ fn what_was_missed_is_said_from_the_old_place_on() {
     let words = |recovered: bool, names: &str| {
         format!("{{\"recovered\":{recovered},\"resuming\":true,\"channels\":[{names}]}}")
     };
-    let mut one = opens(solo::shared(), Port::Client, "/sse?channel=a", &ids(&["a"]));
+    let mut one = opens(
+        throng_solo::shared(),
+        Port::Client,
+        "/sse?channel=a",
+        &ids(&["a"]),
+    );
     told(&mut one);
     answer(&mut one, "a", Ok(Recovery::Whole(missed("a"))));
     let expected = [
@@ -361,7 +366,7 @@ fn what_was_missed_is_said_from_the_old_place_on() {
     ];
     assert_eq!(events(&told(&mut one)), expected);
     let both = "/sse?channel=a&channel=b";
-    let mut two = opens(solo::shared(), Port::Client, both, &ids(&["a", "b"]));
+    let mut two = opens(throng_solo::shared(), Port::Client, both, &ids(&["a", "b"]));
     told(&mut two);
     answer(&mut two, "a", Ok(Recovery::Whole(missed("a"))));
     answer(&mut two, "b", Ok(Recovery::Whole(Vec::new())));
@@ -372,7 +377,7 @@ fn what_was_missed_is_said_from_the_old_place_on() {
     ];
     assert_eq!(events(&told(&mut two)), expected);
     // One of them lost something: nothing is said of what was missed in the other one.
-    let mut lost = opens(solo::shared(), Port::Client, both, &ids(&["a", "b"]));
+    let mut lost = opens(throng_solo::shared(), Port::Client, both, &ids(&["a", "b"]));
     told(&mut lost);
     answer(&mut lost, "a", Ok(Recovery::Whole(missed("a"))));
     answer(&mut lost, "b", Ok(Recovery::Lost));
@@ -389,7 +394,7 @@ fn compressing(compression: bool) -> Shared {
     };
     Shared {
         namespaces: Arc::new(Namespaces::new(options, Vec::new())),
-        ..solo::shared()
+        ..throng_solo::shared()
     }
 }
 
@@ -419,7 +424,7 @@ fn deliveries_are_compressed_where_both_want_it() {
         ..Arc::unwrap_or_clone(publication("a", 1))
     };
     let mut out = Vec::new();
-    Plain::encode(&Default::default(), 5, &publication, &mut out);
+    Plain::encode(&Default::default(), 5, &publication, None, &mut out);
     assert!(out.len() < text.len() / 10, "{} bytes", out.len());
     let limits = WsLimits {
         deflates: true,
@@ -502,12 +507,13 @@ fn a_compressed_stream_says_the_same() {
                 },
                 ..Arc::unwrap_or_clone(publication("a", 4))
             };
-            Plain::encode(&Default::default(), form, &long, &mut solo.out);
+            Plain::encode(&Default::default(), form, &long, None, &mut solo.out);
             solo.event(Event::Drained { dropped: 3 });
             Plain::encode(
                 &Default::default(),
                 form,
                 &publication("a", 5),
+                None,
                 &mut solo.out,
             );
             solo.event(Event::Close(&CloseReason::Because(Disconnect::Shutdown)));

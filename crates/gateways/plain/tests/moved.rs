@@ -7,8 +7,8 @@ use std::sync::Arc;
 use throng_broker::{Recovery, Subscribed};
 use throng_gateway_plain::Plain;
 use throng_hub::{Answer, Command};
-use throng_session::solo::{self, Solo};
-use throng_session::{Event, Gateway as _, OPENING, Order, Port};
+use throng_session::{Event, Gateway as _, OPENING, Port};
+use throng_solo::{Order, Solo};
 use throng_types::{
     ChannelName, ConnId, End, Epoch, Millis, Payload, PayloadKind, Position, Publication,
     PublicationKind, Saved, ShardId,
@@ -20,7 +20,13 @@ const HANDSHAKE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSoc
 fn opens(port: Port, target: &str, fields: &str) -> Solo<Plain> {
     let id = ConnId::new(ShardId(0), 1, 1);
     let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let mut solo = Solo::new(id, port, peer, Rc::new(solo::shared()), Rc::default());
+    let mut solo = Solo::new(
+        id,
+        port,
+        peer,
+        Rc::new(throng_solo::shared()),
+        Rc::default(),
+    );
     solo.feed(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n").as_bytes());
     solo.out.clear();
     solo

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use throng_broker::{Recovery, Subscribed};
 use throng_gateway_plain::Plain;
 use throng_hub::Answer;
-use throng_session::solo::{self, Solo};
 use throng_session::{Event, Gateway, OPENING, Port};
+use throng_solo::Solo;
 use throng_types::{
     ChannelName, ConnId, Epoch, Payload, PayloadKind, Position, Publication, PublicationKind,
     ShardId,
@@ -71,7 +71,7 @@ fn what_comes_while_a_stream_opens_is_all_there_after_the_first_words() {
     for path in ["sse", "stream"] {
         let id = ConnId::new(ShardId(0), 1, 1);
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let shared = Rc::new(solo::shared());
+        let shared = Rc::new(throng_solo::shared());
         let mut stream: Solo<Plain> = Solo::new(id, Port::Client, peer, shared, Rc::default());
         stream.feed(
             format!(

@@ -6,14 +6,20 @@ use std::rc::Rc;
 use throng_broker::{Draft, Refusal};
 use throng_gateway_plain::Plain;
 use throng_hub::{Answer, Command};
-use throng_session::solo::{self, Solo};
-use throng_session::{CloseReason, Event, Order, Port, PublishResult};
+use throng_session::{CloseReason, Event, Port, PublishResult};
+use throng_solo::{Order, Solo};
 use throng_types::{ConnId, End, Epoch, Position, ShardId};
 
 fn publisher() -> Solo<Plain> {
     let id = ConnId::new(ShardId(0), 1, 1);
     let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    Solo::new(id, Port::Api, peer, Rc::new(solo::shared()), Rc::default())
+    Solo::new(
+        id,
+        Port::Api,
+        peer,
+        Rc::new(throng_solo::shared()),
+        Rc::default(),
+    )
 }
 
 fn post(target: &str, more: &str) -> String {
@@ -272,7 +278,7 @@ fn long_requests_without_an_answer_are_few() {
 fn a_request_like_the_one_before_is_judged_by_what_differs() {
     let shared = throng_session::Shared {
         api_keys: std::sync::Arc::new(throng_auth::ApiKeys::new(["sesame"]).unwrap()),
-        ..solo::shared()
+        ..throng_solo::shared()
     };
     let id = ConnId::new(ShardId(0), 1, 1);
     let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);

@@ -6,13 +6,13 @@ use std::rc::Rc;
 use throng_broker::{Draft, Refusal};
 use throng_gateway_plain::Plain;
 use throng_hub::{Answer, Command};
-use throng_session::solo::{self, Solo};
-use throng_session::{CloseReason, Event, Order, Port, PublishResult, Shared};
+use throng_session::{CloseReason, Event, Port, PublishResult, Shared};
+use throng_solo::{Order, Solo};
 use throng_types::{ConnId, Disconnect, End, ShardId};
 use throng_ws::{Masking, Opcode, WsDecoder, WsLimits, WsRole, encode_message, handshake};
 
 fn publisher() -> Solo<Plain> {
-    publisher_with(solo::shared())
+    publisher_with(throng_solo::shared())
 }
 
 fn publisher_with(shared: Shared) -> Solo<Plain> {
@@ -160,7 +160,7 @@ fn so_many_messages_are_without_an_answer() {
 #[test]
 fn a_message_that_is_too_long_ends_the_connection() {
     for (bytes, is_taken) in [(1124, true), (1125, false)] {
-        let mut shared = solo::shared();
+        let mut shared = throng_solo::shared();
         shared.limits.publish_bytes_max = 100;
         let mut publisher = publisher_with(shared);
         publisher.feed(&message(&format!("a\n{}", "x".repeat(bytes - 2))));
@@ -197,7 +197,13 @@ fn it_is_on_the_api_port_alone_and_by_upgrade() {
     for (port, status) in [(Port::Api, "405"), (Port::Client, "404")] {
         let id = ConnId::new(ShardId(0), 1, 1);
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let mut asks = Solo::<Plain>::new(id, port, peer, Rc::new(solo::shared()), Rc::default());
+        let mut asks = Solo::<Plain>::new(
+            id,
+            port,
+            peer,
+            Rc::new(throng_solo::shared()),
+            Rc::default(),
+        );
         asks.feed(b"GET /pub HTTP/1.1\r\nHost: t\r\n\r\n");
         let told = String::from_utf8_lossy(&asks.out);
         assert!(told.starts_with(&format!("HTTP/1.1 {status} ")), "{told}");

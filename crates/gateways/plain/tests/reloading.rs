@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 
 use throng_gateway_plain::Plain;
-use throng_session::solo::{self, Solo};
-use throng_session::{CloseReason, Event, Gateway, Order, Port, Reloaded, Transport};
+use throng_session::{CloseReason, Event, Gateway, Port, Reloaded, Transport};
+use throng_solo::{Order, Solo};
 use throng_types::{ConnId, Disconnect, End, ShardId};
 
 const CALL: &str = "POST /api/reload HTTP/1.1\r\nHost: t\r\nContent-Length: 0\r\n\r\n";
@@ -14,7 +14,13 @@ const HEALTH: &str = "GET /healthz HTTP/1.1\r\nHost: t\r\n\r\n";
 fn call(port: Port, request: &str) -> Solo<Plain> {
     let id = ConnId::new(ShardId(0), 1, 1);
     let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let mut call = Solo::new(id, port, peer, Rc::new(solo::shared()), Rc::default());
+    let mut call = Solo::new(
+        id,
+        port,
+        peer,
+        Rc::new(throng_solo::shared()),
+        Rc::default(),
+    );
     call.feed(request.as_bytes());
     call
 }

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 
 use throng_gateway_plain::Plain;
-use throng_session::solo::{self, Solo};
 use throng_session::{Event, Port};
+use throng_solo::Solo;
 use throng_types::{ConnId, End, Millis, ShardId};
 use throng_ws::{Masking, encode_pong, handshake};
 
@@ -16,7 +16,7 @@ const PONG_MS: u64 = 300;
 fn socket(port: Port, target: &str) -> Solo<Plain> {
     let id = ConnId::new(ShardId(0), 1, 1);
     let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let mut shared = solo::shared();
+    let mut shared = throng_solo::shared();
     shared.limits.ping_interval_ms = INTERVAL_MS;
     shared.limits.pong_timeout_ms = PONG_MS;
     let mut socket = Solo::new(id, port, peer, Rc::new(shared), Rc::default());

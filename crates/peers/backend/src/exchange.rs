@@ -13,7 +13,7 @@ use throng_http1::BodyDecoder;
 use throng_peer::{Context, Ended, Flow, LinkId};
 use throng_types::{ConnId, Millis};
 
-use crate::call::{AskLimits, BackendLimits, Reply};
+use crate::peer::{AskLimits, BackendLimits, Reply};
 use crate::place::Key;
 use crate::pool::Pool;
 use crate::test_target::TestTarget;
@@ -148,7 +148,6 @@ impl<T> Exchange<T> {
         }
     }
 
-    /// The link that it is on.
     pub(crate) const fn link(&self) -> Option<LinkId> {
         match self.via {
             Via::Link(link) => Some(link),
@@ -430,7 +429,6 @@ impl<T> Exchange<T> {
         }
     }
 
-    /// The link has ended.
     pub(crate) fn ended(&mut self, why: Ended, tools: &mut Tools<'_, '_, T>) -> Next {
         let text = match &why {
             Ended::ByPeer => "it closed the connection",

@@ -11,9 +11,7 @@ use throng_peer::{Dial, DialTls};
 pub struct Address {
     /// Route to its host alone.
     pub route: Arc<Route>,
-    /// Value of the field `Host`.
     pub host: String,
-    /// The path with the query.
     pub path: String,
 }
 

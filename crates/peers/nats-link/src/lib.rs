@@ -4,9 +4,8 @@
 //! Owns: a link, the bytes of it that were read and not taken, pings and their pongs. Never: the
 //! meaning of a subject or a message, streams and consumers; sockets, clocks, files.
 
-mod connect;
 mod link;
 
-pub use connect::{CredentialsFile, Door};
 pub use link::{ASKED_MAX, Link};
+pub use link::{CredentialsFile, Door};
 pub use throng_nats_protocol::{NatsUrlError, Target, targets};

@@ -54,7 +54,6 @@ mod nodes;
 mod presence;
 mod record;
 mod seeds;
-mod state;
 mod turns;
 mod verbs;
 mod walk;

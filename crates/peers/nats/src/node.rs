@@ -5,24 +5,27 @@
 //! Invariant: a [`Stream`] is known while something is asked of it, and for a while after.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
 
-use throng_broker::ChannelMap;
+use throng_broker::{ChannelMap, Draft, Presence, Present, Ticket};
 use throng_nats_link::{CredentialsFile, Target};
 use throng_nats_protocol::write;
-use throng_remote::{Channels as _, Core, Desk, LEASE_MS, RemoteOptions};
-use throng_types::ChannelName;
+use throng_remote::{
+    Channels as _, Core, Desk, LEASE_MS, Purpose, Query, RemoteOptions, Wanted, blob,
+};
+use throng_types::{ChannelName, Publisher};
 
 use crate::api::{self, Found, Given, StreamSpec};
+use crate::batch::{Known, Told};
 use crate::link::{Established, Message};
 use crate::names::Names;
-use crate::record::Record;
+use crate::record::{Record, State};
 use crate::seeds::Seeds;
-use crate::state::{Flight, Gather, Pending, Rows, Stream, Then};
+use crate::walk::Walk;
 
 /// Milliseconds until a request without a receiver is sent again.
 const AGAIN_MS: u64 = 50;
 
-/// Options of the broker.
 #[derive(Clone)]
 pub struct NatsOptions {
     /// `nats://user:password@host:port`, or `nats://token@host`; more servers of the same cluster
@@ -78,7 +81,6 @@ pub struct Nats {
     pub(crate) formerly: Option<String>,
     /// Time at which a lost connection was replaced.
     pub(crate) back_at_ms: Option<u64>,
-    /// There was a connection.
     pub(crate) was_up: bool,
     /// Questions on their way to a node, by the number of the request. Bound: those of `questions`,
     /// for each node.
@@ -266,7 +268,6 @@ impl Nats {
         }
     }
 
-    /// Takes a message of a channel.
     pub(crate) fn channel_message(&mut self, message: &Message) {
         let Some(name) = self.sids.get(&message.sid).cloned() else {
             return;
@@ -377,4 +378,194 @@ impl Nats {
             Flight::Nothing => {}
         }
     }
+}
+
+/// Purpose of a request.
+#[derive(Debug)]
+pub(crate) enum Flight {
+    /// The newest message of a channel.
+    Last(ChannelName),
+    /// Seeds of a stream, by its name.
+    Seeds(Box<str>),
+    SeedsStored(Box<str>),
+    /// A message of a channel by its sequence; from the leader, which has it if anybody does.
+    Message(ChannelName, u64, bool),
+    Store(ChannelName),
+    /// The key of a channel's publication is claimed for this turn.
+    Claim(ChannelName),
+    KeyRow(ChannelName),
+    /// The first message behind that.
+    After(ChannelName),
+    /// A member is to be listed.
+    Row(Wanted),
+    /// A member is to be listed again; and the subject under the name that this node had before.
+    RowAgain(Member, Option<String>),
+    /// A member who has left is to be removed from the list.
+    Unlisted(ChannelName, Presence),
+    /// The subjects of this node's own members.
+    OwnRows(Comparison),
+    /// Whether this node, and nobody else, has removed its own row from before.
+    RowMoved(ChannelName, Box<str>),
+    /// A member that came from another process is to be listed.
+    RowTaken(ChannelName, Box<Presence>, u64),
+    /// The subjects of a channel's members.
+    Members(u64),
+    /// A member of a channel, by its subject.
+    Member(u64),
+    /// This node's lease is renewed.
+    Leased,
+    /// This node is written into the roster: it may have members.
+    Rostered,
+    /// Lists live nodes, to find those that do not live among these: nodes that may have members.
+    Leases(Option<BTreeSet<String>>),
+    /// Lists nodes that may have members.
+    Rosters,
+    /// The subjects of the members of a node that has died.
+    Orphans(String),
+    /// A row by its subject, and then whether this node has removed it.
+    Orphan(String),
+    OrphanGone(Presence, ChannelName),
+    /// No answer is waited for.
+    Nothing,
+}
+
+/// A step that follows when NATS has taken all that was written before.
+pub(crate) enum Then {
+    Published(u8, Ticket),
+    Subscribed(Wanted),
+}
+
+/// A request without an answer.
+pub(crate) struct Pending {
+    pub(crate) flight: Flight,
+    /// Bytes that were sent: where nobody takes them, they are sent again.
+    pub(crate) command: Box<[u8]>,
+    pub(crate) since_ms: u64,
+}
+
+// ---- channels ----
+
+/// A request for a stream.
+#[derive(Debug)]
+pub(crate) enum Op {
+    Publish(u8, Ticket, Box<Draft>),
+    Look(Purpose, Query),
+    Forget(u8, Ticket),
+}
+
+pub(crate) enum Stage {
+    /// The newest message is on its way.
+    Last,
+    /// The seeds of its stream are on their way: the channel has no message.
+    Seeds,
+    /// A message that only says where the stream stands is being stored. What is already known of
+    /// the stream's history comes with it.
+    Open(State, Option<Record>),
+    /// The key of the turn's publication is being claimed.
+    Claim,
+    /// The row of an earlier publication with that key is on its way.
+    KeyRow,
+    /// The first message behind this sequence is on its way.
+    After(u64),
+    /// Publications are being stored.
+    Store(State, Vec<Told>),
+    Walk(Box<Walk>),
+}
+
+pub(crate) struct Turn {
+    pub(crate) ops: Vec<Op>,
+    pub(crate) stage: Stage,
+    pub(crate) tries: u32,
+    pub(crate) key: Claimed,
+}
+
+/// Progress of a publication with an idempotency key. See `writing.rs`.
+#[derive(Default)]
+pub(crate) struct Claimed {
+    /// The newest row of the key that this turn has written or read; 0 without one.
+    pub(crate) row: u64,
+    /// The row says from where this turn's publication is to be stored.
+    pub(crate) is_ours: bool,
+    /// Another publisher had claimed it before, and may have published.
+    pub(crate) is_second: bool,
+    /// The sequence behind which they claimed it, where there was no message yet.
+    pub(crate) awaited: Option<u64>,
+}
+
+/// Requests for a channel's stream.
+#[derive(Default)]
+pub(crate) struct Stream {
+    /// Bound: the requests of the lanes.
+    pub(crate) queue: VecDeque<Op>,
+    pub(crate) turn: Option<Turn>,
+    pub(crate) known: Option<Known>,
+    pub(crate) is_idle: bool,
+    pub(crate) used_at_ms: u64,
+}
+
+// ---- members ----
+
+/// A member who comes, is there, or leaves.
+pub(crate) struct Row {
+    pub(crate) presence: Presence,
+    /// Serial of the subscribe that it came with.
+    pub(crate) serial: u64,
+    /// NATS has said that it lists it, under this node's name of now.
+    pub(crate) is_stored: bool,
+    /// Set once its subscribe was answered.
+    pub(crate) is_in: bool,
+    /// Leaves as soon as its subscribe is answered.
+    pub(crate) is_gone: bool,
+}
+
+/// A member of this node, by channel, client and the number of its subscribe.
+pub(crate) type Member = (ChannelName, Box<str>, u64);
+
+/// Members of this node as NATS lists them, while they are compared with those that are here.
+#[derive(Debug)]
+pub(crate) struct Comparison {
+    /// Members that were stored before it was asked. Bound: the rows.
+    pub(crate) stored: Vec<Member>,
+    /// Subjects so far. Bound: what NATS lists.
+    pub(crate) listed: BTreeSet<String>,
+}
+
+/// Rows by channel and client, in the order in which they came. Bound: the subscriptions.
+pub(crate) type Rows = BTreeMap<(ChannelName, Box<str>), Vec<Row>>;
+
+/// An answer about members that is being put together.
+pub(crate) struct Gather {
+    pub(crate) lane: u8,
+    pub(crate) ticket: Ticket,
+    pub(crate) with_members: bool,
+    pub(crate) missing: usize,
+    pub(crate) present: Present,
+    pub(crate) members: Vec<Arc<Publisher>>,
+}
+
+/// A member as the bytes of its message: whether that is announced, the channel, and the
+/// form of a publication without data.
+pub(crate) fn body(channel: &ChannelName, presence: &Presence) -> Vec<u8> {
+    let name = channel.as_str().as_bytes();
+    let mut out = vec![b'1', u8::from(presence.is_announced)];
+    out.extend_from_slice(&(name.len() as u32).to_be_bytes());
+    out.extend_from_slice(name);
+    out.extend_from_slice(&blob::of_somebody(&presence.who));
+    out
+}
+
+/// Reads what [`body`] wrote; `None` for any other form.
+pub(crate) fn read_body(bytes: &[u8]) -> Option<(ChannelName, Presence)> {
+    let (&[form, announced], rest) = bytes.split_first_chunk::<2>()?;
+    let (length, rest) = rest.split_first_chunk::<4>()?;
+    let (name, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+    let name = std::str::from_utf8(name).ok()?;
+    let channel = ChannelName::with_bound(name, usize::MAX).ok()?;
+    let who = Arc::new(*blob::decode(rest)?.publisher?);
+    let presence = Presence {
+        who,
+        is_listed: true,
+        is_announced: announced == 1,
+    };
+    (form == b'1').then_some((channel, presence))
 }

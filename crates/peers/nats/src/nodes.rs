@@ -12,8 +12,8 @@ use throng_remote::{LEASE_MS, Node as _, RENEW_MS};
 use crate::api;
 use crate::link::Message;
 use crate::node::Nats;
+use crate::node::{Flight, read_body};
 use crate::record::Kind;
-use crate::state::{Flight, read_body};
 
 /// Members that are removed at once.
 const STEP: usize = 500;

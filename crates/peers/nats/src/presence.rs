@@ -17,8 +17,8 @@ use crate::api;
 use crate::link::Message;
 use crate::names::token;
 use crate::node::Nats;
+use crate::node::{Comparison, Flight, Member, Row, body, read_body};
 use crate::record::{Item, Kind, Record};
-use crate::state::{Comparison, Flight, Member, Row, body, read_body};
 
 /// The most members of a channel that are counted: JetStream lists no more subjects at once.
 const SUBJECTS_MAX: usize = 100_000;

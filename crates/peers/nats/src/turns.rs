@@ -17,9 +17,9 @@ use throng_types::ChannelName;
 use crate::api::{self, EXPECTED, Found, Given, WRONG_SEQUENCE};
 use crate::batch::{Batch, EmptyEpoch, Known, Opening};
 use crate::node::Nats;
+use crate::node::{Claimed, Flight, Op, Stage, Stream, Turn};
 use crate::record::{Record, State};
 use crate::seeds::{Seed, decode, encode, renewed};
-use crate::state::{Claimed, Flight, Op, Stage, Stream, Turn};
 use crate::walk::{Walk, answer, floor};
 
 /// Streams that are remembered though nothing is asked of them, and how long, in milliseconds.
@@ -376,7 +376,6 @@ impl Nats {
         self.api(flight, verb, &stream, &format!("{{\"seq\":{seq}}}"));
     }
 
-    /// A message of a channel is here.
     pub(crate) fn message_found(&mut self, channel: &ChannelName, seq: u64, found: Found) {
         let Some(turn) = self.turn(channel) else {
             return;
@@ -447,7 +446,6 @@ impl Nats {
         self.ask_newest(Flight::Seeds(stream.into()), stream, &body);
     }
 
-    /// Seeds of a stream are here.
     pub(crate) fn seeds_found(&mut self, stream: &str, given: Option<Given>) {
         let fresh = Seed {
             number: self.core.desk.rng.next_u64(),

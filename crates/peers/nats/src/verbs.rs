@@ -8,8 +8,8 @@ use throng_types::ChannelName;
 use crate::link::{ANSWERS, CHANNELS, EVERYBODY, Established, NAMED, NODE, NatsDial, Word};
 use crate::names::{Names, token};
 use crate::node::Nats;
+use crate::node::{Flight, Gather, Op, Row, Then};
 use crate::record::Kind;
-use crate::state::{Flight, Gather, Op, Row, Then};
 
 /// Time for which a question waits for a node to be there, in milliseconds.
 const ASK_MS: u64 = 5000;

@@ -21,8 +21,8 @@ use crate::api::{self, EXPECTED, Found, Given, IMPOSSIBLE, KEY, KEY_TTL_MS, WRON
 use crate::batch::{Known, Told, is_newer};
 use crate::names::token;
 use crate::node::Nats;
+use crate::node::{Flight, Op, Stage, Then};
 use crate::record::{Item, Kind, Record, State};
-use crate::state::{Flight, Op, Stage, Then};
 
 /// Number of times a turn begins again because another node was first.
 const TRIES_MAX: u32 = 100;
@@ -349,7 +349,6 @@ impl Nats {
         }
     }
 
-    /// Takes the row of the key.
     pub(crate) fn key_row(&mut self, channel: &ChannelName, given: Option<Given>) {
         let Some(turn) = self.turn(channel) else {
             return;
@@ -454,7 +453,6 @@ impl Nats {
     }
 }
 
-/// A draft as an item.
 fn item(draft: &Draft, kind: Kind) -> Item {
     let mut body = Vec::with_capacity(draft.payload.bytes.len() + 64);
     let (who, tags) = (draft.publisher.as_deref(), draft.tags.as_deref());

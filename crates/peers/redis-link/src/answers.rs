@@ -31,7 +31,6 @@ pub struct Answers {
     open: Vec<Open>,
 }
 
-/// A value of values.
 struct Open {
     kind: u8,
     /// Values that are still to come.
@@ -253,6 +252,22 @@ fn push(mut values: Vec<Value>) -> Result<Value, String> {
     Ok(Value::Push { kind, data: values })
 }
 
+/// Appends a command as an array of texts.
+pub fn command(out: &mut Vec<u8>, parts: &[&[u8]]) {
+    length(out, b'*', parts.len());
+    for part in parts {
+        length(out, b'$', part.len());
+        out.extend_from_slice(part);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+fn length(out: &mut Vec<u8>, kind: u8, length: usize) {
+    out.push(kind);
+    out.extend_from_slice(length.to_string().as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -348,5 +363,12 @@ mod tests {
             answers.feed(wrong.as_bytes());
             assert!(answers.take().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn commands_are_arrays_of_strings() {
+        let mut out = Vec::new();
+        command(&mut out, &[b"SET", b"k", b"a\r\n"]);
+        assert_eq!(out, b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$3\r\na\r\n\r\n");
     }
 }

@@ -7,13 +7,11 @@
 //! by its first line. Values and single lines are still that crate's.
 
 mod answers;
-mod command;
 mod link;
 mod place;
-mod source;
 
 pub use answers::Answers;
-pub use command::command;
+pub use answers::command;
 pub use link::{ANSWER_BYTES_MAX, Link};
+pub use place::Source;
 pub use place::{Place, RedisUrlError};
-pub use source::Source;

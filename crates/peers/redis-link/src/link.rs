@@ -7,7 +7,7 @@ use throng_peer::Ended;
 use throng_peer::task::{Late, Link as Wire, Net};
 
 use crate::answers::Answers;
-use crate::command::command;
+use crate::answers::command;
 use crate::place::Place;
 
 /// Bytes that one answer may keep, where nothing larger is expected. No publication is half as

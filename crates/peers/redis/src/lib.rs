@@ -43,16 +43,11 @@
 
 mod answer;
 mod cluster;
-mod command;
-mod flight;
 mod keys;
-mod landing;
 mod link;
-mod messages;
 mod node;
 mod options;
 mod presence;
-mod questions;
 mod verbs;
 
 pub use node::Redis;

@@ -1,4 +1,10 @@
-//! Redis as a node asks it: what the connection is, and which commands wait for answers.
+//! Redis as a node asks it: what the connection is, which commands wait for answers, what answers
+//! and messages mean.
+//!
+//! A question for all nodes goes to everybody by one message; Redis says how many hear it, so it is
+//! known how many answers there will be. One for a single node goes where that node alone listens. A
+//! name may be made up: Redis is asked first whether anybody listens there, and nothing is sent
+//! otherwise. Each answer goes to the node that asked.
 //!
 //! Never: links, rules about channels.
 //!
@@ -6,20 +12,20 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use throng_broker::Presence;
+use redis::{ServerError, Value};
+use throng_broker::{HistoryPage, Presence, Present, Refusal, Reply, Ticket};
 use throng_redis_link::command;
-use throng_remote::{Core, Desk};
+use throng_remote::{Channels as _, Core, Desk, Fault, Node as _, Purpose, Wanted};
 use throng_types::ChannelName;
 
-use crate::command::{Script, call};
-use crate::flight::{Flight, Pending};
+use crate::answer;
+use crate::answer::{Script, call};
 use crate::keys::Keys;
 use crate::options::Target;
 
 /// Time for which a stream without publications is remembered when nobody subscribes to it, in
 /// milliseconds: enough to subscribe from the position that a question for history gave.
 const EMPTY_MS: u64 = 10_000;
-
 /// Names of other nodes that are remembered; the oldest is forgotten for one more, and looked for
 /// again.
 pub(crate) const KNOWN_MAX: usize = 256;
@@ -40,7 +46,6 @@ pub struct Established {
 /// Members that are listed, by channel and client.
 pub(crate) type Rows = BTreeMap<(ChannelName, Box<str>), Presence>;
 
-/// The broker on Redis.
 pub struct Redis {
     pub(crate) core: Core,
     pub(crate) target: Target,
@@ -133,5 +138,359 @@ impl Redis {
         EMPTY_MS
             .min(self.core.desk.options.position_ttl_ms)
             .to_string()
+    }
+
+    /// Takes a message of any channel.
+    pub(crate) fn message(&mut self, data: &[Value]) {
+        let [name, body, ..] = data else { return };
+        let (Some(there), Some(body)) = (answer::text(name), answer::bytes(body)) else {
+            return;
+        };
+        let Some(name) = self.keys.channel_of(there) else {
+            return self.node_message(there, body);
+        };
+        // A name of ours that is longer than clients' may be is a gateway's.
+        let Ok(name) = ChannelName::with_bound(name, usize::MAX) else {
+            return;
+        };
+        match answer::message(&name, body, self.core.desk.unix_ms) {
+            Some(publication) => self.delivered(publication.shared()),
+            None => self.gap(&name),
+        }
+    }
+
+    /// Takes a message that is for this node, or for every node.
+    fn node_message(&mut self, there: &str, body: &[u8]) {
+        let is_own = self.keys.probe(self.incarnation()) == there;
+        let name = self.core.name.as_ref();
+        if is_own && body.is_empty() {
+            self.core.proved();
+        } else if is_own {
+            self.hear_answer(body);
+        } else if self.keys.everybody() == there {
+            if !self.core.desk.hear_cut(body) {
+                self.hear_question(body);
+            }
+        } else if name.is_some_and(|it| self.keys.named(it) == there) {
+            self.hear_question(body);
+        }
+    }
+
+    /// Asks whether there is a node of this name.
+    pub(crate) fn find(&mut self, (lane, ticket): (u8, u32), node: Box<str>, message: Vec<u8>) {
+        let there = self.keys.named(&node);
+        let numsub = self.target.verbs().numsub.as_bytes();
+        let flight = Flight::Find(lane, ticket, node, message);
+        self.send(flight, &[b"PUBSUB", numsub, there.as_bytes()]);
+    }
+
+    /// Redis has said how many listen by this name.
+    pub(crate) fn found(
+        &mut self,
+        who: (u8, u32),
+        node: Box<str>,
+        message: &[u8],
+        value: &Value,
+    ) -> bool {
+        let listeners = answer::list(value).and_then(|it| answer::number(it.get(1)?));
+        match listeners {
+            None => return false,
+            Some(0) => self.asked_of(who, 0),
+            Some(_) => {
+                if !self.known.contains(&node) {
+                    self.known.truncate(KNOWN_MAX - 1);
+                    self.known.push_front(node.clone());
+                }
+                self.ask_known(who, node, message);
+            }
+        }
+        true
+    }
+
+    pub(crate) fn ask_known(&mut self, (lane, ticket): (u8, u32), node: Box<str>, message: &[u8]) {
+        let there = self.keys.named(&node);
+        let publish = self.target.verbs().publish.as_bytes();
+        let flight = Flight::AskedOne(lane, ticket, node);
+        self.send(flight, &[publish, there.as_bytes(), message]);
+    }
+
+    /// Redis has said how many got the question for a node. One answer is enough: while a node is
+    /// upgraded, two processes have its name.
+    pub(crate) fn asked_one(&mut self, who: (u8, u32), node: &str, value: &Value) -> bool {
+        let Some(receivers) = answer::number(value) else {
+            return false;
+        };
+        if receivers == 0 {
+            self.known.retain(|known| **known != *node);
+        }
+        self.asked_of(who, receivers.min(1) as usize);
+        true
+    }
+
+    /// Redis has said how many nodes got a question, this one among them.
+    pub(crate) fn asked(&mut self, who: (u8, u32), value: &Value) -> bool {
+        let Some(receivers) = answer::number(value) else {
+            return false;
+        };
+        self.asked_of(who, (receivers as usize).saturating_sub(1));
+        true
+    }
+
+    pub(crate) fn landed(&mut self, flight: Flight, value: Value) -> Result<(), Fault> {
+        if let Value::ServerError(error) = &value {
+            let code = code_of(error);
+            if is_refused_write(code) {
+                let detail = error.details().unwrap_or("");
+                self.writes_refused(&flight, code, detail);
+                self.failed(flight, Refusal::Unavailable);
+                return Ok(());
+            }
+            if matches!(
+                code,
+                "NOSCRIPT" | "READONLY" | "LOADING" | "NOAUTH" | "NOPERM" | "MASTERDOWN"
+            ) {
+                let fault = format!("Redis refuses: {code} {}", error.details().unwrap_or(""));
+                self.failed(flight, Refusal::Unavailable);
+                return Err(Fault(fault));
+            }
+            if matches!(code, "MOVED" | "CLUSTERDOWN") {
+                // It may be said of a subscription, which has no flight of its own; so nobody knows
+                // the outcome of this one.
+                let fault = format!("Redis refuses: {code} {}", error.details().unwrap_or(""));
+                self.lost(flight);
+                return Err(Fault(fault));
+            }
+            if matches!(code, "ASK" | "TRYAGAIN") {
+                self.slot_moves();
+                self.failed(flight, Refusal::Unavailable);
+                return Ok(());
+            }
+            let detail = error.details().unwrap_or("");
+            tracing::warn!(code, detail, "Redis refuses a command");
+            match flight {
+                // It may have been refused in the midst of its script.
+                Flight::Publish { .. } if !is_refused_at_once(code) => self.lost(flight),
+                flight => self.failed(flight, Refusal::Unavailable),
+            }
+            return Ok(());
+        }
+        let fits = match flight {
+            Flight::Publish { lane, ticket } => {
+                let position = answer::published(&value);
+                if let Some(position) = position {
+                    self.core.published(lane, ticket, Ok(position));
+                }
+                position.is_some()
+            }
+            Flight::Look(purpose, channel) => {
+                let looked = answer::looked(&value, &channel);
+                let fits = looked.is_some();
+                if let Some(looked) = looked {
+                    self.tell_looked(&channel, purpose, looked);
+                }
+                fits
+            }
+            Flight::Settle(wanted) => {
+                self.settled(wanted);
+                true
+            }
+            Flight::Forget { lane, ticket } => {
+                let result = Ok(HistoryPage::default());
+                self.core
+                    .desk
+                    .leave(lane, Reply::History { ticket, result });
+                true
+            }
+            Flight::Present {
+                lane,
+                ticket,
+                with_members,
+            } => {
+                let result = present(&value, with_members);
+                let fits = result.is_some();
+                if let Some(result) = result {
+                    self.core
+                        .desk
+                        .leave(lane, Reply::Present { ticket, result });
+                }
+                fits
+            }
+            Flight::Asked(lane, ticket) => self.asked((lane, ticket), &value),
+            Flight::Find(lane, ticket, node, message) => {
+                self.found((lane, ticket), node, &message, &value)
+            }
+            Flight::AskedOne(lane, ticket, node) => self.asked_one((lane, ticket), &node, &value),
+            Flight::Leased => return self.leased(),
+            Flight::Nodes => self.nodes(&value),
+            Flight::Lives(incarnation) => self.lives(incarnation, &value),
+            Flight::MaySweep(incarnation) => self.may_sweep(incarnation, &value),
+            Flight::Places(incarnation) => self.sweep(&incarnation, &value),
+            Flight::Line => return self.line(&value),
+            Flight::Row | Flight::Nothing => true,
+        };
+        if fits {
+            Ok(())
+        } else {
+            Err(Fault(format!("an answer that cannot be read: {value:?}")))
+        }
+    }
+
+    /// Redis answers and takes no writes: that is logged once.
+    fn writes_refused(&mut self, flight: &Flight, code: &str, detail: &str) {
+        self.rows_missed |= matches!(flight, Flight::Row);
+        if !self.core.desk.is_refusing() {
+            tracing::warn!(
+                code,
+                detail,
+                "Redis refuses writes: publications with a history or a key are refused until it \
+                 takes them again"
+            );
+            self.core.desk.set_refusing(true);
+        }
+    }
+
+    /// Nothing happened, or the outcome is unknown.
+    pub(crate) fn failed(&mut self, flight: Flight, refusal: Refusal) {
+        match flight {
+            Flight::Publish { lane, ticket } => {
+                self.core.count_refusal(refusal);
+                self.core.published(lane, ticket, Err(refusal));
+            }
+            Flight::Look(purpose, channel) => self.refuse_look(&channel, purpose, refusal),
+            Flight::Settle(wanted) => self.not_subscribed(&wanted, refusal),
+            Flight::Forget { lane, ticket } => {
+                let result = Err(refusal);
+                self.core
+                    .desk
+                    .leave(lane, Reply::History { ticket, result });
+            }
+            Flight::Present { lane, ticket, .. } => {
+                let result = Err(refusal);
+                self.core
+                    .desk
+                    .leave(lane, Reply::Present { ticket, result });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Purpose of an answer.
+#[derive(Debug)]
+pub(crate) enum Flight {
+    Publish {
+        lane: u8,
+        ticket: Ticket,
+    },
+    Look(Purpose, ChannelName),
+    /// Proof that the subscription of a channel without history was taken.
+    Settle(Wanted),
+    Forget {
+        lane: u8,
+        ticket: Ticket,
+    },
+    Present {
+        lane: u8,
+        ticket: Ticket,
+        with_members: bool,
+    },
+    /// Number of nodes that got a question.
+    Asked(u8, u32),
+    /// Whether there is a node of this name, and the question for it.
+    Find(u8, u32, Box<str>, Vec<u8>),
+    /// Whether the node of this name got a question.
+    AskedOne(u8, u32, Box<str>),
+    Leased,
+    /// A member's row was written or removed.
+    Row,
+    /// Names of all incarnations.
+    Nodes,
+    /// Whether an incarnation lives.
+    Lives(String),
+    /// Whether this node sweeps after an incarnation.
+    MaySweep(String),
+    /// Channels to sweep after an incarnation.
+    Places(String),
+    /// The server's line of replication.
+    Line,
+    /// Nothing follows its answer.
+    Nothing,
+}
+
+/// A command without an answer.
+pub(crate) struct Pending {
+    pub(crate) flight: Flight,
+    pub(crate) bytes: usize,
+    pub(crate) since_ms: u64,
+}
+
+/// The code of an error. Redis before version 7 has that of a script's command within the text:
+/// `ERR Error running script …: -OOM command not allowed …`.
+fn code_of(error: &ServerError) -> &str {
+    let code = error.code();
+    if code != "ERR" {
+        return code;
+    }
+    let detail = error.details().unwrap_or_default();
+    let words = detail.split(' ').filter_map(|word| word.strip_prefix('-'));
+    { words }
+        .find(|word| is_refused_write(word))
+        .unwrap_or(code)
+}
+
+/// Whether Redis refuses all that writes: it is full, it lacks replicas, or its disk fails. Of a
+/// script it refuses the first write in that way, never a later one.
+fn is_refused_write(code: &str) -> bool {
+    matches!(code, "OOM" | "NOREPLICAS" | "MISCONF")
+}
+
+/// Whether a command that was refused with this code had not begun.
+fn is_refused_at_once(code: &str) -> bool {
+    matches!(code, "BUSY" | "CROSSSLOT" | "NOPERM")
+}
+
+/// The answer to the question for present members.
+fn present(value: &Value, with_members: bool) -> Option<Result<Present, Refusal>> {
+    let [clients, users, members @ ..] = answer::list(value)? else {
+        return None;
+    };
+    let Some(clients) = answer::number(clients) else {
+        return Some(Err(Refusal::TooLong));
+    };
+    let members = match members {
+        [members, ..] if with_members => Some(answer::members(members)?),
+        _ => None,
+    };
+    Some(Ok(Present {
+        clients: u32::try_from(clients).ok()?,
+        users: u32::try_from(answer::number(users)?).ok()?,
+        members,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_code_of_a_refused_write_is_found_in_the_error_of_a_script() {
+        let old = "Error running script (call to f_6b1b): @user_script:1: @user_script: 1: -OOM \
+                   command not allowed when used memory > 'maxmemory'.";
+        for (line, expected) in [
+            ("OOM command not allowed", "OOM"),
+            (
+                "NOREPLICAS Not enough good replicas to write.",
+                "NOREPLICAS",
+            ),
+            (&*format!("ERR {old}"), "OOM"),
+            ("ERR ACL failure in script: no -permission", "ERR"),
+            ("ERR", "ERR"),
+        ] {
+            let value = redis::parse_redis_value(format!("-{line}\r\n").as_bytes());
+            let Ok(Value::ServerError(error)) = value else {
+                panic!("{line}: {value:?}");
+            };
+            assert_eq!(code_of(&error), expected, "{line}");
+        }
     }
 }

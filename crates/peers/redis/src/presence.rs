@@ -16,8 +16,8 @@ use throng_remote::{FLIGHTS_MAX, Fault, LEASE_MS, blob};
 use throng_types::ChannelName;
 
 use crate::answer;
-use crate::command::Script;
-use crate::flight::Flight;
+use crate::answer::Script;
+use crate::node::Flight;
 use crate::node::Redis;
 
 /// Time for one step of a sweep before another node may take it over, in milliseconds.

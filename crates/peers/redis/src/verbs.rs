@@ -8,9 +8,9 @@ use throng_remote::{Channels as _, Core, Fault, Purpose, Query, Verbs, Wanted, b
 use throng_types::{ChannelName, Position};
 
 use crate::answer;
-use crate::command::Script;
-use crate::flight::Flight;
+use crate::answer::Script;
 use crate::link::{RedisDial, field};
+use crate::node::Flight;
 use crate::node::{Established, Redis};
 
 /// Bytes that a member of a list may have.

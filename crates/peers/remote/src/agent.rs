@@ -10,8 +10,6 @@ use std::sync::Arc;
 use throng_broker::{ChannelOptions, HistoryPage, Recovery, Refusal, Subscribed};
 use throng_types::{ChannelName, Epoch, Position, Publication};
 
-use crate::early::Early;
-
 /// Publications that one refill may carry. Queue: `refill`.
 pub const REFILL_MAX: usize = 10_000;
 /// Their bytes. Queue: `refill`.
@@ -22,6 +20,10 @@ pub const AUDIT_MS: u64 = 40_000;
 pub const AUDIT_SOON_MS: u64 = 300;
 /// The most looks of that kind in a second.
 pub const AUDITS_PER_S: usize = 50;
+/// Publications of one channel that wait for an answer, and their bytes. More of them are
+/// forgotten, and looked for in the history.
+const EARLY_MAX: usize = 256;
+const EARLY_BYTES_MAX: usize = 1 << 20;
 
 /// Trust in a channel's deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +62,6 @@ pub struct Channel {
     pub state: State,
     /// The broker was asked for it on this connection.
     pub is_subscribed: bool,
-    /// A refill is on its way.
     pub is_refilling: bool,
     /// The position of the last publication that was left, in channels with history.
     pub top: Option<Position>,
@@ -305,7 +306,6 @@ impl Looked {
 /// Whether a part of history is what was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// All of it is there.
     Fits,
     /// Something is missing, or it was too much.
     Lost,
@@ -472,5 +472,60 @@ pub(crate) mod tests {
         assert_eq!(channel.took(&publication(at(1, 101))), Took::Next);
         // A jump forgets what lies before.
         assert_eq!(channel.took(&publication(at(1, 140))), Took::Gap);
+    }
+}
+
+/// Publications that were delivered before the answer that they follow. Only where deliveries and
+/// answers take different roads through the broker, so that either may come first.
+#[derive(Default)]
+pub(crate) struct Early {
+    /// In order, without a gap. Bound: [`EARLY_MAX`], [`EARLY_BYTES_MAX`].
+    publications: Vec<Arc<Publication>>,
+    bytes: usize,
+}
+
+impl Early {
+    pub(crate) fn push(&mut self, publication: &Arc<Publication>) {
+        let after = self.publications.last().and_then(|last| last.position);
+        let follows = after
+            .zip(publication.position)
+            .is_none_or(|(last, it)| last.epoch == it.epoch && last.offset + 1 == it.offset);
+        if !follows || self.publications.len() >= EARLY_MAX || self.bytes > EARLY_BYTES_MAX {
+            self.publications.clear();
+            self.bytes = 0;
+        }
+        self.bytes += publication.cost_bytes();
+        self.publications.push(publication.clone());
+    }
+
+    /// Those behind a position.
+    pub(crate) fn behind(&self, position: Position) -> Vec<Arc<Publication>> {
+        let is_behind = |it: &&Arc<Publication>| {
+            it.position
+                .is_some_and(|at| at.epoch != position.epoch || at.offset > position.offset)
+        };
+        self.publications
+            .iter()
+            .filter(is_behind)
+            .cloned()
+            .collect()
+    }
+}
+
+/// Makes an answer reach up to a position, by the publications in between.
+pub(crate) fn continue_to(
+    result: &mut Subscribed,
+    top: Position,
+    mut more: Vec<Arc<Publication>>,
+    is_cache: bool,
+) {
+    result.position = Some(top);
+    if let Recovery::Whole(missed) = &mut result.recovery {
+        if is_cache {
+            missed.clear();
+            missed.extend(more.pop());
+        } else {
+            missed.append(&mut more);
+        }
     }
 }

@@ -16,9 +16,9 @@ use throng_peer::task::{Link, Receiver, Task, Tasks, queue};
 use throng_peer::{Context, Ended, Flow, LinkId, Peer};
 use throng_types::Millis;
 
-use crate::dial::{Dial, Fault, Words as _};
 use crate::lane::Wish;
 use crate::node::Node;
+use crate::verbs::{Dial, Fault, Words as _};
 
 /// Requests taken from one shard, and words of the broker, before others have their turn.
 const AT_ONCE: usize = 256;

@@ -27,10 +27,10 @@ use throng_broker::{HistoryQuery, Presence, Refusal, Reply, Request, Ticket};
 use throng_metrics::Counter;
 use throng_types::{ChannelName, Position, Publication};
 
+use crate::agent::continue_to;
 use crate::agent::{
     self, AUDITS_PER_S, Looked, Mode, REFILL_BYTES_MAX, REFILL_MAX, State, Status, Took,
 };
-use crate::early::continue_to;
 use crate::verbs::{Purpose, Query, Verbs, Wanted};
 
 /// Rules about channels, for every broker.
@@ -213,7 +213,6 @@ pub trait Channels: Verbs {
         self.go_on(&wanted.channel, early);
     }
 
-    /// A subscribe is refused.
     fn not_subscribed(&mut self, wanted: &Wanted, refusal: Refusal) {
         let (ticket, result) = (wanted.ticket, Err(refusal));
         let core = self.core();

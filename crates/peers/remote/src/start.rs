@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::core::RemoteOptions;
 use crate::desk::Desk;
 use crate::lane::{Lane, Ring, Wake};
 use crate::node::Node;
-use crate::options::RemoteOptions;
 use crate::part::{End, RemoteBroker};
 use crate::status::{Health, Status};
 

@@ -12,18 +12,17 @@
 //! - [`Verbs::disconnected`] ends all that has no answer.
 
 use throng_broker::{Draft, Namespaces, Presence, Ticket};
+use throng_peer::task::{Link, Net};
 use throng_types::{ChannelName, Position};
 
 use crate::agent::Mode;
 use crate::core::Core;
-use crate::dial::{Dial, Fault, WordOf};
 
 /// A subscribe on its way.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// Number of the shard's lane.
     pub lane: u8,
-    /// The ticket of its request.
     pub ticket: Ticket,
     pub channel: ChannelName,
     /// From where on publications are missing, if a client asked for them.
@@ -37,7 +36,6 @@ pub struct Wanted {
 /// Purpose of a look at a stream.
 #[derive(Debug)]
 pub enum Purpose {
-    /// A subscription begins there.
     Subscribe(Wanted),
     /// Fills the gap of a channel; the number distinguishes it from a former channel of that name.
     Refill(u64),
@@ -84,7 +82,6 @@ pub trait Verbs: Sized + Send + 'static {
     /// A connection to be made.
     fn dial(&mut self) -> Self::Dial;
 
-    /// Notes that a connection stands.
     fn connected(&mut self, hello: <Self::Dial as Dial>::Hello);
 
     /// Announces to others that this node lives, and lists its members again. Its lease has been
@@ -176,7 +173,6 @@ pub trait Verbs: Sized + Send + 'static {
     /// A client has left; its subscribe may still be on its way.
     fn quit(&mut self, channel: &ChannelName, presence: &Presence);
 
-    /// Lists the members that are present.
     fn present(&mut self, lane: u8, ticket: Ticket, channel: &ChannelName, with_members: bool);
 
     /// A client has come in another process, which hands over to this one.
@@ -216,3 +212,44 @@ pub trait Verbs: Sized + Send + 'static {
     /// Sends something to every node, this one included.
     fn tell_everybody(&mut self, message: &str);
 }
+
+/// Why a connection cannot be used any more.
+#[derive(Debug)]
+pub struct Fault(pub String);
+
+/// A connection on its way, as a task of the peer.
+pub trait Dial: 'static {
+    /// Facts about a connection that stands.
+    type Hello;
+    /// The reader of what the broker says.
+    type Words: Words;
+
+    /// Finds the server, connects and introduces this node. The peer reads the link from then on.
+    fn connect(
+        &mut self,
+        net: &Net,
+    ) -> impl Future<Output = Result<(Self::Hello, Link, Self::Words), String>>;
+
+    /// Waits until the connection is to be given up although it works, and says why. Called behind
+    /// [`Self::connect`].
+    fn watch(&mut self, _: &Net) -> impl Future<Output = String> {
+        std::future::pending()
+    }
+}
+
+/// Bytes in, words out. Bounds the bytes of a word that is not whole.
+pub trait Words: 'static {
+    /// One message or answer of the broker.
+    type Word;
+
+    /// Takes bytes as they came.
+    fn feed(&mut self, bytes: &[u8]);
+
+    /// Takes the next word; `None` until it is whole.
+    ///
+    /// # Errors
+    /// In words, if the bytes are none of the protocol, or too many.
+    fn next(&mut self) -> Result<Option<Self::Word>, String>;
+}
+
+pub type WordOf<D> = <<D as Dial>::Words as Words>::Word;

@@ -14,10 +14,8 @@ use serde_json::{Map, Value};
 use crate::feed::FeedMessage;
 use crate::identity::{self, AccountError, MembershipList};
 
-/// A change of one user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentityChange {
-    /// Id of the user.
     pub user_id: String,
     /// New state of the user.
     pub what: Change,
@@ -34,19 +32,15 @@ pub enum Change {
         verified: bool,
         /// The account is switched off.
         blocked: bool,
-        /// All labels of the account.
         labels: Vec<String>,
     },
     /// The user's place in one team.
     Membership {
-        /// Id of the team.
         team: String,
-        /// Id of the membership.
         id: String,
         /// The roles within the team; nothing for those who are not, or not yet, in it.
         roles: Option<Vec<String>>,
     },
-    /// A session ended, or all of them.
     SessionEnded(Option<String>),
     /// The account is gone.
     Deleted,
@@ -59,7 +53,6 @@ pub enum Change {
 pub enum RoleChange {
     /// Roles stay as before.
     Same,
-    /// Roles of the user from now on.
     Roles(Vec<String>),
     /// Those of a guest.
     Guest,
@@ -224,7 +217,6 @@ impl FeedMessage {
     }
 }
 
-/// The account in a payload, if the payload is one.
 fn account(payload: &Map<String, Value>, user_id: &str) -> Change {
     let flag = |name| payload.get(name).and_then(Value::as_bool);
     let is_theirs = payload.get("$id").and_then(Value::as_str) == Some(user_id);

@@ -24,7 +24,6 @@ const ID_BYTES_MAX: usize = 36;
 const UID_RULE: &str = "An id has 1 to 36 of the characters a-z, A-Z, 0-9, -, . and _, and begins \
                         with a letter or a digit";
 
-/// A message from a client.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ClientMessage {
     /// Sent every 20 s by SDKs from 16.1 on; answered with `pong`.
@@ -32,14 +31,12 @@ pub enum ClientMessage {
     /// A session for a connection whose handshake could carry none: base64 of JSON
     /// `{"id":…,"secret":…}`, not looked into here.
     Authentication {
-        /// Session as the client sent it.
         session: String,
     },
     /// Subscriptions to make or to change, in order.
     Subscribe(Vec<SubscribeItem>),
     /// Ids of subscriptions to end. Unknown ones are answered with `removed: false`.
     Unsubscribe(Vec<String>),
-    /// Sets the presence of the user.
     Presence(Presence),
 }
 
@@ -50,7 +47,6 @@ pub struct SubscribeItem {
     pub id: Option<String>,
     /// The channels as asked for; [`channel::convert`](crate::channel::convert) is still to come.
     pub channels: Vec<String>,
-    /// Queries of the subscription.
     pub filter: QueryFilter,
 }
 

@@ -37,7 +37,6 @@ pub struct SlotSubscription {
     pub slot: Slot,
     /// The channels under the client's identity.
     pub channels: Vec<String>,
-    /// Queries of the subscription.
     pub filter: QueryFilter,
 }
 

@@ -27,22 +27,16 @@ pub enum ConnectionPhase {
 /// [`RefusalStyle::mask`] in production.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RealtimeError {
-    /// The project is not known here.
     #[error("Missing or unknown project ID")]
     UnknownProject,
-    /// A message came on a connection that has no project.
     #[error("Missing project context. Reconnect to the project first.")]
     MissingProject,
-    /// The project has switched this API off.
     #[error("The requested API is disabled. You can enable the API from the Appwrite console.")]
     ApiDisabled,
-    /// This address opened too many connections.
     #[error("Too many requests")]
     TooManyRequests,
-    /// This connection sent too many messages.
     #[error("Too many messages.")]
     TooManyMessages,
-    /// The page's host is none of the project's platforms.
     #[error(
         "Invalid Origin. Register your new client ({host}) as a new {platform} platform on your \
          project console dashboard"
@@ -53,7 +47,6 @@ pub enum RealtimeError {
         /// Appwrite's name for the scheme's platform.
         platform: &'static str,
     },
-    /// The page's scheme is not one that Appwrite knows.
     #[error(
         "Invalid Scheme. The scheme used ({scheme}) in the Origin ({origin}) is not supported. \
          If you are using a custom scheme, please change it to `appwrite-callback-<PROJECT_ID>`"
@@ -64,53 +57,38 @@ pub enum RealtimeError {
         /// Whole text of the header.
         origin: String,
     },
-    /// The `Origin` header has neither scheme nor host (`null`, for one).
     #[error("Invalid Origin.")]
     OriginEmpty,
-    /// No channel in the URL, for servers that still insist (Appwrite up to 1.9.0).
     #[error("Missing channels")]
     MissingChannels,
-    /// A query in the URL that does not parse or is not supported.
     #[error("{0}")]
     UrlQuery(String),
-    /// A query in a message that does not parse or is not supported.
     #[error("Invalid query: {0}")]
     MessageQuery(String),
-    /// Not JSON, or an object with neither `type` nor `data`.
     #[error("Message format is not valid.")]
     Format,
-    /// No such message type.
     #[error("Message type is not valid.")]
     MessageType,
-    /// A field of a message is missing.
     #[error("Payload is not valid. {0} is required")]
     Required(&'static str),
-    /// A field of a message has the wrong form: the field and why.
     #[error("{0}: {1}")]
     Field(&'static str, Cow<'static, str>),
-    /// An `authentication` message whose session Appwrite does not know.
     #[error("Session is not valid.")]
     Session,
-    /// An `authentication` message on a connection that acts for another user.
     #[error("Cannot re-authenticate on an impersonated connection.")]
     Impersonated,
-    /// Only signed-in users may do this.
     #[error("User must be authorized")]
     Unauthorized,
-    /// Appwrite's API refused a presence: its code and its text.
     #[error("{1}")]
     Presence(u16, String),
-    /// A JWT that does not verify: what Appwrite said of it.
     #[error("Failed to verify JWT. {0}")]
     Jwt(String),
-    /// A JWT and a cookie at once.
     #[error("JWT and cookie can't be used in the same request.")]
     JwtAndCookie,
     /// A fault without a code of its own, which production masks (`select` other than `*`,
     /// values of a type that PHP would stumble over).
     #[error("{0}")]
     Internal(String),
-    /// Something of ours failed.
     #[error("Error: Server Error")]
     Server,
 }

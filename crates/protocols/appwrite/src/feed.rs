@@ -20,19 +20,15 @@ use throng_types::{date, mix};
 use crate::identity::{ANY, GUESTS, USERS};
 use crate::json;
 
-/// The Redis channel of all projects.
 pub const REDIS_CHANNEL: &str = "realtime";
 
 /// Why a message of the feed cannot be used. The publisher's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FeedError {
-    /// Not JSON of the documented form.
     #[error("the feed message is malformed")]
     Malformed,
-    /// Project, channels or roles are empty: stock never publishes that.
     #[error("the feed message has no project, no channel or no role")]
     Empty,
-    /// Longer than the caller allows.
     #[error("the feed message is too long")]
     TooLong,
 }
@@ -44,7 +40,6 @@ pub struct FeedMessage {
     pub project: Box<str>,
     /// Roles that may get it; names from before 1.0 are already in their new form.
     pub roles: Vec<Box<str>>,
-    /// Channels that the event is for.
     pub channels: Vec<Box<str>>,
     /// The roles of `user_id` have changed, and must be known before this event is matched.
     pub permissions_changed: bool,
@@ -159,7 +154,6 @@ impl FeedMessage {
         self.attributes().get("$id").and_then(Value::as_str)
     }
 
-    /// The payload as it came.
     #[must_use]
     pub fn payload(&self) -> &str {
         self.payload.get()
@@ -321,13 +315,11 @@ fn truthy(value: &Value) -> bool {
 /// have no Appwrite behind them.
 #[derive(Clone, Copy, Debug)]
 pub struct NewEvent<'e> {
-    /// Id of the project.
     pub project: &'e str,
     /// Roles that may get it.
     pub roles: &'e [&'e str],
     /// Names of the event, the most telling first.
     pub names: &'e [&'e str],
-    /// Channels that the event is for.
     pub channels: &'e [&'e str],
     /// When it happened, in Unix milliseconds.
     pub time_unix_ms: u64,

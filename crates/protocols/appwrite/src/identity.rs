@@ -25,10 +25,8 @@ pub(crate) const MEMBER: &str = "member:";
 /// An answer of Appwrite's API that is not what its documentation says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AccountError {
-    /// Not JSON, or a field has another type.
     #[error("the account is not an account document")]
     Malformed,
-    /// `$id` is missing or empty.
     #[error("the account has no id")]
     NoId,
 }
@@ -68,7 +66,6 @@ struct Account {
 /// An answer of `GET /v1/teams/{id}/memberships`.
 #[derive(Clone, Copy, Debug)]
 pub struct MembershipList<'b> {
-    /// Body of the answer.
     pub body: &'b [u8],
     /// Only this user's memberships were asked for, and the server understood that. Projects may
     /// hide whose a membership is (those made since 1.9.5 do), and then nothing else tells.
@@ -97,7 +94,6 @@ pub(crate) struct Membership {
 }
 
 impl MembershipList<'_> {
-    /// The user's memberships in it.
     pub(crate) fn of_user(&self, user_id: &str) -> Result<Vec<Membership>, AccountError> {
         let list: Memberships =
             serde_json::from_slice(self.body).map_err(|_| AccountError::Malformed)?;
@@ -179,7 +175,6 @@ impl Identity {
     }
 }
 
-/// The roles of every account.
 pub(crate) fn account_roles(id: &str, verified: bool) -> Vec<String> {
     let dimension = if verified { "verified" } else { "unverified" };
     vec![
@@ -197,7 +192,6 @@ pub(crate) fn team_roles(team: &str, id: &str, roles: &[String]) -> impl Iterato
         .chain(roles.iter().map(move |role| format!("{TEAM}{team}/{role}")))
 }
 
-/// The roles of labels.
 pub(crate) fn label_roles(labels: &[String]) -> impl Iterator<Item = String> {
     labels.iter().map(|label| format!("label:{label}"))
 }
@@ -261,7 +255,6 @@ pub struct TokenClaims {
     /// When it ends, in Unix seconds.
     #[serde(default)]
     exp: Option<u64>,
-    /// The session that it stands for.
     #[serde(default)]
     pub session_id: Option<String>,
 }
@@ -275,7 +268,6 @@ impl TokenClaims {
         serde_json::from_slice(&payload).ok()
     }
 
-    /// Tells whether its time is over.
     #[must_use]
     pub fn is_over(&self, now_unix_ms: u64) -> bool {
         self.exp

@@ -33,12 +33,10 @@ pub(crate) fn push_items<T>(
     }
 }
 
-/// Appends a list of strings.
 pub(crate) fn push_strs<S: AsRef<str>>(out: &mut Vec<u8>, items: impl IntoIterator<Item = S>) {
     push_list(out, items, |out, item| push_str(out, item.as_ref()));
 }
 
-/// Appends a whole number.
 pub(crate) fn push_int(out: &mut Vec<u8>, number: impl itoa::Integer) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }

@@ -16,7 +16,6 @@ pub struct MessageLimits {
     pub subscriptions_max: usize,
     /// Queries of one subscription, counting those inside `and` and `or`.
     pub queries_max: usize,
-    /// Values of one query.
     pub query_values_max: usize,
     /// Depth to which `and` and `or` may nest.
     pub query_depth_max: usize,

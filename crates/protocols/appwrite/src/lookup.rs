@@ -37,9 +37,7 @@ pub enum LookupPart {
     Account,
     /// The place in one team alone, in one request: [`LookupReply::Changed`].
     Membership {
-        /// Id of the user.
         user_id: Box<str>,
-        /// Id of the team.
         team: Box<str>,
         /// The membership that the event named.
         id: Box<str>,
@@ -64,11 +62,9 @@ pub struct Lookup {
     pub conn: ConnId,
     /// Given back with the answer.
     pub token: u32,
-    /// The project that the credential is for.
     pub project: Box<str>,
     /// Proof of the client's identity.
     pub credential: Credential,
-    /// The part that is asked for.
     pub part: LookupPart,
     /// Priority among other look-ups.
     pub haste: LookupPriority,
@@ -77,7 +73,6 @@ pub struct Lookup {
 /// The answer to a [`Lookup`].
 #[derive(Clone, Debug)]
 pub enum LookupReply {
-    /// Identity of the user, whole.
     User(Arc<Identity>),
     /// A part of a user that is known.
     Changed(IdentityChange),
@@ -92,17 +87,14 @@ pub enum LookupReply {
 /// A user's presence, to be written or deleted at Appwrite.
 #[derive(Clone, Debug)]
 pub struct PresenceCall {
-    /// The connection that sets it.
     pub conn: ConnId,
     /// Given back with the answer.
     pub token: u32,
-    /// The project that the credential is for.
     pub project: Box<str>,
     /// The user, whose calls are made one after the other.
     pub user_id: Box<str>,
     /// The client's own credential.
     pub credential: Credential,
-    /// Id of the presence.
     pub id: Box<str>,
     /// The JSON to write; without it the presence is deleted, and nobody is told.
     pub body: Option<Box<[u8]>>,
@@ -111,7 +103,6 @@ pub struct PresenceCall {
 /// The answer to a [`PresenceCall`] that writes.
 #[derive(Clone, Debug)]
 pub enum PresenceReply {
-    /// Appwrite has written it.
     Written {
         /// The id that it has, which need not be the one that was asked for.
         id: Box<str>,
@@ -129,7 +120,6 @@ pub enum PresenceReply {
     Failed,
 }
 
-/// A queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueFull;
 

@@ -12,7 +12,6 @@ coded_enum! {
     /// Reason for which a command failed (Centrifugo, page "Codes", client error codes).
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum ErrorCode {
-        /// Number on the wire.
         fn code -> u32;
         /// Text on the wire.
         fn message;
@@ -26,7 +25,6 @@ coded_enum! {
         PermissionDenied = 103, "permission denied";
         /// No such remote procedure.
         MethodNotFound = 104, "method not found";
-        /// The connection has that subscription already.
         AlreadySubscribed = 105, "already subscribed";
         /// The connection has as many of these as it may.
         LimitExceeded = 106, "limit exceeded";
@@ -68,22 +66,18 @@ impl fmt::Display for ErrorCode {
 /// Fault of a frame. The connection is closed with code 3501.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// The frame holds no command at all.
     #[error("frame without a command")]
     Empty,
     /// JSON is UTF-8 (RFC 8259 section 8.1).
     #[error("command is not UTF-8")]
     NotUtf8,
-    /// Not JSON, or a field of the wrong type.
     #[error("command is not what the protocol says, at byte {at}")]
     NotACommand {
         /// Bytes from the start of the command.
         at: usize,
     },
-    /// Not the Protobuf encoding of a command, or a field of the wrong type.
     #[error("command is not what the protocol says")]
     NotProtobuf,
-    /// An id and nothing to do.
     #[error("command without a request")]
     NoRequest,
 }

@@ -45,7 +45,6 @@ impl Codec {
         }
     }
 
-    /// Appends a push in this form.
     pub fn push(self, push: &Push<'_>, out: &mut Vec<u8>) {
         match self {
             Self::Json => push::encode_push(push, true, out),

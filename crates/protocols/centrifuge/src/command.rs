@@ -20,14 +20,12 @@ use crate::json::{ClientData, or_default, present, text};
 use crate::request::{Connect, History, Subscribe};
 use crate::{ErrorCode, strict};
 
-/// One command of a frame.
 #[derive(Debug)]
 pub struct Command<'a> {
     /// Matches the reply to the command; 0 in [`ClientRequest::Pong`] and, as a rule,
     /// [`ClientRequest::Send`]. A command without an id that expects a reply counts as a pong, as
     /// in the reference server.
     pub id: u32,
-    /// Request with its parameters.
     pub request: ClientRequest<'a>,
 }
 
@@ -38,28 +36,22 @@ pub enum ClientRequest<'a> {
     Pong,
     /// The first command of every connection.
     Connect(Connect<'a>),
-    /// Begins a subscription to a channel.
     Subscribe(Subscribe<'a>),
     /// Ends a subscription to a channel.
     Unsubscribe {
-        /// Name of the channel.
         channel: Cow<'a, str>,
     },
-    /// Publishes into a channel.
     Publish {
-        /// Name of the channel.
         channel: Cow<'a, str>,
         /// Data to publish; never nothing.
         data: ClientData<'a>,
     },
     /// Asks who is in a channel.
     Presence {
-        /// Name of the channel.
         channel: Cow<'a, str>,
     },
     /// Asks how many are in a channel.
     PresenceStats {
-        /// Name of the channel.
         channel: Cow<'a, str>,
     },
     /// Asks for past publications.
@@ -85,7 +77,6 @@ pub enum ClientRequest<'a> {
     },
     /// Brings a new subscription token.
     SubRefresh {
-        /// Name of the channel.
         channel: Cow<'a, str>,
         /// New token, not empty unless it was missing.
         token: Cow<'a, str>,

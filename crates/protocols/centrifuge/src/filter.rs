@@ -22,10 +22,8 @@ use crate::json::each_tag;
 pub const NODES_MAX: usize = 128;
 /// Values that its leaves name.
 pub const VALUES_MAX: usize = 1024;
-/// Depth of nodes in each other.
 pub const DEPTH_MAX: usize = 16;
 
-/// A node as a client sends it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct FilterNode<'a> {
@@ -52,7 +50,6 @@ fn nodes<'de: 'a, 'a, D: Deserializer<'de>>(
     Option::<Vec<FilterNode<'a>>>::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// Filter that is valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TagFilter(Node);
 

@@ -1,74 +1,18 @@
-//! Writers and the few lenient readers of JSON that the protocol asks for, and the application's
-//! own data in a request.
-//!
-//! Written by hand because one publication is encoded for every format and deliveries are the hot
-//! path: no intermediate value, no allocation but the caller's buffer.
+//! Objects of JSON, the few lenient readers that the protocol asks for, and the application's own
+//! data in a request.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use memchr::memchr2;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use throng_types::{Payload, PayloadKind, Position};
 
-pub use throng_types::json::append_str as append_text;
-
-/// Appends `payload` as one JSON value: JSON as it stands, text as a string, bytes as a base64
-/// string.
-pub fn append_payload(payload: &Payload, out: &mut Vec<u8>) {
-    match payload.kind {
-        PayloadKind::Json => append_json(&payload.bytes, out),
-        PayloadKind::Text => match str::from_utf8(&payload.bytes) {
-            Ok(text) => append_text(text, out),
-            Err(_) => append_text(&String::from_utf8_lossy(&payload.bytes), out),
-        },
-        PayloadKind::Binary => append_text(&STANDARD.encode(&payload.bytes), out),
-    }
-}
-
-/// Finds out what `bytes` are: one JSON value, other UTF-8 text, or neither.
-#[must_use]
-pub fn payload_of(bytes: &[u8]) -> Payload {
-    let kind = match std::str::from_utf8(bytes) {
-        Err(_) => PayloadKind::Binary,
-        Ok(text) if begins_as_json(text) && serde_json::from_str::<&RawValue>(text).is_ok() => {
-            PayloadKind::Json
-        }
-        Ok(_) => PayloadKind::Text,
-    };
-    Payload {
-        bytes: bytes.into(),
-        kind,
-    }
-}
-
-/// Tells whether a text begins as JSON values do (RFC 8259 section 3). What else would come is an
-/// error, which costs more than this look.
-fn begins_as_json(text: &str) -> bool {
-    let first = text.trim_ascii_start().as_bytes().first();
-    matches!(
-        first,
-        Some(b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n')
-    )
-}
-
-/// Appends a JSON value that somebody else wrote, without the line breaks between its tokens.
-///
-/// Inside strings JSON has line breaks only in escaped form (RFC 8259 section 7), so a raw one is
-/// always white space, and tokens that white space alone separates do not exist: nothing can merge.
-pub fn append_json(json: &[u8], out: &mut Vec<u8>) {
-    let mut rest = json;
-    while let Some(at) = memchr2(b'\n', b'\r', rest) {
-        out.extend_from_slice(&rest[..at]);
-        rest = &rest[at + 1..];
-    }
-    out.extend_from_slice(rest);
-}
+pub(crate) use throng_types::json::{
+    append_json, append_payload, append_str as append_text, payload_of,
+};
 
 pub(crate) fn append_number(number: impl itoa::Integer, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
@@ -376,112 +320,5 @@ impl<'de: 'a, 'a> Deserialize<'de> for ClientData<'a> {
 impl fmt::Debug for ClientData<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&String::from_utf8_lossy(self.bytes()), f)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use serde_json::Value;
-
-    use super::*;
-
-    fn payload(bytes: &[u8], kind: PayloadKind) -> Payload {
-        Payload {
-            bytes: bytes.into(),
-            kind,
-        }
-    }
-
-    #[track_caller]
-    fn check(bytes: &[u8], kind: PayloadKind, expected: &str) {
-        let mut out = Vec::new();
-        append_payload(&payload(bytes, kind), &mut out);
-        assert_eq!(String::from_utf8(out).unwrap(), expected);
-    }
-
-    #[test]
-    fn payloads_become_one_json_value() {
-        check(br#"{"a":1}"#, PayloadKind::Json, r#"{"a":1}"#);
-        check(
-            b"{\n  \"a\": \"x\\n\",\r\n\t\"b\": [1,\n2]\n}\n",
-            PayloadKind::Json,
-            "{  \"a\": \"x\\n\",\t\"b\": [1,2]}",
-        );
-        check(
-            "say \"hi\"\\\n\u{7f}\u{1}\u{2028}".as_bytes(),
-            PayloadKind::Text,
-            "\"say \\\"hi\\\"\\\\\\n\u{7f}\\u0001\u{2028}\"",
-        );
-        check(b"", PayloadKind::Text, "\"\"");
-        check(&[0, 255, 1], PayloadKind::Binary, "\"AP8B\"");
-        check(&[255], PayloadKind::Binary, "\"/w==\"");
-        // Whoever made this payload was wrong about its kind; the frame is JSON all the same.
-        check(&[b'a', 255], PayloadKind::Text, "\"a\u{fffd}\"");
-    }
-
-    #[test]
-    fn kinds_are_found() {
-        for (bytes, kind) in [
-            (&b"{}"[..], PayloadKind::Json),
-            (b" [1, 2]\n", PayloadKind::Json),
-            (b"17", PayloadKind::Json),
-            (b"{}{}", PayloadKind::Text),
-            (b"hello", PayloadKind::Text),
-            (b"", PayloadKind::Text),
-            (b"\"\xff\"", PayloadKind::Binary),
-        ] {
-            let found = payload_of(bytes);
-            assert_eq!((found.kind, &*found.bytes), (kind, bytes), "{bytes:?}");
-        }
-    }
-
-    #[test]
-    fn deep_nesting_is_only_bytes() {
-        let deep = "[".repeat(100_000) + &"]".repeat(100_000);
-        assert_eq!(payload_of(deep.as_bytes()).kind, PayloadKind::Json);
-    }
-
-    fn any_json() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![
-            Just(Value::Null),
-            any::<bool>().prop_map(Value::from),
-            any::<i64>().prop_map(Value::from),
-            any::<String>().prop_map(Value::from),
-        ];
-        leaf.prop_recursive(3, 20, 4, |inner| {
-            prop_oneof![
-                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-                proptest::collection::btree_map(any::<String>(), inner, 0..4)
-                    .prop_map(|map| map.into_iter().collect::<Value>()),
-            ]
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn text_comes_back(text: String) {
-            let mut out = Vec::new();
-            append_text(&text, &mut out);
-            prop_assert!(!out.contains(&b'\n') && !out.contains(&b'\r'));
-            prop_assert_eq!(serde_json::from_slice::<String>(&out).unwrap(), text);
-        }
-
-        #[test]
-        fn json_keeps_its_meaning_without_line_breaks(json in any_json()) {
-            let pretty = serde_json::to_string_pretty(&json).unwrap().replace('\n', "\r\n");
-            let mut out = Vec::new();
-            append_payload(&payload(pretty.as_bytes(), PayloadKind::Json), &mut out);
-            prop_assert!(!out.contains(&b'\n') && !out.contains(&b'\r'));
-            prop_assert_eq!(serde_json::from_slice::<Value>(&out).unwrap(), json);
-        }
-
-        #[test]
-        fn any_bytes_become_json(bytes: Vec<u8>) {
-            let mut out = Vec::new();
-            append_payload(&payload_of(&bytes), &mut out);
-            prop_assert!(!out.contains(&b'\n') && !out.contains(&b'\r'));
-            prop_assert!(serde_json::from_slice::<Value>(&out).is_ok());
-        }
     }
 }

@@ -29,7 +29,7 @@ pub use code::{ErrorCode, Malformed};
 pub use codec::{Codec, Commands};
 pub use command::{ClientRequest, Command};
 pub use filter::{DEPTH_MAX, FilterNode, NODES_MAX, TagFilter, VALUES_MAX};
-pub use json::{ClientData, append_json, append_payload, append_text, payload_of};
+pub use json::ClientData;
 pub use push::{encode_connect_push, encode_push};
 pub use reply::{
     ClientInfo, ConnectResult, HistoryResult, PING, Push, RefreshResult, Reply, SubRefreshResult,

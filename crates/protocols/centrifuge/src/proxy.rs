@@ -22,7 +22,6 @@ coded_enum! {
     /// Kind of a request to a backend.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum ProxyKind {
-        /// Name of the kind in options.
         fn name;
         /// Identity of a client that brings no token.
         Connect = "connect";
@@ -59,7 +58,6 @@ pub enum ProxyCall<'a> {
     Refresh,
     /// Parameters of [`ProxyKind::Subscribe`], the channel required.
     Subscribe {
-        /// Name of the channel.
         channel: &'a str,
         /// Token that the client brought.
         token: &'a str,
@@ -68,16 +66,12 @@ pub enum ProxyCall<'a> {
     },
     /// Parameters of [`ProxyKind::Publish`], both required.
     Publish {
-        /// Name of the channel.
         channel: &'a str,
         /// Data that the client wants to publish.
         data: &'a [u8],
     },
     /// Parameters of [`ProxyKind::SubRefresh`], the channel required.
-    SubRefresh {
-        /// Name of the channel.
-        channel: &'a str,
-    },
+    SubRefresh { channel: &'a str },
     /// Parameters of [`ProxyKind::Rpc`], both required.
     Rpc {
         /// The method that the client named.
@@ -88,7 +82,6 @@ pub enum ProxyCall<'a> {
 }
 
 impl ProxyCall<'_> {
-    /// Kind of these parameters.
     #[must_use]
     pub const fn kind(&self) -> ProxyKind {
         match self {
@@ -124,7 +117,6 @@ pub struct ProxyRequest<'a> {
     pub meta: Option<&'a str>,
     /// Data travel in base64.
     pub is_binary: bool,
-    /// Parameters of the request.
     pub call: ProxyCall<'a>,
 }
 
@@ -203,7 +195,6 @@ const DISCONNECTS: std::ops::RangeInclusive<u32> = 4000..=4999;
 /// Bytes of the reason of a close frame (RFC 6455 section 5.5, without the code).
 const REASON_BYTES_MAX: usize = 123;
 
-/// Refusal by a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProxyRefusal {
     /// The command is answered with this error.

@@ -26,7 +26,6 @@ pub fn encode_ping(out: &mut Vec<u8>) {
 pub struct ConnectResult<'a> {
     /// The connection's public id.
     pub client: &'a str,
-    /// Version of the server.
     pub version: &'a str,
     /// True if the connection ends unless it is refreshed within `ttl_s`.
     pub expires: bool,
@@ -42,7 +41,6 @@ pub struct ConnectResult<'a> {
     pub pong: bool,
     /// The session's id, which emulated transports send back.
     pub session: &'a str,
-    /// The node that holds the session.
     pub node: &'a str,
     /// The server's clock in Unix milliseconds; 0 leaves it out.
     pub time_unix_ms: u64,
@@ -79,7 +77,6 @@ pub struct SubscribeResult<'a> {
 pub struct HistoryResult<'a> {
     /// The publications, in the order that was asked for.
     pub publications: &'a [Arc<Publication>],
-    /// Position of the stream now.
     pub position: Position,
 }
 
@@ -88,7 +85,6 @@ pub struct HistoryResult<'a> {
 pub struct RefreshResult<'a> {
     /// The connection's public id.
     pub client: &'a str,
-    /// Version of the server.
     pub version: &'a str,
     /// True if it still expires.
     pub expires: bool,
@@ -316,7 +312,6 @@ pub(crate) fn append_info(info: &ClientInfo<'_>, out: &mut Vec<u8>) {
     object.close();
 }
 
-/// A reply to a command.
 #[derive(Clone, Copy, Debug)]
 pub enum Reply<'a> {
     /// Failure with one of Centrifugo's codes.
@@ -374,21 +369,16 @@ pub enum Push<'a> {
     },
     /// A client has subscribed to a channel.
     Join {
-        /// Name of the channel.
         channel: &'a str,
-        /// Client that has subscribed.
         info: ClientInfo<'a>,
     },
     /// Somebody's subscription has ended.
     Leave {
-        /// Name of the channel.
         channel: &'a str,
-        /// Client that has left.
         info: ClientInfo<'a>,
     },
     /// The server ended a subscription; see `throng_types::Unsubscribe`.
     Unsubscribe {
-        /// Name of the channel.
         channel: &'a str,
         /// Code that tells the client to come back or to stay away.
         code: u16,
@@ -407,9 +397,7 @@ pub enum Push<'a> {
     },
     /// The server subscribed the connection.
     Subscribe {
-        /// Name of the channel.
         channel: &'a str,
-        /// State of the subscription.
         subscribe: &'a SubscribePush<'a>,
     },
     /// The server refreshed the connection.

@@ -72,7 +72,6 @@ impl<'a> Connect<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Subscribe<'a> {
-    /// Name of the channel.
     #[serde(borrow, deserialize_with = "text")]
     pub channel: Cow<'a, str>,
     /// The subscription token, empty for none.
@@ -118,7 +117,6 @@ pub struct Subscribe<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct History<'a> {
-    /// Name of the channel.
     #[serde(borrow, deserialize_with = "text")]
     pub channel: Cow<'a, str>,
     /// At most so many publications; 0 asks for the stream's position only, a negative one for all.

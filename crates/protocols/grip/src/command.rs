@@ -6,7 +6,6 @@ use crate::item::{Item, PublishError, items_of_value};
 use crate::tnet;
 use crate::value::{Coding, Fields, Value};
 
-/// Request on the command socket.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CommandRequest {
     /// Repeated in the reply. pubcontrol sends none.
@@ -26,9 +25,7 @@ pub enum CommandKind {
     Recover,
     /// WebSocket-over-HTTP connections ask their backends.
     Refresh {
-        /// Id of the one connection to refresh.
         connection_id: Option<String>,
-        /// All connections of a channel.
         channel: Option<String>,
     },
     /// Asks which of these connections exist.
@@ -43,7 +40,6 @@ pub enum CommandKind {
 /// Addresses that publishers connect to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ZmqUris {
-    /// URI of the command socket.
     pub command: Option<String>,
     /// URI of the PULL socket.
     pub publish_pull: Option<String>,
@@ -52,7 +48,6 @@ pub struct ZmqUris {
 }
 
 impl ZmqUris {
-    /// The value of the reply.
     #[must_use]
     pub fn to_value(&self) -> Value {
         let entries = [
@@ -85,7 +80,6 @@ impl CommandRequest {
         })
     }
 
-    /// Appends the reply to a request that was done.
     pub fn reply(&self, value: Value, out: &mut Vec<u8>) {
         self.encode(true, "value", value, out);
     }

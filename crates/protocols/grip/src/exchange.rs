@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use throng_types::coded_enum;
 
-use crate::headers::{Header, HeaderRef};
+use crate::headers::Header;
 use crate::routes::Route;
 
 /// A request to the first of several origins that can be reached.
@@ -17,12 +17,10 @@ pub struct OriginRequest {
     pub route: Arc<Route>,
     /// Method of the request, not checked.
     pub method: String,
-    /// Path and query as the origin gets them.
     pub path: String,
     /// All fields, `Host` among them, but none that delimits the body. A target with a host of
     /// its own replaces `Host`.
     pub headers: Vec<Header>,
-    /// The body, or its beginning.
     pub body: Vec<u8>,
     /// Bytes that follow the head and `body`.
     pub rest: RequestRest,
@@ -31,7 +29,6 @@ pub struct OriginRequest {
 /// Continuation of a request that is on its way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RequestRest {
-    /// The request is whole.
     #[default]
     Nothing,
     /// More of the body, which has so many bytes in all, if that is known.
@@ -67,19 +64,7 @@ pub struct OriginHead {
     pub headers: Vec<Header>,
     /// Declared length of the body in bytes, if any.
     pub body_bytes: Option<u64>,
-    /// There is no body.
     pub is_bodiless: bool,
-}
-
-impl OriginHead {
-    /// The fields as readers of instructions take them.
-    #[must_use]
-    pub fn fields(&self) -> Vec<HeaderRef<'_>> {
-        let headers = self.headers.iter();
-        headers
-            .map(|header| (header.name.as_str(), header.value.as_slice()))
-            .collect()
-    }
 }
 
 coded_enum! {

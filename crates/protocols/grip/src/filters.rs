@@ -34,7 +34,6 @@ coded_enum! {
 }
 
 impl Filter {
-    /// Finds a filter by its name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|filter| filter.name() == name)
@@ -179,7 +178,6 @@ impl FilterContext<'_> {
 /// Verdict on an item for one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Filtered<'c> {
-    /// Not for this connection.
     Drop,
     /// Goes out with this content; borrowed if no filter touched it.
     Send(Cow<'c, [u8]>),
@@ -188,16 +186,12 @@ pub enum Filtered<'c> {
 /// Why content could not be rewritten. The fault is in the backend's meta or the item's content.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FilterError {
-    /// `build-id` on a connection without the meta `id_format`.
     #[error("build-id: the connection has no meta 'id_format'")]
     NoIdFormat,
-    /// `id_encoding` is something else than `hex`.
     #[error("build-id: id_encoding is 'hex' or absent, not '{0}'")]
     Encoding(String),
-    /// `id_format` cannot be rendered.
     #[error("build-id: in id_format, {0}")]
     IdFormat(MarkError),
-    /// The content cannot be rendered.
     #[error("in the content, {0}")]
     Content(#[from] MarkError),
 }
@@ -413,7 +407,6 @@ fn without_escapes(text: &[u8]) -> Cow<'_, [u8]> {
 /// Why text with marks cannot be rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MarkError {
-    /// A letter that means nothing here.
     #[error("byte {at}: %{} means nothing", char::from(*.letter))]
     Unknown {
         /// Letter behind the percent sign.
@@ -421,13 +414,11 @@ pub enum MarkError {
         /// Offset of the letter, in bytes.
         at: usize,
     },
-    /// `%s` without a name.
     #[error("byte {at}: %s wants a name, as in %(name)s")]
     NoName {
         /// Offset of the letter, in bytes.
         at: usize,
     },
-    /// `%(name)s` with a name that has no value.
     #[error("byte {at}: nothing is known by the name '{name}'")]
     NoValue {
         /// Name between the parentheses, as written.
@@ -435,13 +426,11 @@ pub enum MarkError {
         /// Offset of the letter, in bytes.
         at: usize,
     },
-    /// `%I` where there is no id.
     #[error("byte {at}: there is no id to put here")]
     NoId {
         /// Offset of the letter, in bytes.
         at: usize,
     },
-    /// The text ends inside a mark.
     #[error("byte {at}: this % begins something that does not end; write %% for a percent sign")]
     Cut {
         /// Offset of the percent sign, in bytes.

@@ -39,6 +39,15 @@ impl Header {
     }
 }
 
+/// Fields that are kept, as a parser hands them out.
+#[must_use]
+pub fn fields(headers: &[Header]) -> Vec<HeaderRef<'_>> {
+    let headers = headers.iter();
+    headers
+        .map(|header| (header.name.as_str(), header.value.as_slice()))
+        .collect()
+}
+
 /// Tells whether a field belongs to GRIP: its name begins with `Grip-`, in any case.
 #[must_use]
 pub fn is_grip(name: &str) -> bool {
@@ -157,7 +166,6 @@ impl<'h> Element<'h> {
 /// A name and its value, unquoted; the value is empty where there is none.
 pub type Parameter<'h> = (&'h [u8], Cow<'h, [u8]>);
 
-/// A quote that does not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenQuote;
 

@@ -66,7 +66,6 @@ pub fn resolve_link(request_path: &str, link: &str) -> Option<LinkTarget> {
     Some(LinkTarget::Path(format!("{}{query}", without_dots(path))))
 }
 
-/// Target of a resolved link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkTarget {
     /// A whole http or https URI.

@@ -8,6 +8,7 @@ mod tests;
 
 use throng_types::hex_byte;
 
+use crate::exchange::OriginHead;
 use crate::filters::Filters;
 use crate::headers::{self, Element, Header, HeaderRef, Parameters, headers_of, integer, text};
 use crate::value::{Coding, DocumentError, Fields, Value, decode_base64};
@@ -15,7 +16,6 @@ use crate::value::{Coding, DocumentError, Fields, Value, decode_base64};
 /// The head of a backend's response.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseHead<'h> {
-    /// Status code of the response.
     pub code: u16,
     /// The reason phrase, maybe empty.
     pub reason: &'h str,
@@ -23,7 +23,17 @@ pub struct ResponseHead<'h> {
     pub headers: &'h [HeaderRef<'h>],
 }
 
-impl ResponseHead<'_> {
+impl<'h> ResponseHead<'h> {
+    /// The head of an origin's answer, of which `headers` are the fields.
+    #[must_use]
+    pub fn of(head: &'h OriginHead, headers: &'h [HeaderRef<'h>]) -> Self {
+        Self {
+            code: head.code,
+            reason: &head.reason,
+            headers,
+        }
+    }
+
     /// Tells whether this response is read as an instruction: it has a `Grip-*` header, or its
     /// content type is [`INSTRUCT_TYPE`]. Anything else is relayed untouched.
     #[must_use]
@@ -51,7 +61,6 @@ impl Instruct {
         let mut out = Self {
             hold: hold(fields)?,
             channels: channels(fields)?,
-            channels_cut: 0,
             timeout_s: match headers::first(fields, "Grip-Timeout") {
                 Some(value) => seconds(value, "Grip-Timeout")?,
                 None => TIMEOUT_DEFAULT_S,
@@ -60,11 +69,6 @@ impl Instruct {
             meta: Vec::new(),
             next: None,
             gone: None,
-            last: last_ids(fields),
-            expose: headers::elements(fields, "Grip-Expose-Headers")
-                .into_iter()
-                .map(text)
-                .collect(),
             reply: HeldReply {
                 code: head.code,
                 reason: Some(head.reason)
@@ -79,7 +83,7 @@ impl Instruct {
         }
         status(fields, &mut out.reply)?;
         out.links(fields)?;
-        out.reply.headers = exposed(fields, &out.expose);
+        out.reply.headers = exposed(fields);
         if head.is_document() {
             apply(head.code, body, &mut out)?;
         }
@@ -87,7 +91,6 @@ impl Instruct {
         if let Some(keep_alive) = &mut out.keep_alive {
             keep_alive.timeout_s = keep_alive.timeout_s.max(1);
         }
-        out.channels_cut = out.channels.len().saturating_sub(channels_max);
         out.channels.truncate(channels_max);
         Ok(out)
     }
@@ -138,8 +141,6 @@ pub const TIMEOUT_DEFAULT_S: u32 = 55;
 pub const TIMEOUT_MIN_S: u32 = 5;
 /// Pause of a stream before it fetches its next link, in seconds.
 pub const NEXT_LINK_TIMEOUT_DEFAULT_S: u32 = 120;
-/// The most channels of a connection (`connection_subscription_max`).
-pub const CHANNELS_MAX: usize = 20;
 
 /// Treatment of the client's request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -161,7 +162,6 @@ pub struct HoldChannel {
     pub name: String,
     /// The id of the last item that the client has.
     pub prev_id: Option<String>,
-    /// Filters that each item passes.
     pub filters: Filters,
 }
 
@@ -194,7 +194,6 @@ pub struct NextLink {
     pub timeout_s: u32,
 }
 
-/// The body that the client gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplyBody {
     /// The backend's own body.
@@ -212,7 +211,6 @@ pub struct HeldReply {
     pub reason: Option<String>,
     /// Without `Grip-*`, and only the exposed ones if any were named.
     pub headers: Vec<Header>,
-    /// Body for the client.
     pub body: ReplyBody,
 }
 
@@ -221,10 +219,8 @@ pub struct HeldReply {
 pub struct Instruct {
     /// Hold of the client, if any.
     pub hold: Hold,
-    /// At most [`CHANNELS_MAX`], or what the limits said.
+    /// At most `channels_max` of [`Instruct::from_response`].
     pub channels: Vec<HoldChannel>,
-    /// Number of channels beyond the bound, which were cut: worth a line in the log.
-    pub channels_cut: usize,
     /// Response hold: seconds until the backend's own response goes out, at least
     /// [`TIMEOUT_MIN_S`].
     pub timeout_s: u32,
@@ -236,10 +232,6 @@ pub struct Instruct {
     pub next: Option<NextLink>,
     /// URI to request when the client has left.
     pub gone: Option<String>,
-    /// `Grip-Last` of the response: channels with the last id that the backend knows.
-    pub last: Vec<(String, String)>,
-    /// `Grip-Expose-Headers`: already applied to [`Instruct::reply`].
-    pub expose: Vec<String>,
     /// Response that the client gets.
     pub reply: HeldReply,
 }
@@ -348,22 +340,17 @@ fn status(fields: &[HeaderRef<'_>], reply: &mut HeldReply) -> Result<(), Instruc
     Ok(())
 }
 
-/// `Grip-Last: channel; last-id=ID`, in either direction. Elements without an id say nothing.
-#[must_use]
-pub fn last_ids(fields: &[HeaderRef<'_>]) -> Vec<(String, String)> {
-    Element::all(fields, "Grip-Last")
-        .filter_map(|element| Some((text(element.value()), text(&element.get("last-id")?))))
-        .collect()
-}
-
-/// The fields that the client sees.
-fn exposed(fields: &[HeaderRef<'_>], expose: &[String]) -> Vec<Header> {
+/// The fields that the client sees: without `Grip-Expose-Headers`, all but GRIP's.
+fn exposed(fields: &[HeaderRef<'_>]) -> Vec<Header> {
+    let expose = headers::elements(fields, "Grip-Expose-Headers");
+    let is_exposed = |name: &str| {
+        let mut expose = expose.iter();
+        expose.any(|other| other.eq_ignore_ascii_case(name.as_bytes()))
+    };
     fields
         .iter()
         .filter(|(name, _)| !headers::is_grip(name))
-        .filter(|(name, _)| {
-            expose.is_empty() || expose.iter().any(|other| other.eq_ignore_ascii_case(name))
-        })
+        .filter(|(name, _)| expose.is_empty() || is_exposed(name))
         .map(|&(name, value)| Header::new(name, value))
         .collect()
 }
@@ -507,49 +494,34 @@ fn narrow(seconds: i64) -> u32 {
 /// Why a response is no instruction. The fault is the backend's: the client gets 502.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InstructError {
-    /// `Grip-Hold` is neither `response` nor `stream`.
     #[error("Grip-Hold: the mode is response or stream, nothing else")]
     Hold,
-    /// More filters than a channel may have.
     #[error("channel '{0}' has more filters than it may")]
     TooManyFilters(String),
-    /// A header or a parameter that must be a number from 0 up is not.
     #[error("{0} is not a number of seconds")]
     Seconds(&'static str),
-    /// `Grip-Keep-Alive` with parameters but nothing to send.
     #[error("Grip-Keep-Alive: there is nothing to send")]
     KeepAliveEmpty,
-    /// `Grip-Keep-Alive` with an unknown mode.
     #[error("Grip-Keep-Alive: mode is idle or interval, not '{0}'")]
     KeepAliveMode(String),
-    /// `Grip-Keep-Alive` with an unknown format.
     #[error("Grip-Keep-Alive: format is raw, cstring or base64, not '{0}'")]
     KeepAliveFormat(String),
-    /// The data is not what its format says.
     #[error("Grip-Keep-Alive: the data is not {0}")]
     KeepAliveData(&'static str),
-    /// An empty element of the list.
     #[error("Grip-Set-Meta: there is nothing between two commas")]
     SetMeta,
-    /// Not a code from 0 to 999.
     #[error("Grip-Status: the code must be a number from 0 to 999")]
     Status,
-    /// An element that is not `<uri>; ...`.
     #[error("Grip-Link: the URI must stand between < and >")]
     Link,
-    /// A URI that cannot be one.
     #[error("Grip-Link: what stands between < and > cannot be a URI")]
     LinkUri,
-    /// A body with instructions comes with 200.
     #[error("the status of an {INSTRUCT_TYPE} response must be 200")]
     DocumentStatus,
-    /// A body with instructions that is too large.
     #[error("the {INSTRUCT_TYPE} body is larger than {INSTRUCT_BODY_BYTES_MAX} bytes")]
     DocumentTooLarge,
-    /// A body with instructions that is not JSON.
     #[error("the {INSTRUCT_TYPE} body is not JSON")]
     DocumentJson,
-    /// A body with instructions that says something impossible.
     #[error("the {INSTRUCT_TYPE} body: {0}")]
     Document(#[from] DocumentError),
 }

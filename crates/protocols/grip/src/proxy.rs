@@ -5,7 +5,7 @@
 
 use crate::filters::Filter;
 use crate::headers::{
-    Header, HeaderRef, begins_like, elements, first, has_prefix, is_grip, is_like,
+    Header, HeaderRef, begins_like, elements, fields, first, has_prefix, is_grip, is_like,
 };
 
 /// Marks a repeated field of the original request (`orig_headers`).
@@ -187,9 +187,7 @@ fn forwarded(client: &[HeaderRef<'_>], rules: &RequestRules<'_>, out: &mut Vec<H
 /// what is read here: what GRIP says, and what a body or a WebSocket needs.
 pub fn drop_named(response: &mut Vec<Header>) {
     const KEPT: [&str; 3] = ["Grip-", "Content-", "Sec-WebSocket-"];
-    let fields: Vec<HeaderRef<'_>> = { response.iter() }
-        .map(|header| (header.name.as_str(), header.value.as_slice()))
-        .collect();
+    let fields = fields(response);
     let mut named = elements(&fields, "Connection");
     named.truncate(NAMED_MAX);
     let named: Vec<Vec<u8>> = named.into_iter().map(<[u8]>::to_vec).collect();

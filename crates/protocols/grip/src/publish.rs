@@ -8,14 +8,9 @@ use throng_types::coded_enum;
 use crate::headers::{Element, HeaderRef, elements};
 use crate::item::{Item, items_of_json};
 
-/// The largest head of a request, in bytes (`push_in_http_max_headers_size`).
-pub const HEAD_BYTES_MAX: usize = 10_000;
-
 coded_enum! {
-    /// The type of an answer.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum AnswerType {
-        /// Name of the media type.
         fn media_type;
         /// `text/plain`, which is the default.
         Text = "text/plain";
@@ -50,7 +45,6 @@ impl AnswerType {
 pub struct PublishAnswer {
     /// Status code: 200, 400, 404, 405, 406 or 503.
     pub code: u16,
-    /// The type of the body.
     pub answer_type: AnswerType,
     /// Body with its line end.
     pub body: String,
@@ -109,16 +103,11 @@ impl PublishAnswer {
 pub enum PublishRequest {
     /// Publish, then answer [`PublishAnswer::done`] with `Published`.
     Publish {
-        /// All of them were read.
         items: Vec<Item>,
-        /// Media type for the answer.
         answer_type: AnswerType,
     },
     /// Reliable streams and responses ask their backends; answer `Updated`.
-    Recover {
-        /// Media type for the answer.
-        answer_type: AnswerType,
-    },
+    Recover { answer_type: AnswerType },
     /// Nothing but this answer.
     Answer(PublishAnswer),
 }

@@ -40,7 +40,6 @@ pub enum Protocol {
 pub struct Route {
     /// Condition: host of the request.
     pub domain: Domain,
-    /// Condition: the protocol, or any.
     pub protocol: Option<Protocol>,
     /// Condition: whether the client came by TLS, or either.
     pub is_tls: Option<bool>,
@@ -123,7 +122,6 @@ impl Route {
     }
 }
 
-/// Address of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TargetAddress {
     /// An origin. IPv6 addresses are without brackets.
@@ -140,9 +138,7 @@ pub enum TargetAddress {
 /// One origin of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Address of the origin.
     pub address: TargetAddress,
-    /// Connect by TLS to it.
     pub tls: bool,
     /// Do not check its certificate.
     pub insecure: bool,
@@ -156,7 +152,6 @@ pub struct Target {
     pub subscriptions: Vec<String>,
     /// WebSockets become HTTP requests.
     pub over_http: bool,
-    /// One event a request.
     pub one_event: bool,
 }
 
@@ -213,10 +208,8 @@ pub struct OriginUrlError;
 /// A target in Pushpin's form that is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RouteTargetError {
-    /// The text is no `host:port`.
     #[error("a target must be host:port, [address]:port or test")]
     Format,
-    /// The port is no number from 1 up.
     #[error("a target's port must be from 1 to 65535")]
     Port,
 }
@@ -253,10 +246,8 @@ pub struct Routes {
 /// A route that could never be selected, or would make another one ambiguous.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DuplicateRoute {
-    /// Another route has the same condition.
     #[error("another route has the same condition")]
     Condition,
-    /// Another route has the same id.
     #[error("another route has the id '{0}'")]
     Id(String),
 }
@@ -345,13 +336,11 @@ impl Routes {
         self.all.iter().map(|route| &**route)
     }
 
-    /// Number of all routes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Tells whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()

@@ -1,5 +1,4 @@
-//! The order of items in one channel: de-duplication, waiting for what comes before, and
-//! what a reliable stream does with an item that does not follow.
+//! The order of items in one channel: de-duplication, and waiting for what comes before.
 //!
 //! Owns: the ids that were seen, the last id, and the items that wait. Never: reads a clock,
 //! delivers, or drops an item in silence: all that is offered comes out again, or its
@@ -71,10 +70,8 @@ struct Waiting<T> {
     item: T,
 }
 
-/// The ids of an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ItemIds<'i> {
-    /// Id of the item itself.
     pub id: Option<&'i str>,
     /// Id of the item before it.
     pub prev_id: Option<&'i str>,
@@ -168,12 +165,10 @@ impl<T> Sequence<T> {
     }
 
     /// The last subscriber has left: the order begins anew, and what waited has no receiver.
-    /// Ids that were seen stay known. Returns how many items had waited.
-    pub fn forget_order(&mut self) -> usize {
+    /// Ids that were seen stay known.
+    pub fn forget_order(&mut self) {
         self.last_id = None;
-        let waited = self.waiting.len();
         self.waiting.clear();
-        waited
     }
 
     /// Tells whether nothing at all is known: the channel's entry can go.
@@ -249,25 +244,6 @@ impl<T> Sequence<T> {
                 .iter()
                 .all(|waiting| self.last_id.as_ref() != Some(&waiting.prev_id))
         );
-    }
-}
-
-/// Choice for an item of a channel whose last id the held client knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Follow {
-    /// Deliver, and note the item's id as the client's last one.
-    Deliver,
-    /// The item does not follow: ask the backend (response), fetch the next link (stream)
-    /// with the client's last ids, drop what is queued.
-    Recover,
-}
-
-/// Tells whether an item follows what a held client has. A client without a last id takes all.
-pub fn follow(client_last_id: Option<&str>, item_prev_id: Option<&str>) -> Follow {
-    match client_last_id {
-        Some(last) if item_prev_id != Some(last) => Follow::Recover,
-        _ => Follow::Deliver,
     }
 }
 
@@ -424,7 +400,7 @@ mod tests {
             (sequence.last_id(), sequence.next_timeout()),
             (Some("1"), Some(Millis(50)))
         );
-        assert_eq!(sequence.forget_order(), 1);
+        sequence.forget_order();
         assert_eq!((sequence.last_id(), sequence.next_timeout()), (None, None));
         assert_eq!(
             sequence.offer(Millis(1), ids("", "1"), true, 1, &mut out),
@@ -437,15 +413,6 @@ mod tests {
             OfferOutcome::Delivered
         );
         assert!(sequence.is_idle());
-    }
-
-    #[test]
-    fn what_a_client_follows() {
-        assert_eq!(follow(None, None), Follow::Deliver);
-        assert_eq!(follow(None, Some("1")), Follow::Deliver);
-        assert_eq!(follow(Some("1"), Some("1")), Follow::Deliver);
-        assert_eq!(follow(Some("1"), Some("2")), Follow::Recover);
-        assert_eq!(follow(Some("1"), None), Follow::Recover);
     }
 
     /// Model without any structure: everything that ever came is in one list, and each question is

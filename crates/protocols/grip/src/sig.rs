@@ -1,8 +1,6 @@
 //! Claims of a `Grip-Sig`, and the forms of its key. Signing is done elsewhere.
 
-use std::borrow::Cow;
-
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use throng_types::{Now, hex_byte};
 
 use crate::value::decode_base64;
@@ -11,13 +9,12 @@ use crate::value::decode_base64;
 pub const SIG_TTL_S: u64 = 3600;
 
 /// The claims of the token in `Grip-Sig`, in the order in which they are written.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Serialize)]
 pub struct SigClaims<'c> {
     /// Unix time in seconds at which the signature ends.
-    pub exp: u64,
+    exp: u64,
     /// Issuer: `sig_iss`, by default `pushpin`.
-    #[serde(borrow, default)]
-    pub iss: Cow<'c, str>,
+    iss: &'c str,
 }
 
 impl<'c> SigClaims<'c> {
@@ -26,15 +23,8 @@ impl<'c> SigClaims<'c> {
     pub fn new(iss: &'c str, now: Now) -> Self {
         Self {
             exp: now.unix_s() + SIG_TTL_S,
-            iss: Cow::Borrowed(iss),
+            iss,
         }
-    }
-
-    /// Tells whether a token with these claims makes its bearer trusted (`upstream_key`). The
-    /// signature must have been checked; the issuer is not looked at, as in Pushpin.
-    #[must_use]
-    pub fn is_valid(&self, now: Now) -> bool {
-        now.unix_s() < self.exp
     }
 }
 
@@ -50,7 +40,6 @@ pub enum KeyText {
 /// A key text that cannot be one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SigKeyError {
-    /// `base64:` with something else behind it.
     #[error("the key is not base64")]
     NotBase64,
 }
@@ -109,16 +98,6 @@ mod tests {
         let claims = SigClaims::new("pushpin", now);
         let json = serde_json::to_string(&claims).unwrap();
         assert_eq!(json, r#"{"exp":1700003600,"iss":"pushpin"}"#);
-        assert!(claims.is_valid(now));
-        let later = Now {
-            unix_ms: 1_700_003_600_000,
-            ..now
-        };
-        assert!(
-            !serde_json::from_str::<SigClaims<'_>>(&json)
-                .unwrap()
-                .is_valid(later)
-        );
     }
 
     #[test]

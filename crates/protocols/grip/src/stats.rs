@@ -23,7 +23,6 @@ pub enum StatsFormat {
 }
 
 coded_enum! {
-    /// Transport of a subscription.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     pub enum SubscriptionMode {
         /// Form of items for it, as `message` packets name it.
@@ -49,15 +48,10 @@ pub enum StatsPacket<'a> {
         count: u64,
     },
     /// Requests on all routes since the last such packet.
-    Counts {
-        /// Requests on all routes.
-        requests: u64,
-    },
+    Counts { requests: u64 },
     /// A connection is there, for the first time or still.
     Connected {
-        /// Id of the connection.
         id: &'a str,
-        /// True if it is a WebSocket.
         is_websocket: bool,
         /// Address of its client.
         peer: IpAddr,
@@ -67,31 +61,22 @@ pub enum StatsPacket<'a> {
         ttl_s: u64,
     },
     /// A connection has gone.
-    Disconnected {
-        /// Id of the connection.
-        id: &'a str,
-    },
+    Disconnected { id: &'a str },
     /// A channel has subscribers, for the first time or still.
     Subscribed {
-        /// Transport of the subscribers.
         mode: SubscriptionMode,
-        /// Channel with its prefix.
         channel: &'a str,
         /// Until they are to be forgotten.
         ttl_s: u64,
-        /// Number of its subscribers.
         subscribers: u64,
     },
     /// A channel has no subscriber any more.
     Unsubscribed {
-        /// Transport of the subscribers.
         mode: SubscriptionMode,
-        /// Channel with its prefix.
         channel: &'a str,
     },
     /// An item went to subscribers.
     Message {
-        /// Channel of the item.
         channel: &'a str,
         /// Id of the item, if any.
         item_id: Option<&'a str>,

@@ -14,19 +14,14 @@ pub(crate) const OWN_DEPTH_MAX: usize = 160;
 /// Why bytes are not a tnetstring. All of them are the sender's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TnetError {
-    /// No decimal size with a colon stands at the start of an element.
     #[error("tnetstring has no size")]
     NoSize,
-    /// The size goes beyond the end of the message, or of the list or object around it.
     #[error("tnetstring is longer than what holds it")]
     TooLong,
-    /// The type is none of the seven.
     #[error("tnetstring has an unknown type")]
     UnknownType,
-    /// The data is not what the type says.
     #[error("tnetstring has data that does not fit its type")]
     BadData,
-    /// An object's key is not bytes.
     #[error("tnetstring object has a key that is not a string")]
     BadKey,
     /// Nested deeper than [`DEPTH_MAX`].

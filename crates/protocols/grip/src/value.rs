@@ -14,7 +14,6 @@ use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
-/// A value as it came in.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// `null`, or tnetstring type `~`.
@@ -47,45 +46,25 @@ pub enum Coding {
 /// Fault of a document that was well-formed. The texts reach publishers and backends.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DocumentError {
-    /// Something that must be an object is not.
     #[error("{place}: an object was expected")]
-    NotAnObject {
-        /// Part of the document.
-        place: &'static str,
-    },
-    /// A field that must be there is not.
+    NotAnObject { place: &'static str },
     #[error("{place}: {field} is missing")]
     Missing {
-        /// Part of the document.
         place: &'static str,
-        /// The field, or the choices.
         field: &'static str,
     },
-    /// A field has a value of another type than it must.
     #[error("{place}: {field} has a value of the wrong kind")]
-    WrongType {
-        /// Part of the document.
-        place: &'static str,
-        /// Name of the field.
-        field: String,
-    },
-    /// A field's value is of the right type but cannot be.
+    WrongType { place: &'static str, field: String },
     #[error("{place}: {field} cannot have this value")]
     Invalid {
-        /// Part of the document.
         place: &'static str,
-        /// Name of the field.
         field: &'static str,
     },
-    /// A field that carries bytes is not base64.
     #[error("{place}: {field} is not base64")]
     NotBase64 {
-        /// Part of the document.
         place: &'static str,
-        /// Name of the field.
         field: &'static str,
     },
-    /// An item without anything to deliver.
     #[error("item: none of http-response, http-stream and ws-message is there")]
     NoFormats,
 }
@@ -115,7 +94,6 @@ impl Fields {
         }
     }
 
-    /// Tells whether there is no field, or none any more.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -138,7 +116,6 @@ impl Fields {
         }
     }
 
-    /// A text that must be there.
     pub(crate) fn required_text(&mut self, field: &'static str) -> Result<String, DocumentError> {
         match self.take(field) {
             None => Err(self.missing(field)),

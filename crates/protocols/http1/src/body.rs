@@ -59,7 +59,6 @@ enum State {
     Extension,
     /// The line of the size has had its CR.
     SizeLf,
-    /// Data of a chunk.
     Chunk,
     ChunkCr,
     ChunkLf,
@@ -85,7 +84,6 @@ impl BodyDecoder {
         Self::in_state(state, open_bytes, limits)
     }
 
-    /// A decoder for a response's body.
     #[must_use]
     pub fn for_response(body: ResponseBody, limits: &HttpLimits) -> Self {
         let body = match body {
@@ -111,7 +109,6 @@ impl BodyDecoder {
         decoder
     }
 
-    /// Tells whether the body has ended.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.state == State::Done
@@ -257,7 +254,6 @@ fn is_field_byte(byte: u8) -> bool {
     matches!(byte, b'\t' | 0x20..=0x7e | 0x80..)
 }
 
-/// The states, by their numbers.
 const STATES: [State; 15] = [
     State::Length,
     State::UntilClose,

@@ -8,7 +8,6 @@ coded_enum! {
     /// since nobody knows where the next request would begin.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum BadRequest {
-        /// Status code of the answer.
         fn status -> u16;
         /// Sentence for the answer's body and the log.
         fn reason;
@@ -16,7 +15,6 @@ coded_enum! {
         Method = 400, "The method is not a token.";
         /// A handshake of TLS in place of a request (RFC 8446 section 5.1).
         Tls = 400, "This is TLS, and the port speaks plain HTTP: use http:// or ws://.";
-        /// The method is longer than any that exists.
         MethodTooLong = 501, "The method is not known.";
         /// The target is neither a path, nor an http URI, nor `*` for OPTIONS, or has
         /// forbidden bytes.
@@ -39,9 +37,7 @@ coded_enum! {
         Header = 400, "A header field is malformed.";
         /// HTTP/1.1 asks for a Host.
         HostMissing = 400, "The Host header is missing.";
-        /// More than one Host.
         HostRepeated = 400, "There is more than one Host header.";
-        /// Host is not a host and an optional port.
         HostInvalid = 400, "The Host header is not a host and a port.";
         /// Content-Length is not one number of decimal digits in one field line.
         ContentLength = 400, "Content-Length is not one decimal number.";
@@ -51,7 +47,6 @@ coded_enum! {
         /// Transfer-Encoding names another coding than `chunked` (RFC 9112 section
         /// 6.1).
         UnknownCoding = 501, "Of transfer codings only `chunked` is known.";
-        /// Both Content-Length and Transfer-Encoding.
         FramingConflict = 400, "Content-Length and Transfer-Encoding exclude each other.";
         /// The body is declared longer than it may be.
         BodyTooLarge = 413, "The body of the request is too large.";
@@ -73,14 +68,12 @@ coded_enum! {
         HeadTooLarge = "The head of the answer is too large.";
         /// There are more field lines than there may be.
         TooManyHeaders = "The answer has too many header fields.";
-        /// A field line is malformed.
         Header = "A header field of the answer is malformed.";
         /// Content-Length is not one number of decimal digits in one field line.
         ContentLength = "The answer's Content-Length is not one decimal number.";
         /// Transfer-Encoding is not exactly one `chunked` in one field line, or the
         /// response is HTTP/1.0.
         TransferEncoding = "The answer's Transfer-Encoding is not exactly one `chunked`.";
-        /// Both Content-Length and Transfer-Encoding.
         FramingConflict = "The answer has both a Content-Length and a Transfer-Encoding.";
         /// The body is declared longer than it may be.
         BodyTooLarge = "The body of the answer is too large.";
@@ -98,7 +91,6 @@ coded_enum! {
         /// A chunk's size is not 1 to 16 hexadecimal digits, or something else than an
         /// extension follows.
         ChunkSize = 400, "The size of a chunk is not a hexadecimal number.";
-        /// A chunk's data do not end in CRLF.
         ChunkEnd = 400, "The data of a chunk do not end in CRLF.";
         /// A line of the framing has control characters or does not end in CRLF.
         LineEnd = 400, "A line between chunks does not end in CRLF.";

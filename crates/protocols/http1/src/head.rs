@@ -287,7 +287,6 @@ impl<'b> Line<'b> {
             .then(|| trim(value))
     }
 
-    /// Place of that value in the line.
     pub(crate) fn place_of(&self, name: &str) -> Option<Range<usize>> {
         let value = self.value_of(name)?;
         let rest = self.0.get(name.len() + 1..)?;

@@ -15,7 +15,6 @@ use crate::head::{Body, decimal};
 use crate::request::is_target;
 use crate::{Headers, HttpLimits, Request};
 
-/// A head that was accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownHead {
     /// From the method to the end of the path.

@@ -183,7 +183,6 @@ struct RequestLine {
     method_end: usize,
     target_end: usize,
     minor_version: u8,
-    /// Length with the CRLF.
     length: usize,
 }
 

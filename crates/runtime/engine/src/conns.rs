@@ -13,32 +13,24 @@
 //! - A connection that is gone stays in its slot, marked and listed in
 //!   `closed`, until the turn is over: nothing disappears under the app's hands.
 
-mod deliver;
-mod links;
 mod moving;
 mod relief;
 mod secure;
 mod serve;
-mod slow;
-mod stats;
-#[cfg(test)]
-mod tests;
-mod watch;
 mod write;
 
 use std::io;
 
 use throng_types::{ConnId, Frame, Frames, Millis, Now, ShardId, Slots};
 
-pub(crate) use links::Intake;
-pub use links::{TlsEvent, TlsNews};
-pub use moving::SavedConn;
-pub use stats::ConnStats;
-pub(crate) use write::Flushed;
-
 use crate::outbound::{Outbound, Sum};
 use crate::{Accepted, Closed, Effects, Kernel, Linux, Overflow, Wheel};
-use links::Secured;
+use secure::Secured;
+
+pub use moving::SavedConn;
+pub(crate) use secure::Intake;
+pub use secure::{TlsEvent, TlsNews};
+pub(crate) use write::Flushed;
 
 const NO_QUEUE: u32 = u32::MAX;
 /// Queues kept for reuse; each keeps little enough for all of them to be below 2 MiB.
@@ -77,7 +69,7 @@ mod flag {
     pub(super) const SHAKING: u16 = 2048;
     /// The peer was told that nothing more will come.
     pub(super) const SAID_ALL: u16 = 4096;
-    /// The queue was full: the connection ends, as `slow.rs` says.
+    /// The queue was full: the connection ends, as `write.rs` says.
     pub(super) const SLOW: u16 = 8192;
     /// Served in every turn, however busy others keep the shard.
     pub(super) const PREFERRED: u16 = 16384;
@@ -163,7 +155,6 @@ impl Default for ConnLimits {
 /// The frames of a delivery.
 #[derive(Clone, Copy)]
 pub enum Pieces<'a> {
-    /// Frames that are made already.
     Made(&'a [Frame]),
     /// Frames that are made only if they must be queued.
     Lazy(&'a Frames),
@@ -173,7 +164,6 @@ pub enum Pieces<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    /// Returns the number of frames.
     #[must_use]
     pub const fn len(self) -> usize {
         match self {
@@ -182,7 +172,6 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// Whether there is none.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.len() == 0
@@ -201,7 +190,6 @@ impl<'a> Pieces<'a> {
 /// Frames for one connection: each by itself, and all of them in one piece.
 #[derive(Clone, Copy)]
 pub struct Delivery<'a> {
-    /// The frames, in order.
     pub frames: Pieces<'a>,
     /// Bytes of all frames, one after the other.
     pub joined: &'a [u8],
@@ -268,7 +256,6 @@ impl<S, K: Kernel> Conns<S, K> {
         self.slots.len()
     }
 
-    /// Whether there is no connection.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.slots.is_empty()
@@ -294,7 +281,6 @@ impl<S, K: Kernel> Conns<S, K> {
         Some(ConnId::new(self.shard, index, slot.generation))
     }
 
-    /// The sessions of all connections.
     pub fn sessions(&self) -> impl Iterator<Item = (ConnId, &S)> {
         self.slots.iter().map(|(index, slot)| {
             (
@@ -311,7 +297,6 @@ impl<S, K: Kernel> Conns<S, K> {
         (id == ConnId::new(self.shard, id.index(), slot.generation)).then_some(&slot.session)
     }
 
-    /// Bytes that wait for a connection.
     #[must_use]
     pub fn queued_bytes(&self, id: ConnId) -> usize {
         let slot = self.slots.get(id.index());
@@ -526,3 +511,37 @@ impl<S, K: Kernel> Conns<S, K> {
         self.close(index, why);
     }
 }
+
+/// Counters of the connection table, for metrics. They only rise.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ConnStats {
+    /// Bytes that the kernel took.
+    pub sent_bytes: u64,
+    pub writes: u64,
+    /// Frames handed over by [`crate::Conns::deliver`] and not refused.
+    pub deliveries: u64,
+    /// Frames forgotten under [`Overflow::DropOldest`].
+    pub dropped_oldest: u64,
+    /// Frames forgotten under [`Overflow::LatestOnly`], mostly because a newer one replaced them.
+    pub dropped_latest_only: u64,
+    /// Times that a queue began to forget frames.
+    pub lagged: u64,
+    /// Connections ended because their queue was full, or all queues together.
+    pub slow: u64,
+    /// Those of them that ended because all queues together were.
+    pub crowded: u64,
+}
+
+impl ConnStats {
+    /// Counts frames that a queue forgot; `kept_all` says that it had forgotten none before.
+    pub(crate) fn forgot(&mut self, overflow: Overflow, dropped: u64, kept_all: bool) {
+        match overflow {
+            Overflow::LatestOnly => self.dropped_latest_only += dropped,
+            Overflow::DropOldest | Overflow::Close => self.dropped_oldest += dropped,
+        }
+        self.lagged += u64::from(kept_all && dropped > 0);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,22 +2,22 @@
 //!
 //! Between each pair of shards lies one bounded mailbox, first in first out, one writer,
 //! one reader. Rule for "full": the writer keeps its mail and offers it again next
-//! turn; its app decides what to refuse meanwhile. From outside the shards comes a
-//! bounded channel; there "full" is an error to the caller.
+//! turn; its app decides what to refuse meanwhile. Mail from outside the shards waits in one
+//! bounded list, which takes memory when mail comes; there "full" is an error to the caller.
 //!
 //! A shard posts what a turn gave it at once, and wakes a reader only if it sleeps.
 
 mod wake;
 
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) use wake::{Waker, post};
 
 use crate::{Kernel, MailReceiver};
 
-/// Messages from outside that may wait for a shard. Queue: `mailbox from outside`.
-const OUTSIDE: usize = 4096;
+/// Messages from outside that may wait for a shard to take them.
+const OUTSIDE_MAX: usize = 4096;
 
 /// A shard's way to another: the ring, and what wakes its reader.
 pub(crate) type Outgoing<M, K> = (<K as Kernel>::Sender<M>, Arc<Waker<<K as Kernel>::Wake>>);
@@ -26,9 +26,7 @@ pub(crate) type Outgoing<M, K> = (<K as Kernel>::Sender<M>, Arc<Waker<<K as Kern
 pub(crate) struct Mailboxes<M, K: Kernel> {
     pub(crate) to: Vec<Option<Outgoing<M, K>>>,
     pub(crate) from: Vec<Option<K::Receiver<M>>>,
-    outside: Receiver<M>,
-    /// Taken out of `outside` by a look whether anything is there.
-    first: Option<M>,
+    outside: Outside<M>,
     /// Waker with which other threads wake this shard.
     waker: Arc<Waker<K::Wake>>,
 }
@@ -36,7 +34,8 @@ pub(crate) struct Mailboxes<M, K: Kernel> {
 impl<M, K: Kernel> Mailboxes<M, K> {
     /// The next mail from outside the shards.
     pub(crate) fn pop_outside(&mut self) -> Option<M> {
-        { self.first.take() }.or_else(|| self.outside.try_recv().ok())
+        self.outside.look();
+        self.outside.taken.pop_front()
     }
 
     /// Says that the shard sleeps from now on, unless mail waits for it: then it is
@@ -44,18 +43,16 @@ impl<M, K: Kernel> Mailboxes<M, K> {
     /// mail does not keep it awake.
     pub(crate) fn fall_asleep(&mut self, takes_mail: bool) -> bool {
         self.waker.fall_asleep();
-        if self.first.is_none() {
-            self.first = self.outside.try_recv().ok();
-        }
-        let is_wanted =
-            self.waker.was_rung() || self.first.is_some() || takes_mail && self.has_mail();
+        self.outside.look();
+        let is_wanted = self.waker.was_rung()
+            || !self.outside.taken.is_empty()
+            || takes_mail && self.has_mail();
         if is_wanted {
             self.waker.awake();
         }
         !is_wanted
     }
 
-    /// Whether mail of other shards is there.
     pub(crate) fn has_mail(&self) -> bool {
         { self.from.iter().flatten() }.any(|from| !from.is_empty())
     }
@@ -66,9 +63,45 @@ impl<M, K: Kernel> Mailboxes<M, K> {
     }
 }
 
+/// The reader's end of the mail from outside.
+struct Outside<M> {
+    waiting: Arc<Waiting<M>>,
+    /// Taken from those that wait, all at once. Bound: [`OUTSIDE_MAX`].
+    taken: VecDeque<M>,
+}
+
+/// Mail that its shard has not taken; `None` once the shard has ended. Queue: `mailbox from
+/// outside`.
+struct Waiting<M>(Mutex<Option<VecDeque<M>>>);
+
+impl<M> Waiting<M> {
+    fn lock(&self) -> MutexGuard<'_, Option<VecDeque<M>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<M> Outside<M> {
+    /// Takes what waits, unless something taken before is left.
+    fn look(&mut self) {
+        if self.taken.is_empty()
+            && let Some(waiting) = self.waiting.lock().as_mut()
+        {
+            std::mem::swap(waiting, &mut self.taken);
+        }
+    }
+}
+
+impl<M> Drop for Outside<M> {
+    fn drop(&mut self) {
+        // Dropped after the lock: mail may hold senders to this mailbox.
+        let waiting = self.waiting.lock().take();
+        drop(waiting);
+    }
+}
+
 /// The way into a shard from outside the shards.
 pub struct MailboxSender<M> {
-    sender: SyncSender<M>,
+    waiting: Arc<Waiting<M>>,
     waker: Arc<dyn WakeShard>,
 }
 
@@ -91,7 +124,7 @@ impl<W: crate::Wake> WakeShard for Waker<W> {
 impl<M> Clone for MailboxSender<M> {
     fn clone(&self) -> Self {
         Self {
-            sender: self.sender.clone(),
+            waiting: self.waiting.clone(),
             waker: self.waker.clone(),
         }
     }
@@ -100,13 +133,12 @@ impl<M> Clone for MailboxSender<M> {
 impl<M> MailboxSender<M> {
     /// Hands mail in; gives it back if the mailbox is full or the shard has ended.
     pub fn send(&self, mail: M) -> Result<(), M> {
-        match self.sender.try_send(mail) {
-            Ok(()) => {
-                self.waker.wake();
-                Ok(())
-            }
-            Err(TrySendError::Full(mail) | TrySendError::Disconnected(mail)) => Err(mail),
+        match self.waiting.lock().as_mut() {
+            Some(waiting) if waiting.len() < OUTSIDE_MAX => waiting.push_back(mail),
+            _ => return Err(mail),
         }
+        self.waker.wake();
+        Ok(())
     }
 
     /// Wakes the shard, so that it looks around.
@@ -126,16 +158,19 @@ pub(crate) fn connect<M: Send + 'static, K: Kernel>(
     let mut boxes: Vec<Mailboxes<M, K>> = wakers
         .iter()
         .map(|waker| {
-            let (sender, outside) = sync_channel(OUTSIDE);
+            let waiting = Arc::new(Waiting(Mutex::new(Some(VecDeque::new()))));
+            let outside = Outside {
+                waiting: waiting.clone(),
+                taken: VecDeque::new(),
+            };
             mailboxes.push(MailboxSender {
-                sender,
+                waiting,
                 waker: waker.clone(),
             });
             Mailboxes {
                 to: (0..shards).map(|_| None).collect(),
                 from: (0..shards).map(|_| None).collect(),
                 outside,
-                first: None,
                 waker: waker.clone(),
             }
         })

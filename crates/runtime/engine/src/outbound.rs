@@ -18,7 +18,6 @@
 //!   own bytes behind those.
 
 mod moving;
-mod sealed;
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -69,7 +68,6 @@ const ITEMS_KEPT: usize = 16;
 const OWN_BYTES_KEPT: usize = 1024;
 /// Slices offered to one gathered write.
 const SLICES: usize = 64;
-
 /// Divisor for a frame whose other holders are not known yet: it counts at least its part if so
 /// many queues take it in the same turn.
 const HOLDERS: usize = 4;
@@ -83,7 +81,6 @@ pub(crate) struct Sum {
 }
 
 impl Sum {
-    /// Notes own bytes of a connection.
     pub(crate) const fn note(&mut self, bytes: usize) {
         self.since = self.since.saturating_add(bytes);
     }
@@ -470,6 +467,50 @@ impl Outbound {
         }
         if OWN_BYTES_KEPT < self.own.capacity() {
             self.own.shrink_to(OWN_BYTES_KEPT);
+        }
+    }
+
+    /// The rest of the TLS records that must leave before anything else, in place of the bytes that
+    /// they say.
+    pub(crate) fn sealed(&self) -> Option<&[u8]> {
+        match self.items.front()? {
+            Item::Sealed { records, .. } => Some(&records[self.head_sent..]),
+            _ => None,
+        }
+    }
+
+    /// Puts TLS records before everything but those that are there.
+    pub(crate) fn push_sealed(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let (records, next_sent) = match self.items.front() {
+            Some(Item::Sealed { records, next_sent }) => {
+                let before = &records[self.head_sent..];
+                let joined = (Frame::new(&[before, bytes].concat()), *next_sent);
+                self.items.pop_front();
+                joined
+            }
+            _ => {
+                self.held_behind = self.held_behind.map(|behind| behind + 1);
+                self.staying += 1;
+                (Frame::new(bytes), self.head_sent as u32)
+            }
+        };
+        self.bytes += bytes.len();
+        self.head_sent = 0;
+        self.items.push_front(Item::Sealed { records, next_sent });
+    }
+
+    /// Forgets what is not sealed: it cannot leave any more.
+    pub(crate) fn forget_plain(&mut self) {
+        let sealed = self.sealed().map(Frame::new);
+        self.items.clear();
+        self.own.clear();
+        (self.head_sent, self.bytes) = (0, 0);
+        (self.held_behind, self.staying) = (None, 0);
+        if let Some(sealed) = sealed {
+            self.push_sealed(&sealed);
         }
     }
 }

@@ -20,7 +20,7 @@ use throng_peer::{Context, Dial, DialTls, Ended, Flow, LinkId, Peer, Want, Wants
 use throng_tls::Fault;
 use throng_types::{ConnId, Millis, Now};
 
-use crate::calls::CallSender;
+use crate::CallSender;
 use crate::names::{Found, Mail};
 use crate::tls::Clients;
 
@@ -39,7 +39,6 @@ pub type Deliver<R> = Box<dyn FnMut(R) -> Result<(), R> + Send>;
 /// Begins to look a name up; [`Mail::Found`] follows, unless an error says why not.
 pub type AskName = Box<dyn Fn(&str) -> Result<(), String> + Send>;
 
-/// A link of the peer.
 struct Link {
     dial: Dial,
     /// The connection to the address that is tried, or that was reached.

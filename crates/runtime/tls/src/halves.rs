@@ -1,4 +1,4 @@
-//! A client's connection in two halves, for a thread that reads and one that writes.
+//! A connection in two halves, for a thread that reads and one that writes.
 //!
 //! Neither waits for the other: the lock is held for as long as bytes are opened or sealed, never
 //! while a socket is waited for. Only the half that writes sends anything: what the other has to

@@ -8,7 +8,6 @@
 //! socket, a file or a clock, but for the machine's own list of authorities ([`ClientTls`]); rustls
 //! asks the clock itself.
 
-mod authorities;
 mod certificate;
 mod client;
 mod der;
@@ -17,22 +16,18 @@ mod halves;
 mod lean;
 mod link;
 mod opening;
-mod preface;
 mod server;
-mod shaken;
 mod stream;
 mod suites;
 mod talk;
 #[cfg(test)]
 mod tests;
 
-pub use authorities::Authorities;
 pub use certificate::{CertificateError, Finding, Site, Unkeyed, Validity};
-pub use client::{ClientTls, Trust, client_config};
+pub use client::{Authorities, ClientTls, Trust, client_config};
 pub use fault::Fault;
 pub use halves::{ReadHalf, WriteHalf};
-pub use link::Link;
-pub use preface::PrefaceLength;
+pub use link::{Link, Shaken};
+pub use opening::PrefaceLength;
 pub use server::{Certificates, MinVersion, Records, ServerTls};
-pub use shaken::Shaken;
 pub use stream::Stream;

@@ -11,9 +11,6 @@
 //!   last of the handshake: its answer to an update of keys would be lost when they change hands.
 //! - A link that has failed takes and gives nothing more.
 
-mod aside;
-mod keys;
-
 use std::mem;
 use std::sync::Arc;
 
@@ -21,15 +18,15 @@ use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::ServerName;
 use rustls::server::UnbufferedServerConnection;
 use rustls::{CommonState, HandshakeKind, ProtocolVersion};
+use throng_types::{Save, Saved, save_bytes, save_fields};
 
-use self::aside::Aside;
 use crate::lean::Lean;
 #[cfg(test)]
 use crate::lean::Secret;
-use crate::opening::Opening;
-use crate::preface::Preface;
+use crate::opening::{Opening, Preface};
+use crate::suites::overhear;
 use crate::talk::{Next, Talk, Words};
-use crate::{ClientTls, Fault, ServerTls, Shaken};
+use crate::{ClientTls, Fault, ServerTls};
 
 /// Bytes that may wait for their record or handshake message to be whole. Queue: `tls input`.
 /// rustls takes handshake messages of 64 KiB, and a peer may cut one into small records.
@@ -378,6 +375,80 @@ impl Link {
             Side::Lean(_) | Side::Gone => (0, Ok(Next::Enough)),
         }
     }
+
+    /// Whether another process can go on with it, once [`Link::leave_rustls`] has taken its keys
+    /// out. It cannot during the handshake, nor for a client's end.
+    #[must_use]
+    pub fn can_move(&self) -> bool {
+        !self.has_failed
+            && match &self.side {
+                Side::Lean(_) => true,
+                // What rustls has seen of a handshake message that is not whole is still in there.
+                Side::Server(_) => self.shaken().is_some() && !self.holds_whole_record(),
+                Side::Client(_) | Side::Gone => false,
+            }
+    }
+
+    fn holds_whole_record(&self) -> bool {
+        let partial = self.aside.as_ref().map(|aside| &*aside.partial);
+        partial.and_then(record_bytes).is_some()
+    }
+
+    /// Takes the keys from rustls, so that the link can be saved and goes on with records of our
+    /// own, wherever it does. What rustls had yet to say is appended to `wire`. False, and nothing
+    /// changes, where [`Link::can_move`] says no.
+    ///
+    /// The caller has neither said that nothing more comes nor heard it.
+    ///
+    /// # Errors
+    /// If rustls does not tell the keys; the connection cannot go on.
+    pub fn leave_rustls(&mut self, wire: &mut Vec<u8>) -> Result<bool, Fault> {
+        let shaken = match &self.side {
+            Side::Server(_) if self.can_move() => self.shaken(),
+            _ => None,
+        };
+        if let Some(shaken) = shaken {
+            if shaken.is_tls13 {
+                // The answer to an update of keys waits for the next record, and would be lost.
+                self.say(Words::Waiting, wire)?;
+            }
+            self.take_keys(shaken)?;
+        }
+        Ok(matches!(self.side, Side::Lean(_)))
+    }
+
+    /// Takes the keys from rustls, once the handshake is done and all is said, if records shall be
+    /// ours.
+    pub(super) fn slim(&mut self) -> Result<(), Fault> {
+        match self.shaken() {
+            Some(shaken) if self.is_for_lean() => self.take_keys(shaken),
+            _ => Ok(()),
+        }
+    }
+
+    fn take_keys(&mut self, shaken: Shaken) -> Result<(), Fault> {
+        if self.common().is_none_or(CommonState::wants_write) {
+            return Ok(());
+        }
+        let Side::Server(connection) = mem::replace(&mut self.side, Side::Gone) else {
+            return Ok(());
+        };
+        if let Some(aside) = &mut self.aside {
+            aside.is_for_lean = false;
+        }
+        let (given, secrets) = overhear(|| connection.dangerous_into_kernel_connection());
+        let lean = given
+            .map_err(Fault::Refused)
+            .and_then(|(keys, _)| Lean::new(keys, &secrets, shaken));
+        match lean {
+            Ok(lean) => self.side = Side::Lean(Box::new(lean)),
+            Err(fault) => {
+                self.fail();
+                return Err(fault);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Returns the bytes of the first record, if it is whole.
@@ -385,4 +456,65 @@ fn record_bytes(input: &[u8]) -> Option<usize> {
     let (&[_, _, _, high, low], body) = input.split_first_chunk()?;
     let body_bytes = usize::from(u16::from_be_bytes([high, low]));
     (body_bytes <= body.len()).then_some(input.len() - body.len() + body_bytes)
+}
+
+/// State beside a connection's keys, kept as long as it is needed.
+#[derive(Default)]
+pub(super) struct Aside {
+    /// Bytes of an incomplete record or handshake message. Bound: [`PARTIAL_BYTES_MAX`].
+    pub(super) partial: Vec<u8>,
+    /// Bytes at the start of `partial` that are whole records rustls has seen, if
+    /// [`crate::lean::Lean`] goes on after the handshake.
+    pub(super) whole_bytes: u32,
+    /// [`crate::lean::Lean`] shall go on after the handshake.
+    pub(super) is_for_lean: bool,
+    /// Bytes that must come before TLS, until the handshake is done.
+    pub(super) preface: Option<Preface>,
+    /// First bytes of a client, until the handshake is done.
+    pub(super) opening: Option<Opening>,
+}
+
+impl Aside {
+    pub(super) const fn is_of_use(&self) -> bool {
+        let is_shaking = self.preface.is_some() || self.opening.is_some();
+        is_shaking || self.is_for_lean || !self.partial.is_empty()
+    }
+}
+
+/// Outcome of a handshake that succeeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shaken {
+    pub is_tls13: bool,
+    /// The client came back with a ticket.
+    pub is_resumed: bool,
+}
+
+save_fields!(Shaken {
+    is_tls13,
+    is_resumed
+});
+
+/// The keys, too, stand in the bytes: they are for a process that may know them, and are not wiped.
+/// The process that loads them must not seal before the one that saved them has stopped doing so,
+/// or a nonce would be used twice.
+impl Save for Link {
+    fn save(&self, out: &mut Vec<u8>) {
+        match &self.side {
+            Side::Lean(lean) => lean.save(out),
+            _ => debug_assert!(false, "it has not left rustls"),
+        }
+        let partial = self.aside.as_ref().map(|aside| &*aside.partial);
+        save_bytes(partial.unwrap_or_default(), out);
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        let lean = Lean::load(from).filter(Lean::is_sound)?;
+        let partial = from.bytes()?;
+        let aside = Aside {
+            partial: partial.to_vec(),
+            ..Aside::default()
+        };
+        let link = Self::new(Side::Lean(Box::new(lean)), aside);
+        (partial.len() <= PARTIAL_BYTES_MAX).then_some(link)
+    }
 }

@@ -16,7 +16,7 @@ use rustls::server::{
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 
-use crate::preface::PrefaceLength;
+use crate::opening::PrefaceLength;
 use crate::{Authorities, CertificateError, Site, suites};
 
 /// Tickets that a client gets. One connection follows another, so each needs one; each costs a

@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 
 use crate::halves::halves;
-use crate::{ClientTls, Fault, Link, ReadHalf, WriteHalf};
+use crate::{ClientTls, Fault, Link, ReadHalf, ServerTls, WriteHalf};
 
 const READ_BYTES: usize = 16 << 10;
 
@@ -13,33 +13,46 @@ impl From<Fault> for io::Error {
     }
 }
 
-/// The client's end of TLS over a socket that blocks.
+/// One end of TLS over a socket that blocks.
 pub struct Stream<S> {
     socket: S,
     link: Link,
     /// Plain bytes that were read and not taken.
     plain: Vec<u8>,
     taken: usize,
-    /// The server has said that nothing more comes.
+    /// The peer has said that nothing more comes.
     has_ended: bool,
 }
 
 impl<S: Read + Write> Stream<S> {
-    /// Performs the handshake.
+    /// Performs the client's handshake.
     ///
     /// # Errors
     /// Those of the socket; `InvalidData` with a [`Fault`] if the server is refused, or refuses us.
     pub fn connect(socket: S, tls: &ClientTls) -> io::Result<Self> {
+        let mut link = Link::client(tls)?;
+        let mut wire = Vec::new();
+        link.start(&mut wire)?;
+        Self::shake(socket, link, &wire)
+    }
+
+    /// Performs the server's handshake.
+    ///
+    /// # Errors
+    /// As [`Stream::connect`], for the client.
+    pub fn accept(socket: S, tls: &ServerTls) -> io::Result<Self> {
+        Self::shake(socket, Link::server(tls)?, &[])
+    }
+
+    fn shake(socket: S, link: Link, wire: &[u8]) -> io::Result<Self> {
         let mut stream = Self {
             socket,
-            link: Link::client(tls)?,
+            link,
             plain: Vec::new(),
             taken: 0,
             has_ended: false,
         };
-        let mut wire = Vec::new();
-        stream.link.start(&mut wire)?;
-        stream.socket.write_all(&wire)?;
+        stream.socket.write_all(wire)?;
         while stream.link.shaken().is_none() {
             if !stream.fill()? {
                 return Err(Fault::Gone.into());

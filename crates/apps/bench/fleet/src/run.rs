@@ -24,15 +24,93 @@ mod drive;
 mod fleet;
 mod local;
 mod machine;
-mod options;
 mod search;
 mod server;
-mod tls;
 mod wire;
 
 pub use self::agent::{AGENT_PORT, AgentOptions, serve_agent};
 pub use self::fleet::{FleetError, run_on_agents};
 pub use self::local::{run_observed, run_scenario};
-pub use self::options::{Finished, RunOptions};
 pub use self::server::WatchServer;
-pub use self::tls::{AgentTls, ControllerTls, TlsError};
+pub use self::wire::{AgentTls, ControllerTls, TlsError};
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use throng_bench_measure::{GeneratorLimits, LogWriter};
+use throng_bench_plan::Target;
+use throng_bench_plan::check::BenchExit;
+use throng_bench_report::Results;
+
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    pub title: Option<String>,
+    pub command: Vec<String>,
+    /// Number of threads that open connections; by default at most that of processors.
+    pub threads: Option<usize>,
+    /// True to open the scenario's clients; publishing alone needs them only to know the channels.
+    pub subscribers: bool,
+    pub watch: WatchServer,
+    pub metrics: Option<Target>,
+    /// True to keep mean and spread of all latencies, for MigratoryData's lines.
+    pub running: bool,
+    /// Certificates of agents to accept; none speaks to them without TLS.
+    pub agents_tls: Option<ControllerTls>,
+    /// Largest lag of the generator, as a share of the measured 99th percentile: 0.1 is a tenth.
+    pub lag_share_max: f64,
+    /// Sentences that a reader of the report must know.
+    pub notes: Vec<String>,
+    /// Flag that ends the run early; the results are written all the same.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        Self {
+            title: None,
+            command: Vec::new(),
+            threads: None,
+            subscribers: true,
+            watch: WatchServer::Auto,
+            metrics: None,
+            running: false,
+            agents_tls: None,
+            lag_share_max: GeneratorLimits::default().lag_share_max,
+            notes: Vec::new(),
+            stop: Arc::default(),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Finished {
+    pub results: Results,
+    log: Arc<LogWriter>,
+    pub interrupted: bool,
+}
+
+impl Finished {
+    /// Histograms of all intervals, as the log that HdrHistogram's own tools read.
+    pub fn log(&self) -> &LogWriter {
+        &self.log
+    }
+
+    pub fn exit(&self) -> BenchExit {
+        if self.interrupted {
+            return BenchExit::Interrupted;
+        }
+        let counters = &self.results.totals.counters;
+        let nothing = counters.attempted > 0 && counters.upgraded == 0;
+        let unheard = counters.published > 0 && counters.publish_failed >= counters.published;
+        if nothing || unheard {
+            return BenchExit::Error;
+        }
+        let outcomes: Vec<_> = self
+            .results
+            .checks
+            .iter()
+            .map(|check| check.outcome)
+            .collect();
+        BenchExit::of_run(&outcomes, self.results.verdict.is_valid())
+    }
+}

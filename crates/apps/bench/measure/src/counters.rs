@@ -12,10 +12,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// All counts of a worker, a machine or a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
-    /// Connects that were begun.
     pub attempted: u64,
     /// TCP (and TLS) handshakes completed.
     pub tcp_connected: u64,
@@ -29,19 +27,13 @@ pub struct Counters {
     pub reconnected: u64,
     /// Reconnects that recovered everything they had missed.
     pub recovered: u64,
-    /// Publications that were begun.
     pub published: u64,
-    /// Publications that the server acknowledged.
     pub publish_acknowledged: u64,
-    /// Publications that did not succeed.
     pub publish_failed: u64,
     /// Events that were due and not begun when the phase ended.
     pub missed_events: u64,
-    /// Bytes sent, before TLS.
     pub sent_bytes: u64,
-    /// Bytes received, before TLS.
     pub received_bytes: u64,
-    /// Pings answered and pings sent.
     pub pings: u64,
     // Objects of names in JSON, so that a file outlives the order of the lists.
     connect_failures: BTreeMap<ConnectFailure, u64>,
@@ -49,22 +41,18 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Counts a connection that never became usable.
     pub fn on_connect_failure(&mut self, reason: ConnectFailure) {
         add(&mut self.connect_failures, reason, 1);
     }
 
-    /// Counts connections that were lost.
     pub fn on_lost(&mut self, reason: LostReason, count: u64) {
         add(&mut self.lost, reason, count);
     }
 
-    /// Connections that never became usable.
     pub fn failed(&self) -> u64 {
         self.connect_failures.values().sum()
     }
 
-    /// Connections that were lost.
     pub fn lost(&self) -> u64 {
         self.lost.values().sum()
     }
@@ -75,7 +63,6 @@ impl Counters {
             .saturating_sub(self.lost() + self.closed_by_plan)
     }
 
-    /// Reasons for which connects failed, most frequent first.
     pub fn connect_failures(&self) -> Vec<(ConnectFailure, u64)> {
         most_frequent(&self.connect_failures)
     }
@@ -85,22 +72,10 @@ impl Counters {
         most_frequent(&self.lost)
     }
 
-    /// Adds another worker's counts.
     pub fn merge(&mut self, other: &Self) {
-        self.attempted += other.attempted;
-        self.tcp_connected += other.tcp_connected;
-        self.upgraded += other.upgraded;
-        self.subscribed += other.subscribed;
-        self.closed_by_plan += other.closed_by_plan;
-        self.reconnected += other.reconnected;
-        self.recovered += other.recovered;
-        self.published += other.published;
-        self.publish_acknowledged += other.publish_acknowledged;
-        self.publish_failed += other.publish_failed;
-        self.missed_events += other.missed_events;
-        self.sent_bytes += other.sent_bytes;
-        self.received_bytes += other.received_bytes;
-        self.pings += other.pings;
+        add_fields!(self, other: attempted tcp_connected upgraded subscribed closed_by_plan reconnected
+            recovered published publish_acknowledged publish_failed missed_events sent_bytes
+            received_bytes pings);
         for (&reason, &count) in &other.connect_failures {
             add(&mut self.connect_failures, reason, count);
         }
@@ -154,7 +129,6 @@ macro_rules! reasons {
             #[cfg(test)]
             const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// Names the reason as reports and exports do.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
             }
@@ -169,39 +143,27 @@ reasons! {
         AddressNotAvailable = "address_not_available",
         /// The planned source port is taken.
         AddressInUse = "address_in_use",
-        /// This process may not open more descriptors.
         ProcessDescriptors = "process_descriptors",
-        /// The system may not open more descriptors.
         SystemDescriptors = "system_descriptors",
-        /// The kernel has no memory for another socket.
         KernelMemory = "kernel_memory",
-        /// No listener at the address.
         Refused = "refused",
-        /// No route, or the network is down.
         Unreachable = "unreachable",
-        /// No answer to the connect in time.
         ConnectTimeout = "connect_timeout",
         /// Reset before the handshake was over.
         Reset = "reset",
         /// Closed before the handshake was over.
         ClosedEarly = "closed_early",
-        /// The TLS handshake failed.
         Tls = "tls",
-        /// Connected, and no answer to the handshake in time.
         HandshakeTimeout = "handshake_timeout",
         /// The answer is not HTTP, or its head is broken.
         BadResponse = "bad_response",
-        /// A status other than 101 or 200.
         Status = "status",
         /// Status 101 with a wrong or missing `Sec-WebSocket-Accept`.
         Accept = "accept",
         /// Status 200 with another content type than was asked for.
         ContentType = "content_type",
-        /// The server refused the subscription.
         SubscribeRefused = "subscribe_refused",
-        /// No acknowledgement of the subscription in time.
         SubscribeTimeout = "subscribe_timeout",
-        /// Any error number without a name here.
         Other = "other",
     }
 }
@@ -213,13 +175,10 @@ reasons! {
         ClosedByServer = "closed_by_server",
         /// The connection ended without a close frame.
         Eof = "eof",
-        /// The connection was reset.
         Reset = "reset",
         /// The kernel gave up on it (keep-alive, retransmissions).
         TimedOut = "timed_out",
-        /// The server broke its protocol.
         Protocol = "protocol",
-        /// A write to it failed.
         WriteFailed = "write_failed",
         /// The machine that held it has gone.
         AgentLost = "agent_lost",

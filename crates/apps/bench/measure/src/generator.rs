@@ -39,27 +39,21 @@ impl Default for GeneratorLimits {
 pub struct GeneratorHealth {
     /// Time from when each event was due until it was begun.
     pub lag: Latency,
-    /// Seconds of threads that were looked at.
     pub thread_seconds: u64,
     /// Seconds of threads that were busier than the limit.
     pub busy_seconds: u64,
     /// Busiest second of any thread, as a share of one CPU.
     pub busiest: f64,
-    /// Events that were due in the run.
     pub due_events: u64,
-    /// Events that were due and never begun.
     pub missed_events: u64,
 }
 
-/// Judgement on whether a run's figures are the server's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
-    /// The generator had reserves: the figures are the server's.
     Valid,
     /// Some of the figures, or all, are not the server's.
     Invalid {
-        /// Reasons, one sentence each.
         reasons: Vec<String>,
         /// True if latencies alone are meant, so that counts, memory and CPU still stand.
         #[serde(default)]
@@ -68,14 +62,11 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Returns true if the figures count.
-    #[must_use]
     pub const fn is_valid(&self) -> bool {
         matches!(self, Self::Valid)
     }
 
     /// Says what to make of the figures, in one sentence; nothing if all of them count.
-    #[must_use]
     pub const fn warning(&self) -> Option<&'static str> {
         match self {
             Self::Valid => None,
@@ -104,7 +95,6 @@ impl GeneratorHealth {
     /// Judges the run. `measured_p99_us` is what the run found for the server, where it measured
     /// latency: what begins late is measured late, so lag counts by its share of that. Where no
     /// latency was measured, lag changes no figure.
-    #[must_use]
     pub fn verdict(&self, measured_p99_us: Option<u64>, limits: &GeneratorLimits) -> Verdict {
         let mut reasons = Vec::new();
         if let Some((lag_us, p99_us)) = self.lag.percentile_us(99.0).zip(measured_p99_us) {

@@ -18,7 +18,6 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer,
 use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 
-/// Percentiles of every summary.
 pub const PERCENTILES: [f64; 7] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
 /// Highest latency told apart from higher ones: one hour.
@@ -36,18 +35,8 @@ pub struct Latency {
 }
 
 impl Default for Latency {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Latency {
     /// Makes an empty histogram: 3 significant digits, 1 µs to one hour. It grows with its values.
-    #[expect(
-        clippy::missing_panics_doc,
-        reason = "the bounds are constants that the constructor accepts"
-    )]
-    pub fn new() -> Self {
+    fn default() -> Self {
         let mut histogram = Histogram::new_with_bounds(1, 2, SIGNIFICANT_DIGITS)
             .expect("constant bounds are in order");
         histogram.auto(true);
@@ -59,7 +48,9 @@ impl Latency {
             clamped: 0,
         }
     }
+}
 
+impl Latency {
     /// Records the µs between two readings of the run's clock; a negative time counts as 0 and is
     /// noted.
     pub fn record_between(&mut self, due_us: u64, arrived_us: u64) {
@@ -69,7 +60,6 @@ impl Latency {
         self.record_us(arrived_us.saturating_sub(due_us));
     }
 
-    /// Records a latency in µs.
     pub fn record_us(&mut self, us: u64) {
         self.clamped += u64::from(us > HIGHEST_US);
         self.min_us = self.min_us.min(us);
@@ -79,7 +69,6 @@ impl Latency {
         debug_assert!(recorded.is_ok());
     }
 
-    /// Adds the values of another worker.
     pub fn merge(&mut self, other: &Self) {
         // Both have the same digits and this one grows, so an addition cannot fail.
         let added = self.histogram.add(&other.histogram);
@@ -90,7 +79,6 @@ impl Latency {
         self.clamped += other.clamped;
     }
 
-    /// Number of values recorded.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
@@ -173,7 +161,7 @@ impl Latency {
         if histogram.sigfig() != SIGNIFICANT_DIGITS || histogram.high() > 2 * HIGHEST_US {
             return Err("unreadable histogram: it has other bounds".into());
         }
-        let mut latency = Self::new();
+        let mut latency = Self::default();
         let added = latency.histogram.add(&histogram);
         added.map_err(|error| format!("unreadable histogram: {error}"))?;
         let [min_us, max_us, negative, clamped] = figures;
@@ -210,16 +198,11 @@ impl<'de> Deserialize<'de> for Latency {
     }
 }
 
-/// Summary of one kind of latency.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LatencySummary {
-    /// Number of values recorded.
     pub count: u64,
-    /// True minimum in µs.
     pub min_us: u64,
-    /// True maximum in µs.
     pub max_us: u64,
-    /// Mean over all values, in µs.
     pub mean_us: f64,
     /// Standard deviation in µs (population form).
     pub stdev_us: f64,
@@ -293,7 +276,6 @@ impl LogWriter {
         }
     }
 
-    /// Returns the log so far.
     pub fn as_bytes(&self) -> &[u8] {
         &self.text
     }

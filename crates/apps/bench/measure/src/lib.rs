@@ -4,6 +4,13 @@
 //! owns its numbers without a lock, and what is shown is their sum. Percentiles are never averaged;
 //! histograms are added up.
 
+/// Adds fields of one struct to those of another.
+macro_rules! add_fields {
+    ($into:ident, $from:ident: $($field:ident)+) => {
+        $($into.$field += $from.$field;)+
+    };
+}
+
 mod counters;
 mod generator;
 mod latency;

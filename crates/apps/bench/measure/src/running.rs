@@ -21,7 +21,6 @@ pub struct Running {
 }
 
 impl Running {
-    /// Records a latency in ms.
     pub fn record(&mut self, ms: f64) {
         if self.count == 0 {
             (self.min, self.max) = (ms, ms);
@@ -34,7 +33,6 @@ impl Running {
         self.squares += delta * (ms - self.mean);
     }
 
-    /// Adds the values of another worker.
     pub fn merge(&mut self, other: &Self) {
         if other.count == 0 {
             return;
@@ -52,27 +50,18 @@ impl Running {
         self.max = self.max.max(other.max);
     }
 
-    /// Number of values recorded.
-    #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
     }
 
     /// Mean in ms; none without data.
-    #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then_some(self.mean)
     }
 
     /// Standard deviation in ms, in its population form; none without data.
-    #[must_use]
     pub fn stdev(&self) -> Option<f64> {
         (self.count > 0).then(|| (self.squares / self.count as f64).sqrt())
-    }
-
-    /// Half the width of a confidence interval of the mean whose normal quantile is `z`, in ms.
-    fn half_width(&self, z: f64) -> Option<f64> {
-        Some(z * self.stdev()? / (self.count as f64).sqrt())
     }
 
     /// Appends the block that MigratoryData's client benchmark prints every five seconds.
@@ -91,7 +80,8 @@ impl Running {
             writeln!(out, "Latency mean: {mean:.2} ms")?;
             writeln!(out, "Latency standard deviation: {stdev:.2} ms")?;
             for (level, z) in [(90, 1.645), (95, 1.96)] {
-                let half = self.half_width(z).unwrap_or(0.0);
+                // Half the width of the interval; z is the normal quantile.
+                let half = z * stdev / (self.count as f64).sqrt();
                 writeln!(
                     out,
                     "{level}% CI for the mean: [{:.2} - {:.3}] ms",

@@ -20,10 +20,8 @@ const WINDOW: u64 = 64;
 /// untracked.
 pub const TRACKS_MAX: usize = 256;
 
-/// Classification of a sequence number that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SequenceOutcome {
-    /// Next number in order.
     InOrder,
     /// New, while some before it are still missing.
     Ahead,
@@ -40,15 +38,10 @@ pub enum SequenceOutcome {
 /// Counts of deliveries, summed over all subscriptions of a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryCounts {
-    /// Measured messages that arrived.
     pub received: u64,
-    /// Messages that arrived for the first time.
     pub distinct: u64,
-    /// Messages that never arrived.
     pub missing: u64,
-    /// Messages that arrived once more.
     pub duplicates: u64,
-    /// Messages that arrived after a later one.
     pub out_of_order: u64,
     /// Messages that arrived more than 64 messages late.
     pub too_late: u64,
@@ -61,17 +54,9 @@ pub struct DeliveryCounts {
 }
 
 impl DeliveryCounts {
-    /// Adds another worker's sums.
     pub const fn merge(&mut self, other: &Self) {
-        self.received += other.received;
-        self.distinct += other.distinct;
-        self.missing += other.missing;
-        self.duplicates += other.duplicates;
-        self.out_of_order += other.out_of_order;
-        self.too_late += other.too_late;
-        self.before_join += other.before_join;
-        self.untracked += other.untracked;
-        self.damaged += other.damaged;
+        add_fields!(self, other: received distinct missing duplicates out_of_order too_late
+            before_join untracked damaged);
     }
 
     /// Deliveries that were due: those that came and those that are missing.
@@ -83,7 +68,6 @@ impl DeliveryCounts {
 /// Sequence of one (channel, publisher) as one subscription receives it: 24 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tracker {
-    /// First number that is due to this subscription.
     first: u64,
     /// Highest number received; `first - 1` when none was.
     highest: u64,
@@ -104,7 +88,6 @@ impl Tracker {
         }
     }
 
-    /// Counts a number that arrived.
     pub fn on(&mut self, sequence: u64, counts: &mut DeliveryCounts) -> SequenceOutcome {
         counts.received += 1;
         if sequence < self.first {
@@ -264,7 +247,6 @@ impl Tracks {
             .all(|entry| entry.tracker.highest < entry.tracker.first)
     }
 
-    /// Returns true if no pair is followed.
     pub const fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

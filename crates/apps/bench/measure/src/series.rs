@@ -8,41 +8,28 @@ use serde::{Deserialize, Serialize};
 pub struct Sample {
     /// End of the interval, in ms from the run's start.
     pub at_ms: u64,
-    /// Length of the interval in ms.
     pub length_ms: u64,
-    /// Connects begun since the start.
     pub attempted: u64,
-    /// TCP handshakes since the start.
     pub tcp_connected: u64,
-    /// Handshakes accepted since the start.
     pub upgraded: u64,
-    /// Subscriptions acknowledged since the start.
     pub subscribed: u64,
-    /// Usable connections at the end.
     pub alive: u64,
-    /// Connections lost since the start.
     pub lost: u64,
-    /// Connects failed since the start.
     pub failed: u64,
-    /// Publications begun in the interval.
     pub published: u64,
     /// Measured messages received in the interval.
     pub received: u64,
-    /// Bytes sent in the interval.
     pub sent_bytes: u64,
-    /// Bytes received in the interval.
     pub received_bytes: u64,
     /// Deliveries: 50th, 90th, 99th, 99.9th percentile and maximum in µs; none without data.
     pub latency_us: Option<[u64; 5]>,
     /// Times to be usable (connect, upgrade, subscribe): the same figures.
     pub connect_us: Option<[u64; 5]>,
-    /// Lag of the generator: the same figures.
     pub lag_us: Option<[u64; 5]>,
     /// Busiest thread of the generator, as a share of one CPU.
     pub generator_busy: f64,
     /// Memory of the generator in bytes (PSS), where known.
     pub generator_memory_bytes: Option<u64>,
-    /// Server, where it can be observed.
     pub server: Option<ServerSample>,
 }
 
@@ -54,16 +41,12 @@ pub struct ServerSample {
     pub cpu: Option<f64>,
     /// Memory of its processes in bytes (PSS).
     pub memory_bytes: Option<u64>,
-    /// Kernel slab of its machine in bytes.
     pub slab_bytes: Option<u64>,
-    /// Established sockets of its machine.
     pub sockets: Option<u64>,
-    /// Connections by its own count.
     pub connections: Option<u64>,
 }
 
 impl Sample {
-    /// Reads the five figures of a row from a histogram.
     pub fn figures(latency: &crate::Latency) -> Option<[u64; 5]> {
         Some([
             latency.percentile_us(50.0)?,

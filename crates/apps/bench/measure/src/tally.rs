@@ -16,15 +16,12 @@ const REMARKS_MAX: usize = 32;
 /// Figures of one worker, or of several: totals so far, and histograms of an interval.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Counts of connections and publications.
     pub counters: Counters,
-    /// Deliveries to connections that read as fast as they can.
     pub deliveries: DeliveryCounts,
     /// Latencies since the last report.
     pub interval: Histograms,
     /// Mean and spread of all latencies, where they are wanted.
     pub running: Option<Running>,
-    /// Events that were due so far.
     pub due_events: u64,
     /// Connections that have begun and are neither usable nor failed.
     pub pending: u64,
@@ -35,18 +32,15 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts an observation that is worth a line in the report.
     pub fn remark(&mut self, observation: String) {
         self.sums.remark(observation, 1);
     }
 
-    /// Counts a connection that never became usable.
     pub fn failed(&mut self, reason: ConnectFailure) {
         self.counters.on_connect_failure(reason);
         self.pending = self.pending.saturating_sub(1);
     }
 
-    /// Counts a usable connection that was lost.
     pub fn lost(&mut self, reason: LostReason) {
         self.counters.on_lost(reason, 1);
     }
@@ -60,7 +54,6 @@ impl Tally {
         }
     }
 
-    /// Adds another worker's figures.
     pub fn merge(&mut self, other: &Self) {
         self.counters.merge(&other.counters);
         self.deliveries.merge(&other.deliveries);
@@ -68,26 +61,19 @@ impl Tally {
         if let Some(running) = &other.running {
             self.running.get_or_insert_default().merge(running);
         }
-        self.due_events += other.due_events;
-        self.pending += other.pending;
-        self.behind += other.behind;
+        add_fields!(self, other: due_events pending behind);
         self.sums.merge(&other.sums);
     }
 }
 
-/// Latencies of an interval or of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Histograms {
-    /// Latencies of deliveries, from when each publication was due.
     pub delivery: Latency,
-    /// Times until connections were usable, from when each connect was due.
     pub connect: Latency,
-    /// Lag of the generator behind its own schedule.
     pub lag: Latency,
 }
 
 impl Histograms {
-    /// Adds the values of another interval.
     pub fn merge(&mut self, other: &Self) {
         self.delivery.merge(&other.delivery);
         self.connect.merge(&other.connect);
@@ -98,19 +84,13 @@ impl Histograms {
 /// Sums so far that are neither counters nor deliveries.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sums {
-    /// Deliveries to connections that read slowly by plan.
     pub slowly: DeliveryCounts,
-    /// Connections that a storm dropped.
     pub dropped: u64,
     /// Times from the drop until each was usable again.
     pub back: Latency,
-    /// Times from the drop until each had what it had missed.
     pub caught_up: Latency,
-    /// Connections that received something.
     pub with_data: u64,
-    /// Connections that missed something.
     pub with_loss: u64,
-    /// Connections to which something is due.
     pub expecting: u64,
     /// Lines for the report, and how often each is true.
     pub remarks: BTreeMap<String, u64>,
@@ -123,15 +103,11 @@ impl Sums {
         }
     }
 
-    /// Adds those of another worker or of another machine.
     pub fn merge(&mut self, other: &Self) {
         self.slowly.merge(&other.slowly);
         self.back.merge(&other.back);
         self.caught_up.merge(&other.caught_up);
-        self.dropped += other.dropped;
-        self.with_data += other.with_data;
-        self.with_loss += other.with_loss;
-        self.expecting += other.expecting;
+        add_fields!(self, other: dropped with_data with_loss expecting);
         for (observation, &times) in &other.remarks {
             self.remark(observation.clone(), times);
         }

@@ -14,7 +14,6 @@ use throng_types::Rng;
 use crate::Scenario;
 use crate::template::{HoleScope, Template, TemplateError, Values};
 
-/// Channels of a scenario.
 #[derive(Clone, Debug)]
 pub struct Channels {
     slots: Vec<Slot>,
@@ -47,7 +46,6 @@ enum Names {
 }
 
 impl Channels {
-    /// Numbers the channels of a scenario.
     pub fn new(scenario: &Scenario) -> Result<Self, TemplateError> {
         let mut slots: Vec<Slot> = Vec::with_capacity(scenario.channels.len());
         let mut count = 0_u32;
@@ -71,7 +69,6 @@ impl Channels {
         })
     }
 
-    /// Number of channels that have a subscriber.
     pub fn len(&self) -> u32 {
         if self.subscribed.is_empty() {
             self.count
@@ -80,7 +77,6 @@ impl Channels {
         }
     }
 
-    /// Returns true if no channel has a subscriber.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

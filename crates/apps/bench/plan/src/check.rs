@@ -54,7 +54,6 @@ impl Comparator {
     }
 }
 
-/// Condition on one metric of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Check {
     text: String,
@@ -122,25 +121,19 @@ impl<'de> Deserialize<'de> for Check {
     }
 }
 
-/// Source of a run's figures.
 pub trait FigureSource {
     /// Figure of the run in its unit (µs, counts, shares, bytes, per second); `None` when nothing
     /// was measured.
     fn get(&self, metric: Metric) -> Option<f64>;
 }
 
-/// Outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum CheckOutcome {
-    /// The condition is met.
     Passed {
-        /// Figure that was measured.
         actual: f64,
     },
-    /// The condition does not hold.
     Failed {
-        /// Figure that was measured.
         actual: f64,
     },
     /// Nothing was measured, a failure of its own kind.
@@ -148,19 +141,16 @@ pub enum CheckOutcome {
 }
 
 impl CheckOutcome {
-    /// Returns true if the condition holds.
     pub const fn passed(&self) -> bool {
         matches!(self, Self::Passed { .. })
     }
 }
 
 impl Check {
-    /// Metric that is judged.
     pub const fn metric(&self) -> Metric {
         self.metric
     }
 
-    /// Judges a run by its figures.
     pub fn judge(&self, facts: &impl FigureSource) -> CheckOutcome {
         match facts.get(self.metric) {
             Some(actual) if !actual.is_finite() => CheckOutcome::NoData,
@@ -176,15 +166,11 @@ impl Check {
 /// Exit code of the process. The numbers are part of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BenchExit {
-    /// The run ended as asked for.
     Ok = 0,
-    /// The run could not be carried out.
     Error = 1,
     /// The command line or the scenario cannot be read.
     Usage = 2,
-    /// One check failed, or several.
     CheckFailed = 10,
-    /// One check had no data, or several.
     CheckNoData = 11,
     /// The generator was the bottleneck: the figures are not the server's.
     GeneratorSaturated = 12,
@@ -211,24 +197,19 @@ impl BenchExit {
         }
     }
 
-    /// Number that the process returns.
     pub const fn code(self) -> u8 {
         self as u8
     }
 }
 
-/// Unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Microseconds; written with a unit of time.
     Time,
-    /// Number without a unit.
     Count,
     /// Share from 0 to 1; written `99.9%` or `0.999`.
     Share,
-    /// Size, in bytes or larger units.
     Bytes,
-    /// Number of events per second.
     Rate,
 }
 
@@ -241,7 +222,6 @@ macro_rules! figures {
         impl Figure {
             const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// Name in a check.
                     pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
@@ -254,33 +234,21 @@ macro_rules! figures {
 }
 
 figures! {
-    /// Connects that were begun.
     Attempted = "attempted", Count;
-    /// TCP handshakes that completed.
     TcpConnected = "connected", Count;
-    /// Handshakes that were accepted.
     Upgraded = "upgraded", Count;
-    /// Subscriptions that were acknowledged.
     Subscribed = "subscribed", Count;
     /// Usable connections at the end of the hold.
     Alive = "alive", Count;
-    /// Connects that did not succeed.
     Failed = "failed", Count;
-    /// Connections that were lost.
     Lost = "lost", Count;
-    /// Publications that were begun.
     Published = "published", Count;
-    /// Publications that did not succeed.
     PublishFailed = "publish_failed", Count;
-    /// Deliveries that were due.
     Expected = "expected", Count;
-    /// Deliveries that were received.
     Received = "received", Count;
     /// Deliveries that never came.
     Missing = "missing", Count;
-    /// Deliveries that came twice.
     Duplicates = "duplicates", Count;
-    /// Deliveries that came after a later one.
     OutOfOrder = "out_of_order", Count;
     /// Distinct deliveries over expected ones.
     Reach = "reach", Share;
@@ -288,36 +256,25 @@ figures! {
     DeliveryRate = "delivery_rate", Rate;
     /// Time until 99.9 % were back and caught up after a reconnect storm.
     BackTime = "back_time", Time;
-    /// Server memory for each connection.
     ServerMemory = "server_memory_per_connection", Bytes;
     /// Server CPU as a share of one CPU, mean over the measured time.
     ServerCpu = "server_cpu", Count;
 }
 
-/// Metric that a check judges.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Metric {
-    /// Percentile of one kind of latency.
     Percentile(LatencyKind, f64),
-    /// Least latency that was measured.
     Min(LatencyKind),
-    /// Mean of all latencies.
     Mean(LatencyKind),
-    /// Greatest latency that was measured.
     Max(LatencyKind),
-    /// Figure other than a latency.
     Figure(Figure),
 }
 
-/// Kind of a measured latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LatencyKind {
-    /// Time from the intended publication to the delivery.
     Delivery,
-    /// Time from the intended connect until usable.
     Connect,
-    /// Lag of the generator itself.
     Lag,
 }
 
@@ -332,7 +289,6 @@ impl LatencyKind {
 }
 
 impl Metric {
-    /// Unit of the metric.
     pub const fn unit(self) -> Unit {
         match self {
             Self::Figure(figure) => figure.unit(),
@@ -355,10 +311,6 @@ impl Metric {
         names.filter_map(|name| Self::parse(name).ok())
     }
 
-    /// Reads a name.
-    ///
-    /// # Errors
-    /// A sentence that says what to write instead.
     pub fn parse(name: &str) -> Result<Self, String> {
         if let Some(figure) = Figure::ALL.iter().find(|figure| figure.as_str() == name) {
             return Ok(Self::Figure(*figure));

@@ -42,9 +42,6 @@ struct Plain {
 
 impl Data {
     /// Reads CSV whose first line names the columns. Empty lines are left out.
-    ///
-    /// # Errors
-    /// A sentence on the first fault, with its line.
     pub fn from_csv(text: &str) -> Result<Self, String> {
         let bytes = text.len();
         if bytes > DATA_BYTES_MAX {
@@ -73,17 +70,14 @@ impl Data {
         Ok(Self(Arc::new(table)))
     }
 
-    /// Names of the columns, in order.
     pub fn columns(&self) -> &[String] {
         &self.0.columns
     }
 
-    /// Number of rows below the names.
     pub fn rows(&self) -> usize {
         self.0.cells.len() / self.0.columns.len()
     }
 
-    /// Lists the cells of a column, by its index.
     pub(crate) fn cells_of(&self, column: usize) -> impl Iterator<Item = &str> {
         let cells = self.0.cells.iter().skip(column);
         cells.step_by(self.0.columns.len()).map(|cell| &**cell)
@@ -168,7 +162,6 @@ impl From<Data> for Plain {
     }
 }
 
-/// Splits a line into its cells.
 fn cells(line: &str) -> Result<Vec<String>, String> {
     let mut cells = Vec::new();
     let mut rest = line;

@@ -40,12 +40,10 @@ const FIELDS_BYTES: usize = 8 + 8 + 12 + 13 + 6 + 4 + WIDTHS.len();
 const TCPKALI_MAGIC: &[u8] = b"TCPKaliMsgTS-";
 const TCPKALI_BYTES: usize = TCPKALI_MAGIC.len() + 16 + 1;
 
-/// Fields of a measured message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Message {
     /// Publisher that sent it; sequences are counted per channel and publisher.
     pub publisher: u32,
-    /// Number of its channel in the run.
     pub channel: u32,
     /// Rises by one with each message of this publisher to this channel; the first is 1. 48 bits.
     pub sequence: u64,
@@ -53,24 +51,19 @@ pub struct Message {
     pub due_us: u64,
 }
 
-/// Refusal of a message that does not fit its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PayloadError {
-    /// Asked for fewer bytes than the fields take.
     #[error(
         "a measured message needs at least {MESSAGE_BYTES_MIN} bytes (sequence, stamp, check); \
          {0} were asked for"
     )]
     TooShort(usize),
-    /// Asked for more bytes than [`MESSAGE_BYTES_MAX`].
     #[error("a measured message has at most {MESSAGE_BYTES_MAX} bytes; {0} were asked for")]
     TooLong(usize),
-    /// The sequence does not fit 48 bits, or the stamp 52.
     #[error("the sequence number or the time stamp has outgrown the message's fields")]
     FieldOverflow,
 }
 
-/// Refuses a size in bytes that no message can have.
 pub const fn check_size(size_bytes: usize) -> Result<(), PayloadError> {
     if size_bytes < MESSAGE_BYTES_MIN {
         return Err(PayloadError::TooShort(size_bytes));
@@ -129,19 +122,14 @@ impl Message {
     }
 }
 
-/// Match of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScanMatch {
-    /// Measured message of Throng.
     Message {
-        /// Fields that it carries.
         message: Message,
         /// Offset of its first byte in the scanned bytes.
         start: usize,
-        /// Declared length with padding.
         length: usize,
     },
-    /// Marker of TCPKali, always whole.
     Tcpkali {
         /// Stamp in µs of the sender's wall clock.
         unix_us: u64,

@@ -25,7 +25,9 @@
 //!
 //! An unknown key is refused with its line and the key that was probably meant.
 
-use throng_types::units;
+use throng_types::units::{
+    parse_count, parse_duration_us, parse_rate_per_s, parse_share, parse_size_bytes,
+};
 use toml::de::DeTable;
 
 use crate::check::Check;
@@ -53,130 +55,104 @@ pub fn read_toml_with(text: &str, file: ReadFile<'_>) -> Result<Scenario, Vec<Pr
         }]
     })?;
     let complaints = Complaints::new(text);
-    let root = Section::new("", 0, table.into_inner(), &complaints);
-    let scenario = read_root(root, file);
+    // What is missing or wrong has its default here and a complaint there.
+    let scenario = read_root(Section::new("", 0, table.into_inner(), &complaints), file);
     let mut problems = complaints.into_problems();
     if problems.is_empty() {
-        match scenario {
-            Some(scenario) => {
-                problems = scenario.problems();
-                if problems.is_empty() {
-                    return Ok(scenario);
-                }
-            }
-            // A reader that returns nothing has complained; this is for one that forgot to.
-            None => problems.push(Problem {
-                line: None,
-                message: "the scenario is incomplete".into(),
-            }),
-        }
+        problems = scenario.problems();
     }
-    Err(problems)
+    match problems.is_empty() {
+        true => Ok(scenario),
+        false => Err(problems),
+    }
 }
 
-fn read_root(mut root: Section<'_>, file: ReadFile<'_>) -> Option<Scenario> {
-    let name = root.text("name");
+fn read_root(mut root: Section<'_>, file: ReadFile<'_>) -> Scenario {
     let kind = read_kind(&mut root);
     root.require("targets", "targets = [\"ws://host:port/path\"]");
-    let targets = root.list("targets", Target::parse);
+    let targets = root.list("targets", Target::parse).unwrap_or_default();
     let transport = read_transport(&mut root);
-    let channels = root.list("channels", |text| Ok::<_, String>(text.to_owned()));
-    let sources = root.list("sources", parse_sources);
-    let hold_us = root.parsed("duration", units::parse_duration_us);
-    let warm_up_us = root.parsed("warm_up", units::parse_duration_us);
-    let grace_us = root.parsed("grace", units::parse_duration_us);
-    let lifetime_us = root.parsed("lifetime", units::parse_duration_us);
-    let checks = root.list("checks", str::parse::<Check>);
-    let seed = root.parsed("seed", str::parse::<u64>);
-    let data = root.parsed("data", |name| Data::from_csv(&file(name)?));
-    let marker = root.word("marker", &["throng", "tcpkali"]);
-    let connect = root.section("connect");
-    let say = root.section("say").and_then(read_say);
-    let publish = root.section("publish").and_then(read_publish);
-    let statsd = root.section("statsd").and_then(read_statsd);
-
-    let mut scenario = Scenario::new(kind?, targets?, transport?);
-    if let Some(connect) = connect {
-        read_connect(connect, &mut scenario);
-    }
-    root.finish();
-    if let Some(name) = name {
+    let mut scenario = Scenario::new(kind, targets, transport);
+    if let Some(name) = root.text("name") {
         scenario.name = name;
     }
-    scenario.channels = channels.unwrap_or_else(|| default_channels(&scenario.kind));
-    scenario.sources = sources.unwrap_or_default().into_iter().flatten().collect();
-    scenario.hold_us = hold_us.unwrap_or(scenario.hold_us);
-    scenario.warm_up_us = warm_up_us.unwrap_or(0);
-    scenario.grace_us = grace_us.unwrap_or(scenario.grace_us);
-    scenario.lifetime_us = lifetime_us;
-    scenario.checks = checks.unwrap_or_default();
-    scenario.seed = seed.unwrap_or(scenario.seed);
-    scenario.data = data;
-    if marker == Some("tcpkali") {
+    let are_named = root.has("channels");
+    scenario.channels = root.texts("channels");
+    if !are_named {
+        scenario.channels = default_channels(&scenario.kind);
+    }
+    let sources = root.list("sources", parse_sources).unwrap_or_default();
+    scenario.sources = sources.into_iter().flatten().collect();
+    root.set("duration", &mut scenario.hold_us, parse_duration_us);
+    root.set("warm_up", &mut scenario.warm_up_us, parse_duration_us);
+    root.set("grace", &mut scenario.grace_us, parse_duration_us);
+    scenario.lifetime_us = root.parsed("lifetime", parse_duration_us);
+    scenario.checks = root.list("checks", str::parse::<Check>).unwrap_or_default();
+    root.set("seed", &mut scenario.seed, str::parse);
+    scenario.data = root.parsed("data", |name| Data::from_csv(&file(name)?));
+    if root.word("marker", &["throng", "tcpkali"]) == Some("tcpkali") {
         scenario.marker = Marker::Tcpkali;
     }
-    scenario.say = say;
-    scenario.publish = publish;
-    scenario.statsd = statsd;
-    Some(scenario)
+    if let Some(connect) = root.section("connect") {
+        read_connect(connect, &mut scenario);
+    }
+    scenario.say = root.section("say").map(read_say);
+    scenario.publish = root.section("publish").map(read_publish);
+    scenario.statsd = root.section("statsd").map(read_statsd);
+    root.finish();
+    scenario
 }
 
 /// Reads the key `scenario` and the table that belongs to it.
-fn read_kind(root: &mut Section<'_>) -> Option<Workload> {
-    let word = if root.has("scenario") {
-        root.word("scenario", &Workload::NAMES)?
-    } else {
-        // Asked for all the same, so that a misspelt key is told what it may have meant.
-        let _ = root.text("scenario");
-        "hold"
-    };
-    Some(match word {
-        "hold" => Workload::Hold,
+fn read_kind(root: &mut Section<'_>) -> Workload {
+    let word = root.word("scenario", &Workload::NAMES).unwrap_or("hold");
+    match word {
         "fan-out" => Workload::FanOut,
         "one-to-one" => Workload::OneToOne,
         "echo" => Workload::Echo,
         "churn" => Workload::Churn,
         "chat" => {
+            let mut group_size = 10;
             let mut chat = root.section_or_empty("chat");
-            let group_size = chat.parsed("group_size", units::parse_count).unwrap_or(10);
+            chat.set("group_size", &mut group_size, parse_count);
             chat.finish();
             Workload::Chat { group_size }
         }
         "reconnect-storm" => {
+            let (mut at_us, mut backoff_us) = (0, (0, 1_000_000));
+            let (mut share, mut back_share) = (1.0, 0.999);
             let mut storm = root.section_or_empty("reconnect_storm");
-            let mut time = |key| storm.parsed(key, units::parse_duration_us);
-            let (at_us, min, max) = (time("at"), time("backoff_min"), time("backoff_max"));
-            let share = storm.parsed("share", units::parse_share);
-            let back_share = storm.parsed("back", units::parse_share);
+            storm.set("at", &mut at_us, parse_duration_us);
+            storm.set("backoff_min", &mut backoff_us.0, parse_duration_us);
+            storm.set("backoff_max", &mut backoff_us.1, parse_duration_us);
+            storm.set("share", &mut share, parse_share);
+            storm.set("back", &mut back_share, parse_share);
             storm.finish();
             Workload::ReconnectStorm {
-                at_us: at_us.unwrap_or(0),
-                share: share.unwrap_or(1.0),
-                backoff_us: (min.unwrap_or(0), max.unwrap_or(1_000_000)),
-                back_share: back_share.unwrap_or(0.999),
+                at_us,
+                share,
+                backoff_us,
+                back_share,
             }
         }
         "slow-readers" => {
+            let (mut share, mut bytes_per_s) = (0.01, 0);
             let mut slow = root.section_or_empty("slow_readers");
-            let share = slow.parsed("share", units::parse_share);
-            let bytes = slow.parsed("read", units::parse_size_bytes);
+            slow.set("share", &mut share, parse_share);
+            slow.set("read", &mut bytes_per_s, parse_size_bytes);
             slow.finish();
-            Workload::SlowReaders {
-                share: share.unwrap_or(0.01),
-                bytes_per_s: bytes.unwrap_or(0),
-            }
+            Workload::SlowReaders { share, bytes_per_s }
         }
-        _ => {
+        "resume" => {
+            let (mut away_us, mut every_us) = (1_000_000, 10_000_000);
             let mut resume = root.section_or_empty("resume");
-            let away = resume.parsed("away", units::parse_duration_us);
-            let every = resume.parsed("every", units::parse_duration_us);
+            resume.set("away", &mut away_us, parse_duration_us);
+            resume.set("every", &mut every_us, parse_duration_us);
             resume.finish();
-            Workload::Resume {
-                away_us: away.unwrap_or(1_000_000),
-                every_us: every.unwrap_or(10_000_000),
-            }
+            Workload::Resume { away_us, every_us }
         }
-    })
+        _ => Workload::Hold,
+    }
 }
 
 fn default_channels(kind: &Workload) -> Vec<String> {
@@ -196,21 +172,19 @@ const TRANSPORTS: [&str; 6] = [
     "raw",
 ];
 
-fn read_transport(root: &mut Section<'_>) -> Option<Transport> {
-    let Some(mut section) = root.section("transport") else {
-        return Some(Transport::websocket(Dialect::Plain));
-    };
+fn read_transport(root: &mut Section<'_>) -> Transport {
+    let mut section = root.section_or_empty("transport");
     let word = section.word("kind", &TRANSPORTS).unwrap_or("websocket");
     let transport = match word {
         "sse" => Transport::Sse {
-            headers: section.texts("headers").unwrap_or_default(),
+            headers: section.pairs("headers"),
         },
         "http-stream" => Transport::HttpStream {
-            headers: section.texts("headers").unwrap_or_default(),
+            headers: section.pairs("headers"),
             content_type: section.text("content_type"),
         },
         "raw" => Transport::Raw {
-            first: section.texts_of("first"),
+            first: section.texts("first"),
             expect_http: section.flag("expect_http").unwrap_or(true),
         },
         websocket => Transport::WebSocket {
@@ -221,23 +195,25 @@ fn read_transport(root: &mut Section<'_>) -> Option<Transport> {
                 "appwrite" => Dialect::Appwrite,
                 _ => Dialect::Plain,
             },
-            first_frames: section.texts_of("first_frame"),
-            headers: section.texts("headers").unwrap_or_default(),
+            first_frames: section.texts("first_frame"),
+            headers: section.pairs("headers"),
             subprotocol: section.text("subprotocol"),
-            ping_interval_us: section.parsed("ping_interval", units::parse_duration_us),
+            ping_interval_us: section.parsed("ping_interval", parse_duration_us),
         },
     };
     section.finish();
-    Some(transport)
+    transport
 }
 
 fn read_connect(mut section: Section<'_>, scenario: &mut Scenario) {
-    let clients = section.parsed("clients", units::parse_count);
+    let clients = section.parsed("clients", parse_count);
     let rate = section.parsed("rate", positive_rate);
     let phases = section.sections("phase");
-    if let Some(timeout_us) = section.parsed("timeout", units::parse_duration_us) {
-        scenario.connect_timeout_us = timeout_us;
-    }
+    section.set(
+        "timeout",
+        &mut scenario.connect_timeout_us,
+        parse_duration_us,
+    );
     if section.word("arrivals", &["even", "poisson"]) == Some("poisson") {
         scenario.spread = Spread::Poisson;
     }
@@ -249,72 +225,64 @@ fn read_connect(mut section: Section<'_>, scenario: &mut Scenario) {
         if rate.is_some() {
             section.complain(
                 "`connect.rate` and `[[connect.phase]]` exclude each other: each phase has its \
-                 own rate"
-                    .into(),
+                 own rate",
             );
         }
-        let phases = phases.into_iter().filter_map(read_phase).collect();
-        scenario.arrivals = Schedule::new(phases);
+        scenario.arrivals = Schedule::new(phases.into_iter().map(read_phase).collect());
         let brought = scenario.arrivals.count();
         scenario.clients = clients.unwrap_or(brought).min(brought);
     }
     section.finish();
 }
 
-fn read_phase(mut section: Section<'_>) -> Option<ArrivalPhase> {
+fn read_phase(mut section: Section<'_>) -> ArrivalPhase {
     section.require("duration", "duration = \"10s\"");
     section.require("rate", "rate = \"100/s\"");
-    let duration_us = section.parsed("duration", units::parse_duration_us);
-    let rate = section.parsed("rate", units::parse_rate_per_s);
-    let to = section.parsed("ramp_to", units::parse_rate_per_s);
-    let events_max = section.parsed("clients_max", units::parse_count);
+    let mut phase = ArrivalPhase::constant(0.0, 0);
+    section.set("duration", &mut phase.duration_us, parse_duration_us);
+    section.set("rate", &mut phase.start_per_s, parse_rate_per_s);
+    phase.end_per_s = phase.start_per_s;
+    section.set("ramp_to", &mut phase.end_per_s, parse_rate_per_s);
+    phase.events_max = section.parsed("clients_max", parse_count);
     section.finish();
-    Some(ArrivalPhase {
-        duration_us: duration_us?,
-        start_per_s: rate?,
-        end_per_s: to.or(rate)?,
-        events_max,
-    })
+    phase
 }
 
-fn read_say(mut section: Section<'_>) -> Option<PeriodicMessage> {
-    let text = section.text("text").unwrap_or_else(|| "{payload}".into());
+fn read_say(mut section: Section<'_>) -> PeriodicMessage {
     section.require("every", "every = \"1s\"");
-    let every_us = section.parsed("every", units::parse_duration_us);
-    let count = section.parsed("count", units::parse_count);
-    let size = section.parsed("size", units::parse_size_bytes);
-    let binary = section.flag("binary").unwrap_or(false);
-    section.finish();
-    Some(PeriodicMessage {
-        binary,
-        text,
-        every_us: every_us?,
-        count,
+    let size = section.parsed("size", parse_size_bytes);
+    let say = PeriodicMessage {
+        binary: section.flag("binary").unwrap_or(false),
+        text: section.text("text").unwrap_or_else(|| "{payload}".into()),
+        every_us: section.parsed("every", parse_duration_us).unwrap_or(0),
+        count: section.parsed("count", parse_count),
         size_bytes: size.unwrap_or(128) as usize,
-    })
+    };
+    section.finish();
+    say
 }
 
-fn read_publish(mut section: Section<'_>) -> Option<Publish> {
+fn read_publish(mut section: Section<'_>) -> Publish {
     let via = read_via(&mut section);
     section.require("rate", "rate = \"100/s\"");
-    let rate = section.parsed("rate", positive_rate);
+    let mut per_s = 0.0;
+    section.set("rate", &mut per_s, positive_rate);
     let publishers = section.parsed("publishers", str::parse::<u32>);
-    let size = section.parsed("size", units::parse_size_bytes);
+    let size = section.parsed("size", parse_size_bytes);
     let choose = section.word("choose", &["round-robin", "random"]);
     let until = section.parsed("until", str::parse::<Check>);
     let growth = section.parsed("step", Growth::parse);
     let rate_max = section.parsed("rate_max", positive_rate);
-    let step_us = section.parsed("step_duration", units::parse_duration_us);
+    let step_us = section.parsed("step_duration", parse_duration_us);
     if until.is_none() && (growth.is_some() || rate_max.is_some() || step_us.is_some()) {
         section.complain(
-            "`step`, `step_duration` and `rate_max` belong to `publish.until`, which is missing"
-                .into(),
+            "`step`, `step_duration` and `rate_max` belong to `publish.until`, which is missing",
         );
     }
     section.finish();
-    Some(Publish {
-        via: via?,
-        per_s: rate?,
+    Publish {
+        via,
+        per_s,
         publishers: publishers.unwrap_or(1),
         size_bytes: size.unwrap_or(128) as usize,
         choose: match choose {
@@ -327,45 +295,46 @@ fn read_publish(mut section: Section<'_>) -> Option<Publish> {
             per_s_max: rate_max.unwrap_or(1e7),
             step_us: step_us.unwrap_or(10_000_000),
         }),
-    })
+    }
 }
 
-fn read_via(section: &mut Section<'_>) -> Option<Via> {
+fn read_via(section: &mut Section<'_>) -> Via {
     section.require("to", "to = \"http://127.0.0.1:8001\"");
-    let to = section.parsed("to", Target::parse);
-    let preset = section
-        .word("as", &["plain", "centrifugo", "grip", "http", "websocket"])
-        .unwrap_or("plain");
-    Some(match preset {
-        "centrifugo" => Via::centrifugo(&to?, section.text("key").as_deref()),
-        "grip" => Via::grip(&to?),
-        "http" => Via::Http {
+    let nowhere = || Target {
+        tls: false,
+        host: String::new(),
+        port: 0,
+        path: "/".into(),
+    };
+    let target = section.parsed("to", Target::parse).unwrap_or_else(nowhere);
+    let payload = || "{payload}".to_owned();
+    let preset = section.word("as", &["plain", "centrifugo", "grip", "http", "websocket"]);
+    match preset {
+        Some("centrifugo") => Via::centrifugo(&target, section.text("key").as_deref()),
+        Some("grip") => Via::grip(&target),
+        Some("http") => Via::Http {
             method: section.text("method").unwrap_or_else(|| "POST".into()),
-            headers: section.texts("headers").unwrap_or_default(),
-            body: section.text("body").unwrap_or_else(|| "{payload}".into()),
-            target: to?,
+            headers: section.pairs("headers"),
+            body: section.text("body").unwrap_or_else(payload),
+            target,
         },
-        "websocket" => Via::WebSocket {
-            first_frames: section.texts_of("first_frame"),
-            frame: section.text("frame").unwrap_or_else(|| "{payload}".into()),
-            target: to?,
+        Some("websocket") => Via::WebSocket {
+            first_frames: section.texts("first_frame"),
+            frame: section.text("frame").unwrap_or_else(payload),
+            target,
         },
-        _ => Via::plain(&to?),
-    })
+        _ => Via::plain(&target),
+    }
 }
 
-fn read_statsd(mut section: Section<'_>) -> Option<StatsdExport> {
-    let default = StatsdExport::default();
-    let export = StatsdExport {
-        host: section.text("host").unwrap_or(default.host),
-        port: section
-            .parsed("port", str::parse::<u16>)
-            .unwrap_or(default.port),
-        namespace: section.text("namespace").unwrap_or(default.namespace),
-        latency_window_us: section.parsed("latency_window", units::parse_duration_us),
-    };
+fn read_statsd(mut section: Section<'_>) -> StatsdExport {
+    let mut export = StatsdExport::default();
+    export.host = section.text("host").unwrap_or(export.host);
+    section.set("port", &mut export.port, str::parse);
+    export.namespace = section.text("namespace").unwrap_or(export.namespace);
+    export.latency_window_us = section.parsed("latency_window", parse_duration_us);
     section.finish();
-    Some(export)
+    export
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use serde_json::Value;
 
 use crate::{Data, Dialect, Scenario, Transport};
 
-/// Text that replaces a secret.
 pub const MASK: &str = "***";
 
 /// Parts of names whose values are secrets, in lower case and without `-` and `_`.
@@ -35,9 +34,10 @@ impl Redactor {
     /// Finds the secrets of a scenario and of the command line that made it.
     pub fn new(scenario: &Scenario, command: &[String]) -> Self {
         let mut values = Vec::new();
+        let unknown = Self::default();
         // A scenario becomes JSON without fail.
         if let Ok(mut value) = serde_json::to_value(bare(scenario)) {
-            mask_value(&mut value, &mut values);
+            unknown.mask_value(&mut value, &mut values);
         }
         if let Some(data) = &scenario.data {
             for (at, name) in data.columns().iter().enumerate() {
@@ -53,8 +53,11 @@ impl Redactor {
         Self { values }
     }
 
-    /// Copies a text without its secrets.
     pub fn text(&self, text: &str) -> String {
+        self.mask_text(text, &mut Vec::new())
+    }
+
+    fn mask_text(&self, text: &str, found: &mut Vec<String>) -> String {
         let mut known = text.to_owned();
         for value in &self.values {
             // Data may bring many, and texts are short.
@@ -62,10 +65,36 @@ impl Redactor {
                 known = known.replace(value.as_str(), MASK);
             }
         }
-        mask_text(&known, &mut Vec::new())
+        mask_text(&known, found)
     }
 
-    /// Copies a command line without its secrets.
+    /// Masks secrets in members, headers and texts; appends each to `found`.
+    fn mask_value(&self, value: &mut Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(members) => {
+                for (name, member) in members {
+                    match member {
+                        Value::String(text) if is_secret(name) => hide(text, found),
+                        other => self.mask_value(other, found),
+                    }
+                }
+            }
+            Value::Array(items) => {
+                // A header is a pair of texts.
+                if let [Value::String(name), Value::String(text)] = &mut items[..]
+                    && is_secret(name)
+                {
+                    hide(text, found);
+                }
+                items
+                    .iter_mut()
+                    .for_each(|item| self.mask_value(item, found));
+            }
+            Value::String(text) => *text = self.mask_text(text, found),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
     pub fn command(&self, command: &[String]) -> Vec<String> {
         let masked = mask_command(command, &mut Vec::new());
         masked.iter().map(|word| self.text(word)).collect()
@@ -74,8 +103,7 @@ impl Redactor {
     /// Copies a scenario without its secrets and the rows of its data; it cannot be run again.
     pub fn scenario(&self, scenario: &Scenario) -> Scenario {
         let masked = serde_json::to_value(bare(scenario)).and_then(|mut value| {
-            mask_value(&mut value, &mut Vec::new());
-            each_text(&mut value, &mut |text| *text = self.text(text));
+            self.mask_value(&mut value, &mut Vec::new());
             serde_json::from_value(value)
         });
         masked.unwrap_or_else(|_| {
@@ -89,7 +117,6 @@ impl Redactor {
     }
 }
 
-/// Copies a scenario without the rows of its data.
 fn bare(scenario: &Scenario) -> Scenario {
     Scenario {
         data: scenario.data.as_ref().map(Data::without_rows),
@@ -97,7 +124,6 @@ fn bare(scenario: &Scenario) -> Scenario {
     }
 }
 
-/// Returns true if values of this name are secrets.
 fn is_secret(name: &str) -> bool {
     let plain: String = name
         .chars()
@@ -105,44 +131,6 @@ fn is_secret(name: &str) -> bool {
         .flat_map(char::to_lowercase)
         .collect();
     WHOLE_NAMES.contains(&plain.as_str()) || NAMES.split(' ').any(|part| plain.contains(part))
-}
-
-/// Masks secrets in members, headers and texts; appends each to `found`.
-fn mask_value(value: &mut Value, found: &mut Vec<String>) {
-    match value {
-        Value::Object(members) => {
-            for (name, member) in members {
-                match member {
-                    Value::String(text) if is_secret(name) => hide(text, found),
-                    other => mask_value(other, found),
-                }
-            }
-        }
-        Value::Array(items) => {
-            // A header is a pair of texts.
-            if let [Value::String(name), Value::String(text)] = &mut items[..]
-                && is_secret(name)
-            {
-                hide(text, found);
-            }
-            items.iter_mut().for_each(|item| mask_value(item, found));
-        }
-        Value::String(text) => *text = mask_text(text, found),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
-fn each_text(value: &mut Value, change: &mut impl FnMut(&mut String)) {
-    match value {
-        Value::Object(members) => {
-            members
-                .values_mut()
-                .for_each(|member| each_text(member, change));
-        }
-        Value::Array(items) => items.iter_mut().for_each(|item| each_text(item, change)),
-        Value::String(text) => change(text),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
 }
 
 /// Replaces a whole value, and appends it to `found`; the scheme of `Authorization` is not part of

@@ -14,36 +14,26 @@ use crate::{Data, Target};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// Name of the run in reports.
     pub name: String,
-    /// Workload, with its own options.
     pub kind: Workload,
     /// Servers to which connections go, in turn.
     pub targets: Vec<Target>,
-    /// Certificates that connections by TLS accept.
     #[serde(default)]
     pub tls: TlsTrust,
     /// Source addresses of connections, in turn; empty leaves address and port to the kernel.
     pub sources: Vec<IpAddr>,
-    /// Protocol that connections speak.
     pub transport: Transport,
-    /// Number of connections to open.
     pub clients: u64,
-    /// Due times of their connects.
     pub arrivals: Schedule,
     /// Spread of arrivals around their rate.
     pub spread: Spread,
-    /// Time in which a connection must become usable.
     pub connect_timeout_us: u64,
     /// True if a lost connection is replaced, so that `clients` is kept up (TCPKali's `-c`).
     pub replace_lost: bool,
     /// Templates of channel names: each connection subscribes to one of each.
     pub channels: Vec<String>,
-    /// Messages that each connection sends once it is usable.
     pub say: Option<PeriodicMessage>,
-    /// Publications, if there are any.
     pub publish: Option<Publish>,
-    /// Time from the last arrival until figures count.
     pub warm_up_us: u64,
     /// Time in which figures are taken, after the warm-up.
     pub hold_us: u64,
@@ -53,13 +43,9 @@ pub struct Scenario {
     pub grace_us: u64,
     /// Life of each connection; none keeps it to the end.
     pub lifetime_us: Option<u64>,
-    /// Form of the measured messages that are looked for.
     pub marker: Marker,
-    /// Conditions that the results must meet.
     pub checks: Vec<Check>,
-    /// Statsd server that gets running figures, besides the results folder.
     pub statsd: Option<StatsdExport>,
-    /// Seed of every random choice.
     pub seed: u64,
     /// Rows of `{data.NAME}` in templates, one for each connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,7 +56,6 @@ pub struct Scenario {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlsTrust {
-    /// Accepts any certificate; no verification.
     pub insecure: bool,
     /// Authorities to accept instead, as PEM text.
     pub authorities: Option<String>,
@@ -119,7 +104,6 @@ impl Scenario {
         scenario
     }
 
-    /// Sets so many connections at a constant rate per second.
     pub fn set_clients(&mut self, clients: u64, per_s: f64) {
         self.clients = clients;
         self.arrivals = Schedule::of_count(clients, per_s);
@@ -130,7 +114,6 @@ impl Scenario {
         self.arrivals.duration_us() + self.warm_up_us + self.hold_us
     }
 
-    /// Multiplies connections, arrivals and publishing by a factor.
     pub fn scale(&mut self, factor: f64) {
         self.arrivals = self.arrivals.scaled(factor);
         self.clients = ((self.clients as f64 * factor).round() as u64).max(1);
@@ -159,7 +142,6 @@ const fn grace_us() -> u64 {
     10_000_000
 }
 
-/// Workload of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Workload {
@@ -170,10 +152,7 @@ pub enum Workload {
     /// Every connection has a channel of its own.
     OneToOne,
     /// Groups in which members publish to each other.
-    Chat {
-        /// Number of members of a group.
-        group_size: u64,
-    },
+    Chat { group_size: u64 },
     /// Each connection sends and waits for its own message to come back.
     Echo,
     /// Connections come and go.
@@ -198,7 +177,6 @@ pub enum Workload {
     },
     /// Connections leave for a while and resume at their position.
     Resume {
-        /// Time of each absence, in µs.
         away_us: u64,
         /// Interval between absences of a connection, in µs.
         every_us: u64,
@@ -206,7 +184,6 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// Name of the workload in a scenario.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Hold => "hold",
@@ -221,7 +198,6 @@ impl Workload {
         }
     }
 
-    /// Names of all workloads.
     pub const NAMES: [&'static str; 9] = [
         "hold",
         "fan-out",
@@ -235,13 +211,11 @@ impl Workload {
     ];
 }
 
-/// Protocol of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Transport {
     /// A WebSocket (RFC 6455).
     WebSocket {
-        /// Way to subscribe on it.
         dialect: Dialect,
         /// Frames sent in order once it is open, templates.
         first_frames: Vec<String>,
@@ -266,7 +240,6 @@ pub enum Transport {
     },
     /// Bytes without a protocol: templates sent in order once connected.
     Raw {
-        /// Templates to send, in order.
         first: Vec<String>,
         /// True if the answer begins with an HTTP head, whose status must be 2xx or 101.
         expect_http: bool,
@@ -274,7 +247,6 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Makes a WebSocket without extras.
     pub const fn websocket(dialect: Dialect) -> Self {
         Self::WebSocket {
             dialect,
@@ -285,9 +257,28 @@ impl Transport {
         }
     }
 
-    /// Returns true if connections can send messages of their own.
     pub const fn sends(&self) -> bool {
         matches!(self, Self::WebSocket { .. } | Self::Raw { .. })
+    }
+
+    /// Returns the templates that open a connection: header lines, first messages, the token.
+    pub fn opening(&self) -> (&[(String, String)], &[String], Option<&str>) {
+        match self {
+            Self::WebSocket {
+                dialect,
+                first_frames,
+                headers,
+                ..
+            } => {
+                let token = match dialect {
+                    Dialect::Centrifugo { token } => token.as_deref(),
+                    Dialect::Plain | Dialect::Appwrite => None,
+                };
+                (headers, first_frames, token)
+            }
+            Self::Sse { headers } | Self::HttpStream { headers, .. } => (headers, &[], None),
+            Self::Raw { first, .. } => (&[], first, None),
+        }
     }
 
     /// Returns true if connections can come back at their position in the stream.
@@ -338,29 +329,23 @@ pub enum Dialect {
 pub struct PeriodicMessage {
     /// Frame, a template of a publish request.
     pub text: String,
-    /// Interval between messages, in µs.
     pub every_us: u64,
     /// Number of messages; none goes on to the end.
     pub count: Option<u64>,
     /// Size of the measured message where the template has `{payload}`.
     pub size_bytes: usize,
-    /// True if they go out as binary frames.
     pub binary: bool,
 }
 
-/// Publications of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Publish {
-    /// Request or frame that carries a publication.
     pub via: Via,
     /// Publications a second of all publishers together: an open loop.
     pub per_s: f64,
     /// Number of publishers. Each channel belongs to one, so its sequence has no gaps of ours.
     pub publishers: u32,
-    /// Size of the measured message, in bytes.
     pub size_bytes: usize,
-    /// Choice of the next channel.
     pub choose: ChannelChoice,
     /// Search for the highest rate that passes a check, instead of one rate.
     pub until: Option<RateSearch>,
@@ -374,11 +359,9 @@ pub enum Via {
     Http {
         /// Server; its path is a template.
         target: Target,
-        /// Method of the request.
         method: String,
         /// Header lines, values are templates.
         headers: Vec<(String, String)>,
-        /// Body of the request, a template.
         body: String,
     },
     /// A frame for each publication on kept WebSockets.
@@ -432,49 +415,36 @@ impl Via {
     }
 }
 
-/// Choice of the channel for the next publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChannelChoice {
-    /// One channel after another.
     RoundRobin,
-    /// Channels at random, evenly.
     Random,
 }
 
-/// Search for the highest rate of publications.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RateSearch {
-    /// Check that ends the search when it fails.
     pub check: Check,
-    /// Growth of the rate from step to step.
     pub growth: Growth,
-    /// Highest rate to try, per second.
     pub per_s_max: f64,
-    /// Time in which each step is measured, in µs.
     pub step_us: u64,
 }
 
-/// Form of the measured messages that are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Marker {
-    /// Measured messages of Throng.
     Throng,
     /// Markers of TCPKali too, stamped with the wall clock.
     Tcpkali,
 }
 
-/// Statsd server that gets running figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatsdExport {
-    /// Host name or address.
     pub host: String,
     /// UDP port, by default 8125.
     pub port: u16,
-    /// Prefix of each name.
     pub namespace: String,
     /// Time in µs after which latencies start anew; none gathers to the end.
     pub latency_window_us: Option<u64>,

@@ -20,9 +20,7 @@ use throng_types::units::{grouped, parse_count, parse_duration_us, parse_rate_pe
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArrivalPhase {
-    /// Length of the phase, in µs.
     pub duration_us: u64,
-    /// Events per second at its start.
     pub start_per_s: f64,
     /// Events per second at its end; the same as at the start for a constant rate.
     pub end_per_s: f64,
@@ -31,7 +29,6 @@ pub struct ArrivalPhase {
 }
 
 impl ArrivalPhase {
-    /// Makes a phase of constant rate.
     pub const fn constant(per_s: f64, duration_us: u64) -> Self {
         Self {
             duration_us,
@@ -80,7 +77,6 @@ impl ArrivalPhase {
     }
 }
 
-/// Phases one after another.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Schedule {
@@ -88,7 +84,6 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Takes phases in the order in which they run.
     pub const fn new(phases: Vec<ArrivalPhase>) -> Self {
         Self { phases }
     }
@@ -102,7 +97,6 @@ impl Schedule {
         }])
     }
 
-    /// Length of all phases, in µs.
     pub fn duration_us(&self) -> u64 {
         self.phases.iter().map(|phase| phase.duration_us).sum()
     }
@@ -199,7 +193,6 @@ impl Schedule {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spread {
-    /// Events at equal distances.
     #[default]
     Even,
     /// Poisson process: exponential gaps, as Tsung's arrivals.
@@ -251,17 +244,12 @@ impl Iterator for Pacer<'_> {
 /// Stage of a load: within its time the connections grow evenly to its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stage {
-    /// Connections at the end of the stage.
     pub clients: u64,
-    /// Length of the stage, in µs.
     pub duration_us: u64,
 }
 
 impl Stage {
     /// Reads `10k:2m`: ten thousand connections after two minutes.
-    ///
-    /// # Errors
-    /// A sentence that says what to write instead.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (clients, duration) = text.split_once(':').ok_or_else(|| {
             format!("`{text}` is not a stage; write `10k:2m` for 10,000 connections within 2 min")
@@ -278,10 +266,6 @@ impl Stage {
 
     /// Makes the arrivals of stages one after another. A stage with the number of the one before it
     /// waits.
-    ///
-    /// # Errors
-    /// A sentence if a stage has fewer connections than the one before it: a schedule says when
-    /// connections come, and not when they go.
     pub fn schedule(stages: &[Self]) -> Result<Schedule, String> {
         let mut before = 0;
         let phases = stages.iter().map(|stage| {
@@ -304,7 +288,6 @@ impl Stage {
     }
 }
 
-/// Growth of the rate while the check passes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Growth {
@@ -316,9 +299,6 @@ pub enum Growth {
 
 impl Growth {
     /// Reads `x2`, which multiplies, or `+500/s`, which adds.
-    ///
-    /// # Errors
-    /// A sentence that says what to write instead.
     pub fn parse(text: &str) -> Result<Self, String> {
         if let Some(factor) = text.strip_prefix('x') {
             return match factor.parse::<f64>() {
@@ -334,10 +314,6 @@ impl Growth {
     }
 }
 
-/// Reads events per second.
-///
-/// # Errors
-/// A sentence that says what to write instead; zero is no rate.
 pub(crate) fn positive_rate(text: &str) -> Result<f64, String> {
     let per_s = parse_rate_per_s(text)?;
     if per_s <= 0.0 {
@@ -380,17 +356,14 @@ impl Stepper {
         (!self.done).then_some(self.rate)
     }
 
-    /// Highest rate that passed the check.
     pub const fn best(&self) -> Option<f64> {
         self.held
     }
 
-    /// Lowest rate that failed the check.
     pub const fn broke_at(&self) -> Option<f64> {
         self.broke
     }
 
-    /// Takes the outcome of a step at [`Stepper::rate`].
     pub fn on_result(&mut self, held: bool) {
         if self.done {
             return;

@@ -17,7 +17,6 @@ use throng_types::nearest;
 pub struct Problem {
     /// The line, from 1; none where the scenario did not come from a text.
     pub line: Option<usize>,
-    /// Sentence on the fault, with a way out.
     pub message: String,
 }
 
@@ -38,7 +37,6 @@ pub(crate) fn line_of(text: &str, at: usize) -> usize {
     1 + memchr::memchr_iter(b'\n', before).count()
 }
 
-/// Collector of problems, with the text whose lines they name.
 #[derive(Clone)]
 pub(crate) struct Complaints<'t> {
     text: &'t str,
@@ -53,7 +51,7 @@ impl<'t> Complaints<'t> {
         }
     }
 
-    pub(crate) fn add(&self, at: usize, message: String) {
+    fn add(&self, at: usize, message: String) {
         self.problems.borrow_mut().push(Problem {
             line: Some(line_of(self.text, at)),
             message,
@@ -96,8 +94,8 @@ impl<'t> Section<'t> {
     }
 
     /// Complains about the section as a whole.
-    pub(crate) fn complain(&self, message: String) {
-        self.complaints.add(self.at, message);
+    pub(crate) fn complain(&self, message: &str) {
+        self.complaints.add(self.at, message.to_owned());
     }
 
     fn take(&mut self, key: &'static str) -> Option<Value<'t>> {
@@ -114,28 +112,45 @@ impl<'t> Section<'t> {
         }
     }
 
-    fn wrong_type(&self, key: &str, value: &Value<'_>, wanted: &str) {
-        self.complaints.add(
-            value.span().start,
-            format!(
-                "`{}` is {} {}, and should be {wanted}",
-                self.path(key),
-                article(value.get_ref().type_str()),
-                value.get_ref().type_str()
-            ),
-        );
+    /// Returns what was read from the value; complains if it is nothing.
+    fn read<T>(&self, key: &str, value: &Value<'_>, wanted: &str, found: Option<T>) -> Option<T> {
+        if found.is_none() {
+            let (path, kind) = (self.path(key), value.get_ref().type_str());
+            let article = match kind.starts_with(['a', 'e', 'i', 'o', 'u']) {
+                true => "an",
+                false => "a",
+            };
+            let message = format!("`{path}` is {article} {kind}, and should be {wanted}");
+            self.complaints.add(value.span().start, message);
+        }
+        found
+    }
+
+    /// Returns what was parsed; complains if it could not be.
+    fn checked<T, E: fmt::Display>(
+        &self,
+        key: &str,
+        value: &Value<'_>,
+        parsed: Result<T, E>,
+    ) -> Option<T> {
+        let complain = |why: E| {
+            let message = format!("`{}`: {why}", self.path(key));
+            self.complaints.add(value.span().start, message);
+        };
+        parsed.map_err(complain).ok()
     }
 
     pub(crate) fn text(&mut self, key: &'static str) -> Option<String> {
         let value = self.take(key)?;
         let text = value.get_ref().as_str().map(str::to_owned);
-        if text.is_none() {
-            self.wrong_type(key, &value, "a text in quotes");
-        }
-        text
+        self.read(key, &value, "a text in quotes", text)
     }
 
-    /// Parses a text or number.
+    pub(crate) fn flag(&mut self, key: &'static str) -> Option<bool> {
+        let value = self.take(key)?;
+        self.read(key, &value, "true or false", value.get_ref().as_bool())
+    }
+
     pub(crate) fn parsed<T, E: fmt::Display>(
         &mut self,
         key: &'static str,
@@ -143,31 +158,25 @@ impl<'t> Section<'t> {
     ) -> Option<T> {
         let value = self.take(key)?;
         let text = match value.get_ref() {
-            DeValue::String(text) => text.as_ref(),
-            DeValue::Integer(number) if number.radix() == 10 => number.as_str(),
-            DeValue::Float(number) => number.as_str(),
-            _ => {
-                self.wrong_type(key, &value, "a text or a number");
-                return None;
-            }
+            DeValue::String(text) => Some(text.as_ref()),
+            DeValue::Integer(number) if number.radix() == 10 => Some(number.as_str()),
+            DeValue::Float(number) => Some(number.as_str()),
+            _ => None,
         };
-        match parse(text) {
-            Ok(parsed) => Some(parsed),
-            Err(why) => {
-                self.complaints
-                    .add(value.span().start, format!("`{}`: {why}", self.path(key)));
-                None
-            }
-        }
+        let text = self.read(key, &value, "a text or a number", text)?;
+        self.checked(key, &value, parse(text))
     }
 
-    pub(crate) fn flag(&mut self, key: &'static str) -> Option<bool> {
-        let value = self.take(key)?;
-        let flag = value.get_ref().as_bool();
-        if flag.is_none() {
-            self.wrong_type(key, &value, "true or false");
+    /// Parses a text or a number into `into`, which stays as it is without the key.
+    pub(crate) fn set<T, E: fmt::Display>(
+        &mut self,
+        key: &'static str,
+        into: &mut T,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+    ) {
+        if let Some(parsed) = self.parsed(key, parse) {
+            *into = parsed;
         }
-        flag
     }
 
     /// Takes a text that must be one of several words.
@@ -185,68 +194,53 @@ impl<'t> Section<'t> {
         })
     }
 
-    /// Parses one text or a list of texts.
     pub(crate) fn list<T, E: fmt::Display>(
         &mut self,
         key: &'static str,
         parse: impl Fn(&str) -> Result<T, E>,
     ) -> Option<Vec<T>> {
         let value = self.take(key)?;
-        let items: Vec<&Value<'_>> = match value.get_ref() {
-            DeValue::String(_) => vec![&value],
-            DeValue::Array(array) => array.iter().collect(),
-            _ => {
-                self.wrong_type(key, &value, "a text or a list of texts");
-                return None;
-            }
+        let items: Option<Vec<&Value<'_>>> = match value.get_ref() {
+            DeValue::String(_) => Some(vec![&value]),
+            DeValue::Array(array) => Some(array.iter().collect()),
+            _ => None,
         };
-        let mut parsed = Vec::with_capacity(items.len());
-        for item in items {
-            match item.get_ref().as_str().map(&parse) {
-                Some(Ok(one)) => parsed.push(one),
-                Some(Err(why)) => self
-                    .complaints
-                    .add(item.span().start, format!("`{}`: {why}", self.path(key))),
-                None => self.wrong_type(key, item, "a text in quotes"),
-            }
-        }
-        Some(parsed)
+        let items = self.read(key, &value, "a text or a list of texts", items)?;
+        let parse = |item: &Value<'_>| {
+            let text = self.read(key, item, "a text in quotes", item.get_ref().as_str())?;
+            self.checked(key, item, parse(text))
+        };
+        Some(items.into_iter().filter_map(parse).collect())
     }
 
-    pub(crate) fn texts_of(&mut self, key: &'static str) -> Vec<String> {
+    pub(crate) fn texts(&mut self, key: &'static str) -> Vec<String> {
         self.list(key, |text| Ok::<_, String>(text.to_owned()))
             .unwrap_or_default()
     }
 
     /// Takes a table of texts, as headers are written.
-    pub(crate) fn texts(&mut self, key: &'static str) -> Option<Vec<(String, String)>> {
-        let value = self.take(key)?;
-        let Some(table) = value.get_ref().as_table() else {
-            self.wrong_type(key, &value, "a table of texts");
-            return None;
+    pub(crate) fn pairs(&mut self, key: &'static str) -> Vec<(String, String)> {
+        let Some(value) = self.take(key) else {
+            return Vec::new();
         };
-        let mut texts = Vec::new();
-        for (name, value) in table {
-            match value.get_ref().as_str() {
-                Some(text) => texts.push((name.get_ref().to_string(), text.to_owned())),
-                None => self.wrong_type(key, value, "a table of texts in quotes"),
-            }
-        }
-        Some(texts)
+        let table = self.read(key, &value, "a table of texts", value.get_ref().as_table());
+        let pairs = table.into_iter().flatten().filter_map(|(name, value)| {
+            let text = value.get_ref().as_str();
+            let text = self.read(key, value, "a table of texts in quotes", text)?;
+            Some((name.get_ref().to_string(), text.to_owned()))
+        });
+        pairs.collect()
     }
 
-    /// Takes a table within this one.
     pub(crate) fn section(&mut self, key: &'static str) -> Option<Self> {
         let value = self.take(key)?;
-        let at = value.span().start;
-        let path = self.path(key);
+        let (at, path) = (value.span().start, self.path(key));
         match value.into_inner() {
             DeValue::Table(table) => Some(Self::new(&path, at, table, &self.complaints)),
             other => {
-                self.complaints.add(
-                    at,
-                    format!("`{path}` is a {}, and should be a table", other.type_str()),
-                );
+                let kind = other.type_str();
+                let message = format!("`{path}` is a {kind}, and should be a table");
+                self.complaints.add(at, message);
                 None
             }
         }
@@ -270,26 +264,22 @@ impl<'t> Section<'t> {
             self.complaints.add(at, wrong);
             return Vec::new();
         };
-        let mut sections = Vec::new();
-        for item in array {
+        let section = |item: Value<'t>| {
             let at = item.span().start;
-            match item.into_inner() {
-                DeValue::Table(table) => {
-                    sections.push(Self::new(&path, at, table, &self.complaints));
-                }
-                _ => self.complaints.add(at, wrong.clone()),
+            if let DeValue::Table(table) = item.into_inner() {
+                return Some(Self::new(&path, at, table, &self.complaints));
             }
-        }
-        sections
+            self.complaints.add(at, wrong.clone());
+            None
+        };
+        array.into_iter().filter_map(section).collect()
     }
 
     /// Complains about a missing key; to be asked before the key is taken.
     pub(crate) fn require(&self, key: &'static str, example: &str) {
         if !self.has(key) {
-            self.complaints.add(
-                self.at,
-                format!("`{}` is missing, as in `{example}`", self.path(key)),
-            );
+            let message = format!("`{}` is missing, as in `{example}`", self.path(key));
+            self.complaints.add(self.at, message);
         }
     }
 
@@ -298,35 +288,21 @@ impl<'t> Section<'t> {
     }
 
     /// Refuses keys that nobody took.
-    pub(crate) fn finish(self) {
+    pub(crate) fn finish(mut self) {
+        self.asked.sort_unstable();
+        self.asked.dedup();
+        let place = match self.name.as_str() {
+            "" => String::new(),
+            name => format!(" in [{name}]"),
+        };
         for (key, _) in &self.table {
             let name = key.get_ref().as_ref();
-            let place = if self.name.is_empty() {
-                String::new()
-            } else {
-                format!(" in [{}]", self.name)
-            };
             let help = nearest(name, self.asked.iter().copied()).map_or_else(
-                || {
-                    let mut known = self.asked.clone();
-                    known.sort_unstable();
-                    known.dedup();
-                    format!("known are {}", known.join(", "))
-                },
+                || format!("known are {}", self.asked.join(", ")),
                 |near| format!("did you mean `{near}`?"),
             );
-            self.complaints.add(
-                key.span().start,
-                format!("unknown key `{name}`{place}; {help}"),
-            );
+            let message = format!("unknown key `{name}`{place}; {help}");
+            self.complaints.add(key.span().start, message);
         }
-    }
-}
-
-fn article(word: &str) -> &'static str {
-    if word.starts_with(['a', 'e', 'i', 'o', 'u']) {
-        "an"
-    } else {
-        "a"
     }
 }

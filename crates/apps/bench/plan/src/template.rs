@@ -29,13 +29,11 @@ use throng_types::{Rng, nearest};
 
 use crate::Data;
 
-/// Refusal of a text that is no template.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("at byte {at}: {message}")]
 pub struct TemplateError {
     /// Byte at which the hole begins, from the start of the text.
     pub at: usize,
-    /// Sentence on the hole's fault.
     pub message: String,
 }
 
@@ -51,12 +49,13 @@ pub enum HoleScope {
 }
 
 impl HoleScope {
-    const fn knows(self, hole: Hole) -> bool {
-        match hole {
-            Hole::N | Hole::Rand | Hole::Data => true,
+    /// Names of the holes, in the order of the help.
+    const fn holes(self) -> &'static [&'static str] {
+        match self {
             // A channel's name must be the same on every worker.
-            Hole::Channel | Hole::Worker => !matches!(self, Self::Channel),
-            Hole::Payload => matches!(self, Self::Publish),
+            Self::Channel => &["n", "rand", "data.NAME"],
+            Self::Connection => &["n", "rand", "channel", "worker", "data.NAME"],
+            Self::Publish => &["n", "rand", "channel", "payload", "worker", "data.NAME"],
         }
     }
 }
@@ -71,28 +70,6 @@ impl fmt::Display for HoleScope {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hole {
-    N,
-    Rand,
-    Channel,
-    Payload,
-    Worker,
-    Data,
-}
-
-impl Hole {
-    const ALL: [(Self, &'static str); 6] = [
-        (Self::N, "n"),
-        (Self::Rand, "rand"),
-        (Self::Channel, "channel"),
-        (Self::Payload, "payload"),
-        (Self::Worker, "worker"),
-        (Self::Data, "data"),
-    ];
-}
-
-/// Piece of a compiled template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Literal(Box<str>),
@@ -120,7 +97,6 @@ enum Source {
     Worker,
 }
 
-/// Arithmetic on a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Modulo(u64),
@@ -129,16 +105,11 @@ enum Step {
     Multiply(u64),
 }
 
-/// Values for one rendering.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Values<'a> {
-    /// Number of the connection or publication.
     pub n: u64,
-    /// Number of the worker.
     pub worker: u64,
-    /// Name of the channel.
     pub channel: &'a str,
-    /// Measured message, as bytes.
     pub payload: &'a [u8],
 }
 
@@ -197,7 +168,6 @@ impl Template {
         })
     }
 
-    /// Appends the text for these values.
     pub fn render(&self, values: &Values<'_>, rng: &mut Rng, out: &mut Vec<u8>) {
         for part in &self.parts {
             match part {
@@ -267,12 +237,10 @@ impl Template {
         !self.any(|part| !matches!(part, Part::Literal(_)))
     }
 
-    /// Returns true if the text carries the measured message.
     pub fn has_payload(&self) -> bool {
         self.any(|part| matches!(part, Part::Payload { .. }))
     }
 
-    /// Lists the cells that can stand in the text.
     pub(crate) fn cells(&self) -> impl Iterator<Item = &str> {
         let cells = |part| match part {
             &Part::Data {
@@ -316,19 +284,8 @@ fn apply(steps: &[Step], start: u64) -> u64 {
     })
 }
 
-fn push_decimal(mut value: u64, out: &mut Vec<u8>) {
-    // u64::MAX has 20 digits.
-    let mut digits = [0_u8; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
+fn push_decimal(value: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
 /// Percent-encodes everything but the unreserved characters (RFC 3986 section 2.3).
@@ -361,28 +318,28 @@ fn parse_hole(text: &str, scope: HoleScope, data: Option<&Data>) -> Result<Part,
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let end = text.find(|c| !is_word(c)).unwrap_or(text.len());
     let (word, argument) = text.split_at(end);
-    let Some((hole, _)) = Hole::ALL.into_iter().find(|(_, name)| *name == word) else {
+    let is_hole =
+        |holes: &[&str]| { holes.iter() }.any(|name| name.split('.').next() == Some(word));
+    if !is_hole(HoleScope::Publish.holes()) {
         return Err(unknown(word, scope));
-    };
-    if !scope.knows(hole) {
+    }
+    if !is_hole(scope.holes()) {
         return Err(format!("`{{{word}}}` has no meaning in {scope}"));
     }
     let bad = |takes: &str| format!("`{{{text}}}`: {takes}");
-    match hole {
-        Hole::N => Ok(Part::Number(Source::N, parse_steps(argument, bad)?)),
-        Hole::Worker => Ok(Part::Number(Source::Worker, parse_steps(argument, bad)?)),
-        Hole::Rand => parse_rand(argument, bad),
-        Hole::Channel => match argument {
-            "" => Ok(Part::Channel { url: false }),
-            ":url" => Ok(Part::Channel { url: true }),
-            _ => Err(bad("takes nothing, or `:url` for percent-encoding")),
-        },
-        Hole::Payload => match argument {
-            "" => Ok(Part::Payload { base64: false }),
-            ":base64" => Ok(Part::Payload { base64: true }),
-            _ => Err(bad("takes nothing, or `:base64`")),
-        },
-        Hole::Data => parse_data(argument, bad, data),
+    match (word, argument) {
+        ("n", _) => Ok(Part::Number(Source::N, parse_steps(argument, bad)?)),
+        ("worker", _) => Ok(Part::Number(Source::Worker, parse_steps(argument, bad)?)),
+        ("rand", _) => parse_rand(argument, bad),
+        ("channel", "" | ":url") => Ok(Part::Channel {
+            url: !argument.is_empty(),
+        }),
+        ("channel", _) => Err(bad("takes nothing, or `:url` for percent-encoding")),
+        ("payload", "" | ":base64") => Ok(Part::Payload {
+            base64: !argument.is_empty(),
+        }),
+        ("payload", _) => Err(bad("takes nothing, or `:base64`")),
+        _ => parse_data(argument, bad, data),
     }
 }
 
@@ -412,16 +369,7 @@ fn parse_data(
 }
 
 fn unknown(word: &str, scope: HoleScope) -> String {
-    let known = Hole::ALL.into_iter().filter(|(hole, _)| scope.knows(*hole));
-    let names: Vec<&str> = known
-        .map(|(hole, name)| {
-            if hole == Hole::Data {
-                "data.NAME"
-            } else {
-                name
-            }
-        })
-        .collect();
+    let names = scope.holes();
     let list = format!("{scope} can have `{{{}}}`", names.join("}`, `{"));
     let help = match nearest(word, names.iter().copied()) {
         None => list,

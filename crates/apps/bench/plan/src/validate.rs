@@ -1,6 +1,6 @@
 //! Checks of a scenario as a whole, whatever its source.
 
-use crate::scenario::{Dialect, PeriodicMessage, Publish, Scenario, Transport, Via, Workload};
+use crate::scenario::{PeriodicMessage, Publish, Scenario, Transport, Via, Workload};
 use crate::template::{HoleScope, Template};
 use crate::{Data, Problem, payload};
 
@@ -124,24 +124,12 @@ impl Checker {
         for target in &scenario.targets {
             self.template("the path", &target.path, HoleScope::Connection);
         }
-        let (texts, headers): (&[String], &[(String, String)]) = match &scenario.transport {
-            Transport::WebSocket {
-                first_frames,
-                headers,
-                ..
-            } => (first_frames, headers),
-            Transport::Sse { headers } | Transport::HttpStream { headers, .. } => (&[], headers),
-            Transport::Raw { first, .. } => (first, &[]),
-        };
+        let (headers, texts, token) = scenario.transport.opening();
         for text in texts {
             self.template("the first message", text, HoleScope::Connection);
         }
         self.headers(headers, HoleScope::Connection);
-        if let Transport::WebSocket {
-            dialect: Dialect::Centrifugo { token: Some(token) },
-            ..
-        } = &scenario.transport
-        {
+        if let Some(token) = token {
             self.template("the token", token, HoleScope::Connection);
         }
         if let Transport::Raw {

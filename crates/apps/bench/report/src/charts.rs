@@ -8,20 +8,15 @@ use throng_bench_measure::Sample;
 
 use crate::Results;
 
-/// Chart for the page's script.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Chart {
     pub(super) title: &'static str,
-    /// Sentence on the lines.
     pub(super) hint: &'static str,
     /// Unit of values: `count`, `us`, `bytes`, `share`, `per_s`, `bits`.
     pub(super) unit: &'static str,
-    /// `time` (seconds) or `percentile`.
     pub(super) axis: &'static str,
-    /// True for a logarithmic axis of values.
     pub(super) log: bool,
     pub(super) series: Vec<Series>,
-    /// Begin and end of the measured part, in seconds.
     pub(super) measured: Option<(f64, f64)>,
 }
 
@@ -39,7 +34,6 @@ const POINTS_MAX: usize = 720;
 
 type Pick = fn(&Row<'_>) -> Option<f64>;
 
-/// Sample and the one before it.
 struct Row<'a> {
     now: &'a Sample,
     before: Option<&'a Sample>,
@@ -66,9 +60,21 @@ struct Plan {
     lines: &'static [(&'static str, &'static str, Pick)],
 }
 
+/// Picks one of the five figures of a latency.
 macro_rules! figure {
     ($figures:ident, $place:literal) => {
         |row| row.now.$figures.map(|figures| figures[$place] as f64)
+    };
+}
+
+macro_rules! latency {
+    ($figures:ident) => {
+        &[
+            ("p50", "r1", figure!($figures, 0)),
+            ("p90", "r2", figure!($figures, 1)),
+            ("p99", "r3", figure!($figures, 2)),
+            ("max", "r4", figure!($figures, 4)),
+        ]
     };
 }
 
@@ -108,12 +114,7 @@ const PLANS: &[Plan] = &[
         hint: "From the moment each publication was due. Logarithmic.",
         unit: "us",
         main: 2,
-        lines: &[
-            ("p50", "r1", figure!(latency_us, 0)),
-            ("p90", "r2", figure!(latency_us, 1)),
-            ("p99", "r3", figure!(latency_us, 2)),
-            ("max", "r4", figure!(latency_us, 4)),
-        ],
+        lines: latency!(latency_us),
     },
     Plan {
         title: "Messages",
@@ -130,12 +131,7 @@ const PLANS: &[Plan] = &[
         hint: "From the moment each connect was due: TCP, handshake, subscription. Logarithmic.",
         unit: "us",
         main: 2,
-        lines: &[
-            ("p50", "r1", figure!(connect_us, 0)),
-            ("p90", "r2", figure!(connect_us, 1)),
-            ("p99", "r3", figure!(connect_us, 2)),
-            ("max", "r4", figure!(connect_us, 4)),
-        ],
+        lines: latency!(connect_us),
     },
     Plan {
         title: "Traffic",
@@ -190,7 +186,6 @@ const PLANS: &[Plan] = &[
     },
 ];
 
-/// Makes the charts of one run.
 pub(super) fn of_run(results: &Results) -> Vec<Chart> {
     let measured = measured(results);
     let mut charts: Vec<Chart> = PLANS
@@ -286,12 +281,11 @@ fn series(
     dashed: bool,
     pick: Pick,
 ) -> Option<Series> {
-    let mut before = None;
-    let mut points = Vec::with_capacity(results.series.len());
-    for now in &results.series {
-        points.push((now.at_ms as f64 / 1000.0, pick(&Row { now, before })));
-        before = Some(now);
-    }
+    let before = std::iter::once(None).chain(results.series.iter().map(Some));
+    let rows = results.series.iter().zip(before);
+    let points: Vec<_> = rows
+        .map(|(now, before)| (now.at_ms as f64 / 1000.0, pick(&Row { now, before })))
+        .collect();
     let is_known = points.iter().any(|(_, y)| y.is_some());
     is_known.then(|| Series {
         name,
@@ -303,9 +297,7 @@ fn series(
 
 fn curve(results: &Results, name: String, color: &'static str, dashed: bool) -> Option<Series> {
     let curve = results.totals.delivery_curve.iter();
-    let points: Vec<_> = curve
-        .map(|&(percentile, us)| (percentile, Some(us as f64)))
-        .collect();
+    let points: Vec<_> = curve.map(|&(p, us)| (p, Some(us as f64))).collect();
     (!points.is_empty()).then_some(Series {
         name,
         color,

@@ -13,24 +13,19 @@ use crate::{MachineInfo, Results};
 /// Share below which a difference is the noise of a run, not a change.
 const NOISE: f64 = 0.05;
 
-/// Meaning of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
-    /// B is better than A.
     Better,
-    /// B is worse than A.
     Worse,
     /// Difference within the noise.
     Same,
     /// Different, and neither way is better by itself.
     Different,
-    /// One run has no data.
     NoData,
 }
 
 impl Reading {
-    /// Names the meaning for people.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Better => "better",
@@ -42,25 +37,18 @@ impl Reading {
     }
 }
 
-/// Figure of both runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// Name of the figure.
     pub name: &'static str,
-    /// Value in A, as people read it.
     pub a: String,
-    /// Value in B, as people read it.
     pub b: String,
     /// Change (B − A) / A; none without data, or where A is zero and B is not.
     pub change: Option<f64>,
-    /// Meaning of the change.
     pub reading: Reading,
 }
 
-/// Comparison of two runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Figures that at least one run has.
     pub rows: Vec<Row>,
     /// Differences of the scenarios and machines, which make figures hard to compare.
     pub warnings: Vec<String>,
@@ -155,7 +143,6 @@ fn reading(a: Option<f64>, b: Option<f64>, best: Best) -> Reading {
     }
 }
 
-/// Writes a figure as people read it.
 pub(super) fn show(metric: Metric, value: f64) -> String {
     match metric.unit() {
         Unit::Time => format_us(value),
@@ -245,7 +232,6 @@ impl Comparison {
     }
 }
 
-/// Writes a change with its sign.
 pub(super) fn percent(change: Option<f64>) -> String {
     change.map_or_else(String::new, |change| format!("{:+.1} %", change * 100.0))
 }

@@ -17,7 +17,7 @@ use tables::{
 use throng_bench_measure::Verdict;
 use throng_bench_plan::check::{Figure, FigureSource, Metric};
 use throng_types::date;
-use throng_types::units::{format_bytes, format_us, grouped};
+use throng_types::units::{format_bytes, grouped};
 
 use crate::charts::{self, Chart};
 use crate::compare::{Comparison, percent};
@@ -27,7 +27,6 @@ use crate::{Results, compare};
 const CSS: &str = include_str!("page.css");
 const JS: &str = include_str!("page.js");
 
-/// Makes the report of one run.
 pub fn report_page(results: &Results) -> String {
     let mut body = String::new();
     // Writing to a String does not fail.
@@ -35,7 +34,6 @@ pub fn report_page(results: &Results) -> String {
     page(&results.manifest.title, &body, &charts::of_run(results))
 }
 
-/// Makes the comparison of two runs.
 pub fn comparison_page(a: &Results, b: &Results, names: (&str, &str)) -> String {
     let mut body = String::new();
     // Writing to a String does not fail.
@@ -140,83 +138,59 @@ fn list(items: &[String], out: &mut String) -> fmt::Result {
     Ok(())
 }
 
-fn tile(name: &str, value: &str, detail: &str, out: &mut String) -> fmt::Result {
-    let (number, unit) = value.split_once(' ').unwrap_or((value, ""));
-    writeln!(
-        out,
-        "<div class=\"tile\"><div class=\"name\">{}</div><div class=\"value\">{}<span \
-         class=\"unit\">{}</span></div><div class=\"detail\">{}</div></div>",
-        Escaped(name),
-        Escaped(number),
-        Escaped(unit),
-        Escaped(detail)
-    )
-}
-
 fn write_tiles(results: &Results, out: &mut String) -> fmt::Result {
-    let totals = &results.totals;
-    let counters = &totals.counters;
-    out.push_str("<section class=\"tiles\">\n");
-    let highest = results.series.iter().map(|sample| sample.alive).max();
-    let highest = grouped(highest.unwrap_or_default().max(counters.alive()));
-    let (lost, failed) = (grouped(counters.lost()), grouped(counters.failed()));
-    tile(
-        "connections at once",
-        &highest,
-        &format!("{lost} lost, {failed} failed"),
-        out,
-    )?;
+    let (totals, server) = (&results.totals, results.server.as_ref());
     let metric = |figure| results.get(Metric::Figure(figure));
+    out.push_str("<section class=\"tiles\">\n");
+    let mut tile = |name: &str, value: &str, detail: &str| {
+        let (number, unit) = value.split_once(' ').unwrap_or((value, ""));
+        writeln!(
+            out,
+            "<div class=\"tile\"><div class=\"name\">{}</div><div class=\"value\">{}<span \
+             class=\"unit\">{}</span></div><div class=\"detail\">{}</div></div>",
+            Escaped(name),
+            Escaped(number),
+            Escaped(unit),
+            Escaped(detail)
+        )
+    };
+    let highest = results.series.iter().map(|sample| sample.alive).max();
+    let highest = highest.unwrap_or_default().max(totals.counters.alive());
+    let (lost, failed) = (totals.counters.lost(), totals.counters.failed());
+    let detail = format!("{} lost, {} failed", grouped(lost), grouped(failed));
+    tile("connections at once", &grouped(highest), &detail)?;
     if let Some(reach) = metric(Figure::Reach) {
-        let deliveries = &totals.deliveries;
+        let (distinct, expected) = (totals.deliveries.distinct, totals.deliveries.expected());
         // Rounded down, so that 99.99996 % never reads 100 %.
         let percent = format!("{:.4}", (reach * 1e6).floor() / 1e4);
         let percent = percent.trim_end_matches('0').trim_end_matches('.');
-        let (distinct, expected) = (grouped(deliveries.distinct), grouped(deliveries.expected()));
-        let detail = format!("{distinct} of {expected}");
-        tile(
-            "deliveries that arrived",
-            &format!("{percent} %"),
-            &detail,
-            out,
-        )?;
+        let detail = format!("{} of {}", grouped(distinct), grouped(expected));
+        tile("deliveries that arrived", &format!("{percent} %"), &detail)?;
     }
     if let Some(delivery) = &totals.delivery {
         let at = |p| time(delivery.percentile_us(p));
-        let detail = format!(
-            "p50 {}, max {}",
-            at(50.0),
-            format_us(delivery.max_us as f64)
-        );
-        tile("delivery latency, p99", &at(99.0), &detail, out)?;
+        let detail = format!("p50 {}, max {}", at(50.0), time(Some(delivery.max_us)));
+        tile("delivery latency, p99", &at(99.0), &detail)?;
     }
     if let Some(rate) = metric(Figure::DeliveryRate) {
         let rate = grouped(rate.round() as u64);
-        tile(
-            "deliveries a second",
-            &rate,
-            "mean over the measured part",
-            out,
-        )?;
+        tile("deliveries a second", &rate, "mean over the measured part")?;
     }
     if let Some(connect) = &totals.connect {
         let at = |p| time(connect.percentile_us(p));
+        let detail = format!("p50 {}", at(50.0));
+        tile("time to be usable, p99", &at(99.0), &detail)?;
+    }
+    if totals.reconnected_us.is_some() {
+        let back = totals.back_us.map(|us| time(Some(us)));
+        let usable = time(totals.reconnected_us);
+        let detail = format!("with what was missed; usable after {usable}");
         tile(
-            "time to be usable, p99",
-            &at(99.0),
-            &format!("p50 {}", at(50.0)),
-            out,
+            "back after the storm",
+            back.as_deref().unwrap_or("never"),
+            &detail,
         )?;
     }
-    if let Some(reconnected_us) = totals.reconnected_us {
-        let back = totals
-            .back_us
-            .map_or_else(|| "never".into(), |us| format_us(us as f64));
-        let usable = format_us(reconnected_us as f64);
-        let detail = format!("with what was missed; usable after {usable}");
-        tile("back after the storm", &back, &detail, out)?;
-    }
-    let server = results.server.as_ref();
     if let Some(bytes) = server.and_then(|server| server.process_bytes_per_connection) {
         let detail = match server.and_then(|server| server.kernel_bytes_per_connection) {
             Some(kernel) => format!("and {} in the kernel", measured_bytes(kernel)),
@@ -226,16 +200,11 @@ fn write_tiles(results: &Results, out: &mut String) -> fmt::Result {
             "server memory per connection",
             &measured_bytes(bytes),
             &detail,
-            out,
         )?;
     }
     if let Some(cpu) = server.and_then(|server| server.cpu_mean) {
-        tile(
-            "server CPU",
-            &format!("{:.0} %", cpu * 100.0),
-            "of one CPU, mean",
-            out,
-        )?;
+        let cpu = format!("{:.0} %", cpu * 100.0);
+        tile("server CPU", &cpu, "of one CPU, mean")?;
     }
     if let Some(bytes) = totals.generator_bytes_per_connection {
         let busiest = totals.generator_busiest * 100.0;
@@ -244,7 +213,6 @@ fn write_tiles(results: &Results, out: &mut String) -> fmt::Result {
             "generator memory per connection",
             &measured_bytes(bytes),
             &detail,
-            out,
         )?;
     }
     out.push_str("</section>\n");

@@ -1,44 +1,37 @@
-//! Schema of a run's results.
+//! Schema of a run's results, and the files of its folder.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use throng_bench_measure::{Counters, DeliveryCounts, LatencySummary, Sample, Verdict};
+use throng_bench_measure::{Counters, DeliveryCounts, LatencySummary, LogWriter, Sample, Verdict};
 use throng_bench_plan::Scenario;
 use throng_bench_plan::check::{Check, CheckOutcome, Figure, FigureSource, LatencyKind, Metric};
+
+use crate::report_page;
 
 /// Version of the schema; a reader refuses a higher one.
 pub const SCHEMA: u32 = 1;
 
-/// Results of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results {
     /// Value of [`SCHEMA`] at the time of writing.
     pub schema: u32,
-    /// Command, version and machines of the run.
     pub manifest: Manifest,
-    /// Scenario of the run, without secrets.
     pub scenario: Scenario,
-    /// Counts and latencies of the run.
     pub totals: Totals,
-    /// Server, where it could be observed.
     pub server: Option<ServerTotals>,
-    /// Verdict on the generator.
     pub verdict: Verdict,
     /// Figures by the names that checks use: µs, counts, shares, bytes, per second. Without those
     /// that were not measured.
     #[serde(default)]
     pub figures: BTreeMap<String, f64>,
-    /// Checks and their outcomes.
     pub checks: Vec<CheckResult>,
-    /// Steps of a search for the highest rate.
     #[serde(default)]
     pub steps: Vec<StepResult>,
     /// Machines that made the load, when there were several.
     #[serde(default)]
     pub agents: Vec<AgentSummary>,
-    /// Sentences that a reader must know.
     #[serde(default)]
     pub notes: Vec<String>,
     /// Rows, one per interval; a file of its own in the folder.
@@ -49,38 +42,24 @@ pub struct Results {
 /// Command, version and machines of a run: enough to run it again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Title of the report.
     pub title: String,
-    /// Wall clock at the start, in ms.
     pub started_unix_ms: u64,
-    /// Wall clock at the end, in ms.
     pub finished_unix_ms: u64,
-    /// Command line of the run.
     pub command: Vec<String>,
-    /// Version of the generator.
     pub version: String,
-    /// Name of the server's program.
     pub server: Option<String>,
-    /// Machines of the run, the controller's first.
     pub machines: Vec<MachineInfo>,
 }
 
-/// Machine of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineInfo {
-    /// Name of the host.
     pub name: String,
     /// Role in the run: `controller`, `agent`, `server`.
     pub role: String,
-    /// Operating system and kernel release.
     pub kernel: String,
-    /// Model of the processors.
     pub cpu_model: String,
-    /// Number of processors that it may use.
     pub cpus: u32,
-    /// Total memory in bytes.
     pub memory_bytes: u64,
-    /// Limits by their kernel's names.
     pub limits: Vec<LimitSetting>,
 }
 
@@ -89,7 +68,6 @@ pub struct MachineInfo {
 pub struct LimitSetting {
     /// Name in its kernel: `nofile`, `ip_local_port_range`, …
     pub name: String,
-    /// Value as the kernel shows it.
     pub value: String,
 }
 
@@ -98,24 +76,17 @@ pub struct LimitSetting {
 pub struct Totals {
     /// Begin and end of the measured part, after arrivals and warm-up, in ms from the start.
     pub measured_ms: (u64, u64),
-    /// Counts of connections and publications.
     pub counters: Counters,
-    /// Deliveries, with those that are missing.
     pub deliveries: DeliveryCounts,
     /// Connections to which at least one delivery came, of those that expected one.
     pub connections_with_data: Option<(u64, u64)>,
-    /// Connections that missed at least one delivery.
     pub connections_with_loss: Option<u64>,
-    /// Times from the intended publication to the delivery.
     pub delivery: Option<LatencySummary>,
-    /// Times from the intended connect until usable.
     pub connect: Option<LatencySummary>,
-    /// Lag of the generator itself.
     pub lag: Option<LatencySummary>,
     /// Curve of delivery latencies: percentile and µs.
     #[serde(default)]
     pub delivery_curve: Vec<(f64, u64)>,
-    /// Memory of the generator for each connection, in bytes.
     pub generator_bytes_per_connection: Option<f64>,
     /// Busiest second of the generator, as a share of one CPU.
     pub generator_busiest: f64,
@@ -127,62 +98,44 @@ pub struct Totals {
     pub back_us: Option<u64>,
 }
 
-/// Figures of the server over the measured part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerTotals {
     /// Memory of its processes for each connection in bytes: the slope, not the total divided.
     pub process_bytes_per_connection: Option<f64>,
     /// Memory of the kernel for each connection in bytes: the slope of the slab.
     pub kernel_bytes_per_connection: Option<f64>,
-    /// Mean CPU as a share of one CPU.
     pub cpu_mean: Option<f64>,
-    /// Highest memory of its processes in bytes.
     pub memory_bytes_max: Option<u64>,
 }
 
-/// Check and its outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CheckResult {
-    /// Check that was asked for.
     pub check: Check,
-    /// Outcome of the check.
     #[serde(flatten)]
     pub outcome: CheckOutcome,
 }
 
-/// Step of a search for the highest rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepResult {
-    /// Publications a second at this step.
     pub per_s: f64,
-    /// True if the check passed.
     pub held: bool,
-    /// Latencies of its deliveries.
     pub delivery: Option<LatencySummary>,
 }
 
-/// Machine that made a part of the load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentSummary {
-    /// Name of the agent.
     pub name: String,
-    /// Connections that it kept to the end.
     pub alive: u64,
     /// Offset of its clock to the controller's, in µs.
     pub offset_us: i64,
-    /// Largest error of the offset, in µs.
     pub offset_error_us: u64,
-    /// True if it was lost during the run.
     pub lost: bool,
 }
 
-/// Refusal of results that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResultsError {
-    /// Not JSON, or JSON of another shape.
     #[error("not the results of a run: {0}")]
     Malformed(String),
-    /// Written by a newer version, with this schema.
     #[error("written with schema {0}; this version reads up to {SCHEMA}")]
     TooNew(u32),
 }
@@ -248,7 +201,7 @@ impl Results {
         (end > begin).then(|| (end - begin) as f64 / 1000.0)
     }
 
-    fn latency(&self, kind: LatencyKind) -> Option<&LatencySummary> {
+    pub(crate) fn latency(&self, kind: LatencyKind) -> Option<&LatencySummary> {
         match kind {
             LatencyKind::Delivery => self.totals.delivery.as_ref(),
             LatencyKind::Connect => self.totals.connect.as_ref(),
@@ -302,4 +255,34 @@ impl FigureSource for Results {
             Figure::ServerCpu => self.server.as_ref()?.cpu_mean,
         }
     }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResultFile {
+    pub name: &'static str,
+    pub bytes: Vec<u8>,
+}
+
+pub fn files(results: &Results, log: &LogWriter) -> Result<Vec<ResultFile>, ResultsError> {
+    let json = |value: serde_json::Result<Vec<u8>>| {
+        value.map_err(|error| ResultsError::Malformed(error.to_string()))
+    };
+    let mut csv = String::from(Sample::CSV_HEADER);
+    csv.push('\n');
+    for sample in &results.series {
+        sample.write_csv(&mut csv);
+    }
+    let mut without_series = results.clone();
+    without_series.series = Vec::new();
+    let file = |name, bytes| ResultFile { name, bytes };
+    let manifest = json(serde_json::to_vec_pretty(&results.manifest))?;
+    let totals = json(serde_json::to_vec_pretty(&without_series))?;
+    Ok(vec![
+        file("manifest.json", manifest),
+        file("results.json", totals),
+        file("series.json", json(serde_json::to_vec(&results.series))?),
+        file("series.csv", csv.into_bytes()),
+        file("latency.hlog", log.as_bytes().to_vec()),
+        file("report.html", report_page(results).into_bytes()),
+    ])
 }

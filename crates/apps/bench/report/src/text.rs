@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use throng_bench_measure::{Counters, LatencySummary, Verdict};
-use throng_bench_plan::check::{CheckOutcome, Figure, LatencyKind, Metric};
+use throng_bench_plan::check::{CheckOutcome, Figure, FigureSource as _, LatencyKind, Metric};
 use throng_types::units::{format_bytes, format_us, grouped};
 
 use crate::compare::show;
@@ -24,18 +24,17 @@ fn write_summary(results: &Results, out: &mut String) -> std::fmt::Result {
     let counters = &results.totals.counters;
     let deliveries = &results.totals.deliveries;
     writeln!(out, "{}", results.manifest.title)?;
-    writeln!(
-        out,
-        "connections  {} attempted, {} connected, {} upgraded, {} subscribed, {} alive, {} lost, \
-         {} failed",
-        grouped(counters.attempted),
-        grouped(counters.tcp_connected),
-        grouped(counters.upgraded),
-        grouped(counters.subscribed),
-        grouped(counters.alive()),
-        grouped(counters.lost()),
-        grouped(counters.failed()),
-    )?;
+    use Figure::{Alive, Attempted, Failed, Lost, Subscribed, TcpConnected, Upgraded};
+    let connections = [
+        Attempted,
+        TcpConnected,
+        Upgraded,
+        Subscribed,
+        Alive,
+        Lost,
+        Failed,
+    ];
+    writeln!(out, "connections  {}", counts(results, &connections))?;
     for (fate, reason, count) in reasons(counters) {
         writeln!(out, "  {fate:<10} {:>10}  {reason}", grouped(count))?;
     }
@@ -55,15 +54,9 @@ fn write_summary(results: &Results, out: &mut String) -> std::fmt::Result {
         writeln!(out, "  note       {note}")?;
     }
     if deliveries.expected() + deliveries.received > 0 {
-        writeln!(
-            out,
-            "deliveries   {} expected, {} received, {} missing, {} duplicates, {} out_of_order",
-            grouped(deliveries.expected()),
-            grouped(deliveries.received),
-            grouped(deliveries.missing),
-            grouped(deliveries.duplicates),
-            grouped(deliveries.out_of_order),
-        )?;
+        use Figure::{Duplicates, Expected, Missing, OutOfOrder, Received};
+        let deliveries = [Expected, Received, Missing, Duplicates, OutOfOrder];
+        writeln!(out, "deliveries   {}", counts(results, &deliveries))?;
     }
     if let Some(reconnected_us) = results.totals.reconnected_us {
         let back = match results.totals.back_us {
@@ -76,21 +69,13 @@ fn write_summary(results: &Results, out: &mut String) -> std::fmt::Result {
         let usable = format_us(reconnected_us as f64);
         writeln!(out, "after storm  {usable} until usable again, {back}")?;
     }
-    for (name, kind, latency) in [
-        (
-            "latency     ",
-            LatencyKind::Delivery,
-            &results.totals.delivery,
-        ),
-        (
-            "usable after",
-            LatencyKind::Connect,
-            &results.totals.connect,
-        ),
-        ("lag         ", LatencyKind::Lag, &results.totals.lag),
+    for (name, kind) in [
+        ("latency", LatencyKind::Delivery),
+        ("usable after", LatencyKind::Connect),
+        ("lag", LatencyKind::Lag),
     ] {
-        if let Some(latency) = latency {
-            writeln!(out, "{name} {}", percentiles(kind, latency))?;
+        if let Some(latency) = results.latency(kind) {
+            writeln!(out, "{name:<12} {}", percentiles(kind, latency))?;
         }
     }
     if let Some(server) = &results.server {
@@ -142,6 +127,15 @@ fn write_summary(results: &Results, out: &mut String) -> std::fmt::Result {
         }
     }
     Ok(())
+}
+
+/// Lists counts with their names; 0 where nothing is known.
+fn counts(results: &Results, figures: &[Figure]) -> String {
+    let count = |&figure: &Figure| {
+        let count = results.get(Metric::Figure(figure)).unwrap_or(0.0) as u64;
+        format!("{} {}", grouped(count), figure.as_str())
+    };
+    figures.iter().map(count).collect::<Vec<_>>().join(", ")
 }
 
 fn write_server(server: &ServerTotals, out: &mut String) -> std::fmt::Result {

@@ -47,7 +47,6 @@ impl Clock {
         self.started
     }
 
-    /// Reads the clock, in µs.
     pub fn now_us(self) -> u64 {
         self.base_us + self.started.elapsed().as_micros() as u64
     }
@@ -91,7 +90,6 @@ impl Wakes {
     }
 }
 
-/// Thread that wakes workers; it ends when this is dropped.
 pub(crate) struct WakeTimer {
     wakes: Arc<Wakes>,
     thread: Option<JoinHandle<()>>,

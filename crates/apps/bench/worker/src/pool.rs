@@ -22,7 +22,6 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 /// Time in which a worker must finish the counts of its connections.
 const FINISH_WITHIN: Duration = Duration::from_secs(60);
 
-/// Figures of all workers of this machine.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerFigures {
     /// Totals so far, and the histograms of the interval.
@@ -93,7 +92,6 @@ impl Workers {
         })
     }
 
-    /// Gives a command to all workers.
     pub fn command(&self, make: impl Fn() -> Command) {
         for mailbox in &self.mailboxes {
             let mut command = make();
@@ -116,7 +114,6 @@ impl Workers {
         self.gather(ANSWER_WITHIN, false)
     }
 
-    /// Makes all workers finish, and waits for them.
     pub fn finish(mut self) -> WorkerFigures {
         self.command(|| Command::Finish);
         let interval = self.gather(FINISH_WITHIN, true);

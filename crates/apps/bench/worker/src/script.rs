@@ -7,30 +7,22 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use throng_bench_plan::payload::Scanner;
-use throng_bench_plan::ports::{PortPlan, PortSpace, Shortfall, parse_port_range};
+use throng_bench_plan::ports::{PortPlan, parse_port_range, parse_reserved_ports};
 use throng_bench_plan::template::{HoleScope, Template, TemplateError};
-use throng_bench_plan::{
-    Channels, Data, Dialect, Marker, Scenario, Target, TlsTrust, Transport, Via,
-};
+use throng_bench_plan::{Channels, Data, Marker, Scenario, Target, TlsTrust, Via};
 use throng_tls::{Authorities, ClientTls, Trust};
 use throng_types::Rng;
 
-/// Reason why a scenario cannot run here.
 #[derive(Debug, thiserror::Error)]
 pub enum PrepareError {
-    /// The scenario makes no sense; one sentence each.
     #[error("{}", .0.join("; "))]
     Scenario(Vec<String>),
-    /// A template cannot be read.
     #[error("{0}")]
     Template(#[from] TemplateError),
-    /// A target's host has no address; the second text is the system's.
     #[error("{0} cannot be resolved: {1}")]
     Resolve(String, String),
-    /// TLS with a target cannot begin; the second text says why.
     #[error("TLS with {0}: {1}")]
     Tls(String, String),
-    /// The machine cannot hold what was asked for.
     #[error("{limit}: {sentence}")]
     Limit {
         /// Name of the limit in its kernel: `nofile`, `ip_local_port_range`, …
@@ -44,26 +36,14 @@ pub enum PrepareError {
     System(&'static str, std::io::Error),
 }
 
-impl From<Shortfall> for PrepareError {
-    fn from(shortfall: Shortfall) -> Self {
-        Self::Limit {
-            limit: "source ports",
-            sentence: shortfall.to_string(),
-        }
-    }
-}
-
 /// Share of a machine in a run: every event whose number modulo `of` is `index`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunShare {
-    /// Number of the share, from 0.
     pub index: u32,
-    /// Number of shares in the run.
     pub of: u32,
 }
 
 impl RunShare {
-    /// Whole run on one machine.
     pub const WHOLE: Self = Self { index: 0, of: 1 };
 
     /// Number of `count` events that fall to this share.
@@ -76,7 +56,6 @@ impl RunShare {
 /// Header lines: names, and templates of values.
 pub(crate) type Headers = Vec<(String, Template)>;
 
-/// Encoding of a publication.
 #[derive(Debug)]
 pub(crate) enum PublishForm {
     Http {
@@ -151,10 +130,8 @@ pub(crate) struct PublishScript {
     pub(crate) form: PublishForm,
 }
 
-/// Scenario that is ready to run on this machine.
 #[derive(Debug)]
 pub struct Script {
-    /// Scenario that was compiled.
     pub scenario: Scenario,
     pub(crate) part: RunShare,
     pub(crate) channels: Channels,
@@ -172,9 +149,6 @@ pub struct Script {
 
 impl Script {
     /// Compiles a scenario, resolves its hosts and plans its ports.
-    ///
-    /// # Errors
-    /// Reason why it cannot run here.
     pub fn new(scenario: &Scenario, part: RunShare) -> Result<Self, PrepareError> {
         let problems = scenario.problems();
         if !problems.is_empty() {
@@ -193,7 +167,7 @@ impl Script {
             .as_ref()
             .map(|publish| publish_script(&publish.via, scenario))
             .transpose()?;
-        let (header_texts, first_texts, token_text) = opening(&scenario.transport);
+        let (header_texts, first_texts, token_text) = scenario.transport.opening();
         let highest = (0..channels.len()).filter_map(|k| channels.nth(k)).max();
         let count = scenario
             .publish
@@ -223,12 +197,10 @@ impl Script {
         })
     }
 
-    /// Number of connections that this machine opens.
     pub fn clients(&self) -> u64 {
         self.part.share(self.scenario.clients)
     }
 
-    /// Addresses of the scenario's targets, in their order.
     pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
         self.endpoints.iter().map(|endpoint| endpoint.address)
     }
@@ -245,7 +217,6 @@ impl Script {
         })
     }
 
-    /// Last number that this machine has published to a channel.
     pub(crate) fn last_sequence(&self, channel: u32) -> u64 {
         self.sequences
             .get(channel as usize)
@@ -288,28 +259,6 @@ fn publish_script(via: &Via, scenario: &Scenario) -> Result<PublishScript, Prepa
     };
     let endpoint = Endpoint::new(target, HoleScope::Publish, scenario)?;
     Ok(PublishScript { endpoint, form })
-}
-
-type Opening<'a> = (&'a [(String, String)], &'a [String], Option<&'a String>);
-
-fn opening(transport: &Transport) -> Opening<'_> {
-    match transport {
-        Transport::WebSocket {
-            dialect,
-            first_frames,
-            headers,
-            ..
-        } => {
-            let token = if let Dialect::Centrifugo { token } = dialect {
-                token.as_ref()
-            } else {
-                None
-            };
-            (headers, first_frames, token)
-        }
-        Transport::Sse { headers } | Transport::HttpStream { headers, .. } => (headers, &[], None),
-        Transport::Raw { first, .. } => (&[], first, None),
-    }
 }
 
 fn compile_headers(
@@ -372,17 +321,15 @@ fn plan_ports(
         }
         return Ok(None);
     }
-    let start = read("ip_unprivileged_port_start")
-        .trim()
-        .parse()
-        .unwrap_or(1024);
-    let space = PortSpace::all_unprivileged(start);
-    let reserved = space
-        .clone()
-        .without_reserved(&read("ip_local_reserved_ports"));
-    let space = reserved.unwrap_or(space);
-    let plan = PortPlan::new(&sources, &targets, &space);
-    plan.fits(clients)?;
+    // Every port that an ordinary process may bind.
+    let start = read("ip_unprivileged_port_start").trim().parse();
+    let ports = start.unwrap_or(1024).max(1)..=u16::MAX;
+    let reserved = parse_reserved_ports(&read("ip_local_reserved_ports")).unwrap_or_default();
+    let plan = PortPlan::new(&sources, &targets, ports, &reserved);
+    plan.fits(clients).map_err(|sentence| PrepareError::Limit {
+        limit: "source ports",
+        sentence,
+    })?;
     Ok(Some(plan))
 }
 

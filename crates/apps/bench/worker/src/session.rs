@@ -10,14 +10,11 @@ use throng_ws::WsDecoder;
 
 use throng_bench_measure::Tracks;
 
-/// Connection of a worker.
 pub(crate) enum Session {
     Subscriber(Subscriber),
-    /// Link of a publisher, by its number.
     Publisher(u32),
 }
 
-/// Progress of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     Connecting,
@@ -26,13 +23,10 @@ pub(crate) enum Stage {
     Subscribing(u16),
     Usable,
     ClosedByServer,
-    /// The server broke its protocol.
     Broken,
-    /// Ended by this side, and counted.
     Gone,
 }
 
-/// Decoder of the bytes that arrive.
 pub(crate) enum Wire {
     // A response head, as far as it has come.
     Head(HeadReader),
@@ -46,11 +40,8 @@ pub(crate) enum Wire {
 /// Bytes that may be the beginning of a message; mostly none.
 pub(crate) type Carry = Option<Box<[u8]>>;
 
-/// Client of the run.
 pub(crate) struct Subscriber {
-    /// Number of the connection in the run.
     pub(crate) n: u32,
-    /// Number of messages that it has sent itself.
     pub(crate) said: u32,
     /// Due time of its connect, in µs. The handshake's key is made from it.
     pub(crate) due_us: u64,
@@ -59,11 +50,9 @@ pub(crate) struct Subscriber {
     /// End of its life, in engine milliseconds; 0 is never.
     pub(crate) end_at: u32,
     pub(crate) stage: Stage,
-    /// True after the first connection.
     pub(crate) returning: bool,
     /// True from a storm's drop until it is usable again.
     pub(crate) in_storm: bool,
-    /// True if it reads slowly by plan, or not at all.
     pub(crate) slow: bool,
     pub(crate) wire: Wire,
     pub(crate) tracks: Tracks,
@@ -71,14 +60,10 @@ pub(crate) struct Subscriber {
     pub(crate) resume: Option<Box<Resume>>,
 }
 
-/// Position of a connection in its streams.
 #[derive(Clone, Default)]
 pub(crate) struct Resume {
-    /// Decoder of the event stream, for its last id.
     pub(crate) events: throng_sse::SseDecoder,
-    /// Positions of Centrifugo, by channel.
     pub(crate) positions: Vec<(String, Position)>,
-    /// True until the first message after the return.
     pub(crate) awaits_first: bool,
     /// After a storm: channels, each with the last number that was missed and has not come.
     pub(crate) catches_up_to: Vec<(u32, u64)>,
@@ -139,7 +124,6 @@ impl Subscriber {
         })
     }
 
-    /// Begins a stream with the last id of the one before.
     fn begin_stream(resume: &mut Resume) {
         let last = resume.events.last_event_id().to_owned();
         resume.events = throng_sse::SseDecoder::resumed(throng_sse::SseLimits::default(), &last);

@@ -28,22 +28,13 @@ use throng_bench_plan::{Dialect, Transport, Workload};
 use crate::core::{SharedState, moment};
 use crate::session::{Resume, Stage, Subscriber, Wire};
 
-/// Messages of a server may be large.
 const WS_LIMITS: throng_ws::WsLimits = throng_ws::WsLimits::new(64 << 20);
 
-/// Bounds of a response; streams have no end.
 const HTTP_LIMITS: HttpLimits = HttpLimits {
     head_bytes_max: 32 * 1024,
     headers_max: 100,
     body_bytes_max: u64::MAX,
 };
-
-/// Request of a connection.
-struct Request<'a> {
-    host: &'a str,
-    path: String,
-    headers: Vec<(&'a str, String)>,
-}
 
 impl SharedState<'_> {
     /// Sends the request when TCP stands.
@@ -60,21 +51,30 @@ impl SharedState<'_> {
         let script = self.script;
         match &script.scenario.transport {
             Transport::WebSocket { subprotocol, .. } => {
-                self.ws_request(subscriber, subprotocol.as_deref(), fx.out);
+                let fixed =
+                    { subprotocol.iter() }.map(|name| ("Sec-WebSocket-Protocol", name.as_str()));
+                let key = self.key_of(subscriber);
+                self.request(subscriber, fixed, |host, path, headers| {
+                    handshake::encode_request(host, path, key, headers, fx.out);
+                });
             }
             Transport::Sse { .. } => {
                 let resume = subscriber.resume.as_ref();
-                let id = resume.map(|resume| resume.events.last_event_id().to_owned());
-                let mut fixed = vec![
-                    ("Accept", "text/event-stream"),
-                    ("Cache-Control", "no-cache"),
-                ];
-                if let Some(id) = id.as_deref().filter(|id| !id.is_empty()) {
-                    fixed.push(("Last-Event-ID", id));
-                }
-                self.http_request(subscriber, &fixed, fx.out);
+                let id = resume.map_or("", |resume| resume.events.last_event_id());
+                let last = Some(("Last-Event-ID", id)).filter(|_| !id.is_empty());
+                let accept = ("Accept", "text/event-stream");
+                let fixed = [accept, ("Cache-Control", "no-cache")]
+                    .into_iter()
+                    .chain(last);
+                self.request(subscriber, fixed, |host, path, headers| {
+                    throng_http1::encode_request("GET", path, host, headers, None, fx.out);
+                });
             }
-            Transport::HttpStream { .. } => self.http_request(subscriber, &[], fx.out),
+            Transport::HttpStream { .. } => {
+                self.request(subscriber, [], |host, path, headers| {
+                    throng_http1::encode_request("GET", path, host, headers, None, fx.out);
+                });
+            }
             Transport::Raw { expect_http, .. } => {
                 let raw = |text: &[u8], out: &mut Vec<u8>| out.extend_from_slice(text);
                 self.render_first(subscriber.n, raw, fx.out);
@@ -88,7 +88,6 @@ impl SharedState<'_> {
         self.tally.counters.sent_bytes += (fx.out.len() - before) as u64;
     }
 
-    /// Reads bytes that came.
     pub(crate) fn bytes(
         &mut self,
         id: ConnId,
@@ -149,7 +148,6 @@ impl SharedState<'_> {
         }
     }
 
-    /// Begins the usable life of a connection.
     fn usable(&mut self, id: ConnId, subscriber: &mut Subscriber, fx: &mut Effects<'_>) {
         subscriber.stage = Stage::Usable;
         let tally = &mut self.tally;
@@ -333,66 +331,36 @@ impl SharedState<'_> {
         template.render_to_string(&self.values(n), rng)
     }
 
-    /// Renders path and header lines of a connection's request.
-    fn opening(&self, subscriber: &Subscriber) -> Option<Request<'_>> {
-        let script = self.script;
-        let n = subscriber.n;
+    /// Renders a connection's request for `encode`: its host, path and header lines. A `fixed` line
+    /// gives way to one of the scenario's.
+    fn request<'a>(
+        &self,
+        subscriber: &'a Subscriber,
+        fixed: impl IntoIterator<Item = (&'a str, &'a str)>,
+        encode: impl FnOnce(&str, &str, &[(&str, &str)]),
+    ) {
+        let (script, n) = (self.script, subscriber.n);
+        let Some(endpoint) = script.endpoints.get(self.endpoint_of(n)) else {
+            return;
+        };
         let mut rng = script.rng_of(u64::from(n));
-        let endpoint = script.endpoints.get(self.endpoint_of(n))?;
         let path = self.render(&endpoint.path, n, &mut rng);
-        let headers = script
-            .headers
-            .iter()
+        let own: Vec<(&str, String)> = { script.headers.iter() }
             .map(|(name, value)| (name.as_str(), self.render(value, n, &mut rng)))
             .collect();
-        Some(Request {
-            host: &endpoint.authority,
-            path,
-            headers,
-        })
+        let is_free =
+            |(name, _): &(&str, &str)| own.iter().all(|(own, _)| !own.eq_ignore_ascii_case(name));
+        let mut all: Vec<(&str, &str)> = fixed.into_iter().filter(is_free).collect();
+        all.extend(own.iter().map(|(name, value)| (*name, value.as_str())));
+        encode(&endpoint.authority, &path, &all);
     }
 
-    /// Index of the target that a connection goes to.
     pub(crate) fn endpoint_of(&self, n: u32) -> usize {
         let own = u64::from(n) / u64::from(self.script.part.of);
         match &self.script.ports {
             Some(plan) => plan.tuple(own).map_or(0, |tuple| tuple.target_index),
             None => (own % self.script.endpoints.len() as u64) as usize,
         }
-    }
-
-    fn ws_request(&self, subscriber: &Subscriber, subprotocol: Option<&str>, out: &mut Vec<u8>) {
-        let Some(Request {
-            host,
-            path,
-            headers,
-        }) = self.opening(subscriber)
-        else {
-            return;
-        };
-        let own = headers.iter().map(|(name, value)| (*name, value.as_str()));
-        let mut all: Vec<(&str, &str)> = own.collect();
-        all.extend(subprotocol.map(|name| ("Sec-WebSocket-Protocol", name)));
-        handshake::encode_request(host, &path, self.key_of(subscriber), &all, out);
-    }
-
-    fn http_request(&self, subscriber: &Subscriber, fixed: &[(&str, &str)], out: &mut Vec<u8>) {
-        let Some(Request {
-            host,
-            path,
-            headers,
-        }) = self.opening(subscriber)
-        else {
-            return;
-        };
-        let own = headers.iter().map(|(name, value)| (*name, value.as_str()));
-        let is_free =
-            |(name, _): &(&str, &str)| own.clone().all(|(own, _)| !own.eq_ignore_ascii_case(name));
-        let all: Vec<(&str, &str)> = { fixed.iter().copied() }
-            .filter(is_free)
-            .chain(own.clone())
-            .collect();
-        throng_http1::encode_request("GET", &path, host, &all, None, out);
     }
 
     /// Key of a connection's handshake: computed again when the answer is checked, so that it takes

@@ -25,45 +25,34 @@ use crate::publish::{PublishPace, Publishers};
 use crate::script::Script;
 use crate::session::{Carried, Session, Stage, Subscriber};
 
-/// Most connections or messages that one turn begins.
 const BEGUN_PER_TURN: usize = 256;
 /// Most spare ports tried for a connection whose planned port is taken.
 const SPARES_TRIED: usize = 16;
 
-/// Command of the controller to a worker.
 #[derive(Debug)]
 pub enum Command {
-    /// Report the figures so far.
     Report {
         /// True to count deliveries that are due and have not come, which looks at every
         /// connection.
         behind: bool,
     },
-    /// Publish at this pace from now on.
     Publish(PublishPace),
-    /// Publish no more, and send no more messages.
     StopPublishing,
     /// Count latency only of messages that are due within this span, in µs.
     Measure {
-        /// First moment that counts.
         from_us: u64,
-        /// First moment that no longer counts.
         to_us: u64,
     },
     /// Open no more connections; only those that resume where they were come back.
     NoMoreArrivals,
     /// Drop this share of the connections; each comes back after its backoff.
     Storm {
-        /// Share from 0 to 1.
         share: f64,
-        /// Least and greatest backoff, in µs.
         backoff_us: (u64, u64),
     },
-    /// Finish the counts, report for the last time, and end.
     Finish,
 }
 
-/// Report of a worker to the controller.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
     pub(crate) worker: usize,
@@ -71,18 +60,13 @@ pub(crate) struct Report {
     pub(crate) arrivals_done: bool,
     /// CPU since the last report, as a share of one CPU.
     pub(crate) busy: f64,
-    /// True when the worker has ended.
     pub(crate) last: bool,
 }
 
-/// Options with which workers start.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerOptions {
-    /// Clock of the run.
     pub clock: Clock,
-    /// Zero of the run, in µs.
     pub begin_us: u64,
-    /// Number of threads that open connections.
     pub openers: usize,
     /// True to keep mean and spread of all latencies.
     pub running: bool,
@@ -358,7 +342,6 @@ impl App for Worker<'_> {
     }
 }
 
-/// Connections that are still to be opened.
 struct Arrivals<'s> {
     pacer: Pacer<'s>,
     begin_us: u64,
@@ -508,7 +491,6 @@ impl<'s> Arrivals<'s> {
     }
 }
 
-/// Sends messages that are due. Returns true if more are.
 fn send_due(core: &mut SharedState<'_>, conns: &mut Conns<Session>) -> bool {
     for _ in 0..BEGUN_PER_TURN {
         let now_us = core.clock.now_us();

@@ -1,16 +1,19 @@
-//! `throng config`: write, check and explain configuration.
+//! `throng config`: write, check and explain configuration, and take over one of Centrifugo.
 
-use std::path::PathBuf;
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use serde_json::json;
+use throng_config::centrifugo::{Effect, ImportNote, import, put_variables};
+use throng_config::{Config, ConfigFile, Sources};
 
 use crate::access::access;
-use crate::commands::config_import;
-use crate::commands::new_file::NewFile;
 use crate::console::{self, Paint};
 use crate::exit::Exit;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::load;
 
 /// Write, check or explain the configuration
@@ -44,7 +47,7 @@ enum Action {
         json: bool,
     },
     /// Write a file from a configuration of Centrifugo, and list what differs
-    Import(config_import::Args),
+    Import(ImportArgs),
     /// Print every value and where it came from
     Show {
         /// The file; without one, defaults and environment are shown
@@ -59,12 +62,11 @@ enum Action {
     },
 }
 
-/// Does what was asked.
 pub(crate) fn run(args: Args) -> Result {
     match args.action {
         Action::Init { file, force } => init(file, force),
         Action::Check { file, set, json } => check(file, set, json),
-        Action::Import(args) => config_import::run(&args),
+        Action::Import(args) => import_centrifugo(&args),
         Action::Show { file, reveal, set } => {
             let loaded = load::merged(file.as_deref(), set)?;
             warn(&loaded.warnings);
@@ -137,5 +139,167 @@ pub(crate) fn warn(warnings: &[String]) {
     let paint = Paint::stderr();
     for warning in warnings {
         console::note(&format!("{} {warning}", paint.status("warning:")));
+    }
+}
+
+#[derive(Debug, clap::Args)]
+struct ImportArgs {
+    /// The configuration of Centrifugo 4, 5 or 6: JSON, TOML or YAML by the name's ending
+    #[arg(required_unless_present = "env")]
+    file: Option<PathBuf>,
+    /// Read the variables CENTRIFUGO_… of this environment, too; they go before the file
+    #[arg(long)]
+    env: bool,
+    /// File to write ours to; `-` is standard output
+    #[arg(long, value_name = "FILE", default_value = "throng.toml")]
+    out: PathBuf,
+    /// Overwrite a file that is there
+    #[arg(long)]
+    force: bool,
+}
+
+fn import_centrifugo(args: &ImportArgs) -> Result {
+    let file = args.file.as_deref();
+    let name = file.map(|file| file.display().to_string());
+    let name = name.unwrap_or_else(|| "variables CENTRIFUGO_…".to_owned());
+    let mut tree = file.map(read).transpose()?.unwrap_or_default();
+    if args.env {
+        let variables = std::env::vars_os();
+        let variables = variables.filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        });
+        put_variables(&mut tree, variables);
+    }
+    let imported = import(&name, &tree);
+    let place = args.out.display().to_string();
+    let is_file = args.out.as_os_str() != "-";
+    if is_file {
+        let new_file = NewFile {
+            force: args.force,
+            is_secret: true,
+            advice: "name another file with --out, or overwrite it with --force",
+        };
+        new_file.write(&args.out, &imported.text)?;
+        console::print(format!("{place} is written\n"))?;
+    } else {
+        console::print(&imported.text)?;
+    }
+    tell(&imported.notes);
+    let problems = problems(&place, imported.text);
+    let paint = Paint::stderr();
+    for problem in &problems {
+        console::note(&format!("{} {problem}", paint.status("not good yet:")));
+    }
+    console::note(&format!(
+        "next: read the notes above, then `throng config check {place}`{}",
+        match args.env {
+            true => "",
+            false => "; variables CENTRIFUGO_… are read only with --env",
+        }
+    ));
+    Ok(Exit::Good)
+}
+
+fn read(path: &Path) -> Result<toml::Table> {
+    let name = path.display();
+    let wrong = |error: String| Failure::new(Exit::Config, format!("cannot read {name}: {error}"));
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    let value: serde_json::Value = match ending {
+        Some("json") => serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?,
+        Some("toml") => {
+            let tree = toml::from_str::<toml::Table>(&text);
+            return tree.map_err(|error| wrong(error.to_string()));
+        }
+        Some("yaml" | "yml") => {
+            serde_saphyr::from_str(&text).map_err(|error| wrong(error.to_string()))?
+        }
+        _ => return Err(wrong("its name ends in none of .json, .toml, .yaml".into())),
+    };
+    match tree_of(value) {
+        Some(toml::Value::Table(table)) => Ok(table),
+        _ => Err(wrong("it is not an object".into())),
+    }
+}
+
+/// Converts the tree; null values are left out.
+fn tree_of(value: serde_json::Value) -> Option<toml::Value> {
+    use serde_json::Value;
+    Some(match value {
+        Value::Null => return None,
+        Value::Bool(is) => toml::Value::Boolean(is),
+        Value::String(text) => toml::Value::String(text),
+        Value::Number(number) => match number.as_i64() {
+            Some(number) => toml::Value::Integer(number),
+            None => toml::Value::Float(number.as_f64()?),
+        },
+        Value::Array(all) => toml::Value::Array(all.into_iter().filter_map(tree_of).collect()),
+        Value::Object(all) => {
+            let all = all.into_iter();
+            let all = all.filter_map(|(key, value)| Some((key, tree_of(value)?)));
+            toml::Value::Table(all.collect())
+        }
+    })
+}
+
+fn problems(place: &str, text: String) -> Vec<String> {
+    let sources = Sources {
+        file: Some(ConfigFile {
+            name: place.to_owned(),
+            text,
+        }),
+        ..Sources::default()
+    };
+    match Config::load(&sources) {
+        Ok(_) => Vec::new(),
+        Err(problems) => problems.iter().map(ToString::to_string).collect(),
+    }
+}
+
+fn tell(notes: &[ImportNote]) {
+    let paint = Paint::stderr();
+    for note in notes {
+        let effect = match note.effect {
+            Effect::Wider => "wider:",
+            Effect::Narrower => "narrower:",
+            Effect::Missing => "missing:",
+            Effect::Changed => "changed:",
+        };
+        let ImportNote { option, text, .. } = note;
+        console::note(&format!("{} {option}: {text}", paint.status(effect)));
+    }
+}
+
+struct NewFile {
+    force: bool,
+    /// Secrets are in it: if it is new, only its owner may read it.
+    is_secret: bool,
+    /// Advice to the user if the file is there already.
+    advice: &'static str,
+}
+
+impl NewFile {
+    fn write(&self, path: &Path, text: &str) -> Result<()> {
+        let mut options = OpenOptions::new();
+        options.write(true);
+        if self.force {
+            options.create(true).truncate(true);
+        } else {
+            options.create_new(true);
+        }
+        if self.is_secret {
+            options.mode(0o600);
+        }
+        let written = options.open(path);
+        let written = written.and_then(|mut out| out.write_all(text.as_bytes()));
+        written.map_err(|error| {
+            let what = format!("cannot write {}: {error}", path.display());
+            let failure = Failure::failed(what);
+            if error.kind() == io::ErrorKind::AlreadyExists {
+                failure.advise(self.advice)
+            } else {
+                failure
+            }
+        })
     }
 }

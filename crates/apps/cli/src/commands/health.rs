@@ -4,7 +4,7 @@ use crate::commands::publish::said;
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::http::{Endpoint, Exchange, Request, TrustArgs};
+use crate::http::{Endpoint, TrustArgs, ask};
 
 /// An answer is a word or a sentence.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
@@ -26,24 +26,18 @@ pub(crate) struct Args {
     trust: TrustArgs,
 }
 
-/// Asks, and prints the answer.
 pub(crate) fn run(args: &Args) -> Result {
-    let request = Request {
-        method: "GET",
-        target: &args.api.target("/healthz"),
-        headers: &[("Connection", "close")],
-        body: None,
-    };
-    let answer = Exchange::open(&args.api, &args.trust, request)
+    let close = [("Connection", "close")];
+    let answer = ask(&args.api, &args.trust, "GET", "/healthz", &close, None)
         .and_then(|mut answer| Ok((answer.status, answer.read_all(ANSWER_BYTES_MAX)?)));
     let (status, body) = answer.map_err(|fault| {
         let text = format!("cannot ask {}: {fault}", args.api);
-        Failure::new(Exit::Unreachable, text)
+        Failure::unreachable(text)
             .advise("is the server running, and is its API elsewhere? --api http://HOST:PORT")
     })?;
     if status != 200 {
         let text = format!("{} does not serve: {}", args.api, said(status, &body));
-        return Err(Failure::new(Exit::Refused, text));
+        return Err(Failure::refused(text));
     }
     console::print([body.trim_ascii_end(), b"\n"].concat())?;
     Ok(Exit::Good)

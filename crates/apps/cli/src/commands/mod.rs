@@ -1,16 +1,12 @@
 //! One module for each command: its arguments and what it does.
 
 pub(crate) mod bench;
-pub(crate) mod completions;
 pub(crate) mod config;
-mod config_import;
 pub(crate) mod doctor;
+pub(crate) mod generate;
 pub(crate) mod health;
-pub(crate) mod man;
-mod new_file;
 pub(crate) mod publish;
 pub(crate) mod pushpin_publish;
-pub(crate) mod reference;
 pub(crate) mod reload;
 pub(crate) mod serve;
 pub(crate) mod subscribe;
@@ -18,16 +14,12 @@ pub(crate) mod token;
 pub(crate) mod top;
 pub(crate) mod upgrade;
 
-use crate::args::{self, Command};
+use crate::args::Command;
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::version::long;
 
-/// Does what was asked.
-///
-/// # Errors
-/// Why it could not be done.
 pub(crate) fn run(command: Command) -> Result {
     match command {
         Command::Serve(args) => serve::run(&args),
@@ -45,10 +37,10 @@ pub(crate) fn run(command: Command) -> Result {
             console::print(format!("throng {}\n", long()))?;
             Ok(Exit::Good)
         }
-        Command::Completions(shell) => completions::run(&shell, &mut args::command()),
+        Command::Completions(args) => generate::completions(&args),
         Command::Reload(args) => reload::run(&args),
         Command::Health(args) => health::run(&args),
-        Command::Reference(args) => reference::run(&args),
-        Command::Man(args) => man::run(&args, args::command()),
+        Command::Reference(args) => generate::reference(&args),
+        Command::Man(args) => generate::man(&args),
     }
 }

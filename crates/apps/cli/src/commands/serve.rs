@@ -2,7 +2,6 @@
 //! signal.
 
 mod banner;
-mod logging;
 mod notify;
 mod reload;
 mod stop;
@@ -105,7 +104,6 @@ fn address(flag: &str, value: &str) -> Result<String> {
     Ok(format!("{scheme}{found}"))
 }
 
-/// Serves until a signal.
 pub(crate) fn run(args: &Args) -> Result {
     throng_sys::memory::tune_allocator();
     // First of all, because it would end a process that is about to serve.
@@ -115,7 +113,7 @@ pub(crate) fn run(args: &Args) -> Result {
     let flags = args.flags()?;
     let loaded = load::complete(args.config.config.as_deref(), flags.clone())?;
     let config = loaded.config;
-    let level = logging::start(&config.log);
+    let level = reload::start_log(&config.log);
     let mut warnings = loaded.warnings;
     if let Err(error) = throng_sys::limits::raise_nofile() {
         warnings.push(format!("the descriptor limit could not be raised: {error}"));
@@ -153,12 +151,12 @@ pub(crate) fn run(args: &Args) -> Result {
         }
         LogFormat::Json => banner::log(&facts, &warnings),
     }
+    throng_sys::memory::forget_start();
     let path = args.config.config.clone();
     let current = reload::Current::new(path, flags, config, level);
     stop::run(calls, handle, current, &mut upgrade)
 }
 
-/// Returns the figures of capacity that the dashboard shows.
 fn capacity(report: &Report) -> Capacity {
     Capacity {
         holds_connections: report.holds_connections,

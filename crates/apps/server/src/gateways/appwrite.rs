@@ -14,8 +14,9 @@ use throng_metrics::Counters;
 use throng_sys::random;
 
 use super::appwrite_feed::{Inlet, Lookups, Openings, ShardInbox, World, inlet};
+use super::plan::Sources;
 use crate::options::StartError;
-use crate::plan::Sources;
+use crate::shard::Mail;
 
 /// Options and state that all shards share.
 #[derive(Clone)]
@@ -78,9 +79,9 @@ impl AppwritePlan {
     }
 
     /// The ways into the shards, and their parts, both in the order of the mailboxes.
-    pub(crate) fn parts<M: Send + 'static>(
+    pub(crate) fn parts(
         &self,
-        mailboxes: &[MailboxSender<M>],
+        mailboxes: &[MailboxSender<Mail>],
     ) -> (Vec<Inlet>, Vec<AppwritePart>) {
         let part = |mailbox| {
             let (inlet, news) = inlet(mailbox);
@@ -101,10 +102,10 @@ impl AppwritePlan {
     }
 
     /// Starts the peer; the parts are in the order of the mailboxes.
-    pub(crate) fn start<M: Send + 'static>(
+    pub(crate) fn start(
         &self,
         config: &Config,
-        mailboxes: &[MailboxSender<M>],
+        mailboxes: &[MailboxSender<Mail>],
     ) -> Result<Vec<AppwritePart>, StartError> {
         let (inlets, parts) = self.parts(mailboxes);
         let section = config.appwrite.as_ref();

@@ -17,7 +17,8 @@ use throng_outward::Host;
 use throng_session::counted_as;
 use throng_types::Now;
 
-use crate::plan::Sources;
+use super::plan::Sources;
+use crate::shard::Mail;
 
 /// News that may wait for one shard. Queue: `news`.
 const NEWS_MAX: usize = 1024;
@@ -39,7 +40,7 @@ impl Inbox for ShardInbox {
 pub type Inlet = Arc<dyn Fn(News) -> Result<(), News> + Send + Sync>;
 
 /// An inlet and the queue behind it.
-pub(crate) fn inlet<M: Send + 'static>(mailbox: MailboxSender<M>) -> (Inlet, Receiver<News>) {
+pub(crate) fn inlet(mailbox: MailboxSender<Mail>) -> (Inlet, Receiver<News>) {
     let (sender, receiver): (SyncSender<News>, _) = sync_channel(NEWS_MAX);
     let inlet = move |news| {
         let sent = sender.try_send(news);

@@ -11,19 +11,21 @@ use throng_auth::Verifier;
 use throng_config::{Config, ForwardedFor, Grip as Section};
 use throng_engine::MailboxSender;
 use throng_gateway_grip::{
-    Backends, Grip, GripOptions, GripShared, Mail, PortKind, RouteBook, Socket, StatsOptions,
-    Ticket,
+    Backends, Grip, GripOptions, GripShared, Mail as GripMail, PortKind, RouteBook, Socket,
+    StatsOptions, Ticket,
 };
 use throng_grip::command::ZmqUris;
-use throng_grip::exchange::{OriginFailure, OriginRequest};
+use throng_grip::exchange::{OriginEvent, OriginFailure, OriginRequest};
 use throng_grip::proxy::XffRule;
 use throng_grip::sequence::SequenceLimits;
 use throng_grip::stats::StatsFormat;
-use throng_origin::{Client, Deliver, Origin, OriginOptions};
 use throng_sys::random;
 use throng_types::ConnId;
 
+use super::GatewayMail;
+use super::origin::{self, Client, Deliver, Origin, OriginOptions};
 use crate::options::StartError;
+use crate::shard::Mail;
 use crate::stats::PushpinMetrics;
 use reload::{Reload, Watch};
 
@@ -126,34 +128,19 @@ impl GripPlan {
         }
     }
 
-    /// Starts the driver; `wrap` and `unwrap` carry its mail in the server's.
-    pub(crate) fn start<M: Send + 'static>(
-        &mut self,
-        mailboxes: &[MailboxSender<M>],
-        wrap: fn(Mail) -> M,
-        unwrap: fn(M) -> Option<Mail>,
-    ) -> Result<(), StartError> {
+    pub(crate) fn start(&mut self, mailboxes: &[MailboxSender<Mail>]) -> Result<(), StartError> {
         let mailboxes = mailboxes.to_vec();
         let watch = self.watch.lock();
         if let Some(watch) = watch.unwrap_or_else(PoisonError::into_inner).take() {
             let shards = mailboxes.clone();
             let tell = move |book: &Arc<RouteBook>, shard: usize| {
-                let mail = wrap(Mail::Routes(book.clone()));
+                let mail = Mail::to_gateway(GatewayMail::Grip(GripMail::Routes(book.clone())));
                 shards.get(shard).map(|mailbox| mailbox.send(mail).is_ok())
             };
             watch.start(tell).map_err(StartError::Shard)?;
         }
-        let deliver: Deliver = Arc::new(move |conn, token, event| {
-            let Some(mailbox) = mailboxes.get(conn.shard().index()) else {
-                return Ok(());
-            };
-            let mail = wrap(Mail::Origin { conn, token, event });
-            mailbox.send(mail).map_err(|back| match unwrap(back) {
-                Some(Mail::Origin { event, .. }) => event,
-                // A mailbox gives back what it was given.
-                _ => unreachable!("another mail"),
-            })
-        });
+        let deliver: Deliver =
+            Arc::new(move |conn, token, event| deliver(&mailboxes, conn, token, event));
         let origin = Origin::start(self.origin_options, deliver);
         self.origin = Some(Arc::new(origin.map_err(StartError::Shard)?));
         Ok(())
@@ -173,6 +160,28 @@ impl GripPlan {
     pub(crate) fn gateway(&self, backends: Box<dyn Backends>) -> Grip {
         Grip::new(GripShared::new(self.options.clone()), backends)
     }
+}
+
+/// Delivers a backend's event to the shard of its connection.
+///
+/// # Errors
+/// The event, if the shard has no room or has ended.
+pub(crate) fn deliver(
+    mailboxes: &[MailboxSender<Mail>],
+    conn: ConnId,
+    token: u32,
+    event: OriginEvent,
+) -> Result<(), OriginEvent> {
+    let Some(mailbox) = mailboxes.get(conn.shard().index()) else {
+        return Ok(());
+    };
+    let mail = GripMail::Origin { conn, token, event };
+    let sent = mailbox.send(Mail::to_gateway(GatewayMail::Grip(mail)));
+    sent.map_err(|back| match back.into_gateway() {
+        Some(GatewayMail::Grip(GripMail::Origin { event, .. })) => event,
+        // A mailbox gives back what it was given.
+        _ => unreachable!("another mail"),
+    })
 }
 
 /// The driver as the gateway sees it.
@@ -200,7 +209,7 @@ impl Backends for Driver {
     }
 }
 
-struct DriverTicket(throng_origin::Ticket);
+struct DriverTicket(origin::Ticket);
 
 impl Ticket for DriverTicket {
     fn grant(&self, bytes: usize) {
@@ -216,7 +225,6 @@ impl Ticket for DriverTicket {
     }
 }
 
-/// The option that names a port.
 pub(crate) const fn option(port: PortKind) -> &'static str {
     match port {
         PortKind::Http => "http_publish",

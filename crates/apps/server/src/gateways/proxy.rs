@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use throng_backend::{Address, AskLimits, WholeAnswer};
 use throng_broker::BackendId;
 use throng_centrifuge::proxy::{ProxyKind, ProxyRefusal};
 use throng_config::{Config, Proxy as Section, ProxyStatus, Secret};
@@ -10,15 +11,16 @@ use throng_engine::MailboxSender;
 use throng_grip::exchange::{OriginRequest, RequestRest};
 use throng_grip::headers::Header;
 use throng_grip::routes::Route;
-use throng_origin::{Address, AskLimits, Client, Origin, OriginOptions, WholeAnswer};
 use throng_session::{
     BackendMail, BackendOptions, Backends, NewBackends, ProxyOptions, Question, StatusMeaning,
 };
 use throng_types::ConnId;
 
+use super::GatewayMail;
+use super::origin::{Client, Origin, OriginOptions};
 use crate::options::StartError;
+use crate::shard::Mail;
 
-/// Bytes of one answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// Backend of one kind of questions, or one with a name for all its questions.
@@ -42,15 +44,15 @@ pub(crate) struct ProxyPlan {
 
 /// Backends of one gateway on one shard, on their way to its thread.
 pub(crate) struct ProxyPart {
-    options: ProxyOptions,
-    driver: Box<dyn Backends + Send>,
+    pub(super) options: ProxyOptions,
+    pub(super) driver: Box<dyn Backends + Send>,
 }
 
 /// HTTP client of the backends: one for as long as it is in use, started when one is needed.
 #[derive(Clone, Default)]
-pub(crate) struct Asker(Arc<Mutex<Weak<Origin>>>);
+pub(crate) struct SharedClient(Arc<Mutex<Weak<Origin>>>);
 
-impl Asker {
+impl SharedClient {
     fn origin(&self, requests_max: usize) -> io::Result<Arc<Origin>> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(origin) = known.upgrade() {
@@ -72,11 +74,6 @@ impl ProxyPart {
     /// Wraps it as mail for a shard that runs.
     pub(crate) fn into_mail(self) -> BackendMail {
         BackendMail::Renewed(self.options, Some(NewBackends(self.driver)))
-    }
-
-    /// Makes the gateway; call it on the shard's thread.
-    pub(crate) fn gateway<G>(self, make: fn(ProxyOptions, Box<dyn Backends>) -> G) -> G {
-        make(self.options, self.driver)
     }
 }
 
@@ -157,16 +154,16 @@ impl ProxyPlan {
 
     /// Starts the driver, and gives each shard its part of a gateway; `wrap` carries its mail in
     /// the server's.
-    pub(crate) fn start<M: Send + 'static>(
+    pub(crate) fn start(
         &self,
-        driver: &Asker,
-        mailboxes: &[MailboxSender<M>],
-        wrap: impl Fn(BackendMail) -> M + Copy + Send + 'static,
+        driver: &SharedClient,
+        mailboxes: &[MailboxSender<Mail>],
+        wrap: fn(BackendMail) -> GatewayMail,
     ) -> Result<Vec<ProxyPart>, StartError> {
         let origin = driver
             .origin(self.requests_max)
             .map_err(StartError::Shard)?;
-        let part = |mailbox: &MailboxSender<M>| ProxyPart {
+        let part = |mailbox: &MailboxSender<Mail>| ProxyPart {
             options: self.options.clone(),
             driver: Box::new(Driver {
                 client: origin.client(),
@@ -226,16 +223,16 @@ fn place(
 }
 
 /// The driver as the gateway sees it.
-struct Driver<M, W> {
+struct Driver {
     client: Client,
     plan: ProxyPlan,
-    mailbox: MailboxSender<M>,
-    wrap: W,
+    mailbox: MailboxSender<Mail>,
+    wrap: fn(BackendMail) -> GatewayMail,
     /// Ends with the last shard.
     _origin: Arc<Origin>,
 }
 
-impl<M: Send + 'static, W: Fn(BackendMail) -> M + Copy + Send + 'static> Backends for Driver<M, W> {
+impl Backends for Driver {
     fn ask(&self, conn: ConnId, number: u32, question: Question) -> bool {
         let mut backends = self.plan.backends.iter();
         let is_it = |backend: &&Backend| {
@@ -274,13 +271,14 @@ impl<M: Send + 'static, W: Fn(BackendMail) -> M + Copy + Send + 'static> Backend
             if let Err(failure) = &answer {
                 tracing::warn!("proxy request failed: {}", failure.detail);
             }
-            wrap(BackendMail::Answered {
+            Mail::to_gateway(wrap(BackendMail::Answered {
                 conn,
                 number,
                 answer: answer.ok(),
-            })
+            }))
         };
         let mailbox = self.mailbox.clone();
+        #[expect(clippy::result_large_err, reason = "a mailbox gives back what it was given")]
         let asked = { &self.client }.ask(request, limits, read, move |mail| mailbox.send(mail));
         if let Err(failure) = &asked {
             tracing::warn!("proxy request was not sent: {}", failure.detail);

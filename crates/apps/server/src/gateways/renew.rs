@@ -5,28 +5,27 @@ use throng_config::{Config, Proxy};
 use throng_engine::MailboxSender;
 use throng_session::{BackendMail, ProxyOptions};
 
+use super::GatewayMail;
 use super::grip::reload::{Fresh, Reload};
-use super::proxy::{Asker, ProxyPart, ProxyPlan};
-use crate::plan::Renewer;
+use super::plan::TO_ASKERS;
+use super::proxy::{ProxyPart, ProxyPlan, SharedClient};
 use crate::shard::Mail;
 
 /// Sections that were read last, and the ways to the shards and threads that use them.
-pub(super) struct GatewaysRenewer<M> {
-    pub(super) mailboxes: Vec<MailboxSender<Mail<M>>>,
-    /// The list's mail of the gateways that ask backends.
-    pub(super) wraps: [fn(BackendMail) -> M; 2],
-    pub(super) asker: Asker,
+pub(crate) struct GatewaysRenewer {
+    pub(super) mailboxes: Vec<MailboxSender<Mail>>,
+    pub(super) asker: SharedClient,
     /// The section that holds.
     pub(super) proxy: Option<Proxy>,
     /// The one that is to hold, if it differs.
     pub(super) fresh_proxy: Option<Option<Proxy>>,
-    /// Mail for each shard, the last shard's first.
+    /// Mail for each shard and each gateway that asks backends, the last shard's first.
     pub(super) mails: [Vec<BackendMail>; 2],
     pub(super) grip: Option<Reload>,
     pub(super) fresh_routes: Option<Fresh>,
 }
 
-impl<M: Send + 'static> GatewaysRenewer<M> {
+impl GatewaysRenewer {
     fn backends(&mut self, config: &Config) -> Result<(), String> {
         self.mails = Default::default();
         self.fresh_proxy = None;
@@ -34,10 +33,9 @@ impl<M: Send + 'static> GatewaysRenewer<M> {
             return Ok(());
         }
         let plan = ProxyPlan::new(config).map_err(|error| error.to_string())?;
-        for (mails, wrap) in self.mails.iter_mut().zip(self.wraps) {
+        for (mails, wrap) in self.mails.iter_mut().zip(TO_ASKERS) {
             *mails = match &plan {
                 Some(plan) => {
-                    let wrap = move |mail| Mail::from_driver(wrap(mail));
                     let parts = plan.start(&self.asker, &self.mailboxes, wrap);
                     let parts = parts.map_err(|error| error.to_string())?.into_iter();
                     parts.rev().map(ProxyPart::into_mail).collect()
@@ -50,10 +48,13 @@ impl<M: Send + 'static> GatewaysRenewer<M> {
         self.fresh_proxy = Some(config.proxy.clone());
         Ok(())
     }
-}
 
-impl<M: Send + 'static> Renewer<M> for GatewaysRenewer<M> {
-    fn prepare(&mut self, config: &Config) -> Result<(), Vec<String>> {
+    /// Reads the sections. Nothing changes before [`Self::commit`], and nothing at all if that is
+    /// not called.
+    ///
+    /// # Errors
+    /// Sentences on what is wrong.
+    pub(crate) fn prepare(&mut self, config: &Config) -> Result<(), Vec<String>> {
         let mut faults = Vec::new();
         self.fresh_routes = None;
         if let (Some(_), Some(section)) = (&self.grip, &config.grip) {
@@ -69,16 +70,16 @@ impl<M: Send + 'static> Renewer<M> for GatewaysRenewer<M> {
         }
     }
 
-    fn commit(&mut self, _: usize) -> Vec<M> {
+    /// Puts the sections that were read last into force. Returns mail for a shard's gateways;
+    /// called for each shard, in order.
+    pub(crate) fn commit(&mut self) -> Vec<GatewayMail> {
         if let (Some(reload), Some(fresh)) = (&self.grip, self.fresh_routes.take()) {
             reload.apply(fresh);
         }
         if let Some(section) = self.fresh_proxy.take() {
             self.proxy = section;
         }
-        let mails = self.mails.iter_mut().zip(self.wraps);
-        mails
-            .filter_map(|(mails, wrap)| mails.pop().map(wrap))
-            .collect()
+        let mails = self.mails.iter_mut().zip(TO_ASKERS);
+        { mails.filter_map(|(mails, wrap)| mails.pop().map(wrap)) }.collect()
     }
 }

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 
 use throng_types::{Save, Saved, save_fields};
 
-use crate::start::Start;
+use crate::options::Start;
 
 /// First bytes of the first message.
 const MAGIC: [u8; 8] = *b"throngHO";

@@ -13,13 +13,16 @@
 //! - What is only for the successor (`farewells`, the end) is never restored here.
 
 use std::io;
+use std::net::IpAddr;
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
-use throng_engine::{Kernel, Running};
-use throng_types::{ConnId, Parts, Save as _};
+use throng_engine::{Conns, Kernel, Running, SavedConn};
+use throng_types::{ConnId, Parts, Save, Saved};
 
 use super::taking::{CONNECTIONS, END, HUB, Unpacking};
-use crate::list::GatewayList;
+use crate::gateways::Session;
+use crate::peers::{NO_CLIENT, UNCOUNTED};
+use crate::sessions::standing;
 use crate::shard::ShardApp;
 
 /// Connections in one message; fewer than descriptors may be.
@@ -119,10 +122,7 @@ impl Message {
 impl<K: Kernel> Parcel<K> {
     /// Takes everything that can move out of a shard at rest. `goes_on` is called from time to
     /// time.
-    pub fn pack<L: GatewayList>(
-        running: &mut Running<ShardApp<L>, K>,
-        goes_on: &mut dyn FnMut(),
-    ) -> Self {
+    pub fn pack(running: &mut Running<ShardApp, K>, goes_on: &mut dyn FnMut()) -> Self {
         let (app, conns) = running.parts_mut();
         let compress = Compress::new(Compression::fast(), false);
         let mut packer = Packer {
@@ -130,7 +130,7 @@ impl<K: Kernel> Parcel<K> {
             packed: 0,
             goes_on,
         };
-        let (hub, moves) = packer.items(|parts| app.give_up_hub(parts));
+        let (hub, moves) = packer.items(|parts| app.parts.hub.give_up(parts));
         let mut parcel = Self {
             hub,
             conns: Vec::new(),
@@ -142,10 +142,10 @@ impl<K: Kernel> Parcel<K> {
             let ids: Vec<ConnId> = conns.movable().collect();
             let (mut batch, mut count) = (vec![CONNECTIONS], 0);
             for id in ids {
-                if !(conns.leave_rustls(id) && app.save_conn(id, conns, &mut batch)) {
+                if !(conns.leave_rustls(id) && save_conn(app, id, conns, &mut batch)) {
                     continue;
                 }
-                let Some(socket) = app.take_out(id, conns) else {
+                let Some(socket) = take_out(app, id, conns) else {
                     continue;
                 };
                 parcel.sockets.push(socket);
@@ -159,17 +159,17 @@ impl<K: Kernel> Parcel<K> {
             if count > 0 {
                 parcel.conns.push(packer.message(&batch, count));
             }
-            let mut stay = conns.sessions().map(|(id, _)| id);
-            (parcel.farewells, ()) = packer.items(|parts| app.save_quits(&mut stay, parts));
+            let stay = conns.sessions().map(|(id, _)| id);
+            (parcel.farewells, ()) =
+                packer.items(|parts| stay.for_each(|id| app.parts.hub.save_quits(id, parts)));
         }
         parcel.end.push(END);
         (conns.generation(), parcel.sockets.len()).save(&mut parcel.end);
-        app.save_rest(&mut parcel.end);
+        app.gateways.save_rest(&mut parcel.end);
         throng_sys::memory::trim();
         parcel
     }
 
-    /// Returns the number of connections in it.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.sockets.len()
@@ -202,7 +202,7 @@ impl<K: Kernel> Parcel<K> {
 
     /// The successor does not have it: puts everything back, and the shard goes on as if nothing
     /// had been. Gives the number of connections that did not come back; that would be a bug.
-    pub fn restore<L: GatewayList>(self, running: &mut Running<ShardApp<L>, K>) -> usize {
+    pub fn restore(self, running: &mut Running<ShardApp, K>) -> usize {
         let (app, conns) = running.parts_mut();
         let mut decompress = Decompress::new(false);
         let mut unpacking = Unpacking::default();
@@ -223,7 +223,7 @@ impl<K: Kernel> Parcel<K> {
     }
 
     /// The successor has it. What stays is drained here, with the broker as it was.
-    pub fn release<L: GatewayList>(self, running: &mut Running<ShardApp<L>, K>) {
+    pub fn release(self, running: &mut Running<ShardApp, K>) {
         let (app, conns) = running.parts_mut();
         for socket in self.sockets {
             conns.let_go(socket);
@@ -237,6 +237,128 @@ impl<K: Kernel> Parcel<K> {
                 let _ = unpacking.take(&bytes, &mut std::iter::empty(), app, conns);
             }
         }
-        app.loaded(conns.now());
+        app.parts.hub.loaded(conns.now());
     }
+}
+
+/// Client for which a connection counts.
+enum Counted {
+    /// No client: the connection came by another port.
+    NoClient,
+    /// Not counted: a proxy's connection, or one that was refused.
+    Nobody,
+    /// Client at this address.
+    Address(IpAddr),
+}
+
+impl Save for Counted {
+    fn save(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::NoClient => out.push(0),
+            Self::Nobody => out.push(1),
+            Self::Address(address) => (2_u8, *address).save(out),
+        }
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        match u8::load(from)? {
+            0 => Some(Self::NoClient),
+            1 => Some(Self::Nobody),
+            2 => IpAddr::load(from).map(Self::Address),
+            _ => None,
+        }
+    }
+}
+
+/// Takes a piece of the hub's items.
+pub(super) fn load_piece(app: &mut ShardApp, piece: &[u8]) -> Option<()> {
+    let mut from = Saved::new(piece);
+    while !from.is_empty() {
+        let kind = u8::load(&mut from)?;
+        app.parts.hub.load(kind, &mut from)?;
+    }
+    Some(())
+}
+
+/// Appends a connection; false, and nothing is appended, if it cannot move.
+fn save_conn<K: Kernel>(
+    app: &ShardApp,
+    id: ConnId,
+    conns: &Conns<Session, K>,
+    out: &mut Vec<u8>,
+) -> bool {
+    let start = out.len();
+    let (Some(session), Some((_, tag))) = (conns.session(id), conns.holdings(id)) else {
+        return false;
+    };
+    conns.save(id, out);
+    counted(app, id, tag, conns).save(out);
+    app.parts.shared.forwarded.client_of(id).save(out);
+    let moves = app.gateways.save(id, session, out) && app.parts.hub.save_subscriptions(id, out);
+    if !moves {
+        out.truncate(start);
+    }
+    moves
+}
+
+fn counted<K: Kernel>(app: &ShardApp, id: ConnId, tag: u32, conns: &Conns<Session, K>) -> Counted {
+    if tag == NO_CLIENT {
+        return Counted::NoClient;
+    }
+    if tag == UNCOUNTED {
+        return Counted::Nobody;
+    }
+    let known = app.addresses.get(tag).copied();
+    let peer = || conns.peer(id).map(|peer| peer.ip().to_canonical());
+    known
+        .or_else(peer)
+        .map_or(Counted::Nobody, Counted::Address)
+}
+
+/// Puts a connection into its place, with its session and subscriptions.
+pub(super) fn load_conn<K: Kernel>(
+    app: &mut ShardApp,
+    from: &mut Saved<'_>,
+    socket: K::Socket,
+    conns: &mut Conns<Session, K>,
+) -> Option<()> {
+    let saved = SavedConn::load(from)?;
+    let counted = Counted::load(from)?;
+    let forwarded = Option::<IpAddr>::load(from)?;
+    let session = app.gateways.load(saved.id(conns)?, from)?;
+    let tag = match counted {
+        Counted::NoClient => NO_CLIENT,
+        Counted::Nobody => UNCOUNTED,
+        // It was counted before, so there is room.
+        Counted::Address(address) => app.enter(address).0,
+    };
+    app.clients += usize::from(tag != NO_CLIENT);
+    standing(&session).count(&app.parts.shared);
+    let id = conns.adopt(saved, socket, tag, session)?;
+    if tag == NO_CLIENT {
+        conns.prefer(id);
+    }
+    if let Some(client) = forwarded {
+        // It was counted before, so there is room.
+        let _ = app.parts.shared.forwarded.belongs_to(id, client);
+    }
+    app.parts.hub.load_subscriptions(id, from)
+}
+
+/// Takes a connection out that was saved, with all that is known of it here, and gives its
+/// socket.
+fn take_out<K: Kernel>(
+    app: &mut ShardApp,
+    id: ConnId,
+    conns: &mut Conns<Session, K>,
+) -> Option<K::Socket> {
+    let (_, tag) = conns.holdings(id)?;
+    let (socket, session) = conns.take_out(id)?;
+    standing(&session).uncount(&app.parts.shared);
+    app.gateways.give_up(id, session);
+    app.parts.hub.give_up_subscriptions(id);
+    app.parts.shared.forwarded.gone(id);
+    app.clients -= usize::from(tag != NO_CLIENT);
+    app.leave(tag);
+    Some(socket)
 }

@@ -11,7 +11,7 @@ use throng_types::Save as _;
 
 use super::hello::{Group, Hello};
 use super::link::Link;
-use crate::start::Start;
+use crate::options::Start;
 
 /// Longest wait for a step of the old process, whose own waits are shorter.
 const STEP: Duration = Duration::from_secs(60);

@@ -7,60 +7,57 @@
 use std::io;
 
 use throng_engine::{Kernel, Running};
+use throng_types::Millis;
 
 use super::parcel::Parcel;
-use crate::drain::{DrainOptions, Ports};
-use crate::list::GatewayList;
+use crate::drain::{self, DrainOptions, Ports};
 use crate::shard::ShardApp;
 
 /// From now on the shard does nothing by itself.
-pub fn be_still<L: GatewayList, K: Kernel>(running: &mut Running<ShardApp<L>, K>) {
-    running.app_mut().be_still();
+pub fn be_still<K: Kernel>(running: &mut Running<ShardApp, K>) {
+    running.app_mut().housekeeping_at = Millis(u64::MAX);
 }
 
 /// Brings what was begun nearer to its end; true if there is more to do.
 ///
 /// # Errors
 /// If the reactor fails.
-pub fn still_turn<L: GatewayList, K: Kernel>(
-    running: &mut Running<ShardApp<L>, K>,
-) -> io::Result<bool> {
-    running.app_mut().hurry();
+pub fn still_turn<K: Kernel>(running: &mut Running<ShardApp, K>) -> io::Result<bool> {
+    running.app_mut().parts.hub.hurry();
     running.still_turn()
 }
 
 /// Whether something is under way, in the shard or on its way to it. Only while none runs.
-pub fn is_busy<L: GatewayList, K: Kernel>(running: &Running<ShardApp<L>, K>) -> bool {
-    running.has_mail() || !running.app().is_at_rest()
+pub fn is_busy<K: Kernel>(running: &Running<ShardApp, K>) -> bool {
+    let app = running.app();
+    let is_at_rest = app.parts.hub.is_at_rest() && app.orders.is_empty() && app.ended.is_empty();
+    running.has_mail() || !is_at_rest
 }
 
 /// Nothing was handed over: the shard goes on as if nothing had been.
-pub fn go_on<L: GatewayList, K: Kernel>(
-    running: &mut Running<ShardApp<L>, K>,
-    parcel: Option<Parcel<K>>,
-) {
+pub fn go_on<K: Kernel>(running: &mut Running<ShardApp, K>, parcel: Option<Parcel<K>>) {
     let lost = parcel.map_or(0, |parcel| parcel.restore(running));
     if lost > 0 {
         tracing::error!(lost, "connections did not come back; this is a bug");
     }
     debug_assert_eq!(lost, 0, "what was packed can be unpacked");
-    running.app_mut().stop_at(None);
-    running.app_mut().be_active();
+    running.app_mut().parts.hub.stop_at(None);
+    running.app_mut().housekeeping_at = Millis(0);
     running.resume();
 }
 
 /// The successor has everything: lets go of it, and drains what stays.
-pub fn leave<L: GatewayList, K: Kernel>(
-    running: &mut Running<ShardApp<L>, K>,
+pub fn leave<K: Kernel>(
+    running: &mut Running<ShardApp, K>,
     parcel: Parcel<K>,
-    drain: DrainOptions,
+    options: DrainOptions,
 ) {
     parcel.release(running);
     let (app, conns) = running.parts_mut();
-    app.leave_deliveries();
+    app.parts.hub.leave_deliveries();
     conns.pause_all();
     let now = conns.now();
-    app.begin_drain((drain, Ports::All), conns, now);
-    app.be_active();
+    drain::begin(app, (options, Ports::All), conns, now);
+    app.housekeeping_at = Millis(0);
     running.resume();
 }

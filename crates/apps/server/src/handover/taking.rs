@@ -7,7 +7,8 @@ use throng_engine::{Conns, Kernel, Running};
 use throng_types::{Save as _, Saved};
 
 use super::link::Link;
-use crate::list::GatewayList;
+use super::parcel::{load_conn, load_piece};
+use crate::gateways::Session;
 use crate::shard::ShardApp;
 
 /// First bytes of a shard's messages.
@@ -46,7 +47,7 @@ impl Taking {
     }
 
     /// Takes everything, and waits; false if the shard is to end.
-    pub(crate) fn take<L: GatewayList>(self, running: &mut Running<ShardApp<L>>) -> bool {
+    pub(crate) fn take(self, running: &mut Running<ShardApp>) -> bool {
         let taken = take(&self.link, running);
         let is_whole = taken.is_ok();
         let heard = self.report.send(taken);
@@ -76,7 +77,7 @@ impl Taken {
     }
 }
 
-fn take<L: GatewayList>(link: &Link, running: &mut Running<ShardApp<L>>) -> Result<usize, String> {
+fn take(link: &Link, running: &mut Running<ShardApp>) -> Result<usize, String> {
     let (app, conns) = running.parts_mut();
     let mut unpacking = Unpacking::default();
     while !unpacking.is_whole {
@@ -101,19 +102,19 @@ pub struct Unpacking {
 
 impl Unpacking {
     /// Takes a message with its sockets, all of them; `None` if it is damaged.
-    pub fn take<L: GatewayList, K: Kernel>(
+    pub fn take<K: Kernel>(
         &mut self,
         message: &[u8],
         sockets: &mut dyn Iterator<Item = K::Socket>,
-        app: &mut ShardApp<L>,
-        conns: &mut Conns<L::Session, K>,
+        app: &mut ShardApp,
+        conns: &mut Conns<Session, K>,
     ) -> Option<()> {
         let mut from = Saved::new(message);
         match u8::load(&mut from)? {
-            HUB => app.load_piece(&message[1..])?,
+            HUB => load_piece(app, &message[1..])?,
             CONNECTIONS => {
                 for socket in sockets {
-                    app.load_conn(&mut from, socket, conns)?;
+                    load_conn(app, &mut from, socket, conns)?;
                     self.count += 1;
                 }
                 from.is_empty().then_some(())?;
@@ -121,10 +122,10 @@ impl Unpacking {
             END => {
                 let (generation, sent) = <(u32, usize)>::load(&mut from)?;
                 (sent == self.count).then_some(())?;
-                app.load_rest(&mut from)?;
+                app.gateways.load_rest(&mut from)?;
                 from.is_empty().then_some(())?;
                 conns.resume_generation(generation);
-                app.loaded(conns.now());
+                app.parts.hub.loaded(conns.now());
                 self.is_whole = true;
             }
             _ => return None,

@@ -12,8 +12,6 @@
 
 mod kept;
 mod moving;
-mod pages;
-mod renew;
 mod restore;
 mod writing;
 
@@ -27,11 +25,10 @@ use super::budget::{Budget, Share};
 use super::journal::Journal;
 use super::keys::{Keys, key_of};
 use super::members::Members;
-use super::reply_limit::ReplyLimit;
 use super::stream::{NEVER, Stream};
 use crate::{
-    ChannelMap, Draft, Namespaces, Overflow, Present, Recovery, Refusal, Retention, Subscribed,
-    Version,
+    ChannelMap, Draft, HistoryPage, HistoryQuery, LiveOptions, Namespaces, Overflow, Present,
+    Recovery, Refusal, ReplyLimit, Retention, Subscribed, Version,
 };
 
 /// Milliseconds for which a stream without subscribers and history remembers its position.
@@ -40,7 +37,6 @@ const POSITION_TTL_MS: u64 = 3_600_000;
 /// and its entry in `expiring`.
 const STREAM_BYTES: usize = 256;
 
-/// The shard that is home to a channel.
 #[must_use]
 pub fn home_of(channel: &ChannelName, shards: u8) -> ShardId {
     if shards <= 1 {
@@ -50,7 +46,6 @@ pub fn home_of(channel: &ChannelName, shards: u8) -> ShardId {
     ShardId(((channel.stable_hash() >> 32) % u64::from(shards.max(1))) as u8)
 }
 
-/// Options of one home.
 #[derive(Clone)]
 pub struct MemoryOptions {
     /// Identifies this process in epochs; differs from start to start.
@@ -71,13 +66,10 @@ pub struct MemoryOptions {
 /// Sizes of a broker, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BrokerStats {
-    /// Streams that are remembered.
     pub streams: usize,
-    /// Number of publications kept.
     pub history_publications: usize,
     /// Bytes of kept publications and their streams.
     pub history_bytes: usize,
-    /// Members that are listed.
     pub members: usize,
 }
 
@@ -366,6 +358,104 @@ impl Home {
             position,
             interest,
         }
+    }
+
+    /// Replaces the options; what exceeds them is dropped when it is next looked at.
+    ///
+    /// Where history is switched off, streams begin anew: publications without a position come
+    /// between those that have one and those that will, and no client may take the two for a whole.
+    pub(in crate::memory) fn renew(&mut self, options: LiveOptions, now: Millis) {
+        let now = now + self.shift;
+        let before = std::mem::replace(&mut self.options.namespaces, options.namespaces);
+        self.options.reply = options.reply;
+        self.options.streams_max = options.streams_max;
+        if !before.keeps_beyond(&self.options.namespaces) {
+            return;
+        }
+        let ended = |(channel, stream): &(&ChannelName, &Stream)| {
+            stream.top > 0 && !self.retention(channel).keeps()
+        };
+        let ended: Vec<ChannelName> = { self.streams.iter() }
+            .filter(ended)
+            .map(|(channel, _)| channel.clone())
+            .collect();
+        for channel in ended {
+            let Some(key) = self.streams.key(&channel) else {
+                continue;
+            };
+            while self.drop_oldest(key) {}
+            self.versions.remove(&key);
+            self.ancestry.remove(key);
+            self.forgotten = self.forgotten.wrapping_add(1);
+            self.note_forgotten(key, &channel);
+            let generation = self.forgotten;
+            if let Some(stream) = self.streams.at_mut(key) {
+                self.idle.remove(&(stream.due, key));
+                let interest = stream.interest;
+                *stream = Stream::new(generation);
+                stream.interest = interest;
+            }
+            self.rest(key, now);
+        }
+    }
+
+    /// Forgets the history of a channel; its stream keeps its position.
+    pub(in crate::memory) fn forget_history(
+        &mut self,
+        channel: &ChannelName,
+        now: Now,
+    ) -> Result<HistoryPage, Refusal> {
+        let Some(retention) = self.retention_of(channel) else {
+            return Err(Refusal::UnknownChannel);
+        };
+        if !retention.keeps() {
+            return Err(Refusal::NotAvailable);
+        }
+        if let Some(key) = self.streams.key(channel) {
+            while self.drop_oldest(key) {}
+            self.note_base(key);
+            let now = self.shifted(now);
+            self.rest(key, now.mono);
+        }
+        Ok(HistoryPage::default())
+    }
+
+    /// Reads the history of a channel.
+    pub(in crate::memory) fn history(
+        &mut self,
+        channel: &ChannelName,
+        query: HistoryQuery,
+        now: Now,
+    ) -> Result<HistoryPage, Refusal> {
+        let retention = self.retention(channel);
+        if !retention.keeps() {
+            return Err(Refusal::NotAvailable);
+        }
+        let (nonce, limit) = (self.options.nonce, self.options.reply);
+        let now = self.shifted(now);
+        if let Some(key) = self.streams.key(channel) {
+            self.expire(key, retention, now.mono);
+            self.rest(key, now.mono);
+        }
+        // A stream that has not been used yet: gives where it would begin, without making it.
+        let unused = Stream::new(self.forgotten);
+        let key = self.streams.key(channel);
+        let stream = key.and_then(|key| self.streams.at(key));
+        let stream = stream.map_or(&unused, |(_, stream)| stream);
+        let here = stream.position(nonce);
+        let translate = |since| {
+            let here = (here, stream.start());
+            self.ancestry
+                .translate(since, here, key.unwrap_or(u32::MAX))
+        };
+        let query = HistoryQuery {
+            since: query.since.map(translate),
+            ..query
+        };
+        Ok(HistoryPage {
+            position: Some(here),
+            publications: stream.page(query, nonce, limit)?,
+        })
     }
 }
 

@@ -9,8 +9,7 @@ use std::sync::Arc;
 
 use throng_types::{Epoch, Millis, Position, Publication};
 
-use super::reply_limit::ReplyLimit;
-use crate::{HistoryQuery, Recovery, Refusal};
+use crate::{HistoryQuery, Recovery, Refusal, ReplyLimit};
 
 /// A publication and when it was accepted.
 pub(super) struct Kept {
@@ -81,7 +80,6 @@ impl Stream {
         }
     }
 
-    /// Number of publications kept.
     pub(super) fn kept(&self) -> usize {
         self.log.as_ref().map_or(0, |log| log.len())
     }

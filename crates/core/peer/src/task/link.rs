@@ -3,8 +3,8 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use super::world::{Key, LinkState, Net, Wish};
-use crate::link::{Dial, DialTls, Ended, LinkId};
+use super::run::{Key, LinkState, Net, Wish};
+use crate::{Dial, DialTls, Ended, LinkId};
 
 /// A connection of a task. Dropping it ends it at once.
 pub struct Link {

@@ -14,7 +14,7 @@ use throng_http1::{Request, query};
 use throng_metrics::Counter;
 
 use super::{Incoming, Reject, SAFE, respond};
-use crate::port::Port;
+use crate::route::Port;
 use crate::{Context, Opened};
 
 /// Cookies of one request that are looked at.

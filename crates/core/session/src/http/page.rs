@@ -1,11 +1,11 @@
 //! Web pages at the front door: which are refused, and which may read why.
 
-use throng_http1::Request;
+use throng_http1::{HttpLimits, Request, parse_request_resumed};
 use throng_metrics::Counter;
 
 use super::Reject;
 use crate::guard::Guard;
-use crate::port::Port;
+use crate::route::Port;
 use crate::{Context, Shared};
 
 fn guard(port: Port, shared: &Shared) -> &Guard {
@@ -84,4 +84,26 @@ fn field<'b>(head: &'b [u8], name: &str) -> Option<&'b str> {
         .bytes()
         .all(|byte| byte.is_ascii_graphic())
         .then_some(value)
+}
+
+/// The shortest beginning of a head that already shows the fault; all of a head without one. The
+/// answer depends on nothing behind it, so it is the same wherever the network cut the head.
+pub(super) fn known_wrong<'b>(head: &'b [u8], limits: &HttpLimits) -> &'b [u8] {
+    let (mut fine, mut wrong) = (0, head.len());
+    while fine + 1 < wrong {
+        let middle = fine.midpoint(wrong);
+        match parse_request_resumed(&head[..middle], 0, limits) {
+            Err(_) => wrong = middle,
+            Ok(_) => fine = middle,
+        }
+    }
+    &head[..wrong]
+}
+
+/// Whether these are the first bytes of a request with the method HEAD, whatever follows.
+pub(super) fn is_head(mut raw: &[u8]) -> bool {
+    while let Some(rest) = raw.strip_prefix(b"\r\n") {
+        raw = rest;
+    }
+    raw.starts_with(b"HEAD ")
 }

@@ -18,11 +18,17 @@
 //! - Nothing is `behind` unless an entry waits, and reading is paused while something is.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::Arc;
 
+use throng_auth::ApiKeys;
+use throng_broker::Draft;
+use throng_http1::KnownHead;
 use throng_hub::Answer;
 
-use super::habit::Habit;
 use super::request::Incoming;
+use crate::publishing::{publish, publish_all};
+use crate::route::Claim;
 use crate::{Context, Publications, PublishResult};
 
 /// Requests of one connection that may be without an answer. Queue: `pipelined requests`.
@@ -105,6 +111,68 @@ impl Later {
             State::Written(bytes) => cx.out.extend_from_slice(bytes),
         }
         true
+    }
+}
+
+impl Later {
+    /// Orders a publication of the hub. Once it is answered, `write` makes the answer; it is given
+    /// `style` back.
+    pub fn publish<S, O>(
+        draft: Draft,
+        incoming: &Incoming<'_, '_>,
+        write: (WriteAnswer, u8),
+        cx: &mut Context<'_, S, O>,
+    ) -> Self {
+        publish(incoming.first_token, draft, cx);
+        Self::new(1, incoming, write)
+    }
+
+    /// Orders one publication or more as one batch with one answer.
+    pub fn publish_all<S, O>(
+        drafts: Vec<Draft>,
+        incoming: &Incoming<'_, '_>,
+        write: (WriteAnswer, u8),
+        cx: &mut Context<'_, S, O>,
+    ) -> Self {
+        debug_assert_ne!(drafts.len(), 0, "nobody would answer");
+        let later = Self::new(drafts.len(), incoming, write);
+        publish_all(incoming.first_token, drafts, cx);
+        later
+    }
+}
+
+/// Bytes of requests that may be without an answer: as many as two of the longest have.
+pub(super) fn waiting_bytes_max(cx: &Context<'_>) -> usize {
+    let limits = &cx.shared.limits;
+    2 * (limits.head_bytes_max + limits.publish_bytes_max)
+}
+
+/// Number of requests that may differ from the known head before no more heads are learned. Each
+/// request that matches it pays for one that did not.
+pub(super) const PATIENCE: u8 = 4;
+
+/// A request that was carried out.
+pub(super) struct Repeat {
+    pub(super) head: KnownHead,
+    pub(super) gateway: u8,
+    pub(super) claim: Claim,
+    pub(super) client: IpAddr,
+    /// The keys by which it was judged. A reload brings others, and with them other rules.
+    pub(super) keys: Arc<ApiKeys>,
+}
+
+/// Last judged request of a connection, and the number of misses left.
+pub(super) struct Habit {
+    pub(super) known: Option<Repeat>,
+    pub(super) patience: u8,
+}
+
+impl Default for Habit {
+    fn default() -> Self {
+        Self {
+            known: None,
+            patience: PATIENCE,
+        }
     }
 }
 

@@ -7,12 +7,11 @@ use throng_http1::{Request, query};
 use throng_ws::handshake::{self, Accept};
 
 use super::{allow_origin, answer_text};
-use crate::port::Port;
+use crate::route::Port;
 use crate::{Allowance, Context, Overspent};
 
 /// A request and where it came from.
 pub struct Incoming<'r, 'b> {
-    /// Port on which the request came.
     pub port: Port,
     /// The peer's address: perhaps a proxy's.
     pub peer: IpAddr,
@@ -43,7 +42,6 @@ pub struct Reject {
 }
 
 impl Reject {
-    /// A status and a sentence.
     #[must_use]
     pub fn new(status: u16, sentence: impl Into<String>) -> Self {
         Self {

@@ -1,36 +1,60 @@
-//! Steps of the front door for a whole request, before and instead of a gateway.
+//! Steps of the front door for a whole request, before and instead of a gateway: whose it is, which
+//! client it came from, and the allowance that pays for it. Only clients pay: calls of the server
+//! API are not charged.
+//!
+//! A publisher sends the same path and the same field lines with each publication. Once such a
+//! request was carried out, the next one like it on the connection needs neither parsing nor
+//! judging: sender, permission and owner of the path follow from the equal parts. Only the query and
+//! the length of the body may differ, and the gateway reads both anew.
+//!
+//! Invariants of that
+//! - On the API port alone, where nothing but the field lines and the path has a say in these
+//!   questions. A key in the query is not remembered.
+//! - Nothing is remembered beyond a reload, which may have taken the key away.
 
-use throng_http1::Request;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use throng_http1::{Body, KnownHead, Request};
 use throng_metrics::Counter;
+use throng_proxy::client_of;
+use throng_types::End;
+
+use super::body::limits;
 
 use super::login::{check_key, login};
 use super::page::{check_page, reader};
+use super::pipeline::{PATIENCE, Repeat, waiting_bytes_max};
 use super::response::{keep_head, safe};
 use super::subscribe::preflight;
-use super::{Http, Incoming, Reject, Router, SAFE, allow_origin, answer_text, respond};
-use crate::port::Port;
-use crate::route::{CLIENT_ENDPOINTS, Claim, Own, SERVER_METHODS};
-use crate::{Admission, Context, Opened, Overspent, Work};
+use super::{
+    Becomes, Decided, Http, Incoming, Pending, Reject, Router, SAFE, allow_origin, answer_text,
+    respond,
+};
+use crate::route::Port;
+use crate::route::{Access, CLIENT_PAGE, Claim, Own, Owner, SERVER_METHODS};
+use crate::{Admission, Context, Opened, Overspent, Payer, Shared, Work, is_close_by};
 
 const TOO_MANY_CONNECTIONS: &str = "too many connections from your address";
 
-/// Owner of a request: a gateway, or the front door itself.
-enum Owner {
-    Gateway(u8),
-    FrontDoor(Own),
-}
-
 impl Http {
-    pub(super) fn claim<R: Router>(
+    /// Decides whose a request is: the highest claim to it. Where a gateway and the front door claim
+    /// the same, it is the gateway's.
+    pub(super) fn decide<R: Router>(
         &self,
         request: &Request<'_>,
         router: &R,
         cx: &Context<'_>,
-    ) -> Option<(u8, Claim)> {
+    ) -> Decided {
         if self.admission != Admission::Welcome {
             return None;
         }
-        router.claim(&self.incoming(request, (&[], false), cx), cx)
+        let incoming = self.incoming(request, (&[], false), cx);
+        let own = Own::claim(&incoming).map(|(own, claim)| (Owner::FrontDoor(own), claim));
+        let claimed = router.claim(&incoming, cx.shared);
+        let claimed = claimed.map(|(place, claim)| (Owner::Gateway(place), claim));
+        let claims = own.into_iter().chain(claimed);
+        claims.max_by_key(|(_, claim)| claim.rank)
     }
 
     fn incoming<'r, 'b>(
@@ -55,7 +79,7 @@ impl Http {
     pub(super) fn serve<R: Router>(
         &mut self,
         request: &Request<'_>,
-        claim: Option<(u8, Claim)>,
+        decided: Decided,
         body: (&[u8], bool),
         router: &mut R,
         cx: &mut Context<'_>,
@@ -65,7 +89,7 @@ impl Http {
         cx.shared.notices.comes_from(incoming.client);
         self.look_for_proxy(request, cx.shared);
         let opened = match self.admission {
-            Admission::Welcome => self.answer_paid(incoming, claim, router, cx),
+            Admission::Welcome => self.answer_paid(incoming, decided, router, cx),
             Admission::AddressBusy => {
                 let (status, sentence) = Overspent::Address.status();
                 cx.count(Overspent::Address.counter());
@@ -95,7 +119,7 @@ impl Http {
     fn answer_paid<R: Router>(
         &mut self,
         incoming: Incoming<'_, '_>,
-        claim: Option<(u8, Claim)>,
+        decided: Decided,
         router: &mut R,
         cx: &mut Context<'_>,
     ) -> Opened<R::Session> {
@@ -111,7 +135,7 @@ impl Http {
             allowance: self.allowance,
             ..incoming
         };
-        let opened = answer(&incoming, claim, router, cx);
+        let opened = answer(&incoming, decided, router, cx);
         if matches!(opened, Opened::Session(_)) {
             cx.shared.meter.charge(Work::Session, cx.now);
         }
@@ -140,24 +164,214 @@ impl Http {
         let is_client = matches!(self.port, Port::Client);
         is_client.then(|| reader(self.port, request, cx.shared))?
     }
+
+    pub(super) fn client_of(&self, request: &Request<'_>, shared: &Shared) -> IpAddr {
+        if !shared.forwarded.trusts(self.peer) {
+            return self.peer;
+        }
+        let lines: Vec<&[u8]> = request.headers().values("x-forwarded-for").collect();
+        client_of(self.peer, lines.into_iter(), shared.forwarded.trusted())
+    }
+
+    /// Notes a peer that names another client in its first request, and is close by or refused for
+    /// its address: most likely the operator's own proxy, whose clients all count as one.
+    pub(super) fn look_for_proxy(&self, request: &Request<'_>, shared: &Shared) {
+        if self.has_served || !request.headers().are_forwarded() || self.port != Port::Client {
+            return;
+        }
+        let is_full = matches!(
+            self.admission,
+            Admission::AddressFull | Admission::AddressBusy
+        );
+        if (is_full || is_close_by(self.peer)) && !shared.forwarded.trusts(self.peer) {
+            shared.counters.count(Counter::UnnamedProxies);
+            shared.forwarded.note_unnamed(self.peer);
+        }
+    }
+
+    /// Reads the header of a proxy, and continues with the bytes behind it.
+    pub(super) fn proxy_header<R: Router>(
+        &mut self,
+        input: &[u8],
+        router: &mut R,
+        cx: &mut Context<'_>,
+    ) -> Becomes<R::Session> {
+        let pending = self.pending.take();
+        let mut raw = pending.map(|pending| pending.raw).unwrap_or_default();
+        raw.extend_from_slice(input);
+        match throng_proxy::parse(&raw) {
+            Ok(Some(announced)) => {
+                self.awaits_proxy = false;
+                if let Some(client) = announced.client {
+                    self.comes_from(client.ip(), cx);
+                }
+                self.requests(&raw[announced.length..], 0, router, cx)
+            }
+            Ok(None) => {
+                self.pending = Some(Box::new(Pending {
+                    raw,
+                    ..Pending::default()
+                }));
+                None
+            }
+            Err(fault) => {
+                let notices = &cx.shared.notices;
+                notices.refused("connect", "", "", fault.reason());
+                // There is no one to answer: the peer is no proxy.
+                cx.count(Counter::BadRequests);
+                cx.end(End::Now);
+                None
+            }
+        }
+    }
+
+    /// Records the client that the proxy named.
+    fn comes_from(&mut self, client: IpAddr, cx: &Context<'_>) {
+        self.peer = client;
+        if self.port != Port::Client || self.admission != Admission::Welcome {
+            return;
+        }
+        if !cx.shared.forwarded.belongs_to(cx.id, client) {
+            self.admission = Admission::AddressFull;
+        } else if !cx.shared.meter.admits(client, Work::Arrival, cx.now) {
+            self.admission = Admission::AddressBusy;
+        }
+    }
+
+    /// Counts the connection for the client that a proxy named; false if that client has as many as
+    /// it may.
+    pub(super) fn is_counted_for(&self, client: IpAddr, cx: &Context<'_>) -> bool {
+        let is_told = self.port == Port::Client && client != self.peer;
+        !is_told || cx.shared.forwarded.belongs_to(cx.id, client)
+    }
+
+    /// Charges a request to the client, and lends its allowance to what the request leads to. A
+    /// trusted proxy's connection has requests of many clients, and no allowance of its own.
+    pub(super) fn pay(&mut self, client: IpAddr, cx: &Context<'_>) -> Result<(), Overspent> {
+        if self.port != Port::Client {
+            return Ok(());
+        }
+        let meter = &cx.shared.meter;
+        let own = self.allowance.filter(|_| client == self.peer);
+        meter.pays(match cx.shared.forwarded.trusts(client) {
+            true => Payer::NOBODY,
+            false => meter.payer(client),
+        });
+        meter.lend(own.unwrap_or_default());
+        let paid = cx.spend(Work::Request);
+        self.allowance = meter.take_back();
+        if let Some(own) = self.allowance.filter(|_| paid.is_ok()) {
+            meter.lend(own);
+        }
+        paid
+    }
+
+    /// Remembers a request whose publications were ordered.
+    pub(super) fn learn(
+        &mut self,
+        head: &[u8],
+        request: &Request<'_>,
+        (gateway, claim): (u8, Claim),
+        cx: &Context<'_>,
+    ) {
+        let has_key = cx.shared.api_keys.is_empty()
+            || request
+                .header("x-api-key")
+                .is_some_and(|key| !key.is_empty());
+        let is_usual = self.port == Port::Api
+            && claim.pipelines
+            && has_key
+            && request.method == "POST"
+            && request.keep_alive()
+            && !request.expects_continue();
+        let client = self.client_of(request, cx.shared);
+        let Some(pipeline) = self.pipeline.as_mut().filter(|_| is_usual) else {
+            return;
+        };
+        let habit = &mut pipeline.habit;
+        if habit.patience > 0 {
+            habit.patience -= 1;
+            habit.known = KnownHead::of(head, request).map(|head| Repeat {
+                head,
+                gateway,
+                claim,
+                client,
+                keys: cx.shared.api_keys.clone(),
+            });
+        }
+    }
+
+    /// Carries out the request at the start of `input`, if it is whole and like the one that is
+    /// known; gives how long it was.
+    pub(super) fn repeat<R: Router>(
+        &mut self,
+        input: &[u8],
+        router: &mut R,
+        cx: &mut Context<'_>,
+    ) -> Option<usize> {
+        // The answer has to say that the connection ends.
+        let pipeline = self.pipeline.as_mut().filter(|_| !cx.shared.draining)?;
+        let judged = &pipeline.habit.known.as_ref()?.keys;
+        if !Arc::ptr_eq(judged, &cx.shared.api_keys) {
+            pipeline.habit.known = None;
+            return None;
+        }
+        let Repeat {
+            head,
+            gateway,
+            claim,
+            client,
+            ..
+        } = pipeline.habit.known.as_ref()?;
+        let (claim, place, client) = (*claim, *gateway, *client);
+        let limits = limits(self.port, Some(&claim), cx);
+        let (request, head_bytes) = head.read(input, &limits)?;
+        let Body::Length(body_bytes) = request.body else {
+            return None;
+        };
+        let bytes = head_bytes.checked_add(usize::try_from(body_bytes).ok()?)?;
+        let body = input.get(head_bytes..bytes)?;
+        let waiting_max = waiting_bytes_max(cx);
+        if !pipeline.is_empty() && !pipeline.has_room(waiting_max) {
+            return None;
+        }
+        pipeline.habit.patience = PATIENCE.min(pipeline.habit.patience + 1);
+        let incoming = Incoming {
+            port: self.port,
+            peer: self.peer,
+            is_tls: cx.shared.is_tls.get(),
+            client,
+            allowance: self.allowance,
+            request: &request,
+            body,
+            is_open: false,
+            first_token: pipeline.next_token(),
+        };
+        cx.shared.notices.comes_from(client);
+        let start = cx.out.len();
+        let opened = router.open((place, &claim), &incoming, cx);
+        let opened = opened.unwrap_or_else(|reject| {
+            reject_with(reject, claim.preflight, &incoming, true, cx);
+            Opened::Answered { keep_alive: true }
+        });
+        let session = self.opened(opened, (start, bytes), cx);
+        debug_assert!(session.is_none(), "such claims open no session");
+        Some(bytes)
+    }
 }
 
 fn answer<R: Router>(
     incoming: &Incoming<'_, '_>,
-    claim: Option<(u8, Claim)>,
+    decided: Decided,
     router: &mut R,
     cx: &mut Context<'_>,
 ) -> Opened<R::Session> {
-    let claim = claim.map(|(gateway, claim)| (Owner::Gateway(gateway), claim));
-    let own = Own::claim(incoming).map(|(own, claim)| (Owner::FrontDoor(own), claim));
-    let claims = own.into_iter().chain(claim);
-    let claim = claims.max_by_key(|(_, claim)| claim.rank);
-    let is_for_pages = match &claim {
+    let is_for_pages = match &decided {
         Some((_, claim)) => claim.preflight,
         // So that a page reads that there is nothing.
         None => incoming.port == Port::Client,
     };
-    let opened = match claim {
+    let opened = match decided {
         Some((owner, claim)) => dispatch(incoming, owner, &claim, router, cx),
         None => {
             let hint = "nothing at this path; GET / lists the endpoints";
@@ -176,7 +390,7 @@ fn answer<R: Router>(
 }
 
 /// Writes the answer to a request that is not carried out.
-pub(super) fn reject_with(
+fn reject_with(
     reject: Reject,
     is_for_pages: bool,
     incoming: &Incoming<'_, '_>,
@@ -213,8 +427,12 @@ fn dispatch<R: Router>(
         let keep_alive = preflight(incoming, cx);
         return Ok(Opened::Answered { keep_alive });
     }
-    let needs_no_key = matches!(owner, Owner::FrontDoor(own) if own.needs_no_key());
-    if claim.needs_key || incoming.port == Port::Api && !needs_no_key {
+    let needs_key = match claim.access {
+        Access::OfPort => incoming.port == Port::Api,
+        Access::ApiKey => true,
+        Access::Own => false,
+    };
+    if needs_key {
         check_key(incoming, cx)?;
     }
     match owner {
@@ -249,14 +467,18 @@ fn page<R: Router>(
 ) -> Result<Opened<R::Session>, Reject> {
     let keep_alive = incoming.request.keep_alive();
     if incoming.port == Port::Client {
-        answer_text(200, CLIENT_ENDPOINTS, &[], keep_alive, cx);
+        let [first, last] = CLIENT_PAGE;
+        let page = [first, &router.client_paths(), last].concat();
+        answer_text(200, &page, &[], keep_alive, cx);
         return Ok(Opened::Answered { keep_alive });
     }
-    let hint = "nothing at this path; the API port has /, /metrics, /stats, /healthz, \
-                /pub, /api/… and /v1/realtime/events";
+    let hint = || {
+        let paths = router.api_paths().join(", ");
+        format!("nothing at this path; the API port has /, /metrics, /stats, /healthz, {paths}")
+    };
     send_page(incoming, incoming.request.path(), cx)
         .map(|()| Opened::Answered { keep_alive })
-        .ok_or_else(|| Reject::new(404, router.off(incoming).unwrap_or(hint)))
+        .ok_or_else(|| Reject::new(404, router.off(incoming).map_or_else(hint, str::to_owned)))
 }
 
 /// Answers with a document of [`crate::Pages`], if there is one at the path.

@@ -4,7 +4,7 @@ use throng_auth::SubscriptionOptions;
 use throng_types::{ChannelName, Epoch, Position};
 
 use crate::Transport;
-use crate::survey::{Found, FoundConnection, NodeCount, SurveyReply, Wish};
+use crate::survey::{ControlCommand, MatchedConnection, Matches, NodeCount, SurveyReply};
 
 const TRANSPORTS: [Transport; 4] = [
     Transport::Http,
@@ -64,7 +64,7 @@ impl Writer {
         text.into_iter().for_each(|text| self.text(text));
     }
 
-    pub(super) fn found(&mut self, found: &Found) {
+    pub(super) fn found(&mut self, found: &Matches) {
         self.number(u64::from(found.count));
         self.byte(u8::from(found.is_cut));
         self.number(found.rows.len() as u64);
@@ -82,9 +82,9 @@ impl Writer {
         }
     }
 
-    pub(super) fn wish(&mut self, wish: &Wish) {
-        match wish {
-            Wish::Subscribe {
+    pub(super) fn command(&mut self, command: &ControlCommand) {
+        match command {
+            ControlCommand::Subscribe {
                 channel,
                 options,
                 until_unix_s,
@@ -107,7 +107,7 @@ impl Writer {
                 self.optional_number(since.map(|since| since.epoch.0));
                 self.number(since.map_or(0, |since| since.offset));
             }
-            Wish::Refresh {
+            ControlCommand::Refresh {
                 expired,
                 until_unix_s,
             } => {
@@ -115,7 +115,7 @@ impl Writer {
                 self.byte(u8::from(*expired));
                 self.optional_number(*until_unix_s);
             }
-            Wish::Hear(data) => {
+            ControlCommand::Execute(data) => {
                 self.byte(2);
                 self.bytes(data);
             }
@@ -188,9 +188,9 @@ impl<'a> Reader<'a> {
         self.optional(Self::text)
     }
 
-    pub(super) fn wish(&mut self) -> Option<Wish> {
+    pub(super) fn command(&mut self) -> Option<ControlCommand> {
         Some(match self.byte()? {
-            0 => Wish::Subscribe {
+            0 => ControlCommand::Subscribe {
                 channel: channel(&self.text()?)?,
                 options: SubscriptionOptions {
                     info: self.optional_text()?,
@@ -211,21 +211,21 @@ impl<'a> Reader<'a> {
                     })
                 },
             },
-            1 => Wish::Refresh {
+            1 => ControlCommand::Refresh {
                 expired: self.byte()? == 1,
                 until_unix_s: self.optional(Self::number)?,
             },
-            2 => Wish::Hear(self.bytes()?.into()),
+            2 => ControlCommand::Execute(self.bytes()?.into()),
             _ => return None,
         })
     }
 
-    pub(super) fn found(&mut self) -> Option<Found> {
-        Some(Found {
+    pub(super) fn found(&mut self) -> Option<Matches> {
+        Some(Matches {
             count: self.small()?,
             is_cut: self.byte()? == 1,
             rows: self.many(|from| {
-                Some(FoundConnection {
+                Some(MatchedConnection {
                     client: from.text()?,
                     user: from.text()?,
                     address: from.text()?,
@@ -252,7 +252,7 @@ impl<'a> Reader<'a> {
             }),
             2 => SurveyReply::Done(self.small()?),
             3 => SurveyReply::Unanswered,
-            4 => SurveyReply::Found(self.found()?),
+            4 => SurveyReply::Matches(self.found()?),
             _ => return None,
         })
     }

@@ -5,7 +5,7 @@ use throng_types::{Epoch, Position};
 
 use super::*;
 use crate::Transport;
-use crate::survey::{Found, FoundConnection, NodeCount, Wish};
+use crate::survey::{ControlCommand, MatchedConnection, Matches, NodeCount};
 
 fn surveys() -> Vec<Survey> {
     let name = |name: &str| ChannelName::new(name).expect("a name");
@@ -20,20 +20,20 @@ fn surveys() -> Vec<Survey> {
         epoch: Epoch(7),
         offset: 9,
     });
-    let wish = |since| Wish::Subscribe {
+    let command = |since| ControlCommand::Subscribe {
         channel: name("c"),
         options: options.clone(),
         until_unix_s: Some(5),
         since,
     };
-    let refresh = Wish::Refresh {
+    let refresh = ControlCommand::Refresh {
         expired: true,
         until_unix_s: None,
     };
-    let wished = |wish| Survey::Wish {
+    let control = |command| Survey::Control {
         user: text("ünï"),
         client: text(""),
-        wish,
+        command,
     };
     let unsubscribe = |channel| Survey::Unsubscribe {
         user: text("u"),
@@ -59,12 +59,12 @@ fn surveys() -> Vec<Survey> {
             reason: text("why"),
             whitelist: vec![text("a"), text("b")],
         },
-        wished(wish(since)),
-        wished(wish(None)),
-        wished(refresh),
+        control(command(since)),
+        control(command(None)),
+        control(refresh),
         unsubscribe(None),
         unsubscribe(Some(name("a:b"))),
-        wished(Wish::Hear((*b"{}\xFF").into())),
+        control(ControlCommand::Execute((*b"{}\xFF").into())),
         Survey::Carry {
             node: text("0123456789abcdef"),
             session: text("s"),
@@ -98,10 +98,10 @@ fn replies_are_read_as_they_were_written_and_no_part_of_them() {
         SurveyReply::Channels(vec![(name, 3)]),
         SurveyReply::Count(count),
         SurveyReply::Done(8),
-        SurveyReply::Found(Found {
+        SurveyReply::Matches(Matches {
             count: 9,
             is_cut: true,
-            rows: vec![FoundConnection {
+            rows: vec![MatchedConnection {
                 client: "id".into(),
                 user: "ann".into(),
                 address: "192.0.2.1".into(),

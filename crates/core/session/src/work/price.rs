@@ -4,7 +4,7 @@ use throng_auth::Algorithm;
 use throng_metrics::Counter;
 use throng_types::Disconnect;
 
-use super::debt::{BURST_US, DEBT_MAX_US};
+use super::{BURST_US, DEBT_MAX_US};
 
 /// Charge for a good token, as a multiple of its price: its holder may not keep a shard busy with
 /// it.
@@ -35,7 +35,6 @@ pub enum Work {
     Command,
     /// A command that subscribes. A client that connects sends many of them at once.
     Subscribe,
-    /// A request by HTTP.
     Request,
     /// A connection was accepted.
     Arrival,
@@ -45,22 +44,18 @@ pub enum Work {
     Session,
     /// Bytes are brought to another node by the broker.
     Carry {
-        /// Bytes of the question.
         bytes: u32,
     },
     /// A publication is compared with the one before it.
     Delta {
-        /// Bytes of the publication.
         bytes: u32,
     },
     /// The broker's answer was written for a client: members, history, missed publications.
     Answer {
         /// Publications or members in it.
         items: u32,
-        /// Bytes of the answer.
         bytes: u32,
     },
-    /// A token was checked.
     Token {
         /// Which signature was computed.
         algorithm: Algorithm,
@@ -160,7 +155,6 @@ impl Overspent {
     }
 }
 
-/// Limits on work, from the configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkLimits {
     /// Messages of one connection in a second; zero for no bound.

@@ -10,7 +10,7 @@ use throng_types::mix;
 
 use crate::address::network;
 
-use super::debt::{BURST_US, DEBT_MAX_US, left};
+use super::{DEBT_MAX_US, left};
 
 /// Places in the table; a power of two.
 const PLACES: usize = 1 << 15;
@@ -23,7 +23,6 @@ pub struct Payer(u32);
 impl Payer {
     /// An address that is not counted.
     pub const NOBODY: Self = Self(u32::MAX);
-    /// Places in a table of addresses.
     pub const PLACES: usize = PLACES;
 
     /// Those of an address; [`Payer::NOBODY`] for one close by, unless these count.
@@ -43,13 +42,11 @@ impl Payer {
         (self != Self::NOBODY).then_some(self.0)
     }
 
-    /// The inverse of [`Payer::to_bits`].
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits & ((1 << (2 * PLACE_BITS)) - 1))
     }
 
-    /// The places, below [`Payer::PLACES`].
     #[must_use]
     pub const fn places(self) -> [usize; 2] {
         let mask = PLACES as u32 - 1;
@@ -60,7 +57,6 @@ impl Payer {
     }
 }
 
-/// Debt of one place in the table.
 #[derive(Clone, Copy, Default)]
 struct Place {
     at_ms: u32,
@@ -75,8 +71,9 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Charges an address; false if it owes too much already.
-    pub(super) fn charge(&self, payer: Payer, cost_us: u32, now_ms: u32) -> bool {
+    /// Charges an address, up to [`DEBT_MAX_US`]; false, and nothing is charged, if it owes more
+    /// than `owed_max_us` already. Work that is done is charged with a maximum of `u32::MAX`.
+    pub(super) fn charge(&self, payer: Payer, cost_us: u32, owed_max_us: u32, now_ms: u32) -> bool {
         if payer == Payer::NOBODY {
             return true;
         }
@@ -89,7 +86,7 @@ impl Table {
             let place = table.get(at).copied().unwrap_or_default();
             left(place.owed_us, place.at_ms, now_ms)
         });
-        if owed.iter().all(|owed| *owed > BURST_US) {
+        if owed.iter().all(|owed| *owed > owed_max_us) {
             return false;
         }
         for (at, owed_us) in places.into_iter().zip(owed) {

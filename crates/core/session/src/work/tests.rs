@@ -269,6 +269,19 @@ fn answers_are_charged_by_what_is_in_them() {
     assert!((950..1_050).contains(&lists), "{lists}");
 }
 
+/// An address at its bound pays for an answer, so each answer keeps it away for as long as it cost.
+#[test]
+fn an_address_at_its_bound_pays_for_what_was_done() {
+    let meter = meter(LIMITS);
+    let stranger = STRANGER.parse().unwrap();
+    while meter.admits(stranger, Work::Session, at(0)) {}
+    // Half of each second is his: 100 ms cost 200.
+    let answer = Work::answer(0, 102_400_000);
+    meter.charge_payer(meter.payer(stranger), answer, at(0));
+    assert!(!meter.admits(stranger, Work::Session, at(199)));
+    assert!(meter.admits(stranger, Work::Session, at(201)));
+}
+
 #[test]
 fn without_a_connection_nothing_is_counted() {
     let meter = meter(LIMITS);

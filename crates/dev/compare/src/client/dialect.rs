@@ -1,16 +1,15 @@
 //! How subscribers and publishers talk to a server: everything else of the client is the same for
 //! all.
 
-use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use throng_client::{Exchange, ExchangeError};
 use throng_http1::encode_request;
 
 /// Longest wait for a server to answer whether it is ready.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// One way to subscribe and to publish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     /// `GET /ws?channel=…` is a WebSocket, and `POST /pub?channel=…` publishes its body.
@@ -23,7 +22,6 @@ pub(crate) enum Dialect {
 }
 
 impl Dialect {
-    /// Handshakes under way at once.
     pub(super) fn handshakes_max(self) -> usize {
         match self {
             // What a listener that asks for the customary backlog of 512 can hold while the server
@@ -82,14 +80,11 @@ impl Dialect {
 }
 
 /// Whether a stream is held to which nothing is published.
-fn is_held(address: SocketAddr) -> io::Result<bool> {
-    let mut stream = TcpStream::connect(address)?;
+fn is_held(address: SocketAddr) -> Result<bool, ExchangeError> {
+    let stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PROBE_TIMEOUT))?;
     let mut request = Vec::new();
     let (target, host) = (Dialect::Grip.target("probe"), address.to_string());
     encode_request("GET", &target, &host, &[], None, &mut request);
-    stream.write_all(&request)?;
-    let mut status = [0; b"HTTP/1.1 200".len()];
-    stream.read_exact(&mut status)?;
-    Ok(status.ends_with(b" 200"))
+    Ok(Exchange::send(stream, &request)?.status == 200)
 }

@@ -15,7 +15,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Longest wait of a turn in which nothing is due.
 const TURN: Duration = Duration::from_millis(100);
 
-/// Pace at which publications follow each other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Pace {
     /// Each leaves as soon as fewer than so many before it have yet to be read by all of their
@@ -30,7 +29,6 @@ pub(crate) enum Pace {
     PerSecond(u32),
 }
 
-/// Rule by which channels are named.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Names {
     /// As it comes: their homes are spread over the shards.
@@ -39,12 +37,9 @@ pub(crate) enum Names {
     OneHome,
 }
 
-/// Load of one measurement: channels, subscribers, pace and duration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
-    /// Publications go round over them.
     pub(crate) channels: usize,
-    /// Number of subscribers on each channel.
     pub(crate) subscribers: usize,
     pub(crate) pace: Pace,
     pub(crate) names: Names,
@@ -56,7 +51,6 @@ pub(crate) struct Load {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
     pub(crate) deliveries: u64,
-    /// From the first publication to the last delivery.
     pub(crate) took: Duration,
     pub(crate) latency_p50_us: u64,
     pub(crate) latency_p99_us: u64,
@@ -152,7 +146,6 @@ impl Client {
     }
 }
 
-/// The names of a load's channels.
 fn names(load: &Load) -> Vec<String> {
     const SHARDS_MAX: u64 = 16;
     let all = (0..).map(|n| format!("c{n}"));
@@ -174,7 +167,6 @@ struct Plan {
     subscribers: u64,
     pace: Pace,
     publications: u64,
-    /// Where the pace is a rate.
     next_due_ns: u64,
     /// The end of the window: what is due before it will be published, even late.
     end_ns: u64,
@@ -196,7 +188,6 @@ impl Plan {
         }
     }
 
-    /// Whether all was published.
     fn is_over(&self, window_over: bool) -> bool {
         match self.pace {
             Pace::InFlight(_) | Pace::Pipelined(_) | Pace::Socket(_) => window_over,

@@ -13,13 +13,17 @@ use std::ops::ControlFlow;
 use anyhow::{Context as _, Result, bail, ensure};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
-use throng_client::{ResponseEvent, ResponseReader};
+use throng_client::{ResponseEvent, ResponseReader, WebSocket};
 use throng_http1::HttpLimits;
+use throng_ws::{Masking, Opcode, WsEvent, WsLimits, encode_message};
 
-use super::acks::Acks;
 use super::dialect::Dialect;
 
-/// Way in which a publisher sends.
+/// Any 16 bytes do.
+const KEY: [u8; 16] = *b"throng-compare-2";
+/// A mask like any other: hiding the payload is for browsers.
+const MASK: [u8; 4] = [0x5a, 0xa5, 0x3c, 0xc3];
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sending {
     /// A request each, and waits for its answer.
@@ -30,7 +34,6 @@ pub(super) enum Sending {
     Socket,
 }
 
-/// One connection at a time.
 #[derive(Debug)]
 pub(super) struct Publisher {
     dialect: Dialect,
@@ -41,7 +44,6 @@ pub(super) struct Publisher {
     /// Bytes to send; `sent` of them have left.
     request: Vec<u8>,
     sent: usize,
-    /// Requests without an answer.
     unanswered: u32,
     answer: Answers,
     state: State,
@@ -83,12 +85,10 @@ impl Publisher {
         })
     }
 
-    /// Whether it waits for nothing.
     pub(super) fn is_idle(&self) -> bool {
         self.state != State::Connecting && self.answer.is_open() && self.unanswered == 0
     }
 
-    /// Whether it can take a publication.
     pub(super) fn may_publish(&self) -> bool {
         let waits = self.sending == Sending::OneByOne || !self.answer.is_open();
         self.is_idle() || !waits && self.state == State::Open
@@ -136,7 +136,6 @@ impl Publisher {
         Ok(())
     }
 
-    /// Reads what there is of the answer.
     pub(super) fn on_ready(&mut self, buffer: &mut [u8]) -> Result<()> {
         if self.state == State::Connecting {
             if let Some(error) = self.stream.take_error()? {
@@ -194,7 +193,6 @@ fn connect(address: SocketAddr, registry: &Registry, token: Token) -> Result<Tcp
     Ok(stream)
 }
 
-/// Reader of the server's answers.
 #[derive(Debug)]
 enum Answers {
     Requests(Answer),
@@ -202,7 +200,6 @@ enum Answers {
 }
 
 impl Answers {
-    /// Whether publications may be sent.
     fn is_open(&self) -> bool {
         match self {
             Self::Requests(_) => true,
@@ -226,11 +223,9 @@ impl Answers {
     }
 }
 
-/// Reads the server's responses to publications.
 #[derive(Debug)]
 struct Answer {
     reader: ResponseReader,
-    /// Responses that came to their end.
     whole: u32,
     keeps_connection: bool,
 }
@@ -277,6 +272,83 @@ impl Answer {
     }
 }
 
+/// Throng's WebSocket for publishers: messages out, acknowledgements in.
+#[derive(Debug)]
+struct Acks {
+    socket: WebSocket,
+    acknowledged: u64,
+    taken: u64,
+}
+
+impl Acks {
+    /// Appends the handshake's request.
+    fn open(address: SocketAddr, out: &mut Vec<u8>) -> Self {
+        let limits = WsLimits::new(4096);
+        let host = address.to_string();
+        let protocol = ("Sec-WebSocket-Protocol", "throng-publish");
+        Self {
+            socket: WebSocket::open(&host, "/pub", KEY, &[protocol], limits, out),
+            acknowledged: 0,
+            taken: 0,
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.socket.is_open()
+    }
+
+    fn encode_publication(channel: &str, payload: &[u8], out: &mut Vec<u8>) {
+        let message = [channel.as_bytes(), b"\n", payload].concat();
+        encode_message(Masking::Client(MASK), Opcode::Binary, &message, out);
+    }
+
+    /// Takes what came.
+    ///
+    /// # Errors
+    /// If a publication was refused, or the connection is of no use any more.
+    fn feed(&mut self, bytes: &mut [u8]) -> Result<()> {
+        let mut heard = Ok(());
+        // The server is configured to ping so rarely that no answer is needed.
+        let mut answers = Vec::new();
+        self.socket.feed(
+            bytes,
+            || MASK,
+            &mut answers,
+            |event| match event {
+                WsEvent::Message { data, .. } => match acknowledged(data) {
+                    Ok(number) => self.acknowledged = number,
+                    Err(error) => heard = Err(error),
+                },
+                WsEvent::Close(_) => {
+                    heard = Err(anyhow::anyhow!("the server closed the WebSocket"))
+                }
+                WsEvent::Ping(_) | WsEvent::Pong(_) => {}
+            },
+        )?;
+        heard
+    }
+
+    /// Takes the number of acknowledgements since the last call.
+    fn take(&mut self) -> u32 {
+        let new = self.acknowledged - self.taken;
+        self.taken = self.acknowledged;
+        new as u32
+    }
+}
+
+fn acknowledged(data: &[u8]) -> Result<u64> {
+    let text = String::from_utf8_lossy(data);
+    let number = text
+        .strip_prefix("{\"ack\":")
+        .and_then(|rest| rest.strip_suffix('}'));
+    match number {
+        Some(number) => number
+            .parse()
+            .context("an acknowledgement without a number"),
+        None => bail!("the server answered {text} to a publication"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -319,6 +391,18 @@ mod tests {
                 Answer::default().feed(answer.as_bytes()).is_err(),
                 "{answer}"
             );
+        }
+    }
+
+    #[test]
+    fn an_acknowledgement_has_a_number_and_anything_else_is_a_refusal() {
+        assert_eq!(acknowledged(b"{\"ack\":17}").unwrap(), 17);
+        for other in [
+            "{}",
+            "{\"ack\":x}",
+            "{\"n\":1,\"status\":503,\"error\":\"full\"}",
+        ] {
+            assert!(acknowledged(other.as_bytes()).is_err(), "{other}");
         }
     }
 }

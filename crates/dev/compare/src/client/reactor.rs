@@ -1,41 +1,50 @@
-//! The poll and everything on it.
+//! The poll and everything on it: coming, reading, leaving.
 //!
 //! Invariants
 //! - A connection's place in its table is its token, and the tables only grow until all leave.
 //! - `open` counts the subscribers whose handshake has ended; the others are still on the way.
 
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
-use mio::{Events, Poll, Token};
+use anyhow::{Context as _, Result, ensure};
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Registry, Token};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
 
+use super::PUBLISHERS_MAX;
 use super::dialect::Dialect;
-use super::publisher::Publisher;
+use super::flow::{Load, Pace};
+use super::payload::Tally;
+use super::publisher::{Publisher, Sending};
 use super::subscriber::{ReadContext, Subscriber};
-use super::tally::Tally;
-use super::timer::Timer;
 use crate::server::Addresses;
 
 /// Tokens from here on are publishers; below are subscribers.
 const PUBLISHERS_FROM: usize = 1 << 32;
 /// Token of the timer, above those of every table.
 const TIMER: Token = Token(1 << 33);
-/// Events that one turn takes at most.
 const EVENTS: usize = 1024;
 /// Holds all that a few publications in flight can bring to one connection.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Subscribers and publishers of one server.
+/// Longest wait for a burst of connections.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Longest wait of one turn.
+const TURN: Duration = Duration::from_millis(100);
+
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(super) poll: Poll,
     pub(super) dialect: Dialect,
     pub(super) addresses: Addresses,
     pub(super) subscribers: Vec<Subscriber>,
-    /// Number of subscribers that are subscribed.
     pub(super) open: usize,
     pub(super) publishers: Vec<Publisher>,
-    /// The channels that were subscribed to.
     pub(super) names: Vec<String>,
     pub(super) tally: Tally,
     pub(super) timer: Timer,
@@ -46,7 +55,6 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A client without connections.
     pub(crate) fn new(dialect: Dialect, addresses: Addresses) -> Result<Self> {
         let poll = Poll::new()?;
         let timer = Timer::new(poll.registry(), TIMER)?;
@@ -73,7 +81,7 @@ impl Client {
     /// The first connection that is of no use any more; the measurement has failed then.
     pub(crate) fn turn(&mut self, timeout: Duration) -> Result<()> {
         match self.poll.poll(&mut self.events, Some(timeout)) {
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
             result => result?,
         }
         let started = self.started;
@@ -110,23 +118,122 @@ impl Client {
         Ok(())
     }
 
+    /// Adds subscribers until there are `total`, as fast as the server takes them. `channel` names
+    /// the channel of each. Returns when every one is subscribed.
+    ///
+    /// # Errors
+    /// If one is refused or lost, or if it takes minutes.
+    pub(crate) fn connect(
+        &mut self,
+        total: usize,
+        channel: impl Fn(usize) -> String,
+    ) -> Result<()> {
+        let dialect = self.dialect;
+        self.connect_to(total, |n| dialect.target(&channel(n)))
+    }
+
+    /// As [`Client::connect`]; `target` gives the request target of each.
+    pub(crate) fn connect_to(
+        &mut self,
+        total: usize,
+        target: impl Fn(usize) -> String,
+    ) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while self.open < total {
+            while self.subscribers.len() < total
+                && self.subscribers.len() - self.open < self.dialect.handshakes_max()
+            {
+                self.start(&target(self.subscribers.len()))?;
+            }
+            self.turn(TURN)?;
+            ensure!(
+                Instant::now() < deadline,
+                "only {} of {total} connections opened in {} s",
+                self.open,
+                PATIENCE.as_secs()
+            );
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, target: &str) -> Result<()> {
+        let (registry, token) = (self.poll.registry(), Token(self.subscribers.len()));
+        let address = self.addresses.subscribe;
+        let subscriber = Subscriber::start(self.dialect, address, target, registry, token)
+            .with_context(|| format!("connection {}", token.0 + 1))?;
+        self.subscribers.push(subscriber);
+        Ok(())
+    }
+
+    /// Opens the publishing connections of a load anew: servers close those that idled.
+    pub(crate) fn open_publishers(&mut self, load: &Load) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        self.publishers.clear();
+        let (sending, wanted) = match load.pace {
+            Pace::InFlight(_) | Pace::PerSecond(_) => (Sending::OneByOne, PUBLISHERS_MAX),
+            Pace::Pipelined(_) => (Sending::Pipelined, 1),
+            Pace::Socket(_) => (Sending::Socket, 1),
+        };
+        while self.publishers.len() < wanted {
+            let token = Token(PUBLISHERS_FROM + self.publishers.len());
+            let registry = self.poll.registry();
+            let address = self.addresses.publish;
+            let publisher = Publisher::start(self.dialect, address, registry, token, sending)?;
+            self.publishers.push(publisher);
+        }
+        while !self.publishers.iter().all(Publisher::is_idle) {
+            self.turn(TURN)?;
+            ensure!(
+                Instant::now() < deadline,
+                "publishing connections do not open"
+            );
+        }
+        Ok(())
+    }
+
+    pub(crate) fn leave(&mut self) {
+        self.subscribers.clear();
+        self.publishers.clear();
+        self.open = 0;
+    }
+
     /// ns since this client began.
     pub(super) fn now_ns(&self) -> u64 {
         elapsed_ns(self.started)
-    }
-
-    /// The token of the next subscriber.
-    pub(super) fn next_subscriber(&self) -> Token {
-        Token(self.subscribers.len())
-    }
-
-    /// The token of the next publisher.
-    pub(super) fn next_publisher(&self) -> Token {
-        Token(PUBLISHERS_FROM + self.publishers.len())
     }
 }
 
 fn elapsed_ns(since: Instant) -> u64 {
     // Full after 584 years.
     since.elapsed().as_nanos() as u64
+}
+
+/// Timer that wakes the poll to the microsecond; the poll's own timeout counts in milliseconds.
+#[derive(Debug)]
+pub(super) struct Timer {
+    fd: OwnedFd,
+}
+
+impl Timer {
+    fn new(registry: &Registry, token: Token) -> io::Result<Self> {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        registry.register(&mut SourceFd(&fd.as_raw_fd()), token, Interest::READABLE)?;
+        Ok(Self { fd })
+    }
+
+    /// Wakes the poll once after `delay`, and forgets the alarm before.
+    pub(super) fn set(&self, delay: Duration) -> io::Result<()> {
+        // Zero would switch it off.
+        let delay = delay.max(Duration::from_nanos(1));
+        let alarm = Itimerspec {
+            it_interval: Timespec::default(),
+            it_value: Timespec {
+                tv_sec: delay.as_secs().try_into().unwrap_or(i64::MAX),
+                tv_nsec: delay.subsec_nanos().into(),
+            },
+        };
+        timerfd_settime(&self.fd, TimerfdTimerFlags::empty(), &alarm)?;
+        Ok(())
+    }
 }

@@ -1,6 +1,7 @@
 //! A connection that is subscribed to one channel: a WebSocket, or an event stream.
 //!
-//! Owns: its socket, its request, its decoder. Never: waits, or sends anything but the request.
+//! Owns: its socket, its request, its decoder. Never: waits, sends anything but the request,
+//! or keeps more of a line than a payload is long.
 
 use std::fmt;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -9,15 +10,13 @@ use std::net::SocketAddr;
 use anyhow::{Context as _, Result, bail, ensure};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
-use throng_client::{HeadReader, WebSocket};
-use throng_http1::encode_request;
+use throng_client::{HeadReader, Lines, WebSocket};
+use throng_http1::{BodyDecoder, HttpLimits, ResponseBody, encode_request};
 use throng_tls::Link;
 use throng_ws::{WsEvent, WsLimits};
 
 use super::dialect::Dialect;
-use super::events::Events;
-use super::payload::PAYLOAD_BYTES;
-use super::tally::Tally;
+use super::payload::{PAYLOAD_BYTES, Tally};
 use crate::tls::CLIENT;
 
 /// Any 16 bytes do: they prove that a WebSocket server answers, not which one.
@@ -26,7 +25,11 @@ const KEY: [u8; 16] = *b"throng-compare-1";
 /// Room for the server's own fields beside our payloads.
 const LIMITS: WsLimits = WsLimits::new(64 * PAYLOAD_BYTES);
 
-/// One connection subscribed to one channel.
+/// Field name in front of a payload.
+const FIELD: &[u8] = b"data: ";
+/// A keep-alive is shorter, and nothing longer is published.
+const LINE_BYTES_MAX: usize = FIELD.len() + PAYLOAD_BYTES;
+
 #[derive(Debug)]
 pub(super) struct Subscriber {
     stream: TcpStream,
@@ -37,7 +40,6 @@ pub(super) struct Subscriber {
 /// TLS between the socket and what reads.
 struct Secure {
     link: Link,
-    /// The request, until hands are shaken.
     request: Vec<u8>,
 }
 
@@ -51,11 +53,9 @@ impl fmt::Debug for Secure {
 enum State {
     /// Waits for the socket to connect; has the request and the reader of its answer.
     Connecting(Vec<u8>, Reader),
-    /// The request is sent.
     Open(Reader),
 }
 
-/// Reader of the server's bytes.
 #[derive(Debug)]
 enum Reader {
     Socket(WebSocket),
@@ -153,7 +153,6 @@ impl Subscriber {
         }
     }
 
-    /// Takes the first `bytes` of the buffer.
     fn on_bytes(&mut self, bytes: usize, cx: &mut ReadContext<'_>) -> Result<()> {
         let mut input = &mut cx.buffer[..bytes];
         if let Some(secure) = &mut self.secure {
@@ -195,7 +194,7 @@ impl Reader {
             Self::Socket(socket) => take_frames(socket, input, tally, now_ns),
             Self::Events(events) => events.feed(input, |data| tally.on_message(data, now_ns)),
             Self::Head(head) => {
-                let limits = throng_http1::HttpLimits::default();
+                let limits = HttpLimits::default();
                 let found = head.feed(input, &limits, |head| (head.status, head.body))?;
                 let Some(((status, body), mut rest)) = found else {
                     return Ok(());
@@ -253,5 +252,80 @@ fn take_frames(
         None => Ok(()),
         Some(Some(code)) => bail!("the server closed the WebSocket with code {code}"),
         Some(None) => bail!("the server closed the WebSocket"),
+    }
+}
+
+/// Event stream, from the first byte behind its head. Stricter than one has to be: whatever is
+/// longer than what was published is a fault.
+#[derive(Debug)]
+struct Events {
+    body: BodyDecoder,
+    lines: Lines,
+}
+
+impl Events {
+    fn new(body: ResponseBody) -> Self {
+        let endless = HttpLimits {
+            body_bytes_max: u64::MAX,
+            ..HttpLimits::default()
+        };
+        Self {
+            body: BodyDecoder::for_response(body, &endless),
+            lines: Lines::default(),
+        }
+    }
+
+    /// Takes bytes as they came, and hands out whole payloads.
+    ///
+    /// # Errors
+    /// If the stream ends, or has a line that was not published.
+    fn feed(&mut self, input: &[u8], mut take: impl FnMut(&[u8])) -> Result<()> {
+        let mut at = 0;
+        while at < input.len() {
+            let step = self.body.feed(&input[at..])?;
+            at += step.consumed;
+            self.lines.feed(step.data, LINE_BYTES_MAX, |line| {
+                if let Some(payload) = line.strip_prefix(FIELD) {
+                    take(payload);
+                }
+            })?;
+            ensure!(!self.body.is_done(), "the server ended the stream");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use throng_http1::encode_chunk;
+
+    use super::*;
+
+    #[test]
+    fn payloads_come_out_wherever_the_bytes_are_cut() {
+        let mut bytes = Vec::new();
+        for piece in ["data: one\n\n", ":\n\ndata: t", "wo\n\n"] {
+            encode_chunk(piece.as_bytes(), &mut bytes);
+        }
+        for cut in 0..=bytes.len() {
+            let mut events = Events::new(ResponseBody::Chunked);
+            let mut found = Vec::new();
+            for part in [&bytes[..cut], &bytes[cut..]] {
+                let taken = events.feed(part, |payload| found.push(payload.to_vec()));
+                taken.unwrap();
+            }
+            assert_eq!(found, [&b"one"[..], b"two"], "{cut}");
+        }
+    }
+
+    #[test]
+    fn an_end_or_a_strange_line_fails() {
+        let long = "x".repeat(LINE_BYTES_MAX + 1);
+        let mut strange = Vec::new();
+        encode_chunk(long.as_bytes(), &mut strange);
+        for bytes in [&b"0\r\n\r\n"[..], b"no chunk", &strange] {
+            let mut events = Events::new(ResponseBody::Chunked);
+            assert!(events.feed(bytes, |_| {}).is_err());
+        }
     }
 }

@@ -6,24 +6,39 @@
 
 mod bun;
 mod nchan;
-mod peer;
 mod pushpin;
 mod socketify;
 mod throng;
+
+use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Result, ensure};
 
 use crate::args::Args;
 use crate::cache::Cache;
 use crate::origin::Origin;
+use crate::server::Addresses;
 use crate::suite::Suite;
 
-pub(crate) use peer::Peer;
+/// Server that can be started.
+pub(crate) struct Peer {
+    /// Name on the command line.
+    pub(crate) key: &'static str,
+    /// Row in the table, with the version.
+    pub(crate) title: String,
+    /// True if publishers have a port of their own.
+    pub(crate) has_two_ports: bool,
+    /// Makes the command that starts it in the foreground; it may keep files in the folder, which
+    /// is empty.
+    pub(crate) command: Box<dyn Fn(Addresses, &Path) -> Result<Command>>,
+}
+
+type Prepare = fn(&Cache, Option<&Origin>) -> Result<Peer>;
 
 /// Servers that take part in a comparison.
 pub(crate) struct Field {
-    /// In the order of the table.
-    pub(crate) peers: Vec<Box<dyn Peer>>,
+    pub(crate) peers: Vec<Peer>,
     /// Servers that were asked for and cannot be had, each with the reason.
     pub(crate) left_out: Vec<String>,
     /// The backend behind those that need one.
@@ -79,5 +94,3 @@ pub(crate) fn prepare(args: &Args, cache: &Cache) -> Result<Field> {
         origin,
     })
 }
-
-type Prepare = fn(&Cache, Option<&Origin>) -> Result<Box<dyn Peer>>;

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use super::peer::Peer;
+use super::Peer;
 use crate::args::Args;
 use crate::cache::{checkout, output, target_folder};
 use crate::origin::Origin;
@@ -20,7 +20,6 @@ const KEY_ALL: &str = "throng-all";
 /// With rustls' records, where the others have Throng's own.
 const KEY_RUSTLS: &str = "throng-rustls";
 
-/// The names of a suite's rows.
 pub(super) const fn keys(suite: Suite) -> &'static [&'static str] {
     match suite {
         Suite::Tls => &[KEY_ONE, KEY_ALL, KEY_RUSTLS],
@@ -28,20 +27,16 @@ pub(super) const fn keys(suite: Suite) -> &'static [&'static str] {
     }
 }
 
-#[derive(Debug)]
 struct Throng {
-    key: &'static str,
     binary: PathBuf,
-    version: String,
     shards: usize,
-    /// Backend for which it is a proxy.
     origin: Option<SocketAddr>,
     /// Value of `tls.records`; none without TLS.
     records: Option<&'static str>,
 }
 
 /// With one shard, and with one for each core where there are several.
-pub(super) fn prepare(args: &Args, origin: Option<&Origin>) -> Result<Vec<Box<dyn Peer>>> {
+pub(super) fn prepare(args: &Args, origin: Option<&Origin>) -> Result<Vec<Peer>> {
     let cores = throng_sys::cpu::count();
     let wanted: Vec<_> = if args.shards.is_empty() {
         let shards = |key| if key == KEY_ALL { cores } else { 1 };
@@ -65,24 +60,27 @@ pub(super) fn prepare(args: &Args, origin: Option<&Origin>) -> Result<Vec<Box<dy
     };
     let version = output(Command::new(&binary).arg("version"))?;
     let version = version.split_whitespace().nth(1).unwrap_or("?").to_owned();
-    Ok(wanted
-        .into_iter()
-        .map(|(key, shards)| {
-            let throng = Throng {
-                key,
-                binary: binary.clone(),
-                version: version.clone(),
-                shards,
-                origin: origin.map(Origin::address),
-                records: match (args.suite(), key) {
-                    (Suite::Tls, KEY_RUSTLS) => Some("rustls"),
-                    (Suite::Tls, _) => Some("lean"),
-                    _ => None,
-                },
-            };
-            Box::new(throng) as Box<dyn Peer>
-        })
-        .collect())
+    let peer = |(key, shards)| {
+        let throng = Throng {
+            binary: binary.clone(),
+            shards,
+            origin: origin.map(Origin::address),
+            records: match (args.suite(), key) {
+                (Suite::Tls, KEY_RUSTLS) => Some("rustls"),
+                (Suite::Tls, _) => Some("lean"),
+                _ => None,
+            },
+        };
+        let records = throng.records.map(|records| format!(", {records} records"));
+        let (records, plural) = (records.unwrap_or_default(), if shards == 1 { "" } else { "s" });
+        Peer {
+            key,
+            title: format!("Throng {version}, {shards} shard{plural}{records}"),
+            has_two_ports: true,
+            command: Box::new(move |addresses, folder| throng.command(addresses, folder)),
+        }
+    };
+    Ok(wanted.into_iter().map(peer).collect())
 }
 
 /// An old binary would be measured otherwise.
@@ -99,22 +97,7 @@ fn build() -> Result<PathBuf> {
     Ok(target_folder().canonicalize()?.join("release/throng"))
 }
 
-impl Peer for Throng {
-    fn key(&self) -> &'static str {
-        self.key
-    }
-
-    fn title(&self) -> String {
-        let shards = if self.shards == 1 { "shard" } else { "shards" };
-        let records = self.records.map(|records| format!(", {records} records"));
-        let records = records.unwrap_or_default();
-        format!("Throng {}, {} {shards}{records}", self.version, self.shards)
-    }
-
-    fn addresses(&self) -> Result<Addresses> {
-        Addresses::pick()
-    }
-
+impl Throng {
     fn command(&self, addresses: Addresses, folder: &Path) -> Result<Command> {
         let path = folder.join("throng.toml");
         let config = match self.origin {
@@ -130,9 +113,7 @@ impl Peer for Throng {
         command.arg("serve").arg("--config").arg(path);
         Ok(command)
     }
-}
 
-impl Throng {
     /// The section of TLS, if it is spoken.
     fn secure(&self, folder: &Path) -> Result<String> {
         let Some(records) = self.records else {
@@ -151,40 +132,13 @@ impl Throng {
     }
 }
 
-/// Defaults but for what a comparison needs. Channels that begin with `own:` keep history and
-/// positions.
-fn config(addresses: Addresses, shards: usize) -> String {
+/// Defaults but for what a comparison needs.
+fn common(addresses: Addresses, api: SocketAddr, shards: usize) -> String {
+    let tls = if addresses.is_secure { "tls://" } else { "" };
+    let client = addresses.subscribe;
     format!(
         "[listen]\n\
-         client = [\"{}{}\"]\n\
-         api = \"{}\"\n\
-         \n\
-         [engine]\n\
-         shards = {shards}\n\
-         \n\
-         [websocket]\n\
-         ping_interval = \"1h\"\n\
-         \n\
-         [log]\n\
-         level = \"warn\"\n\
-         \n\
-         [[namespace]]\n\
-         name = \"own\"\n\
-         history_size = 100\n\
-         history_ttl = \"5m\"\n\
-         recovery = true\n",
-        if addresses.is_secure { "tls://" } else { "" },
-        addresses.subscribe,
-        addresses.publish
-    )
-}
-
-/// The API has nothing to do here, and a port of its own.
-fn grip_config(addresses: Addresses, shards: usize, origin: SocketAddr) -> Result<String> {
-    let api = Addresses::single()?.subscribe;
-    Ok(format!(
-        "[listen]\n\
-         client = [\"{}\"]\n\
+         client = [\"{tls}{client}\"]\n\
          api = \"{api}\"\n\
          \n\
          [engine]\n\
@@ -192,14 +146,34 @@ fn grip_config(addresses: Addresses, shards: usize, origin: SocketAddr) -> Resul
          \n\
          [log]\n\
          level = \"warn\"\n\
+         \n"
+    )
+}
+
+/// Channels that begin with `own:` keep history and positions.
+fn config(addresses: Addresses, shards: usize) -> String {
+    let channels = "[websocket]\n\
+         ping_interval = \"1h\"\n\
          \n\
-         [grip]\n\
-         http_publish = \"{}\"\n\
+         [[namespace]]\n\
+         name = \"own\"\n\
+         history_size = 100\n\
+         history_ttl = \"5m\"\n\
+         recovery = true\n";
+    common(addresses, addresses.publish, shards) + channels
+}
+
+/// The API has nothing to do here, and a port of its own.
+fn grip_config(addresses: Addresses, shards: usize, origin: SocketAddr) -> Result<String> {
+    let publish = addresses.publish;
+    let grip = format!(
+        "[grip]\n\
+         http_publish = \"{publish}\"\n\
          sig_key = \"changeme\"\n\
          \n\
          [[grip.route]]\n\
          path = \"/\"\n\
-         origin = [\"http://{origin}\"]\n",
-        addresses.subscribe, addresses.publish
-    ))
+         origin = [\"http://{origin}\"]\n"
+    );
+    Ok(common(addresses, Addresses::single()?.subscribe, shards) + &grip)
 }

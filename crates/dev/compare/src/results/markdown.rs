@@ -2,13 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::Metric;
-use super::report::{Report, Row};
+use super::{Metric, Report, Row};
 use crate::scenario::Scale;
 use crate::suite::Suite;
 
 impl Report {
-    /// The whole report as Markdown.
     pub(crate) fn markdown(&self) -> String {
         let mut out = format!("# {}\n\n", self.suite.title());
         // Writing to a String cannot fail.
@@ -56,7 +54,7 @@ fn method(rounds: u32, payload_bytes: usize) -> String {
 fn table(out: &mut String, rows: &[Row], suite: Suite, scale: &Scale) -> std::fmt::Result {
     // With selected measurements, the table has only their columns.
     let found = |metric: &Metric| rows.iter().any(|row| row.samples.contains_key(metric));
-    let metrics: Vec<_> = Metric::ALL.into_iter().filter(found).collect();
+    let metrics: Vec<_> = Metric::ALL.iter().copied().filter(found).collect();
     write!(out, "| server |")?;
     for metric in &metrics {
         write!(out, " {} |", metric.heading(suite, scale))?;
@@ -64,7 +62,7 @@ fn table(out: &mut String, rows: &[Row], suite: Suite, scale: &Scale) -> std::fm
     writeln!(out, "\n|{}", "---|".repeat(1 + metrics.len()))?;
     for row in rows {
         write!(out, "| {} |", row.title)?;
-        for metric in metrics.iter().copied() {
+        for &metric in &metrics {
             let values = row.samples.get(&metric).map_or(&[][..], Vec::as_slice);
             write!(out, " {} |", cell(metric, values))?;
         }

@@ -5,102 +5,62 @@ use serde::Serialize;
 use crate::scenario::Scale;
 use crate::suite::Suite;
 
-/// Figures found by one measurement.
 pub(crate) type Samples = Vec<(Metric, f64)>;
 
-/// A column of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Metric {
-    IdleBytes,
-    IdleOwnBytes,
-    StartBytes,
-    LeftBytes,
-    AcceptUs,
-    SmallOne,
-    SmallFour,
-    LargeOne,
-    LargeFour,
-    Wide,
-    Pipelined,
-    PipelinedRate,
-    PipelinedP99Ms,
-    Socket,
-    SocketRate,
-    SocketP99Ms,
-    Rooms,
-    RoomsP50Ms,
-    RoomsP99Ms,
-    LinksPunctual,
-    LinksCpu,
-    OneCpu,
-    OneSwitches,
-    OneMail,
-    OneWakes,
-    OneWrites,
-    SkewCpu,
-    SkewSwitches,
-    SkewMail,
-    SkewWakes,
-    SkewWrites,
-    RoomsCpu,
-    RoomsSwitches,
-    RoomsMail,
-    RoomsWakes,
-    RoomsWrites,
-    FanOutCpu,
-    FanOutSwitches,
-    FanOutMail,
-    FanOutWakes,
-    FanOutWrites,
+macro_rules! metrics {
+    ($($form:ident: $($name:ident)+;)+) => {
+        /// Column of the table.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+        #[serde(rename_all = "snake_case")]
+        pub(crate) enum Metric { $($($name,)+)+ }
+
+        impl Metric {
+            pub(super) const ALL: &[Self] = &[$($(Self::$name,)+)+];
+
+            const fn form(self) -> Form {
+                match self { $($(Self::$name)|+ => Form::$form,)+ }
+            }
+        }
+    };
+}
+
+// In the order of the table.
+metrics! {
+    Bytes: IdleBytes IdleOwnBytes;
+    Megabytes: StartBytes LeftBytes;
+    Tenths: AcceptUs;
+    Thousands: SmallOne SmallFour LargeOne LargeFour Wide Pipelined PipelinedRate;
+    Ms: PipelinedP99Ms;
+    Thousands: Socket SocketRate;
+    Ms: SocketP99Ms;
+    Thousands: Rooms;
+    Ms: RoomsP50Ms RoomsP99Ms;
+    Percent: LinksPunctual;
+    Hundredths: LinksCpu;
+    Tenths: OneCpu;
+    Thousandths: OneSwitches OneMail OneWakes OneWrites;
+    Tenths: SkewCpu;
+    Thousandths: SkewSwitches SkewMail SkewWakes SkewWrites;
+    Tenths: RoomsCpu;
+    Thousandths: RoomsSwitches RoomsMail RoomsWakes RoomsWrites;
+    Tenths: FanOutCpu;
+    Thousandths: FanOutSwitches FanOutMail FanOutWakes FanOutWrites;
+}
+
+/// Form of a figure in the table: the digits that mean something.
+enum Form {
+    Bytes,
+    Megabytes,
+    Ms,
+    Percent,
+    /// Rounded to thousands.
+    Thousands,
+    Tenths,
+    Hundredths,
+    Thousandths,
 }
 
 impl Metric {
-    /// In the order of the table.
-    pub(crate) const ALL: [Self; 41] = [
-        Self::IdleBytes,
-        Self::IdleOwnBytes,
-        Self::StartBytes,
-        Self::LeftBytes,
-        Self::AcceptUs,
-        Self::SmallOne,
-        Self::SmallFour,
-        Self::LargeOne,
-        Self::LargeFour,
-        Self::Wide,
-        Self::Pipelined,
-        Self::PipelinedRate,
-        Self::PipelinedP99Ms,
-        Self::Socket,
-        Self::SocketRate,
-        Self::SocketP99Ms,
-        Self::Rooms,
-        Self::RoomsP50Ms,
-        Self::RoomsP99Ms,
-        Self::LinksPunctual,
-        Self::LinksCpu,
-        Self::OneCpu,
-        Self::OneSwitches,
-        Self::OneMail,
-        Self::OneWakes,
-        Self::OneWrites,
-        Self::SkewCpu,
-        Self::SkewSwitches,
-        Self::SkewMail,
-        Self::SkewWakes,
-        Self::SkewWrites,
-        Self::RoomsCpu,
-        Self::RoomsSwitches,
-        Self::RoomsMail,
-        Self::RoomsWakes,
-        Self::RoomsWrites,
-        Self::FanOutCpu,
-        Self::FanOutSwitches,
-        Self::FanOutMail,
-        Self::FanOutWakes,
-        Self::FanOutWrites,
-    ];
-
     pub(super) fn heading(self, suite: Suite, scale: &Scale) -> String {
         let (few, many) = (grouped(scale.idle_few), grouped(scale.idle_many));
         let (small, large) = (grouped(scale.fan_out_small), grouped(scale.fan_out_large));
@@ -173,52 +133,21 @@ impl Metric {
         }
     }
 
-    /// A value as the table has it: to the digits that mean something.
     pub(super) fn format(self, value: f64) -> String {
-        match self {
-            Self::IdleBytes | Self::IdleOwnBytes => grouped(value.max(0.0).round() as usize),
-            Self::StartBytes | Self::LeftBytes => format!("{:.1}", value / 1e6),
-            Self::AcceptUs => format!("{value:.1}"),
-            Self::PipelinedP99Ms | Self::SocketP99Ms | Self::RoomsP50Ms | Self::RoomsP99Ms => {
-                format!("{value:.1} ms")
-            }
+        match self.form() {
+            Form::Bytes => grouped(value.max(0.0).round() as usize),
+            Form::Megabytes => format!("{:.1}", value / 1e6),
+            Form::Ms => format!("{value:.1} ms"),
             // Streams not counted may have missed something: not to be rounded up.
-            Self::LinksPunctual => format!("{:.1} %", (value * 1000.0).floor() / 10.0),
-            Self::LinksCpu => format!("{value:.2}"),
-            Self::OneCpu | Self::SkewCpu | Self::RoomsCpu | Self::FanOutCpu => {
-                format!("{value:.1}")
-            }
-            Self::OneSwitches
-            | Self::SkewSwitches
-            | Self::RoomsSwitches
-            | Self::FanOutSwitches
-            | Self::OneMail
-            | Self::SkewMail
-            | Self::RoomsMail
-            | Self::FanOutMail
-            | Self::OneWakes
-            | Self::SkewWakes
-            | Self::RoomsWakes
-            | Self::FanOutWakes
-            | Self::OneWrites
-            | Self::SkewWrites
-            | Self::RoomsWrites
-            | Self::FanOutWrites => format!("{value:.3}"),
-            Self::SmallOne
-            | Self::SmallFour
-            | Self::LargeOne
-            | Self::LargeFour
-            | Self::Wide
-            | Self::Pipelined
-            | Self::PipelinedRate
-            | Self::Socket
-            | Self::SocketRate
-            | Self::Rooms => grouped((value / 1000.0).round() as usize * 1000),
+            Form::Percent => format!("{:.1} %", (value * 1000.0).floor() / 10.0),
+            Form::Thousands => grouped((value / 1000.0).round() as usize * 1000),
+            Form::Tenths => format!("{value:.1}"),
+            Form::Hundredths => format!("{value:.2}"),
+            Form::Thousandths => format!("{value:.3}"),
         }
     }
 }
 
-/// Digits in groups of three.
 fn grouped(value: usize) -> String {
     throng_types::units::grouped(value as u64)
 }

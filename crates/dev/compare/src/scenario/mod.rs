@@ -21,7 +21,6 @@
 //! whoever sends pays for the receiver's TCP work too, so compare rows, not machines.
 
 mod connections;
-mod links;
 mod scale;
 mod traffic;
 
@@ -29,8 +28,9 @@ use anyhow::Result;
 
 pub(crate) use scale::Scale;
 
+use crate::client::{Names, Pace};
 use crate::origin::Origin;
-use crate::results::Samples;
+use crate::results::{Metric, Samples};
 use crate::server::Server;
 use crate::suite::Scenario;
 
@@ -45,15 +45,36 @@ pub(crate) fn measure(
         Scenario::Idle => connections::idle(server, scale),
         Scenario::Own => connections::idle_own_channels(server, scale),
         Scenario::Burst => connections::burst(server, scale),
-        Scenario::FanOut => traffic::fan_out_small(server, scale),
-        Scenario::FanOutLarge => traffic::fan_out_large(server, scale),
+        Scenario::FanOut => {
+            let metrics = [Metric::SmallOne, Metric::SmallFour];
+            traffic::fan_out(server, scale, scale.fan_out_small, metrics)
+        }
+        Scenario::FanOutLarge => {
+            let metrics = [Metric::LargeOne, Metric::LargeFour];
+            traffic::fan_out(server, scale, scale.fan_out_large, metrics)
+        }
         Scenario::Wide => traffic::wide(server, scale),
-        Scenario::Pipelined => traffic::pipelined(server, scale),
-        Scenario::Socket => traffic::socket(server, scale),
+        Scenario::Pipelined => {
+            use Metric::{Pipelined, PipelinedP99Ms, PipelinedRate};
+            let metrics = [Pipelined, PipelinedRate, PipelinedP99Ms];
+            traffic::as_fast_as_it_goes(server, scale, Pace::Pipelined(scale.pipelined), metrics)
+        }
+        Scenario::Socket => {
+            let metrics = [Metric::Socket, Metric::SocketRate, Metric::SocketP99Ms];
+            traffic::as_fast_as_it_goes(server, scale, Pace::Socket(scale.pipelined), metrics)
+        }
         Scenario::Rooms => traffic::rooms(server, scale),
-        Scenario::Links => links::links(server, scale, origin),
-        Scenario::CostsOne => traffic::costs_one_to_one(server, scale),
-        Scenario::CostsSkew => traffic::costs_one_home(server, scale),
+        Scenario::Links => connections::links(server, scale, origin),
+        Scenario::CostsOne => {
+            use Metric::{OneCpu, OneMail, OneSwitches, OneWakes, OneWrites};
+            let columns = [OneCpu, OneSwitches, OneMail, OneWakes, OneWrites];
+            traffic::costs_one_to_one(server, scale, Names::Any, columns)
+        }
+        Scenario::CostsSkew => {
+            use Metric::{SkewCpu, SkewMail, SkewSwitches, SkewWakes, SkewWrites};
+            let columns = [SkewCpu, SkewSwitches, SkewMail, SkewWakes, SkewWrites];
+            traffic::costs_one_to_one(server, scale, Names::OneHome, columns)
+        }
         Scenario::CostsRooms => traffic::costs_rooms(server, scale),
         Scenario::CostsFanOut => traffic::costs_fan_out(server, scale),
     }

@@ -14,29 +14,22 @@ pub(crate) struct Scale {
     pub(crate) idle_few: usize,
     /// Connections at the upper end of the slope, and in a burst.
     pub(crate) idle_many: usize,
-    /// Subscribers of one channel.
     pub(crate) fan_out_small: usize,
-    /// Subscribers of one channel.
     pub(crate) fan_out_large: usize,
-    /// Channels with one subscriber each.
     pub(crate) wide_channels: usize,
     /// Publications a second over all of them.
     pub(crate) wide_rate_per_s: u32,
     /// Publications in flight over the same channels, on one connection.
     pub(crate) pipelined: usize,
-    /// Channels with some subscribers each.
     pub(crate) room_channels: usize,
-    /// Number of subscribers of each room.
     pub(crate) room_subscribers: usize,
     /// Publications a second over all of them.
     pub(crate) room_rate_per_s: u32,
-    /// Streams with a link of their own.
     pub(crate) links: usize,
     /// After so long without anything they follow it.
     pub(crate) link_timeout: Duration,
     /// Time of publishing before figures count: servers compile, allocate and grow first.
     pub(crate) warm_up: Duration,
-    /// Time of publishing that counts.
     pub(crate) window: Duration,
 }
 

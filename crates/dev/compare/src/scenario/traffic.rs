@@ -1,4 +1,4 @@
-//! What deliveries cost.
+//! Deliveries: their cost, their rate and their latency under a load.
 
 use anyhow::Result;
 
@@ -7,98 +7,39 @@ use crate::client::{Client, Flow, Load, Names, Pace};
 use crate::results::{Metric, Samples};
 use crate::server::Server;
 
-/// Measures fan-out on one channel with few subscribers.
-pub(super) fn fan_out_small(server: &Server, scale: &Scale) -> Result<Samples> {
-    let metrics = [Metric::SmallOne, Metric::SmallFour];
-    fan_out(server, scale, scale.fan_out_small, metrics)
-}
-
-/// One channel with more subscribers.
-pub(super) fn fan_out_large(server: &Server, scale: &Scale) -> Result<Samples> {
-    let metrics = [Metric::LargeOne, Metric::LargeFour];
-    fan_out(server, scale, scale.fan_out_large, metrics)
-}
-
-/// One publication in flight, then four.
-fn fan_out(
+/// One channel, with one publication in flight, then four.
+pub(super) fn fan_out(
     server: &Server,
     scale: &Scale,
     subscribers: usize,
     metrics: [Metric; 2],
 ) -> Result<Samples> {
-    let load = Load {
-        channels: 1,
-        subscribers,
-        pace: Pace::InFlight(1),
-        names: Names::Any,
-        window: scale.window,
-    };
+    let load = load(scale, 1, subscribers, Pace::InFlight(1));
     let mut client = ready(server, scale, &load)?;
     let mut samples = Samples::new();
     for (metric, in_flight) in metrics.into_iter().zip([1, 4]) {
-        let load = Load {
-            pace: Pace::InFlight(in_flight),
-            ..load
-        };
-        let (flow, used_us) = publish(server, &mut client, &load)?;
+        let pace = Pace::InFlight(in_flight);
+        let (flow, used_us) = publish(server, &mut client, &Load { pace, ..load })?;
         samples.push((metric, per_cpu_second(&flow, used_us)));
     }
     Ok(samples)
 }
 
-/// Many channels with one subscriber each.
+/// Many channels with one subscriber each, at a rate.
 pub(super) fn wide(server: &Server, scale: &Scale) -> Result<Samples> {
-    let load = Load {
-        channels: scale.wide_channels,
-        subscribers: 1,
-        pace: Pace::PerSecond(scale.wide_rate_per_s),
-        names: Names::Any,
-        window: scale.window,
-    };
-    let mut client = ready(server, scale, &load)?;
-    let (flow, used_us) = publish(server, &mut client, &load)?;
+    let pace = Pace::PerSecond(scale.wide_rate_per_s);
+    let (flow, used_us) = one_load(server, scale, &many_channels(scale, pace))?;
     Ok(vec![(Metric::Wide, per_cpu_second(&flow, used_us))])
 }
 
-/// Measures the wide load as fast as it goes: publications on one connection that waits for no
-/// answer.
-pub(super) fn pipelined(server: &Server, scale: &Scale) -> Result<Samples> {
-    let load = Load {
-        channels: scale.wide_channels,
-        subscribers: 1,
-        pace: Pace::Pipelined(scale.pipelined),
-        names: Names::Any,
-        window: scale.window,
-    };
-    let metrics = [
-        Metric::Pipelined,
-        Metric::PipelinedRate,
-        Metric::PipelinedP99Ms,
-    ];
-    as_fast_as_it_goes(server, scale, &load, metrics)
-}
-
-/// Measures the wide load by messages of Throng's WebSocket for publishers.
-pub(super) fn socket(server: &Server, scale: &Scale) -> Result<Samples> {
-    let load = Load {
-        channels: scale.wide_channels,
-        subscribers: 1,
-        pace: Pace::Socket(scale.pipelined),
-        names: Names::Any,
-        window: scale.window,
-    };
-    let metrics = [Metric::Socket, Metric::SocketRate, Metric::SocketP99Ms];
-    as_fast_as_it_goes(server, scale, &load, metrics)
-}
-
-fn as_fast_as_it_goes(
+/// Many channels with one subscriber each, as fast as it goes on one connection.
+pub(super) fn as_fast_as_it_goes(
     server: &Server,
     scale: &Scale,
-    load: &Load,
+    pace: Pace,
     [cpu, rate, p99]: [Metric; 3],
 ) -> Result<Samples> {
-    let mut client = ready(server, scale, load)?;
-    let (flow, used_us) = publish(server, &mut client, load)?;
+    let (flow, used_us) = one_load(server, scale, &many_channels(scale, pace))?;
     Ok(vec![
         (cpu, per_cpu_second(&flow, used_us)),
         (rate, flow.deliveries as f64 / flow.took.as_secs_f64()),
@@ -106,22 +47,38 @@ fn as_fast_as_it_goes(
     ])
 }
 
-/// Some channels with some subscribers each.
+/// Some channels with some subscribers each, at a rate.
 pub(super) fn rooms(server: &Server, scale: &Scale) -> Result<Samples> {
-    let load = Load {
-        channels: scale.room_channels,
-        subscribers: scale.room_subscribers,
-        pace: Pace::PerSecond(scale.room_rate_per_s),
-        names: Names::Any,
-        window: scale.window,
-    };
-    let mut client = ready(server, scale, &load)?;
-    let (flow, used_us) = publish(server, &mut client, &load)?;
+    let pace = Pace::PerSecond(scale.room_rate_per_s);
+    let (flow, used_us) = one_load(server, scale, &some_channels(scale, pace))?;
     Ok(vec![
         (Metric::Rooms, per_cpu_second(&flow, used_us)),
         (Metric::RoomsP50Ms, flow.latency_p50_us as f64 / 1e3),
         (Metric::RoomsP99Ms, flow.latency_p99_us as f64 / 1e3),
     ])
+}
+
+fn load(scale: &Scale, channels: usize, subscribers: usize, pace: Pace) -> Load {
+    Load {
+        channels,
+        subscribers,
+        pace,
+        names: Names::Any,
+        window: scale.window,
+    }
+}
+
+fn many_channels(scale: &Scale, pace: Pace) -> Load {
+    load(scale, scale.wide_channels, 1, pace)
+}
+
+fn some_channels(scale: &Scale, pace: Pace) -> Load {
+    load(scale, scale.room_channels, scale.room_subscribers, pace)
+}
+
+fn one_load(server: &Server, scale: &Scale, load: &Load) -> Result<(Flow, f64)> {
+    let mut client = ready(server, scale, load)?;
+    publish(server, &mut client, load)
 }
 
 /// A client that is subscribed, of a server that is warm and rests.
@@ -153,86 +110,40 @@ fn per_cpu_second(flow: &Flow, used_us: f64) -> f64 {
 
 // ---- what shards cost each other: counts that do not depend on how busy a machine is ----
 
-/// The counts of one load, as columns.
-type Columns = [Metric; 5];
-
-/// A channel for each subscriber.
-pub(super) fn costs_one_to_one(server: &Server, scale: &Scale) -> Result<Samples> {
-    const COLUMNS: Columns = [
-        Metric::OneCpu,
-        Metric::OneSwitches,
-        Metric::OneMail,
-        Metric::OneWakes,
-        Metric::OneWrites,
-    ];
-    let load = Load {
-        channels: scale.wide_channels,
-        subscribers: 1,
-        pace: Pace::Pipelined(scale.pipelined),
-        names: Names::Any,
-        window: scale.window,
-    };
-    costs(server, scale, &load, COLUMNS)
+/// A channel for each subscriber. With [`Names::OneHome`] the home of all is the first shard, for
+/// any number of shards up to 16.
+pub(super) fn costs_one_to_one(
+    server: &Server,
+    scale: &Scale,
+    names: Names,
+    columns: [Metric; 5],
+) -> Result<Samples> {
+    let load = many_channels(scale, Pace::Pipelined(scale.pipelined));
+    costs(server, scale, &Load { names, ..load }, columns)
 }
 
-/// Measures costs with channels whose home is the first shard, for any number of shards up to 16.
-pub(super) fn costs_one_home(server: &Server, scale: &Scale) -> Result<Samples> {
-    const COLUMNS: Columns = [
-        Metric::SkewCpu,
-        Metric::SkewSwitches,
-        Metric::SkewMail,
-        Metric::SkewWakes,
-        Metric::SkewWrites,
-    ];
-    let load = Load {
-        channels: scale.wide_channels,
-        subscribers: 1,
-        pace: Pace::Pipelined(scale.pipelined),
-        names: Names::OneHome,
-        window: scale.window,
-    };
-    costs(server, scale, &load, COLUMNS)
-}
-
-/// Channels with some subscribers each.
 pub(super) fn costs_rooms(server: &Server, scale: &Scale) -> Result<Samples> {
-    const COLUMNS: Columns = [
-        Metric::RoomsCpu,
-        Metric::RoomsSwitches,
-        Metric::RoomsMail,
-        Metric::RoomsWakes,
-        Metric::RoomsWrites,
-    ];
-    let load = Load {
-        channels: scale.room_channels,
-        subscribers: scale.room_subscribers,
-        pace: Pace::Pipelined(scale.pipelined / 8),
-        names: Names::Any,
-        window: scale.window,
-    };
-    costs(server, scale, &load, COLUMNS)
+    use Metric::{RoomsCpu, RoomsMail, RoomsSwitches, RoomsWakes, RoomsWrites};
+    let load = some_channels(scale, Pace::Pipelined(scale.pipelined / 8));
+    let columns = [RoomsCpu, RoomsSwitches, RoomsMail, RoomsWakes, RoomsWrites];
+    costs(server, scale, &load, columns)
 }
 
-/// One channel with all of them.
 pub(super) fn costs_fan_out(server: &Server, scale: &Scale) -> Result<Samples> {
-    const COLUMNS: Columns = [
-        Metric::FanOutCpu,
-        Metric::FanOutSwitches,
-        Metric::FanOutMail,
-        Metric::FanOutWakes,
-        Metric::FanOutWrites,
+    use Metric::{FanOutCpu, FanOutMail, FanOutSwitches, FanOutWakes, FanOutWrites};
+    let load = load(scale, 1, scale.fan_out_small, Pace::InFlight(4));
+    let columns = [
+        FanOutCpu,
+        FanOutSwitches,
+        FanOutMail,
+        FanOutWakes,
+        FanOutWrites,
     ];
-    let load = Load {
-        channels: 1,
-        subscribers: scale.fan_out_small,
-        pace: Pace::InFlight(4),
-        names: Names::Any,
-        window: scale.window,
-    };
-    costs(server, scale, &load, COLUMNS)
+    costs(server, scale, &load, columns)
 }
 
-fn costs(server: &Server, scale: &Scale, load: &Load, columns: Columns) -> Result<Samples> {
+/// Counts of one load, by delivery: CPU time, context switches, messages, wake-ups, writes.
+fn costs(server: &Server, scale: &Scale, load: &Load, columns: [Metric; 5]) -> Result<Samples> {
     let mut client = ready(server, scale, load)?;
     client.open_publishers(load)?;
     let before = server.costs()?;

@@ -5,7 +5,6 @@ use std::io;
 
 use anyhow::{Context, Result};
 
-/// The process and all that descend from it.
 pub(super) fn processes(root: u32) -> Result<Vec<u32>> {
     let mut parents = Vec::new();
     for entry in fs::read_dir("/proc")? {

@@ -8,7 +8,6 @@ use throng_config::{Config, ConfigFile, Sources};
 use throng_engine::ConnLimits;
 use throng_outward::{CallSender, Outward};
 use throng_remote::{BrokerPeer, Node as RemoteNode, Wake};
-use throng_server::gateways::Gateways;
 use throng_server::{Assembly, BrokerHost, Options, ShardApp, Start};
 
 use super::witness::{CHANNELS, TTL_MS};
@@ -31,7 +30,7 @@ impl<N: RemoteNode> Turns for Stage<Outward<BrokerPeer<N>>> {
 /// One node of the cluster.
 pub(super) struct Node {
     _assembly: Assembly,
-    stage: Stage<ShardApp<Gateways>>,
+    stage: Stage<ShardApp>,
     brokers: Vec<Box<dyn Turns>>,
 }
 
@@ -99,7 +98,7 @@ impl Node {
                 parts.expect("a broker that is good").into_iter()
             });
             let part = parts.next().flatten();
-            assembly.app_with_broker(shard, mailboxes, Box::new(Requests::default()), part)
+            assembly.app(shard, mailboxes, Box::new(Requests::default()), part)
         });
         Self {
             _assembly: assembly,

@@ -40,7 +40,6 @@ impl Shard {
         }
     }
 
-    /// Opens as a user with teams.
     pub(super) fn open_member(&mut self, index: u32, user: &str, teams: &[&str]) {
         let cookie = format!("Cookie: a_session_bench={user}\r\n");
         self.open(index, FILES, &cookie);

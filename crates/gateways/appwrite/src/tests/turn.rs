@@ -205,7 +205,6 @@ impl Server {
         self.appwrite.closed(conn(index), session, &mut self.floor);
     }
 
-    /// Opens as a user with a token.
     fn open_as(&mut self, index: u32, user: &str, query: &str) {
         self.open(index, &format!("{query}&jwt={user}"));
         let lookup = self.asked();
@@ -368,7 +367,7 @@ fn the_last_client_of_a_project_takes_its_number_along() {
     let own = server.floor.hall.own.clone();
     for (index, id) in [(0, "x"), (1, "")] {
         server.close(index);
-        assert_eq!(&*own.project_id(2), id);
+        assert_eq!(&*own.projects.id(2), id);
     }
 }
 

@@ -18,7 +18,6 @@ pub(super) struct World {
 /// Record of calls to the outside, and switches that make them fail.
 #[derive(Default)]
 pub(super) struct Doings {
-    /// The addresses that were counted.
     pub(super) counted: Vec<IpAddr>,
     pub(super) published: Vec<FeedMessage>,
     /// Presences to be written or deleted, not yet taken by the test.

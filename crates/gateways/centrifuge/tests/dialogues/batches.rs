@@ -6,8 +6,8 @@ use std::rc::Rc;
 use throng_broker::{HistoryPage, Refusal};
 use throng_gateway_centrifuge::Centrifuge;
 use throng_hub::{Answer, Command};
-use throng_session::solo::{self, Solo};
-use throng_session::{CloseReason, Event, NodeCount, Order, Port, SurveyReply};
+use throng_session::{CloseReason, Event, NodeCount, Port, SurveyReply};
+use throng_solo::{Order, Solo};
 use throng_types::{ConnId, Disconnect, End, ShardId};
 
 use crate::scene::{Scene, channel_on};
@@ -15,7 +15,13 @@ use crate::scene::{Scene, channel_on};
 fn publisher() -> Solo<Centrifuge> {
     let id = ConnId::new(ShardId(0), 1, 1);
     let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    Solo::new(id, Port::Api, peer, Rc::new(solo::shared()), Rc::default())
+    Solo::new(
+        id,
+        Port::Api,
+        peer,
+        Rc::new(throng_solo::shared()),
+        Rc::default(),
+    )
 }
 
 fn batch(commands: &[String]) -> String {

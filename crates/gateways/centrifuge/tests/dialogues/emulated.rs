@@ -8,11 +8,10 @@ use serde_json::json;
 use throng_broker::{Draft, Published, Refusal};
 use throng_gateway_centrifuge::{Centrifuge, Mail, Order, Session};
 use throng_hub::Hub;
-use throng_session::solo::{self, Solo};
 use throng_session::{
-    Event, Flow, Gateway as _, NodeReply, Order as AnyOrder, Own, Port, Shard, Shared, Survey,
-    SurveyReply,
+    Event, Flow, Gateway as _, NodeReply, Own, Port, Shard, Shared, Survey, SurveyReply,
 };
+use throng_solo::{Order as AnyOrder, Solo};
 use throng_types::{ConnId, Frame, Now, ShardId};
 
 /// One request's connection on the first of three shards.
@@ -29,7 +28,7 @@ impl Floor {
     fn new(has_room: bool) -> Self {
         let id = ConnId::new(ShardId(0), 3, 1);
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let shared = Rc::new(solo::shared());
+        let shared = Rc::new(throng_solo::shared());
         Self {
             solo: Solo::new(id, Port::Client, peer, shared, Rc::default()),
             has_room,
@@ -130,7 +129,7 @@ impl Shard<Centrifuge> for Floor {
 
 #[test]
 fn commands_are_on_their_way_or_refused() {
-    let node = solo::shared().node;
+    let node = throng_solo::shared().node;
     let elsewhere = node.session_id(ConnId::new(ShardId(1), 5, 1));
     let here = node.session_id(ConnId::new(ShardId(0), 5, 1));
     let public = node.client_id(ConnId::new(ShardId(1), 5, 1));

@@ -11,8 +11,8 @@ use throng_auth::{KeyConfig, Verifier};
 use throng_broker::{BackendId, ChannelOptions, Namespaces, ProxySwitches, Retention, home_of};
 use throng_gateway_centrifuge::{Centrifuge, Session};
 use throng_hub::{Answer, Batch, Command, Format, Hub, Patch, ReplyTo, Sink};
-use throng_session::solo::{self, Solo};
-use throng_session::{Ask, Event, Gateway, Order, Port, ProxyOptions, Question, Shared, Survey};
+use throng_session::{Ask, Event, Gateway, Port, ProxyOptions, Question, Shared, Survey};
+use throng_solo::{Order, Solo};
 use throng_types::{ChannelName, ConnId, Millis, Now, Payload, PayloadKind, Publication, ShardId};
 use throng_ws::{Masking, Opcode, encode_header};
 
@@ -53,7 +53,7 @@ impl Sink for Outlet {
     }
 
     fn encode(&mut self, format: Format, publication: &Publication, out: &mut Vec<u8>) {
-        Centrifuge::encode(&ProxyOptions::default(), format.number(), publication, out);
+        self.encode_delta(format, publication, None, out);
     }
 
     fn encode_delta(
@@ -64,7 +64,7 @@ impl Sink for Outlet {
         out: &mut Vec<u8>,
     ) {
         let proxies = ProxyOptions::default();
-        Centrifuge::encode_delta(&proxies, format.number(), publication, patch, out);
+        Centrifuge::encode(&proxies, format.number(), publication, patch, out);
     }
 
     fn deliver(&mut self, _: u32, batch: &Batch<'_>) {
@@ -263,10 +263,10 @@ impl Scene {
             namespaces: namespaces.clone(),
             verifier: Some(Arc::new(Verifier::new(keys).expect("a good key"))),
             anonymous: false,
-            ..solo::shared()
+            ..throng_solo::shared()
         };
         change(&mut shared);
-        let hub = |shard| solo::hub(ShardId(shard), SHARDS, &namespaces);
+        let hub = |shard| throng_solo::hub(ShardId(shard), SHARDS, &namespaces);
         let id = ConnId::new(ShardId(0), 3, 1);
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let mut solo = Solo::new(id, port, peer, Rc::new(shared), Rc::new(proxies));

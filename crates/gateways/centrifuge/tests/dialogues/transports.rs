@@ -10,11 +10,11 @@ use throng_broker::{BackendId, Draft, Published, Refusal};
 use throng_centrifuge::proxy::ProxyKind;
 use throng_gateway_centrifuge::{Centrifuge, Mail, Order, Session};
 use throng_hub::Hub;
-use throng_session::solo::{self, Solo};
 use throng_session::{
-    BackendMail, BackendOptions, Backends, Flow, Gateway as _, NewBackends, Order as AnyOrder, Own,
-    Port, ProxyOptions, Question, Sender, Shard, Shared,
+    BackendMail, BackendOptions, Backends, Flow, Gateway as _, NewBackends, Own, Port,
+    ProxyOptions, Question, Sender, Shard, Shared,
 };
+use throng_solo::{Order as AnyOrder, Solo};
 use throng_types::{ChannelName, ConnId, Frame, Millis, Now, ShardId};
 
 /// Connections of one shard of two, and its gateway.
@@ -38,7 +38,7 @@ impl Floor {
     fn connect(&mut self, gateway: &Centrifuge) -> usize {
         let id = ConnId::new(self.this, self.solos.len() as u32, 1);
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let shared = Rc::new(solo::shared());
+        let shared = Rc::new(throng_solo::shared());
         let solo = Solo::new(id, Port::Client, peer, shared, gateway.shared());
         self.solos.push(solo);
         self.solos.len() - 1

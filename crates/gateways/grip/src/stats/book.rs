@@ -11,7 +11,7 @@ use throng_session::ClientId;
 use throng_types::{ChannelName, ConnId, Millis, Save, Saved, save_count, save_option};
 
 use super::lap::Lap;
-use super::news::{Connected, News, RouteId, Subscriber, Transports};
+use super::{Connected, News, RouteId, Subscriber, Transports};
 
 const MINUTE_MS: u64 = 60_000;
 /// Between two signs of life of one WebSocket, in milliseconds.
@@ -47,6 +47,14 @@ impl Known {
         let minutes = now.0.saturating_sub(self.counted_at.0) / MINUTE_MS;
         self.counted_at = self.counted_at + minutes * MINUTE_MS;
         minutes
+    }
+
+    fn subscriber(&self, channel: &ChannelName, mode: SubscriptionMode) -> Subscriber {
+        Subscriber {
+            channel: channel.clone(),
+            mode,
+            route: self.route.clone(),
+        }
     }
 
     fn news(&self, is_new: bool, minutes: u64) -> News {
@@ -138,12 +146,12 @@ impl Book {
         };
         let minutes = known.minutes(now);
         for (channel, mode) in known.channels {
-            let route = known.route.clone();
-            self.news.push(News::Left(Subscriber {
+            let left = Subscriber {
                 channel,
                 mode,
-                route,
-            }));
+                route: known.route.clone(),
+            };
+            self.news.push(News::Left(left));
         }
         self.news.push(News::Gone {
             id: Box::new(known.id),
@@ -163,11 +171,8 @@ impl Book {
             return;
         };
         if known.channels.insert(channel.clone(), mode).is_none() {
-            self.news.push(News::Subscribed(Subscriber {
-                channel: channel.clone(),
-                mode,
-                route: known.route.clone(),
-            }));
+            let subscriber = known.subscriber(channel, mode);
+            self.news.push(News::Subscribed(subscriber));
         }
     }
 
@@ -177,11 +182,7 @@ impl Book {
             return;
         };
         if let Some(mode) = known.channels.remove(channel) {
-            self.news.push(News::Left(Subscriber {
-                channel: channel.clone(),
-                mode,
-                route: known.route.clone(),
-            }));
+            self.news.push(News::Left(known.subscriber(channel, mode)));
         }
     }
 
@@ -204,7 +205,6 @@ impl Book {
         }
     }
 
-    /// An item was published here.
     pub(crate) fn published(
         &mut self,
         channel: ChannelName,
@@ -261,11 +261,8 @@ impl Book {
         for known in self.known.values() {
             self.news.push(known.news(false, 0));
             for (channel, mode) in &known.channels {
-                self.news.push(News::Subscribed(Subscriber {
-                    channel: channel.clone(),
-                    mode: *mode,
-                    route: known.route.clone(),
-                }));
+                let subscriber = known.subscriber(channel, *mode);
+                self.news.push(News::Subscribed(subscriber));
             }
         }
     }

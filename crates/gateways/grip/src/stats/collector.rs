@@ -12,13 +12,11 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use throng_grip::stats::{StatsPacket, SubscriptionMode};
+use throng_grip::stats::{RouteStats, StatsPacket, SubscriptionMode};
 use throng_types::{ChannelName, Millis};
 
 use super::lap::{Lap, STEP_MS};
-use super::news::{Connected, News, RouteId, Subscriber, Transports, bit};
-use super::options::StatsOptions;
-use super::totals::{Since, Subscribers};
+use super::{Connected, News, RouteId, StatsOptions, Subscriber, Transports, bit};
 use crate::forms::own_name;
 
 /// Channels that linger; beyond that the first ones stop early. Bound of `lingering`.
@@ -78,17 +76,20 @@ impl Collector {
 
     fn route(&mut self, route: &RouteId, now: Millis) -> &mut Since {
         let since = self.routes.entry(route.clone());
-        since.or_insert_with(|| Since::new(now))
+        since.or_insert_with(|| Since {
+            connections: 0,
+            report: RouteStats::default(),
+            at: now,
+        })
     }
 
-    /// Adds a shard's news.
-    pub(crate) fn hear(&mut self, news: News, now: Millis) {
+    pub(crate) fn add(&mut self, news: News, now: Millis) {
         match news {
             News::Connected(connected) => self.connected(&connected, now),
             News::Gone { id, route, minutes } => {
                 let since = self.route(&route, now);
-                since.lasted(minutes);
-                since.gone();
+                since.report.minutes += minutes;
+                since.connections = since.connections.saturating_sub(1);
                 if self.options.sends_connections {
                     let id = id.as_str();
                     self.push(&StatsPacket::Disconnected { id }, &route);
@@ -107,7 +108,7 @@ impl Collector {
 
     fn connected(&mut self, connected: &Connected, now: Millis) {
         let since = self.route(&connected.route, now);
-        since.lasted(connected.minutes);
+        since.report.minutes += connected.minutes;
         if connected.is_new {
             since.connected();
             self.requests += 1;
@@ -166,14 +167,11 @@ impl Collector {
     fn forget(&mut self, key: &Key) {
         self.subscribers.remove(key);
         self.changed.remove(key);
-        let channel = own_name(&key.0);
-        self.push(
-            &StatsPacket::Unsubscribed {
-                mode: key.1,
-                channel,
-            },
-            "",
-        );
+        let packet = StatsPacket::Unsubscribed {
+            mode: key.1,
+            channel: own_name(&key.0),
+        };
+        self.push(&packet, "");
     }
 
     fn tell_subscribers(&mut self, key: &Key) {
@@ -200,7 +198,7 @@ impl Collector {
         transports: Transports,
         now: Millis,
     ) {
-        self.route(&RouteId::default(), now).received();
+        self.route(&RouteId::default(), now).report.received += 1;
         for mode in SubscriptionMode::ALL {
             if transports & bit(mode) == 0 {
                 continue;
@@ -212,9 +210,12 @@ impl Collector {
             if count == 0 {
                 continue;
             }
-            for (route, count) in known.routes().to_vec() {
-                let is_response = mode == SubscriptionMode::Response;
-                self.route(&route, now).sent(count, is_response);
+            for (route, count) in known.routes.clone() {
+                let report = &mut self.route(&route, now).report;
+                report.sent += count;
+                if mode == SubscriptionMode::Response {
+                    report.responses_sent += count;
+                }
             }
             let packet = StatsPacket::Message {
                 channel: own_name(channel),
@@ -280,6 +281,59 @@ impl Collector {
     /// The packets that were made since the last call.
     pub(crate) fn take(&mut self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.out)
+    }
+}
+
+/// The subscribers of a channel in one mode, by route.
+#[derive(Default)]
+struct Subscribers {
+    /// Bound: the routes that have an id.
+    routes: Vec<(RouteId, u64)>,
+    /// Time until which subscribers are reported although the last one has left.
+    lingers_until: Option<Millis>,
+}
+
+impl Subscribers {
+    fn count(&self) -> u64 {
+        self.routes.iter().map(|(_, count)| count).sum()
+    }
+
+    fn add(&mut self, route: &RouteId) {
+        match self.routes.iter_mut().find(|(known, _)| known == route) {
+            Some((_, count)) => *count += 1,
+            None => self.routes.push((route.clone(), 1)),
+        }
+    }
+
+    fn remove(&mut self, route: &RouteId) {
+        if let Some((_, count)) = self.routes.iter_mut().find(|(known, _)| known == route) {
+            *count = count.saturating_sub(1);
+        }
+        self.routes.retain(|(_, count)| *count > 0);
+    }
+}
+
+/// Counts of a route since the last report.
+struct Since {
+    connections: u64,
+    report: RouteStats,
+    at: Millis,
+}
+
+impl Since {
+    fn connected(&mut self) {
+        self.connections += 1;
+        self.report.connections = self.report.connections.max(self.connections);
+    }
+
+    /// Returns the report, and whether the route is worth another one. As in Pushpin the last
+    /// report of a route that had connections has none.
+    fn report(&mut self, now: Millis) -> (RouteStats, bool) {
+        let mut report = std::mem::take(&mut self.report);
+        report.duration_ms = now.0.saturating_sub(self.at.0);
+        self.at = now;
+        self.report.connections = self.connections;
+        (report, report.connections > 0)
     }
 }
 

@@ -32,7 +32,6 @@ impl<K: Ord + Clone> Lap<K> {
         }
     }
 
-    /// When the next step is.
     pub(crate) fn next_at(&self) -> Millis {
         self.at + STEP_MS
     }

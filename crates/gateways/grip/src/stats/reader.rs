@@ -7,7 +7,7 @@ use throng_grip::zmtp::{PeerLimits, SocketRole, ZmtpPeer, encode_message};
 use throng_metrics::Counter;
 use throng_types::End;
 
-use crate::context::Cx;
+use crate::Cx;
 use crate::order::Order;
 
 /// Bytes of packets that may wait for one reader. Queue: `statistics`.

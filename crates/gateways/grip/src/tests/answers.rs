@@ -8,7 +8,6 @@ const HOLD: [(&str, &str); 3] = [
     ("Grip-Timeout", "5"),
 ];
 
-/// A client that its backend holds.
 fn held() -> Client {
     let mut client = Client::gets();
     client.asked();

@@ -155,7 +155,7 @@ fn a_client_by_ipv6_takes_the_next_request() {
     let peer = std::net::Ipv6Addr::LOCALHOST;
     client.solo.own.keep_peer(client.solo.id, peer);
     if let Some(Session::Held(held)) = client.solo.session() {
-        held.next = crate::next_request::NextRequest::OfV6;
+        held.next = crate::held::NextRequest::OfV6;
     }
     let before = client.solo.own.clone();
     assert!(client.moves());
@@ -175,6 +175,7 @@ fn the_order_of_items_goes_on() {
     let now = Millis(5);
     for (id, prev) in [(1, 0), (3, 2)] {
         let _ = old
+            .items
             .sequencer
             .offer(now, &item(id, prev), None, |_| true, &mut out);
     }
@@ -193,12 +194,17 @@ fn the_order_of_items_goes_on() {
     let mut again = Vec::new();
     new.save_rest(&mut again);
     assert_eq!(again, bytes);
-    assert_eq!(new.sequencer.deadline(), old.sequencer.deadline());
+    assert_eq!(
+        new.items.sequencer.deadline(),
+        old.items.sequencer.deadline()
+    );
     let _ = new
+        .items
         .sequencer
         .offer(now, &item(1, 0), None, |_| true, &mut out);
     assert_eq!(out.len(), 1, "it was published before");
     let _ = new
+        .items
         .sequencer
         .offer(now, &item(2, 1), None, |_| true, &mut out);
     assert_eq!(out.len(), 3, "and what had waited for it");

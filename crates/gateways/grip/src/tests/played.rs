@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use super::*;
 use crate::Backends;
-use crate::backends::Ticket;
+use crate::exchanges::Ticket;
 
 /// Record of calls to backends, and of the exchanges' ends.
 #[derive(Default)]

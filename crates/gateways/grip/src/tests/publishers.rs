@@ -30,7 +30,6 @@ fn post(target: &str, accept: &str, items: &[String]) -> String {
     )
 }
 
-/// The status and the body of an answer.
 fn parts(answer: &str) -> (&str, &str) {
     let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
     (&head[9..12], body)
@@ -185,7 +184,7 @@ fn requests_that_publish_nothing_are_answered_too() {
     // The port for metrics has them at its root, too, and nothing else.
     world.shards[0].1.shared = Rc::new(Shared {
         pages: Arc::new(Metrics),
-        ..solo::shared()
+        ..throng_solo::shared()
     });
     for (path, status) in [("/", "200"), ("/metrics", "200"), ("/publish/", "404")] {
         let conn = world.connect_own(0, 1);
@@ -268,7 +267,7 @@ fn a_publisher_is_answered_before_it_ends() {
         Port::Api,
         ConnId::new(ShardId(0), 1, 1),
         Rc::new(GripShared::new(options())),
-        Rc::new(solo::shared()),
+        Rc::new(throng_solo::shared()),
     );
     client.says(&post(
         "/publish/",

@@ -5,12 +5,15 @@ use throng_types::Now;
 
 use super::*;
 
-/// A client of a server with other options.
 fn client(change: impl FnOnce(&mut GripOptions)) -> Client {
     let mut options = Arc::into_inner(options()).expect("nobody else has them");
     change(&mut options);
     let own = Rc::new(GripShared::new(Arc::new(options)));
-    Client::of(ConnId::new(ShardId(0), 1, 1), own, Rc::new(solo::shared()))
+    Client::of(
+        ConnId::new(ShardId(0), 1, 1),
+        own,
+        Rc::new(throng_solo::shared()),
+    )
 }
 
 fn field<'a>(request: &'a OriginRequest, name: &str) -> Option<&'a str> {

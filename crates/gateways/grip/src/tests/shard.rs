@@ -239,7 +239,7 @@ fn items_go_home() {
         match &mails[..] {
             [] => {
                 let now = server.floor.now.mono;
-                let last = server.grip.sequencer.last_item(&channel(&name), now);
+                let last = server.grip.items.sequencer.last_item(&channel(&name), now);
                 assert_eq!((home, last), (0, LastItem::Id("7".into())));
             }
             [(to, Mail::Publish { .. })] => assert_eq!(*to, home),
@@ -270,7 +270,7 @@ fn minutes_of_clients_are_counted_whole() {
 fn a_receipt_counts_who_took_it() {
     let own = GripShared::new(options());
     let plain = publication(r#"{"channel":"a","http-stream":{"content":"x"}}"#);
-    let receipt = crate::receipt::Receipt {
+    let receipt = crate::publishing::Receipt {
         shard: ShardId(1),
         number: 5,
     };

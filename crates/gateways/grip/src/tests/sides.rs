@@ -216,7 +216,7 @@ fn the_channels_of_a_websocket_are_bounded() {
     options.channels_max = 2;
     let own = Rc::new(GripShared::new(Arc::new(options)));
     let id = ConnId::new(ShardId(0), 1, 1);
-    let client = Client::of(id, own, Rc::new(solo::shared()));
+    let client = Client::of(id, own, Rc::new(throng_solo::shared()));
     let mut socket = Socket::opened(false, client);
     for name in ["a", "b", "c"] {
         socket.control(&format!(r#"{{"type":"subscribe","channel":"{name}"}}"#));
@@ -235,7 +235,7 @@ fn a_route_subscribes_its_websockets() {
     options.book = Arc::new(book);
     let own = Rc::new(GripShared::new(Arc::new(options)));
     let id = ConnId::new(ShardId(0), 1, 1);
-    let client = Client::of(id, own, Rc::new(solo::shared()));
+    let client = Client::of(id, own, Rc::new(throng_solo::shared()));
     let mut socket = Socket::asks(false, client);
     assert_eq!(socket.client.hub, [""; 0], "not before it is one");
     socket.client.head(1, 101, &[ACCEPT, GRIP]);
@@ -245,7 +245,7 @@ fn a_route_subscribes_its_websockets() {
     // Its messages are sorted also if the backend says nothing of GRIP.
     let id = ConnId::new(ShardId(0), 2, 1);
     let own = socket.client.solo.own.clone();
-    let client = Client::of(id, own, Rc::new(solo::shared()));
+    let client = Client::of(id, own, Rc::new(throng_solo::shared()));
     let mut socket = Socket::asks(false, client);
     socket.client.head(1, 101, &[ACCEPT]);
     socket.told();
@@ -286,7 +286,7 @@ fn a_client_that_does_wrong_is_closed() {
         };
         let shared = Rc::new(Shared {
             meter: Meter::new(limits, [1, 2]),
-            ..solo::shared()
+            ..throng_solo::shared()
         });
         let id = ConnId::new(ShardId(0), 1, 1);
         let client = Client::of(id, Rc::new(GripShared::new(options())), shared);

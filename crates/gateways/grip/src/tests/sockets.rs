@@ -197,7 +197,7 @@ fn a_backend_that_speaks_http_gets_events() {
     let own = client.solo.own.clone();
     let shared = |json: &str| {
         let mut out = Vec::new();
-        Grip::encode(&own, 2, &publication(json), &mut out);
+        Grip::encode(&own, 2, &publication(json), None, &mut out);
         String::from_utf8_lossy(&out).into_owned()
     };
     let sent = shared(r#"{"channel":"a","ws-message":{"content":"news"}}"#);

@@ -1,7 +1,7 @@
 //! All shards of the gateway with their hubs, without sockets: input of clients and publishers goes
 //! in, their output comes out, and a test plays the backends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use throng_broker::{ChannelOptions, Draft, Namespaces, Published, Refusal, home_of};
 use throng_hub::{Batch, Format, Hub, ReplyTo, Sink};
@@ -39,9 +39,9 @@ impl Floor {
         Self {
             this,
             clients: BTreeMap::new(),
-            shared: Rc::new(solo::shared()),
+            shared: Rc::new(throng_solo::shared()),
             own,
-            hub: solo::hub(ShardId(this), SHARDS, &namespaces),
+            hub: throng_solo::hub(ShardId(this), SHARDS, &namespaces),
             now: Now {
                 mono: Millis(1_000_000),
                 unix_ms: 0,
@@ -115,7 +115,7 @@ impl Shard<Grip> for Floor {
         session: &mut Session,
         act: impl FnOnce(&mut Session, &mut Context<'_, GripShared, Order>),
     ) {
-        let mut orders = Vec::new();
+        let mut orders = VecDeque::new();
         let mut cx = Context {
             id,
             now: self.now,
@@ -123,15 +123,13 @@ impl Shard<Grip> for Floor {
             own: &*self.own,
             out: &mut Vec::new(),
             actions: &mut Actions::default(),
-            orders: &mut orders,
+            orders: &mut Vec::new(),
+            own_orders: &mut orders,
+            place: 0,
             forms_from: 0,
         };
         act(session, &mut cx);
-        let own = orders.into_iter().filter_map(|order| match order {
-            Wish::Gateway(order) => Some(order),
-            _ => None,
-        });
-        self.left_over.extend(own);
+        self.left_over.extend(orders);
     }
 
     fn take_orders(&mut self) -> Vec<Order> {
@@ -190,7 +188,7 @@ impl Sink for Outlet<'_> {
     }
 
     fn encode(&mut self, format: Format, publication: &Publication, out: &mut Vec<u8>) {
-        Grip::encode(self.own, format.number(), publication, out);
+        Grip::encode(self.own, format.number(), publication, None, out);
     }
 
     fn deliver(&mut self, index: u32, batch: &Batch<'_>) {
@@ -247,7 +245,6 @@ impl World {
         }
     }
 
-    /// A new connection to a shard.
     pub(super) fn connect(&mut self, shard: u8, port: Port) -> ConnId {
         let conn = ConnId::new(ShardId(shard), self.next, 1);
         self.next += 1;
@@ -270,7 +267,6 @@ impl World {
         conn
     }
 
-    /// A client on a stream of a channel.
     pub(super) fn stream(&mut self, shard: u8, channel: &str) -> ConnId {
         let conn = self.asks(shard, "/a");
         let fields = [("Grip-Hold", "stream"), ("Grip-Channel", channel)];
@@ -307,7 +303,6 @@ impl World {
         std::mem::take(&mut self.client(conn).solo.out)
     }
 
-    /// A backend does something.
     pub(super) fn backend(&mut self, conn: ConnId, token: u32, event: OriginEvent) {
         let mail = Mail::Origin { conn, token, event };
         let (grip, floor) = &mut self.shards[usize::from(conn.shard().0)];

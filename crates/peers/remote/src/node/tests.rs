@@ -15,12 +15,12 @@ use crate::agent::tests::publication;
 use crate::agent::{AUDIT_MS, Looked, Mode, Status};
 use crate::channels::Channels as _;
 use crate::core::Core;
+use crate::core::RemoteOptions;
 use crate::desk::Desk;
-use crate::dial::{Dial, Fault, Words};
 use crate::lane::{Lane, Left};
 use crate::node::Node as _;
-use crate::nodes::{NodeEvent, ToNodes};
-use crate::options::RemoteOptions;
+use crate::questions::{NodeEvent, ToNodes};
+use crate::verbs::{Dial, Fault, Words};
 use crate::verbs::{Purpose, Query, Verbs, Wanted};
 
 /// Connects by one question, whose answer is one byte.

@@ -85,7 +85,6 @@ impl QueryFilter {
         self.0.as_ref().map_or("[]", |inner| &inner.text)
     }
 
-    /// Tells whether an event with this payload is wanted.
     #[must_use]
     pub fn wants(&self, payload: &Map<String, Value>) -> bool {
         self.0

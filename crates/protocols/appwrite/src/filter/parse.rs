@@ -306,7 +306,6 @@ impl Operator {
     }
 }
 
-/// Tells whether a payload meets all of them.
 pub(super) fn all(conditions: &[Condition], payload: &Map<String, Value>) -> bool {
     conditions.iter().all(|inner| inner.holds(payload))
 }

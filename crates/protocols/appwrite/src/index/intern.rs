@@ -18,7 +18,6 @@ pub(super) struct Name {
     text: Box<str>,
     /// The shapes or role sets to visit for it.
     pub(super) groups: Posting,
-    /// The profiles below those.
     pub(super) profiles: u32,
     /// The shapes or role sets that name it, visited for it or not.
     holders: u32,
@@ -156,7 +155,6 @@ impl Filters {
         id
     }
 
-    /// A filter that somebody holds.
     pub(super) fn get(&self, id: u32) -> &QueryFilter {
         if id == FILTER_ALL {
             &QueryFilter::ALL

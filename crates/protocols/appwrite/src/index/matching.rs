@@ -291,7 +291,6 @@ impl Walk<'_> {
         set
     }
 
-    /// Takes all notes back.
     fn forget(&mut self) {
         for shape in self.seen_shapes.drain(..) {
             self.project.shapes[shape].verdict = UNSEEN;

@@ -371,13 +371,10 @@ impl Index {
 /// Why the index refuses a change. The caller's fault, except for `TooMany`, which is a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IndexError {
-    /// The key is taken.
     #[error("the connection is already in the index")]
     Known,
-    /// There is no such key.
     #[error("the connection is not in the index")]
     Unknown,
-    /// An id is longer than the index keeps (254 bytes).
     #[error("the subscription id is too long")]
     IdTooLong,
     /// The connection would have more than 4096 subscriptions, or more than 16,384 channels in
@@ -402,11 +399,9 @@ impl From<IndexError> for RealtimeError {
 /// A subscription to make or to change.
 #[derive(Clone, Copy, Debug)]
 pub struct Subscription<'s> {
-    /// Id on this connection.
     pub id: &'s str,
     /// Channels under the connection's identity.
     pub channels: &'s [String],
-    /// Queries of the subscription.
     pub filter: &'s QueryFilter,
 }
 
@@ -415,7 +410,6 @@ pub struct Subscription<'s> {
 pub struct Rebind<'r> {
     /// The user until now, empty for a guest.
     pub from: &'r str,
-    /// The user from now on.
     pub to: &'r str,
 }
 

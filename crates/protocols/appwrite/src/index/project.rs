@@ -75,7 +75,6 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// The entries of a channel.
     pub(super) fn of_channel(&self, channel: u32) -> &[Entry] {
         let from = self.entries.partition_point(|e| e.channel < channel);
         let rest = &self.entries[from..];

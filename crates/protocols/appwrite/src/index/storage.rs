@@ -114,7 +114,6 @@ pub(super) enum Posting {
 }
 
 impl Posting {
-    /// Adds a number and says where it stands.
     pub(super) fn push(&mut self, number: u32) -> u32 {
         match self {
             Self::Empty => {

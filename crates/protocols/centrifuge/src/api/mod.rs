@@ -19,9 +19,9 @@ mod response;
 pub use pattern::NamePattern;
 pub use request::{
     ApiRequest, BatchRequest, BroadcastRequest, ChannelRequest, ChannelsRequest,
-    ConnectionsRequest, CustomDisconnect, DisconnectRequest, HistoryRequest, LegacyRequest,
-    MalformedBody, Method, PublishRequest, RefreshRequest, RpcRequest, ServerApiError,
-    SubscribeRequest, UnsubscribeRequest, parse, parse_batch, parse_legacy,
+    ConnectionsRequest, CustomDisconnect, DisconnectRequest, LegacyRequest, MalformedBody, Method,
+    PublishRequest, RefreshRequest, RpcRequest, ServerApiError, SubscribeRequest,
+    UnsubscribeRequest, parse, parse_batch, parse_legacy,
 };
 pub use response::{
     ApiResult, ConnectionInfo, Connections, NodeInfo, PublishResult, encode_bare_error,

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use throng_types::{Payload, PayloadKind, coded_enum};
 
 use crate::json::{or_default, payload_of, present, tags, text, texts};
-use crate::request::Since;
+use crate::request::{History, Since};
 use crate::strict::{self, Checked, Nothing};
 
 /// A body that is not the JSON that its method asks for: HTTP status 400.
@@ -146,7 +146,6 @@ macro_rules! methods {
         pub enum ApiRequest<'a> { $($(#[$doc])* $Variant $(($Params))?),+ }
 
         impl ApiRequest<'_> {
-            /// The method that was called.
             #[must_use]
             pub const fn method(&self) -> Method {
                 match self { $(Self::$Variant { .. } => Method::$Variant),+ }
@@ -185,7 +184,6 @@ macro_rules! methods {
 }
 
 methods! {
-    /// Publishes into a channel.
     Publish publish(PublishRequest<'a>);
     /// Publishes the same data into many channels.
     Broadcast broadcast(BroadcastRequest<'a>);
@@ -202,7 +200,7 @@ methods! {
     /// Counts the clients in a channel.
     PresenceStats presence_stats(ChannelRequest<'a>);
     /// Asks for past publications.
-    History history(HistoryRequest<'a>);
+    History history(History<'a>);
     /// Forgets a channel's past publications.
     HistoryRemove history_remove(ChannelRequest<'a>);
     /// Lists channels with subscribers.
@@ -227,7 +225,6 @@ coded_enum! {
     /// Reason for which a call failed (Centrifugo, pages "Server API" and "Codes").
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum ServerApiError {
-        /// Number on the wire.
         fn code -> u32;
         /// Text on the wire.
         fn message;
@@ -248,7 +245,6 @@ coded_enum! {
         NotOnDisk = 100, "published, but the disk refused it: repeat with the same idempotency_key";
         /// No such channel, or no such namespace.
         UnknownChannel = 102, "unknown channel";
-        /// The method does not exist.
         NotFound = 104, "not found";
         /// The call makes no sense.
         BadRequest = 107, "bad request";
@@ -336,7 +332,6 @@ macro_rules! publishing {
 publishing! {
     /// Parameters of the method `publish`.
     PublishRequest {
-        /// Name of the channel.
         #[serde(borrow, deserialize_with = "text")]
         pub channel: Cow<'a, str>,
     }
@@ -404,24 +399,6 @@ pub struct CustomDisconnect<'a> {
     pub reason: Cow<'a, str>,
 }
 
-/// Asks for past publications.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct HistoryRequest<'a> {
-    /// Name of the channel.
-    #[serde(borrow, deserialize_with = "text")]
-    pub channel: Cow<'a, str>,
-    /// At most so many publications; 0 asks for the stream's position only, a negative one for all.
-    #[serde(deserialize_with = "or_default")]
-    pub limit: i32,
-    /// Only what comes after (with `reverse`: before) this position.
-    #[serde(borrow)]
-    pub since: Option<Since<'a>>,
-    /// Order with the latest first.
-    #[serde(deserialize_with = "or_default")]
-    pub reverse: bool,
-}
-
 /// Asks which channels have subscribers.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -462,10 +439,8 @@ pub struct ConnectionsRequest<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct SubscribeRequest<'a> {
-    /// Name of the channel.
     #[serde(borrow, deserialize_with = "text")]
     pub channel: Cow<'a, str>,
-    /// User whose connections subscribe.
     #[serde(borrow, deserialize_with = "text")]
     pub user: Cow<'a, str>,
     /// Only this connection of the user, by its public id; empty for all.
@@ -522,7 +497,6 @@ pub struct RefreshRequest<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ChannelRequest<'a> {
-    /// Name of the channel.
     #[serde(borrow, deserialize_with = "text")]
     pub channel: Cow<'a, str>,
 }

@@ -7,7 +7,6 @@ use crate::json::{Object, append_list, append_text};
 use crate::reply::{append_history, append_presence, append_presence_stats};
 use crate::{ClientInfo, HistoryResult};
 
-/// Result of one publication.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PublishResult {
     /// The publication's place; none in channels that keep no history.
@@ -21,7 +20,6 @@ pub struct NodeInfo<'a> {
     pub uid: &'a str,
     /// Name for people, from the configuration.
     pub name: &'a str,
-    /// Version of the server.
     pub version: &'a str,
     /// Number of clients' connections.
     pub num_clients: u32,
@@ -35,20 +33,15 @@ pub struct NodeInfo<'a> {
     pub uptime_s: u32,
 }
 
-/// One connection of a client.
 #[derive(Clone, Debug)]
 pub struct ConnectionInfo<'a> {
     /// Public id of the connection.
     pub client: &'a str,
-    /// User of the connection.
     pub user: &'a str,
-    /// Address of the client.
     pub address: &'a str,
     /// `websocket`, `sse` or `stream`.
     pub transport: &'static str,
-    /// The node that it is connected to.
     pub node: &'a str,
-    /// Bytes that wait for it.
     pub queued_bytes: u64,
     /// Number of its subscriptions.
     pub num_subs: u32,
@@ -67,14 +60,12 @@ pub struct Connections<'a> {
     pub is_cut: bool,
 }
 
-/// The result of one call.
 #[derive(Clone, Copy, Debug)]
 pub enum ApiResult<'a> {
     /// Result of [`Method::Publish`], which may have a position.
     Publish(PublishResult),
     /// Results of [`Method::Broadcast`]: one answer a channel, in the order of the channels.
     Broadcast(&'a [Result<PublishResult, ServerApiError>]),
-    /// Success of a method that has no result.
     Done(Method),
     /// Result of [`Method::History`] with its position.
     History(HistoryResult<'a>),
@@ -98,7 +89,6 @@ pub enum ApiResult<'a> {
 }
 
 impl ApiResult<'_> {
-    /// The method whose result it is.
     #[must_use]
     pub const fn method(&self) -> Method {
         match self {

@@ -17,7 +17,6 @@ use crate::{
     SubscribeResult,
 };
 
-/// Describes the commands of a frame.
 fn read(codec: Codec, frame: &[u8]) -> Vec<String> {
     let told = codec.commands(frame).map(|command| match command {
         Ok(command) => format!("{} {:?}", command.id, command.request),

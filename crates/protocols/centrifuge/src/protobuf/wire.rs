@@ -49,7 +49,6 @@ impl<'a> Value<'a> {
     }
 }
 
-/// The fields of one message.
 pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
 impl<'a> Fields<'a> {

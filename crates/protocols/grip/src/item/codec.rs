@@ -9,9 +9,6 @@ use crate::headers::headers_of;
 use crate::tnet::{self, TnetError};
 use crate::value::{Coding, DocumentError, Fields, Value};
 
-/// The largest body of a publish by HTTP, in bytes (`push_in_http_max_body_size`).
-pub const ITEMS_BODY_BYTES_MAX: usize = 1_000_000;
-
 /// The longest name of a channel, in bytes. Pushpin has no bound; clients and backends that put
 /// names into headers have one below this.
 pub const CHANNEL_BYTES_MAX: usize = 2048;
@@ -19,26 +16,20 @@ pub const CHANNEL_BYTES_MAX: usize = 2048;
 /// Why a publish was not taken. The text is meant for the publisher.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PublishError {
-    /// The body is not JSON.
     #[error("the body is not JSON")]
     NotJson,
-    /// The body is JSON, but not an object.
     #[error("the body is not a JSON object")]
     NotAnObject,
-    /// No list of items.
     #[error("the body has no list of items")]
     NoItems,
-    /// The items are not a list.
     #[error("items must be a list")]
     ItemsWrongType,
-    /// One of the items is wrong; none of them was published.
     #[error("{}{fault}", which(*.index, *.count))]
     Item {
         /// Index of the item, from 0.
         index: usize,
         /// Number of items in the body.
         count: usize,
-        /// Fault of that item.
         fault: DocumentError,
     },
 }
@@ -46,7 +37,6 @@ pub enum PublishError {
 /// Why a message over ZeroMQ is not an item. It has no answer, so this goes to the log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ItemError {
-    /// Another number of parts than the socket's.
     #[error("message has {found} parts instead of {expected}")]
     Parts {
         /// Number of parts that came.
@@ -54,18 +44,14 @@ pub enum ItemError {
         /// One for PULL, two for SUB.
         expected: usize,
     },
-    /// The message is no tnetstring.
     #[error("message is no tnetstring: {0}")]
     Tnetstring(#[from] TnetError),
-    /// Announced as JSON, and is none.
     #[error("message is not JSON")]
     Json,
-    /// The message is no item.
     #[error("{0}")]
     Document(#[from] DocumentError),
 }
 
-/// Says which item it was, where there are several.
 fn which(index: usize, count: usize) -> String {
     match count {
         0 | 1 => String::new(),
@@ -159,10 +145,8 @@ fn read(value: Value, coding: Coding, channel: Option<String>) -> Result<Item, D
     let id = item.text("id")?;
     let prev_id = item.text("prev-id")?;
     let meta = item.meta()?;
-    // Bounded here, so that it fits.
-    let size = item
-        .integer("size", 0, i64::from(i32::MAX))?
-        .map(|size| size as u32);
+    // The size that Pushpin's statistics count; ours count no bytes.
+    item.integer("size", 0, i64::from(i32::MAX))?;
     let no_seq = match item.take("no-seq") {
         None => false,
         Some(Value::Bool(no_seq)) => no_seq,
@@ -187,7 +171,6 @@ fn read(value: Value, coding: Coding, channel: Option<String>) -> Result<Item, D
         id,
         prev_id,
         no_seq,
-        size,
         meta,
         http_response: form(response, coding, http_response)?,
         http_stream: form(stream, coding, http_stream)?,

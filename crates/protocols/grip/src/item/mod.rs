@@ -1,7 +1,6 @@
 //! Items of publishers, over HTTP and over ZeroMQ, as one struct.
 //!
-//! Owns: reading items in every coding, with errors good enough for the publisher, and the
-//! bytes of a stream's chunk. Never: orders, filters or delivers.
+//! Owns: reading items in every coding, with errors good enough for the publisher. Never: orders, filters or delivers.
 
 mod codec;
 mod json_patch;
@@ -14,8 +13,8 @@ use crate::headers::{Header, is_grip};
 use crate::instruct::HeldReply;
 
 pub use codec::{
-    CHANNEL_BYTES_MAX, ITEMS_BODY_BYTES_MAX, ItemError, PublishError, items_of_json,
-    items_of_value, zmq_pull_item, zmq_sub_item,
+    CHANNEL_BYTES_MAX, ItemError, PublishError, items_of_json, items_of_value, zmq_pull_item,
+    zmq_sub_item,
 };
 pub use json_patch::patch_body;
 
@@ -30,8 +29,6 @@ pub struct Item {
     pub prev_id: Option<String>,
     /// True if it goes out at once, whatever its `prev_id`.
     pub no_seq: bool,
-    /// The size that statistics count, if it is not that of the content, in bytes.
-    pub size: Option<u32>,
     /// For filters: `sender`, `skip_users`, `require_sub`. Keys are unique.
     pub meta: Vec<(String, String)>,
     /// Form for held responses, if any.
@@ -45,7 +42,6 @@ pub struct Item {
 /// Form of an item for held responses.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HttpResponseItem {
-    /// Answers with this response.
     Send(Box<ResponseItem>),
     /// Nothing, but the backend is asked again.
     Hint,
@@ -77,7 +73,6 @@ pub enum ItemBody {
     Patch(Vec<serde_json::Value>),
 }
 
-/// Form of an item for streams.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HttpStreamItem {
     /// Appends bytes to the stream.
@@ -100,7 +95,6 @@ pub enum HttpStreamItem {
 pub enum WsMessageItem {
     /// Sends a message or control frame.
     Send {
-        /// Kind of the frame.
         kind: WsKind,
         /// The payload; UTF-8 if `kind` is text.
         content: Vec<u8>,
@@ -151,30 +145,6 @@ impl WsKind {
             Self::Binary => true,
         }
     }
-}
-
-impl HttpStreamItem {
-    /// Appends the item as one chunk of `Transfer-Encoding: chunked` (RFC 9112 section 7.1):
-    /// the same bytes for each stream whose subscription has no content filter. Says whether
-    /// there is anything; an empty content has no chunk, because that would end the body.
-    pub fn chunk(&self, out: &mut Vec<u8>) -> bool {
-        match self {
-            Self::Send { content, .. } => encode_chunk(content, out),
-            _ => false,
-        }
-    }
-}
-
-/// Appends bytes as one chunk; see [`HttpStreamItem::chunk`].
-pub fn encode_chunk(content: &[u8], out: &mut Vec<u8>) -> bool {
-    if content.is_empty() {
-        return false;
-    }
-    crate::hex(content.len(), out);
-    out.extend_from_slice(b"\r\n");
-    out.extend_from_slice(content);
-    out.extend_from_slice(b"\r\n");
-    true
 }
 
 /// The head and body that a held response becomes.

@@ -29,9 +29,11 @@ fn what_clients_send_by_http() {
     // `formats` around, as other publishers write it.
     let item = one(r#"{"channel": "test", "formats": {"http-stream": {"content": "hi\n"}}}"#);
     assert_eq!(item.channel.as_str(), "test");
-    let mut chunk = Vec::new();
-    assert!(item.http_stream.unwrap().chunk(&mut chunk));
-    assert_eq!(chunk, b"3\r\nhi\n\r\n");
+    let stream = HttpStreamItem::Send {
+        content: b"hi\n".to_vec(),
+        content_filters: None,
+    };
+    assert_eq!(item.http_stream, Some(stream));
 
     // What pubcontrol 3.5.0 with gripcontrol 4.4.0 posts.
     let body = concat!(
@@ -69,7 +71,6 @@ fn what_clients_send_by_http() {
             "http-stream": {"action": "close"}}"#,
     );
     assert!(item.no_seq);
-    assert_eq!(item.size, Some(10));
     assert_eq!(
         item.ws_message,
         Some(WsMessageItem::Send {
@@ -134,13 +135,6 @@ fn actions_and_kinds() {
     ));
     assert_eq!(stream.http_stream, Some(HttpStreamItem::Hint));
     assert_eq!(stream.http_response, Some(HttpResponseItem::Hint));
-    assert!(
-        !HttpStreamItem::Send {
-            content: vec![],
-            content_filters: None
-        }
-        .chunk(&mut Vec::new())
-    );
 }
 
 #[test]
@@ -397,14 +391,6 @@ fn patches() {
 }
 
 proptest! {
-    #[test]
-    fn chunks_hold_their_content(content in proptest::collection::vec(any::<u8>(), 1..5000)) {
-        let mut out = Vec::new();
-        prop_assert!(encode_chunk(&content, &mut out));
-        let head = format!("{:x}\r\n", content.len());
-        prop_assert_eq!(out, [head.as_bytes(), &content, b"\r\n"].concat());
-    }
-
     #[test]
     fn nothing_panics(
         value in crate::value::any_value(),

@@ -14,19 +14,14 @@ pub(super) const TARGETS_MAX: usize = 100;
 /// Fault of a line, by its cause.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RouteErrorKind {
-    /// The line cannot be cut into words.
     #[error("{0}")]
     Line(#[from] LineError),
-    /// A condition without a target.
     #[error("a condition needs at least one target")]
     NoTarget,
-    /// More targets than a route may have.
     #[error("a route has at most {TARGETS_MAX} targets")]
     TooManyTargets,
-    /// Neither a domain nor an id.
     #[error("the condition has neither a domain nor an id")]
     NoDomainOrId,
-    /// A domain that no request's host is equal to.
     #[error(
         "the domain '{0}' can match no host: it must stand without a port and without brackets"
     )]
@@ -34,19 +29,14 @@ pub enum RouteErrorKind {
     /// An option that Pushpin has and we have not.
     #[error("the option '{0}' is not supported: {1}")]
     Unsupported(String, &'static str),
-    /// An option that nobody has.
     #[error("there is no option '{0}'")]
     Unknown(String),
-    /// An option with a value that cannot be.
     #[error("the option '{0}' must be {1}")]
     BadValue(&'static str, &'static str),
-    /// A target that is none.
     #[error("{0}")]
     Target(#[from] RouteTargetError),
-    /// A target by ZeroMQ.
     #[error("targets by ZeroMQ are not supported: '{0}'")]
     TargetZhttp(String),
-    /// The condition, or the id, of another route.
     #[error("{0}")]
     Duplicate(#[from] DuplicateRoute),
 }
@@ -94,7 +84,6 @@ pub struct RoutesFile {
     pub faults: Vec<RouteError>,
 }
 
-/// Reads a whole file.
 #[must_use]
 pub fn parse_routes(text: &str) -> RoutesFile {
     let mut out = RoutesFile::default();
@@ -268,13 +257,10 @@ fn target(section: &Section) -> Result<Target, RouteErrorKind> {
 /// Why a line cannot be cut into words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {
-    /// A quote that does not end.
     #[error("a quoted section does not end")]
     OpenQuote,
-    /// A backslash in quotes before something else than a backslash or a quote.
     #[error("an escape other than \\\\ and \\\"")]
     BadEscape,
-    /// A comma without an option behind it, or an option without a name.
     #[error("an option without a name")]
     EmptyOption,
 }

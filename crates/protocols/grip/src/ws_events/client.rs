@@ -52,7 +52,6 @@ struct Offer {
     shown: Extent,
     /// Nothing of the queue was left out.
     shows_all: bool,
-    /// Bytes of the close, if the request has one.
     close_bytes: Option<usize>,
 }
 
@@ -65,11 +64,6 @@ impl Offer {
         let content = None;
         encode_event(WsHttpEvent { kind, content }, &mut offer.body);
         offer
-    }
-
-    /// A close without a code, to which no answer is awaited.
-    fn farewell() -> Self {
-        Self::event(EventKind::Close)
     }
 }
 
@@ -93,7 +87,6 @@ pub struct Conversation {
     backend_closed: bool,
     /// The backend is to be asked even if there is nothing to tell it.
     ask: bool,
-    is_paused: bool,
     failures: u32,
     keep_alive_s: u32,
     meta: Vec<(String, Vec<u8>)>,
@@ -118,7 +111,6 @@ impl Conversation {
             client: ClientEnd::Here,
             backend_closed: false,
             ask: true,
-            is_paused: false,
             failures: 0,
             keep_alive_s: 0,
             meta: Vec::new(),
@@ -128,7 +120,6 @@ impl Conversation {
         this
     }
 
-    /// Current phase of the conversation.
     #[must_use]
     pub fn phase(&self) -> ConversationPhase {
         match (self.stage, &self.client) {
@@ -144,11 +135,9 @@ impl Conversation {
     /// client.
     #[must_use]
     pub fn has_room(&self, bytes: usize) -> bool {
-        let left = self
-            .limits
-            .pending_bytes_max
-            .checked_sub(self.uplink.bytes());
-        self.uplink.messages() < PENDING_MESSAGES_MAX && left.is_some_and(|left| bytes <= left)
+        let (uplink, bytes_max) = (&self.uplink, self.limits.pending_bytes_max);
+        uplink.queue.len() < PENDING_MESSAGES_MAX
+            && (bytes_max.checked_sub(uplink.bytes)).is_some_and(|left| bytes <= left)
     }
 
     /// When [`Conversation::on_timeout`] has something to do.
@@ -225,12 +214,6 @@ impl Conversation {
             self.ask = true;
             self.pump(out);
         }
-    }
-
-    /// Tells whether the client's outbound queue is too full for another answer of the backend.
-    pub fn set_paused(&mut self, is_paused: bool, out: &mut Vec<ConversationCommand>) {
-        self.is_paused = is_paused;
-        self.pump(out);
     }
 
     /// Time has passed: a retry or a keep-alive may be due.
@@ -334,7 +317,7 @@ impl Conversation {
             (Stage::Talking, client) => {
                 let close_due = matches!(client, ClientEnd::Closed { told: false, .. });
                 let has_words = self.uplink.has_news() || close_due;
-                (self.ask || has_words && !self.is_paused).then(|| self.offer())
+                (self.ask || has_words).then(|| self.offer())
             }
         }
     }
@@ -344,7 +327,7 @@ impl Conversation {
         let mut offer = Offer::default();
         let messages_max = self.limits.events_max;
         offer.shown = self.uplink.write(messages_max, &mut offer.body);
-        offer.shows_all = self.uplink.is_all(offer.shown);
+        offer.shows_all = offer.shown.messages == self.uplink.queue.len();
         if offer.shown.messages < messages_max
             && let ClientEnd::Closed {
                 content,
@@ -367,8 +350,8 @@ impl Conversation {
             Header::new("Content-Type", EVENTS_TYPE),
             Header::new("Content-Length", number(offer.body.len())),
         ];
-        if self.uplink.left_bytes() > 0 {
-            let bytes = number(self.uplink.left_bytes());
+        if self.uplink.offered.bytes > 0 {
+            let bytes = number(self.uplink.offered.bytes);
             headers.push(Header::new("Content-Bytes-Replayed", bytes));
         }
         let meta = self.meta.iter();
@@ -418,36 +401,14 @@ struct Uplink {
 }
 
 impl Uplink {
-    const fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    fn messages(&self) -> usize {
-        self.queue.len()
-    }
-
-    /// Bytes at the front that the backend was shown and has left lying.
-    const fn left_bytes(&self) -> usize {
-        self.offered.bytes
-    }
-
     fn push(&mut self, kind: EventKind, content: Vec<u8>) {
         self.bytes += content.len();
         self.queue.push_back((kind, content));
     }
 
-    fn clear(&mut self) {
-        *self = Self::default();
-    }
-
     /// Tells whether there is something that the backend was not shown yet.
     fn has_news(&self) -> bool {
         self.queue.len() > self.offered.messages || self.bytes > self.offered.bytes
-    }
-
-    /// Tells whether a stretch reaches to the end.
-    fn is_all(&self, extent: Extent) -> bool {
-        extent.messages == self.queue.len()
     }
 
     /// Writes at most so many messages from the front as events, and says how far that went.
@@ -524,7 +485,7 @@ impl Conversation {
         self.keep_alive_s.save(out);
         self.meta.save(out);
         self.grip.save(out);
-        let is_idle = self.uplink.messages() == 0 && !self.ask && !self.is_paused;
+        let is_idle = self.uplink.queue.is_empty() && !self.ask;
         let is_here = matches!(self.client, ClientEnd::Here) && !self.backend_closed;
         is_idle && is_here && matches!(self.stage, Stage::Talking | Stage::Detached)
     }
@@ -545,7 +506,6 @@ impl Conversation {
             client: ClientEnd::Here,
             backend_closed: false,
             ask: false,
-            is_paused: false,
             failures: 0,
         })
     }

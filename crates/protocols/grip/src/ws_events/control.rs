@@ -23,7 +23,6 @@ pub enum ControlMessage {
     Subscribe {
         /// As the backend wrote it.
         channel: String,
-        /// Filters that each item passes.
         filters: Filters,
     },
     /// The connection no longer listens to a channel.
@@ -49,21 +48,17 @@ pub enum ControlMessage {
     KeepAlive(Option<WsKeepAlive>),
     /// A message that goes out later, unless another one replaces or flushes it.
     SendDelayed {
-        /// Kind of the frame.
         kind: WsKind,
-        /// Payload of the message.
         content: Vec<u8>,
         /// Delay before it goes out, in seconds.
         timeout_s: u32,
     },
-    /// The delayed message goes out now.
     FlushDelayed,
 }
 
 /// Keep-alive of a WebSocket, one frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WsKeepAlive {
-    /// Kind of the frame.
     pub kind: WsKind,
     /// Payload of the frame.
     pub content: Vec<u8>,
@@ -77,16 +72,12 @@ pub struct WsKeepAlive {
 /// too many filters, which close the connection with 1011.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ControlError {
-    /// The text is not JSON.
     #[error("control message: not JSON")]
     NotJson,
-    /// A type that nobody knows.
     #[error("control message: there is no type '{0}'")]
     UnknownType(String),
-    /// More filters than a subscription may have.
     #[error("control message: channel '{0}' has more filters than it may")]
     TooManyFilters(String),
-    /// A field is wrong.
     #[error("{0}")]
     Document(#[from] DocumentError),
 }
@@ -225,13 +216,11 @@ impl GripFilter {
         }
     }
 
-    /// Bytes of the prefix.
     #[must_use]
     pub fn prefix_bytes(&self) -> usize {
         self.prefix.len()
     }
 
-    /// Sorts a text or binary message.
     #[must_use]
     pub fn sort<'m>(&self, is_text: bool, message: &'m [u8]) -> GripMessage<'m> {
         if is_text && let Some(json) = message.strip_prefix(b"c:") {

@@ -12,10 +12,8 @@ use crate::ws_events::control::{ControlError, ControlMessage};
 pub const EVENTS_TYPE: &str = "application/websocket-events";
 
 coded_enum! {
-    /// Kind of an event on a WebSocket.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum EventKind {
-        /// Name on the wire.
         fn name;
         /// The handshake was accepted, or is offered.
         Open = "OPEN";
@@ -23,9 +21,7 @@ coded_enum! {
         Text = "TEXT";
         /// Binary message of any bytes.
         Binary = "BINARY";
-        /// Ping with its payload.
         Ping = "PING";
-        /// Pong with its payload.
         Pong = "PONG";
         /// Close in order: two bytes of code and a reason, or nothing.
         Close = "CLOSE";
@@ -44,7 +40,6 @@ impl EventKind {
 /// One event; the content borrows the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WsHttpEvent<'b> {
-    /// Kind of the event.
     pub kind: EventKind,
     /// None if no length was written, which differs from an empty content only on the wire.
     pub content: Option<&'b [u8]>,
@@ -57,7 +52,6 @@ impl<'b> WsHttpEvent<'b> {
         self.content.unwrap_or_default()
     }
 
-    /// The code and reason of a close, if there is a code.
     #[must_use]
     pub fn close_code(&self) -> Option<(u16, &'b [u8])> {
         match self.bytes() {
@@ -70,13 +64,10 @@ impl<'b> WsHttpEvent<'b> {
 /// Why a body is not a row of events. The fault is the backend's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EventError {
-    /// A line without an end.
     #[error("events: a line does not end")]
     NoLineEnd,
-    /// A length that is not hexadecimal.
     #[error("events: a length is not hexadecimal")]
     BadLength,
-    /// A content that is shorter than its length, or is not followed by a line end.
     #[error("events: a content does not have its length")]
     BadContent,
 }
@@ -124,7 +115,6 @@ fn length(digits: &[u8]) -> Result<usize, EventError> {
         .ok_or(EventError::BadLength)
 }
 
-/// Appends one event with its line ends.
 pub fn encode_event(event: WsHttpEvent<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(event.kind.name().as_bytes());
     if let Some(content) = event.content {
@@ -145,19 +135,14 @@ pub enum EventsReplyError {
     /// Not 200 with [`EVENTS_TYPE`].
     #[error("the backend answered with something else than events")]
     NotEvents,
-    /// The body is no row of events.
     #[error("{0}")]
     Events(#[from] EventError),
-    /// Larger than the limit.
     #[error("the backend's answer is too large")]
     TooLarge,
-    /// The first answer neither begins with OPEN nor asks for keep-alives.
     #[error("the backend's first answer does not begin with OPEN")]
     NotOpen,
-    /// More bytes accepted than were offered, or none of a full buffer.
     #[error("the backend accepted an impossible number of bytes")]
     Accepted,
-    /// OPEN came a second time.
     #[error("the backend sent OPEN twice")]
     OpenTwice,
 }
@@ -176,7 +161,6 @@ pub struct EventsReply<'r> {
 }
 
 impl<'r> EventsReply<'r> {
-    /// Reads a response with its body.
     pub fn parse(head: ResponseHead<'r>, body: &'r [u8]) -> Result<Self, EventsReplyError> {
         let is_events = Element::first(head.headers, "Content-Type")
             .is_some_and(|params| params.value() == EVENTS_TYPE.as_bytes());
@@ -266,7 +250,6 @@ impl Default for ConversationLimits {
     }
 }
 
-/// State of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConversationPhase {
     /// OPEN has not been answered.
@@ -320,7 +303,6 @@ pub enum ConversationCommand {
     },
     /// Send the client a message.
     Send {
-        /// Kind of the frame.
         kind: WsKind,
         /// Payload of the frame.
         content: Vec<u8>,

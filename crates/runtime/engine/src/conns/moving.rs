@@ -8,7 +8,7 @@
 use throng_tls::Link;
 use throng_types::{ConnId, Millis, Save, save_fields, save_option};
 
-use super::links::Entry;
+use super::secure::Entry;
 use super::{Conns, NO_QUEUE, Slot, flag};
 use crate::Kernel;
 use crate::outbound::Outbound;

@@ -165,7 +165,7 @@ fn a_slow_connection_ends_in_time_whatever_it_reads() {
     assert_eq!(read(&mut reads, 4), "slow");
     assert_eq!(reads.read(&mut [0]).unwrap(), 0);
     // The other one takes some, which gives it no time.
-    conns.set_now(at(1000 + slow::SLOW_MS - 1));
+    conns.set_now(at(1000 + write::SLOW_MS - 1));
     let before = conns.stats().sent_bytes;
     while conns.stats().sent_bytes == before {
         drips.read_exact(&mut all[..1 << 20]).unwrap();
@@ -173,7 +173,7 @@ fn a_slow_connection_ends_in_time_whatever_it_reads() {
     }
     assert!(conns.expired().is_empty());
     assert_eq!(gone(&mut conns), []);
-    conns.set_now(at(1000 + slow::SLOW_MS + 100));
+    conns.set_now(at(1000 + write::SLOW_MS + 100));
     assert!(conns.expired().is_empty());
     let mut why = gone(&mut conns);
     why.sort_unstable_by_key(|(id, _)| *id);

@@ -1,11 +1,23 @@
-//! Writing what waits, and what follows when all of it has left.
+//! Writing: deliveries at once where nothing waits, queues at the end of the turn, and what follows
+//! when all of one has left.
+//!
+//! A connection whose queue was full ends. Frames that have begun to leave still do, so that the
+//! peer sees whole ones; the queue behind is forgotten at once. Then comes the app's last word,
+//! TLS's own, and the end. All of it has [`SLOW_MS`], whatever the peer reads meanwhile.
 //!
 //! Never: seals; `secure.rs` does, and comes here with what the kernel said.
 
 use std::io;
 
-use super::{Conns, LINGER_MS, LIST_KEPT, NO_QUEUE, POOL, Slot, flag};
-use crate::{Closed, Kernel};
+use throng_types::{ConnId, Frame};
+
+use super::{Conns, Delivery, LINGER_MS, LIST_KEPT, NO_QUEUE, POOL, Pieces, Slot, flag};
+use crate::outbound::Pushed;
+use crate::{Closed, Effects, Interest, Kernel};
+
+/// Milliseconds that a slow peer has for the rest and the last word. Bytes that the kernel holds
+/// come before them.
+pub(super) const SLOW_MS: u64 = 15_000;
 
 /// Outcome of one round of writing.
 #[derive(Default)]
@@ -166,6 +178,199 @@ impl<S, K: Kernel> Conns<S, K> {
             if self.kernel.shutdown_write(&slot.socket).is_err() {
                 self.close(index, Closed::ByApp);
             }
+        }
+    }
+
+    /// Hands deliveries to the connection in a slot.
+    ///
+    /// If nothing waits for it, they are written at once from the shared bytes; what the
+    /// kernel does not take, or what must gather, goes to the connection's queue.
+    pub fn deliver(&mut self, index: u32, delivery: &Delivery<'_>) {
+        let Some(slot) = self.slots.get_mut(index) else {
+            return;
+        };
+        if slot.has(flag::LEAVING | flag::SECURE) {
+            if !slot.has(flag::LEAVING) {
+                self.deliver_secure(index, delivery);
+            }
+            return;
+        }
+        if slot.out == NO_QUEUE && !delivery.gather {
+            self.stats.writes += 1;
+            match self.kernel.send(&slot.socket, delivery.joined) {
+                Ok(sent) => {
+                    self.stats.sent_bytes += sent as u64;
+                    if sent < delivery.joined.len() {
+                        self.queue_rest(index, delivery, sent);
+                    } else {
+                        self.stats.deliveries += delivery.frames.len() as u64;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.queue_rest(index, delivery, 0);
+                }
+                Err(error) => self.fail(index, &error),
+            }
+            return;
+        }
+        self.queue_frames(index, delivery.frames.each(), delivery);
+    }
+
+    /// Queues what the kernel did not take of a delivery, from the frame that was cut.
+    fn queue_rest(&mut self, index: u32, delivery: &Delivery<'_>, mut sent: usize) {
+        let was_refused = sent == 0;
+        let frames = delivery.frames.each();
+        let mut whole = 0;
+        while let Some(frame) = frames.get(whole).filter(|frame| frame.len() <= sent) {
+            sent -= frame.len();
+            whole += 1;
+        }
+        self.stats.deliveries += whole as u64;
+        let mut rest = &frames[whole..];
+        let queue = self.queue_mut(index);
+        if let Some((cut, after)) = rest.split_first().filter(|_| sent > 0) {
+            queue.push_begun(cut, sent);
+            rest = after;
+            self.sum.note_frame(cut);
+        }
+        let queue = self.queue_mut(index);
+        queue.blocked = true;
+        self.stats.deliveries += u64::from(sent > 0);
+        if was_refused {
+            self.ask_for_room(index);
+        } else {
+            // Asked once more, so that the kernel's word that it is full is certain.
+            self.mark_dirty(index);
+        }
+        self.queue_frames(index, rest, delivery);
+    }
+
+    pub(super) fn queue_frames(&mut self, index: u32, frames: &[Frame], delivery: &Delivery<'_>) {
+        let bytes_max = self.limits.queue_bytes_max;
+        let queue = self.queue_mut(index);
+        let (mut queued, mut dropped, mut full) = (0, 0, false);
+        let kept_all = queue.dropped == 0;
+        if let Pieces::Parts(parts) = delivery.frames {
+            full = queue.push_parts(parts, bytes_max) == Pushed::Full;
+            queued = if full { 0 } else { parts.len() as u64 };
+        } else {
+            for frame in frames {
+                match queue.push_frame(frame, delivery.key, delivery.overflow, bytes_max) {
+                    Pushed::Queued { dropped: gone } => {
+                        queued += 1;
+                        dropped += u64::from(gone);
+                    }
+                    Pushed::Full => {
+                        full = true;
+                        break;
+                    }
+                }
+            }
+        }
+        let blocked = queue.blocked;
+        self.stats.deliveries += queued;
+        self.stats.forgot(delivery.overflow, dropped, kept_all);
+        if !blocked {
+            self.mark_dirty(index);
+        }
+        for frame in frames.iter().take(queued as usize) {
+            self.sum.note_frame(frame);
+        }
+        if full {
+            self.end_slow(index);
+        }
+        self.keep_bound();
+    }
+
+    /// Ends a connection because its queue is full. [`Conns::take_slow`] names it until the app has
+    /// heard of it, in the same turn.
+    pub(super) fn end_slow(&mut self, index: u32) {
+        let Some(slot) = self
+            .slots
+            .get_mut(index)
+            .filter(|slot| !slot.has(flag::SLOW | flag::CLOSED))
+        else {
+            return;
+        };
+        slot.flags |= flag::SLOW;
+        if let Some(queue) = self.queues.get_mut(slot.out) {
+            queue.keep_begun();
+        }
+        // Nothing can be said yet.
+        let is_mute = slot.has(flag::SHAKING | flag::CONNECTING);
+        self.stats.slow += 1;
+        self.slow.push(index);
+        self.wheel.set(index, Some(self.now.mono + SLOW_MS));
+        if is_mute {
+            self.close(index, Closed::Slow);
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn has_slow(&self) -> bool {
+        !self.slow.is_empty()
+    }
+
+    /// The next connection whose queue was full and of which the app has not heard.
+    pub(crate) fn take_slow(&mut self) -> Option<u32> {
+        self.slow.pop()
+    }
+
+    /// Lets the app say its last word on a slow connection.
+    pub(crate) fn act_slow(
+        &mut self,
+        index: u32,
+        act: impl FnOnce(ConnId, &mut S, &mut Effects<'_>),
+    ) {
+        let Some(slot) = self.slots.get_mut(index) else {
+            return;
+        };
+        let id = ConnId::new(self.shard, index, slot.generation);
+        let mut out = std::mem::take(&mut self.scratch);
+        let mut fx = slot.effects(self.now, &mut out);
+        act(id, &mut slot.session, &mut fx);
+        slot.flags |= flag::ENDING;
+        if !slot.has(flag::CLOSED) {
+            if !out.is_empty() {
+                self.queue_mut(index).push_own(&out);
+            }
+            self.mark_dirty(index);
+        }
+        self.put_back(out);
+    }
+
+    /// Begins to watch a connection. Whether it can be written to is asked for only once a
+    /// write was refused: most never are, and each would announce itself as writable first.
+    pub(crate) fn watch(&mut self, index: u32) {
+        let Some(slot) = self.slots.get_mut(index) else {
+            return;
+        };
+        let interest = if slot.has(flag::CONNECTING) {
+            slot.flags |= flag::WATCHED;
+            Interest::InputAndRoom
+        } else {
+            Interest::Input
+        };
+        let told = self.kernel.watch(&slot.socket, index, interest);
+        self.check(index, told);
+    }
+
+    /// Asks the kernel to tell when a connection that was refused a write has room. The
+    /// question stays in force, and is answered at once if room has come meanwhile.
+    pub(super) fn ask_for_room(&mut self, index: u32) {
+        let Some(slot) = self.slots.get_mut(index) else {
+            return;
+        };
+        if !slot.has(flag::WATCHED) {
+            slot.flags |= flag::WATCHED;
+            let told = self.kernel.watch_room(&slot.socket, index);
+            self.check(index, told);
+        }
+    }
+
+    fn check(&mut self, index: u32, told: io::Result<()>) {
+        if let Err(error) = told {
+            self.close(index, Closed::Error(error.raw_os_error().unwrap_or(0)));
         }
     }
 }

@@ -69,9 +69,11 @@ impl<W: Wake, F: Flag> Waker<W, F> {
         self.asleep.replace(true);
     }
 
-    /// Says that the reader is awake, so that nobody need wake it.
+    /// Says that the reader is awake, so that nobody need wake it, and looks around now, so that
+    /// who rang before need not be heard again.
     pub(crate) fn awake(&self) {
         self.asleep.replace(false);
+        self.rung.replace(false);
     }
 
     /// Whether the reader was asked to look around since it was last asked this.

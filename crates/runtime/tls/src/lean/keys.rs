@@ -127,7 +127,6 @@ impl hkdf::KeyType for Bytes {
     }
 }
 
-/// The keys of one direction.
 pub(super) struct Direction {
     pub(super) aead: Aead,
     key: [u8; KEY_BYTES_MAX],

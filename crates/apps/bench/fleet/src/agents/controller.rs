@@ -9,8 +9,9 @@ use throng_bench_plan::Scenario;
 use throng_bench_report::{AgentSummary, MachineInfo};
 
 use super::clock::{ClockEstimate, ClockEstimator, PROBES};
-use super::codec::ProtocolError;
-use super::messages::{Assignment, Nonce, PROTOCOL, Progress, RateStep, ToAgent, ToController};
+use super::messages::{
+    Assignment, Nonce, PROTOCOL, Progress, ProtocolError, RateStep, ToAgent, ToController,
+};
 use super::token::{self, Side};
 
 /// Time from the announcement of the start to the start, enough for the slowest network.
@@ -18,12 +19,21 @@ const LEAD_US: u64 = 1_000_000;
 /// Longest silence of an agent that has something to send.
 const SILENT_US_MAX: u64 = 10_000_000;
 
-/// Agents of a run. Messages to send come out as pairs of agent and message.
+/// Messages and events that calls have led to.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Messages to send, with the numbers of their agents.
+    pub messages: Vec<(usize, ToAgent)>,
+    pub events: Vec<ControllerEvent>,
+}
+
+/// Agents of a run. [`Controller::take_outcome`] has what the calls since the last one led to.
 #[derive(Debug)]
 pub struct Controller {
     token: String,
     scenario: Scenario,
     links: Vec<Link>,
+    outcome: Outcome,
     started: bool,
     // A step of a search is under way.
     steps: bool,
@@ -49,6 +59,7 @@ impl Controller {
             token: token.to_owned(),
             scenario,
             links: links.collect(),
+            outcome: Outcome::default(),
             started: false,
             steps: false,
             finished: false,
@@ -57,14 +68,7 @@ impl Controller {
 
     /// Takes a message from an agent that came at `now_us`. A message for an agent that does not
     /// exist is ignored.
-    pub fn on_message(
-        &mut self,
-        agent: usize,
-        message: ToController,
-        now_us: u64,
-        out: &mut Outbox,
-        events: &mut Vec<ControllerEvent>,
-    ) {
+    pub fn on_message(&mut self, agent: usize, message: ToController, now_us: u64) {
         let Some(link) = self.links.get_mut(agent) else {
             return;
         };
@@ -72,28 +76,24 @@ impl Controller {
             return;
         }
         link.heard_us = now_us;
-        let outcome = link.on_message(&self.token, agent, message, now_us, out, events);
-        if let Err(error) = outcome {
-            self.lose(agent, error.to_string(), events);
+        let taken = link.on_message(&self.token, agent, message, now_us, &mut self.outcome);
+        if let Err(error) = taken {
+            self.lose(agent, error.to_string());
         }
-        self.proceed(now_us, out, events);
+        self.proceed(now_us);
     }
 
-    /// Notes that an agent's connection has ended.
-    pub fn on_disconnect(
-        &mut self,
-        agent: usize,
-        reason: &str,
-        now_us: u64,
-        out: &mut Outbox,
-        events: &mut Vec<ControllerEvent>,
-    ) {
-        self.lose(agent, reason.to_owned(), events);
-        self.proceed(now_us, out, events);
+    pub fn on_disconnect(&mut self, agent: usize, reason: &str, now_us: u64) {
+        self.lose(agent, reason.to_owned());
+        self.proceed(now_us);
+    }
+
+    pub fn take_outcome(&mut self) -> Outcome {
+        std::mem::take(&mut self.outcome)
     }
 
     /// Ends agents that have been silent for too long; to be called about once a second.
-    pub fn on_tick(&mut self, now_us: u64, out: &mut Outbox, events: &mut Vec<ControllerEvent>) {
+    pub fn on_tick(&mut self, now_us: u64) {
         for agent in 0..self.links.len() {
             let link = &self.links[agent];
             // A prepared agent waits for others and sends nothing.
@@ -103,40 +103,39 @@ impl Controller {
             );
             if !waits && now_us.saturating_sub(link.heard_us) > SILENT_US_MAX {
                 let seconds = SILENT_US_MAX / 1_000_000;
-                self.lose(agent, format!("silent for more than {seconds} s"), events);
+                self.lose(agent, format!("silent for more than {seconds} s"));
             }
         }
-        self.proceed(now_us, out, events);
+        self.proceed(now_us);
     }
 
     /// Makes every running agent try a rate; [`ControllerEvent::StepDone`] follows when all have.
-    pub fn step(&mut self, step: RateStep, out: &mut Outbox) {
+    pub fn step(&mut self, step: RateStep) {
         self.steps = true;
         for link in &mut self.links {
             link.steps = link.state == AgentState::Running;
         }
-        self.to_running(&ToAgent::Step(step), out);
+        self.tell_running(&ToAgent::Step(step));
     }
 
     /// Tells every running agent that no rate is left to try.
-    pub fn end_search(&self, out: &mut Outbox) {
-        self.to_running(&ToAgent::SearchOver, out);
+    pub fn end_search(&mut self) {
+        self.tell_running(&ToAgent::SearchOver);
     }
 
-    /// Tells every running agent to drop its connections.
-    pub fn drop_all(&self, out: &mut Outbox) {
-        self.to_running(&ToAgent::DropAll, out);
+    pub fn drop_all(&mut self) {
+        self.tell_running(&ToAgent::DropAll);
     }
 
     /// Ends the run early: every agent that is still there reports and is done.
-    pub fn stop(&self, out: &mut Outbox) {
-        self.to_running(&ToAgent::Stop, out);
+    pub fn stop(&mut self) {
+        self.tell_running(&ToAgent::Stop);
     }
 
-    fn to_running(&self, message: &ToAgent, out: &mut Outbox) {
+    fn tell_running(&mut self, message: &ToAgent) {
         for (agent, link) in self.links.iter().enumerate() {
             if link.state == AgentState::Running {
-                out.push((agent, message.clone()));
+                self.outcome.messages.push((agent, message.clone()));
             }
         }
     }
@@ -152,7 +151,6 @@ impl Controller {
         (counters, deliveries)
     }
 
-    /// Sums up every agent for the report.
     pub fn summaries(&self) -> Vec<AgentSummary> {
         let summary = |link: &Link| {
             let clock = link.clock.estimate();
@@ -167,17 +165,15 @@ impl Controller {
         self.links.iter().map(summary).collect()
     }
 
-    /// Machines that the agents run on.
     pub fn machines(&self) -> impl Iterator<Item = &MachineInfo> {
         self.links.iter().filter_map(|link| link.machine.as_ref())
     }
 
-    /// State of one agent, by its number.
     pub fn state(&self, agent: usize) -> Option<AgentState> {
         self.links.get(agent).map(|link| link.state)
     }
 
-    fn lose(&mut self, agent: usize, reason: String, events: &mut Vec<ControllerEvent>) {
+    fn lose(&mut self, agent: usize, reason: String) {
         let Some(link) = self.links.get_mut(agent) else {
             return;
         };
@@ -187,11 +183,12 @@ impl Controller {
         let alive = link.counters.alive();
         link.counters.on_lost(LostReason::AgentLost, alive);
         link.state = AgentState::Lost;
-        events.push(ControllerEvent::Lost { agent, reason });
+        let lost = ControllerEvent::Lost { agent, reason };
+        self.outcome.events.push(lost);
     }
 
     /// Moves all agents on together, when the last one is where the others are.
-    fn proceed(&mut self, now_us: u64, out: &mut Outbox, events: &mut Vec<ControllerEvent>) {
+    fn proceed(&mut self, now_us: u64) {
         let here = || {
             self.links
                 .iter()
@@ -201,84 +198,70 @@ impl Controller {
         let steps = here().any(|link| link.state == AgentState::Running && link.steps);
         if self.steps && !steps {
             self.steps = false;
-            events.push(ControllerEvent::StepDone);
+            self.outcome.events.push(ControllerEvent::StepDone);
         }
         if all(AgentState::Probed) {
-            self.assign(out);
+            self.assign();
         } else if all(AgentState::Ready) && !self.started {
-            self.start(now_us + LEAD_US, out, events);
+            self.start(now_us + LEAD_US);
         } else if !self.finished && here().all(|link| link.state == AgentState::Done) {
             self.finished = true;
-            events.push(ControllerEvent::Finished);
+            self.outcome.events.push(ControllerEvent::Finished);
         }
     }
 
-    fn assign(&mut self, out: &mut Outbox) {
+    fn assign(&mut self) {
         let here = |link: &&mut Link| link.state != AgentState::Lost;
         let agents = self.links.iter_mut().filter(here).count() as u32;
         let mut index = 0;
         for (agent, link) in self.links.iter_mut().enumerate() {
             if link.state != AgentState::Lost {
                 link.state = AgentState::Preparing;
-                let scenario = self.scenario.clone();
                 let assignment = Assignment {
-                    scenario,
+                    scenario: self.scenario.clone(),
                     index,
                     agents,
                 };
-                out.push((agent, ToAgent::Assign(Box::new(assignment))));
+                let message = ToAgent::Assign(Box::new(assignment));
+                self.outcome.messages.push((agent, message));
                 index += 1;
             }
         }
     }
 
-    fn start(&mut self, at_us: u64, out: &mut Outbox, events: &mut Vec<ControllerEvent>) {
+    fn start(&mut self, at_us: u64) {
         self.started = true;
+        let Outcome { messages, events } = &mut self.outcome;
         for (agent, link) in self.links.iter_mut().enumerate() {
             if let (AgentState::Ready, Some(clock)) = (link.state, link.clock.estimate()) {
                 link.state = AgentState::Running;
                 let (at_us, offset_us) = (clock.to_agent_us(at_us), clock.offset_us);
-                out.push((agent, ToAgent::Start { at_us, offset_us }));
+                messages.push((agent, ToAgent::Start { at_us, offset_us }));
             }
         }
         events.push(ControllerEvent::Started { at_us });
     }
 }
 
-/// Messages to send, with the numbers of their agents.
-type Outbox = Vec<(usize, ToAgent)>;
-
-/// State of an agent's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AgentState {
-    /// Waiting for its challenge.
     AwaitChallenge,
-    /// Waiting for its welcome.
     AwaitWelcome,
-    /// Answering probes of its clock.
     Probing,
     /// Clock known; waiting for the others.
     Probed,
-    /// Preparing its part of the run.
     Preparing,
-    /// Waiting for the start of all.
     Ready,
-    /// Making its part of the load.
     Running,
-    /// Done, with everything reported.
     Done,
     /// Gone, or broken the protocol.
     Lost,
 }
 
-/// Event that the controller noticed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ControllerEvent {
-    /// The clock of an agent is known.
     Clock {
-        /// Number of the agent.
         agent: usize,
-        /// Offset of its clock.
         estimate: ClockEstimate,
     },
     /// All are told to start when the controller's clock shows this.
@@ -288,16 +271,13 @@ pub enum ControllerEvent {
     },
     /// An agent has reported an interval; its histograms are to be merged.
     Progress {
-        /// Number of the agent.
         agent: usize,
-        /// Report of the interval.
         progress: Box<Progress>,
     },
     /// Every agent that is still there has carried out the step.
     StepDone,
     /// An agent is gone; the run goes on.
     Lost {
-        /// Number of the agent.
         agent: usize,
         /// Reason that the agent or its connection gave.
         reason: String,
@@ -318,20 +298,17 @@ struct Link {
     heard_us: u64,
     counters: Counters,
     deliveries: DeliveryCounts,
-    /// True while it carries out a step of a search.
     steps: bool,
 }
 
 impl Link {
-    /// Takes a message of this agent that came at `now_us`.
     fn on_message(
         &mut self,
         token: &str,
         agent: usize,
         message: ToController,
         now_us: u64,
-        out: &mut Outbox,
-        events: &mut Vec<ControllerEvent>,
+        outcome: &mut Outcome,
     ) -> Result<(), ProtocolError> {
         match (self.state, message) {
             (AgentState::AwaitChallenge, ToController::Challenge { protocol, nonce }) => {
@@ -343,14 +320,12 @@ impl Link {
                 self.state = AgentState::AwaitWelcome;
                 let proof = token::proof(token, Side::Controller, self.agent_nonce, self.nonce);
                 let (protocol, nonce) = (PROTOCOL, token::write_nonce(self.nonce));
-                out.push((
-                    agent,
-                    ToAgent::Hello {
-                        protocol,
-                        nonce,
-                        proof,
-                    },
-                ));
+                let hello = ToAgent::Hello {
+                    protocol,
+                    nonce,
+                    proof,
+                };
+                outcome.messages.push((agent, hello));
             }
             (AgentState::AwaitWelcome, ToController::Welcome { proof, machine }) => {
                 if !token::verify(token, Side::Agent, self.agent_nonce, self.nonce, &proof) {
@@ -358,7 +333,8 @@ impl Link {
                 }
                 self.machine = Some(machine);
                 self.state = AgentState::Probing;
-                out.push((agent, ToAgent::Probe { sent_us: now_us }));
+                let probe = ToAgent::Probe { sent_us: now_us };
+                outcome.messages.push((agent, probe));
             }
             (_, ToController::Refused { reason } | ToController::Cannot { reason }) => {
                 return Err(ProtocolError::Refused(reason));
@@ -372,12 +348,13 @@ impl Link {
                 },
             ) => {
                 let times = [sent_us, received_us, replied_us, now_us];
-                self.on_probe(times, agent, out, events)?;
+                self.on_probe(times, agent, outcome)?;
             }
             (AgentState::Preparing, ToController::Ready) => self.state = AgentState::Ready,
             (AgentState::Running, ToController::Progress(progress)) => {
                 self.counters = progress.counters.clone();
                 self.deliveries = progress.deliveries;
+                let events = &mut outcome.events;
                 events.push(ControllerEvent::Progress { agent, progress });
             }
             (AgentState::Running, ToController::StepDone) if self.steps => self.steps = false,
@@ -391,14 +368,14 @@ impl Link {
         &mut self,
         [sent_us, received_us, replied_us, returned_us]: [u64; 4],
         agent: usize,
-        out: &mut Outbox,
-        events: &mut Vec<ControllerEvent>,
+        outcome: &mut Outcome,
     ) -> Result<(), ProtocolError> {
         self.clock
             .on_probe(sent_us, received_us, replied_us, returned_us);
         if self.clock.probes() < PROBES {
             let sent_us = returned_us;
-            out.push((agent, ToAgent::Probe { sent_us }));
+            let probe = ToAgent::Probe { sent_us };
+            outcome.messages.push((agent, probe));
             return Ok(());
         }
         let Some(estimate) = self.clock.estimate() else {
@@ -406,7 +383,8 @@ impl Link {
             return Err(ProtocolError::Malformed(why.into()));
         };
         self.state = AgentState::Probed;
-        events.push(ControllerEvent::Clock { agent, estimate });
+        let clock = ControllerEvent::Clock { agent, estimate };
+        outcome.events.push(clock);
         Ok(())
     }
 }

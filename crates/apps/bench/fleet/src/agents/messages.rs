@@ -1,5 +1,7 @@
-//! Messages of the protocol. JSON, so that an older side can say what it did not understand.
+//! Messages of the protocol, and their frames: four bytes of length (big-endian), then so many bytes
+//! of JSON, so that an older side can say what it did not understand.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use throng_bench_measure::{Counters, DeliveryCounts, Histograms, Sample, Sums};
@@ -9,39 +11,32 @@ use throng_bench_report::MachineInfo;
 /// Version of the protocol; both sides must have the same.
 pub const PROTOCOL: u32 = 2;
 
+/// Bytes of the largest message. A scenario and three histograms are far below.
+pub const MESSAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
+
 /// Random 128 bits, written as hexadecimal digits.
 pub type Nonce = u128;
 
-/// Message of the controller to an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToAgent {
-    /// Answers the agent's challenge.
     Hello {
-        /// Value of [`PROTOCOL`] at the sender.
         protocol: u32,
-        /// Challenge of the controller itself.
         nonce: String,
-        /// Proof of the controller's token.
         proof: String,
     },
-    /// Asks for the agent's clock.
     Probe {
         /// Controller's clock when it was sent, µs.
         sent_us: u64,
     },
-    /// Assigns a part of the run.
     Assign(Box<Assignment>),
-    /// Begins the run at a time of the agent's clock.
     Start {
         /// Agent's clock at the run's zero, µs.
         at_us: u64,
         /// Agent's clock minus the controller's, to subtract from every stamp, µs.
         offset_us: i64,
     },
-    /// Tries the next rate of a search.
     Step(RateStep),
-    /// Ends the search for a rate.
     SearchOver,
     /// Drops all connections: a storm begins.
     DropAll,
@@ -49,61 +44,44 @@ pub enum ToAgent {
     Stop,
 }
 
-/// Message of an agent to the controller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToController {
-    /// Challenges the controller; the first message.
     Challenge {
-        /// Value of [`PROTOCOL`] at the sender.
         protocol: u32,
-        /// Number that the proof must cover.
         nonce: String,
     },
-    /// Accepts the controller's token.
     Welcome {
-        /// Proof of the agent's token.
         proof: String,
-        /// Machine that the agent runs on.
         machine: MachineInfo,
     },
-    /// Refuses the controller for good.
     Refused {
         /// Sentence that says what to change.
         reason: String,
     },
-    /// Answers a probe with the agent's clock.
     ProbeReply {
-        /// Time of the probe, as it came.
         sent_us: u64,
         /// Agent's clock when the probe came, µs.
         received_us: u64,
         /// Agent's clock when this left, µs.
         replied_us: u64,
     },
-    /// Reports that the assignment is prepared.
     Ready,
-    /// Reports that the assignment cannot be carried out on this machine.
     Cannot {
         /// Limit that binds, in a sentence.
         reason: String,
     },
-    /// Reports an interval of the run.
     Progress(Box<Progress>),
     /// Ends a step; the progress before this has all of its deliveries.
     StepDone,
-    /// Ends the run, after the last progress.
     Done,
 }
 
-/// Share of an agent in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Assignment {
-    /// Scenario of all agents together.
     pub scenario: Scenario,
     /// Number of the part: every event whose number modulo `agents` is this.
     pub index: u32,
-    /// Number of agents in the run.
     pub agents: u32,
 }
 
@@ -113,7 +91,6 @@ pub struct Assignment {
 pub struct RateStep {
     /// Publications a second of all agents together.
     pub per_s: f64,
-    /// Due time of the first, µs.
     pub begin_us: u64,
     /// Time from which none is due, µs.
     pub end_us: u64,
@@ -123,15 +100,119 @@ pub struct RateStep {
 /// interval, so that a lost agent's figures stay right up to its last report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Row that the interval gives.
     pub sample: Sample,
-    /// Connections and publications so far.
     pub counters: Counters,
-    /// Deliveries since the start.
     pub deliveries: DeliveryCounts,
-    /// Latencies of the interval.
     #[serde(flatten)]
     pub interval: Histograms,
-    /// Other sums since the start.
     pub sums: Sums,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProtocolError {
+    #[error("it declared a message of {0} bytes, {MESSAGE_BYTES_MAX} are allowed")]
+    TooLong(usize),
+    #[error("it sent something that is not a message: {0}")]
+    Malformed(String),
+    #[error("it sent `{0}` at the wrong moment")]
+    Unexpected(&'static str),
+    #[error("it does not know the token")]
+    WrongToken,
+    #[error(
+        "it speaks version {0} of the protocol, we speak {PROTOCOL}; use the same version of \
+         throng on all machines"
+    )]
+    Version(u32),
+    #[error("it refused: {0}")]
+    Refused(String),
+}
+
+pub fn encode<T: Serialize>(message: &T, out: &mut Vec<u8>) -> Result<(), ProtocolError> {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    let written = serde_json::to_writer(&mut *out, message);
+    let length = out.len() - start - 4;
+    let outcome = match written {
+        Err(error) => Err(ProtocolError::Malformed(error.to_string())),
+        Ok(()) if length > MESSAGE_BYTES_MAX => Err(ProtocolError::TooLong(length)),
+        Ok(()) => Ok(()),
+    };
+    match (&outcome, out.get_mut(start..start + 4)) {
+        (Ok(()), Some(head)) => head.copy_from_slice(&(length as u32).to_be_bytes()),
+        _ => out.truncate(start),
+    }
+    outcome
+}
+
+/// Reads the first message of `bytes`, with its length in bytes; `None` until it is whole.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<Option<(T, usize)>, ProtocolError> {
+    let Some((head, rest)) = bytes.split_first_chunk::<4>() else {
+        return Ok(None);
+    };
+    let length = u32::from_be_bytes(*head) as usize;
+    if length > MESSAGE_BYTES_MAX {
+        return Err(ProtocolError::TooLong(length));
+    }
+    let Some(json) = rest.get(..length) else {
+        return Ok(None);
+    };
+    serde_json::from_slice(json)
+        .map(|message| Some((message, 4 + length)))
+        .map_err(|error| ProtocolError::Malformed(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_come_back_whole_from_every_split() {
+        let messages = [
+            ToAgent::Probe { sent_us: 5 },
+            ToAgent::DropAll,
+            ToAgent::Start {
+                at_us: 9,
+                offset_us: -3,
+            },
+        ];
+        let mut wire = Vec::new();
+        for message in &messages {
+            encode(message, &mut wire).unwrap();
+        }
+        for cut in 0..=wire.len() {
+            let mut buffer = Vec::new();
+            let mut got = Vec::new();
+            for part in [&wire[..cut], &wire[cut..]] {
+                buffer.extend_from_slice(part);
+                while let Some((message, used)) = decode::<ToAgent>(&buffer).unwrap() {
+                    got.push(message);
+                    buffer.drain(..used);
+                }
+            }
+            assert_eq!(got, messages, "cut at {cut}");
+            assert!(buffer.is_empty());
+        }
+    }
+
+    #[test]
+    fn wrong_frames_are_refused_early() {
+        let declared = MESSAGE_BYTES_MAX + 1;
+        let head = (declared as u32).to_be_bytes();
+        assert_eq!(
+            decode::<ToAgent>(&head),
+            Err(ProtocolError::TooLong(declared))
+        );
+        for json in ["", "{}", "{\"type\":\"x\"}", "[]", "\u{0}"] {
+            let mut wire = (json.len() as u32).to_be_bytes().to_vec();
+            wire.extend_from_slice(json.as_bytes());
+            assert!(matches!(
+                decode::<ToController>(&wire),
+                Err(ProtocolError::Malformed(_))
+            ));
+        }
+        let mut out = b"kept".to_vec();
+        let huge = "x".repeat(MESSAGE_BYTES_MAX);
+        assert!(encode(&huge, &mut out).is_err());
+        assert_eq!(out, b"kept");
+    }
 }

@@ -25,14 +25,15 @@
 
 mod agent;
 mod clock;
-mod codec;
 mod controller;
 mod messages;
 mod token;
 
 pub use agent::AgentSide;
 pub use clock::{ClockEstimate, ClockEstimator, PROBES};
-pub use codec::{MESSAGE_BYTES_MAX, ProtocolError, decode, encode};
-pub use controller::{AgentState, Controller, ControllerEvent};
-pub use messages::{Assignment, Nonce, PROTOCOL, Progress, RateStep, ToAgent, ToController};
+pub use controller::{AgentState, Controller, ControllerEvent, Outcome};
+pub use messages::{
+    Assignment, MESSAGE_BYTES_MAX, Nonce, PROTOCOL, Progress, ProtocolError, RateStep, ToAgent,
+    ToController, decode, encode,
+};
 pub use token::{Side, proof, verify};

@@ -16,34 +16,28 @@ use std::time::Duration;
 use throng_bench_report::Snapshot;
 use throng_bench_worker::{Clock, PrepareError, RunShare, Script};
 
+use super::RunOptions;
 use super::drive::{RunCourse, StepOrders};
 use super::local::{carry_out, check_here};
 use super::machine;
-use super::options::RunOptions;
 use super::server::WatchServer;
-use super::tls::AgentTls;
-use super::wire::{PeerEvent, PeerSender, nonce, split};
+use super::wire::{AgentTls, Ends, PeerEvent, PeerSender, nonce, split};
 use crate::agents::{AgentSide, Assignment, Progress, RateStep, ToAgent, ToController};
 
-/// Port at which agents listen by default.
 pub const AGENT_PORT: u16 = 8092;
 
 /// Interval at which the stop flag is looked at while nobody connects.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Writer of log lines.
 type Log<'a> = &'a mut dyn FnMut(&str);
 
-/// Options with which an agent serves.
 #[derive(Clone, Debug)]
 pub struct AgentOptions {
     /// Token that controllers must prove to know.
     pub token: String,
     /// Certificate to show to controllers; none speaks without TLS.
     pub tls: Option<AgentTls>,
-    /// Number of threads that open connections.
     pub threads: Option<usize>,
-    /// Flag that ends the agent.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -55,9 +49,6 @@ enum Event {
 }
 
 /// Serves controllers until the stop flag is set. Logs each event to `log`, one sentence each.
-///
-/// # Errors
-/// Those of the listener.
 pub fn serve_agent(listener: &TcpListener, options: &AgentOptions, log: Log<'_>) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     while !options.stop.load(Ordering::Relaxed) {
@@ -80,7 +71,6 @@ pub fn serve_agent(listener: &TcpListener, options: &AgentOptions, log: Log<'_>)
     Ok(())
 }
 
-/// Connection of one controller.
 struct Agent<'a> {
     options: &'a AgentOptions,
     side: AgentSide,
@@ -96,14 +86,17 @@ struct Agent<'a> {
 }
 
 impl<'a> Agent<'a> {
-    fn serve(mut stream: TcpStream, options: &'a AgentOptions, log: Log<'_>) -> Result<(), String> {
-        let secured = options.tls.as_ref().map(|tls| tls.accept(&mut stream));
-        let secured = secured.transpose().map_err(|error| error.to_string())?;
+    fn serve(stream: TcpStream, options: &'a AgentOptions, log: Log<'_>) -> Result<(), String> {
+        let ends = match &options.tls {
+            Some(tls) => tls.accept(stream),
+            None => Ends::plain(stream),
+        };
         let (sender, events) = channel();
         let peer = sender.clone();
         // A loop that has ended takes no more messages.
         let on = move |event| drop(peer.send(Event::Peer(event)));
-        let mut out = split(stream, secured, on).map_err(|error| error.to_string())?;
+        let out = ends.and_then(|ends| split(ends, on));
+        let mut out = out.map_err(|error| error.to_string())?;
         let (side, challenge) = AgentSide::new(&options.token, machine::describe("agent"), nonce());
         out.send(&challenge).map_err(|error| error.to_string())?;
         let mut agent = Self {
@@ -136,21 +129,18 @@ impl<'a> Agent<'a> {
             let Ok(event) = events.recv_timeout(LOOK_EVERY) else {
                 continue;
             };
-            let send = match event {
+            let report = match event {
                 Event::Peer(PeerEvent::End(why)) => return Err(why),
                 Event::Peer(PeerEvent::Message(message)) => {
                     self.message(message, log)?;
                     continue;
                 }
-                Event::Progress(progress) => self.side.progress(progress),
-                Event::StepDone => self.side.step_done(),
+                Event::Progress(progress) => ToController::Progress(progress),
+                Event::StepDone => ToController::StepDone,
                 Event::Finished(Err(error)) => return Err(error.to_string()),
-                Event::Finished(Ok(())) => {
-                    let done = self.side.done();
-                    return self.send(done);
-                }
+                Event::Finished(Ok(())) => return self.report(ToController::Done),
             };
-            self.send(send)?;
+            self.report(report)?;
         }
     }
 
@@ -159,6 +149,11 @@ impl<'a> Agent<'a> {
         messages
             .try_for_each(|message| self.out.send(&message))
             .map_err(|error| error.to_string())
+    }
+
+    fn report(&mut self, message: ToController) -> Result<(), String> {
+        let message = self.side.report(message);
+        self.send(message)
     }
 
     fn message(&mut self, message: ToAgent, log: Log<'_>) -> Result<(), String> {
@@ -221,14 +216,16 @@ impl<'a> Agent<'a> {
                     script.clients()
                 ));
                 self.script = Some(Arc::new(script));
-                self.side.ready()
+                ToController::Ready
             }
             Err(error) => {
                 log(&format!("cannot: {error}"));
-                self.side.cannot(&error.to_string())
+                ToController::Cannot {
+                    reason: error.to_string(),
+                }
             }
         };
-        self.send(reply)
+        self.report(reply)
     }
 
     fn start(&mut self, at_us: u64, offset_us: i64) -> Result<(), String> {

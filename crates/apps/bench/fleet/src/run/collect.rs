@@ -18,7 +18,7 @@ use throng_bench_worker::WorkerFigures;
 use throng_sys::clock;
 
 use super::machine;
-use super::options::{Finished, RunOptions};
+use super::{Finished, RunOptions};
 
 /// Memory of generator and server, before connections or when all stand.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,7 +28,6 @@ pub(crate) struct MemoryReading {
     pub(crate) alive: u64,
 }
 
-/// Figures of a run while it goes on.
 pub(crate) struct Collector {
     redactor: Redactor,
     // Scenario, title and command line without secrets, to be shown and kept.
@@ -107,7 +106,6 @@ impl Collector {
         self.latest = interval;
     }
 
-    /// Takes totals without histograms.
     pub(crate) fn take_totals(&mut self, totals: Tally) {
         self.latest.tally = totals;
     }
@@ -119,7 +117,6 @@ impl Collector {
         self.busy.extend(busy);
     }
 
-    /// Ends a row and hands it to the observer.
     pub(crate) fn observe_row(
         &mut self,
         phase: RunPhase,
@@ -139,7 +136,6 @@ impl Collector {
         });
     }
 
-    /// Ends a row at `at_ms` from the start.
     pub(crate) fn row(
         &mut self,
         at_ms: u64,
@@ -195,7 +191,6 @@ impl Collector {
         sample
     }
 
-    /// Makes the results of the run.
     pub(crate) fn finish(mut self, interrupted: bool) -> Finished {
         let scenario = &self.shown;
         let last = &self.latest.tally;

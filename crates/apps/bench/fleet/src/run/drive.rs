@@ -19,7 +19,6 @@ use super::search::Search;
 use super::server::ServerWatch;
 use crate::agents::RateStep;
 
-/// Interval at which flags and clocks are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Interval at which figures are asked for while a condition is waited for.
 const ASK_EVERY_US: u64 = 100_000;
@@ -38,9 +37,7 @@ const QUIET_US: u64 = 500_000;
 /// Time without a new delivery where other machines publish too, and may be late.
 const QUIET_FLEET_US: u64 = 2_000_000;
 
-/// Steps of a search that the controller makes.
 pub(crate) struct StepOrders {
-    /// Receiver that ends when no rate is left to try.
     pub(crate) steps: Receiver<RateStep>,
     /// Callback after each step, when its row has been observed.
     pub(crate) done: Box<dyn Fn() + Send>,
@@ -53,20 +50,15 @@ pub(crate) struct RunCourse<'a> {
     pub(crate) begin_us: Option<u64>,
     /// True if phases wait for connections; otherwise they follow the clock alone.
     pub(crate) settles: bool,
-    /// Flag that drops all connections.
     pub(crate) drop_all: &'a AtomicBool,
-    /// Steps of a search that the controller makes.
     pub(crate) orders: Option<&'a StepOrders>,
 }
 
-/// State of a run that goes on.
 pub(crate) struct RunDriver<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) local: &'a mut Workers,
     pub(crate) collector: &'a mut Collector,
     pub(crate) watch: &'a mut ServerWatch,
-    pub(crate) clock: Clock,
-    /// Zero of the run, in µs.
     pub(crate) begin_us: u64,
     pub(crate) stop: &'a AtomicBool,
     pub(crate) course: &'a RunCourse<'a>,
@@ -74,12 +66,10 @@ pub(crate) struct RunDriver<'a> {
     pub(crate) next_row_us: u64,
     pub(crate) next_ask_us: u64,
     pub(crate) phase: RunPhase,
-    /// True while deliveries on their way are waited for.
     pub(crate) draining: bool,
 }
 
 impl RunDriver<'_> {
-    /// Drives the run to its end. Returns true if it was stopped.
     pub(crate) fn run(&mut self) -> bool {
         self.ramp();
         let alive = self.collector.latest.tally.counters.alive();
@@ -99,7 +89,7 @@ impl RunDriver<'_> {
     }
 
     fn at_ms(&self) -> u64 {
-        self.clock.now_us().saturating_sub(self.begin_us) / 1000
+        self.course.clock.now_us().saturating_sub(self.begin_us) / 1000
     }
 
     /// Waits until a moment or a stop, with a row each second; `done` is asked after each reading
@@ -113,7 +103,7 @@ impl RunDriver<'_> {
                     backoff_us,
                 });
             }
-            let now_us = self.clock.now_us();
+            let now_us = self.course.clock.now_us();
             if now_us >= self.next_row_us {
                 self.row();
                 self.next_row_us += ROW_EVERY_US;
@@ -123,14 +113,14 @@ impl RunDriver<'_> {
                 }
             } else if asks && now_us >= self.next_ask_us {
                 self.ask();
-                let now_after_us = self.clock.now_us();
+                let now_after_us = self.course.clock.now_us();
                 let took_us = now_after_us.saturating_sub(now_us);
                 self.next_ask_us = now_after_us + ASK_EVERY_US.max(took_us * LOOK_SHARE);
                 if done(self.collector) {
                     return;
                 }
             }
-            let now_us = self.clock.now_us();
+            let now_us = self.course.clock.now_us();
             if now_us >= until_us {
                 return;
             }
@@ -180,7 +170,7 @@ impl RunDriver<'_> {
         }
         self.phase = RunPhase::WarmUp;
         let begin_us = match self.course.settles {
-            true => self.clock.now_us(),
+            true => self.course.clock.now_us(),
             false => self.ramp_end_us(),
         };
         let end_us = begin_us + self.scenario.warm_up_us;
@@ -210,7 +200,7 @@ impl RunDriver<'_> {
         let publish = self.scenario.publish.as_ref();
         let lead_us = if publish.is_some() { LEAD_US } else { 0 };
         let from_us = if self.course.settles {
-            self.clock.now_us() + lead_us
+            self.course.clock.now_us() + lead_us
         } else {
             // The same moment on all machines, so that they agree on what counts.
             self.ramp_end_us() + self.scenario.warm_up_us + LEAD_US
@@ -253,13 +243,12 @@ impl RunDriver<'_> {
         }
     }
 
-    /// Tries one rate after another, until the check fails.
     fn search(&mut self) {
         let Some(mut search) = Search::new(self.scenario) else {
             return;
         };
         while let Some(per_s) = search.next(self.collector) {
-            let begin_us = self.clock.now_us() + LEAD_US;
+            let begin_us = self.course.clock.now_us() + LEAD_US;
             let end_us = begin_us + search.step_us();
             self.step(RateStep {
                 per_s,
@@ -284,7 +273,7 @@ impl RunDriver<'_> {
                     (orders.done)();
                 }
                 Err(TryRecvError::Empty) => {
-                    let soon_us = self.clock.now_us() + LOOK_EVERY.as_micros() as u64;
+                    let soon_us = self.course.clock.now_us() + LOOK_EVERY.as_micros() as u64;
                     self.wait(soon_us, false, |_| false);
                 }
                 Err(TryRecvError::Disconnected) => return,
@@ -311,7 +300,7 @@ impl RunDriver<'_> {
             Workload::Resume { away_us, .. } => away_us,
             _ => 0,
         };
-        let until_us = self.clock.now_us() + self.scenario.grace_us + away_us;
+        let until_us = self.course.clock.now_us() + self.scenario.grace_us + away_us;
         let mut last = (0, 0, 0);
         let mut since = Instant::now();
         let quiet_us = if self.course.settles {

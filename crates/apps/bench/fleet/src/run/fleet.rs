@@ -17,24 +17,19 @@ use throng_bench_worker::Clock;
 use super::agent::AGENT_PORT;
 use super::collect::Collector;
 use super::drive::{LEAD_US, SETTLE_GRACE_US};
-use super::options::{Finished, RunOptions};
 use super::search::Search;
 use super::server::ServerWatch;
-use super::tls::{ControllerTls, Secured};
-use super::wire::{PeerEvent, PeerSender, nonce, split};
-use crate::agents::{Controller, ControllerEvent, Progress, RateStep, ToAgent, ToController};
+use super::wire::{ControllerTls, Ends, PeerEvent, PeerSender, nonce, split};
+use super::{Finished, RunOptions};
+use crate::agents::{Controller, ControllerEvent, Progress, RateStep, ToController};
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const ROW_EVERY: Duration = Duration::from_secs(1);
 
-/// Messages to send, with the numbers of their agents.
-type Outbox = Vec<(usize, ToAgent)>;
-
 /// Reason why a run on several machines did not take place.
 #[derive(Debug, thiserror::Error)]
 pub enum FleetError {
-    /// No agent took part: each by its name, with the reason.
     #[error("no agent took part{}", reasons(.0))]
     NoAgents(Vec<(String, String)>),
 }
@@ -47,9 +42,6 @@ fn reasons(agents: &[(String, String)]) -> String {
 }
 
 /// Runs a scenario on agents, each of which takes its part of connections and publications.
-///
-/// # Errors
-/// [`FleetError`] if no agent takes part. One that is lost later is counted, and the run goes on.
 pub fn run_on_agents(
     scenario: &Scenario,
     agents: &[String],
@@ -85,7 +77,7 @@ pub fn run_on_agents(
         let sender = sender.clone();
         let on = move |event| drop(sender.send((number, event)));
         let tls = options.agents_tls.as_ref();
-        match dial(name, tls).and_then(|(stream, secured)| split(stream, secured, on)) {
+        match dial(name, tls).and_then(|ends| split(ends, on)) {
             Ok(link) => fleet.links.push(Some(link)),
             Err(error) => {
                 fleet.links.push(None);
@@ -97,7 +89,7 @@ pub fn run_on_agents(
     fleet.conclude()
 }
 
-fn dial(name: &str, tls: Option<&ControllerTls>) -> std::io::Result<(TcpStream, Option<Secured>)> {
+fn dial(name: &str, tls: Option<&ControllerTls>) -> std::io::Result<Ends> {
     let (host, with_port) = match name.rsplit_once(':') {
         Some((host, port)) if port.parse::<u16>().is_ok() => (host, name.to_owned()),
         _ => (name, format!("{name}:{AGENT_PORT}")),
@@ -105,9 +97,11 @@ fn dial(name: &str, tls: Option<&ControllerTls>) -> std::io::Result<(TcpStream, 
     let mut last = std::io::Error::other("the host has no address");
     for address in with_port.to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, CONNECT_WITHIN) {
-            Ok(mut stream) => {
-                let secured = tls.map(|tls| tls.connect(host, &mut stream)).transpose()?;
-                return Ok((stream, secured));
+            Ok(stream) => {
+                return match tls {
+                    Some(tls) => tls.connect(host, stream),
+                    None => Ends::plain(stream),
+                };
             }
             Err(error) => last = error,
         }
@@ -146,7 +140,9 @@ impl Fleet<'_> {
         let mut next_tick = Instant::now() + ROW_EVERY;
         while !self.finished {
             match arrived.recv_timeout(LOOK_EVERY) {
-                Ok((agent, PeerEvent::Message(message))) => self.message(agent, message),
+                Ok((agent, PeerEvent::Message(message))) => {
+                    self.drive(|controller, now_us| controller.on_message(agent, message, now_us))
+                }
                 Ok((agent, PeerEvent::End(why))) => self.gone(agent, &why),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -156,50 +152,27 @@ impl Fleet<'_> {
                 if self.begin_us.is_none() {
                     return;
                 }
-                self.drive(|controller, _, out, _| controller.stop(out));
+                self.drive(|controller, _| controller.stop());
             }
             self.search_on();
             if Instant::now() >= next_tick {
                 next_tick += ROW_EVERY;
-                self.drive(|controller, now_us, out, events| {
-                    controller.on_tick(now_us, out, events);
-                });
+                self.drive(Controller::on_tick);
                 self.row(options, observer);
             }
         }
         self.row(options, observer);
     }
 
-    fn message(&mut self, agent: usize, message: ToController) {
-        self.drive(|controller, now_us, out, events| {
-            controller.on_message(agent, message, now_us, out, events);
-        });
-    }
-
     fn gone(&mut self, agent: usize, why: &str) {
-        self.drive(|controller, now_us, out, events| {
-            controller.on_disconnect(agent, why, now_us, out, events);
-        });
+        self.drive(|controller, now_us| controller.on_disconnect(agent, why, now_us));
     }
 
     /// Calls the controller, sends its messages and handles its events.
-    fn drive(
-        &mut self,
-        call: impl FnOnce(&mut Controller, u64, &mut Outbox, &mut Vec<ControllerEvent>),
-    ) {
-        let (mut out, mut events) = (Vec::new(), Vec::new());
-        call(
-            &mut self.controller,
-            self.clock.now_us(),
-            &mut out,
-            &mut events,
-        );
-        self.send(out);
-        self.events(events);
-    }
-
-    fn send(&mut self, out: Outbox) {
-        for (agent, message) in out {
+    fn drive(&mut self, call: impl FnOnce(&mut Controller, u64)) {
+        call(&mut self.controller, self.clock.now_us());
+        let outcome = self.controller.take_outcome();
+        for (agent, message) in outcome.messages {
             let Some(Some(link)) = self.links.get_mut(agent) else {
                 continue;
             };
@@ -208,6 +181,7 @@ impl Fleet<'_> {
                 link.close();
             }
         }
+        self.events(outcome.events);
     }
 
     fn events(&mut self, events: Vec<ControllerEvent>) {
@@ -251,7 +225,6 @@ impl Fleet<'_> {
         self.names.get(agent).cloned().unwrap_or_default()
     }
 
-    /// Phase of a run that follows the clock alone.
     fn phase(&self, since_begin_us: u64) -> RunPhase {
         let ramp_us = self.scenario.arrivals.duration_us() + SETTLE_GRACE_US;
         let warm_us = self.warm_us();
@@ -283,7 +256,6 @@ impl Fleet<'_> {
         self.collector.take_totals(tally);
     }
 
-    /// Begins the next step of a search, or ends it.
     fn search_on(&mut self) {
         let now_us = self.clock.now_us();
         let (Some(begin_us), false, false) = (self.begin_us, self.steps, self.stopped) else {
@@ -295,7 +267,6 @@ impl Fleet<'_> {
         let Some(search) = &mut self.search else {
             return;
         };
-        let mut out = Vec::new();
         if let Some(per_s) = search.next(&mut self.collector) {
             // The message has to get there, and then the publishers open their links.
             let begin_us = now_us + 2 * LEAD_US;
@@ -307,14 +278,13 @@ impl Fleet<'_> {
             };
             self.first_step_us.get_or_insert(begin_us);
             self.steps = true;
-            self.controller.step(step, &mut out);
+            self.drive(|controller, _| controller.step(step));
         } else {
             search.conclude(&mut self.collector);
             self.collector.measured_ms.1 = now_us.saturating_sub(begin_us) / 1000;
             self.search = None;
-            self.controller.end_search(&mut out);
+            self.drive(|controller, _| controller.end_search());
         }
-        self.send(out);
     }
 
     /// Time from the start to the end of the warm-up.

@@ -11,8 +11,8 @@ use throng_bench_worker::{Clock, PrepareError, RunShare, Script, WorkerOptions, 
 
 use super::collect::{Collector, MemoryReading, own_memory};
 use super::drive::{RunCourse, RunDriver};
-use super::options::{Finished, RunOptions};
 use super::server::ServerWatch;
+use super::{Finished, RunOptions};
 
 /// Connections that one thread opens and keeps before another one helps it.
 const CLIENTS_PER_THREAD: u64 = 20_000;
@@ -21,19 +21,11 @@ const BEGIN_IN_US: u64 = 100_000;
 /// Descriptors that the process needs besides its connections.
 const OTHER_DESCRIPTORS: u64 = 64;
 
-/// Runs a scenario on this machine.
-///
-/// # Errors
-/// [`PrepareError`] if it cannot run here, before anything is opened. Later failures are in the
-/// results.
 pub fn run_scenario(scenario: &Scenario, options: &RunOptions) -> Result<Finished, PrepareError> {
     run_observed(scenario, options, &mut |_: &Snapshot<'_>| {})
 }
 
 /// Runs a scenario on this machine, with an observer that sees a row each second.
-///
-/// # Errors
-/// As [`run_scenario`].
 pub fn run_observed(
     scenario: &Scenario,
     options: &RunOptions,
@@ -101,7 +93,6 @@ pub(super) fn carry_out(
         local: &mut local,
         collector: &mut collector,
         watch: &mut watch,
-        clock,
         begin_us,
         stop: &options.stop,
         course,

@@ -15,7 +15,6 @@ const SETTINGS: [(&str, &str); 9] = [
     ("nf_conntrack_max", "net/netfilter/nf_conntrack_max"),
 ];
 
-/// Describes this machine in its role.
 pub(crate) fn describe(role: &str) -> MachineInfo {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let line = |path: &str| read(path).split_whitespace().collect::<Vec<_>>().join(" ");

@@ -8,7 +8,6 @@ use throng_bench_plan::schedule::Stepper;
 use throng_bench_plan::{RateSearch, Scenario};
 use throng_bench_report::{Results, StepResult};
 
-/// Search for a rate that goes on.
 pub(crate) struct Search<'a> {
     scenario: &'a Scenario,
     until: &'a RateSearch,
@@ -57,7 +56,6 @@ impl<'a> Search<'a> {
         self.stepper.on_result(held);
     }
 
-    /// Notes the result of the search.
     pub(crate) fn conclude(&self, collector: &mut Collector) {
         let check = &self.until.check;
         let note = match (self.stepper.best(), self.stepper.broke_at()) {

@@ -4,26 +4,20 @@
 //! gauge from a metrics page. Never: asks the server for more.
 
 use std::collections::HashSet;
-use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
-use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use throng_client::{ResponseEvent, ResponseReader};
-use throng_http1::HttpLimits;
+use throng_client::Exchange;
 
 use throng_bench_measure::ServerSample;
 use throng_bench_plan::Target;
 
-/// Way to observe the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum WatchServer {
     /// By the processes that listen at the targets on this machine.
     #[default]
     Auto,
-    /// By the processes with these ids.
     Processes(Vec<u32>),
-    /// Not observed at all.
     Off,
 }
 
@@ -35,11 +29,7 @@ const CONNECTION_METRICS: [&str; 4] = [
     "connections",
 ];
 const METRICS_WITHIN: Duration = Duration::from_millis(500);
-const METRICS_LIMITS: HttpLimits = HttpLimits {
-    head_bytes_max: 32 << 10,
-    headers_max: 100,
-    body_bytes_max: 4 << 20,
-};
+const METRICS_BYTES_MAX: usize = 4 << 20;
 
 /// Observer of the server, with its last reading of CPU.
 pub(crate) struct ServerWatch {
@@ -49,7 +39,6 @@ pub(crate) struct ServerWatch {
 }
 
 impl ServerWatch {
-    /// Finds the server, if it is visible.
     pub(crate) fn new(
         watch: &WatchServer,
         metrics: Option<Target>,
@@ -70,7 +59,6 @@ impl ServerWatch {
         watch
     }
 
-    /// Returns true if the server can be observed.
     fn sees(&self) -> bool {
         !self.pids.is_empty() || self.metrics.is_some()
     }
@@ -184,27 +172,17 @@ fn connections_of(metrics: &Target) -> Option<u64> {
         .to_socket_addrs()
         .ok()?
         .next()?;
-    let mut stream = TcpStream::connect_timeout(&address, METRICS_WITHIN).ok()?;
+    let stream = TcpStream::connect_timeout(&address, METRICS_WITHIN).ok()?;
     stream.set_read_timeout(Some(METRICS_WITHIN)).ok()?;
     let mut request = Vec::new();
     let (host, close) = (metrics.authority(), [("Connection", "close")]);
     throng_http1::encode_request("GET", &metrics.path, &host, &close, None, &mut request);
-    stream.write_all(&request).ok()?;
-    let mut reader = ResponseReader::new(METRICS_LIMITS);
-    let (mut page, mut ended) = (Vec::new(), false);
-    let mut bytes = [0; 16 << 10];
-    while !ended && let Ok(count @ 1..) = stream.read(&mut bytes) {
-        let fed = reader.feed(&bytes[..count], |event| {
-            match event {
-                ResponseEvent::Head(_) => {}
-                ResponseEvent::Data(data) => page.extend_from_slice(data),
-                ResponseEvent::End => ended = true,
-            }
-            ControlFlow::Continue(())
-        });
-        fed.ok()?;
-    }
+    let mut answer = Exchange::send(stream, &request).ok()?;
+    let mut page = Vec::new();
     // A page that is cut by the timeout still has its first lines.
+    while page.len() < METRICS_BYTES_MAX
+        && let Ok(true) = answer.read_some(|data| page.extend_from_slice(data))
+    {}
     connections_in(&String::from_utf8_lossy(&page))
 }
 

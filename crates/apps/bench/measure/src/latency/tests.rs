@@ -3,7 +3,7 @@ use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use super::*;
 
 fn of(values: impl IntoIterator<Item = u64>) -> Latency {
-    let mut latency = Latency::new();
+    let mut latency = Latency::default();
     for us in values {
         latency.record_us(us);
     }
@@ -43,7 +43,7 @@ fn merging_equals_recording_everything_in_one() {
 
 #[test]
 fn no_data_is_not_zero() {
-    let empty = Latency::new();
+    let empty = Latency::default();
     assert_eq!(empty.summary(), None);
     assert_eq!(empty.percentile_us(99.0), None);
     assert_eq!(empty.max_us(), None);
@@ -52,7 +52,7 @@ fn no_data_is_not_zero() {
 
 #[test]
 fn clocks_that_disagree_and_absurd_values_are_counted() {
-    let mut latency = Latency::new();
+    let mut latency = Latency::default();
     latency.record_between(100, 90);
     latency.record_between(100, 350);
     latency.record_us(u64::MAX);

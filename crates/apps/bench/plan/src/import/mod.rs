@@ -12,10 +12,8 @@ pub use tsung::{TsungOptions, read_tsung};
 
 use crate::Scenario;
 
-/// Scenario that was written for another tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Imported {
-    /// Scenario that will run.
     pub scenario: Scenario,
     /// Sentences on the original load, and on the differences to it here.
     pub notes: Vec<String>,

@@ -149,7 +149,7 @@ impl CommandLine {
             }
             "--message-marker" => scenario.marker = Marker::Tcpkali,
             "--source-ip" => {
-                let sources = parse_sources(value()?).map_err(|why| named(why.to_string()))?;
+                let sources = parse_sources(value()?).map_err(named)?;
                 scenario.sources.extend(sources);
             }
             "-H" | "--header" => self.header(value()?)?,

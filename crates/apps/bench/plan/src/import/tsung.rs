@@ -10,7 +10,7 @@ use super::Imported;
 use super::xml::{self, Element};
 use crate::schedule::{ArrivalPhase, Schedule, Spread};
 use crate::template::escape;
-use crate::{Dialect, PeriodicMessage, Problem, Scenario, Target, Transport, Workload};
+use crate::{Dialect, Problem, Scenario, Target, Transport, Workload};
 
 use session::{Session, read_session};
 
@@ -258,13 +258,7 @@ impl File {
         }
         .max(1_000_000);
         scenario.arrivals = arrivals;
-        scenario.say = session.say.map(|say| PeriodicMessage {
-            text: escape(&say.text),
-            every_us: say.every_us,
-            count: Some(say.count),
-            size_bytes: crate::payload::MESSAGE_BYTES_MIN,
-            binary: say.binary,
-        });
+        scenario.say = session.say;
         if let Some(timeout_us) = self.connect_timeout_us {
             scenario.connect_timeout_us = timeout_us;
         }

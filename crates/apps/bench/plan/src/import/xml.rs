@@ -14,7 +14,6 @@ use crate::Problem;
 const DEPTH_MAX: usize = 64;
 const ELEMENTS_MAX: usize = 100_000;
 
-/// Element with its attributes and contents.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Element {
     pub(super) name: String,
@@ -38,7 +37,6 @@ impl Element {
         Some(attributes.find(|(key, _)| key == name)?.1.as_str())
     }
 
-    /// Attribute that must be there.
     pub(super) fn required(&self, name: &str) -> Result<&str, Problem> {
         self.attribute(name)
             .ok_or_else(|| self.problem(format!("<{}> needs the attribute `{name}`", self.name)))

@@ -41,11 +41,12 @@ fn sample_run(seed: u64) -> Results {
         scenario.checks.push(check.parse().unwrap());
     }
     let mut rng = Rng::new(seed);
-    let mut whole = Latency::new();
-    let mut connect = Latency::new();
+    let mut whole = Latency::default();
+    let mut connect = Latency::default();
     let mut series = Vec::new();
     for second in 1..=600_u64 {
-        let (mut interval, mut usable, mut lag) = (Latency::new(), Latency::new(), Latency::new());
+        let (mut interval, mut usable, mut lag) =
+            (Latency::default(), Latency::default(), Latency::default());
         let opened = (second * 500).min(100_000);
         let bad = (400..408).contains(&second);
         for _ in 0..200 {

@@ -19,7 +19,6 @@ use throng_types::date;
 
 use crate::Results;
 
-/// Most runs that are listed.
 const RUNS_MAX: usize = 50;
 /// Most entries of the folder that are looked at.
 const FOLDERS_MAX: usize = 10_000;
@@ -37,10 +36,8 @@ pub struct History {
 pub(super) struct Run {
     /// Name in an address: plain letters, whatever the folder is called.
     id: String,
-    /// Name of its folder.
     name: String,
     title: String,
-    /// Minute of its start.
     started: String,
     scenario: &'static str,
     transport: &'static str,

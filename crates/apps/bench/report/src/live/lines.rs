@@ -65,7 +65,6 @@ pub struct RunningStats {
 }
 
 impl RunningStats {
-    /// Makes the block, if it is time for one.
     pub fn block(&mut self, snapshot: &Snapshot<'_>) -> Option<String> {
         let since_ms = snapshot.at_ms.saturating_sub(self.printed_ms);
         if since_ms < BLOCK_EVERY_MS {

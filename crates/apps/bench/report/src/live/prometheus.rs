@@ -15,88 +15,51 @@ pub(super) fn write_prometheus(snapshot: &Snapshot<'_>, out: &mut String) {
 
 fn try_write(snapshot: &Snapshot<'_>, out: &mut String) -> fmt::Result {
     let (counters, deliveries) = (&snapshot.tally.counters, &snapshot.tally.deliveries);
-    head(out, "connections", "gauge", "Usable connections now.")?;
-    writeln!(out, "throng_bench_connections {}", counters.alive())?;
-    head(
-        out,
-        "connects_total",
-        "counter",
-        "Connects by the stage that they reached.",
-    )?;
+    let help = "Usable connections now.";
+    single(out, "connections", "gauge", help, counters.alive())?;
+    let help = "Connects by the stage that they reached.";
+    head(out, "connects_total", "counter", help)?;
     for (stage, count) in [
         ("attempted", counters.attempted),
         ("tcp_connected", counters.tcp_connected),
         ("upgraded", counters.upgraded),
         ("subscribed", counters.subscribed),
     ] {
-        writeln!(
-            out,
-            "throng_bench_connects_total{{stage=\"{stage}\"}} {count}"
-        )?;
+        let labels = format!("{{stage=\"{stage}\"}}");
+        writeln!(out, "throng_bench_connects_total{labels} {count}")?;
     }
+    let failed = "Connects that failed, by reason.";
+    let lost = "Connections that were lost, by reason.";
     for (fate, name, help) in [
-        (
-            "failed",
-            "connect_failures_total",
-            "Connects that failed, by reason.",
-        ),
-        (
-            "lost",
-            "lost_total",
-            "Connections that were lost, by reason.",
-        ),
+        ("failed", "connect_failures_total", failed),
+        ("lost", "lost_total", lost),
     ] {
         head(out, name, "counter", help)?;
         for (_, reason, count) in reasons(counters).filter(|(of, ..)| *of == fate) {
             writeln!(out, "throng_bench_{name}{{reason=\"{reason}\"}} {count}")?;
         }
     }
-    for (name, help, count) in [
-        ("published", "Publications begun.", counters.published),
-        (
-            "publish_failed",
-            "Publications that failed.",
-            counters.publish_failed,
-        ),
-        (
-            "missed_events",
-            "Events that were due and never begun.",
-            counters.missed_events,
-        ),
-        ("sent_bytes", "Bytes sent.", counters.sent_bytes),
-        ("received_bytes", "Bytes received.", counters.received_bytes),
-        (
-            "deliveries",
-            "Measured messages received.",
-            deliveries.received,
-        ),
-        (
-            "deliveries_missing",
-            "Deliveries known to be missing.",
-            deliveries.missing,
-        ),
-        (
-            "deliveries_duplicate",
-            "Deliveries received again.",
-            deliveries.duplicates,
-        ),
-        (
-            "deliveries_out_of_order",
-            "Deliveries after a later one.",
-            deliveries.out_of_order,
-        ),
-    ] {
-        head(out, &format!("{name}_total"), "counter", help)?;
-        writeln!(out, "throng_bench_{name}_total {count}")?;
-    }
+    let mut count = |name: &str, help, count: u64| {
+        single(out, &format!("{name}_total"), "counter", help, count)
+    };
+    count("published", "Publications begun.", counters.published)?;
+    let help = "Publications that failed.";
+    count("publish_failed", help, counters.publish_failed)?;
+    let help = "Events that were due and never begun.";
+    count("missed_events", help, counters.missed_events)?;
+    count("sent_bytes", "Bytes sent.", counters.sent_bytes)?;
+    count("received_bytes", "Bytes received.", counters.received_bytes)?;
+    let help = "Measured messages received.";
+    count("deliveries", help, deliveries.received)?;
+    let help = "Deliveries known to be missing.";
+    count("deliveries_missing", help, deliveries.missing)?;
+    let help = "Deliveries received again.";
+    count("deliveries_duplicate", help, deliveries.duplicates)?;
+    let help = "Deliveries after a later one.";
+    count("deliveries_out_of_order", help, deliveries.out_of_order)?;
+    let help = "The generator's busiest thread, in CPUs.";
     let busiest = snapshot.sample.generator_busy;
-    head(
-        out,
-        "busiest_thread_cpus",
-        "gauge",
-        "The generator's busiest thread, in CPUs.",
-    )?;
-    writeln!(out, "throng_bench_busiest_thread_cpus {busiest}")?;
+    single(out, "busiest_thread_cpus", "gauge", help, busiest)?;
     let total = snapshot.total;
     let delivery = "From the intended publication to the delivery.";
     summary(out, "delivery_latency_seconds", delivery, &total.delivery)?;
@@ -104,6 +67,17 @@ fn try_write(snapshot: &Snapshot<'_>, out: &mut String) -> fmt::Result {
     summary(out, "connect_seconds", connect, &total.connect)?;
     let lag = "How late the generator began its events.";
     summary(out, "lag_seconds", lag, &snapshot.tally.interval.lag)
+}
+
+fn single(
+    out: &mut String,
+    name: &str,
+    kind: &str,
+    help: &str,
+    value: impl fmt::Display,
+) -> fmt::Result {
+    head(out, name, kind, help)?;
+    writeln!(out, "throng_bench_{name} {value}")
 }
 
 fn head(out: &mut String, name: &str, kind: &str, help: &str) -> fmt::Result {

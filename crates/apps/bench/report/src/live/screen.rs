@@ -23,10 +23,8 @@ use throng_types::units::{format_bytes, grouped};
 use crate::Snapshot;
 use crate::text::{reasons, time};
 
-/// Most rows that the charts show.
 const ROWS_MAX: usize = 120;
 
-/// Screen while it is open.
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<Stderr>>,
     rows: VecDeque<Sample>,
@@ -34,9 +32,6 @@ pub struct Screen {
 
 impl Screen {
     /// Takes the terminal at standard error.
-    ///
-    /// # Errors
-    /// Those of writing to the terminal.
     pub fn open() -> io::Result<Self> {
         execute!(io::stderr(), EnterAlternateScreen, Hide)?;
         Ok(Self {

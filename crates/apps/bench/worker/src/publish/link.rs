@@ -78,7 +78,6 @@ impl Publishers<'_> {
         }
     }
 
-    /// Reads bytes that came on a link.
     pub(crate) fn bytes(
         &mut self,
         number: u32,
@@ -159,7 +158,6 @@ impl Publishers<'_> {
 }
 
 impl Link {
-    /// Counts the answers of the server.
     fn answers(
         &mut self,
         input: &[u8],

@@ -1,5 +1,5 @@
 use super::*;
-use throng_bench_plan::{Target, Workload};
+use throng_bench_plan::{Dialect, Target, Transport, Workload};
 
 #[test]
 fn parts_add_up_to_the_whole() {

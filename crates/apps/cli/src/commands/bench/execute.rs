@@ -1,21 +1,26 @@
 //! Run of a scenario: here or on agents, shown while it goes on, with its results and failures.
+//!
+//! Shown is a screen on a terminal, one line a second elsewhere, nothing with --json; and a page
+//! and statsd where they are asked for.
 
-use std::path::Path;
+use std::io::IsTerminal as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 
 use throng_bench_fleet::{Finished, FleetError, run_observed, run_on_agents};
 use throng_bench_measure::ConnectFailure;
-use throng_bench_plan::{Problem, Scenario, check};
+use throng_bench_plan::{Problem, Scenario, StatsdExport, check};
+use throng_bench_report::live::{History, Page, ProgressLines, RunningStats, Screen, Statsd};
+use throng_bench_report::{Observer, Snapshot};
 use throng_bench_worker::PrepareError;
 use throng_doctor::{Role, explain_errno};
 use throng_sys::errno;
 
-use super::common::Common;
-use super::show::Show;
+use super::args::Common;
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 
-/// Runs a scenario, shows it, and keeps its results.
 pub(super) fn execute(
     mut scenario: Scenario,
     common: &Common,
@@ -67,13 +72,13 @@ fn conclude(finished: &Finished, common: &Common) -> Result {
 }
 
 fn cannot_write(error: &dyn std::fmt::Display) -> Failure {
-    Failure::new(Exit::Failed, format!("cannot write results: {error}"))
+    Failure::failed(format!("cannot write results: {error}"))
 }
 
 fn make_folder(folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder).map_err(|error| {
         let failure = format!("cannot make the folder {}: {error}", folder.display());
-        Failure::new(Exit::Failed, failure)
+        Failure::failed(failure)
     })
 }
 
@@ -84,7 +89,7 @@ fn write_files(folder: &Path, finished: &Finished) -> Result<()> {
         let path = folder.join(file.name);
         std::fs::write(&path, file.bytes).map_err(|error| {
             let failure = format!("cannot write {}: {error}", path.display());
-            Failure::new(Exit::Failed, failure)
+            Failure::failed(failure)
                 .advise("make room there, or name another folder: --out DIR")
                 .advise("--json prints the results instead")
         })?;
@@ -122,13 +127,11 @@ fn limits_hit(finished: &Finished) -> Vec<String> {
         .collect()
 }
 
-/// Reports that the agents could not run the scenario.
 fn no_agents(error: FleetError) -> Failure {
-    Failure::new(Exit::Unreachable, error.to_string())
+    Failure::unreachable(error.to_string())
         .advise("each machine runs `throng bench agent --listen ADDR --token TOKEN`")
 }
 
-/// Reports that the run could not begin on this machine.
 fn cannot_run(error: PrepareError) -> Failure {
     let exit = match &error {
         PrepareError::Limit { .. } | PrepareError::System { .. } => {
@@ -146,10 +149,111 @@ fn cannot_run(error: PrepareError) -> Failure {
     }
 }
 
-/// Reports the problems of a scenario, each with its line.
 pub(super) fn bad_scenario(what: &str, problems: Vec<Problem>) -> Failure {
     let mut problems = problems.iter().map(Problem::to_string);
     let first = problems.next().unwrap_or_else(|| "it is empty".to_owned());
     let failure = Failure::usage(format!("{what}: {first}"));
     problems.fold(failure, Failure::advise)
+}
+
+#[derive(Default)]
+struct Show {
+    lines: Option<ProgressLines>,
+    screen: Option<Screen>,
+    stats: Option<RunningStats>,
+    page: Option<Page>,
+    statsd: Option<Statsd>,
+}
+
+impl Show {
+    fn new(scenario: &Scenario, common: &Common) -> Result<Self> {
+        let page = { common.progress.web }
+            .map(|address| listen(address, beside(common.results.out.as_deref())))
+            .transpose()?;
+        let export = match &common.progress.statsd {
+            Some(to) => Some(export(to)?),
+            None => scenario.statsd.clone(),
+        };
+        let statsd = export.as_ref().map(statsd).transpose()?;
+        let mut show = Self {
+            page,
+            statsd,
+            ..Self::default()
+        };
+        if common.results.json {
+            return Ok(show);
+        }
+        if let Some(page) = &show.page {
+            console::note(&format!("live page: http://{}/", page.address()));
+        }
+        if common.progress.running_stats {
+            show.stats = Some(RunningStats::default());
+        } else if std::io::stderr().is_terminal() && !common.progress.plain && is_able() {
+            show.screen = Screen::open().ok();
+        }
+        if show.screen.is_none() && show.stats.is_none() {
+            show.lines = Some(ProgressLines);
+        }
+        Ok(show)
+    }
+}
+
+/// Returns true if the terminal has a cursor; others get lines.
+fn is_able() -> bool {
+    std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Folder of finished runs: beside the folder of this one, or as in the examples.
+fn beside(out: Option<&Path>) -> PathBuf {
+    match out.and_then(Path::parent) {
+        Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
+        Some(parent) => parent.to_owned(),
+        None => PathBuf::from("results"),
+    }
+}
+
+/// Serves the live page, which lists the finished runs of a folder.
+pub(super) fn listen(address: SocketAddr, finished: PathBuf) -> Result<Page> {
+    Page::listen(address, History::new(finished)).map_err(|error| {
+        let failure = format!("cannot serve the live page at {address}: {error}");
+        Failure::new(Exit::Start, failure)
+    })
+}
+
+fn export(to: &str) -> Result<StatsdExport> {
+    let wrong = || Failure::usage(format!("--statsd `{to}`: write HOST:PORT"));
+    let (host, port) = to.rsplit_once(':').ok_or_else(wrong)?;
+    Ok(StatsdExport {
+        host: host.trim_matches(['[', ']']).to_owned(),
+        port: port.parse().map_err(|_| wrong())?,
+        ..StatsdExport::default()
+    })
+}
+
+fn statsd(export: &StatsdExport) -> Result<Statsd> {
+    Statsd::new(export).map_err(|error| {
+        let to = format!("{}:{}", export.host, export.port);
+        let failure = format!("cannot send statsd lines to {to}: {error}");
+        Failure::unreachable(failure)
+    })
+}
+
+impl Observer for Show {
+    fn on_row(&mut self, snapshot: &Snapshot<'_>) {
+        if let Some(screen) = &mut self.screen {
+            screen.on_row(snapshot);
+        }
+        if let Some(lines) = self.lines {
+            console::note(&lines.line(snapshot));
+        }
+        if let Some(block) = self.stats.as_mut().and_then(|stats| stats.block(snapshot)) {
+            console::note(&block);
+        }
+        if let Some(page) = &mut self.page {
+            page.on_row(snapshot);
+        }
+        if let Some(statsd) = &mut self.statsd {
+            statsd.on_row(snapshot);
+        }
+    }
 }

@@ -44,9 +44,6 @@ fn fail(error: std::io::Error) -> Failure {
 impl Calls {
     /// Catches SIGHUP, which would end a process that is about to serve: log rotation and unit
     /// files send it as they like.
-    ///
-    /// # Errors
-    /// [`Exit::Start`]
     pub(super) fn catch() -> Result<Self> {
         let (send, wanted) = channel();
         let mut pending = Pending::new([SIGHUP]).map_err(fail)?;
@@ -75,9 +72,6 @@ impl Calls {
     }
 
     /// Catches SIGTERM, SIGINT and SIGQUIT from now on.
-    ///
-    /// # Errors
-    /// [`Exit::Start`]
     pub(super) fn catch_ends(&self) -> Result<()> {
         for signal in TERM_SIGNALS {
             // Before it is caught, so that the signal that sets the flag is not the one that it
@@ -152,9 +146,6 @@ pub(super) fn run(
     drop(calls);
     match handle.wait() {
         Ok(()) => Ok(Exit::Good),
-        Err(error) => Err(Failure::new(
-            Exit::Failed,
-            format!("the server failed: {error}"),
-        )),
+        Err(error) => Err(Failure::failed(format!("the server failed: {error}"))),
     }
 }

@@ -34,9 +34,6 @@ pub(super) struct Upgrade {
 }
 
 /// Listens to the process that this one takes over from.
-///
-/// # Errors
-/// [`Exit::Start`]
 pub(super) fn greet() -> Result<Predecessor, Failure> {
     let fail = |why: String| Failure::new(Exit::Start, format!("nothing to take over: {why}"));
     let socket = io::stdin().as_fd().try_clone_to_owned();
@@ -45,9 +42,6 @@ pub(super) fn greet() -> Result<Predecessor, Failure> {
 
 impl Upgrade {
     /// Catches SIGUSR2 from now on, and remembers how this process was started.
-    ///
-    /// # Errors
-    /// [`Exit::Start`]
     pub(super) fn prepare() -> Result<Self, Failure> {
         let signal = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(SIGUSR2, signal.clone())

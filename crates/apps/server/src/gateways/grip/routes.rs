@@ -21,7 +21,6 @@ pub(crate) struct Read {
     pub(crate) refused: Vec<String>,
 }
 
-/// Reads all routes of a section.
 pub(crate) fn read(section: &Section) -> Read {
     let mut read = Read::default();
     if let Some(path) = &section.routes_file {

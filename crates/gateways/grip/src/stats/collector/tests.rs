@@ -40,7 +40,6 @@ impl Stage {
         }
     }
 
-    /// A request on a shard, to a route with an id.
     fn open(&mut self, shard: usize, slot: u32, route: &str) -> ConnId {
         let conn = ConnId::new(ShardId(shard as u8), slot, 0);
         let client = NewClient {
@@ -76,7 +75,7 @@ impl Stage {
             for book in &mut self.books {
                 book.step(self.now);
                 for news in book.take() {
-                    self.collector.hear(news, self.now);
+                    self.collector.add(news, self.now);
                 }
             }
             self.collector.step(self.now);

@@ -3,7 +3,7 @@
 use crate::headers::Header;
 use crate::instruct::ResponseHead;
 use crate::item::WsKind;
-use crate::ws_events::client::{ClientEnd, Conversation, Line, Offer, Stage};
+use crate::ws_events::client::{ClientEnd, Conversation, Line, Offer, Stage, Uplink};
 use crate::ws_events::control::{ControlMessage, GripFilter, GripMessage, grip_prefix};
 use crate::ws_events::event::{
     ConversationCommand, EventKind, EventsReply, EventsReplyError, WsHttpEvent, accepted_headers,
@@ -75,7 +75,7 @@ impl Conversation {
         if accepted < shown {
             return Err(EventsReplyError::Accepted);
         }
-        self.uplink.clear();
+        self.uplink = Uplink::default();
         if let ClientEnd::Closed { told, .. } = &mut self.client {
             *told = true;
         }
@@ -123,7 +123,7 @@ impl Conversation {
     }
 
     fn conclude(&mut self, offer: &Offer, heard: &Heard, out: &mut Vec<ConversationCommand>) {
-        let client_closed = offer.close_bytes.is_some() && self.uplink.bytes() == 0;
+        let client_closed = offer.close_bytes.is_some() && self.uplink.bytes == 0;
         let knows_close =
             client_closed || matches!(self.client, ClientEnd::Closed { told: true, .. });
         let is_done = heard.close && knows_close || client_closed && self.backend_closed;
@@ -145,8 +145,9 @@ impl Conversation {
     fn detach(&mut self, out: &mut Vec<ConversationCommand>) {
         self.stage = Stage::Detached;
         self.line = Line::Free { ask_at: None };
-        self.uplink.clear();
-        let offer = Offer::farewell();
+        self.uplink = Uplink::default();
+        // Without a code.
+        let offer = Offer::event(EventKind::Close);
         self.request(&offer, out);
     }
 

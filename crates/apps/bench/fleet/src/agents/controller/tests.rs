@@ -3,8 +3,7 @@
 
 use super::*;
 use crate::agents::{AgentSide, PROTOCOL, Progress, ProtocolError, decode, encode, token};
-use throng_bench_measure::Sums;
-use throng_bench_measure::{Histograms, Sample};
+use throng_bench_measure::{Histograms, Sample, Sums};
 use throng_bench_plan::{Dialect, Target, Transport, Workload};
 
 fn scenario() -> Scenario {
@@ -68,14 +67,14 @@ impl World {
         let (message, used) = decode(&wire).unwrap().unwrap();
         assert_eq!(used, wire.len());
         self.now_us += 100;
-        let mut out = Vec::new();
-        self.controller
-            .on_message(agent, message, self.now_us, &mut out, &mut self.events);
-        self.deliver(out);
+        self.controller.on_message(agent, message, self.now_us);
+        self.deliver();
     }
 
-    fn deliver(&mut self, out: Vec<(usize, ToAgent)>) {
-        for (agent, message) in out {
+    fn deliver(&mut self) {
+        let outcome = self.controller.take_outcome();
+        self.events.extend(outcome.events);
+        for (agent, message) in outcome.messages {
             let mut wire = Vec::new();
             encode(&message, &mut wire).unwrap();
             let (message, _) = decode(&wire).unwrap().unwrap();
@@ -93,30 +92,27 @@ impl World {
     }
 
     fn ready(&mut self, agent: usize) {
-        let message = self.agents[agent].0.ready().unwrap();
+        let message = self.agents[agent].0.report(ToController::Ready).unwrap();
         self.bring(agent, &message);
     }
 
     fn report(&mut self, agent: usize, upgraded: u64) {
-        let message = self.agents[agent].0.progress(progress(upgraded)).unwrap();
+        let message = self.agents[agent]
+            .0
+            .report(ToController::Progress(progress(upgraded)))
+            .unwrap();
         self.bring(agent, &message);
     }
 
     fn finish(&mut self, agent: usize) {
-        let message = self.agents[agent].0.done().unwrap();
+        let message = self.agents[agent].0.report(ToController::Done).unwrap();
         self.bring(agent, &message);
     }
 
     fn disconnect(&mut self, agent: usize) {
-        let mut out = Vec::new();
-        self.controller.on_disconnect(
-            agent,
-            "connection reset",
-            self.now_us,
-            &mut out,
-            &mut self.events,
-        );
-        self.deliver(out);
+        self.controller
+            .on_disconnect(agent, "connection reset", self.now_us);
+        self.deliver();
     }
 
     fn finished(&self) -> bool {
@@ -214,9 +210,9 @@ fn an_agent_that_dies_before_the_start_holds_nobody_up() {
 fn silence_is_a_loss_while_there_is_something_to_say() {
     let mut world = World::new(&["secret", "secret"], &[0, 0]);
     world.ready(0);
-    let mut out = Vec::new();
     let later = world.now_us + 11_000_000;
-    world.controller.on_tick(later, &mut out, &mut world.events);
+    world.controller.on_tick(later);
+    let out = world.controller.take_outcome().messages;
     assert_eq!(world.controller.state(0), Some(AgentState::Running));
     assert_eq!(world.controller.state(1), Some(AgentState::Lost));
     assert!(
@@ -238,20 +234,19 @@ fn a_wrong_token_starts_nothing_on_either_side() {
 
     // An agent that sends the controller's own proof back does not know the token.
     let mut controller = Controller::new("secret", scenario(), vec![("x".into(), 5)], 0);
-    let (mut out, mut events) = (Vec::new(), Vec::new());
     let challenge = ToController::Challenge {
         protocol: PROTOCOL,
         nonce: token::write_nonce(5),
     };
-    controller.on_message(0, challenge, 1, &mut out, &mut events);
-    let Some((_, ToAgent::Hello { proof, .. })) = out.pop() else {
+    controller.on_message(0, challenge, 1);
+    let Some((_, ToAgent::Hello { proof, .. })) = controller.take_outcome().messages.pop() else {
         panic!("no hello");
     };
     let welcome = ToController::Welcome {
         proof,
         machine: MachineInfo::default(),
     };
-    controller.on_message(0, welcome, 2, &mut out, &mut events);
+    controller.on_message(0, welcome, 2);
     assert_eq!(controller.state(0), Some(AgentState::Lost));
 }
 
@@ -264,7 +259,10 @@ fn messages_out_of_turn_are_refused_on_both_sides() {
     let (mut side, _) = AgentSide::new("secret", MachineInfo::default(), 1);
     let mut out = Vec::new();
     assert!(side.on_message(ToAgent::Stop, 0, &mut out).is_err());
-    assert!(side.ready().is_none() && side.done().is_none() && side.cannot("x").is_none());
+    let cannot = ToController::Cannot { reason: "x".into() };
+    for early in [ToController::Ready, ToController::Done, cannot] {
+        assert!(side.report(early).is_none());
+    }
     let old = ToAgent::Hello {
         protocol: PROTOCOL + 1,
         nonce: String::new(),
@@ -280,7 +278,11 @@ fn messages_out_of_turn_are_refused_on_both_sides() {
 #[test]
 fn an_agent_that_cannot_says_why() {
     let mut world = World::new(&["secret"], &[0]);
-    let message = world.agents[0].0.cannot("nofile binds at 20000").unwrap();
+    let reason = "nofile binds at 20000".into();
+    let message = world.agents[0]
+        .0
+        .report(ToController::Cannot { reason })
+        .unwrap();
     world.bring(0, &message);
     assert!(world.events.iter().any(
         |event| matches!(event, ControllerEvent::Lost { reason, .. } if reason.contains("nofile"))
@@ -294,10 +296,9 @@ fn a_storm_and_a_stop_reach_those_who_run() {
     world.ready(0);
     world.ready(1);
     world.actions.clear();
-    let mut out = Vec::new();
-    world.controller.drop_all(&mut out);
-    world.controller.stop(&mut out);
-    world.deliver(out);
+    world.controller.drop_all();
+    world.controller.stop();
+    world.deliver();
     let kinds: Vec<_> = world
         .actions
         .iter()
@@ -338,10 +339,9 @@ fn a_step_is_done_when_all_who_are_left_have_done_it() {
             .count()
     };
     for (rounds, lost) in [(1, false), (2, true)] {
-        let mut out = Vec::new();
-        world.controller.step(step, &mut out);
-        world.deliver(out);
-        let message = world.agents[0].0.step_done().unwrap();
+        world.controller.step(step);
+        world.deliver();
+        let message = world.agents[0].0.report(ToController::StepDone).unwrap();
         world.bring(0, &message);
         world.bring(1, &message);
         assert_eq!(done(&world), rounds - 1, "one is still at it");
@@ -363,9 +363,8 @@ fn a_step_is_done_when_all_who_are_left_have_done_it() {
     world.bring(0, &ToController::StepDone);
     assert_eq!(world.controller.state(0), Some(AgentState::Lost));
     world.actions.clear();
-    let mut out = Vec::new();
-    world.controller.end_search(&mut out);
-    world.deliver(out);
+    world.controller.end_search();
+    world.deliver();
     assert_eq!(world.actions, [(1, ToAgent::SearchOver)]);
 }
 

@@ -1,10 +1,11 @@
 //! Reader of a Tsung session of type `ts_websocket`: one connect, then thinking, perhaps with a
 //! message that repeats.
 
-use crate::Problem;
 use crate::import::xml::Element;
+use crate::payload::MESSAGE_BYTES_MIN;
+use crate::template::escape;
+use crate::{PeriodicMessage, Problem};
 
-/// Actions of a session.
 #[derive(Debug, Default)]
 pub(super) struct Session {
     pub(super) name: String,
@@ -13,19 +14,10 @@ pub(super) struct Session {
     pub(super) subprotocol: Option<String>,
     /// Messages sent at once after the connect.
     pub(super) first_frames: Vec<String>,
-    pub(super) say: Option<Message>,
-    /// Time from the connect to the end of the session.
+    pub(super) say: Option<PeriodicMessage>,
     pub(super) lifetime_us: u64,
     connected: bool,
     closed: bool,
-}
-
-#[derive(Debug)]
-pub(super) struct Message {
-    pub(super) text: String,
-    pub(super) binary: bool,
-    pub(super) every_us: u64,
-    pub(super) count: u64,
 }
 
 pub(super) fn read_session(element: &Element) -> Result<Session, Problem> {
@@ -169,11 +161,12 @@ impl Session {
                     repeat.problem("a loop with messages after a thinktime is not supported")
                 );
             }
-            self.say = Some(Message {
-                text,
-                binary,
+            self.say = Some(PeriodicMessage {
+                text: escape(&text),
                 every_us: body_us,
-                count: times,
+                count: Some(times),
+                size_bytes: MESSAGE_BYTES_MIN,
+                binary,
             });
         }
         self.think(body_us, times, repeat)

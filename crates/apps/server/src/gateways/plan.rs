@@ -1,0 +1,216 @@
+//! From a configuration, through the drivers that gateways need, to the gateways of each shard.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use throng_config::Config;
+use throng_engine::MailboxSender;
+use throng_gateway_centrifuge::{Centrifuge, Mail as CentrifugeMail};
+use throng_gateway_grip::{Backends, Grip};
+use throng_gateway_plain::Plain;
+use throng_metrics::Counters;
+use throng_session::{BackendMail, Backends as AskedBackends, ProxyOptions};
+
+use super::appwrite::{AppwritePart, AppwritePlan};
+use super::appwrite_feed::{Inlet, Lookups};
+use super::grip::{self, GripPlan};
+use super::proxy::{ProxyPart, ProxyPlan, SharedClient};
+use super::renew::GatewaysRenewer;
+use super::{GatewayMail, Gateways, Listed as _, Slot};
+use crate::options::StartError;
+use crate::shard::Mail;
+
+/// A port of a gateway's own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwnPort {
+    /// The gateway's place in the list.
+    pub(crate) gateway: u8,
+    /// The gateway's number of the port.
+    pub(crate) port: u8,
+    pub(crate) address: SocketAddr,
+    pub(crate) option: &'static str,
+}
+
+/// Sources from which gateways hear events of other servers, in a process that hands over.
+pub(crate) trait Sources: Send + Sync {
+    /// Called once the new process gets everything: takes what came before, and nothing more
+    /// until [`Sources::go_on`].
+    ///
+    /// # Errors
+    /// A sentence, if that takes too long.
+    fn stand_still(&self) -> Result<(), String>;
+
+    /// The hand-over is over, however it ended.
+    fn go_on(&self);
+}
+
+/// [`Gateways`] before they run.
+pub(crate) struct GatewaysPlan {
+    config: Arc<Config>,
+    appwrite: Option<AppwritePlan>,
+    proxy: Option<ProxyPlan>,
+    asker: SharedClient,
+    grip: Option<GripPlan>,
+}
+
+/// Gateways of one shard, on their way to its thread.
+pub(crate) struct GatewaysPart {
+    appwrite: Option<AppwritePart>,
+    plain: Option<ProxyPart>,
+    centrifuge: Option<ProxyPart>,
+    grip: Option<GripPlan>,
+}
+
+/// Returns the faults in the files that `[grip]` names: first those with which a server may start,
+/// then those with which it may not.
+pub fn check_routes(config: &Config) -> (Vec<String>, Vec<String>) {
+    let read = config.grip.as_ref().map(grip::routes::read);
+    read.map(|read| (read.skipped, read.refused))
+        .unwrap_or_default()
+}
+
+/// Ways in which mail of backends goes to the gateways that ask them.
+pub(super) const TO_ASKERS: [fn(BackendMail) -> GatewayMail; 2] = [GatewayMail::Plain, |mail| {
+    GatewayMail::Centrifuge(CentrifugeMail::Backends(mail))
+}];
+
+impl GatewaysPlan {
+    /// Reads the sections of the gateways. `counters` are for their drivers alone.
+    pub(crate) fn new(
+        config: &Arc<Config>,
+        shards: usize,
+        counters: &Arc<Counters>,
+    ) -> Result<Self, StartError> {
+        Ok(Self {
+            appwrite: AppwritePlan::new(config, shards, counters),
+            proxy: ProxyPlan::new(config)?,
+            asker: SharedClient::default(),
+            grip: GripPlan::new(config)?,
+            config: config.clone(),
+        })
+    }
+
+    pub(crate) fn ports(&self) -> Vec<OwnPort> {
+        let section = self.config.grip.as_ref();
+        let ports = section.map(grip::ports).unwrap_or_default();
+        let ports = ports.into_iter().enumerate();
+        ports
+            .map(|(number, (port, address))| OwnPort {
+                gateway: Grip::PLACE,
+                port: number as u8,
+                address,
+                option: grip::option(port),
+            })
+            .collect()
+    }
+
+    /// Returns the subscriptions that one connection may have, if that is more than clients may.
+    pub(crate) fn subscriptions_max(&self) -> usize {
+        self.grip.as_ref().map_or(0, GripPlan::channels_max)
+    }
+
+    /// Makes the reader that reads the gateways' sections again.
+    pub(crate) fn renewer(&self, mailboxes: &[MailboxSender<Mail>]) -> GatewaysRenewer {
+        GatewaysRenewer {
+            mailboxes: mailboxes.to_vec(),
+            asker: self.asker.clone(),
+            proxy: self.config.proxy.clone(),
+            fresh_proxy: None,
+            mails: Default::default(),
+            grip: self.grip.as_ref().map(GripPlan::reload),
+            fresh_routes: None,
+        }
+    }
+
+    /// Returns the sources that must stand still during a hand-over, if any.
+    pub(crate) fn sources(&self) -> Option<Arc<dyn Sources>> {
+        Some(self.appwrite.as_ref()?.sources())
+    }
+
+    /// Starts the drivers, which tell the shards through these mailboxes. The ports listen at
+    /// `addresses`, in their order. Gives a part for each shard.
+    pub(crate) fn start(
+        mut self,
+        mailboxes: &[MailboxSender<Mail>],
+        addresses: &[SocketAddr],
+    ) -> Result<Vec<GatewaysPart>, StartError> {
+        let appwrite = match &self.appwrite {
+            Some(plan) => plan.start(&self.config, mailboxes)?,
+            None => Vec::new(),
+        };
+        if let Some(plan) = &mut self.grip {
+            plan.bound(addresses);
+            plan.start(mailboxes)?;
+        }
+        let mut parts = self.parts(mailboxes, appwrite);
+        if let Some(plan) = &self.proxy {
+            let [plain, centrifuge] =
+                TO_ASKERS.map(|wrap| plan.start(&self.asker, mailboxes, wrap));
+            let asked = plain?.into_iter().zip(centrifuge?);
+            for (part, (plain, centrifuge)) in parts.iter_mut().zip(asked) {
+                (part.plain, part.centrifuge) = (Some(plain), Some(centrifuge));
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Gives look-ups of Appwrite's users to the caller, which answers them in the driver's place.
+    pub(crate) fn look_up_with(&self, lookups: Arc<dyn Lookups>) {
+        if let Some(plan) = &self.appwrite {
+            plan.look_up_with(lookups);
+        }
+    }
+
+    /// The ways of Appwrite's news into the shards, and the parts: no driver is started.
+    pub(crate) fn without_drivers(
+        &self,
+        mailboxes: &[MailboxSender<Mail>],
+    ) -> (Vec<Inlet>, Vec<GatewaysPart>) {
+        let appwrite = self.appwrite.as_ref().map(|plan| plan.parts(mailboxes));
+        let (inlets, parts) = appwrite.unwrap_or_default();
+        (inlets, self.parts(mailboxes, parts))
+    }
+
+    fn parts(
+        &self,
+        mailboxes: &[MailboxSender<Mail>],
+        appwrite: Vec<AppwritePart>,
+    ) -> Vec<GatewaysPart> {
+        let mut appwrite = appwrite.into_iter();
+        let parts = mailboxes.iter().map(|_| GatewaysPart {
+            appwrite: appwrite.next(),
+            plain: None,
+            centrifuge: None,
+            grip: self.grip.clone(),
+        });
+        parts.collect()
+    }
+}
+
+impl GatewaysPart {
+    /// Makes a shard's gateways, on its thread, with the drivers that were started.
+    pub(crate) fn gateways(self) -> Gateways {
+        let backends = self.grip.as_ref().and_then(GripPlan::driver);
+        self.gateways_with(backends)
+    }
+
+    /// Makes them with other backends of GRIP, which is off without any.
+    pub(crate) fn gateways_with(self, backends: Option<Box<dyn Backends>>) -> Gateways {
+        let grip = self.grip.zip(backends);
+        let (plain, centrifuge) = (self.plain, self.centrifuge);
+        Gateways {
+            plain: Some(Slot::new(asking(plain, Plain::with_backends))),
+            centrifuge: Some(Slot::new(asking(centrifuge, Centrifuge::with_backends))),
+            appwrite: self.appwrite.map(|part| Slot::new(part.gateway())),
+            grip: grip.map(|(plan, backends)| Slot::new(plan.gateway(backends))),
+        }
+    }
+}
+
+/// A gateway that asks backends, where there are any.
+fn asking<G: Default>(
+    part: Option<ProxyPart>,
+    make: fn(ProxyOptions, Box<dyn AskedBackends>) -> G,
+) -> G {
+    part.map_or_else(G::default, |part| make(part.options, part.driver))
+}

@@ -1,0 +1,202 @@
+//! A shard as its gateways see it: the piece between [`Shard`] and the engine, the hub and the
+//! queues to other shards.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use throng_broker::{Draft, Published, Refusal};
+use throng_engine::{Conns, Delivery, Kernel, Pieces};
+use throng_hub::Hub;
+use throng_metrics::Counter;
+use throng_session::{Context, Flow, Http, Order, Own, Resume, Shard, Shared};
+use throng_types::{Actions, ConnId, Frame, Now, Overflow, ShardId, Slots};
+
+use super::{Listed, Session};
+use crate::outbox::Outboxes;
+use crate::peers::payer;
+use crate::sessions::{recount, standing};
+
+/// The shard's parts, for the length of one call to a gateway.
+pub(crate) struct Host<'a, K: Kernel> {
+    pub(crate) shard: ShardId,
+    pub(crate) now: Now,
+    pub(crate) conns: &'a mut Conns<Session, K>,
+    pub(crate) hub: &'a mut Hub,
+    pub(crate) shared: &'a Shared,
+    /// Addresses of connections, by their tags.
+    pub(crate) addresses: &'a Slots<IpAddr>,
+    pub(crate) orders: &'a mut Vec<Order>,
+    pub(crate) outboxes: &'a mut Outboxes,
+    /// Connections that take requests again, and bytes that they have already.
+    pub(crate) resumed: &'a mut Vec<(ConnId, Vec<u8>)>,
+}
+
+/// One gateway's view of its shard.
+pub(crate) struct View<'v, 'h, K: Kernel, G: Listed> {
+    host: &'v mut Host<'h, K>,
+    own: Rc<G::Shared>,
+    own_orders: &'v mut VecDeque<G::Order>,
+    /// Lengths of the shard's orders and of the gateway's when the call began.
+    before: (usize, usize),
+}
+
+impl<'v, 'h, K: Kernel, G: Listed> View<'v, 'h, K, G> {
+    pub(super) fn new(
+        host: &'v mut Host<'h, K>,
+        own: &Rc<G::Shared>,
+        own_orders: &'v mut VecDeque<G::Order>,
+    ) -> Self {
+        Self {
+            before: (host.orders.len(), own_orders.len()),
+            host,
+            own: own.clone(),
+            own_orders,
+        }
+    }
+}
+
+impl<K: Kernel, G: Listed> Shard<G> for View<'_, '_, K, G> {
+    fn this(&self) -> ShardId {
+        self.host.shard
+    }
+
+    fn shards(&self) -> u8 {
+        self.host.outboxes.shards()
+    }
+
+    fn now(&self) -> Now {
+        self.host.now
+    }
+
+    fn shared(&self) -> &Shared {
+        self.host.shared
+    }
+
+    fn hub(&self) -> &Hub {
+        self.host.hub
+    }
+
+    fn publish(&mut self, draft: Draft) -> Result<Published, (Refusal, Draft)> {
+        self.host.hub.publish_here(draft, self.host.now)
+    }
+
+    fn is_connected(&self, conn: ConnId) -> bool {
+        self.host.conns.session(conn).is_some()
+    }
+
+    fn conn(&self, index: u32) -> Option<ConnId> {
+        self.host.conns.id(index)
+    }
+
+    fn sessions(&self) -> Vec<ConnId> {
+        self.host.conns.sessions().map(|(conn, _)| conn).collect()
+    }
+
+    fn queued_bytes(&self, conn: ConnId) -> usize {
+        self.host.conns.queued_bytes(conn)
+    }
+
+    fn with(
+        &mut self,
+        conn: ConnId,
+        act: impl FnOnce(&mut G::Session, &mut Own<'_, G>) -> Flow,
+    ) -> bool {
+        let (shared, own, orders) = (self.host.shared, &*self.own, &mut *self.host.orders);
+        let (own_orders, addresses) = (&mut *self.own_orders, self.host.addresses);
+        let mut is_own = false;
+        let mut resume: Option<Resume> = None;
+        shared.notices.begin(conn, self.host.now);
+        self.host.conns.with(conn, |session, effects| {
+            let before = standing(session);
+            let Some(inner) = G::session(session) else {
+                return;
+            };
+            is_own = true;
+            // What it leads to is this client's work, whoever was served before.
+            let payer = payer(conn, effects.tag, addresses, shared);
+            shared.meter.pays(payer);
+            let mut cx = Context {
+                id: conn,
+                now: effects.now,
+                shared,
+                own,
+                out: effects.out,
+                actions: &mut effects.actions,
+                orders,
+                own_orders,
+                place: G::PLACE,
+                forms_from: G::FORMS_FROM,
+            };
+            if let Flow::Http(again) = act(inner, &mut cx) {
+                *session = Session::Http(Http::again(&again));
+                resume = Some(again);
+            }
+            recount(shared, before, standing(session));
+        });
+        if let Some(resume) = resume.filter(|resume| !resume.raw.is_empty()) {
+            self.host.resumed.push((conn, resume.raw));
+        }
+        is_own
+    }
+
+    fn with_gone(
+        &mut self,
+        conn: ConnId,
+        session: &mut G::Session,
+        act: impl FnOnce(&mut G::Session, &mut Own<'_, G>),
+    ) {
+        let mut orders = Vec::new();
+        let mut cx = Context {
+            id: conn,
+            now: self.host.now,
+            shared: self.host.shared,
+            own: &*self.own,
+            out: &mut Vec::new(),
+            actions: &mut Actions::default(),
+            orders: &mut orders,
+            own_orders: self.own_orders,
+            place: G::PLACE,
+            forms_from: G::FORMS_FROM,
+        };
+        act(session, &mut cx);
+        // Another connection may have the place in the hub that it had.
+        orders.retain(|order| matches!(order, Order::Gateway(_)));
+        self.host.orders.append(&mut orders);
+    }
+
+    fn take_orders(&mut self) -> Vec<G::Order> {
+        let (from, own_from) = self.before;
+        let is_own =
+            |order: &mut Order| matches!(order, Order::Gateway(place) if *place == G::PLACE);
+        self.host.orders.extract_if(from.., is_own).for_each(drop);
+        self.own_orders.split_off(own_from).into()
+    }
+
+    fn deliver(&mut self, conn: ConnId, head: &[u8], tail: &Frame) {
+        let counters = &self.host.shared.counters;
+        counters.count(Counter::Deliveries);
+        counters.add(Counter::DeliveryBytes, (head.len() + tail.len()) as u64);
+        let frames = [Frame::new(head), tail.clone()];
+        let delivery = Delivery {
+            frames: Pieces::Parts(&frames),
+            // Never looked at: the parts are gathered.
+            joined: tail,
+            key: 0,
+            overflow: Overflow::Close,
+            gather: true,
+        };
+        self.host.conns.deliver(conn.index(), &delivery);
+    }
+
+    fn has_room(&self, to: ShardId) -> bool {
+        self.host.outboxes.has_room(to)
+    }
+
+    fn mail(&mut self, to: ShardId, mail: G::Mail) {
+        let bytes = G::mail_bytes(&mail);
+        self.host
+            .outboxes
+            .push_gateway(to, bytes, G::wrap_mail(mail));
+    }
+}
