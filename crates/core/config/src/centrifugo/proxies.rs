@@ -73,9 +73,9 @@ const KINDS: [(&str, &str); 7] = [
 struct Settings {
     timeout: Option<String>,
     authorization: Option<String>,
-    /// Values of [`LISTS`].
+    /// Texts of each key in [`LISTS`].
     lists: [Vec<String>; 3],
-    /// Values of [`FLAGS`].
+    /// Switch of each key in [`FLAGS`].
     flags: [bool; 2],
 }
 
