@@ -63,6 +63,17 @@ pub(super) struct Count {
     pub(super) findings: Vec<Finding>,
 }
 
+/// The findings of one kind, counted by crate.
+pub(super) fn by_crate(measure: Measure, found: BTreeMap<&str, Vec<Finding>>) -> Vec<Count> {
+    let count = |(folder, findings): (&str, Vec<Finding>)| Count {
+        measure,
+        key: folder.to_owned(),
+        number: findings.len(),
+        findings,
+    };
+    found.into_iter().map(count).collect()
+}
+
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Ratchet {
     /// By crate, or by what a number counts.
