@@ -5,12 +5,10 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use throng_engine::{Linux, Running};
-use throng_types::Parts;
 
 use super::order::{Giving, Moved, Word};
 use super::parcel::Parcel;
 use super::steps;
-use super::taking::HUB;
 use crate::list::GatewayList;
 use crate::shard::ShardApp;
 
@@ -59,35 +57,23 @@ fn rest<L: GatewayList>(
         let why = "the shards have too much under way to come to rest";
         return Ok(Err(why.to_owned()));
     }
-    running.app_mut().stop_at(Some(giving.cut));
-    match send_expected(running.app(), giving) {
-        Ok(false) => return Ok(Ok(())),
-        Ok(true) => {}
-        Err(error) => return Ok(Err(error.to_string())),
+    let mut sent = Ok(());
+    let expects = steps::stop_at(running, giving.cut, |message| {
+        if sent.is_ok() {
+            sent = giving.link.send(message, &[]);
+            let _ = giving.report.send(Word::GoesOn);
+        }
+    });
+    if let Err(error) = sent {
+        return Ok(Err(error.to_string()));
     }
     let until = giving.until + CUT;
     Ok(
-        match come_to_rest(running, giving, until, ShardApp::has_stopped)? {
+        match !expects || come_to_rest(running, giving, until, steps::has_stopped)? {
             true => Ok(()),
             false => Err("the broker does not deliver to the new process in time".to_owned()),
         },
     )
-}
-
-/// Sends which channels the new process is to hear from elsewhere; false if there are none.
-fn send_expected<L: GatewayList>(app: &ShardApp<L>, giving: &Giving) -> io::Result<bool> {
-    let mut sent = Ok(());
-    let mut send_piece = |piece: &[u8]| {
-        if sent.is_ok() {
-            let message = [&[HUB], piece].concat();
-            sent = giving.link.send(&message, &[]);
-            let _ = giving.report.send(Word::GoesOn);
-        }
-    };
-    let mut parts = Parts::new(&mut send_piece);
-    let any = app.save_expected(giving.cut, &mut parts);
-    parts.end();
-    sent.map(|()| any)
 }
 
 /// Goes on until all shards rest at the same time, and this is over on each; false if that takes
@@ -96,7 +82,7 @@ fn come_to_rest<L: GatewayList>(
     running: &mut Running<ShardApp<L>>,
     giving: &Giving,
     until: Instant,
-    is_over: impl Fn(&ShardApp<L>) -> bool,
+    is_over: impl Fn(&Running<ShardApp<L>>) -> bool,
 ) -> io::Result<bool> {
     loop {
         loop {
@@ -111,7 +97,7 @@ fn come_to_rest<L: GatewayList>(
             return Ok(false);
         }
         // None of them runs now.
-        let is_busy = steps::is_busy(running) || !is_over(running.app());
+        let is_busy = steps::is_busy(running) || !is_over(running);
         match giving.meeting.meet(is_busy, until) {
             Some(true) => {}
             Some(false) => return Ok(true),
