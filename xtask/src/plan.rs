@@ -23,8 +23,11 @@ const fn room(name: &'static str, uses: &'static [&'static str]) -> Room {
 #[rustfmt::skip]
 pub(crate) const HOUSE: &[Room] = &[
     // The shared words, and the wire formats that know nothing else of ours.
-    room("types",     &[]),
+    room("types/derive", &[]),
+    room("types",     &["types/derive"]),
     room("protocols/*",    &["types"]),
+    // GRIP travels in fields and bodies of HTTP.
+    room("protocols/grip", &["types", "protocols/http1"]),
 
     // Pure logic: each room sees those to its left, `types < auth, config, metrics, broker < hub <
     // session`.
@@ -105,7 +108,7 @@ pub(crate) const HOUSE: &[Room] = &[
     ]),
     room("dev/fuzz-targets", &[
         "types", "core/*", "protocols/*", "gateways/*", "client", "runtime/engine", "runtime/tls",
-        "peers/redis-link", "apps/server", "dev/testkit",
+        "peers/redis-link", "apps/server", "dev/solo", "dev/testkit",
     ]),
     room("tests/*",        &["dev/*"]),
     room("xtask",          &["core/config", "core/metrics"]),
@@ -214,7 +217,7 @@ mod tests {
 
     #[test]
     fn exact_rows_come_before_their_floor() {
-        assert_eq!(row("types").unwrap().uses, [""; 0]);
+        assert_eq!(row("types").unwrap().uses, ["types/derive"]);
         assert_eq!(row("protocols/ws").unwrap().name, "protocols/*");
         assert!(row("attic/box").is_none());
     }

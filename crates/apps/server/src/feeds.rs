@@ -212,7 +212,6 @@ impl FeedBatches {
         }
     }
 
-    /// Takes the result of a publication.
     pub(crate) fn published(&mut self, round: u32, number: u32, result: PublishResult) {
         if let Some((publications, ..)) = self.waiting.get_mut(round)
             && let Some(results) = publications.record(number, result)

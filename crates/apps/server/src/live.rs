@@ -65,7 +65,6 @@ pub(crate) struct LiveMould {
 /// New version of the options, on its way to a shard.
 pub(crate) struct Renewed {
     pub(crate) live: Arc<Live>,
-    /// Mail for the shard's gateways.
     pub(crate) mail: Vec<GatewayMail>,
     /// Dropped once it holds.
     pub(crate) done: Sender<()>,

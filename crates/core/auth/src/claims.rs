@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+use throng_types::Save;
 
 use crate::{ChannelPattern, TokenFault};
 
@@ -44,7 +45,7 @@ pub struct Claims {
 }
 
 /// Options that a token sets for one subscription; `None` where the channel's own options decide.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Save)]
 pub struct SubscriptionOptions {
     /// JSON about the subscription that others may see.
     pub info: Option<Box<str>>,
@@ -65,7 +66,7 @@ pub struct SubscriptionOptions {
 /// The channels that a token opens: our own claim `allow`.
 ///
 /// `{"allow":{"subscribe":["news","chat:*"],"publish":["chat:*"]}}`
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Save)]
 pub struct Allow {
     /// Channels to subscribe to.
     #[serde(default)]
@@ -74,8 +75,6 @@ pub struct Allow {
     #[serde(default)]
     pub publish: Vec<ChannelPattern>,
 }
-
-throng_types::save_fields!(Allow { subscribe, publish });
 
 impl Claims {
     /// Whether the token itself opens this channel for subscribing: by `allow`, or because the

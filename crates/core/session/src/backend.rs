@@ -46,14 +46,12 @@ impl std::fmt::Debug for NewBackends {
 pub struct Ask {
     pub conn: ConnId,
     pub number: u32,
-    /// The question, and where it goes.
     pub question: Question,
 }
 
 #[derive(Debug)]
 pub enum BackendMail {
     Answered {
-        /// The connection that asked.
         conn: ConnId,
         number: u32,
         answer: Answered,
@@ -97,7 +95,6 @@ impl WayToBackends {
 pub struct StatusMeaning {
     /// HTTP status, any but 200.
     pub status: u16,
-    /// Refusal that the client gets.
     pub refusal: ProxyRefusal,
 }
 

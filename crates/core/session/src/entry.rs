@@ -11,13 +11,11 @@ use throng_types::{ChannelError, ChannelName, ConnId, Now, Position};
 use crate::permit::{Verdict, may_subscribe};
 use crate::{Identity, Shared, check_token};
 
-/// A subscription that a connection begins with.
 #[derive(Clone, Debug)]
 pub struct InitialSubscription {
     pub channel: ChannelName,
     /// Where the client was.
     pub since: Option<Position>,
-    /// Options that the token sets for the subscription.
     pub options: SubscriptionOptions,
     /// When its own token ends it, in Unix seconds, if it has one: `Some(None)` for never.
     pub until: Option<Option<u64>>,
@@ -42,11 +40,8 @@ pub enum EntryFault {
     Name(ChannelError),
     /// More channels than a connection may have.
     TooMany(usize),
-    /// The client may not subscribe there.
     Closed(ChannelName),
-    /// The namespace is not configured.
     Unknown(ChannelName),
-    /// A subscription token is not good.
     Token(TokenFault),
 }
 

@@ -31,7 +31,6 @@ mod route;
 mod shared;
 mod stream;
 mod survey;
-mod survey_wire;
 mod websocket;
 mod work;
 
@@ -66,9 +65,9 @@ pub use route::{Access, Claim, Port, Rank};
 pub use shared::{Logins, Page, Pages, SessionLimits, Shared};
 pub use stream::{Stream, StreamBeat};
 pub use survey::{
-    ControlCommand, MatchedConnection, Matches, NodeCount, NodeReply, Search, Survey, SurveyReply,
+    ControlCommand, MatchedConnection, NodeCount, NodeReply, Search, SearchMatches, Survey,
+    SurveyReply, from_node, to_node,
 };
-pub use survey_wire::{decode_replies, decode_survey, encode_replies, encode_survey};
 /// The protocol in which backends are asked.
 pub use throng_centrifuge::Codec;
 pub use throng_centrifuge::proxy::{ProxyAnswer, ProxyCall, ProxyKind, ProxyRefusal};

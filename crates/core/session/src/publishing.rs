@@ -93,7 +93,6 @@ pub fn publish_all<S, O>(first_token: u32, mut drafts: Vec<Draft>, cx: &mut Cont
     cx.hub(Command::PublishAll { reply_to, drafts });
 }
 
-/// A draft of data alone.
 #[must_use]
 pub const fn draft(channel: ChannelName, payload: Payload) -> Draft {
     Draft {

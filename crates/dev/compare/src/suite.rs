@@ -73,7 +73,15 @@ impl Suite {
         };
         match self {
             Self::Channels => &[
-                Idle, Own, Burst, FanOut, FanOutLarge, Wide, Pipelined, Socket, Rooms,
+                Idle,
+                Own,
+                Burst,
+                FanOut,
+                FanOutLarge,
+                Wide,
+                Pipelined,
+                Socket,
+                Rooms,
             ],
             Self::Tls => &[Idle, Burst, FanOut, FanOutLarge, Rooms],
             Self::Shards => &[CostsOne, CostsSkew, CostsRooms, CostsFanOut],

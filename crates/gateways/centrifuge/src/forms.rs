@@ -1,19 +1,17 @@
 //! How each client is connected, and the wire forms of deliveries.
 //!
-//! A client's transport and codec are one byte of its session ([`Mode`]), from which everything else
-//! about them follows. Subscriptions that do not get publications as they were published, but as
-//! differences or only some of them, have forms of their own.
+//! A client's transport and codec are one byte of its session ([`Mode`]), from which everything
+//! else about them follows. Subscriptions that do not get publications as they were published, but
+//! as differences or only some of them, have forms of their own.
 
 use throng_centrifuge::{ClientInfo, Codec, Push, encode_push};
 use throng_session::encode::{chunk, line, sse_data, ws_binary, ws_text};
 use throng_session::{Form, FormKind, Patch, Transport};
-use throng_types::{PayloadKind, Publication, PublicationKind};
+use throng_types::{PayloadKind, Publication, PublicationKind, Save};
 use throng_ws::{Opcode, encode_deflated};
 
-use crate::socket::Socket;
-
 /// Transport and codec of a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub(crate) enum Mode {
     /// JSON on `/connection/websocket`, both ways.
     Json,
@@ -29,15 +27,6 @@ pub(crate) enum Mode {
     /// `/emulation`.
     Messages,
 }
-
-throng_types::save_choice!(Mode {
-    0: Json,
-    1: Protobuf,
-    2: Unidirectional,
-    3: Events,
-    4: Lines,
-    5: Messages,
-});
 
 impl Mode {
     /// The modes in which a client may ask for something, by [`Mode::number`].
@@ -269,13 +258,4 @@ pub(crate) fn encode(
     let patch = patch.filter(is_readable).map(|patch| patch.delta);
     let push = Push::Delta { publication, patch };
     mode.frame(out, |out| mode.codec().push(&push, out));
-}
-
-/// Appends a publication in the form of a client, if its filter lets it pass.
-pub(crate) fn encode_filtered(socket: &Socket, publication: &Publication, out: &mut Vec<u8>) {
-    if socket.passes(publication) {
-        let mode = socket.mode();
-        let push = Push::Publication(publication);
-        mode.frame(out, |out| mode.codec().push(&push, out));
-    }
 }

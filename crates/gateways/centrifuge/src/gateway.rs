@@ -8,36 +8,11 @@ use throng_session::{
     Answered, Ask, BackendMail, Backends, Claim, Class, Event, Flow, Form, Gateway, Incoming,
     Opened, Patch, ProxyOptions, Question, Reject, Sender, Shard, Shared, Transport, WayToBackends,
 };
-use throng_types::{ChannelName, ConnId, Millis, Now, Publication, Saved};
+use throng_types::{ChannelName, ConnId, Millis, Now, Publication};
 
-use crate::call::Call;
-use crate::emulation::Upstream;
-use crate::order::{Mail, Order};
-use crate::socket::Socket;
-use crate::uni_stream::UniStream;
-use crate::{Cx, emulation, forms, moving, open};
-
-pub enum Session {
-    /// A client that may speak, or a unidirectional WebSocket.
-    Socket(Socket),
-    /// Client of a unidirectional stream.
-    Stream(UniStream),
-    /// A call of the server API, until it is answered.
-    Call(Box<Call>),
-    /// Commands of a client whose stream is on another connection.
-    Upstream(Box<Upstream>),
-}
-
-impl Session {
-    /// A backend has answered the question with this number, or failed to.
-    pub fn answered(&mut self, number: u32, answer: Answered, cx: &mut Cx<'_>) {
-        match self {
-            Self::Socket(socket) => socket.answered(number, answer, cx),
-            Self::Stream(stream) => stream.answered(number, answer, cx),
-            Self::Call(_) | Self::Upstream(_) => {}
-        }
-    }
-}
+use crate::events::Session;
+use crate::order::{Mail, Order, Upward};
+use crate::{Cx, forms, open};
 
 /// Centrifugo's clients on one shard.
 #[derive(Default)]
@@ -82,6 +57,41 @@ impl Centrifuge {
         }) {
             self.empty.push_back((now.mono, channel));
         }
+    }
+
+    /// Carries commands to their session, or towards its shard, and answers the request.
+    fn carry(upward: Upward, shard: &mut impl Shard<Self>) {
+        let (to, request) = (upward.to.shard(), upward.request);
+        let status = if to.0 >= shard.shards() || to == shard.this() {
+            Self::deliver(&upward, shard);
+            204
+        } else if shard.has_room(to) {
+            let upward = Upward {
+                request: None,
+                ..upward
+            };
+            shard.mail(to, Mail::Upward(upward));
+            204
+        } else {
+            503
+        };
+        let Some(request) = request else {
+            return;
+        };
+        shard.with(request, |session, cx| match session {
+            Session::Upstream(request) => request.done(status, cx),
+            _ => Flow::Stay,
+        });
+    }
+
+    /// Lets the session carry them out, if it is still there.
+    fn deliver(upward: &Upward, shard: &mut impl Shard<Self>) {
+        shard.with(upward.to, |session, cx| {
+            if let Session::Socket(socket) = session {
+                socket.upstream(&upward.data, cx);
+            }
+            Flow::Stay
+        });
     }
 
     fn answered(number: u32, conn: ConnId, answer: Answered, shard: &mut impl Shard<Self>) {
@@ -159,23 +169,19 @@ impl Gateway for Centrifuge {
         forms::encode(form, publication, patch, out);
     }
 
-    fn save(session: &Session, out: &mut Vec<u8>) -> bool {
-        moving::save(session, out)
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Session> {
-        moving::load(from)
+    fn moves(session: &Session) -> bool {
+        session.moves()
     }
 
     fn encode_personal(session: &mut Session, publication: &Arc<Publication>, out: &mut Vec<u8>) {
         if let Session::Socket(socket) = session {
-            forms::encode_filtered(socket, publication, out);
+            socket.encode_filtered(publication, out);
         }
     }
 
     fn order(&mut self, order: Order, shard: &mut impl Shard<Self>) {
         match order {
-            Order::Upward(upward) => emulation::carry(upward, shard),
+            Order::Upward(upward) => Self::carry(upward, shard),
             Order::CacheEmpty {
                 conn,
                 channel,
@@ -199,7 +205,7 @@ impl Gateway for Centrifuge {
 
     fn mail(&mut self, _: Sender, mail: Mail, shard: &mut impl Shard<Self>) {
         match mail {
-            Mail::Upward(upward) => emulation::deliver(&upward, shard),
+            Mail::Upward(upward) => Self::deliver(&upward, shard),
             Mail::Backends(BackendMail::Answered {
                 conn,
                 number,

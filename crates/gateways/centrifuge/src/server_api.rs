@@ -18,7 +18,7 @@ use throng_types::{ChannelName, Disconnect};
 
 use crate::Cx;
 use crate::call::{Call, Task, Together, style, write_published};
-use crate::gateway::Session;
+use crate::events::Session;
 use crate::results::{history_query, position_of};
 use crate::surveyed::{Surveyed, search};
 

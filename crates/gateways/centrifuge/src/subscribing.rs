@@ -18,10 +18,9 @@ use throng_types::{ChannelName, Disconnect, Publisher};
 
 use crate::Cx;
 use crate::asked::{Pending, Subscribing, Wants};
-use crate::asking::tell_if_empty;
 use crate::channels::check_token;
 use crate::forms::{FILTERED, with_deltas};
-use crate::results::{position, subscribe_result};
+use crate::results::{position, subscribe_result, tell_if_empty};
 use crate::socket::{Socket, TokenUse, code_of, ttl};
 
 /// Handles the command `subscribe`.

@@ -4,21 +4,21 @@
 //! that sends more is cut off. Of the backend's answer only bodies that are needed whole are kept,
 //! and those are bounded; passed-on bytes are bounded by the driver's credit.
 
-use throng_grip::exchange::{OriginEvent, OriginHead};
-use throng_grip::headers::fields;
 use throng_grip::instruct::{
     HeldReply, Hold, INSTRUCT_BODY_BYTES_MAX, Instruct, ReplyBody, ResponseHead,
 };
 use throng_grip::proxy::is_response_hop;
 use throng_http1::LAST_CHUNK;
+use throng_http1::field::fields;
+use throng_http1::origin::{OriginEvent, OriginHead};
 use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_session::{Exchange, Flow, Incoming, Resume, answer_text};
-use throng_types::End;
+use throng_types::{End, Save};
 
 use crate::Cx;
+use crate::following::Following;
 use crate::held::{Held, NextRequest};
-use crate::long_poll::Wait;
 use crate::order::Order;
 use crate::request::Asked;
 use crate::response_head::{After, Framing, encode_head, is_bodiless, pass_on, send_head};
@@ -36,6 +36,7 @@ pub(crate) enum Next {
 pub(crate) type Becomes = Option<Next>;
 
 /// A request whose backend is asked. Boxed: few connections wait for a backend at a time.
+#[derive(Save)]
 pub struct Proxied {
     pub(crate) exchange: Exchange,
     pub(crate) asked: Asked,
@@ -44,18 +45,39 @@ pub struct Proxied {
     pub(crate) token: u32,
     pub(crate) stage: Stage,
     /// The body, while it still comes.
+    #[save(skip)]
     upload: Option<Box<Upload>>,
 }
 
+#[derive(Save)]
 pub(crate) enum Stage {
     /// The backend has not answered yet.
+    #[save(skip)]
     Asking,
     /// The body is needed whole.
+    #[save(skip)]
     Collecting { head: OriginHead, body: Vec<u8> },
     /// The answer is passed on.
+    #[save(skip)]
     Relaying { framing: Framing },
     /// The client is held for a publication.
     Waiting(Box<Wait>),
+}
+
+/// Held response of a long poll.
+#[derive(Save)]
+pub(crate) struct Wait {
+    pub(crate) following: Following,
+    /// Answer for the client at its timeout.
+    pub(crate) reply: HeldReply,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Wait {
+    /// Returns the answer for a client to which nothing was published.
+    pub(crate) fn into_answer(self) -> (HeldReply, Vec<u8>) {
+        (self.reply, self.body)
+    }
 }
 
 impl Proxied {
@@ -77,21 +99,9 @@ impl Proxied {
         proxied
     }
 
-    /// One that another process has held.
-    pub(crate) const fn moved(
-        exchange: Exchange,
-        asked: Asked,
-        (minor_version, token): (u8, u32),
-        stage: Stage,
-    ) -> Self {
-        Self {
-            exchange,
-            asked,
-            minor_version,
-            token,
-            stage,
-            upload: None,
-        }
+    /// Whether another process can go on with it: the client is held, and its request is whole.
+    pub(crate) const fn moves(&self) -> bool {
+        matches!(self.stage, Stage::Waiting(_)) && !self.is_uploading()
     }
 
     /// Whether the request's body still comes.

@@ -3,23 +3,38 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use throng_grip::exchange::{OriginFailure, OriginRequest, RequestRest};
-use throng_grip::headers::{Header, HeaderRef, fields, is_like};
+use throng_grip::headers::is_like;
 use throng_grip::hold::{LinkTarget, resolve_link};
 use throng_grip::proxy::{RequestRules, apply_cors, request_headers};
-use throng_grip::routes::{Route, Target};
+use throng_grip::routes::Route;
 use throng_grip::ws_events::{claims_events, handshake_headers};
 use throng_http1::Request;
+use throng_http1::field::{Header, HeaderRef, fields};
+use throng_http1::origin::Target;
+use throng_http1::origin::{Destination, OriginFailure, OriginRequest, RequestRest};
 use throng_session::Incoming;
-use throng_types::{Now, Save, Saved};
+use throng_types::{Now, Save};
 
 use crate::shared::GripShared;
 
-/// Value of `X-Forwarded-Proto` for WebSocket clients by TLS.
-const WSS: &str = "wss";
-const HTTPS: &str = "https";
+/// Value of `X-Forwarded-Proto` for a client by TLS.
+#[derive(Clone, Copy, Save)]
+enum ForwardedProto {
+    Wss,
+    Https,
+}
+
+impl ForwardedProto {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Wss => "wss",
+            Self::Https => "https",
+        }
+    }
+}
 
 /// A client's request, as the backend gets it.
+#[derive(Save)]
 pub(crate) struct Asked {
     pub(crate) route: Arc<Route>,
     pub(crate) method: Box<str>,
@@ -35,48 +50,9 @@ pub(crate) struct Asked {
     /// Its client came by TLS.
     pub(crate) is_tls: bool,
     /// Value of `X-Forwarded-Proto` for the backend.
-    forwarded_proto: Option<&'static str>,
+    forwarded_proto: Option<ForwardedProto>,
     /// Number of channels that publishers had been told of before the backend was asked.
     pub(crate) topics_told: u64,
-}
-
-impl Save for Asked {
-    fn save(&self, out: &mut Vec<u8>) {
-        self.route.save(out);
-        (self.method.clone(), self.target.clone()).save(out);
-        self.headers.save(out);
-        self.body.save(out);
-        self.peer.save(out);
-        (self.is_trusted, self.is_tls).save(out);
-        self.forwarded_proto.map(Box::<str>::from).save(out);
-        self.topics_told.save(out);
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        let route = Save::load(from)?;
-        let (method, target) = Save::load(from)?;
-        let (headers, body) = Save::load(from)?;
-        let peer = Save::load(from)?;
-        let (is_trusted, is_tls) = Save::load(from)?;
-        let proto = Option::<Box<str>>::load(from)?;
-        Some(Self {
-            route,
-            method,
-            target,
-            headers,
-            body,
-            peer,
-            is_trusted,
-            is_tls,
-            forwarded_proto: match proto.as_deref() {
-                None => None,
-                Some(WSS) => Some(WSS),
-                Some(HTTPS) => Some(HTTPS),
-                Some(_) => return None,
-            },
-            topics_told: Save::load(from)?,
-        })
-    }
 }
 
 /// Returns the host of a request. HTTP/1.0 need not name one, and is then answered as Pushpin does.
@@ -131,8 +107,8 @@ impl Asked {
         let is_tls = came_by_tls(incoming, grip);
         let forwarded_proto = match request.wants_upgrade("websocket") {
             _ if !grip.options.set_forwarded_proto || !is_tls => None,
-            true => Some(WSS),
-            false => Some(HTTPS),
+            true => Some(ForwardedProto::Wss),
+            false => Some(ForwardedProto::Https),
         };
         Self {
             route: route.clone(),
@@ -177,15 +153,28 @@ impl Asked {
         }
     }
 
+    /// Bytes of a path that the route matches.
+    fn matched_bytes(&self, path: &str) -> usize {
+        let prefix = &self.route.path_prefix;
+        if path.starts_with(prefix) {
+            prefix.len()
+        } else {
+            0
+        }
+    }
+
     /// A request to the route's path that has neither fields nor body yet.
     fn bare(&self, method: &str) -> OriginRequest {
+        let route = &self.route;
+        let path = route.origin_path(&self.target);
+        let is_matched = path.starts_with(&route.path_prefix);
         OriginRequest {
-            route: self.route.clone(),
-            method: method.to_owned(),
-            path: self.route.origin_path(&self.target),
-            headers: Vec::new(),
-            body: Vec::new(),
-            rest: RequestRest::Nothing,
+            matched_bytes: if is_matched {
+                route.path_prefix.len()
+            } else {
+                0
+            },
+            ..OriginRequest::new(route.to.clone(), method, path, Vec::new())
         }
     }
 
@@ -211,22 +200,24 @@ impl Asked {
         grip: &GripShared,
         now: Now,
     ) -> Option<Box<OriginRequest>> {
-        let (route, path) = match resolve_link(&self.route.origin_path(&self.target), uri)? {
-            LinkTarget::Path(path) => (self.route.clone(), path),
-            LinkTarget::Absolute(uri) => elsewhere(&self.route, &uri)?,
+        let bare = self.bare(method);
+        let (to, path) = match resolve_link(&bare.path, uri)? {
+            LinkTarget::Path(path) => (bare.to.clone(), path),
+            LinkTarget::Absolute(uri) => elsewhere(&bare.to, &uri)?,
             LinkTarget::SameScheme(rest) => {
-                let tls = self.route.targets.first().is_some_and(|target| target.tls);
+                let tls = bare.to.targets.first().is_some_and(|target| target.tls);
                 let scheme = if tls { "https" } else { "http" };
-                elsewhere(&self.route, &format!("{scheme}://{rest}"))?
+                elsewhere(&bare.to, &format!("{scheme}://{rest}"))?
             }
         };
         let mut headers = self.origin_headers(last_ids, grip, now);
         headers.retain(|header| !header.is("Content-Type") && !header.is("Last-Event-ID"));
         Some(Box::new(OriginRequest {
-            route,
+            to,
+            matched_bytes: self.matched_bytes(&path),
             path,
             headers,
-            ..self.bare(method)
+            ..bare
         }))
     }
 
@@ -301,7 +292,7 @@ impl Asked {
             orig_headers: route.orig_headers,
             sig: sig.as_deref(),
             last_ids,
-            forwarded_proto: self.forwarded_proto,
+            forwarded_proto: self.forwarded_proto.map(ForwardedProto::as_str),
             strip_route: grip.options.accept_route,
             xff: if self.is_trusted {
                 grip.options.xff_trusted
@@ -323,8 +314,8 @@ impl Asked {
     }
 }
 
-/// A route to another origin than the request's, and the path there.
-fn elsewhere(route: &Route, uri: &str) -> Option<(Arc<Route>, String)> {
+/// Another origin than the request's, and the path there.
+fn elsewhere(to: &Destination, uri: &str) -> Option<(Arc<Destination>, String)> {
     let (scheme, rest) = uri.split_once("://")?;
     let at = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(at);
@@ -336,9 +327,9 @@ fn elsewhere(route: &Route, uri: &str) -> Option<(Arc<Route>, String)> {
     let mut target =
         Target::from_url(&format!("{}://{authority}", scheme.to_ascii_lowercase())).ok()?;
     target.host = Some(authority.to_owned());
-    let route = Route {
+    let to = Destination {
         targets: vec![target],
-        ..route.clone()
+        ..*to
     };
-    Some((Arc::new(route), path))
+    Some((Arc::new(to), path))
 }

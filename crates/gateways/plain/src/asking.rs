@@ -13,9 +13,44 @@ use throng_session::{
     claims_of, note_ends,
 };
 use throng_types::{ChannelName, End};
+use throng_ws::handshake::{Accept, Protocols};
 
 use crate::Cx;
-use crate::open::Way;
+use crate::framing::Framing;
+
+/// Kind of session that a request asks for, once its client is let in.
+pub(crate) enum Way {
+    /// `/ws`, with the handshake's answer.
+    Socket(Accept<'static>),
+    /// Stream of `/sse` or `/stream`.
+    Stream { framing: Framing, takes_gzip: bool },
+}
+
+impl Way {
+    /// A WebSocket without a subprotocol.
+    pub(crate) fn socket(accept: &Accept<'_>) -> Self {
+        Self::Socket(Accept {
+            key: accept.key,
+            protocols: Protocols::default(),
+            deflate: accept.deflate,
+        })
+    }
+
+    pub(crate) fn stream(framing: Framing, incoming: &Incoming<'_, '_>) -> Self {
+        Self::Stream {
+            framing,
+            takes_gzip: incoming.request.headers().accepts_coding("gzip"),
+        }
+    }
+
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::Socket(_) => "plain_websocket",
+            Self::Stream { framing, .. } if framing.is_lines() => "plain_stream",
+            Self::Stream { .. } => "plain_sse",
+        }
+    }
+}
 
 /// Subject of a question to a backend about a client.
 enum About {

@@ -7,28 +7,11 @@ use throng_session::{
     Answered, Ask, BackendMail, Backends, Claim, Class, Event, Flow, Form, Gateway, Incoming,
     Opened, Own, Patch, ProxyOptions, Reject, Sender, Shard, Shared, Transport, WayToBackends,
 };
-use throng_types::{ConnId, Publication, Saved};
+use throng_types::{ConnId, Publication};
 
 use crate::Cx;
-use crate::asking::Asking;
-use crate::publish::Reloading;
-use crate::publisher::Publisher;
-use crate::socket::Socket;
-use crate::stream::Lines;
-use crate::{forms, moving, open};
-
-pub enum Session {
-    /// WebSocket client of `/ws`.
-    Socket(Socket),
-    /// Stream client of `/sse` or `/stream`.
-    Stream(Lines),
-    /// One of these, while backends are asked about it. Boxed, because it is so for a moment.
-    Asking(Box<Asking>),
-    /// A publisher's WebSocket. Boxed, because there are few.
-    Publisher(Box<Publisher>),
-    /// `/api/reload`. Boxed, because there are few.
-    Reloading(Box<Reloading>),
-}
+use crate::open::Session;
+use crate::{forms, open};
 
 /// The clients of `/ws`, `/sse`, `/stream` and `/pub` on one shard.
 #[derive(Default)]
@@ -128,12 +111,8 @@ impl Gateway for Plain {
         forms::encode(form, publication, out);
     }
 
-    fn save(session: &Session, out: &mut Vec<u8>) -> bool {
-        moving::save(session, out)
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Session> {
-        moving::load(from)
+    fn moves(session: &Session) -> bool {
+        session.moves()
     }
 
     fn encode_personal(session: &mut Session, publication: &Arc<Publication>, out: &mut Vec<u8>) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use throng_grip::exchange::{OriginEvent, OriginFailure, OriginRequest};
+use throng_http1::origin::{OriginEvent, OriginFailure, OriginRequest};
 use throng_peer::{Context, Ended, Flow, LinkId, Peer};
 use throng_types::{ConnId, Millis};
 

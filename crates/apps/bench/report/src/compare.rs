@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use throng_bench_plan::check::{Figure, FigureSource, Metric, Unit};
+use throng_bench_plan::check::{Figure, Metric, Unit};
 use throng_bench_plan::{Publish, Scenario};
 use throng_types::units::{format_bytes, format_us, grouped};
 

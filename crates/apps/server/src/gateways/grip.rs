@@ -15,10 +15,10 @@ use throng_gateway_grip::{
     StatsOptions, Ticket,
 };
 use throng_grip::command::ZmqUris;
-use throng_grip::exchange::{OriginEvent, OriginFailure, OriginRequest};
 use throng_grip::proxy::XffRule;
 use throng_grip::sequence::SequenceLimits;
 use throng_grip::stats::StatsFormat;
+use throng_http1::origin::{OriginEvent, OriginFailure, OriginRequest};
 use throng_sys::random;
 use throng_types::ConnId;
 
@@ -41,7 +41,6 @@ pub(crate) struct GripPlan {
 }
 
 impl GripPlan {
-    /// Reads the section, if it is there.
     pub(crate) fn new(config: &Config) -> Result<Option<Self>, StartError> {
         let Some(section) = &config.grip else {
             return Ok(None);

@@ -20,12 +20,10 @@ use super::{GatewayMail, Gateways, Listed as _, Slot};
 use crate::options::StartError;
 use crate::shard::Mail;
 
-/// A port of a gateway's own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnPort {
     /// The gateway's place in the list.
     pub(crate) gateway: u8,
-    /// The gateway's number of the port.
     pub(crate) port: u8,
     pub(crate) address: SocketAddr,
     pub(crate) option: &'static str,

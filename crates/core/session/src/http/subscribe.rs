@@ -236,7 +236,6 @@ pub fn check_draining(shared: &Shared) -> Result<(), Reject> {
 /// Headers of a stream's response.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamHead<'a> {
-    /// Value of the header `Content-Type`.
     pub content_type: &'a str,
     /// Sent in chunks, or until the connection ends.
     pub in_chunks: bool,

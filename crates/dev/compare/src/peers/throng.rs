@@ -7,11 +7,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use super::Peer;
 use crate::args::Args;
 use crate::cache::{checkout, output, target_folder};
 use crate::origin::Origin;
-use crate::server::Addresses;
+use crate::server::{Addresses, Peer};
 use crate::suite::Suite;
 use crate::tls;
 
@@ -72,7 +71,10 @@ pub(super) fn prepare(args: &Args, origin: Option<&Origin>) -> Result<Vec<Peer>>
             },
         };
         let records = throng.records.map(|records| format!(", {records} records"));
-        let (records, plural) = (records.unwrap_or_default(), if shards == 1 { "" } else { "s" });
+        let (records, plural) = (
+            records.unwrap_or_default(),
+            if shards == 1 { "" } else { "s" },
+        );
         Peer {
             key,
             title: format!("Throng {version}, {shards} shard{plural}{records}"),

@@ -1,6 +1,6 @@
 //! WebSockets: those that pass through to a backend, and those whose backend speaks HTTP.
 
-use throng_grip::exchange::RequestRest;
+use throng_http1::origin::RequestRest;
 use throng_session::Gateway;
 use throng_ws::{Masking, Opcode, encode_header};
 

@@ -1,13 +1,14 @@
 //! Items of publishers, over HTTP and over ZeroMQ, as one struct.
 //!
-//! Owns: reading items in every coding, with errors good enough for the publisher. Never: orders, filters or delivers.
+//! Owns: reading items in every coding, with errors good enough for the publisher. Never: orders,
+//! filters or delivers.
 
 mod codec;
 mod json_patch;
 #[cfg(test)]
 mod tests;
 
-use throng_types::{ChannelName, coded_enum};
+use throng_types::{ChannelName, Save, coded_enum};
 
 use crate::headers::{Header, is_grip};
 use crate::instruct::HeldReply;
@@ -116,7 +117,7 @@ pub enum WsMessageItem {
 
 coded_enum! {
     /// The kinds of frames that carry a payload of a publisher or a backend.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
     pub enum WsKind {
         /// Name in documents of publishers.
         fn name;

@@ -1,7 +1,9 @@
 //! Event streams (`TYPE[ SP hexlength]CRLF[content CRLF]`, as often as there are events), the
 //! responses that carry them, and the orders that a conversation gives.
 
-use throng_types::coded_enum;
+use std::io::Write as _;
+
+use throng_types::{Save, coded_enum};
 
 use crate::headers::{self, Element, Header, HeaderRef, begins_like, has_prefix, integer, is_like};
 use crate::instruct::ResponseHead;
@@ -118,9 +120,8 @@ fn length(digits: &[u8]) -> Result<usize, EventError> {
 pub fn encode_event(event: WsHttpEvent<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(event.kind.name().as_bytes());
     if let Some(content) = event.content {
-        out.push(b' ');
-        crate::hex(content.len(), out);
-        out.extend_from_slice(b"\r\n");
+        // Writing to a vector does not fail.
+        let _ = write!(out, " {:x}\r\n", content.len());
         out.extend_from_slice(content);
     }
     out.extend_from_slice(b"\r\n");
@@ -221,7 +222,7 @@ pub(super) fn accepted_headers(head: ResponseHead<'_>) -> Vec<Header> {
 }
 
 /// Bounds of a [`Conversation`](super::Conversation); the defaults are Pushpin's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub struct ConversationLimits {
     /// Bytes of the client's messages that wait for the backend; when full, stop reading.
     pub pending_bytes_max: usize,
