@@ -26,6 +26,8 @@ pub(crate) const HOUSE: &[Room] = &[
     room("types/derive", &[]),
     room("types",     &["types/derive"]),
     room("protocols/*",    &["types"]),
+    // GRIP travels in fields and bodies of HTTP.
+    room("protocols/grip", &["types", "protocols/http1"]),
 
     // Pure logic: each room sees those to its left, `types < auth, config, metrics, broker < hub <
     // session`.
@@ -106,7 +108,7 @@ pub(crate) const HOUSE: &[Room] = &[
     ]),
     room("dev/fuzz-targets", &[
         "types", "core/*", "protocols/*", "gateways/*", "client", "runtime/engine", "runtime/tls",
-        "peers/redis-link", "apps/server", "dev/testkit",
+        "peers/redis-link", "apps/server", "dev/solo", "dev/testkit",
     ]),
     room("tests/*",        &["dev/*"]),
     room("xtask",          &["core/config", "core/metrics"]),

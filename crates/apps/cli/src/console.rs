@@ -79,7 +79,6 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Prints why a command ended.
 pub(crate) fn report(failure: &Failure) {
     if !failure.is_silent() {
         note(&format!("{} {failure}", Paint::stderr().status("error:")));

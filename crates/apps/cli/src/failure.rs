@@ -32,6 +32,18 @@ impl Failure {
         Self::new(Exit::Usage, what)
     }
 
+    pub(crate) fn failed(what: impl Into<String>) -> Self {
+        Self::new(Exit::Failed, what)
+    }
+
+    pub(crate) fn unreachable(what: impl Into<String>) -> Self {
+        Self::new(Exit::Unreachable, what)
+    }
+
+    pub(crate) fn refused(what: impl Into<String>) -> Self {
+        Self::new(Exit::Refused, what)
+    }
+
     pub(crate) fn advise(mut self, advice: impl Into<String>) -> Self {
         self.advice.push(advice.into());
         self
@@ -63,10 +75,7 @@ impl From<io::Error> for Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self::new(Exit::Good, "");
         }
-        Self::new(
-            Exit::Failed,
-            format!("cannot write to standard output: {error}"),
-        )
+        Self::failed(format!("cannot write to standard output: {error}"))
     }
 }
 

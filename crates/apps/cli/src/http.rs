@@ -287,54 +287,48 @@ fn notice_dead_peers(stream: &TcpStream) {
     let _ = sockopt::set_tcp_keepcnt(stream, PROBES);
 }
 
+trait Duplex: Read + Write {}
+
+impl<T: Read + Write> Duplex for T {}
+
 /// Connection to a server: plain, or by TLS.
-pub(crate) enum Stream {
-    Plain(TcpStream),
-    Secure(Box<TlsStream<TcpStream>>),
+pub(crate) struct Stream {
+    socket: TcpStream,
+    bytes: Box<dyn Duplex>,
 }
 
 impl Stream {
     /// Performs the TLS handshake, if the endpoint speaks TLS.
     fn over(socket: TcpStream, endpoint: &Endpoint, trust: &TrustArgs) -> io::Result<Self> {
-        let Endpoint(target) = endpoint;
-        if !target.tls {
-            return Ok(Self::Plain(socket));
-        }
-        let tls = ClientTls::new(&target.host, &trust.trust()?, false).map_err(io::Error::other)?;
-        Ok(Self::Secure(Box::new(TlsStream::connect(socket, &tls)?)))
+        let (Endpoint(target), wire) = (endpoint, socket.try_clone()?);
+        let bytes: Box<dyn Duplex> = if target.tls {
+            let tls = ClientTls::new(&target.host, &trust.trust()?, false);
+            Box::new(TlsStream::connect(wire, &tls.map_err(io::Error::other)?)?)
+        } else {
+            Box::new(wire)
+        };
+        Ok(Self { socket, bytes })
     }
 
     /// Waits for the next bytes however long it takes: events come when they come.
     pub(crate) fn wait_forever(&self) -> io::Result<()> {
-        match self {
-            Self::Plain(socket) => socket.set_read_timeout(None),
-            Self::Secure(stream) => stream.socket().set_read_timeout(None),
-        }
+        self.socket.set_read_timeout(None)
     }
 }
 
 impl Read for Stream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Plain(socket) => socket.read(into),
-            Self::Secure(stream) => stream.read(into),
-        }
+        self.bytes.read(into)
     }
 }
 
 impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Plain(socket) => socket.write(bytes),
-            Self::Secure(stream) => stream.write(bytes),
-        }
+        self.bytes.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Plain(socket) => socket.flush(),
-            Self::Secure(stream) => stream.flush(),
-        }
+        self.bytes.flush()
     }
 }
 

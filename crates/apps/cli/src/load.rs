@@ -1,15 +1,15 @@
 //! Configuration from this machine: the file, the environment, the flags, and the files that it
-//! names.
+//! names; and the keys in it that check tokens.
 //!
 //! Owns: the reading, and the text of problems. The checks are `throng-config`'s.
 
 use std::path::{Path, PathBuf};
 
-use throng_config::{Config, ConfigFile, Loaded, Problem, Sources};
+use throng_auth::{KeyConfig, Verifier};
+use throng_config::{Auth, Config, ConfigFile, Loaded, Problem, Secret, Sources};
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::keys;
 
 /// Variables of commands that talk to a server. They begin like those of options and are none.
 const CLIENT_VARIABLES: [&str; 4] = [
@@ -55,7 +55,7 @@ pub(crate) fn complete(path: Option<&Path>, flags: Vec<(String, String)>) -> Res
         wrong.extend(taken.err());
     }
     if wrong.is_empty() {
-        wrong.extend(keys::faults(&loaded.config.auth));
+        wrong.extend(key_faults(&loaded.config.auth));
     }
     for (known, refused) in [
         throng_server::check_routes(&loaded.config),
@@ -120,7 +120,51 @@ fn told(path: Option<&Path>, problems: Vec<String>) -> Failure {
     problems.into_iter().fold(failure, Failure::advise)
 }
 
-/// Takes `path=value` apart.
+/// The keys, after the files were read, and without those that are to be fetched.
+pub(crate) fn key_config(auth: &Auth) -> KeyConfig {
+    let text = |text: &Option<String>| text.as_deref().map(Box::from);
+    let secret = |secret: &Option<Secret>| secret.as_ref().map(|secret| secret.as_bytes().into());
+    KeyConfig {
+        hmac_secret: secret(&auth.hmac_secret),
+        hmac_previous_secret: secret(&auth.hmac_previous_secret),
+        rsa_public_pem: text(&auth.rsa_public_key),
+        ecdsa_public_pem: text(&auth.ecdsa_public_key),
+        eddsa_public_pem: text(&auth.eddsa_public_key),
+        key_set: text(&auth.jwks),
+        key_source: None,
+        audience: text(&auth.audience),
+        issuer: text(&auth.issuer),
+        leeway_s: auth.leeway_ms / 1000,
+        require_exp: auth.require_exp,
+    }
+}
+
+/// Tries every key of the configuration by itself; each fault names its option.
+fn key_faults(auth: &Auth) -> Vec<String> {
+    let all = key_config(auth);
+    macro_rules! alone {
+        ($option:literal, $field:ident) => {
+            all.$field.clone().and_then(|key| {
+                let alone = KeyConfig {
+                    $field: Some(key),
+                    ..KeyConfig::default()
+                };
+                let error = Verifier::new(alone).err()?;
+                Some(format!("auth.{}: {error}", $option))
+            })
+        };
+    }
+    let faults = [
+        alone!("hmac_secret", hmac_secret),
+        alone!("rsa_public_key", rsa_public_pem),
+        alone!("ecdsa_public_key", ecdsa_public_pem),
+        alone!("eddsa_public_key", eddsa_public_pem),
+        alone!("jwks", key_set),
+    ];
+    faults.into_iter().flatten().collect()
+}
+
+/// Splits `path=value` into path and value.
 pub(crate) fn assignment(text: &str) -> std::result::Result<(String, String), String> {
     match text.split_once('=') {
         Some((path, value)) if !path.trim().is_empty() => {

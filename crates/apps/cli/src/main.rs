@@ -12,7 +12,6 @@ mod control;
 mod exit;
 mod failure;
 mod http;
-mod keys;
 mod load;
 mod values;
 mod version;

@@ -14,7 +14,7 @@ use crate::notices;
 use crate::outbox::Note;
 use crate::peers::{NO_CLIENT, payer};
 use crate::sessions::standing;
-use crate::shard::{Mail, Message, ShardApp, VISITS_PER_TURN};
+use crate::shard::{ListenerKind, Mail, Message, ShardApp, VISITS_PER_TURN};
 use crate::surveys;
 use crate::tls;
 
@@ -23,15 +23,17 @@ impl<K: Kernel> App<K> for ShardApp {
     type Mail = Mail;
 
     fn accept(&mut self, listener: u8, peer: SocketAddr, now: Now) -> Option<Accepted<Session>> {
-        let port = *self.parts.ports.get(usize::from(listener))?;
+        let ListenerKind {
+            port,
+            is_proxied,
+            is_tls,
+        } = *self.parts.listeners.get(usize::from(listener))?;
         let peer = peer.ip().to_canonical();
-        let is_proxied = self.parts.proxied.get(usize::from(listener)) == Some(&true);
         if is_proxied && !self.parts.shared.forwarded.trusts(peer) {
             self.counters().count(Counter::RefusedUntrustedProxy);
             tracing::debug!(target: "throng::refused", %peer, "no trusted proxy");
             return None;
         }
-        let is_tls = self.parts.secure.get(usize::from(listener)) == Some(&true);
         if is_tls && port == Port::Client && !tls::may_shake_hands(self, peer, now) {
             self.counters().count(Counter::RefusedHandshakes);
             return None;
@@ -249,8 +251,8 @@ impl<K: Kernel> App<K> for ShardApp {
 
     /// Operators and publishers get in when clients have taken every other descriptor.
     fn may_use_spares(&self, listener: u8) -> bool {
-        let port = self.parts.ports.get(usize::from(listener));
-        port.is_some_and(|port| *port != Port::Client)
+        let known = self.parts.listeners.get(usize::from(listener));
+        known.is_some_and(|known| known.port != Port::Client)
     }
 
     fn tls(&mut self, event: &TlsEvent) {

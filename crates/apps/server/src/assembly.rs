@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use throng_engine::{ConnLimits, Kernel, MailboxSender, Running};
 use throng_gateway_grip::Backends;
-use throng_grip::exchange::OriginEvent;
+use throng_http1::origin::OriginEvent;
 use throng_metrics::Counters;
 use throng_remote::{RemoteBroker, Ring};
 use throng_types::{ConnId, ShardId};
@@ -22,7 +22,6 @@ use crate::options::{Options, StartError};
 use crate::settings::Blueprint;
 use crate::shard::{Mail, Message, ShardApp};
 
-/// The way into one shard.
 pub type Mailbox = MailboxSender<Mail>;
 
 /// Parts from which [`ShardApp`]s are made.
@@ -82,19 +81,9 @@ impl Assembly {
         self.limits
     }
 
-    /// Returns the app of one shard; `mailboxes` are those of all, and requests to GRIP backends go
-    /// to `backends`. Call it once for each shard.
+    /// Makes the app of one shard, with its part of a remote broker if there is one; `mailboxes`
+    /// are those of all, and requests to GRIP backends go to `backends`. Call it once a shard.
     pub fn app(
-        &self,
-        shard: ShardId,
-        mailboxes: &[Mailbox],
-        backends: Box<dyn Backends>,
-    ) -> ShardApp {
-        self.app_with_broker(shard, mailboxes, backends, None)
-    }
-
-    /// Makes the app of a shard, with its part of a remote broker.
-    pub fn app_with_broker(
         &self,
         shard: ShardId,
         mailboxes: &[Mailbox],

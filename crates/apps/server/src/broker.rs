@@ -33,7 +33,6 @@ pub(crate) fn home_options(
     }
 }
 
-/// Number of peers that serve the broker.
 pub(crate) fn broker_peers(config: &Config) -> usize {
     let broker = &config.broker;
     match (broker.kind, &broker.url) {
@@ -45,7 +44,6 @@ pub(crate) fn broker_peers(config: &Config) -> usize {
 /// Options of a broker on the other side of a network, whose peers are to start.
 #[derive(Clone)]
 pub(crate) enum RemoteStart {
-    /// One for each Redis.
     Redis(Vec<RedisOptions>),
     Nats(NatsOptions),
 }

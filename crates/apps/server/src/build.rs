@@ -34,19 +34,12 @@ const SHARDS_MAX: usize = 64;
 const SPARES_MAX: usize = 16;
 
 /// Binds, and starts the shards' threads.
-///
-/// # Errors
-/// See [`StartError`].
 pub fn start(options: &Options) -> Result<Handle, StartError> {
     build(options, None).map(|(handle, _)| handle)
 }
 
 /// Starts as [`start`] does, in the place of another process, which hands over and ends. Until this
 /// returns, that one serves; if it fails, that one goes on.
-///
-/// # Errors
-///
-/// See [`StartError`].
 pub fn take_over(options: &Options, mut predecessor: Predecessor) -> Result<Handle, StartError> {
     let built = build(options, Some(&mut predecessor));
     let result = built.as_ref().map(drop).map_err(ToString::to_string);

@@ -49,7 +49,6 @@ impl Ends {
     }
 }
 
-/// Stage of a shard's drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// Clients are asked to reconnect, and leave.
@@ -72,7 +71,6 @@ pub struct DrainOptions {
 }
 
 impl DrainOptions {
-    /// Reads the options from the configuration.
     pub(crate) const fn of(config: &Config) -> Self {
         Self {
             timeout_ms: config.drain.timeout_ms,
@@ -90,7 +88,6 @@ pub(crate) enum Ports {
     All,
 }
 
-/// A drain in progress on one shard.
 pub(crate) struct Drain {
     left: Vec<ConnId>,
     per_step: usize,
@@ -209,8 +206,8 @@ pub(crate) fn begin<K: Kernel>(
         return;
     }
     app.parts.shared.draining = true;
-    for (number, port) in app.parts.ports.iter().enumerate() {
-        if *port == Port::Client || ports == Ports::All {
+    for (number, known) in app.parts.listeners.iter().enumerate() {
+        if known.port == Port::Client || ports == Ports::All {
             conns.stop_listening(number as u8);
         }
     }
@@ -276,7 +273,7 @@ fn turn_to_callers<K: Kernel>(app: &mut ShardApp, conns: &mut Conns<Session, K>,
     let is_next =
         { app.drain.as_mut() }.is_some_and(|drain| drain.turns_to_callers(ends, shards, now.mono));
     if is_next {
-        for number in 0..app.parts.ports.len() {
+        for number in 0..app.parts.listeners.len() {
             conns.stop_listening_when_empty(number as u8);
         }
         close_those(app, |one| one.class().transport != Transport::Http, conns);

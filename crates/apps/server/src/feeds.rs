@@ -195,14 +195,14 @@ pub(crate) struct FeedRound {
     feeds: CallSender<Call>,
 }
 
-/// Rounds of feeds under way on a shard: publications that are not all answered.
+/// FeedBatches of feeds under way on a shard: publications that are not all answered.
 #[derive(Default)]
-pub(crate) struct Rounds {
+pub(crate) struct FeedBatches {
     /// Bound: one round a feed.
     waiting: Slots<(Publications, RoundId, CallSender<Call>)>,
 }
 
-impl Rounds {
+impl FeedBatches {
     /// Takes a round; gives what the hub is to do.
     pub(crate) fn begin(&mut self, FeedRound { round, feeds }: FeedRound) -> Command {
         let publications = Publications::new(round.drafts.len());
@@ -212,7 +212,6 @@ impl Rounds {
         }
     }
 
-    /// Takes the result of a publication.
     pub(crate) fn published(&mut self, round: u32, number: u32, result: PublishResult) {
         if let Some((publications, ..)) = self.waiting.get_mut(round)
             && let Some(results) = publications.record(number, result)

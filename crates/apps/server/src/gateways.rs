@@ -1,8 +1,8 @@
 //! The closed list of gateways: which families of clients the server has, put together so that
 //! every call is static.
 //!
-//! A gateway is one line in the list below. A method of [`Gateway`] is one function of [`Gateways`],
-//! which finds its gateway by `dispatch!` or asks all of them by `each!`.
+//! A gateway is one line in the list below. A method of [`Gateway`] is one function of [`Gateways`]
+//! here, which finds its gateway by `dispatch!` or asks all of them by `each!`.
 //!
 //! Invariants
 //! - A session belongs to the front door or to one gateway that is there.
@@ -56,7 +56,6 @@ macro_rules! gateways {
             $($Gateway(<$Gateway as Gateway>::Session)),+
         }
 
-        /// Mail of any gateway.
         pub enum GatewayMail { $($Gateway(<$Gateway as Gateway>::Mail)),+ }
 
         #[repr(u8)]
@@ -143,17 +142,13 @@ const _: () = assert!(
     "too many wire forms"
 );
 
-/// A gateway of the list.
 pub trait Listed: Gateway {
-    /// Place in the list.
     const PLACE: u8;
-    /// Number of its first wire form.
     const FORMS_FROM: u8 = forms_before(Self::PLACE as usize);
 
     fn slot(list: &Gateways) -> Option<&Slot<Self>>;
     fn slot_mut(list: &mut Gateways) -> Option<&mut Slot<Self>>;
     fn wrap_session(session: Self::Session) -> Session;
-    /// The session, if it is one of this gateway's.
     fn session(session: &mut Session) -> Option<&mut Self::Session>;
     fn wrap_mail(mail: Self::Mail) -> GatewayMail;
 
@@ -174,7 +169,6 @@ pub struct Slot<G: Gateway> {
 }
 
 impl<G: Listed> Slot<G> {
-    /// Puts a gateway into the list.
     #[must_use]
     pub fn new(gateway: G) -> Self {
         Self {
@@ -375,17 +369,12 @@ impl Gateways {
         Some(())
     }
 
-    /// Appends a publication in a shared wire form.
-    pub(crate) fn encode(&self, format: Format, publication: &Publication, out: &mut Vec<u8>) {
-        each! {
-            if let (Some(form), Some(slot)) = (G::form(format), G::slot(self)) {
-                return G::encode(&slot.shared, form, publication, out);
-            }
-        }
-    }
-
-    /// Appends a publication in a shared wire form that carries differences.
-    pub(crate) fn encode_delta(
+    /// Appends a publication in a shared wire form; see [`Gateway::encode`].
+    #[expect(
+        clippy::needless_return,
+        reason = "the last gateway alone does not need it"
+    )]
+    pub(crate) fn encode(
         &self,
         format: Format,
         publication: &Publication,
@@ -394,12 +383,11 @@ impl Gateways {
     ) {
         each! {
             if let (Some(form), Some(slot)) = (G::form(format), G::slot(self)) {
-                return G::encode_delta(&slot.shared, form, publication, patch, out);
+                return G::encode(&slot.shared, form, publication, patch, out);
             }
         }
     }
 
-    /// Notes a delivery; see [`Gateway::delivered`].
     pub(crate) fn delivered(
         &self,
         session: &Session,
@@ -455,7 +443,6 @@ impl Gateways {
         }, Session::Http(_) => {});
     }
 
-    /// A connection has gone.
     pub(crate) fn closed<K: Kernel>(
         &mut self,
         conn: ConnId,
@@ -503,21 +490,20 @@ impl Session {
     /// Returns transport and identity, for gauges and lists.
     #[inline]
     pub fn class(&self) -> Class<'_> {
-        dispatch!(self, Session(it) => G::class(it), Session::Http(http) => http.class())
+        dispatch!(self, Self(it) => G::class(it), Self::Http(http) => http.class())
     }
 
-    /// Returns the gauge of its gateway's connections.
     #[inline]
     pub(crate) fn gauge(&self) -> Option<Gauge> {
-        dispatch!(self, Session(_) => G::CONNECTIONS, Session::Http(_) => None)
+        dispatch!(self, Self(_) => G::CONNECTIONS, Self::Http(_) => None)
     }
 
     /// Appends a publication in its personal form.
     pub(crate) fn encode_personal(&mut self, publication: &Arc<Publication>, out: &mut Vec<u8>) {
         dispatch!(
             self,
-            Session(it) => G::encode_personal(it, publication, out),
-            Session::Http(_) => {}
+            Self(it) => G::encode_personal(it, publication, out),
+            Self::Http(_) => {}
         );
     }
 }

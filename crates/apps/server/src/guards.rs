@@ -13,7 +13,6 @@ use throng_session::{Guard, Guards};
 use crate::gateways::OwnPort;
 use crate::options::StartError;
 
-/// Pages of this machine.
 const LOCAL_PAGES: [&str; 6] = [
     "http://localhost:*",
     "http://127.0.0.1:*",

@@ -28,20 +28,11 @@ use crate::tls::Watched;
 /// Why a running server ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// A shard's reactor failed.
     #[error("shard {shard} failed: {error}")]
-    Reactor {
-        /// The number of the shard.
-        shard: usize,
-        /// Error of the kernel.
-        error: io::Error,
-    },
+    Reactor { shard: usize, error: io::Error },
     /// A shard panicked; the message was printed when it did.
     #[error("shard {shard} panicked; this is a bug")]
-    Panic {
-        /// The number of the shard.
-        shard: usize,
-    },
+    Panic { shard: usize },
 }
 
 /// Facts that a successor needs besides the state of shards.
@@ -63,7 +54,6 @@ pub struct Handle {
     pub(crate) own: Vec<(&'static str, SocketAddr)>,
     pub(crate) shards: Vec<MailboxSender<Mail>>,
     pub(crate) threads: Vec<JoinHandle<io::Result<()>>>,
-    /// Feeds, which publish by themselves.
     pub(crate) feeds: Feeds,
     pub(crate) drain: Mutex<DrainOptions>,
     pub(crate) renewal: Mutex<Renewal>,
@@ -77,13 +67,11 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Returns the addresses at which clients connect.
     #[must_use]
     pub fn client_addresses(&self) -> &[SocketAddr] {
         &self.clients
     }
 
-    /// Returns the address of the server API.
     #[must_use]
     pub const fn api_address(&self) -> SocketAddr {
         self.api
@@ -127,7 +115,6 @@ impl Handle {
         Ok(())
     }
 
-    /// Answers a call that asked for a reload.
     pub fn answer_reload(&self, request: ReloadRequest, what: Reloaded) {
         let ReloadRequest(conn) = request;
         self.tell_one(conn.shard().index(), Message::Reloaded(conn, what));

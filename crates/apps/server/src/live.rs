@@ -32,7 +32,6 @@ const QUEUED_BYTES_MIN: u64 = 64 << 20;
 /// Bytes of it where the memory is not known.
 const QUEUED_BYTES_UNKNOWN: u64 = 256 << 20;
 
-/// One version of it.
 pub(crate) struct Live {
     pub(crate) limits: SessionLimits,
     pub(crate) work: WorkLimits,
@@ -66,7 +65,6 @@ pub(crate) struct LiveMould {
 /// New version of the options, on its way to a shard.
 pub(crate) struct Renewed {
     pub(crate) live: Arc<Live>,
-    /// Mail for the shard's gateways.
     pub(crate) mail: Vec<GatewayMail>,
     /// Dropped once it holds.
     pub(crate) done: Sender<()>,

@@ -20,7 +20,6 @@ const LOGINS_MAX: usize = 64;
 /// Lifetime of a login, in milliseconds.
 const LIFETIME_MS: u64 = 12 * 3_600_000;
 
-/// Bytes of a secret.
 type Secret = [u8; 32];
 
 #[derive(Default)]

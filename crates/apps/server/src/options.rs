@@ -11,7 +11,6 @@ use throng_types::{ConnId, Save};
 
 use crate::stats::Capacity;
 
-/// Options with which a server is started.
 pub struct Options {
     /// The validated configuration, its key files read.
     pub config: Arc<Config>,
@@ -48,27 +47,19 @@ pub struct Start {
 /// Why a server did not start. Nothing of it is left behind.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// An address cannot be listened on.
     #[error("cannot listen on {address}: {error}{}", hint(error))]
     Listen {
-        /// The address as configured.
         address: SocketAddr,
-        /// Error of the kernel.
         error: io::Error,
     },
-    /// A key for tokens is not good.
     #[error("the keys for tokens cannot be used: {0}")]
     Key(#[from] KeyError),
-    /// Keys for tokens cannot be fetched.
     #[error("{0}")]
     TokenKeys(String),
-    /// An API key is not good.
     #[error("auth.api_keys: {0}")]
     ApiKey(#[from] EmptyKey),
-    /// An allowed origin is not good.
     #[error("auth.allowed_origins: {0}")]
     Origin(#[from] OriginError),
-    /// An allowed host is not good.
     #[error("auth.allowed_hosts: {0}")]
     Host(#[from] HostError),
     /// Something outside that Appwrite Realtime needs cannot be used.
@@ -77,10 +68,8 @@ pub enum StartError {
     /// A route or key of GRIP is not good.
     #[error("{0}")]
     Grip(String),
-    /// The broker cannot be used.
     #[error("broker: {0}")]
     Broker(String),
-    /// A feed cannot be used.
     #[error("{0}")]
     Feed(String),
     /// The history on disk cannot be used.

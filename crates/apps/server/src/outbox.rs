@@ -21,12 +21,17 @@ pub(crate) const OUTBOX_BYTES_MAX: usize = 64 << 20;
 /// A message to another shard's app.
 pub(crate) enum Note {
     /// Question that the shard is to answer.
-    Survey { ticket: u32, survey: Survey },
+    Survey {
+        ticket: u32,
+        survey: Survey,
+    },
     /// Answer to such a question.
-    SurveyReply { ticket: u32, reply: SurveyReply },
+    SurveyReply {
+        ticket: u32,
+        reply: SurveyReply,
+    },
     /// Progress of a shard that drains.
     Gone(Gone),
-    /// Mail of a gateway.
     Gateway(GatewayMail),
 }
 
@@ -35,7 +40,6 @@ struct Queue {
     /// Each with its bytes.
     /// Bound: [`OUTBOX_MAX`] for questions; answers are never more than questions.
     notes: VecDeque<(usize, Note)>,
-    /// Bytes of all these messages.
     bytes: usize,
 }
 

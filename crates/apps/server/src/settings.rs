@@ -25,7 +25,7 @@ use crate::options::Start;
 use crate::options::{AskReload, Options, StartError};
 use crate::pages::ServerPages;
 use crate::peers::Peers;
-use crate::shard::{ShardApp, ShardParts};
+use crate::shard::{ListenerKind, ShardApp, ShardParts};
 use crate::stats::{Observatory, Ticker};
 use crate::token_keys::TokenKeys;
 use crate::watch::Watch;
@@ -51,16 +51,10 @@ pub(crate) struct Blueprint {
     broker: Option<RemoteStart>,
     /// Feeds, which start after the shards.
     pub(crate) feeds: Arc<[Feed]>,
-    ports: Arc<[Port]>,
-    /// By listener: whether connections begin with a PROXY header.
-    proxied: Arc<[bool]>,
-    /// By listener: whether it speaks TLS.
-    secure: Arc<[bool]>,
+    listeners: Arc<[ListenerKind]>,
     /// Handler of reload requests on the API port.
     ask_reload: Option<AskReload>,
-    /// Counters of the handle's thread.
     pub(crate) handle_counters: Arc<Counters>,
-    /// Counters of the thread that writes history.
     history_counters: Arc<Counters>,
 }
 
@@ -85,9 +79,6 @@ fn wait_until(is_there: impl Fn() -> bool) {
 impl Blueprint {
     /// Checks the configuration as far as it concerns all shards. `ports` are the gateways' own,
     /// which listen behind the client ports and the API port.
-    ///
-    /// # Errors
-    /// See [`StartError`].
     pub(crate) fn new(
         options: &Options,
         shards: u8,
@@ -142,11 +133,20 @@ impl Blueprint {
         };
         let live = Arc::new(mould.make(config)?);
         let client_ports = config.listen.client.iter().map(|_| Port::Client);
-        let ports = client_ports.chain([Port::Api]);
-        let ports = ports.chain(own_ports.iter().map(|own| Port::Own {
-            gateway: own.gateway,
-            port: own.port,
-        }));
+        let public = { config.listeners() }.zip(client_ports.chain([Port::Api]));
+        let public = public.map(|(listener, port)| ListenerKind {
+            port,
+            is_proxied: config.listen.proxy_protocol.contains(&listener.address),
+            is_tls: listener.is_tls,
+        });
+        let own = own_ports.iter().map(|own| ListenerKind {
+            port: Port::Own {
+                gateway: own.gateway,
+                port: own.port,
+            },
+            is_proxied: false,
+            is_tls: false,
+        });
         let home = home_options(config, &live.broker, shards, &mut random);
         let broker = RemoteStart::new(config, &home, &broker_counters, &mut secret);
         let work_secret = [secret.next_u64(), secret.next_u64()];
@@ -164,13 +164,7 @@ impl Blueprint {
             peers: Arc::new(Peers::new(config, work_secret)),
             node: NodeKey::new(start.secret),
             seed: random.next_u64(),
-            ports: ports.collect(),
-            proxied: { config.listeners() }
-                .map(|listener| config.listen.proxy_protocol.contains(&listener.address))
-                .collect(),
-            secure: { config.listeners() }
-                .map(|listener| listener.is_tls)
-                .collect(),
+            listeners: public.chain(own).collect(),
             handle_counters,
             history_counters,
         })
@@ -288,9 +282,7 @@ impl Blueprint {
             peers: self.peers.clone(),
             connections_max: live.connections_max,
             ask_reload: self.ask_reload.clone(),
-            ports: self.ports.clone(),
-            proxied: self.proxied.clone(),
-            secure: self.secure.clone(),
+            listeners: self.listeners.clone(),
             ticker: Ticker::new(self.observatory.clone()),
             observatory: self.observatory.clone(),
             seed: self.seed ^ u64::from(shard.0),

@@ -16,7 +16,7 @@ use throng_session::{
 use throng_types::{ConnId, Millis, Now, ShardId, Slots};
 
 use crate::drain::{Drain, DrainOptions, Ends};
-use crate::feeds::{FeedRound, Rounds};
+use crate::feeds::{FeedBatches, FeedRound};
 use crate::gateways::{GatewayMail, Gateways, Host, Session};
 use crate::handover::HandOver;
 use crate::live::Renewed;
@@ -43,15 +43,11 @@ const CROWD: usize = 1024;
 /// Mail between shards, and orders from the handle and from drivers.
 pub struct Mail(pub(crate) Message);
 
-/// Content of [`Mail`].
 pub(crate) enum Message {
-    /// Mail between the hubs of two shards.
     Hub(throng_hub::Mail),
     /// Message between the apps of two shards.
     Note(Note),
-    /// From a gateway's driver.
     Driver(GatewayMail),
-    /// Publications of a feed.
     Feed(Box<FeedRound>),
     /// Other options hold from now on.
     Renew(Box<Renewed>),
@@ -59,7 +55,6 @@ pub(crate) enum Message {
     Reloaded(ConnId, Reloaded),
     /// Begin to end gracefully.
     Drain(DrainOptions),
-    /// Hand over to another process.
     HandOver(Box<HandOver>),
     /// Order to end now.
     Stop,
@@ -80,7 +75,14 @@ impl Mail {
     }
 }
 
-/// Parts from which an app is made.
+/// Purpose of a listener, and the way in which connections begin there.
+#[derive(Clone, Copy)]
+pub(crate) struct ListenerKind {
+    pub(crate) port: Port,
+    pub(crate) is_proxied: bool,
+    pub(crate) is_tls: bool,
+}
+
 pub(crate) struct ShardParts {
     pub(crate) shard: ShardId,
     pub(crate) shards: u8,
@@ -93,12 +95,7 @@ pub(crate) struct ShardParts {
     pub(crate) peers: Arc<Peers>,
     pub(crate) connections_max: usize,
     pub(crate) ask_reload: Option<AskReload>,
-    /// Purpose of each listener, by its number.
-    pub(crate) ports: Arc<[Port]>,
-    /// By listener: whether connections begin with a PROXY header.
-    pub(crate) proxied: Arc<[bool]>,
-    /// By listener: whether it speaks TLS.
-    pub(crate) secure: Arc<[bool]>,
+    pub(crate) listeners: Arc<[ListenerKind]>,
     pub(crate) ticker: Ticker,
     pub(crate) observatory: Arc<Observatory>,
     /// Seed for the choices of a drain; any number.
@@ -112,7 +109,7 @@ pub struct ShardApp {
     pub(crate) orders: Vec<Order>,
     pub(crate) outboxes: Outboxes,
     pub(crate) surveys: Surveys,
-    pub(crate) rounds: Rounds,
+    pub(crate) rounds: FeedBatches,
     pub(crate) resumed: Vec<(ConnId, Vec<u8>)>,
     /// Connections that ended in this turn and of which gateways were not notified yet.
     pub(crate) ended: Vec<(ConnId, Session)>,
@@ -144,7 +141,7 @@ impl ShardApp {
             gateways,
             orders: Vec::new(),
             surveys: Surveys::default(),
-            rounds: Rounds::default(),
+            rounds: FeedBatches::default(),
             resumed: Vec::new(),
             ended: Vec::new(),
             addresses: Slots::default(),

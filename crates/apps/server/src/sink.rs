@@ -11,7 +11,7 @@ use throng_types::{
     ChannelName, ConnId, Frame, Frames, Publication, PublicationKind, Slots, Unsubscribe,
 };
 
-use crate::feeds::Rounds;
+use crate::feeds::FeedBatches;
 use crate::gateways::{Gateways, Session};
 use crate::peers::payer;
 use crate::sessions::Sessions;
@@ -20,7 +20,7 @@ use crate::sessions::Sessions;
 pub(crate) struct HubSink<'a, K: Kernel> {
     pub(crate) conns: &'a mut Conns<Session, K>,
     pub(crate) gateways: &'a mut Gateways,
-    pub(crate) rounds: &'a mut Rounds,
+    pub(crate) rounds: &'a mut FeedBatches,
     pub(crate) shared: &'a Shared,
     /// Addresses of connections, by their tags.
     pub(crate) addresses: &'a Slots<IpAddr>,
@@ -54,7 +54,7 @@ impl<K: Kernel> Sink for HubSink<'_, K> {
     }
 
     fn encode(&mut self, format: Format, publication: &Publication, out: &mut Vec<u8>) {
-        self.gateways.encode(format, publication, out);
+        self.gateways.encode(format, publication, None, out);
     }
 
     fn encode_delta(
@@ -64,7 +64,7 @@ impl<K: Kernel> Sink for HubSink<'_, K> {
         patch: Option<Patch<'_>>,
         out: &mut Vec<u8>,
     ) {
-        self.gateways.encode_delta(format, publication, patch, out);
+        self.gateways.encode(format, publication, patch, out);
     }
 
     #[inline]

@@ -12,8 +12,8 @@ use throng_engine::{Conns, Kernel};
 use throng_hub::ReplyTo;
 use throng_remote::{Asker, NodeEvent, Nodes};
 use throng_session::{
-    CloseReason, Event, Found, FoundConnection, NodeCount, NodeReply, Search, Survey, SurveyReply,
-    Transport, Wish, from_node, to_node,
+    CloseReason, ControlCommand, Event, MatchedConnection, NodeCount, NodeReply, Search,
+    SearchMatches, Survey, SurveyReply, Transport, from_node, to_node,
 };
 use throng_types::{ConnId, Now, ShardId, Slots, Unsubscribe};
 
@@ -27,7 +27,6 @@ const ADDRESSES_MAX: usize = 65_536;
 /// Channels of one connection that are reported, at most.
 const CHANNELS_MAX: usize = 8;
 
-/// Asker of a survey.
 pub(crate) enum Asked {
     /// A connection of this shard.
     Here(ReplyTo),
@@ -41,7 +40,6 @@ struct Waiting {
     expected: usize,
 }
 
-/// Surveys that wait for replies.
 #[derive(Default)]
 pub(crate) struct Surveys(Slots<Waiting>);
 
@@ -201,7 +199,7 @@ pub(crate) fn reply<K: Kernel>(
             SurveyReply::Channels(channels.collect())
         }
         Survey::Count => SurveyReply::Count(count(app, conns)),
-        Survey::Find(search) => SurveyReply::Found(look_for(app, &search, conns)),
+        Survey::Find(search) => SurveyReply::Matches(look_for(app, &search, conns)),
         Survey::Disconnect {
             user,
             client,
@@ -234,14 +232,18 @@ pub(crate) fn reply<K: Kernel>(
             // As in Centrifugo, whether the session is still there is not told.
             let to = own.conn_of_session(&session);
             if let Some(to) = to.filter(|to| to.shard() == app.parts.shard) {
-                app.event(to, Event::Wished(&Wish::Hear(data)), conns);
+                app.event(to, Event::Control(&ControlCommand::Execute(data)), conns);
             }
             SurveyReply::Done(1)
         }
-        Survey::Wish { user, client, wish } => {
+        Survey::Control {
+            user,
+            client,
+            command,
+        } => {
             let theirs = find(app, &user, &client, conns);
             for &conn in &theirs {
-                app.event(conn, Event::Wished(&wish), conns);
+                app.event(conn, Event::Control(&command), conns);
             }
             SurveyReply::Done(theirs.len() as u32)
         }
@@ -318,8 +320,12 @@ fn find<K: Kernel>(
 }
 
 /// Looks at every connection of this shard.
-fn look_for<K: Kernel>(app: &ShardApp, search: &Search, conns: &Conns<Session, K>) -> Found {
-    let mut found = Found::default();
+fn look_for<K: Kernel>(
+    app: &ShardApp,
+    search: &Search,
+    conns: &Conns<Session, K>,
+) -> SearchMatches {
+    let mut found = SearchMatches::default();
     let mut asked = 0;
     let most = search.rows_max as usize;
     // What waits for them, and who they are. Bound: twice the rows.
@@ -366,7 +372,7 @@ fn look_for<K: Kernel>(app: &ShardApp, search: &Search, conns: &Conns<Session, K
     let rows = chosen.into_iter().filter_map(|(queued_bytes, conn)| {
         let class = conns.session(conn)?.class();
         let hub = &app.parts.hub;
-        Some(FoundConnection {
+        Some(MatchedConnection {
             client: app.parts.shared.node.client_id(conn).as_str().into(),
             user: class.identity.map_or("", |it| &*it.user).into(),
             address: address_of(app, conn, conns).into(),

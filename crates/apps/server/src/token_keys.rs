@@ -17,8 +17,8 @@ use std::time::Duration;
 use throng_auth::{KEY_SET_BYTES_MAX, KeySet, KeySource, Refresh, RefreshOptions};
 use throng_backend::{Address, AskLimits, Asker, Asking, Asks, BackendLimits, WholeAnswer};
 use throng_config::Auth;
-use throng_grip::exchange::{OriginRequest, RequestRest};
-use throng_grip::headers::Header;
+use throng_http1::field::Header;
+use throng_http1::origin::OriginRequest;
 use throng_metrics::{Counter, Counters, Gauge};
 use throng_outward::{CallSender, Host};
 use throng_types::Now;
@@ -64,7 +64,6 @@ pub(crate) struct TokenKeys {
     counters: Arc<Counters>,
 }
 
-/// A source in use.
 pub(crate) struct KeptKeys {
     source: Arc<Fetched>,
     /// No version of the configuration had it before.
@@ -103,7 +102,6 @@ impl TokenKeys {
 }
 
 impl KeptKeys {
-    /// Returns the source of keys, for a verifier.
     pub(crate) fn source(&self) -> Arc<dyn KeySource> {
         self.source.clone()
     }
@@ -191,17 +189,12 @@ impl Fetcher {
         self.inner.is_wanted.store(false, Ordering::Release);
         self.refresh.begin(asks.now.mono);
         self.is_fetching = true;
-        let request = OriginRequest {
-            route: self.address.route.clone(),
-            method: "GET".to_owned(),
-            path: self.address.path.clone(),
-            headers: vec![
-                Header::new("Host", self.address.host.as_str()),
-                Header::new("Accept", "application/jwk-set+json, application/json"),
-            ],
-            body: Vec::new(),
-            rest: RequestRest::Nothing,
-        };
+        let Address { to, host, path } = &self.address;
+        let headers = vec![
+            Header::new("Host", host.as_str()),
+            Header::new("Accept", "application/jwk-set+json, application/json"),
+        ];
+        let request = OriginRequest::new(to.clone(), "GET", path.clone(), headers);
         let limits = AskLimits {
             bytes_max: KEY_SET_BYTES_MAX,
             timeout_ms: self.timeout_ms,
@@ -267,7 +260,6 @@ struct JwksOptions {
     url: String,
     /// Bound of one request, in milliseconds.
     timeout_ms: u64,
-    /// Intervals at which keys are fetched.
     refresh: RefreshOptions,
 }
 

@@ -72,7 +72,6 @@ pub(crate) struct TooSlow {
     pub(crate) transport: &'static str,
     /// Some of what it subscribed to.
     pub(crate) channels: Vec<String>,
-    /// Number of all its subscriptions.
     pub(crate) subscriptions: usize,
 }
 
@@ -112,7 +111,6 @@ impl Watch {
         }
     }
 
-    /// Returns the number of connections that watch.
     pub(crate) fn watchers(&self) -> u64 {
         if !self.is_watched() {
             return 0;
@@ -168,12 +166,10 @@ impl Watch {
         });
     }
 
-    /// Keeps a refusal for the dashboard.
     pub(crate) fn refused(&self, refusal: Refusal) {
         keep(&self.refusals, refusal, REFUSALS_MAX);
     }
 
-    /// Keeps a client that was too slow.
     pub(crate) fn too_slow(&self, client: TooSlow) {
         keep(&self.slow, client, SLOW_MAX);
     }

@@ -36,7 +36,6 @@ impl<T> ChannelMap<T> {
         self.values.len()
     }
 
-    /// Whether the map is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.values.is_empty()
@@ -73,7 +72,6 @@ impl<T> ChannelMap<T> {
         key
     }
 
-    /// A channel's name and value, by its key.
     #[must_use]
     pub fn at(&self, key: u32) -> Option<(&ChannelName, &T)> {
         self.values.get(key).map(|(name, value)| (name, value))
@@ -85,7 +83,6 @@ impl<T> ChannelMap<T> {
         self.values.get_mut(key).map(|(_, value)| value)
     }
 
-    /// A channel's name and value, by its key, to change the value.
     #[must_use]
     pub fn entry_mut(&mut self, key: u32) -> Option<(&ChannelName, &mut T)> {
         self.values
@@ -93,7 +90,6 @@ impl<T> ChannelMap<T> {
             .map(|(name, value)| (&*name, value))
     }
 
-    /// Value of a channel, found by its name.
     #[must_use]
     pub fn get(&self, name: &ChannelName) -> Option<&T> {
         self.key(name)
@@ -101,7 +97,6 @@ impl<T> ChannelMap<T> {
             .map(|(_, value)| value)
     }
 
-    /// A channel's value, to change it.
     #[must_use]
     pub fn get_mut(&mut self, name: &ChannelName) -> Option<&mut T> {
         self.key(name).and_then(|key| self.at_mut(key))
@@ -132,7 +127,6 @@ impl<T> ChannelMap<T> {
         self.values.bound()
     }
 
-    /// All channels, with their keys.
     pub fn entries(&self) -> impl Iterator<Item = (u32, &ChannelName, &T)> {
         self.values
             .iter()

@@ -16,7 +16,6 @@ pub struct Ticket(pub u32);
 pub struct Presence {
     /// The member; its public id is unique.
     pub who: Arc<Publisher>,
-    /// Whether it is in the list of members.
     pub is_listed: bool,
     /// Whether subscribers of the channel are told when it comes and goes.
     pub is_announced: bool,
@@ -48,7 +47,6 @@ pub enum Acknowledge {
 /// A publication before it has a position.
 #[derive(Clone, Debug)]
 pub struct Draft {
-    /// Channel to publish in.
     pub channel: ChannelName,
     pub payload: Payload,
     /// Which connection published it, if one did.

@@ -466,7 +466,6 @@ impl Broker for MemoryBroker {
     }
 }
 
-/// The shards whose bits are set.
 fn bits(mut set: u64) -> impl Iterator<Item = ShardId> {
     std::iter::from_fn(move || {
         let shard = (set != 0).then(|| ShardId(set.trailing_zeros() as u8))?;

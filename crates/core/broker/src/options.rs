@@ -89,7 +89,6 @@ impl BackendId {
 /// Visibility of a channel's subscribers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PresenceOptions {
-    /// Whether there is a list of subscribers.
     pub is_listed: bool,
     /// Whether coming and going is announced to subscribers who ask for it.
     pub is_announced: bool,
@@ -165,7 +164,6 @@ impl Namespaces {
 pub struct LiveOptions {
     /// The options of channels.
     pub namespaces: Arc<Namespaces>,
-    /// Limits of one reply.
     pub reply: ReplyLimit,
     /// Streams without subscribers and history that one shard remembers.
     pub streams_max: usize,

@@ -8,7 +8,6 @@ use throng_broker::{
 };
 use throng_types::{ChannelName, ConnId, Frames, Payload, Position, Publication, Save};
 
-/// Options of a hub.
 #[derive(Clone)]
 pub struct HubOptions {
     /// Subscriptions that one connection may have.
@@ -176,8 +175,10 @@ pub enum Command {
         /// Echoed in the answer.
         token: Option<u32>,
     },
-    /// Publishes one draft. Answered.
-    Publish { reply_to: ReplyTo, draft: Draft },
+    Publish {
+        reply_to: ReplyTo,
+        draft: Draft,
+    },
     /// Publishes several drafts, in this order. Each is answered by itself: the first with the
     /// token of `reply_to`, each other one with the next token, wrapping.
     PublishAll {
@@ -191,7 +192,9 @@ pub enum Command {
         drafts: Vec<Draft>,
     },
     /// Publishes a draft of the server's own, which nobody waits for.
-    Announce { draft: Draft },
+    Announce {
+        draft: Draft,
+    },
     /// Counts or lists the members of a channel. Answered.
     Present {
         reply_to: ReplyTo,

@@ -79,7 +79,6 @@ impl<B: Broker> Hub<B> {
         self.local.is_subscribed(conn, channel)
     }
 
-    /// The channels of a connection.
     pub fn channels_of(&self, conn: ConnId) -> impl Iterator<Item = &ChannelName> {
         let entries = self.local.subscriptions.of(conn).iter();
         entries

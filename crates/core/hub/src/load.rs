@@ -19,7 +19,6 @@ const KEPT_BYTES: usize = 1024;
 /// Publications of one visit, with their encodings.
 #[derive(Default)]
 pub(crate) struct Load {
-    /// Range of their numbers.
     pub(crate) span: Range<u64>,
     pub(crate) publications: Vec<Arc<Publication>>,
     /// The data before the first of them, in channels with deltas.

@@ -74,7 +74,6 @@ impl<R> Default for Wants<R> {
 }
 
 impl<R> Wants<R> {
-    /// Whether there is no wish.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.links.list.is_empty()
@@ -199,7 +198,6 @@ pub struct Dial {
     pub timeout_ms: u64,
 }
 
-/// TLS on a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DialTls {
     /// The name that the certificate must carry.
@@ -259,7 +257,6 @@ pub trait Peer {
     /// Goes on after the kernel has taken all that was written.
     fn written(&mut self, link: LinkId, cx: &mut Context<'_, Self::Reply>);
 
-    /// Notes that a link is gone.
     fn ended(&mut self, link: LinkId, why: Ended, cx: &mut Context<'_, Self::Reply>);
 
     /// Acts on a link's deadline, which is unset now. If bytes wait for the kernel, `waits_since`

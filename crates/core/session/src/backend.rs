@@ -44,22 +44,15 @@ impl std::fmt::Debug for NewBackends {
 /// A session's order to ask a backend.
 #[derive(Debug)]
 pub struct Ask {
-    /// The connection that asks.
     pub conn: ConnId,
-    /// A number of its choice.
     pub number: u32,
-    /// The question, and where it goes.
     pub question: Question,
 }
 
-/// Mail to a gateway that asks backends.
 #[derive(Debug)]
 pub enum BackendMail {
-    /// A backend has answered, or failed to.
     Answered {
-        /// The connection that asked.
         conn: ConnId,
-        /// The number that it gave.
         number: u32,
         answer: Answered,
     },
@@ -76,7 +69,6 @@ pub struct WayToBackends {
 }
 
 impl WayToBackends {
-    /// Creates the way to `backends`.
     #[must_use]
     pub fn new(own: ProxyOptions, backends: Box<dyn Backends>) -> Self {
         Self {
@@ -99,16 +91,13 @@ impl WayToBackends {
     }
 }
 
-/// Meaning of one HTTP status of a backend.
 #[derive(Clone, Debug)]
 pub struct StatusMeaning {
     /// HTTP status, any but 200.
     pub status: u16,
-    /// Refusal that the client gets.
     pub refusal: ProxyRefusal,
 }
 
-/// Options of one backend, from the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct BackendOptions {
     /// Names of the fields of a client's request that go with a question, in lower case.
@@ -120,11 +109,9 @@ pub struct BackendOptions {
     pub is_binary: bool,
     /// Questions carry the `meta` of the answer to `connect`.
     pub sends_meta: bool,
-    /// Statuses that mean something.
     pub statuses: Vec<StatusMeaning>,
 }
 
-/// Options of all backends, from the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct ProxyOptions {
     /// Kinds of questions for the backend without a name.

@@ -54,7 +54,6 @@ impl NodeKey {
         format!("{:016x}", self.number)
     }
 
-    /// The public id of a connection.
     #[must_use]
     pub fn client_id(&self, conn: ConnId) -> ClientId {
         self.sealed(conn, self.number)
@@ -129,8 +128,6 @@ impl ClientId {
     const fn is_text(&self) -> bool {
         self.0.is_ascii()
     }
-
-    /// The id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         // Digits and dashes only.

@@ -43,7 +43,6 @@ pub enum Admission {
 /// Why the server ends a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CloseReason {
-    /// For one of our reasons.
     Because(Disconnect),
     /// With a code and reason that the server API named.
     Custom {
@@ -60,7 +59,6 @@ pub enum CloseReason {
 }
 
 impl CloseReason {
-    /// The series that counts it.
     #[must_use]
     pub fn counter(&self) -> Counter {
         Counter::closed(match self {

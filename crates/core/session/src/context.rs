@@ -9,15 +9,17 @@ use throng_metrics::Counter;
 use throng_types::{Actions, ChannelName, ConnId, End, Millis, Now, Position};
 
 use crate::work::{Overspent, Work};
-use crate::{Form, Shared, Survey, Wish};
+use crate::{ControlCommand, Form, Shared, Survey};
 
 /// A session's order beyond its connection. Carried out after the event, in the order of writing.
 #[derive(Debug)]
 pub enum Order {
-    /// Command for the shard's hub.
     Hub(Command),
     /// For every shard; the answers come back together, as [`crate::Event::Surveyed`].
-    Survey { reply_to: ReplyTo, survey: Survey },
+    Survey {
+        reply_to: ReplyTo,
+        survey: Survey,
+    },
     /// The server is to read its configuration again; [`crate::Event::Reloaded`] follows.
     Reload(ConnId),
     /// The next of the own orders of the gateway in this place: [`crate::Gateway::order`].
@@ -30,7 +32,6 @@ pub enum Order {
 /// `S` is what the sessions of one gateway share on a shard, `O` are the gateway's own orders. Code
 /// that several gateways use is generic over both and touches neither.
 pub struct Context<'a, S = (), O = Infallible> {
-    /// Id of the connection.
     pub id: ConnId,
     /// The clocks, as read at the start of the turn.
     pub now: Now,
@@ -44,7 +45,7 @@ pub struct Context<'a, S = (), O = Infallible> {
     pub actions: &'a mut Actions,
     /// Orders of all sessions of the shard: append.
     pub orders: &'a mut Vec<Order>,
-    /// What the gateway's own orders say, for each [`Order::Gateway`] of it. Bound: `orders`.
+    /// Content of the gateway's own orders, one for each [`Order::Gateway`] of it. Bound: `orders`.
     pub own_orders: &'a mut VecDeque<O>,
     /// The gateway's place in the list of gateways.
     pub place: u8,
@@ -53,7 +54,6 @@ pub struct Context<'a, S = (), O = Infallible> {
 }
 
 impl<S, O> Context<'_, S, O> {
-    /// Adds one to a counter.
     pub fn count(&self, counter: Counter) {
         self.shared.counters.count(counter);
     }
@@ -82,7 +82,6 @@ impl<S, O> Context<'_, S, O> {
         self.actions.deadline = Some(Some(at));
     }
 
-    /// Sets the deadline, or clears it.
     pub const fn set_deadline(&mut self, deadline: Option<Millis>) {
         self.actions.deadline = Some(deadline);
     }
@@ -107,13 +106,11 @@ impl<S, O> Context<'_, S, O> {
         self.actions.end(end);
     }
 
-    /// Whether the connection is to end.
     #[must_use]
     pub const fn has_ended(&self) -> bool {
         self.actions.end.is_some()
     }
 
-    /// Orders something of the hub.
     pub fn hub(&mut self, command: Command) {
         self.orders.push(Order::Hub(command));
     }
@@ -126,31 +123,37 @@ impl<S, O> Context<'_, S, O> {
 
     /// Sends a survey to every shard; one that changes something is logged.
     pub fn survey(&mut self, survey: Survey) {
-        match &survey {
-            Survey::Disconnect { user, client, .. } => {
-                let who = if user.is_empty() { client } else { user };
-                self.shared.notices.changed("disconnect", "", who);
-            }
+        let (what, channel, user, client) = match &survey {
+            Survey::Disconnect { user, client, .. } => ("disconnect", "", user, client),
             Survey::Unsubscribe {
                 user,
                 client,
                 channel,
             } => {
-                let who = if user.is_empty() { client } else { user };
                 let channel = channel.as_ref().map_or("", ChannelName::as_str);
-                self.shared.notices.changed("unsubscribe", channel, who);
+                ("unsubscribe", channel, user, client)
             }
-            Survey::Wish { user, client, wish } => {
-                let who = if user.is_empty() { client } else { user };
-                let (what, channel) = match wish {
-                    Wish::Subscribe { channel, .. } => ("subscribe", channel.as_str()),
-                    Wish::Refresh { .. } => ("refresh", ""),
-                    Wish::Hear(_) => ("hear", ""),
-                };
-                self.shared.notices.changed(what, channel, who);
+            Survey::Control {
+                user,
+                client,
+                command,
+            } => match command {
+                ControlCommand::Subscribe { channel, .. } => {
+                    ("subscribe", channel.as_str(), user, client)
+                }
+                ControlCommand::Refresh { .. } => ("refresh", "", user, client),
+                ControlCommand::Execute(_) => ("hear", "", user, client),
+            },
+            Survey::Channels | Survey::Count | Survey::Find(_) | Survey::Carry { .. } => {
+                return self.ask_shards(survey);
             }
-            Survey::Channels | Survey::Count | Survey::Find(_) | Survey::Carry { .. } => {}
-        }
+        };
+        let who = if user.is_empty() { client } else { user };
+        self.shared.notices.changed(what, channel, who);
+        self.ask_shards(survey);
+    }
+
+    fn ask_shards(&mut self, survey: Survey) {
         let reply_to = self.reply_to(0);
         self.orders.push(Order::Survey { reply_to, survey });
     }

@@ -48,7 +48,6 @@ impl Default for DateCell {
 }
 
 impl DateCell {
-    /// The date of a moment.
     #[must_use]
     pub fn at(&self, now: Now) -> DateText {
         let (known_s, mut text) = self.date.get();

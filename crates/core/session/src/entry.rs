@@ -11,14 +11,11 @@ use throng_types::{ChannelError, ChannelName, ConnId, Now, Position};
 use crate::permit::{Verdict, may_subscribe};
 use crate::{Identity, Shared, check_token};
 
-/// A subscription that a connection begins with.
 #[derive(Clone, Debug)]
-pub struct Wanted {
-    /// Channel to subscribe to.
+pub struct InitialSubscription {
     pub channel: ChannelName,
     /// Where the client was.
     pub since: Option<Position>,
-    /// Options that the token sets for the subscription.
     pub options: SubscriptionOptions,
     /// When its own token ends it, in Unix seconds, if it has one: `Some(None)` for never.
     pub until: Option<Option<u64>>,
@@ -40,30 +37,23 @@ pub struct Named<'a> {
 /// Reason why a connection cannot begin with the requested channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryFault {
-    /// A name of a channel is none.
     Name(ChannelError),
     /// More channels than a connection may have.
     TooMany(usize),
-    /// The client may not subscribe there.
     Closed(ChannelName),
-    /// The namespace is not configured.
     Unknown(ChannelName),
-    /// A subscription token is not good.
     Token(TokenFault),
 }
 
 /// A good subscription token.
 #[derive(Clone, Debug)]
 pub struct Grant {
-    /// The channel that it opens.
     pub channel: ChannelName,
     /// When the subscription ends, in Unix seconds; `None` for never.
     pub until: Option<u64>,
-    /// Options that it sets for the subscription.
     pub options: SubscriptionOptions,
 }
 
-/// The holder of a connection.
 #[derive(Clone, Copy)]
 pub struct Holder<'a> {
     /// Kept of its token.
@@ -114,9 +104,12 @@ impl Holder<'_> {
 ///
 /// # Errors
 /// [`EntryFault::Closed`] if one is closed to clients, whatever their tokens say.
-pub fn own_channels(claims: &Claims, shared: &Shared) -> Result<Vec<Wanted>, EntryFault> {
+pub fn own_channels(
+    claims: &Claims,
+    shared: &Shared,
+) -> Result<Vec<InitialSubscription>, EntryFault> {
     let wanted = |name: &str, options: SubscriptionOptions| {
-        Some(Wanted {
+        Some(InitialSubscription {
             channel: ChannelName::new(name).ok()?,
             since: None,
             options,
@@ -124,7 +117,7 @@ pub fn own_channels(claims: &Claims, shared: &Shared) -> Result<Vec<Wanted>, Ent
             ask: None,
         })
     };
-    let mut all: Vec<Wanted> = if claims.subs.is_empty() {
+    let mut all: Vec<InitialSubscription> = if claims.subs.is_empty() {
         let names = claims.channels.iter();
         { names.filter_map(|name| wanted(name, SubscriptionOptions::default())) }.collect()
     } else {
@@ -137,8 +130,9 @@ pub fn own_channels(claims: &Claims, shared: &Shared) -> Result<Vec<Wanted>, Ent
     }
     all.sort_by(|a, b| a.channel.cmp(&b.channel));
     all.dedup_by(|a, b| a.channel == b.channel);
-    let is_closed =
-        |wanted: &&Wanted| may_subscribe(None, &wanted.channel, true, shared) == Verdict::No;
+    let is_closed = |wanted: &&InitialSubscription| {
+        may_subscribe(None, &wanted.channel, true, shared) == Verdict::No
+    };
     match all.iter().find(is_closed) {
         Some(closed) => Err(EntryFault::Closed(closed.channel.clone())),
         None => Ok(all),
@@ -146,7 +140,7 @@ pub fn own_channels(claims: &Claims, shared: &Shared) -> Result<Vec<Wanted>, Ent
 }
 
 /// The channels of a token, and those that the client names beside them. A backend decides about
-/// those with [`Wanted::ask`].
+/// those with [`InitialSubscription::ask`].
 ///
 /// # Errors
 /// The first thing that is wrong; the connection then does not begin.
@@ -156,7 +150,7 @@ pub fn all_channels<'a>(
     holder: &Holder<'_>,
     shared: &Shared,
     now: Now,
-) -> Result<Vec<Wanted>, EntryFault> {
+) -> Result<Vec<InitialSubscription>, EntryFault> {
     let channels_max = shared.limits.channels_max;
     // Before anything is looked up: below, each channel is compared with all before it. One may be
     // there twice, by its name and by its token.
@@ -175,7 +169,7 @@ pub fn all_channels<'a>(
     {
         let channel = channel.map(ChannelName::new).transpose();
         let channel = channel.map_err(EntryFault::Name)?;
-        let is_it = |known: &&mut Wanted| Some(&known.channel) == channel.as_ref();
+        let is_it = |known: &&mut InitialSubscription| Some(&known.channel) == channel.as_ref();
         if let Some(known) = channels.iter_mut().find(is_it) {
             known.since = since.or(known.since);
             continue;
@@ -199,7 +193,7 @@ pub fn all_channels<'a>(
             Some(grant) => (Some(grant.until), grant.options),
             None => (None, SubscriptionOptions::default()),
         };
-        channels.push(Wanted {
+        channels.push(InitialSubscription {
             channel,
             since,
             options,
@@ -214,7 +208,7 @@ pub fn all_channels<'a>(
 }
 
 /// Notes in an identity when subscriptions with tokens of their own end.
-pub fn note_ends(identity: &mut Option<Box<Identity>>, channels: &[Wanted]) {
+pub fn note_ends(identity: &mut Option<Box<Identity>>, channels: &[InitialSubscription]) {
     for wanted in channels {
         if let Some(until) = wanted.until {
             let identity = identity.get_or_insert_default();

@@ -24,7 +24,8 @@ use throng_types::{
 use crate::http::{Incoming, Later, Reject};
 use crate::route::{Claim, Port};
 use crate::{
-    Allowance, CloseReason, Context, Identity, Reloaded, Shared, SurveyReply, Transport, Wish,
+    Allowance, CloseReason, Context, ControlCommand, Identity, Reloaded, Shared, SurveyReply,
+    Transport,
 };
 
 /// Input to a session: bytes, a deadline, or a reply from another part of the server.
@@ -34,13 +35,9 @@ pub enum Event<'a> {
     /// The deadline has passed; it is unset.
     Timeout,
     /// The hub answers; `token` is the one that the command carried.
-    Answer {
-        /// Token from the command that is answered.
-        token: u32,
-        answer: Answer,
-    },
+    Answer { token: u32, answer: Answer },
     /// A backend or another node requests a change of the connection.
-    Wished(&'a Wish),
+    Control(&'a ControlCommand),
     /// Every shard has answered a [`crate::Survey`].
     Surveyed(Vec<SurveyReply>),
     /// The configuration was read again, as [`crate::Order::Reload`] asked, or could not be.
@@ -55,9 +52,7 @@ pub enum Event<'a> {
     },
     /// The server ended one of its subscriptions.
     Unsubscribed {
-        /// Channel of the ended subscription.
         channel: &'a ChannelName,
-        /// Why the server ended it.
         why: Unsubscribe,
     },
     /// The server ends the connection: write the protocol's own farewell.
@@ -89,11 +84,9 @@ impl<C> Opened<C> {
 /// Facts about a session that the server needs for gauges and lists.
 #[derive(Clone, Copy, Debug)]
 pub struct Class<'a> {
-    /// Kind of its connection.
     pub transport: Transport,
     /// Whether it belongs to a client, rather than to a publisher or an API call.
     pub is_client: bool,
-    /// Identity from its token, if it has one.
     pub identity: Option<&'a Identity>,
 }
 
@@ -102,7 +95,6 @@ pub struct Class<'a> {
 pub enum Sender {
     /// This gateway on another shard.
     Shard(ShardId),
-    /// A driver of this gateway.
     Driver,
 }
 
@@ -149,12 +141,10 @@ pub trait Gateway: Sized + 'static {
     type Session: Save + Load;
     /// State that the sessions share on a shard.
     type Shared;
-    /// Orders from sessions to the gateway.
     type Order: fmt::Debug;
     /// Mail from this gateway on other shards, and from its drivers.
     type Mail: Send + 'static;
 
-    /// Wire forms of this gateway.
     const FORMS: &'static [Form];
     /// The gauge of its connections, beside that of their transport.
     const CONNECTIONS: Option<Gauge> = None;
@@ -200,18 +190,12 @@ pub trait Gateway: Sized + 'static {
         cx: &mut Context<'_, Self::Shared, Self::Order>,
     ) -> Flow;
 
-    /// Returns transport and identity of a session.
     fn class(session: &Self::Session) -> Class<'_>;
 
-    /// Appends a publication in a shared wire form, by the form's number. Appends nothing for
-    /// publications that sessions of a [`crate::FormKind::Noted`] form must look at.
-    fn encode(own: &Self::Shared, form: u8, publication: &Publication, out: &mut Vec<u8>) {
-        let _ = (own, form, publication, out);
-    }
-
-    /// Appends a publication in a form of the kind [`crate::FormKind::Delta`]; without a patch in
-    /// full.
-    fn encode_delta(
+    /// Appends a publication in a shared wire form, by the form's number; for forms of the kind
+    /// [`crate::FormKind::Delta`] as the patch, if there is one. Appends nothing for publications
+    /// that sessions of a [`crate::FormKind::Noted`] form must look at.
+    fn encode(
         own: &Self::Shared,
         form: u8,
         publication: &Publication,
@@ -286,7 +270,7 @@ pub trait Gateway: Sized + 'static {
         let _ = out;
     }
 
-    /// Reads it back in the new process, behind all connections. No bytes may do harm.
+    /// Reads it back in the new process, behind all connections. Must tolerate arbitrary input.
     fn load_rest(&mut self, from: &mut Saved<'_>) -> Option<()> {
         let _ = from;
         Some(())
@@ -344,9 +328,7 @@ pub type Own<'a, G> = Context<'a, <G as Gateway>::Shared, <G as Gateway>::Order>
 /// Calls that a gateway may make beyond one connection. They act at once; orders of sessions are
 /// carried out after the gateway has returned, unless it takes its own orders before.
 pub trait Shard<G: Gateway> {
-    /// Which shard this is.
     fn this(&self) -> ShardId;
-    /// Number of shards in the process.
     fn shards(&self) -> u8;
     /// The clocks, as read at the start of the turn.
     fn now(&self) -> Now;

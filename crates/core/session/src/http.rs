@@ -79,7 +79,6 @@ struct Pending {
     raw: Vec<u8>,
     /// Bytes of `raw` already searched for the end of a head.
     searched: usize,
-    /// The body in progress.
     coming: Option<Coming>,
     /// Decision on the request that the body belongs to; made again by a process that takes over.
     #[save(skip)]
@@ -155,7 +154,6 @@ impl Http {
         http
     }
 
-    /// Whether it came by the client port.
     #[must_use]
     pub const fn is_client(&self) -> bool {
         matches!(self.port, Port::Client)

@@ -25,9 +25,7 @@ pub struct Identity {
 /// Why a client may not connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthError {
-    /// A token is needed.
     NoToken,
-    /// The token is not good.
     Token(TokenFault),
 }
 
@@ -41,7 +39,6 @@ impl AuthError {
         }
     }
 
-    /// A sentence for the client.
     #[must_use]
     pub fn message(self) -> String {
         match self {
@@ -159,13 +156,11 @@ impl Identity {
         self.subscriptions_until.push((channel.clone(), until));
     }
 
-    /// Forgets a subscription that has ended.
     pub fn forget_subscription(&mut self, channel: &ChannelName) {
         self.subscriptions_until
             .retain(|(known, _)| known != channel);
     }
 
-    /// Whether a subscription has a token of its own.
     #[must_use]
     pub fn has_subscription_token(&self, channel: &ChannelName) -> bool {
         let mut known = self.subscriptions_until.iter();

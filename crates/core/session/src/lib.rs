@@ -43,7 +43,9 @@ pub use client_id::{ClientId, NodeKey};
 pub use close::{Admission, CloseReason, Transport};
 pub use context::{Context, Order};
 pub use date::{DateCell, DateText};
-pub use entry::{EntryFault, Grant, Holder, Named, Wanted, all_channels, note_ends, own_channels};
+pub use entry::{
+    EntryFault, Grant, Holder, InitialSubscription, Named, all_channels, note_ends, own_channels,
+};
 pub use forwarded::{Census, Counted, Forwarded};
 pub use gateway::{Class, Event, Flow, Form, Gateway, Opened, Own, Resume, Sender, Shard};
 pub use guard::{Guard, Guards};
@@ -57,14 +59,14 @@ pub use permit::{
     RESERVED, Sight, Verdict, may_publish, may_read_history, may_see_presence, may_subscribe,
 };
 pub use publishing::{Publications, PublishResult, draft, publish_all};
-pub use questions::{Asker, CannotAsk, Open, Passed, Questions};
+pub use questions::{AskingClient, CannotAsk, Open, Passed, Questions};
 pub use reload::Reloaded;
 pub use route::{Access, Claim, Port, Rank};
 pub use shared::{Logins, Page, Pages, SessionLimits, Shared};
 pub use stream::{Stream, StreamBeat};
 pub use survey::{
-    Found, FoundConnection, NodeCount, NodeReply, Search, Survey, SurveyReply, Wish, from_node,
-    to_node,
+    ControlCommand, MatchedConnection, NodeCount, NodeReply, Search, SearchMatches, Survey,
+    SurveyReply, from_node, to_node,
 };
 /// The protocol in which backends are asked.
 pub use throng_centrifuge::Codec;

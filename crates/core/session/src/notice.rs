@@ -14,12 +14,10 @@ use throng_types::{ConnId, Now};
 
 /// Refusals that are kept in a second, and at once.
 const PER_S_MAX: u64 = 20;
-/// Notices that wait to be written.
 const WAITING_MAX: usize = 256;
 /// Bytes of each text of a notice; clients may choose them.
 const TEXT_BYTES_MAX: usize = 200;
 
-/// Why a notice is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoticeKind {
     /// A client's request was refused.
@@ -33,9 +31,7 @@ pub enum NoticeKind {
 /// Log record of a refusal or a change: connection, user, reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// Why it is there.
     pub kind: NoticeKind,
-    /// Id of the connection.
     pub conn: ConnId,
     /// The client's address, as far as the session knew it.
     pub address: Option<IpAddr>,
@@ -139,7 +135,6 @@ impl Notices {
         kept < PER_S_MAX
     }
 
-    /// Whether no notice waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting.borrow().is_empty()

@@ -24,7 +24,6 @@ pub fn subscribe<S, O>(
 
 /// Result of one channel's subscription.
 pub struct ChannelOpened {
-    /// The channel that was asked for.
     pub channel: ChannelName,
     /// Where its stream stands, or why the subscription was refused.
     pub result: Result<Subscribed, Refusal>,

@@ -25,13 +25,11 @@ impl Publications {
         }
     }
 
-    /// Number of publications in the request.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.results.len()
     }
 
-    /// Whether there is none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.results.is_empty()
@@ -53,7 +51,6 @@ impl Publications {
         self.all()
     }
 
-    /// Whether all answers are in.
     #[must_use]
     pub const fn is_whole(&self) -> bool {
         self.waiting == 0
@@ -96,7 +93,6 @@ pub fn publish_all<S, O>(first_token: u32, mut drafts: Vec<Draft>, cx: &mut Cont
     cx.hub(Command::PublishAll { reply_to, drafts });
 }
 
-/// A draft of data alone.
 #[must_use]
 pub const fn draft(channel: ChannelName, payload: Payload) -> Draft {
     Draft {

@@ -16,19 +16,18 @@ use throng_types::{ChannelName, Save};
 use crate::backend::{Ask, ProxyOptions, Question};
 use crate::http::Incoming;
 use crate::work::{Allowance, Overspent, Work};
-use crate::{Context, Wanted};
+use crate::{Context, InitialSubscription};
 
 /// Questions of one connection that may be open at once. Queue: `questions`.
 const QUESTIONS_MAX: usize = 16;
 
 /// Client on whose behalf a backend is asked.
 #[derive(Clone, Copy, Debug)]
-pub struct Asker<'a> {
+pub struct AskingClient<'a> {
     /// Transport of the client, as the proxy schema names it.
     pub transport: &'static str,
     /// The form of the protocol that it speaks.
     pub protocol: Codec,
-    /// Its user; empty for none.
     pub user: &'a str,
 }
 
@@ -36,7 +35,6 @@ pub struct Asker<'a> {
 pub struct Open<P> {
     /// The connection's number for it.
     pub number: u32,
-    /// The backend that was asked.
     pub to: BackendId,
     /// Subject of the question, for the session to go on with.
     pub pending: P,
@@ -47,7 +45,6 @@ pub struct Open<P> {
 pub struct Passed {
     /// Name in lower case.
     pub name: Box<str>,
-    /// Value of the field.
     pub value: Box<str>,
     /// The field came in `headers` of the client's `connect`.
     pub is_emulated: bool,
@@ -61,7 +58,6 @@ pub struct Questions<P> {
     pub headers: Vec<Passed>,
     /// JSON that backends gave and only they see.
     pub meta: Option<Box<str>>,
-    /// The number of the last question.
     pub next: u32,
     /// Questions without an answer. Bound: `QUESTIONS_MAX`.
     #[save(skip)]
@@ -69,7 +65,7 @@ pub struct Questions<P> {
     /// Channels that it begins with, while a backend has to answer about one of them. Bound:
     /// `limits.channels_max`.
     #[save(skip)]
-    channels: Vec<Wanted>,
+    channels: Vec<InitialSubscription>,
     /// Allowance that pays for questions, where the session has none of its own.
     #[save(skip)]
     allowance: Option<Allowance>,
@@ -163,13 +159,11 @@ impl<P> Questions<P> {
         self.open.iter().map(|open| &open.pending)
     }
 
-    /// Whether all of it is answered.
     #[must_use]
     pub const fn is_quiet(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// Removes an open question by its number.
     pub fn take(&mut self, number: u32) -> Option<Open<P>> {
         let at = self.open.iter().position(|open| open.number == number)?;
         Some(self.open.remove(at))
@@ -187,7 +181,7 @@ impl<P> Questions<P> {
     /// What was asked about, if there is no room.
     pub fn ask<O: From<Ask>>(
         &mut self,
-        asker: &Asker<'_>,
+        asker: &AskingClient<'_>,
         (to, call): (BackendId, ProxyCall<'_>),
         pending: P,
         cx: &mut Context<'_, ProxyOptions, O>,
@@ -244,11 +238,11 @@ impl<P> Questions<P> {
     /// Why the connection cannot begin.
     pub fn begin_with<O: From<Ask>>(
         &mut self,
-        channels: Vec<Wanted>,
-        asker: &Asker<'_>,
+        channels: Vec<InitialSubscription>,
+        asker: &AskingClient<'_>,
         about: fn(ChannelName) -> P,
         cx: &mut Context<'_, ProxyOptions, O>,
-    ) -> Result<Option<Vec<Wanted>>, CannotAsk> {
+    ) -> Result<Option<Vec<InitialSubscription>>, CannotAsk> {
         for _ in channels.iter().filter(|wanted| wanted.ask.is_some()) {
             cx.spend(Work::Subscribe).map_err(CannotAsk::Overspent)?;
         }
@@ -263,10 +257,10 @@ impl<P> Questions<P> {
     /// Nobody can be asked about one of them.
     pub fn ask_where<O: From<Ask>>(
         &mut self,
-        asker: &Asker<'_>,
+        asker: &AskingClient<'_>,
         about: fn(ChannelName) -> P,
         cx: &mut Context<'_, ProxyOptions, O>,
-    ) -> Result<Option<Vec<Wanted>>, CannotAsk> {
+    ) -> Result<Option<Vec<InitialSubscription>>, CannotAsk> {
         while self.open.len() < QUESTIONS_MAX {
             let mut channels = self.channels.iter_mut();
             let next = channels.find_map(|wanted| Some((wanted.ask.take()?, &wanted.channel)));

@@ -4,18 +4,14 @@ use throng_types::Save;
 
 use crate::http::request::Incoming;
 
-/// The port that a connection came in by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub enum Port {
-    /// Port for clients' connections.
     Client,
-    /// Port of the server API.
     Api,
     /// One of a gateway's own, by the gateway's place in the list and its own number.
     Own {
         /// Place of the gateway in the list.
         gateway: u8,
-        /// Which of its ports.
         port: u8,
     },
 }
@@ -33,7 +29,7 @@ pub enum Rank {
     Rule,
 }
 
-/// Who checks the caller of a request.
+/// Party that checks the caller of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// The front door on the API port, by a key of the server API; nobody on other ports.
@@ -47,7 +43,6 @@ pub enum Access {
 /// A gateway's claim to a request, and the terms on which the front door lets it in.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
-    /// Number of the endpoint within the gateway.
     pub endpoint: u8,
     /// Against other gateways' claims.
     pub rank: Rank,
@@ -84,7 +79,6 @@ impl Claim {
         }
     }
 
-    /// Whether it takes this method.
     #[must_use]
     pub fn takes(&self, method: &str) -> bool {
         self.methods
@@ -97,7 +91,6 @@ impl Claim {
 pub(crate) enum Own {
     /// `OPTIONS *`: what the server as a whole can do (RFC 9110 section 9.3.7).
     Server,
-    /// Health check at `/healthz`.
     Health,
     /// The dashboard, which knows nothing until it has asked with a key.
     Dashboard,
@@ -107,7 +100,6 @@ pub(crate) enum Own {
     Page,
 }
 
-/// Owner of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Owner {
     /// The gateway in this place of the list.

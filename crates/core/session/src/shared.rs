@@ -19,7 +19,6 @@ pub struct SessionLimits {
     pub message_bytes_max: usize,
     /// Bytes of a request to the server API.
     pub publish_bytes_max: usize,
-    /// Channels that one connection may have.
     pub channels_max: usize,
     /// Milliseconds for a request's head, and for its body beyond `body_bytes_per_s_min`.
     pub head_timeout_ms: u64,
@@ -60,7 +59,6 @@ impl Default for SessionLimits {
 
 /// A document of the API port.
 pub struct Page {
-    /// The value of Content-Type.
     pub content_type: &'static str,
     /// Content Security Policy (Level 3) of the page; `None` forbids all loading and scripts.
     pub policy: Option<&'static str>,
@@ -69,7 +67,6 @@ pub struct Page {
 
 /// The documents that the API port shows: dashboard, metrics, state.
 pub trait Pages: Send + Sync {
-    /// The document at a path, as it is now.
     fn page(&self, path: &str) -> Option<Page>;
 
     /// Returns the reason why the server is not healthy, for `/healthz`.
@@ -87,7 +84,6 @@ pub trait Pages: Send + Sync {
 pub trait Logins: Send + Sync {
     /// Begins a session and returns its secret, which cannot be guessed.
     fn begin(&self, now: Millis) -> String;
-    /// Whether a secret is good.
     fn knows(&self, secret: &str, now: Millis) -> bool;
     /// Forgets a secret, which ends its browser session.
     fn end(&self, secret: &str);
@@ -99,7 +95,6 @@ pub trait Logins: Send + Sync {
 pub struct Shared {
     /// Bounds and intervals, from the configuration.
     pub limits: SessionLimits,
-    /// The options of channels.
     pub namespaces: Arc<Namespaces>,
     /// Namespaces that are closed to clients, whatever their tokens allow.
     pub closed_namespaces: Arc<[&'static str]>,
@@ -117,7 +112,6 @@ pub struct Shared {
     pub api_keys: Arc<ApiKeys>,
     /// Key that makes public ids of connections.
     pub node: NodeKey,
-    /// Notices that wait for the log.
     pub notices: Notices,
     /// Proxies in front, and the clients behind them.
     pub forwarded: Forwarded,

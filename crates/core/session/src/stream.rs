@@ -16,9 +16,7 @@ use crate::{CloseReason, Context, Form, Identity};
 pub enum StreamBeat {
     /// Nothing is due yet.
     Early,
-    /// A sign of life is due.
     SignOfLife,
-    /// The token has expired.
     Expired,
 }
 

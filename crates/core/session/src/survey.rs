@@ -26,11 +26,9 @@ pub fn from_node<T: Load>(bytes: &[u8]) -> Option<T> {
 
 /// Change to a user's connections, requested by a backend or another node.
 #[derive(Clone, Debug, PartialEq, Eq, Save)]
-pub enum Wish {
-    /// Subscribe them to a channel.
+pub enum ControlCommand {
     Subscribe {
         channel: ChannelName,
-        /// Options set for the subscription.
         options: SubscriptionOptions,
         /// When it ends, in Unix seconds; `None` for never.
         until_unix_s: Option<u64>,
@@ -45,7 +43,7 @@ pub enum Wish {
         until_unix_s: Option<u64>,
     },
     /// Carry out a command that the client sent by another connection.
-    Hear(Box<[u8]>),
+    Execute(Box<[u8]>),
 }
 
 /// A question to all shards.
@@ -69,13 +67,13 @@ pub enum Survey {
         /// Connections to spare, by their public ids.
         whitelist: Vec<Box<str>>,
     },
-    /// Hand a wish to a user's connections.
-    Wish {
+    /// Hand a command to a user's connections.
+    Control {
         user: Box<str>,
         /// Only this connection, by its public id, if not empty.
         client: Box<str>,
         /// Change to make to the user's connections.
-        wish: Wish,
+        command: ControlCommand,
     },
     /// Bring a client's command to its session, given by secret id, on the node of this name.
     /// Replied to with [`SurveyReply::Done`]: whether this node is the one.
@@ -104,7 +102,6 @@ pub struct Search {
     pub address: Box<str>,
     /// Kind of connection to search for.
     pub transport: Option<Transport>,
-    /// A channel that it subscribes to.
     pub channel: Option<ChannelName>,
     /// Only those for which bytes wait, those with the most first.
     pub slow: bool,
@@ -112,37 +109,31 @@ pub struct Search {
     pub rows_max: u32,
 }
 
-/// Connections that were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Save)]
-pub struct Found {
+pub struct SearchMatches {
     /// Number of connections that match.
     pub count: u32,
     /// Some were not looked at, because asking for their addresses takes too long.
     pub is_cut: bool,
     /// At most as many as were asked for.
-    pub rows: Vec<FoundConnection>,
+    pub rows: Vec<MatchedConnection>,
 }
 
-/// One connection of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Save)]
-pub struct FoundConnection {
+pub struct MatchedConnection {
     /// Public id of the connection.
     pub client: Box<str>,
     /// Its user, empty if it has none.
     pub user: Box<str>,
     /// Address of the client, empty if unknown.
     pub address: Box<str>,
-    /// Kind of its connection.
     pub transport: Transport,
-    /// Bytes that wait for it.
     pub queued_bytes: u64,
-    /// Number of channels it subscribes to.
     pub subscriptions: u32,
-    /// The first of them.
     pub channels: Vec<ChannelName>,
 }
 
-impl Found {
+impl SearchMatches {
     /// Keeps as many rows as requested: of slow ones the slowest.
     pub fn keep(&mut self, search: &Search) {
         if search.slow {
@@ -161,7 +152,7 @@ pub enum SurveyReply {
     /// Reply to [`Survey::Count`]: figures of one shard.
     Count(NodeCount),
     /// Reply to [`Survey::Find`], by shard.
-    Found(Found),
+    Matches(SearchMatches),
     /// To the others: how many connections or subscriptions ended.
     Done(u32),
     /// Replies of the other nodes of the cluster. Another node is told of its own alone.
@@ -171,7 +162,6 @@ pub enum SurveyReply {
     Unanswered,
 }
 
-/// Reply of another node to a survey.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Save)]
 pub struct NodeReply {
     pub uid: Box<str>,
@@ -236,20 +226,20 @@ mod tests {
             epoch: Epoch(7),
             offset: 9,
         });
-        let wish = |since| Wish::Subscribe {
+        let subscribe = |since| ControlCommand::Subscribe {
             channel: name("c"),
             options: options.clone(),
             until_unix_s: Some(5),
             since,
         };
-        let refresh = Wish::Refresh {
+        let refresh = ControlCommand::Refresh {
             expired: true,
             until_unix_s: None,
         };
-        let wished = |wish| Survey::Wish {
+        let control = |command| Survey::Control {
             user: text("ünï"),
             client: text(""),
-            wish,
+            command,
         };
         let unsubscribe = |channel| Survey::Unsubscribe {
             user: text("u"),
@@ -275,12 +265,12 @@ mod tests {
                 reason: text("why"),
                 whitelist: vec![text("a"), text("b")],
             },
-            wished(wish(since)),
-            wished(wish(None)),
-            wished(refresh),
+            control(subscribe(since)),
+            control(subscribe(None)),
+            control(refresh),
             unsubscribe(None),
             unsubscribe(Some(name("a:b"))),
-            wished(Wish::Hear((*b"{}\xFF").into())),
+            control(ControlCommand::Execute((*b"{}\xFF").into())),
             Survey::Carry {
                 node: text("0123456789abcdef"),
                 session: text("s"),
@@ -311,10 +301,10 @@ mod tests {
             SurveyReply::Channels(vec![(name, 3)]),
             SurveyReply::Count(count),
             SurveyReply::Done(8),
-            SurveyReply::Found(Found {
+            SurveyReply::Matches(SearchMatches {
                 count: 9,
                 is_cut: true,
-                rows: vec![FoundConnection {
+                rows: vec![MatchedConnection {
                     client: "id".into(),
                     user: "ann".into(),
                     address: "192.0.2.1".into(),

@@ -67,7 +67,6 @@ pub enum Heard<'a> {
     Nothing,
     /// The client has answered a ping: the deadline is to be set anew.
     Alive,
-    /// A complete message from the client.
     Message {
         /// Opcode, either text or binary.
         opcode: Opcode,
@@ -80,7 +79,6 @@ pub enum Heard<'a> {
 pub enum Beat {
     /// Nothing is due yet.
     Early,
-    /// A ping is due.
     Ping,
     /// The client has not answered the last one.
     NoPong,

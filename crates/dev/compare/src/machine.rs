@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use crate::cache::{self, output};
 
-/// The machine, the day and the source.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Machine {
     date: String,

@@ -10,10 +10,10 @@ use anyhow::Result;
 use crate::args::Args;
 use crate::cache::Cache;
 use crate::origin::Origin;
-use crate::peers::{Field, Peer};
+use crate::peers::Field;
 use crate::results::{Report, Samples};
 use crate::scenario::{self, Scale};
-use crate::server::{Addresses, Server};
+use crate::server::{Addresses, Peer, Server};
 use crate::suite::{Scenario, Suite};
 
 /// Servers that are tried for one figure.
@@ -30,11 +30,11 @@ pub(crate) fn rounds(args: &Args, cache: &Cache, field: &Field, report: &mut Rep
     for round in 1..=args.rounds() {
         for scenario in args.scenarios() {
             for (place, peer) in field.peers.iter().enumerate() {
-                if scenario.is_throngs_own() && !peer.key().starts_with("throng") {
+                if scenario.is_throngs_own() && !peer.key.starts_with("throng") {
                     continue;
                 }
-                eprintln!("round {round}: {scenario:?}, {}", peer.title());
-                match setting.attempts(peer.as_ref(), scenario) {
+                eprintln!("round {round}: {scenario:?}, {}", peer.title);
+                match setting.attempts(peer, scenario) {
                     Ok((command, samples)) => {
                         report.set_command(place, command);
                         report.add(place, Ok(samples));
@@ -51,7 +51,6 @@ pub(crate) fn rounds(args: &Args, cache: &Cache, field: &Field, report: &mut Rep
     Ok(())
 }
 
-/// Settings common to every measurement of a run.
 struct Setting<'a> {
     suite: Suite,
     scale: Scale,
@@ -62,7 +61,7 @@ struct Setting<'a> {
 impl Setting<'_> {
     /// Tries again where a server loses a connection: what some do now and then must not leave the
     /// table empty.
-    fn attempts(&self, peer: &dyn Peer, scenario: Scenario) -> Result<(String, Samples)> {
+    fn attempts(&self, peer: &Peer, scenario: Scenario) -> Result<(String, Samples)> {
         for _ in 1..ATTEMPTS {
             match self.measure(peer, scenario) {
                 Ok(found) => return Ok(found),
@@ -73,13 +72,14 @@ impl Setting<'_> {
     }
 
     /// Starts the peer, measures it and ends it. Answers how it was started too.
-    fn measure(&self, peer: &dyn Peer, scenario: Scenario) -> Result<(String, Samples)> {
-        let folder = self.cache.empty_folder(&format!("run-{}", peer.key()))?;
+    fn measure(&self, peer: &Peer, scenario: Scenario) -> Result<(String, Samples)> {
+        let folder = self.cache.empty_folder(&format!("run-{}", peer.key))?;
         let addresses = match self.suite {
             Suite::Tls => Addresses::secure()?,
-            _ => peer.addresses()?,
+            _ if peer.has_two_ports => Addresses::pick()?,
+            _ => Addresses::single()?,
         };
-        let mut command = peer.command(addresses, &folder)?;
+        let mut command = (peer.command)(addresses, &folder)?;
         let server = Server::start(&mut command, self.suite.dialect(), addresses, &folder)?;
         let samples = scenario::measure(scenario, &server, &self.scale, self.origin)?;
         Ok((spell(&command), samples))

@@ -21,7 +21,6 @@ use crate::client::Dialect;
 
 /// Longest wait for a server to accept connections, and to end after it was asked to.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Interval at which a condition is checked.
 const LOOK: Duration = Duration::from_millis(20);
 /// A server that uses less than this share of one CPU does nothing but wait.
 const QUIET_SHARE: f64 = 0.01;
@@ -37,7 +36,6 @@ const METRICS_BYTES_MAX: usize = 4 << 20;
 pub(crate) struct Addresses {
     pub(crate) subscribe: SocketAddr,
     pub(crate) publish: SocketAddr,
-    /// Whether subscribers speak TLS.
     pub(crate) is_secure: bool,
 }
 
@@ -67,6 +65,21 @@ impl Addresses {
             is_secure: false,
         })
     }
+}
+
+/// Makes the command that starts a server in the foreground; it may keep files in the folder, which
+/// is empty.
+type Start = dyn Fn(Addresses, &Path) -> Result<Command>;
+
+/// Server that can be started.
+pub(crate) struct Peer {
+    /// Name on the command line.
+    pub(crate) key: &'static str,
+    /// Row in the table, with the version.
+    pub(crate) title: String,
+    /// True if publishers have a port of their own.
+    pub(crate) has_two_ports: bool,
+    pub(crate) command: Box<Start>,
 }
 
 /// A running server. Dropping it ends it.

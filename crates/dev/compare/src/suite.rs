@@ -57,7 +57,6 @@ impl Scenario {
 }
 
 impl Suite {
-    /// Dialect that its servers speak.
     pub(crate) fn dialect(self) -> Dialect {
         match self {
             Self::Channels | Self::Shards => Dialect::WebSocket,
@@ -68,43 +67,28 @@ impl Suite {
 
     /// In the order of the table.
     pub(crate) fn scenarios(self) -> &'static [Scenario] {
+        use Scenario::{
+            Burst, CostsFanOut, CostsOne, CostsRooms, CostsSkew, FanOut, FanOutLarge, Idle, Links,
+            Own, Pipelined, Rooms, Socket, Wide,
+        };
         match self {
             Self::Channels => &[
-                Scenario::Idle,
-                Scenario::Own,
-                Scenario::Burst,
-                Scenario::FanOut,
-                Scenario::FanOutLarge,
-                Scenario::Wide,
-                Scenario::Pipelined,
-                Scenario::Socket,
-                Scenario::Rooms,
+                Idle,
+                Own,
+                Burst,
+                FanOut,
+                FanOutLarge,
+                Wide,
+                Pipelined,
+                Socket,
+                Rooms,
             ],
-            Self::Tls => &[
-                Scenario::Idle,
-                Scenario::Burst,
-                Scenario::FanOut,
-                Scenario::FanOutLarge,
-                Scenario::Rooms,
-            ],
-            Self::Shards => &[
-                Scenario::CostsOne,
-                Scenario::CostsSkew,
-                Scenario::CostsRooms,
-                Scenario::CostsFanOut,
-            ],
-            Self::Grip => &[
-                Scenario::Idle,
-                Scenario::Burst,
-                Scenario::FanOut,
-                Scenario::FanOutLarge,
-                Scenario::Rooms,
-                Scenario::Links,
-            ],
+            Self::Tls => &[Idle, Burst, FanOut, FanOutLarge, Rooms],
+            Self::Shards => &[CostsOne, CostsSkew, CostsRooms, CostsFanOut],
+            Self::Grip => &[Idle, Burst, FanOut, FanOutLarge, Rooms, Links],
         }
     }
 
-    /// The heading of its report.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Channels => "Throng and its peers, side by side",

@@ -10,7 +10,7 @@ use anyhow::{Result, anyhow, ensure};
 use throng_config::{Config, ConfigFile, Sources};
 use throng_engine::{Running, ShardParts, builders_on};
 use throng_gateway_grip::{Backends, Ticket};
-use throng_grip::exchange::{ExchangeError, OriginFailure, OriginRequest};
+use throng_http1::origin::{OriginFailure, OriginFailureKind, OriginRequest};
 use throng_server::{Assembly, Mailbox, Options, ShardApp, Start};
 use throng_types::{ConnId, ShardId};
 
@@ -80,7 +80,7 @@ impl Backends for Nobody {
         _: OriginRequest,
     ) -> Result<Box<dyn Ticket>, OriginFailure> {
         Err(OriginFailure {
-            fault: ExchangeError::Unreachable,
+            fault: OriginFailureKind::Unreachable,
             detail: String::new(),
         })
     }
@@ -141,7 +141,7 @@ impl Stage {
             .into_iter()
             .next()
             .ok_or_else(|| anyhow!("one shard"))?;
-        let app = assembly.app(ShardId(0), &mailboxes, Box::new(Nobody));
+        let app = assembly.app(ShardId(0), &mailboxes, Box::new(Nobody), None);
         let mut stage = Self {
             net,
             running: builder.with(app).start(),

@@ -3,13 +3,13 @@
 //!
 //! Input: steps with NUL bytes between them; the first byte of each selects the action.
 
-use throng_grip::headers::HeaderRef;
 use throng_grip::instruct::ResponseHead;
 use throng_grip::item::WsKind;
 use throng_grip::ws_events::{
     Conversation, ConversationCommand, ConversationLimits, ConversationPhase, RequestFailure,
     decode_events,
 };
+use throng_http1::field::HeaderRef;
 use throng_http1::{HttpLimits, parse_response};
 use throng_types::Millis;
 

@@ -3,8 +3,9 @@
 //!
 //! Input: a response, with its body behind it.
 
-use throng_grip::headers::{HeaderRef, is_grip, write_field};
+use throng_grip::headers::is_grip;
 use throng_grip::instruct::{Instruct, ResponseHead, TIMEOUT_MIN_S};
+use throng_http1::field::{HeaderRef, write_field};
 use throng_http1::{HttpLimits, parse_response};
 
 pub(crate) const SEEDS: &[&[u8]] = &[

@@ -4,11 +4,12 @@
 //! Input: the rule for `X-Forwarded-For`, a link, then a request's head, with NUL bytes between
 //! them.
 
-use throng_grip::headers::{Header, HeaderRef, is_grip};
+use throng_grip::headers::is_grip;
 use throng_grip::hold::{LinkTarget, resolve_link};
 use throng_grip::proxy::{RequestRules, XffRule, apply_cors, is_response_hop, request_headers};
 use throng_grip::publish::PublishRequest;
 use throng_grip::sig::{KeyText, is_pem};
+use throng_http1::field::{Header, HeaderRef};
 use throng_http1::{HttpLimits, parse_request};
 
 use crate::pieces::parts;

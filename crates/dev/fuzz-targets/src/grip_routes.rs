@@ -43,7 +43,7 @@ pub fn grip_routes(input: &[u8]) {
 }
 
 fn check(route: &Route) {
-    assert!(!route.targets.is_empty());
+    assert!(!route.to.targets.is_empty());
     assert!(route.domain != Domain::None || route.id.is_some());
     for path in ["/", "/a?b", "/\u{e9}\u{20ac}x"] {
         assert!(route.origin_path(path).starts_with('/'));

@@ -22,8 +22,8 @@ use throng_gateway_grip::{
     Grip, GripOptions, GripShared, Order as GripOrder, PortKind, RouteBook, Socket,
 };
 use throng_gateway_plain::Plain;
-use throng_grip::exchange::RequestRest;
 use throng_grip::routes::parse_routes;
+use throng_http1::origin::RequestRest;
 use throng_hub::{Answer, Command, ReplyTo};
 use throng_server::Sessions;
 use throng_server::gateways::{Gateways, Listed, Session, Slot};

@@ -19,8 +19,8 @@ use std::rc::Rc;
 
 use throng_hub::{Answer, Command};
 use throng_session::{
-    Claim, Class, Context, Event, Flow, Form, FormKind, Gateway, Incoming, Opened, Reject, Shared,
-    Transport, Verdict, draft, may_publish, may_subscribe,
+    Claim, Class, Context, Event, Flow, Form, FormKind, Gateway, Incoming, Opened, Patch, Reject,
+    Shared, Transport, Verdict, draft, may_publish, may_subscribe,
 };
 use throng_types::{ChannelName, End, Payload, PayloadKind, Publication, Save};
 
@@ -79,7 +79,8 @@ impl Gateway for LineGateway {
             // A client that has sent nothing yet had its time.
             Event::Timeout => cx.end(End::Flush),
             Event::Drained { .. } | Event::Unsubscribed { .. } => {}
-            Event::Surveyed(_) | Event::Reloaded(_) | Event::Wished(_) | Event::Publication(_) => {}
+            Event::Surveyed(_) | Event::Reloaded(_) | Event::Control(_) | Event::Publication(_) => {
+            }
         }
         Flow::Stay
     }
@@ -92,7 +93,7 @@ impl Gateway for LineGateway {
         }
     }
 
-    fn encode((): &(), _: u8, publication: &Publication, out: &mut Vec<u8>) {
+    fn encode((): &(), _: u8, publication: &Publication, _: Option<Patch<'_>>, out: &mut Vec<u8>) {
         out.extend_from_slice(b"MSG ");
         out.extend_from_slice(publication.channel.as_str().as_bytes());
         out.push(b' ');
@@ -205,7 +206,7 @@ mod tests {
         }
 
         fn encode(&mut self, _: Format, publication: &Publication, out: &mut Vec<u8>) {
-            LineGateway::encode(&(), MESSAGE.number, publication, out);
+            LineGateway::encode(&(), MESSAGE.number, publication, None, out);
         }
 
         fn deliver(&mut self, index: u32, batch: &Batch<'_>) {

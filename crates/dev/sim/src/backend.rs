@@ -13,8 +13,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use throng_gateway_grip::{Backends, Ticket};
-use throng_grip::exchange::{
-    ExchangeError, OriginEvent, OriginFailure, OriginRequest, RequestRest,
+use throng_http1::origin::{
+    OriginEvent, OriginFailure, OriginFailureKind, OriginRequest, RequestRest,
 };
 use throng_types::ConnId;
 
@@ -138,7 +138,7 @@ impl Requests {
     pub(crate) fn next(
         &self,
         chance: usize,
-        fault: Option<ExchangeError>,
+        fault: Option<OriginFailureKind>,
     ) -> Option<(ConnId, u32, OriginEvent)> {
         let mut state = self.lock();
         let State { exchanges, site } = &mut *state;
@@ -209,11 +209,18 @@ impl Exchange {
         }
     }
 
-    fn fail(&mut self, fault: ExchangeError, chance: usize, site: &mut Site) {
+    fn fail(&mut self, fault: OriginFailureKind, chance: usize, site: &mut Site) {
         // Once an answer has begun, only its end can be missing.
         let has_begun = self.request.is_none();
-        let fault = if has_begun { ExchangeError::Cut } else { fault };
-        let is_sent = !matches!(fault, ExchangeError::Unreachable | ExchangeError::Unsent);
+        let fault = if has_begun {
+            OriginFailureKind::Cut
+        } else {
+            fault
+        };
+        let is_sent = !matches!(
+            fault,
+            OriginFailureKind::Unreachable | OriginFailureKind::Unsent
+        );
         if let Some(request) = self
             .request
             .take()

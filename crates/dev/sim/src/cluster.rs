@@ -7,14 +7,14 @@
 //! replication, that refuses writes; clocks that leap. Nodes are not killed.
 
 mod around;
-mod broker;
+pub(crate) mod broker;
 mod http;
 mod member;
-mod nats;
+pub(crate) mod nats;
 mod node;
 mod publisher;
 mod reader;
-mod redis;
+pub(crate) mod redis;
 mod witness;
 
 use std::collections::BTreeSet;

@@ -7,11 +7,12 @@
 //! mailboxes between shards), GRIP's backend, Appwrite's events and users, the network and the
 //! clients.
 //!
-//! Five kinds of runs: [`run_server`], [`run_hand_overs`] with a server that hands over to another
+//! Six kinds of runs: [`run_server`], [`run_hand_overs`] with a server that hands over to another
 //! process now and then, [`run_engine`] with the smallest app that uses all of the engine
 //! ([`run_secure_engine`] is that with TLS between the clients and the kernel), and
 //! [`run_backends`] with the host of HTTP backends, around which servers and callers are played,
-//! and [`run_cluster`] with several nodes that share a played Redis. A model
+//! [`run_cluster`] with several nodes that share a played Redis or NATS, and [`run_feeds`] with the
+//! host of feeds before a played source. A model
 //! beside them checks what each client got; see `witness.rs`. It knows nothing of the server's
 //! insides.
 //!
@@ -26,6 +27,7 @@ mod client;
 mod cluster;
 mod directory;
 mod fault;
+mod feeds;
 mod kernel;
 mod net;
 mod payload;
@@ -45,6 +47,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub use backends::{Tally, run_backends};
 pub use cluster::{BrokerKind, ClusterSummary, run_cluster};
 pub use fault::{Fault, Hits};
+pub use feeds::{FeedKind, FeedSummary, run_feeds};
 pub use play::{Outcome, run_hand_overs, run_server};
 pub use relay::{run_engine, run_secure_engine};
 pub use witness::Summary;

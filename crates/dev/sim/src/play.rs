@@ -73,7 +73,7 @@ impl MadeOf {
         };
         let listeners = assembly.listeners();
         let stage = Stage::new(net, setup.shards, listeners, limits, |shard, mailboxes| {
-            assembly.app(shard, mailboxes, Box::new(self.requests.clone()))
+            assembly.app(shard, mailboxes, Box::new(self.requests.clone()), None)
         });
         (assembly, stage)
     }

@@ -32,10 +32,8 @@ fn not_a_file(name: &str) -> io::Error {
     io::Error::other(format!("{name} is not a regular file"))
 }
 
-/// Why the folder is not ours.
 #[derive(Debug)]
 pub(crate) enum FolderFault {
-    /// Another process has it.
     InUse,
     /// The kernel refused a call.
     Io(io::Error),

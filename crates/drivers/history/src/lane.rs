@@ -40,7 +40,6 @@ pub(crate) struct Waiting {
     pub(crate) copied: u64,
     /// Set if the shard is to be woken when there is room.
     pub(crate) wants_room: bool,
-    /// Number of the newest record.
     pub(crate) newest: u64,
     /// Level at which the shard is to be woken, once every record has reached it.
     pub(crate) wants: Option<Acknowledge>,
@@ -207,7 +206,6 @@ impl Common {
 pub(crate) struct Lane {
     common: Arc<Common>,
     shard: usize,
-    /// Number of the newest record.
     newest: u64,
 }
 

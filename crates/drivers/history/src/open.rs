@@ -32,7 +32,6 @@ pub enum OpenError {
          version that wrote it, or remove the folder to begin without history"
     )]
     Version {
-        /// Path of the segment.
         path: PathBuf,
         /// Version of the format in the segment's head.
         version: u32,
@@ -44,7 +43,6 @@ pub enum OpenError {
         path: PathBuf,
         error: io::Error,
     },
-    /// No thread for it.
     #[error("no thread for the history: {0}")]
     Thread(io::Error),
 }

@@ -51,9 +51,10 @@ pub struct EventHub {
     fanout: Option<Fanout>,
     /// A project, and a change in it that takes effect when all frames of its event are queued.
     behind: Option<(Box<str>, IdentityChange)>,
+    /// Bound: the shard's connections.
     pub(crate) held: BTreeMap<u32, Held>,
     pub(crate) rechecks: Rechecks,
-    /// Connections whose events carry positions.
+    /// Connections whose events carry positions. Bound: the shard's.
     pub(crate) positioned: BTreeSet<u32>,
     pub(crate) overlap: Overlap,
     test_event_at: Millis,

@@ -73,7 +73,7 @@ impl Gateway for Appwrite {
             Event::Answer { .. }
             | Event::Surveyed(_)
             | Event::Reloaded(_)
-            | Event::Wished(_)
+            | Event::Control(_)
             | Event::Publication(_)
             | Event::Drained { .. }
             | Event::Unsubscribed { .. } => {}

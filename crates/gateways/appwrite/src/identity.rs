@@ -1,4 +1,5 @@
-//! What a client has Appwrite asked: lookups of its identity, its presence, and the effect of answers.
+//! What a client has Appwrite asked: lookups of its identity, its presence, and the effect of
+//! answers.
 //!
 //! A change that names the new roles was carried out by the hub before the session gets it; the
 //! lookup only confirms them. A change without them makes the hub hold events back until the
@@ -18,9 +19,9 @@
 //!   overtaken, or the connection ends.
 //!
 //! Appwrite keeps the presence that a client sets: it is written with the client's own credential,
-//! and deleted when the socket is gone. Appwrite has one presence of a user, for any id, so a connection remembers one.
-//! [`Outside::presence`] makes the calls of one user in their order: a deletion comes behind the
-//! call that it undoes, even before that has an answer.
+//! and deleted when the socket is gone. Appwrite has one presence of a user, for any id, so a
+//! connection remembers one. [`Outside::presence`] makes the calls of one user in their order: a
+//! deletion comes behind the call that it undoes, even before that has an answer.
 //!
 //! Rule for "full": with [`WRITING_MAX`] calls under way a message is refused.
 

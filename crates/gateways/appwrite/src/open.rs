@@ -3,10 +3,10 @@
 //! As in stock, every handshake is answered with 101 and refusals are frames; only requests that
 //! are no WebSocket handshakes at all are answered in HTTP.
 //!
-//! `POST /v1/realtime/events` on the API port brings an event in the form in which Appwrite announces
-//! it on Redis, so that Appwrite and Redis need not be there. The answer is 202 when the event is on its way to all shards, in the order of the requests of
-//! one connection; 400 if the body is no event; 503 when too many wait already, and then it was not
-//! taken.
+//! `POST /v1/realtime/events` on the API port brings an event in the form in which Appwrite
+//! announces it on Redis, so that Appwrite and Redis need not be there. The answer is 202 when the
+//! event is on its way to all shards, in the order of the requests of one connection; 400 if the
+//! body is no event; 503 when too many wait already, and then it was not taken.
 
 use std::net::IpAddr;
 

@@ -32,9 +32,11 @@ pub(crate) struct Projects {
 
 #[derive(Clone, Default)]
 struct Others {
+    /// Bound: as for `ids`.
     numbers: HashMap<Box<str>, u16>,
     /// Ids and how many sessions remember each; nothing in a free place. Bound: 65,535.
     ids: Vec<Option<(Box<str>, u32)>>,
+    /// Bound: as for `ids`.
     free: Vec<u16>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Boxed by its owner, and gone when nothing is left: an idle connection has none.
 //!
-//! Owns values alone; the modules `asking`, `answered` and `welcoming` act on them.
+//! Owns values alone; the module `asking` acts on them.
 
 use throng_broker::Draft;
 use throng_centrifuge::{Connect, TagFilter};

@@ -1,27 +1,24 @@
 //! Questions to a client's backends, and the effects of their answers.
 //!
 //! While a backend is asked about the client's identity, further commands wait: they may depend on
-//! the answer. A question that fails is answered with error 100, which lets the client try again; a connection
-//! or subscription about which the backend cannot be asked goes on for [`EXTENSION_S`].
+//! the answer. A question that fails is answered with error 100, which lets the client try again; a
+//! connection or subscription about which the backend cannot be asked goes on for [`EXTENSION_S`].
 //!
 //! Source: Centrifugo, page "Proxy events to the backend".
 
-use throng_broker::{BackendId, Recovery, Subscribed};
-use throng_centrifuge::proxy::{
-    ProxyAnswer, ProxyCall, ProxyKind, ProxyRefusal, encode_cache_empty,
-};
+use throng_broker::BackendId;
+use throng_centrifuge::proxy::{ProxyAnswer, ProxyCall, ProxyKind, ProxyRefusal};
 use throng_centrifuge::{Codec, Connect, ErrorCode, Reply};
 use throng_hub::Command;
 use throng_session::{
-    Answered, Asker, CannotAsk, Identity, Incoming, Open, ProxyOptions, Question, Questions,
-    Wanted, claims_of,
+    Answered, AskingClient, CannotAsk, Identity, Incoming, InitialSubscription, Open, ProxyOptions,
+    Questions, claims_of,
 };
 use throng_types::{ChannelName, Disconnect, Unsubscribe};
 
 use crate::Cx;
 use crate::asked::{Hello, Pending, Proxied};
 use crate::forms::Mode;
-use crate::order::Order;
 use crate::socket::Socket;
 use crate::{commands, connect, subscribing};
 
@@ -37,7 +34,7 @@ impl Proxied {
     /// Asks about the client's identity, with its `connect`.
     pub(crate) fn ask_identity(
         &mut self,
-        asker: &Asker<'_>,
+        asker: &AskingClient<'_>,
         hello: &Hello<'_>,
         cx: &mut Cx<'_>,
     ) -> Result<(), Pending> {
@@ -61,10 +58,10 @@ impl Proxied {
     /// that are left. Gives all of them back when nothing is left to ask.
     pub(crate) fn begin(
         &mut self,
-        channels: Option<Vec<Wanted>>,
-        asker: &Asker<'_>,
+        channels: Option<Vec<InitialSubscription>>,
+        asker: &AskingClient<'_>,
         cx: &mut Cx<'_>,
-    ) -> Result<Option<Vec<Wanted>>, Disconnect> {
+    ) -> Result<Option<Vec<InitialSubscription>>, Disconnect> {
         let (questions, about) = (&mut self.questions, Pending::Begin);
         let asked = match channels {
             Some(channels) => questions.begin_with(channels, asker, about, cx),
@@ -75,40 +72,6 @@ impl Proxied {
             CannotAsk::Overspent(over) => over.disconnect(),
         })
     }
-}
-
-/// Tells the channel's backend that there is no newest publication, for a client that asked for it.
-/// The client has its subscription already, so it gets the backend's next publication, and does not
-/// wait for an answer.
-pub(crate) fn tell_if_empty(channel: &ChannelName, subscribed: &Subscribed, cx: &mut Cx<'_>) {
-    let options = cx.shared.namespaces.find(channel);
-    let to = options
-        .filter(|options| options.cache)
-        .and_then(|options| options.proxies.cache_empty);
-    let is_empty = match &subscribed.recovery {
-        Recovery::NotAsked => false,
-        Recovery::Lost => true,
-        // A client without a position has missed nothing of a stream without publications.
-        Recovery::Whole(missed) => {
-            let offset = subscribed.position.map_or(0, |position| position.offset);
-            missed.is_empty() && offset == 0
-        }
-    };
-    let Some(to) = to.filter(|_| is_empty) else {
-        return;
-    };
-    let mut body = Vec::new();
-    encode_cache_empty(channel.as_str(), &mut body);
-    cx.order(Order::CacheEmpty {
-        conn: cx.id,
-        channel: channel.clone(),
-        question: Question {
-            to,
-            kind: ProxyKind::CacheEmpty,
-            headers: Vec::new(),
-            body,
-        },
-    });
 }
 
 impl Socket {
@@ -203,8 +166,8 @@ impl Socket {
         identity.map_or_else(Box::default, |identity| identity.user.clone())
     }
 
-    fn asker<'a>(&self, user: &'a str) -> Asker<'a> {
-        Asker {
+    fn asker<'a>(&self, user: &'a str) -> AskingClient<'a> {
+        AskingClient {
             transport: transport(self.mode()),
             protocol: self.mode().codec(),
             user,
@@ -215,9 +178,9 @@ impl Socket {
     /// [`Proxied::begin`].
     pub(crate) fn ask_to_begin(
         &mut self,
-        channels: Option<Vec<Wanted>>,
+        channels: Option<Vec<InitialSubscription>>,
         cx: &mut Cx<'_>,
-    ) -> Result<Option<Vec<Wanted>>, Disconnect> {
+    ) -> Result<Option<Vec<InitialSubscription>>, Disconnect> {
         let user = self.user();
         let asker = self.asker(&user);
         self.proxied().begin(channels, &asker, cx)

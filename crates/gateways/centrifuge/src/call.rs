@@ -24,8 +24,8 @@ use throng_centrifuge::api::{
 use throng_hub::{Answer, Command, ReplyTo};
 use throng_metrics::Counter;
 use throng_session::{
-    Context, Event, Exchange, Flow, Publications, PublishResult as Outcome, Survey, SurveyReply,
-    Wish, publish_all, respond_json,
+    Context, ControlCommand, Event, Exchange, Flow, Publications, PublishResult as Outcome, Survey,
+    SurveyReply, publish_all, respond_json,
 };
 use throng_types::{ChannelName, End};
 
@@ -63,9 +63,9 @@ impl Task {
                 Some(channel)
             }
             Self::Survey(Survey::Unsubscribe { channel, .. }, _) => channel.as_ref(),
-            Self::Survey(Survey::Wish { wish, .. }, _) => match wish {
-                Wish::Subscribe { channel, .. } => Some(channel),
-                Wish::Refresh { .. } | Wish::Hear(_) => None,
+            Self::Survey(Survey::Control { command, .. }, _) => match command {
+                ControlCommand::Subscribe { channel, .. } => Some(channel),
+                ControlCommand::Refresh { .. } | ControlCommand::Execute(_) => None,
             },
             Self::Survey(..) | Self::Publish(..) => None,
         }

@@ -7,7 +7,7 @@ use throng_centrifuge::{
 };
 use throng_metrics::Counter;
 use throng_session::encode::ws_text;
-use throng_session::{Identity, Opening, Wanted, authenticate, own_channels};
+use throng_session::{Identity, InitialSubscription, Opening, authenticate, own_channels};
 use throng_types::{ChannelName, Disconnect};
 
 use crate::Cx;
@@ -81,7 +81,7 @@ fn enter(
             .find(|sub| *sub.channel == *channel.as_str());
         sub.and_then(position)
     };
-    let own = own.into_iter().map(|wanted| Wanted {
+    let own = own.into_iter().map(|wanted| InitialSubscription {
         since: since(&wanted.channel),
         ..wanted
     });
@@ -127,7 +127,7 @@ fn uni_enter(ws: &mut Socket, connect: &Connect<'_>, claims: Option<&Claims>, cx
 /// Begins with these channels; nothing while a backend is being asked about one.
 pub(crate) fn uni_begin(
     ws: &mut Socket,
-    channels: Result<Option<Vec<Wanted>>, Disconnect>,
+    channels: Result<Option<Vec<InitialSubscription>>, Disconnect>,
     cx: &mut Cx<'_>,
 ) {
     let channels = match channels {

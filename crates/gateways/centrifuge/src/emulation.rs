@@ -14,16 +14,13 @@ use throng_centrifuge::Codec;
 use throng_session::http::{
     Params, StreamHead, allow_origin, check_chunks, check_draining, respond, write_stream_head,
 };
-use throng_session::{
-    Event, Exchange, Flow, Incoming, Opened, Reject, Shard, Survey, SurveyReply, Work,
-};
+use throng_session::{Event, Exchange, Flow, Incoming, Opened, Reject, Survey, SurveyReply, Work};
 use throng_types::End;
 
 use crate::Cx;
 use crate::commands;
 use crate::forms::Mode;
-use crate::gateway::{Centrifuge, Session};
-use crate::order::{Mail, Order, Upward};
+use crate::order::{Order, Upward};
 use crate::socket::Socket;
 
 /// The type of bodies in Protobuf.
@@ -84,10 +81,11 @@ fn stream(
 }
 
 /// Handles `POST /emulation`: passes commands to their session.
-pub(crate) fn post(
+pub(crate) fn post<S>(
     incoming: &Incoming<'_, '_>,
+    session: impl FnOnce(Box<Upstream>) -> S,
     cx: &mut Cx<'_>,
-) -> Result<Opened<Session>, Reject> {
+) -> Result<Opened<S>, Reject> {
     let emulation = codec_of(incoming)
         .emulation(incoming.body)
         .map_err(|_| Reject::new(400, "the body does not follow the protocol"))?;
@@ -104,8 +102,7 @@ pub(crate) fn post(
             data: (*emulation.data).into(),
         });
         cx.set_deadline(None);
-        let request = Box::new(request.elsewhere());
-        return Ok(Opened::Session(Session::Upstream(request)));
+        return Ok(Opened::Session(session(Box::new(request.elsewhere()))));
     }
     match cx.shared.node.conn_of_session(&emulation.session) {
         Some(to) => cx.order(Order::Upward(Upward {
@@ -121,48 +118,13 @@ pub(crate) fn post(
         }
     }
     cx.set_deadline(None);
-    Ok(Opened::Session(Session::Upstream(Box::new(request))))
+    Ok(Opened::Session(session(Box::new(request))))
 }
 
 /// Whether a node could have this name; a survey for an impossible name is not sent.
 fn is_node_name(name: &str) -> bool {
     let is_digit = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
     name.len() == 16 && name.bytes().all(is_digit)
-}
-
-/// Carries commands to their session, or towards its shard, and answers the request.
-pub(crate) fn carry(upward: Upward, shard: &mut impl Shard<Centrifuge>) {
-    let (to, request) = (upward.to.shard(), upward.request);
-    let status = if to.0 >= shard.shards() || to == shard.this() {
-        deliver(&upward, shard);
-        204
-    } else if shard.has_room(to) {
-        let upward = Upward {
-            request: None,
-            ..upward
-        };
-        shard.mail(to, Mail::Upward(upward));
-        204
-    } else {
-        503
-    };
-    let Some(request) = request else {
-        return;
-    };
-    shard.with(request, |session, cx| match session {
-        Session::Upstream(request) => request.done(status, cx),
-        _ => Flow::Stay,
-    });
-}
-
-/// Lets the session carry them out, if it is still there.
-pub(crate) fn deliver(upward: &Upward, shard: &mut impl Shard<Centrifuge>) {
-    shard.with(upward.to, |session, cx| {
-        if let Session::Socket(socket) = session {
-            socket.upstream(&upward.data, cx);
-        }
-        Flow::Stay
-    });
 }
 
 /// A request with commands, until they are on their way.

@@ -1,16 +1,14 @@
 //! How each client is connected, and the wire forms of deliveries.
 //!
-//! A client's transport and codec are one byte of its session ([`Mode`]), from which everything else
-//! about them follows. Subscriptions that do not get publications as they were published, but as
-//! differences or only some of them, have forms of their own.
+//! A client's transport and codec are one byte of its session ([`Mode`]), from which everything
+//! else about them follows. Subscriptions that do not get publications as they were published, but
+//! as differences or only some of them, have forms of their own.
 
 use throng_centrifuge::{ClientInfo, Codec, Push, encode_push};
 use throng_session::encode::{chunk, line, sse_data, ws_binary, ws_text};
 use throng_session::{Form, FormKind, Patch, Transport};
 use throng_types::{PayloadKind, Publication, PublicationKind, Save};
 use throng_ws::{Opcode, encode_deflated};
-
-use crate::socket::Socket;
 
 /// Transport and codec of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
@@ -239,23 +237,18 @@ pub(crate) const ALL: &[Form] = &[
 ];
 
 /// Appends a publication in a shared wire form.
-pub(crate) fn encode(form: u8, publication: &Publication, out: &mut Vec<u8>) {
-    match mode_of(form) {
-        // A coming or a going; publications have a function of their own.
-        Some(mode) => mode.frame(out, |out| mode.codec().push(&words(publication), out)),
-        None => encode_plain(form, publication, out),
-    }
-}
-
-pub(crate) fn encode_delta(
+pub(crate) fn encode(
     form: u8,
     publication: &Publication,
     patch: Option<Patch<'_>>,
     out: &mut Vec<u8>,
 ) {
     let Some(mode) = mode_of(form) else {
-        return;
+        return encode_plain(form, publication, out);
     };
+    if publication.told != PublicationKind::Data {
+        return mode.frame(out, |out| mode.codec().push(&words(publication), out));
+    }
     // In JSON, data that is no JSON is sent as a JSON string, and the patch was not computed for
     // that.
     let is_readable = |patch: &Patch<'_>| {
@@ -265,13 +258,4 @@ pub(crate) fn encode_delta(
     let patch = patch.filter(is_readable).map(|patch| patch.delta);
     let push = Push::Delta { publication, patch };
     mode.frame(out, |out| mode.codec().push(&push, out));
-}
-
-/// Appends a publication in the form of a client, if its filter lets it pass.
-pub(crate) fn encode_filtered(socket: &Socket, publication: &Publication, out: &mut Vec<u8>) {
-    if socket.passes(publication) {
-        let mode = socket.mode();
-        let push = Push::Publication(publication);
-        mode.frame(out, |out| mode.codec().push(&push, out));
-    }
 }

@@ -8,49 +8,11 @@ use throng_session::{
     Answered, Ask, BackendMail, Backends, Claim, Class, Event, Flow, Form, Gateway, Incoming,
     Opened, Patch, ProxyOptions, Question, Reject, Sender, Shard, Shared, Transport, WayToBackends,
 };
-use throng_types::{ChannelName, ConnId, Millis, Now, Publication, Save};
+use throng_types::{ChannelName, ConnId, Millis, Now, Publication};
 
-use crate::call::Call;
-use crate::emulation::Upstream;
-use crate::order::{Mail, Order};
-use crate::socket::Socket;
-use crate::uni_stream::UniStream;
-use crate::{Cx, emulation, forms, open};
-
-#[derive(Save)]
-pub enum Session {
-    /// A client that may speak, or a unidirectional WebSocket.
-    Socket(Socket),
-    /// Client of a unidirectional stream.
-    Stream(UniStream),
-    /// A call of the server API, until it is answered.
-    #[save(skip)]
-    Call(Box<Call>),
-    /// Commands of a client whose stream is on another connection.
-    #[save(skip)]
-    Upstream(Box<Upstream>),
-}
-
-impl Session {
-    /// Whether another process can go on with it now. Calls and commands stay until they are
-    /// answered; so does a client about which a backend is being asked.
-    fn moves(&self) -> bool {
-        match self {
-            Self::Socket(socket) => socket.moves(),
-            Self::Stream(stream) => stream.moves(),
-            Self::Call(_) | Self::Upstream(_) => false,
-        }
-    }
-
-    /// A backend has answered the question with this number, or failed to.
-    pub fn answered(&mut self, number: u32, answer: Answered, cx: &mut Cx<'_>) {
-        match self {
-            Self::Socket(socket) => socket.answered(number, answer, cx),
-            Self::Stream(stream) => stream.answered(number, answer, cx),
-            Self::Call(_) | Self::Upstream(_) => {}
-        }
-    }
-}
+use crate::events::Session;
+use crate::order::{Mail, Order, Upward};
+use crate::{Cx, forms, open};
 
 /// Centrifugo's clients on one shard.
 #[derive(Default)]
@@ -95,6 +57,41 @@ impl Centrifuge {
         }) {
             self.empty.push_back((now.mono, channel));
         }
+    }
+
+    /// Carries commands to their session, or towards its shard, and answers the request.
+    fn carry(upward: Upward, shard: &mut impl Shard<Self>) {
+        let (to, request) = (upward.to.shard(), upward.request);
+        let status = if to.0 >= shard.shards() || to == shard.this() {
+            Self::deliver(&upward, shard);
+            204
+        } else if shard.has_room(to) {
+            let upward = Upward {
+                request: None,
+                ..upward
+            };
+            shard.mail(to, Mail::Upward(upward));
+            204
+        } else {
+            503
+        };
+        let Some(request) = request else {
+            return;
+        };
+        shard.with(request, |session, cx| match session {
+            Session::Upstream(request) => request.done(status, cx),
+            _ => Flow::Stay,
+        });
+    }
+
+    /// Lets the session carry them out, if it is still there.
+    fn deliver(upward: &Upward, shard: &mut impl Shard<Self>) {
+        shard.with(upward.to, |session, cx| {
+            if let Session::Socket(socket) = session {
+                socket.upstream(&upward.data, cx);
+            }
+            Flow::Stay
+        });
     }
 
     fn answered(number: u32, conn: ConnId, answer: Answered, shard: &mut impl Shard<Self>) {
@@ -162,18 +159,14 @@ impl Gateway for Centrifuge {
         }
     }
 
-    fn encode(_: &ProxyOptions, form: u8, publication: &Publication, out: &mut Vec<u8>) {
-        forms::encode(form, publication, out);
-    }
-
-    fn encode_delta(
+    fn encode(
         _: &ProxyOptions,
         form: u8,
         publication: &Publication,
         patch: Option<Patch<'_>>,
         out: &mut Vec<u8>,
     ) {
-        forms::encode_delta(form, publication, patch, out);
+        forms::encode(form, publication, patch, out);
     }
 
     fn moves(session: &Session) -> bool {
@@ -182,13 +175,13 @@ impl Gateway for Centrifuge {
 
     fn encode_personal(session: &mut Session, publication: &Arc<Publication>, out: &mut Vec<u8>) {
         if let Session::Socket(socket) = session {
-            forms::encode_filtered(socket, publication, out);
+            socket.encode_filtered(publication, out);
         }
     }
 
     fn order(&mut self, order: Order, shard: &mut impl Shard<Self>) {
         match order {
-            Order::Upward(upward) => emulation::carry(upward, shard),
+            Order::Upward(upward) => Self::carry(upward, shard),
             Order::CacheEmpty {
                 conn,
                 channel,
@@ -212,7 +205,7 @@ impl Gateway for Centrifuge {
 
     fn mail(&mut self, _: Sender, mail: Mail, shard: &mut impl Shard<Self>) {
         match mail {
-            Mail::Upward(upward) => emulation::deliver(&upward, shard),
+            Mail::Upward(upward) => Self::deliver(&upward, shard),
             Mail::Backends(BackendMail::Answered {
                 conn,
                 number,

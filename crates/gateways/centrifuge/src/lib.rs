@@ -13,6 +13,7 @@ mod channels;
 mod commands;
 mod connect;
 mod emulation;
+mod events;
 mod forms;
 mod gateway;
 mod open;
@@ -27,7 +28,8 @@ mod wish;
 
 pub use commands::price;
 pub use emulation::Upstream;
-pub use gateway::{Centrifuge, Session};
+pub use events::Session;
+pub use gateway::Centrifuge;
 pub use order::{Mail, Order, Upward};
 
 /// Context of an event for a session of this gateway.

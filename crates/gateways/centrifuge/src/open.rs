@@ -9,8 +9,8 @@ use throng_session::{
 use crate::Cx;
 use crate::asked::Hello;
 use crate::emulation;
+use crate::events::Session;
 use crate::forms::Mode;
-use crate::gateway::Session;
 use crate::results::uni_channels;
 use crate::server_api::{self, Form};
 use crate::socket::Socket;
@@ -59,7 +59,7 @@ pub(crate) fn open(
 ) -> Result<Opened<Session>, Reject> {
     let session = match (claim.endpoint, form(incoming)) {
         (API, Some(form)) => return Ok(server_api::call(incoming, form, cx)),
-        (EMULATION, _) => return emulation::post(incoming, cx),
+        (EMULATION, _) => return emulation::post(incoming, Session::Upstream, cx),
         (SSE, _) => Session::Socket(emulation::events(incoming, cx)?),
         (HTTP_STREAM, _) => Session::Socket(emulation::lines(incoming, cx)?),
         (WS, _) => Session::Socket(websocket(incoming, cx)?),

@@ -2,15 +2,18 @@
 
 use throng_auth::{Claims, TokenFault};
 use throng_broker::{HistoryPage, HistoryQuery, Recovery, Subscribed};
+use throng_centrifuge::proxy::{ProxyKind, encode_cache_empty};
 use throng_centrifuge::{
     Connect, ConnectResult, History, HistoryResult, Subscribe, SubscribeResult,
 };
 use throng_metrics::Counter;
-use throng_session::{EntryFault, Holder, Identity, Named, Opening, Wanted, all_channels};
+use throng_session::{
+    EntryFault, Holder, Identity, InitialSubscription, Named, Opening, Question, all_channels,
+};
 use throng_types::{ChannelName, Disconnect, Epoch, Position};
 
 use crate::Cx;
-use crate::asking::tell_if_empty;
+use crate::order::Order;
 use crate::socket::ttl;
 
 /// Returns the client's last position.
@@ -35,7 +38,7 @@ pub(crate) fn uni_channels(
     claims: Option<&Claims>,
     identity: Option<&Identity>,
     cx: &Cx<'_>,
-) -> Result<Vec<Wanted>, EntryFault> {
+) -> Result<Vec<InitialSubscription>, EntryFault> {
     let holder = Holder {
         identity,
         conn: cx.id,
@@ -113,6 +116,40 @@ pub(crate) fn subscribe_result<'a>(
         was_recovering,
         ..SubscribeResult::default()
     }
+}
+
+/// Tells the channel's backend that there is no newest publication, for a client that asked for it.
+/// The client has its subscription already, so it gets the backend's next publication, and does not
+/// wait for an answer.
+pub(crate) fn tell_if_empty(channel: &ChannelName, subscribed: &Subscribed, cx: &mut Cx<'_>) {
+    let options = cx.shared.namespaces.find(channel);
+    let to = options
+        .filter(|options| options.cache)
+        .and_then(|options| options.proxies.cache_empty);
+    let is_empty = match &subscribed.recovery {
+        Recovery::NotAsked => false,
+        Recovery::Lost => true,
+        // A client without a position has missed nothing of a stream without publications.
+        Recovery::Whole(missed) => {
+            let offset = subscribed.position.map_or(0, |position| position.offset);
+            missed.is_empty() && offset == 0
+        }
+    };
+    let Some(to) = to.filter(|_| is_empty) else {
+        return;
+    };
+    let mut body = Vec::new();
+    encode_cache_empty(channel.as_str(), &mut body);
+    cx.order(Order::CacheEmpty {
+        conn: cx.id,
+        channel: channel.clone(),
+        question: Question {
+            to,
+            kind: ProxyKind::CacheEmpty,
+            headers: Vec::new(),
+            body,
+        },
+    });
 }
 
 pub(crate) fn subscriptions<'a>(

@@ -11,12 +11,14 @@ use throng_centrifuge::api::{
 };
 use throng_metrics::Counter;
 use throng_session::http::{Later, WriteAnswer};
-use throng_session::{Exchange, Incoming, NodeKey, Opened, Survey, Wish, draft, respond_json};
+use throng_session::{
+    ControlCommand, Exchange, Incoming, NodeKey, Opened, Survey, draft, respond_json,
+};
 use throng_types::{ChannelName, Disconnect};
 
 use crate::Cx;
 use crate::call::{Call, Task, Together, style, write_published};
-use crate::gateway::Session;
+use crate::events::Session;
 use crate::results::{history_query, position_of};
 use crate::surveyed::{Surveyed, search};
 
@@ -292,23 +294,31 @@ fn task(
                 subscribe.overrides,
             );
             let since = subscribe.recover_since.as_ref();
-            let wish = Wish::Subscribe {
+            let command = ControlCommand::Subscribe {
                 channel: channel_of(&subscribe.channel)?,
                 options: options.map_err(|_| ServerApiError::BadRequest)?,
                 until_unix_s: until(subscribe.expire_at),
                 since: since.map(|since| position_of(&since.epoch, since.offset)),
             };
-            let survey = Survey::Wish { user, client, wish };
+            let survey = Survey::Control {
+                user,
+                client,
+                command,
+            };
             Task::Survey(survey, Surveyed::Done(Method::Subscribe))
         }
         ApiRequest::Refresh(refresh) => {
             let it = &refresh;
             let Target { user, client } = Target::new(&it.user, &it.client, &it.session, node)?;
-            let wish = Wish::Refresh {
+            let command = ControlCommand::Refresh {
                 expired: refresh.expired,
                 until_unix_s: until(refresh.expire_at),
             };
-            let survey = Survey::Wish { user, client, wish };
+            let survey = Survey::Control {
+                user,
+                client,
+                command,
+            };
             Task::Survey(survey, Surveyed::Done(Method::Refresh))
         }
     })

@@ -11,16 +11,16 @@ use throng_centrifuge::{ErrorCode, Reply, Subscribe, TagFilter};
 use throng_hub::Format;
 use throng_metrics::Counter;
 use throng_session::{
-    AuthError, Form, Identity, OPENING, Sight, Verdict, Wanted, may_see_presence, may_subscribe,
+    AuthError, Form, Identity, InitialSubscription, OPENING, Sight, Verdict, may_see_presence,
+    may_subscribe,
 };
 use throng_types::{ChannelName, Disconnect, Publisher};
 
 use crate::Cx;
 use crate::asked::{Pending, Subscribing, Wants};
-use crate::asking::tell_if_empty;
 use crate::channels::check_token;
 use crate::forms::{FILTERED, with_deltas};
-use crate::results::{position, subscribe_result};
+use crate::results::{position, subscribe_result, tell_if_empty};
 use crate::socket::{Socket, TokenUse, code_of, ttl};
 
 /// Handles the command `subscribe`.
@@ -190,7 +190,7 @@ pub(crate) fn subscribed(
 /// Asks for a subscription that the client did not ask for itself, as a part of the connection's
 /// opening.
 pub(crate) fn subscribe_wanted(
-    wanted: &Wanted,
+    wanted: &InitialSubscription,
     identity: Option<&Identity>,
     form: Form,
     cx: &mut Cx<'_>,

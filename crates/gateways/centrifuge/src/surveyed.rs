@@ -67,7 +67,7 @@ impl Surveyed {
                 let found = nodes.iter().flat_map(|node| &node.replies);
                 let (num_found, is_cut) =
                     found.fold((0_u32, false), |(count, is_cut), reply| match reply {
-                        SurveyReply::Found(found) => {
+                        SurveyReply::Matches(found) => {
                             (count.saturating_add(found.count), is_cut | found.is_cut)
                         }
                         _ => (count, is_cut),
@@ -191,7 +191,7 @@ pub(crate) fn rows_of<'a>(nodes: &'a [NodeReply], search: &Search) -> Vec<Connec
         .iter()
         .flat_map(|node| {
             let found = node.replies.iter().filter_map(|reply| match reply {
-                SurveyReply::Found(found) => Some(found),
+                SurveyReply::Matches(found) => Some(found),
                 _ => None,
             });
             let rows = found.flat_map(|found| &found.rows);

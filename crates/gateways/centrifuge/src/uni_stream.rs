@@ -15,8 +15,9 @@ use throng_http1::LAST_CHUNK;
 use throng_hub::Answer;
 use throng_session::encode::{line, sse_data};
 use throng_session::{
-    Answered, Asker, CloseReason, Event, Form, Identity, Incoming, Open, Stream, StreamBeat,
-    Transport, Verdict, Wanted, Wish, claims_of, may_subscribe, note_ends,
+    Answered, AskingClient, CloseReason, ControlCommand, Event, Form, Identity, Incoming,
+    InitialSubscription, Open, Stream, StreamBeat, Transport, Verdict, claims_of, may_subscribe,
+    note_ends,
 };
 use throng_types::json::payload_of;
 use throng_types::{ChannelName, Disconnect, Save, Unsubscribe};
@@ -86,7 +87,7 @@ impl UniStream {
     pub(crate) fn open(
         framing: Framing,
         identity: Option<Box<Identity>>,
-        channels: Vec<Wanted>,
+        channels: Vec<InitialSubscription>,
         cx: &mut Cx<'_>,
     ) -> Self {
         let mut this = Self {
@@ -119,7 +120,7 @@ impl UniStream {
         }
     }
 
-    pub(crate) fn want(&mut self, channels: &[Wanted], cx: &mut Cx<'_>) {
+    pub(crate) fn want(&mut self, channels: &[InitialSubscription], cx: &mut Cx<'_>) {
         let resuming = channels.iter().any(|wanted| wanted.since.is_some());
         self.stream.await_channels(channels.len(), resuming);
         note_ends(&mut self.stream.identity, channels);
@@ -180,7 +181,7 @@ impl UniStream {
                     self.begin(cx);
                 }
             }
-            Event::Wished(wish) if !self.stream.is_closing() && self.stream.opening.is_none() => {
+            Event::Control(wish) if !self.stream.is_closing() && self.stream.opening.is_none() => {
                 self.grant(wish, cx);
             }
             Event::Drained { dropped } if !self.stream.is_closing() => {
@@ -204,7 +205,7 @@ impl UniStream {
             Event::Drained { .. }
             | Event::Surveyed(_)
             | Event::Reloaded(_)
-            | Event::Wished(_)
+            | Event::Control(_)
             | Event::Publication(_) => {}
         }
     }
@@ -242,17 +243,19 @@ impl UniStream {
     }
 
     /// Carries out a backend's request for the client; see [`crate::wish`].
-    fn grant(&mut self, wish: &Wish, cx: &mut Cx<'_>) {
+    fn grant(&mut self, wish: &ControlCommand, cx: &mut Cx<'_>) {
         match wish {
             // A listener sends no commands.
-            Wish::Hear(_) => {}
-            Wish::Refresh { expired: true, .. } => self.disconnect(Disconnect::Expired, cx),
-            Wish::Refresh { until_unix_s, .. } => {
+            ControlCommand::Execute(_) => {}
+            ControlCommand::Refresh { expired: true, .. } => {
+                self.disconnect(Disconnect::Expired, cx)
+            }
+            ControlCommand::Refresh { until_unix_s, .. } => {
                 self.stream.set_end(*until_unix_s, cx);
                 let ttl_s = until_unix_s.map(|until| ttl(until, cx.now));
                 self.push(&Push::Refresh { ttl_s }, cx);
             }
-            Wish::Subscribe {
+            ControlCommand::Subscribe {
                 channel,
                 options,
                 until_unix_s,
@@ -265,7 +268,7 @@ impl UniStream {
                     self.stream.set_subscription_end(channel, *until_unix_s, cx);
                 }
                 self.keep_data(channel, options.data.as_deref());
-                let wanted = Wanted {
+                let wanted = InitialSubscription {
                     channel: channel.clone(),
                     since: *since,
                     options: options.clone(),
@@ -343,8 +346,8 @@ impl UniStream {
     }
 }
 
-const fn asker(framing: Framing, user: &str) -> Asker<'_> {
-    Asker {
+const fn asker(framing: Framing, user: &str) -> AskingClient<'_> {
+    AskingClient {
         transport: match framing {
             Framing::Sse => "uni_sse",
             Framing::Lines => "uni_http_stream",
@@ -376,7 +379,7 @@ impl UniStream {
         framing: Framing,
         incoming: &Incoming<'_, '_>,
         hello: &Hello<'_>,
-        (identity, channels): (Option<Box<Identity>>, Vec<Wanted>),
+        (identity, channels): (Option<Box<Identity>>, Vec<InitialSubscription>),
         cx: &mut Cx<'_>,
     ) -> Self {
         let mut this = Self::asking(framing, incoming, hello, identity, cx);
@@ -398,7 +401,7 @@ impl UniStream {
     }
 
     /// Asks about the channels that it begins with, and begins when nothing is left to ask.
-    fn begin_with(&mut self, channels: Option<Vec<Wanted>>, cx: &mut Cx<'_>) {
+    fn begin_with(&mut self, channels: Option<Vec<InitialSubscription>>, cx: &mut Cx<'_>) {
         let user = self.identity().map(|identity| identity.user.clone());
         let asker = asker(self.framing, user.as_deref().unwrap_or_default());
         let Some(welcome) = self.welcome() else {

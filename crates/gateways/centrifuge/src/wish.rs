@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use throng_broker::{Refusal, Subscribed};
 use throng_centrifuge::{Push, SubscribePush};
-use throng_session::{Verdict, Wanted, Wish, may_subscribe};
+use throng_session::{ControlCommand, InitialSubscription, Verdict, may_subscribe};
 use throng_types::{ChannelName, Disconnect, Position, Publication};
 
 use crate::Cx;
@@ -14,15 +14,15 @@ use crate::socket::{Socket, ttl};
 
 /// Carries out a request. A client that has not connected, or waits for its first subscriptions, is
 /// not known to backends and gets nothing.
-pub(crate) fn grant(ws: &mut Socket, wish: &Wish, cx: &mut Cx<'_>) {
-    let is_heard = matches!(wish, Wish::Hear(_));
+pub(crate) fn grant(ws: &mut Socket, wish: &ControlCommand, cx: &mut Cx<'_>) {
+    let is_heard = matches!(wish, ControlCommand::Execute(_));
     if !is_heard && (!ws.is_connected() || ws.opening_mut().is_some()) {
         return;
     }
     match wish {
-        Wish::Hear(data) => ws.upstream(data, cx),
-        Wish::Refresh { expired: true, .. } => ws.disconnect(Disconnect::Expired, cx),
-        Wish::Refresh { until_unix_s, .. } => {
+        ControlCommand::Execute(data) => ws.upstream(data, cx),
+        ControlCommand::Refresh { expired: true, .. } => ws.disconnect(Disconnect::Expired, cx),
+        ControlCommand::Refresh { until_unix_s, .. } => {
             if ws.identity().is_some() || until_unix_s.is_some() {
                 ws.identity_mut().expires_at_unix_s = *until_unix_s;
             }
@@ -30,7 +30,7 @@ pub(crate) fn grant(ws: &mut Socket, wish: &Wish, cx: &mut Cx<'_>) {
             let ttl_s = until_unix_s.map(|until| ttl(until, cx.now));
             ws.push(&Push::Refresh { ttl_s }, cx);
         }
-        Wish::Subscribe {
+        ControlCommand::Subscribe {
             channel,
             options,
             until_unix_s,
@@ -44,7 +44,7 @@ pub(crate) fn grant(ws: &mut Socket, wish: &Wish, cx: &mut Cx<'_>) {
                 identity.set_subscription_until(channel, *until_unix_s);
                 ws.arm(cx);
             }
-            let wanted = Wanted {
+            let wanted = InitialSubscription {
                 channel: channel.clone(),
                 since: *since,
                 options: options.clone(),

@@ -10,19 +10,19 @@ use std::sync::Arc;
 use throng_grip::filters::Filtered;
 use throng_grip::instruct::HoldChannel;
 use throng_grip::item::{Item, WsKind, WsMessageItem};
-use throng_grip::routes::Target;
 use throng_grip::ws_events::{ControlError, ControlMessage, WsKeepAlive};
+use throng_http1::origin::Target;
 use throng_metrics::Counter;
 use throng_session::Form;
 use throng_types::{Millis, Publication, Save};
 use throng_ws::{
     CloseFrame, Masking, Opcode, WsDecoder, WsError, WsEvent, WsLimits, close_code_valid,
-    encode_close, encode_header, encode_message, encode_ping, encode_pong,
+    encode_close, encode_message, encode_ping, encode_pong,
 };
 
 use crate::Cx;
 use crate::following::{Following, leave_channel};
-use crate::forms::{GRIP_FRAMES, GRIP_OWN, hub_channel};
+use crate::forms::{GRIP_FRAMES, GRIP_OWN, frame, hub_channel};
 
 /// Milliseconds that a client may take to answer a close.
 pub(crate) const CLOSE_TIMEOUT_MS: u64 = 5_000;
@@ -348,17 +348,4 @@ impl WsInput {
 /// in Pushpin.
 pub(crate) fn close_code(code: Option<u16>) -> u16 {
     code.filter(|&code| close_code_valid(code)).unwrap_or(1000)
-}
-
-pub(crate) fn frame(kind: WsKind, content: &[u8], out: &mut Vec<u8>) {
-    // Control frames hold no more (RFC 6455 section 5.5).
-    let control = &content[..content.len().min(125)];
-    let opcode = match kind {
-        WsKind::Text => Opcode::Text,
-        WsKind::Binary => Opcode::Binary,
-        WsKind::Ping => return encode_ping(Masking::Server, control, out),
-        WsKind::Pong => return encode_pong(Masking::Server, control, out),
-    };
-    encode_header(Masking::Server, opcode, content.len(), out);
-    out.extend_from_slice(content);
 }

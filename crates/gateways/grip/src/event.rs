@@ -3,11 +3,11 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use throng_grip::exchange::OriginEvent;
 use throng_grip::stats::SubscriptionMode;
+use throng_http1::origin::OriginEvent;
 use throng_hub::Answer;
 use throng_session::{CloseReason, Event, Exchange, Flow};
-use throng_types::{ChannelName, Disconnect, End, Publication, Save};
+use throng_types::{ChannelName, ConnId, Disconnect, End, Publication, Save};
 
 use crate::Cx;
 use crate::held::Held;
@@ -119,7 +119,7 @@ impl Session {
             | Event::Unsubscribed { .. }
             | Event::Surveyed(_)
             | Event::Reloaded(_)
-            | Event::Wished(_) => {}
+            | Event::Control(_) => {}
         }
         Flow::Stay
     }
@@ -338,6 +338,25 @@ impl Session {
     pub(crate) fn received(&mut self, count: u64) {
         if let Self::Publishing(publishing) = self {
             publishing.received(count);
+        }
+    }
+
+    /// Passes an answer on to a publisher that asked about connections.
+    pub(crate) fn found(&mut self, token: u32, found: Option<Vec<ConnId>>, cx: &mut Cx<'_>) {
+        if let Self::Zmtp(zmtp) = self {
+            zmtp.found(token, found, cx);
+        }
+    }
+
+    /// Passes packets on to a reader of statistics.
+    pub(crate) fn statistics(
+        &mut self,
+        packets: &[Vec<u8>],
+        waiting_bytes: usize,
+        cx: &mut Cx<'_>,
+    ) {
+        if let Self::Stats(reader) = self {
+            reader.packets(packets, waiting_bytes, cx);
         }
     }
 

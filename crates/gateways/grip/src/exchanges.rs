@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use throng_grip::exchange::{OriginFailure, OriginRequest};
+use throng_http1::origin::{OriginFailure, OriginRequest};
 use throng_types::{ConnId, Millis};
 
 /// Sends requests to backends. Calls return at once; events come as [`crate::Mail::Origin`].
@@ -62,6 +62,7 @@ struct Live {
 /// The exchanges under way, at most one for each connection.
 #[derive(Default)]
 pub(crate) struct Exchanges {
+    /// Bound: the shard's connections.
     live: BTreeMap<ConnId, Live>,
     /// Those that came to owe something in this turn, and in the one before.
     owing: [Vec<ConnId>; 2],

@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use throng_grip::exchange::OriginHead;
 use throng_grip::filters::{BuiltId, Filter, FilterContext, FilterError, Filtered, Filters};
 use throng_grip::hold::LINK_QUEUE_MAX;
 use throng_grip::instruct::{Hold, HoldChannel, NextLink};
 use throng_grip::item::Item;
+use throng_http1::origin::OriginHead;
 use throng_session::{Form, OPENING};
 use throng_types::{ChannelName, Millis, Now, Publication, Save};
 

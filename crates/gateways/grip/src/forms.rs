@@ -8,6 +8,7 @@ use throng_grip::item::{CHANNEL_BYTES_MAX, HttpStreamItem, Item, WsKind, WsMessa
 use throng_http1::{CHUNK_END, encode_chunk_head};
 use throng_session::{Form, FormKind};
 use throng_types::{ChannelName, Payload, PayloadKind, Publication, ShardId};
+use throng_ws::{Masking, Opcode, encode_header, encode_ping, encode_pong};
 
 use crate::shared::GripShared;
 
@@ -133,7 +134,7 @@ pub(crate) fn encode(form: u8, publication: &Publication, out: &mut Vec<u8>) {
         }) = &item.ws_message
             && !is_for_others(content_filters)
         {
-            crate::client_side::frame(*kind, content, out);
+            frame(*kind, content, out);
         }
         return;
     }
@@ -161,4 +162,17 @@ pub(crate) fn stream_bytes(is_chunked: bool, content: &[u8], out: &mut Vec<u8>) 
     if is_chunked {
         out.extend_from_slice(CHUNK_END);
     }
+}
+
+pub(crate) fn frame(kind: WsKind, content: &[u8], out: &mut Vec<u8>) {
+    // Control frames hold no more (RFC 6455 section 5.5).
+    let control = &content[..content.len().min(125)];
+    let opcode = match kind {
+        WsKind::Text => Opcode::Text,
+        WsKind::Binary => Opcode::Binary,
+        WsKind::Ping => return encode_ping(Masking::Server, control, out),
+        WsKind::Pong => return encode_pong(Masking::Server, control, out),
+    };
+    encode_header(Masking::Server, opcode, content.len(), out);
+    out.extend_from_slice(content);
 }

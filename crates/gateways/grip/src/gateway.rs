@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use throng_metrics::{Counter, Gauge};
 use throng_session::{
-    Claim, Class, Event, Flow, Form, Gateway, Incoming, Opened, Port, Reject, Sender, Shard,
+    Claim, Class, Event, Flow, Form, Gateway, Incoming, Opened, Patch, Port, Reject, Sender, Shard,
     Shared, Transport,
 };
 use throng_types::{ConnId, Load, Millis, Now, Publication, Save, Saved};
@@ -75,7 +75,13 @@ impl Gateway for Grip {
         }
     }
 
-    fn encode(_: &GripShared, form: u8, publication: &Publication, out: &mut Vec<u8>) {
+    fn encode(
+        _: &GripShared,
+        form: u8,
+        publication: &Publication,
+        _: Option<Patch<'_>>,
+        out: &mut Vec<u8>,
+    ) {
         forms::encode(form, publication, out);
     }
 

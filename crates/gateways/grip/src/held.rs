@@ -20,12 +20,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use throng_grip::exchange::OriginEvent;
 use throng_grip::filters::Filtered;
 use throng_grip::hold::keep_alive_at;
 use throng_grip::instruct::{Instruct, KeepAlive, KeepAliveMode};
 use throng_grip::item::HttpStreamItem;
 use throng_http1::LAST_CHUNK;
+use throng_http1::origin::OriginEvent;
 use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_types::{ChannelName, End, Millis, Now, Publication, Save};

@@ -8,7 +8,9 @@
 //! GRIP's channels live in a namespace of their own, [`NAMESPACE`]: only backends decide on their
 //! subscribers.
 //!
-//! [`OriginRequest`]: throng_grip::exchange::OriginRequest
+//! [`OriginRequest`]: throng_http1::origin::OriginRequest
+
+use throng_session::Shard;
 
 mod client_side;
 mod event;
@@ -43,13 +45,17 @@ mod zmtp;
 pub use event::Session;
 pub use exchanges::{Backends, Ticket};
 pub use forms::NAMESPACE;
-pub use look::ConnCommand;
 pub use mail::Mail;
 pub use open::PUSHPIN_METRICS;
-pub use order::Order;
+pub use order::{ConnCommand, Order};
 pub use shard::Grip;
 pub use shared::{GripOptions, GripShared, PortKind, RouteBook, Socket};
 pub use stats::StatsOptions;
 
 /// Context of an event for a session of this gateway.
 type Cx<'a> = throng_session::Context<'a, GripShared, Order>;
+
+/// The shard that the gateway is on.
+trait GripShard: Shard<Grip> {}
+
+impl<T: Shard<Grip>> GripShard for T {}

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use throng_grip::exchange::OriginHead;
-use throng_grip::headers::fields;
 use throng_grip::hold::link_retry_at;
 use throng_grip::instruct::{Hold, INSTRUCT_BODY_BYTES_MAX, Instruct, ReplyBody, ResponseHead};
+use throng_http1::field::fields;
+use throng_http1::origin::OriginHead;
 use throng_types::Publication;
 
 use crate::Cx;

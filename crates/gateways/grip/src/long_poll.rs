@@ -6,29 +6,13 @@ use throng_grip::filters::Filtered;
 use throng_grip::instruct::{HeldReply, Instruct};
 use throng_grip::item::{HttpResponseItem, Item, ResponseItem};
 use throng_metrics::Counter;
-use throng_types::{ChannelName, Publication, Save};
+use throng_types::{ChannelName, Publication};
 
 use crate::Cx;
 use crate::following::{Due, Following};
 use crate::forms::GRIP_OWN;
-use crate::proxied::{Becomes, Proxied, Stage};
+use crate::proxied::{Becomes, Proxied, Stage, Wait};
 use crate::sequencer::LastItem;
-
-/// Held response of a long poll.
-#[derive(Save)]
-pub(crate) struct Wait {
-    pub(crate) following: Following,
-    /// Answer for the client at its timeout.
-    pub(crate) reply: HeldReply,
-    pub(crate) body: Vec<u8>,
-}
-
-impl Wait {
-    /// Returns the answer for a client to which nothing was published.
-    pub(crate) fn into_answer(self) -> (HeldReply, Vec<u8>) {
-        (self.reply, self.body)
-    }
-}
 
 impl Proxied {
     /// Holds the client until something is published or its timeout.

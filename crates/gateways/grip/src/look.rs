@@ -6,21 +6,12 @@
 use throng_grip::Value;
 use throng_grip::command::CommandRequest;
 use throng_grip::zmtp::ZmtpMessage;
-use throng_session::{Flow, Shard};
+use throng_session::Flow;
 use throng_types::{ConnId, ShardId};
 
-use crate::event::Session;
+use crate::GripShard;
 use crate::mail::Mail;
-use crate::shard::Grip;
-
-/// Command of a publisher for connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConnCommand {
-    /// Asks which of them are open.
-    Check,
-    /// Makes those that are WebSockets ask their backends.
-    Refresh,
-}
+use crate::order::ConnCommand;
 
 /// A publisher's command for connections, until all their shards have answered.
 pub(crate) struct Look {
@@ -34,6 +25,7 @@ pub(crate) struct Look {
     conns: Vec<(ConnId, String)>,
     /// Number of shards without an answer.
     left: usize,
+    /// Those that are there. Bound: `conns`.
     found: Vec<ConnId>,
     has_failed: bool,
 }
@@ -105,7 +97,7 @@ pub(crate) fn look(
     asker: (ConnId, u32),
     command: ConnCommand,
     mut conns: Vec<ConnId>,
-    shard: &mut impl Shard<Grip>,
+    shard: &mut impl GripShard,
 ) {
     conns.sort_unstable_by_key(|conn| conn.shard());
     for of_shard in conns.chunk_by(|a, b| a.shard() == b.shard()) {
@@ -134,7 +126,7 @@ pub(crate) fn look(
 pub(crate) fn find(
     command: ConnCommand,
     conns: &[ConnId],
-    shard: &mut impl Shard<Grip>,
+    shard: &mut impl GripShard,
 ) -> Vec<ConnId> {
     let mut found = Vec::new();
     for &conn in conns {
@@ -157,12 +149,10 @@ pub(crate) fn find(
 pub(crate) fn answer(
     (conn, token): (ConnId, u32),
     found: Option<Vec<ConnId>>,
-    shard: &mut impl Shard<Grip>,
+    shard: &mut impl GripShard,
 ) {
     shard.with(conn, |session, cx| {
-        if let Session::Zmtp(zmtp) = session {
-            zmtp.found(token, found, cx);
-        }
+        session.found(token, found, cx);
         Flow::Stay
     });
 }

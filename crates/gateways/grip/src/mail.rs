@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use throng_broker::Refusal;
-use throng_grip::exchange::OriginEvent;
 use throng_grip::item::Item;
+use throng_http1::origin::OriginEvent;
 use throng_hub::ReplyTo;
 use throng_types::{ChannelName, ConnId, Position};
 
-use crate::look::ConnCommand;
-use crate::publishing::{Progress, Receipt};
+use crate::order::{ConnCommand, Receipt};
 use crate::sequencer::LastItem;
 use crate::shared::RouteBook;
 use crate::stats::StatsMail;
@@ -39,11 +38,11 @@ pub enum Mail {
         /// Position of the publication, or the reason of the refusal.
         result: Result<Option<Position>, Refusal>,
     },
-    /// Progress of an item with a receipt.
+    /// ItemProgress of an item with a receipt.
     Receipt {
         /// Number of the receipt on the receiving shard.
         number: u64,
-        progress: Progress,
+        progress: ItemProgress,
     },
     /// Which item went out last?
     LastId {
@@ -84,4 +83,17 @@ pub enum Mail {
         channel: ChannelName,
         is_wanted: bool,
     },
+}
+
+/// Report about an item whose receivers are counted.
+#[derive(Clone, Copy, Debug)]
+pub enum ItemProgress {
+    /// The item was not taken.
+    Refused(Refusal),
+    /// The item waits for the one before it; it goes out after the publisher was answered.
+    Later,
+    /// The item is on its way to this many shards.
+    Shards(u32),
+    /// Count of one shard, after its last delivery.
+    Count(u64),
 }

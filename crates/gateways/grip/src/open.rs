@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use throng_grip::routes::{Protocol, Route, Target, TargetAddress};
+use throng_grip::routes::{Protocol, Route};
+use throng_http1::origin::{Target, TargetAddress};
 use throng_metrics::Counter;
 use throng_session::http::send_page;
 use throng_session::{Access, Claim, Incoming, Opened, Port, Rank, Reject};
@@ -127,7 +128,7 @@ fn ask_backend(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Session, 
         let accept = accept_key(request)?;
         // The target `test` speaks WebSocket itself, whatever the route's option.
         let over_http = |target: &Target| target.over_http && target.address != TargetAddress::Test;
-        if !route.targets.iter().any(over_http) {
+        if !route.to.targets.iter().any(over_http) {
             note_opened(&asked, true, cx);
             let tunnel = Tunnel::start(asked, accept, cx);
             cx.set_deadline(None);

@@ -1,12 +1,9 @@
 //! Orders of GRIP sessions that go beyond their connection.
 
-use throng_grip::exchange::OriginRequest;
 use throng_grip::item::Item;
+use throng_http1::origin::OriginRequest;
 use throng_hub::ReplyTo;
-use throng_types::{ChannelName, ConnId};
-
-use crate::look::ConnCommand;
-use crate::publishing::Receipt;
+use throng_types::{ChannelName, ConnId, ShardId};
 
 /// Order from a session to its gateway.
 #[derive(Debug)]
@@ -23,7 +20,7 @@ pub enum Order {
     Tell { request: Box<OriginRequest> },
     /// Send bytes behind the request that was asked last; [`OriginEvent::Taken`] answers.
     ///
-    /// [`OriginEvent::Taken`]: throng_grip::exchange::OriginEvent::Taken
+    /// [`OriginEvent::Taken`]: throng_http1::origin::OriginEvent::Taken
     Send { conn: ConnId, bytes: Vec<u8> },
     /// Nothing more follows the request that was asked last.
     Finish { conn: ConnId },
@@ -72,4 +69,60 @@ pub enum Order {
         command: ConnCommand,
         conns: Vec<ConnId>,
     },
+}
+
+/// Command of a publisher for connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnCommand {
+    /// Asks which of them are open.
+    Check,
+    /// Makes those that are WebSockets ask their backends.
+    Refresh,
+}
+
+/// Start of the tags of a publication with a receipt.
+const TAG: &str = "{\"receipt\":\"";
+
+/// Number under which a publisher's shard adds up the receivers of one item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Receipt {
+    pub shard: ShardId,
+    pub number: u64,
+}
+
+impl Receipt {
+    pub(crate) fn to_tags(self) -> Box<str> {
+        format!("{TAG}{}:{}\"}}", self.shard.0, self.number).into()
+    }
+
+    pub(crate) fn from_tags(tags: Option<&str>) -> Option<Self> {
+        let text = tags?.strip_prefix(TAG)?.strip_suffix("\"}")?;
+        let (shard, number) = text.split_once(':')?;
+        Some(Self {
+            shard: ShardId(shard.parse().ok()?),
+            number: number.parse().ok()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_read_back() {
+        let receipt = Receipt {
+            shard: ShardId(7),
+            number: u64::MAX,
+        };
+        let tags = receipt.to_tags();
+        assert_eq!(&*tags, "{\"receipt\":\"7:18446744073709551615\"}");
+        assert_eq!(Receipt::from_tags(Some(&tags)), Some(receipt));
+        for other in ["", "7\"}", "x:1\"}", "300:1\"}"].map(|rest| format!("{TAG}{rest}")) {
+            assert_eq!(Receipt::from_tags(Some(&other)), None, "{other}");
+        }
+        for other in [None, Some(""), Some("{}")] {
+            assert_eq!(Receipt::from_tags(other), None);
+        }
+    }
 }

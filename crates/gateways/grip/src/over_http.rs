@@ -7,13 +7,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use throng_grip::exchange::{ExchangeError, OriginEvent, OriginHead};
-use throng_grip::headers::{Header, fields};
 use throng_grip::instruct::ResponseHead;
 use throng_grip::item::WsKind;
 use throng_grip::ws_events::{
     Conversation, ConversationCommand, ConversationLimits, ConversationPhase, RequestFailure,
 };
+use throng_http1::field::{Header, fields};
+use throng_http1::origin::{OriginEvent, OriginFailureKind, OriginHead};
 use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_session::{Allowance, Work, answer_text};
@@ -62,7 +62,7 @@ pub struct OverHttp {
 impl OverHttp {
     /// Creates a session for a client whose handshake was checked.
     pub(crate) fn start(asked: Asked, accept: [u8; 28], cx: &mut Cx<'_>) -> Self {
-        let target = asked.route.targets.first();
+        let target = asked.route.to.targets.first();
         let one_event = target.is_some_and(|target| target.one_event);
         let least = ConversationLimits::default();
         let message_bytes_max = cx.shared.limits.message_bytes_max;
@@ -242,11 +242,13 @@ impl OverHttp {
                 cx.count(Counter::GripOriginFailures);
                 self.answer = None;
                 let failure = match failure.fault {
-                    ExchangeError::Unreachable | ExchangeError::Busy => RequestFailure::Unreachable,
-                    ExchangeError::Unsent => RequestFailure::Unsent,
-                    ExchangeError::Timeout | ExchangeError::Cut | ExchangeError::Garbage => {
-                        RequestFailure::Sent
+                    OriginFailureKind::Unreachable | OriginFailureKind::Busy => {
+                        RequestFailure::Unreachable
                     }
+                    OriginFailureKind::Unsent => RequestFailure::Unsent,
+                    OriginFailureKind::Timeout
+                    | OriginFailureKind::Cut
+                    | OriginFailureKind::Garbage => RequestFailure::Sent,
                 };
                 let jitter_ms = cx.own.chance() % 1000;
                 let now = cx.now.mono;

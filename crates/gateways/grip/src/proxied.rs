@@ -4,21 +4,21 @@
 //! that sends more is cut off. Of the backend's answer only bodies that are needed whole are kept,
 //! and those are bounded; passed-on bytes are bounded by the driver's credit.
 
-use throng_grip::exchange::{OriginEvent, OriginHead};
-use throng_grip::headers::fields;
 use throng_grip::instruct::{
     HeldReply, Hold, INSTRUCT_BODY_BYTES_MAX, Instruct, ReplyBody, ResponseHead,
 };
 use throng_grip::proxy::is_response_hop;
 use throng_http1::LAST_CHUNK;
+use throng_http1::field::fields;
+use throng_http1::origin::{OriginEvent, OriginHead};
 use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_session::{Exchange, Flow, Incoming, Resume, answer_text};
 use throng_types::{End, Save};
 
 use crate::Cx;
+use crate::following::Following;
 use crate::held::{Held, NextRequest};
-use crate::long_poll::Wait;
 use crate::order::Order;
 use crate::request::Asked;
 use crate::response_head::{After, Framing, encode_head, is_bodiless, pass_on, send_head};
@@ -62,6 +62,22 @@ pub(crate) enum Stage {
     Relaying { framing: Framing },
     /// The client is held for a publication.
     Waiting(Box<Wait>),
+}
+
+/// Held response of a long poll.
+#[derive(Save)]
+pub(crate) struct Wait {
+    pub(crate) following: Following,
+    /// Answer for the client at its timeout.
+    pub(crate) reply: HeldReply,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Wait {
+    /// Returns the answer for a client to which nothing was published.
+    pub(crate) fn into_answer(self) -> (HeldReply, Vec<u8>) {
+        (self.reply, self.body)
+    }
 }
 
 impl Proxied {

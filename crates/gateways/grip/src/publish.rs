@@ -1,7 +1,7 @@
 //! Publishers by HTTP: `POST /publish/` and `/recover`.
 
-use throng_grip::headers::HeaderRef;
 use throng_grip::publish::{AnswerType, PublishAnswer, PublishRequest};
+use throng_http1::field::HeaderRef;
 use throng_http1::query;
 use throng_hub::Answer as Published;
 use throng_metrics::Counter;

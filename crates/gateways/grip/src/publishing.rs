@@ -15,15 +15,16 @@ use std::rc::Rc;
 
 use throng_broker::{Draft, Refusal};
 use throng_grip::item::Item;
-use throng_hub::ReplyTo;
+use throng_hub::{Answer, ReplyTo};
 use throng_metrics::Counter;
-use throng_session::{Flow, PublishResult, Shard};
-use throng_types::{ChannelName, Millis, Publication, ShardId};
+use throng_session::{Event, Flow, PublishResult};
+use throng_types::{ChannelName, Millis, Publication};
 
+use crate::GripShard;
 use crate::forms::home_of_item;
-use crate::mail::Mail;
+use crate::mail::{ItemProgress, Mail};
+use crate::order::Receipt;
 use crate::sequencer::{Offered, Sequencer};
-use crate::shard::{Grip, answer};
 use crate::shared::GripShared;
 use crate::stats::Published;
 
@@ -32,32 +33,6 @@ const BEHIND_MAX: usize = 4096;
 /// Items that may wait for room. A publisher is not read while 256 of its items have no answer.
 /// Queue: `patient`.
 const PATIENT_MAX: usize = 65_536;
-
-/// Start of the tags of a publication with a receipt.
-const TAG: &str = "{\"receipt\":\"";
-
-/// Number under which a publisher's shard adds up the receivers of one item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Receipt {
-    /// The publisher's shard.
-    pub shard: ShardId,
-    pub number: u64,
-}
-
-impl Receipt {
-    pub(crate) fn to_tags(self) -> Box<str> {
-        format!("{TAG}{}:{}\"}}", self.shard.0, self.number).into()
-    }
-
-    pub(crate) fn from_tags(tags: Option<&str>) -> Option<Self> {
-        let text = tags?.strip_prefix(TAG)?.strip_suffix("\"}")?;
-        let (shard, number) = text.split_once(':')?;
-        Some(Self {
-            shard: ShardId(shard.parse().ok()?),
-            number: number.parse().ok()?,
-        })
-    }
-}
 
 impl GripShared {
     pub(crate) fn took(&self, publication: &Publication) {
@@ -77,19 +52,6 @@ impl GripShared {
 
 fn address(publication: &Publication) -> usize {
     std::ptr::from_ref(publication).addr()
-}
-
-/// Report about an item whose receivers are counted.
-#[derive(Clone, Copy, Debug)]
-pub enum Progress {
-    /// The item was not taken.
-    Refused(Refusal),
-    /// The item waits for the one before it; it goes out after the publisher was answered.
-    Later,
-    /// The item is on its way to this many shards.
-    Shards(u32),
-    /// Count of one shard, after its last delivery.
-    Count(u64),
 }
 
 /// Sum of the reports about one item.
@@ -124,17 +86,17 @@ impl Receipts {
     fn report(
         &mut self,
         number: u64,
-        progress: Progress,
+        progress: ItemProgress,
     ) -> Option<(ReplyTo, Result<Option<u64>, Refusal>)> {
         let open = self.open.get_mut(&number)?;
         let result = match progress {
-            Progress::Refused(refusal) => Err(refusal),
-            Progress::Later => Ok(None),
-            Progress::Shards(shards) => {
+            ItemProgress::Refused(refusal) => Err(refusal),
+            ItemProgress::Later => Ok(None),
+            ItemProgress::Shards(shards) => {
                 open.shards = Some(shards);
                 Ok(Some(open.receivers))
             }
-            Progress::Count(count) => {
+            ItemProgress::Count(count) => {
                 open.reports += 1;
                 open.receivers += count;
                 Ok(Some(open.receivers))
@@ -181,7 +143,7 @@ impl ItemQueue {
         (reply_to, counts): (ReplyTo, bool),
         item: Box<Item>,
         patient: bool,
-        shard: &mut impl Shard<Grip>,
+        shard: &mut impl GripShard,
     ) {
         let receipt = counts.then(|| Receipt {
             shard: shard.this(),
@@ -208,10 +170,10 @@ impl ItemQueue {
         reply_to: ReplyTo,
         receipt: Option<Receipt>,
         refusal: Refusal,
-        shard: &mut impl Shard<Grip>,
+        shard: &mut impl GripShard,
     ) {
         match receipt {
-            Some(receipt) => self.report(receipt, Progress::Refused(refusal), shard),
+            Some(receipt) => self.report(receipt, ItemProgress::Refused(refusal), shard),
             None => answer_publisher(reply_to, Err(refusal), shard),
         }
     }
@@ -223,7 +185,7 @@ impl ItemQueue {
         (reply_to, receipt): (ReplyTo, Option<Receipt>),
         item: Box<Item>,
         patient: bool,
-        shard: &mut impl Shard<Grip>,
+        shard: &mut impl GripShard,
     ) {
         if patient && (self.behind.len() >= BEHIND_MAX || !self.patient.is_empty()) {
             if self.patient.len() < PATIENT_MAX {
@@ -239,9 +201,11 @@ impl ItemQueue {
         let progress = match result {
             // The home sends the count as soon as it is published.
             Ok(Offered::Due) => return,
-            Ok(Offered::Waits) => Progress::Later,
-            Ok(Offered::Duplicate | Offered::Nothing | Offered::BadChannel) => Progress::Shards(0),
-            Err(refusal) => Progress::Refused(refusal),
+            Ok(Offered::Waits) => ItemProgress::Later,
+            Ok(Offered::Duplicate | Offered::Nothing | Offered::BadChannel) => {
+                ItemProgress::Shards(0)
+            }
+            Err(refusal) => ItemProgress::Refused(refusal),
         };
         self.report(receipt, progress, shard);
     }
@@ -250,7 +214,7 @@ impl ItemQueue {
         &mut self,
         item: &Item,
         receipt: Option<Receipt>,
-        shard: &mut impl Shard<Grip>,
+        shard: &mut impl GripShard,
     ) -> Result<Offered, Refusal> {
         if self.behind.len() >= BEHIND_MAX {
             return Err(Refusal::Busy);
@@ -270,18 +234,18 @@ impl ItemQueue {
     }
 
     /// Publishes waiting drafts, as far as the hub takes them.
-    fn publish_behind(&mut self, shard: &mut impl Shard<Grip>) {
+    fn publish_behind(&mut self, shard: &mut impl GripShard) {
         while let Some(draft) = self.behind.pop_front() {
             let receipt = Receipt::from_tags(draft.tags.as_deref());
             let told = Published::of(&draft, &self.shared);
             let progress = match shard.publish(draft) {
                 Err((Refusal::Busy, draft)) => return self.behind.push_front(draft),
-                Err((refusal, _)) => Progress::Refused(refusal),
+                Err((refusal, _)) => ItemProgress::Refused(refusal),
                 Ok(published) => {
                     if let Some(told) = told {
                         told.tell(&self.shared);
                     }
-                    Progress::Shards(published.shards.unwrap_or(0))
+                    ItemProgress::Shards(published.shards.unwrap_or(0))
                 }
             };
             if let Some(receipt) = receipt {
@@ -291,7 +255,7 @@ impl ItemQueue {
     }
 
     /// Publishes items that are due; true if drafts still wait for the hub.
-    pub(crate) fn run(&mut self, shard: &mut impl Shard<Grip>) -> bool {
+    pub(crate) fn run(&mut self, shard: &mut impl GripShard) -> bool {
         let now = shard.now().mono;
         if self.deadline().is_some_and(|at| at <= now) {
             let hub = shard.hub();
@@ -314,8 +278,8 @@ impl ItemQueue {
     pub(crate) fn report(
         &mut self,
         receipt: Receipt,
-        progress: Progress,
-        shard: &mut impl Shard<Grip>,
+        progress: ItemProgress,
+        shard: &mut impl GripShard,
     ) {
         let number = receipt.number;
         if receipt.shard == shard.this() {
@@ -329,8 +293,8 @@ impl ItemQueue {
     pub(crate) fn reported(
         &mut self,
         number: u64,
-        progress: Progress,
-        shard: &mut impl Shard<Grip>,
+        progress: ItemProgress,
+        shard: &mut impl GripShard,
     ) {
         let Some((reply_to, result)) = self.receipts.report(number, progress) else {
             return;
@@ -345,7 +309,16 @@ impl ItemQueue {
     }
 }
 
-fn answer_publisher(reply_to: ReplyTo, result: PublishResult, shard: &mut impl Shard<Grip>) {
+/// Answers a publisher like the hub does.
+pub(crate) fn answer(reply_to: ReplyTo, result: PublishResult, shard: &mut impl GripShard) {
+    let answer = Answer::Published { result };
+    let token = reply_to.token;
+    shard.with(reply_to.conn, |session, cx| {
+        session.event(Event::Answer { token, answer }, cx)
+    });
+}
+
+fn answer_publisher(reply_to: ReplyTo, result: PublishResult, shard: &mut impl GripShard) {
     let home = reply_to.conn.shard();
     if home == shard.this() {
         answer(reply_to, result, shard);
@@ -360,25 +333,8 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn tags_read_back() {
-        let receipt = Receipt {
-            shard: ShardId(7),
-            number: u64::MAX,
-        };
-        let tags = receipt.to_tags();
-        assert_eq!(&*tags, "{\"receipt\":\"7:18446744073709551615\"}");
-        assert_eq!(Receipt::from_tags(Some(&tags)), Some(receipt));
-        for other in ["", "7\"}", "x:1\"}", "300:1\"}"].map(|rest| format!("{TAG}{rest}")) {
-            assert_eq!(Receipt::from_tags(Some(&other)), None, "{other}");
-        }
-        for other in [None, Some(""), Some("{}")] {
-            assert_eq!(Receipt::from_tags(other), None);
-        }
-    }
-
     #[track_caller]
-    fn check(reports: &[Progress], expected: Option<Result<Option<u64>, Refusal>>) {
+    fn check(reports: &[ItemProgress], expected: Option<Result<Option<u64>, Refusal>>) {
         let mut receipts = Receipts::default();
         let reply_to = ReplyTo {
             conn: ConnId::from_bits(7),
@@ -397,7 +353,7 @@ mod tests {
 
     #[test]
     fn a_publisher_is_told_only_what_all_shards_have_reported() {
-        use Progress::{Count, Later, Refused, Shards};
+        use ItemProgress::{Count, Later, Refused, Shards};
         check(&[Shards(0)], Some(Ok(Some(0))));
         check(&[Shards(2), Count(3)], None);
         check(&[Shards(2), Count(3), Count(0)], Some(Ok(Some(3))));

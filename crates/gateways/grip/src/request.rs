@@ -3,13 +3,15 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use throng_grip::exchange::{OriginFailure, OriginRequest, RequestRest};
-use throng_grip::headers::{Header, HeaderRef, fields, is_like};
+use throng_grip::headers::is_like;
 use throng_grip::hold::{LinkTarget, resolve_link};
 use throng_grip::proxy::{RequestRules, apply_cors, request_headers};
-use throng_grip::routes::{Route, Target};
+use throng_grip::routes::Route;
 use throng_grip::ws_events::{claims_events, handshake_headers};
 use throng_http1::Request;
+use throng_http1::field::{Header, HeaderRef, fields};
+use throng_http1::origin::Target;
+use throng_http1::origin::{Destination, OriginFailure, OriginRequest, RequestRest};
 use throng_session::Incoming;
 use throng_types::{Now, Save};
 
@@ -151,15 +153,28 @@ impl Asked {
         }
     }
 
+    /// Bytes of a path that the route matches.
+    fn matched_bytes(&self, path: &str) -> usize {
+        let prefix = &self.route.path_prefix;
+        if path.starts_with(prefix) {
+            prefix.len()
+        } else {
+            0
+        }
+    }
+
     /// A request to the route's path that has neither fields nor body yet.
     fn bare(&self, method: &str) -> OriginRequest {
+        let route = &self.route;
+        let path = route.origin_path(&self.target);
+        let is_matched = path.starts_with(&route.path_prefix);
         OriginRequest {
-            route: self.route.clone(),
-            method: method.to_owned(),
-            path: self.route.origin_path(&self.target),
-            headers: Vec::new(),
-            body: Vec::new(),
-            rest: RequestRest::Nothing,
+            matched_bytes: if is_matched {
+                route.path_prefix.len()
+            } else {
+                0
+            },
+            ..OriginRequest::new(route.to.clone(), method, path, Vec::new())
         }
     }
 
@@ -185,22 +200,24 @@ impl Asked {
         grip: &GripShared,
         now: Now,
     ) -> Option<Box<OriginRequest>> {
-        let (route, path) = match resolve_link(&self.route.origin_path(&self.target), uri)? {
-            LinkTarget::Path(path) => (self.route.clone(), path),
-            LinkTarget::Absolute(uri) => elsewhere(&self.route, &uri)?,
+        let bare = self.bare(method);
+        let (to, path) = match resolve_link(&bare.path, uri)? {
+            LinkTarget::Path(path) => (bare.to.clone(), path),
+            LinkTarget::Absolute(uri) => elsewhere(&bare.to, &uri)?,
             LinkTarget::SameScheme(rest) => {
-                let tls = self.route.targets.first().is_some_and(|target| target.tls);
+                let tls = bare.to.targets.first().is_some_and(|target| target.tls);
                 let scheme = if tls { "https" } else { "http" };
-                elsewhere(&self.route, &format!("{scheme}://{rest}"))?
+                elsewhere(&bare.to, &format!("{scheme}://{rest}"))?
             }
         };
         let mut headers = self.origin_headers(last_ids, grip, now);
         headers.retain(|header| !header.is("Content-Type") && !header.is("Last-Event-ID"));
         Some(Box::new(OriginRequest {
-            route,
+            to,
+            matched_bytes: self.matched_bytes(&path),
             path,
             headers,
-            ..self.bare(method)
+            ..bare
         }))
     }
 
@@ -297,8 +314,8 @@ impl Asked {
     }
 }
 
-/// A route to another origin than the request's, and the path there.
-fn elsewhere(route: &Route, uri: &str) -> Option<(Arc<Route>, String)> {
+/// Another origin than the request's, and the path there.
+fn elsewhere(to: &Destination, uri: &str) -> Option<(Arc<Destination>, String)> {
     let (scheme, rest) = uri.split_once("://")?;
     let at = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(at);
@@ -310,9 +327,9 @@ fn elsewhere(route: &Route, uri: &str) -> Option<(Arc<Route>, String)> {
     let mut target =
         Target::from_url(&format!("{}://{authority}", scheme.to_ascii_lowercase())).ok()?;
     target.host = Some(authority.to_owned());
-    let route = Route {
+    let to = Destination {
         targets: vec![target],
-        ..route.clone()
+        ..*to
     };
-    Some((Arc::new(route), path))
+    Some((Arc::new(to), path))
 }

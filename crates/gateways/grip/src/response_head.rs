@@ -1,7 +1,7 @@
 //! Heads of answers to clients: a backend's own reason and field names are kept.
 
-use throng_grip::headers::{Header, write_field};
 use throng_grip::proxy::is_response_hop;
+use throng_http1::field::{Header, write_field};
 use throng_http1::reason_phrase;
 use throng_session::DateText;
 

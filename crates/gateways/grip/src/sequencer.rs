@@ -12,7 +12,7 @@ use throng_grip::sequence::{ItemIds, OfferOutcome, Sequence, SequenceLimits};
 use throng_types::{ChannelName, Load, Millis, Payload, Save, Saved, save_count};
 
 use crate::forms::{draft, draft_of};
-use crate::publishing::Receipt;
+use crate::order::Receipt;
 
 /// Outcome of an item offered to the sequencer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

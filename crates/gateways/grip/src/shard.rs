@@ -5,24 +5,23 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use throng_broker::home_of;
-use throng_grip::exchange::{OriginEvent, OriginRequest};
-use throng_hub::{Answer, ReplyTo};
+use throng_http1::origin::{OriginEvent, OriginRequest};
 use throng_metrics::{Counter, Gauge};
-use throng_session::{Event, Flow, PublishResult, Sender, Shard};
+use throng_session::{Event, Flow, Sender};
 use throng_types::{ChannelName, ConnId, End, Millis};
 
 use crate::event::Session;
 use crate::exchanges::{Backends, Exchanges};
 use crate::following::leave_channel;
 use crate::forms::hub_channel;
-use crate::mail::Mail;
+use crate::mail::{ItemProgress, Mail};
 use crate::order::Order;
-use crate::publishing::{ItemQueue, Progress};
+use crate::publishing::{ItemQueue, answer};
 use crate::sequencer::LastItem;
 use crate::shared::GripShared;
 use crate::stats::Statistics;
 use crate::topics::Topics;
-use crate::{Cx, look};
+use crate::{Cx, GripShard, look};
 
 const MINUTE_MS: u64 = 60_000;
 /// Between two looks at sessions without a connection, in milliseconds.
@@ -34,7 +33,8 @@ pub struct Grip {
     pub(crate) backends: Box<dyn Backends>,
     pub(crate) exchanges: Exchanges,
     pub(crate) items: ItemQueue,
-    /// Sessions whose connection has closed, and whose backends are still to be notified.
+    /// Sessions whose connection has closed, and whose backends are still to be notified. Bound:
+    /// the shard's connections.
     pub(crate) gone: BTreeMap<ConnId, Session>,
     pub(crate) gone_at: Millis,
     pub(crate) topics: Topics,
@@ -62,7 +62,7 @@ impl Grip {
         }
     }
 
-    pub(crate) fn carry_out(&mut self, order: Order, shard: &mut impl Shard<Self>) {
+    pub(crate) fn carry_out(&mut self, order: Order, shard: &mut impl GripShard) {
         match order {
             Order::Ask {
                 conn,
@@ -84,7 +84,8 @@ impl Grip {
                 counts,
             } => self.items.publish((reply_to, counts), item, patient, shard),
             Order::Carried { receipt, count } => {
-                self.items.report(receipt, Progress::Count(count), shard);
+                self.items
+                    .report(receipt, ItemProgress::Count(count), shard);
             }
             Order::Listen { conn } => self.topics.listen(conn, shard),
             Order::ReadStats { conn } => self.statistics.reader_came(conn, &self.shared, shard),
@@ -103,7 +104,7 @@ impl Grip {
         }
     }
 
-    pub(crate) fn take_mail(&mut self, from: Sender, mail: Mail, shard: &mut impl Shard<Self>) {
+    pub(crate) fn take_mail(&mut self, from: Sender, mail: Mail, shard: &mut impl GripShard) {
         match mail {
             Mail::Origin { conn, token, event } => self.backend_event(conn, token, event, shard),
             Mail::Publish {
@@ -153,7 +154,7 @@ impl Grip {
     }
 
     /// Once a turn; true if something waits.
-    pub(crate) fn run_turn(&mut self, shard: &mut impl Shard<Self>) -> bool {
+    pub(crate) fn run_turn(&mut self, shard: &mut impl GripShard) -> bool {
         let is_more = self.exchanges.settle(|conn| shard.queued_bytes(conn));
         self.topics.forget(&self.shared, shard);
         self.wake_gone(shard);
@@ -163,7 +164,7 @@ impl Grip {
     }
 
     /// Adds up how long clients have been connected; once a second.
-    pub(crate) fn count_minutes(&mut self, shard: &impl Shard<Self>) {
+    pub(crate) fn count_minutes(&mut self, shard: &impl GripShard) {
         let (now, counters) = (shard.now(), &shard.shared().counters);
         let since = std::mem::replace(&mut self.counted_at, now.mono);
         let connections = counters.gauge(Gauge::GripConnections);
@@ -174,7 +175,7 @@ impl Grip {
     }
 
     /// Ends clients that take none of their backend's bytes; once a second.
-    pub(crate) fn end_stuck(&mut self, shard: &mut impl Shard<Self>) {
+    pub(crate) fn end_stuck(&mut self, shard: &mut impl GripShard) {
         let now = shard.now().mono;
         let stuck = self.exchanges.stuck(now, |conn| shard.queued_bytes(conn));
         for conn in stuck {
@@ -185,7 +186,7 @@ impl Grip {
         }
     }
 
-    fn ask_last_item(&mut self, conn: ConnId, channel: ChannelName, shard: &mut impl Shard<Self>) {
+    fn ask_last_item(&mut self, conn: ConnId, channel: ChannelName, shard: &mut impl GripShard) {
         let home = home_of(&channel, shard.shards());
         if home == shard.this() {
             let last = self.items.sequencer.last_item(&channel, shard.now().mono);
@@ -203,7 +204,7 @@ impl Grip {
         conn: ConnId,
         channel: &ChannelName,
         mut last: LastItem,
-        shard: &mut impl Shard<Self>,
+        shard: &mut impl GripShard,
     ) {
         let topics = &self.topics;
         shard.with(conn, |session, cx| {
@@ -223,7 +224,7 @@ impl Grip {
         conn: ConnId,
         token: u32,
         request: OriginRequest,
-        shard: &mut impl Shard<Self>,
+        shard: &mut impl GripShard,
     ) {
         shard.shared().counters.count(Counter::GripRequests);
         match self.backends.submit(conn, token, request) {
@@ -236,7 +237,7 @@ impl Grip {
         }
     }
 
-    pub(crate) fn tell(&self, request: OriginRequest, shard: &impl Shard<Self>) {
+    pub(crate) fn tell(&self, request: OriginRequest, shard: &impl GripShard) {
         let counters = &shard.shared().counters;
         counters.count(Counter::GripRequests);
         if self.backends.tell(request).is_err() {
@@ -250,7 +251,7 @@ impl Grip {
         conn: ConnId,
         token: u32,
         event: OriginEvent,
-        shard: &mut impl Shard<Self>,
+        shard: &mut impl GripShard,
     ) {
         let bytes = match &event {
             OriginEvent::Body(bytes) => bytes.len(),
@@ -278,7 +279,7 @@ impl Grip {
         &mut self,
         conn: ConnId,
         mut session: Session,
-        shard: &mut impl Shard<Self>,
+        shard: &mut impl GripShard,
     ) {
         self.topics.left(conn);
         self.statistics.closed(conn, &self.shared, shard);
@@ -296,7 +297,7 @@ impl Grip {
     }
 
     /// Lets a session go on that has no connection any more, if there is one.
-    fn with_gone<S: Shard<Self>>(
+    fn with_gone<S: GripShard>(
         &mut self,
         conn: ConnId,
         shard: &mut S,
@@ -312,7 +313,7 @@ impl Grip {
         }
     }
 
-    pub(crate) fn wake_gone(&mut self, shard: &mut impl Shard<Self>) {
+    pub(crate) fn wake_gone(&mut self, shard: &mut impl GripShard) {
         let now = shard.now().mono;
         if self.gone.is_empty() || now < self.gone_at {
             return;
@@ -327,17 +328,8 @@ impl Grip {
     }
 }
 
-/// Answers a publisher like the hub does.
-pub(crate) fn answer(reply_to: ReplyTo, result: PublishResult, shard: &mut impl Shard<Grip>) {
-    let answer = Answer::Published { result };
-    let token = reply_to.token;
-    shard.with(reply_to.conn, |session, cx| {
-        session.event(Event::Answer { token, answer }, cx)
-    });
-}
-
 /// Removes a client whose stream has ended from its channels.
-fn leave(conn: ConnId, shard: &mut impl Shard<Grip>) {
+fn leave(conn: ConnId, shard: &mut impl GripShard) {
     let channels: Vec<ChannelName> = shard.hub().channels_of(conn).cloned().collect();
     shard.with(conn, |_, cx| {
         for channel in channels {
@@ -348,7 +340,7 @@ fn leave(conn: ConnId, shard: &mut impl Shard<Grip>) {
     });
 }
 
-fn recover(shard: &mut impl Shard<Grip>) {
+fn recover(shard: &mut impl GripShard) {
     for conn in shard.sessions() {
         shard.with(conn, |session, cx| {
             session.recover(cx);
@@ -357,7 +349,7 @@ fn recover(shard: &mut impl Shard<Grip>) {
     }
 }
 
-fn refresh(channel: &str, shard: &mut impl Shard<Grip>) {
+fn refresh(channel: &str, shard: &mut impl GripShard) {
     if let Some(channel) = hub_channel("", channel) {
         shard.mail_all(|| Mail::Refresh {
             channel: channel.clone(),
@@ -366,7 +358,7 @@ fn refresh(channel: &str, shard: &mut impl Shard<Grip>) {
     }
 }
 
-fn refresh_here(channel: &ChannelName, shard: &mut impl Shard<Grip>) {
+fn refresh_here(channel: &ChannelName, shard: &mut impl GripShard) {
     for conn in shard.sessions() {
         if shard.hub().is_subscribed(conn, channel) {
             shard.with(conn, |session, cx| {

@@ -6,11 +6,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use throng_broker::{Recovery, Subscribed};
-use throng_grip::exchange::{ExchangeError, OriginEvent, OriginFailure, OriginHead, OriginRequest};
-use throng_grip::headers::Header;
 use throng_grip::instruct::INSTRUCT_BODY_BYTES_MAX;
 use throng_grip::item::zmq_pull_item;
 use throng_grip::routes::parse_routes;
+use throng_http1::field::Header;
+use throng_http1::origin::{
+    OriginEvent, OriginFailure, OriginFailureKind, OriginHead, OriginRequest,
+};
 use throng_hub::{Answer, Command};
 use throng_session::{Event, Flow, Port, Shared};
 use throng_solo::{Order as Wish, Solo};

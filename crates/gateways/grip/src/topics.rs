@@ -5,11 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use throng_session::{Flow, Shard};
+use throng_session::Flow;
 use throng_types::{ChannelName, ConnId, Millis, Save, ShardId};
 
+use crate::GripShard;
 use crate::mail::Mail;
-use crate::shard::Grip;
 use crate::shared::GripShared;
 
 /// Milliseconds between two looks for channels without subscribers.
@@ -18,10 +18,12 @@ const LOOK_MS: u64 = 10_000;
 /// Channels with subscribers, and the publishers that listen.
 #[derive(Default, Save)]
 pub(crate) struct Topics {
+    /// Bound: the subscriptions of all shards.
     pub(crate) wanted: BTreeMap<ChannelName, Topic>,
-    /// Those of this shard.
+    /// Those of this shard. Bound: its subscriptions.
     pub(crate) own: BTreeSet<ChannelName>,
-    /// Publishers reconnect to another process, and are told all topics then.
+    /// Bound: the connections to the PUB socket. They reconnect to another process, and are told
+    /// all topics then.
     #[save(skip)]
     pub(crate) listeners: Vec<ConnId>,
     pub(crate) look_at: Millis,
@@ -53,7 +55,7 @@ impl Topics {
         &mut self,
         channel: &ChannelName,
         own: &GripShared,
-        shard: &mut impl Shard<Grip>,
+        shard: &mut impl GripShard,
     ) {
         if self.own.insert(channel.clone()) {
             self.tell_all(channel, true, own, shard);
@@ -65,7 +67,7 @@ impl Topics {
         channel: &ChannelName,
         is_wanted: bool,
         own: &GripShared,
-        shard: &mut impl Shard<Grip>,
+        shard: &mut impl GripShard,
     ) {
         shard.mail_all(|| Mail::Topic {
             channel: channel.clone(),
@@ -81,7 +83,7 @@ impl Topics {
         channel: &ChannelName,
         is_wanted: bool,
         own: &GripShared,
-        shard: &mut impl Shard<Grip>,
+        shard: &mut impl GripShard,
     ) {
         let wanted = self.wanted.entry(channel.clone()).or_default();
         let before = wanted.shards;
@@ -107,7 +109,7 @@ impl Topics {
         }
     }
 
-    pub(crate) fn listen(&mut self, conn: ConnId, shard: &mut impl Shard<Grip>) {
+    pub(crate) fn listen(&mut self, conn: ConnId, shard: &mut impl GripShard) {
         self.listeners.push(conn);
         shard.with(conn, |session, cx| {
             for channel in self.wanted.keys() {
@@ -118,7 +120,7 @@ impl Topics {
     }
 
     /// Reports channels without subscribers here.
-    pub(crate) fn forget(&mut self, own: &GripShared, shard: &mut impl Shard<Grip>) {
+    pub(crate) fn forget(&mut self, own: &GripShared, shard: &mut impl GripShard) {
         let now = shard.now().mono;
         if now < self.look_at || self.own.is_empty() {
             return;

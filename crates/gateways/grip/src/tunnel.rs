@@ -9,10 +9,10 @@
 
 use std::sync::Arc;
 
-use throng_grip::exchange::{OriginEvent, OriginFailure, OriginHead};
 use throng_grip::headers::is_grip;
 use throng_grip::item::WsKind;
 use throng_grip::ws_events::{ControlMessage, GripFilter, GripMessage, grip_prefix};
+use throng_http1::origin::{OriginEvent, OriginFailure, OriginHead};
 use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_session::{Allowance, Work, answer_text};
@@ -70,7 +70,7 @@ impl Tunnel {
     /// Creates a session for a client whose handshake was checked.
     pub(crate) fn start(asked: Asked, accept: [u8; 28], cx: &mut Cx<'_>) -> Self {
         let request = asked.upgrade(cx.own, cx.now);
-        let target = asked.route.targets.first();
+        let target = asked.route.to.targets.first();
         let target = target.filter(|_| asked.may_instruct());
         let side = Side::new(&asked.route.channel_prefix, target);
         cx.order(Order::Ask {
@@ -253,7 +253,7 @@ impl Tunnel {
                 |name: &str| is_grip(name) || name.eq_ignore_ascii_case("Sec-WebSocket-Extensions");
             head.headers.retain(|header| !ours(&header.name));
         }
-        let accept = throng_grip::headers::Header::new("Sec-WebSocket-Accept", self.accept);
+        let accept = throng_http1::field::Header::new("Sec-WebSocket-Accept", self.accept);
         switch_protocols(accept, &head.headers, cx.out);
         self.side.open(cx);
         let mut early = std::mem::take(&mut self.early);

@@ -4,7 +4,7 @@
 //! [`BEHIND_BYTES_MAX`] the client is not read. Of the body [`KEPT_BYTES_MAX`] are kept, for a
 //! backend that holds the client and is asked again.
 
-use throng_grip::exchange::RequestRest;
+use throng_http1::origin::RequestRest;
 use throng_http1::{BadBody, Body, BodyDecoder, HttpLimits};
 
 use crate::Cx;

@@ -13,8 +13,8 @@ use throng_types::{ChannelName, ConnId, End};
 
 use crate::Cx;
 use crate::forms::own_name;
-use crate::look::{ConnCommand, Look};
-use crate::order::Order;
+use crate::look::Look;
+use crate::order::{ConnCommand, Order};
 use crate::shared::Socket;
 
 /// Items of one publisher that are on their way to their channels' homes.

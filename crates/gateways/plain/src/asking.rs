@@ -8,13 +8,49 @@
 use throng_broker::BackendId;
 use throng_session::http::{Entry, Params};
 use throng_session::{
-    Answered, Asker, CannotAsk, CloseReason, Codec, Event, Exchange, Flow, Identity, Incoming,
-    Open, ProxyAnswer, ProxyCall, ProxyRefusal, Questions, Reject, Wanted, claims_of, note_ends,
+    Answered, AskingClient, CannotAsk, CloseReason, Codec, Event, Exchange, Flow, Identity,
+    Incoming, InitialSubscription, Open, ProxyAnswer, ProxyCall, ProxyRefusal, Questions, Reject,
+    claims_of, note_ends,
 };
 use throng_types::{ChannelName, End};
+use throng_ws::handshake::{Accept, Protocols};
 
 use crate::Cx;
-use crate::open::Way;
+use crate::framing::Framing;
+
+/// Kind of session that a request asks for, once its client is let in.
+pub(crate) enum Way {
+    /// `/ws`, with the handshake's answer.
+    Socket(Accept<'static>),
+    /// Stream of `/sse` or `/stream`.
+    Stream { framing: Framing, takes_gzip: bool },
+}
+
+impl Way {
+    /// A WebSocket without a subprotocol.
+    pub(crate) fn socket(accept: &Accept<'_>) -> Self {
+        Self::Socket(Accept {
+            key: accept.key,
+            protocols: Protocols::default(),
+            deflate: accept.deflate,
+        })
+    }
+
+    pub(crate) fn stream(framing: Framing, incoming: &Incoming<'_, '_>) -> Self {
+        Self::Stream {
+            framing,
+            takes_gzip: incoming.request.headers().accepts_coding("gzip"),
+        }
+    }
+
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::Socket(_) => "plain_websocket",
+            Self::Stream { framing, .. } if framing.is_lines() => "plain_stream",
+            Self::Stream { .. } => "plain_sse",
+        }
+    }
+}
 
 /// Subject of a question to a backend about a client.
 enum About {
@@ -88,7 +124,7 @@ impl Asking {
 
     fn is_done(
         &mut self,
-        left: Result<Option<Vec<Wanted>>, CannotAsk>,
+        left: Result<Option<Vec<InitialSubscription>>, CannotAsk>,
     ) -> Result<Option<Entry>, Reject> {
         let channels = left.map_err(|why| match why {
             CannotAsk::NoAnswer => no_answer(),
@@ -187,8 +223,8 @@ impl Asking {
     }
 }
 
-fn asker<'a>(way: &Way, identity: Option<&'a Identity>) -> Asker<'a> {
-    Asker {
+fn asker<'a>(way: &Way, identity: Option<&'a Identity>) -> AskingClient<'a> {
+    AskingClient {
         transport: way.name(),
         protocol: Codec::Json,
         user: identity.map_or("", |identity| &identity.user),

@@ -5,46 +5,13 @@ use std::sync::Arc;
 
 use throng_session::{
     Answered, Ask, BackendMail, Backends, Claim, Class, Event, Flow, Form, Gateway, Incoming,
-    Opened, Own, ProxyOptions, Reject, Sender, Shard, Shared, Transport, WayToBackends,
+    Opened, Own, Patch, ProxyOptions, Reject, Sender, Shard, Shared, Transport, WayToBackends,
 };
-use throng_types::{ConnId, Publication, Save};
+use throng_types::{ConnId, Publication};
 
 use crate::Cx;
-use crate::asking::Asking;
-use crate::publish::Reloading;
-use crate::publisher::Publisher;
-use crate::socket::Socket;
-use crate::stream::Lines;
+use crate::open::Session;
 use crate::{forms, open};
-
-#[derive(Save)]
-pub enum Session {
-    /// WebSocket client of `/ws`.
-    Socket(Socket),
-    /// Stream client of `/sse` or `/stream`.
-    Stream(Lines),
-    /// One of these, while backends are asked about it. Boxed, because it is so for a moment.
-    #[save(skip)]
-    Asking(Box<Asking>),
-    /// A publisher's WebSocket. Boxed, because there are few.
-    Publisher(Box<Publisher>),
-    /// `/api/reload`. Boxed, because there are few.
-    #[save(skip)]
-    Reloading(Box<Reloading>),
-}
-
-impl Session {
-    /// Whether another process can go on with it now. One that waits for a backend or a reload
-    /// stays: the process that asked has the answer.
-    fn moves(&self) -> bool {
-        match self {
-            Self::Socket(socket) => socket.moves(),
-            Self::Stream(stream) => stream.moves(),
-            Self::Publisher(publisher) => publisher.moves(),
-            Self::Reloading(_) | Self::Asking(_) => false,
-        }
-    }
-}
 
 /// The clients of `/ws`, `/sse`, `/stream` and `/pub` on one shard.
 #[derive(Default)]
@@ -134,7 +101,13 @@ impl Gateway for Plain {
         }
     }
 
-    fn encode(_: &ProxyOptions, form: u8, publication: &Publication, out: &mut Vec<u8>) {
+    fn encode(
+        _: &ProxyOptions,
+        form: u8,
+        publication: &Publication,
+        _: Option<Patch<'_>>,
+        out: &mut Vec<u8>,
+    ) {
         forms::encode(form, publication, out);
     }
 

@@ -17,7 +17,8 @@ mod socket;
 mod stream;
 
 pub use cursor::{Cursor, CursorEntry};
-pub use gateway::{Plain, Session};
+pub use gateway::Plain;
+pub use open::Session;
 pub use publisher::{BadPublication, NewPublication};
 
 /// Context of an event for a session of this gateway.

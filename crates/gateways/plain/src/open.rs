@@ -6,50 +6,43 @@ use throng_session::http::{
 use throng_session::{
     Answered, Claim, Event, Flow, Incoming, Opened, Port, Reject, answer_handshake,
 };
-use throng_types::{ChannelName, Epoch, Position};
+use throng_types::{ChannelName, Epoch, Position, Save};
 use throng_ws::handshake;
-use throng_ws::handshake::{Accept, Protocols};
 
 use crate::Cx;
-use crate::asking::Asking;
+use crate::asking::{Asking, Way};
 use crate::cursor::Cursor;
 use crate::framing::Framing;
-use crate::gateway::Session;
 use crate::publish::{Reloading, publish};
 use crate::publisher::Publisher;
 use crate::socket::Socket;
 use crate::stream::Lines;
 
-/// Kind of session that a request asks for, once its client is let in.
-pub(crate) enum Way {
-    /// `/ws`, with the handshake's answer.
-    Socket(Accept<'static>),
-    /// Stream of `/sse` or `/stream`.
-    Stream { framing: Framing, takes_gzip: bool },
+#[derive(Save)]
+pub enum Session {
+    /// WebSocket client of `/ws`.
+    Socket(Socket),
+    /// Stream client of `/sse` or `/stream`.
+    Stream(Lines),
+    /// One of these, while backends are asked about it. Boxed, because it is so for a moment.
+    #[save(skip)]
+    Asking(Box<Asking>),
+    /// A publisher's WebSocket. Boxed, because there are few.
+    Publisher(Box<Publisher>),
+    /// `/api/reload`. Boxed, because there are few.
+    #[save(skip)]
+    Reloading(Box<Reloading>),
 }
 
-impl Way {
-    /// A WebSocket without a subprotocol.
-    pub(crate) fn socket(accept: &Accept<'_>) -> Self {
-        Self::Socket(Accept {
-            key: accept.key,
-            protocols: Protocols::default(),
-            deflate: accept.deflate,
-        })
-    }
-
-    pub(crate) fn stream(framing: Framing, incoming: &Incoming<'_, '_>) -> Self {
-        Self::Stream {
-            framing,
-            takes_gzip: incoming.request.headers().accepts_coding("gzip"),
-        }
-    }
-
-    pub(crate) const fn name(&self) -> &'static str {
+impl Session {
+    /// Whether another process can go on with it now. One that waits for a backend or a reload
+    /// stays: the process that asked has the answer.
+    pub(crate) fn moves(&self) -> bool {
         match self {
-            Self::Socket(_) => "plain_websocket",
-            Self::Stream { framing, .. } if framing.is_lines() => "plain_stream",
-            Self::Stream { .. } => "plain_sse",
+            Self::Socket(socket) => socket.moves(),
+            Self::Stream(stream) => stream.moves(),
+            Self::Publisher(publisher) => publisher.moves(),
+            Self::Reloading(_) | Self::Asking(_) => false,
         }
     }
 }

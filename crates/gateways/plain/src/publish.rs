@@ -1,8 +1,8 @@
 //! Calls of the API port: `POST /pub?channel=a&channel=b`, whose body is the data, and
 //! `POST /api/reload`.
 //!
-//! The answer about a reload comes from the thread that reads the configuration, so a session waits for it. Who
-//! asks has passed the API port's door: by its key, where keys are set.
+//! The answer about a reload comes from the thread that reads the configuration, so a session waits
+//! for it. Who asks has passed the API port's door: by its key, where keys are set.
 
 use throng_broker::Refusal;
 use throng_metrics::Counter;
@@ -148,7 +148,7 @@ impl Reloading {
 
     fn told(&mut self, what: &Reloaded, cx: &mut Cx<'_>) -> Flow {
         let (status, body) = what.answer();
-        respond_json(status, body.as_bytes(), self.0.keep_alive, cx);
+        respond_json(status, &body, self.0.keep_alive, cx);
         self.0.done(cx)
     }
 }

@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Neither a channel nor a key has control characters, so the line has one reading. Messages are
-//! numbered from 1, and those of one read go to the hub together. Answers are text: `{"ack":N}` confirms all messages up to number N, and
-//! `{"n":N,"status":S,"error":"…"}`, before it, refuses number N.
+//! numbered from 1, and those of one read go to the hub together. Answers are text: `{"ack":N}`
+//! confirms all messages up to number N, and `{"n":N,"status":S,"error":"…"}`, before it, refuses
+//! number N.
 //!
 //! Owns: the messages that have no answer yet. Never: access control; the front door asks for a key
 //! like for every call of the server API.

@@ -6,7 +6,8 @@ use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_session::http::Entry;
 use throng_session::{
-    Beat, CloseReason, Event, Heard, Identity, OPENING, Opening, Wanted, WebSocket, Work,
+    Beat, CloseReason, Event, Heard, Identity, InitialSubscription, OPENING, Opening, WebSocket,
+    Work,
 };
 use throng_types::{Disconnect, Save, Unsubscribe};
 use throng_ws::{DeflateOffer, Masking, encode_ping};
@@ -40,7 +41,7 @@ impl Socket {
             opening: Some(Opening::new(channels.len(), 0, false)),
         };
         socket.arm(cx);
-        for Wanted { channel, .. } in channels {
+        for InitialSubscription { channel, .. } in channels {
             let form = match socket.ws.takes_deflated(&channel, cx) {
                 true => WS_DEFLATED,
                 false => WS,
@@ -92,7 +93,8 @@ impl Socket {
                 }
             }
             Event::Close(why) => self.close(why, cx),
-            Event::Surveyed(_) | Event::Reloaded(_) | Event::Wished(_) | Event::Publication(_) => {}
+            Event::Surveyed(_) | Event::Reloaded(_) | Event::Control(_) | Event::Publication(_) => {
+            }
         }
     }
 

@@ -88,7 +88,7 @@ impl Lines {
             Event::Drained { .. }
             | Event::Surveyed(_)
             | Event::Reloaded(_)
-            | Event::Wished(_)
+            | Event::Control(_)
             | Event::Publication(_) => {}
         }
     }

@@ -424,7 +424,7 @@ fn deliveries_are_compressed_where_both_want_it() {
         ..Arc::unwrap_or_clone(publication("a", 1))
     };
     let mut out = Vec::new();
-    Plain::encode(&Default::default(), 5, &publication, &mut out);
+    Plain::encode(&Default::default(), 5, &publication, None, &mut out);
     assert!(out.len() < text.len() / 10, "{} bytes", out.len());
     let limits = WsLimits {
         deflates: true,
@@ -507,12 +507,13 @@ fn a_compressed_stream_says_the_same() {
                 },
                 ..Arc::unwrap_or_clone(publication("a", 4))
             };
-            Plain::encode(&Default::default(), form, &long, &mut solo.out);
+            Plain::encode(&Default::default(), form, &long, None, &mut solo.out);
             solo.event(Event::Drained { dropped: 3 });
             Plain::encode(
                 &Default::default(),
                 form,
                 &publication("a", 5),
+                None,
                 &mut solo.out,
             );
             solo.event(Event::Close(&CloseReason::Because(Disconnect::Shutdown)));

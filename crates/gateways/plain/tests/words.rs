@@ -243,7 +243,7 @@ fn deliveries_have_a_form_for_each_transport() {
     ] {
         let mut out = Vec::new();
         let publication = publication(kind, bytes, Some(position(4)));
-        Plain::encode(&Default::default(), form, &publication, &mut out);
+        Plain::encode(&Default::default(), form, &publication, None, &mut out);
         // Each byte as the character of its number.
         let told: String = out.into_iter().map(char::from).collect();
         assert_eq!(told, expected, "form {form}");
@@ -258,7 +258,7 @@ fn what_has_no_place_has_no_id() {
         (2, "1C\r\n{\"channel\":\"news\",\"data\":1}\n\r\n"),
     ] {
         let mut out = Vec::new();
-        Plain::encode(&Default::default(), form, &publication, &mut out);
+        Plain::encode(&Default::default(), form, &publication, None, &mut out);
         assert_eq!(String::from_utf8_lossy(&out), expected);
     }
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use throng_appwrite::{AccountError, Credential, LookupReply};
-use throng_grip::exchange::{OriginFailure, OriginRequest, RequestRest};
-use throng_grip::headers::Header;
-use throng_grip::routes::Route;
+use throng_http1::field::Header;
+use throng_http1::origin::Destination;
+use throng_http1::origin::{OriginFailure, OriginRequest};
 
 /// A status with a body, or why there is none.
 pub(crate) type Answer = Result<(u16, Vec<u8>), OriginFailure>;
@@ -46,7 +46,7 @@ pub(crate) struct Problem {
 /// The place of the API.
 #[derive(Clone, Debug)]
 pub(crate) struct Api {
-    route: Arc<Route>,
+    to: Arc<Destination>,
     host: String,
     base: String,
 }
@@ -54,9 +54,9 @@ pub(crate) struct Api {
 impl Api {
     /// The API below a path of one host, such as `/v1`; `host` is the field of that name.
     #[must_use]
-    pub(crate) fn new(route: Arc<Route>, host: String, path: &str) -> Self {
+    pub(crate) fn new(to: Arc<Destination>, host: String, path: &str) -> Self {
         Self {
-            route,
+            to,
             host,
             base: path.trim_end_matches('/').to_owned(),
         }
@@ -95,13 +95,10 @@ impl Api {
         if headers.iter().any(|field| field.value.iter().any(is_odd)) {
             return Err((401, br#"{"message":"","code":401}"#.to_vec()));
         }
+        let path = format!("{}{path}", self.base);
         Ok(OriginRequest {
-            route: self.route.clone(),
-            method: method.to_owned(),
-            path: format!("{}{path}", self.base),
-            headers,
             body,
-            rest: RequestRest::Nothing,
+            ..OriginRequest::new(self.to.clone(), method, path, headers)
         })
     }
 }

@@ -13,7 +13,7 @@ use throng_appwrite::{Lookup, LookupReply, News, PresenceCall, PresenceReply, Qu
 use throng_backend::{
     Address, AskLimits, Backend, BackendLimits, Call, Reply as Answered, TicketId,
 };
-use throng_grip::exchange::OriginRequest;
+use throng_http1::origin::OriginRequest;
 use throng_metrics::{Counter, Counters};
 use throng_peer::{Context, Peer};
 use throng_types::ConnId;
@@ -68,7 +68,7 @@ impl Client {
             directory,
         } = options;
         Self {
-            api: Api::new(address.route, address.host, &address.path),
+            api: Api::new(address.to, address.host, &address.path),
             limits: AskLimits {
                 bytes_max: ANSWER_BYTES_MAX,
                 timeout_ms,

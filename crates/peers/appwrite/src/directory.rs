@@ -18,7 +18,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use throng_appwrite::{Lookup, LookupPart, LookupPriority, LookupReply, QueueFull};
-use throng_grip::exchange::OriginRequest;
+use throng_http1::origin::OriginRequest;
 use throng_types::{ConnId, Millis};
 
 use crate::api::{Answer, Api, ApiError};

@@ -14,7 +14,7 @@ use throng_appwrite::{
     AccountError, Change, Credential, Identity, IdentityChange, LookupPart, LookupReply,
     MembershipList,
 };
-use throng_grip::exchange::OriginRequest;
+use throng_http1::origin::OriginRequest;
 
 use crate::api::{Answer, Api, ApiError, escape, nobody, problem, query};
 use crate::cache::Key;

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::Deserialize;
 use throng_appwrite::{PresenceCall, PresenceReply, QueueFull};
-use throng_grip::exchange::OriginRequest;
+use throng_http1::origin::OriginRequest;
 
 use crate::api::{Answer, Api, ApiError, escape, problem};
 use crate::changes::User;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 
-use throng_grip::exchange::OriginRequest;
+use throng_http1::origin::OriginRequest;
 use throng_peer::{Context, Ended, Flow, LinkId, Peer};
 use throng_types::{Millis, Now};
 
@@ -49,7 +49,6 @@ impl<T> Asks<T> {
     }
 }
 
-/// An asker with backends of its own.
 pub struct Asking<A: Asker> {
     asker: A,
     backend: Backend<A::Token>,
@@ -161,7 +160,6 @@ impl<A: Asker> Peer for Asking<A> {
 
 #[cfg(test)]
 mod tests {
-    use throng_grip::exchange::RequestRest;
     use throng_peer::{Play, Want};
 
     use super::*;
@@ -187,8 +185,8 @@ mod tests {
             for token in 0..3 {
                 asks.ask(request.clone(), limits, token);
             }
-            let route = Default::default();
-            asks.ask(OriginRequest { route, ..request }, limits, 3);
+            let to = Default::default();
+            asks.ask(OriginRequest { to, ..request }, limits, 3);
         }
 
         fn answered(&mut self, token: u32, answer: WholeAnswer, _: &mut Asks<u32>) {
@@ -203,14 +201,7 @@ mod tests {
     #[test]
     fn each_question_has_one_answer() {
         let address = Address::from_url("http://a:1/x", 500).unwrap();
-        let request = OriginRequest {
-            route: address.route,
-            method: "GET".to_owned(),
-            path: address.path,
-            headers: Vec::new(),
-            body: Vec::new(),
-            rest: RequestRest::Nothing,
-        };
+        let request = OriginRequest::new(address.to, "GET", address.path, Vec::new());
         let mut play = Play::new(Asking::new(Three::default(), BackendLimits::default()));
         let wants = play.act(|peer, cx| peer.call(request, cx)).1;
         assert!(matches!(&play.peer.asker.answers[..], [(3, Err(_))]));

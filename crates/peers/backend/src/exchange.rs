@@ -5,11 +5,11 @@
 //! method, if all of the request is still there: the backend was closing it while it was asked.
 //! Nothing else is tried again, because the backend may have done as it was asked.
 
-use throng_grip::exchange::{
-    ExchangeError, OriginEvent, OriginFailure, OriginRequest, RequestRest,
-};
-use throng_grip::routes::{Target, TargetAddress};
 use throng_http1::BodyDecoder;
+use throng_http1::origin::{
+    OriginEvent, OriginFailure, OriginFailureKind, OriginRequest, RequestRest,
+};
+use throng_http1::origin::{Target, TargetAddress};
 use throng_peer::{Context, Ended, Flow, LinkId};
 use throng_types::{ConnId, Millis};
 
@@ -78,7 +78,7 @@ pub(crate) enum Next {
     /// The answer is whole.
     Done,
     /// The exchange failed; the text says why.
-    Failed(ExchangeError, String),
+    Failed(OriginFailureKind, String),
 }
 
 /// One request under way. `T` is the caller's token, dropped when the exchange ends.
@@ -148,7 +148,6 @@ impl<T> Exchange<T> {
         }
     }
 
-    /// The link that it is on.
     pub(crate) const fn link(&self) -> Option<LinkId> {
         match self.via {
             Via::Link(link) => Some(link),
@@ -158,13 +157,13 @@ impl<T> Exchange<T> {
 
     /// Goes on to the next target.
     pub(crate) fn start(&mut self, tools: &mut Tools<'_, '_, T>) -> Next {
-        let Some(target) = self.request.route.targets.get(self.next) else {
-            return Next::Failed(ExchangeError::Unreachable, self.tried.join("; "));
+        let Some(target) = self.request.to.targets.get(self.next) else {
+            return Next::Failed(OriginFailureKind::Unreachable, self.tried.join("; "));
         };
         self.next += 1;
         let key = Key::of(target, &self.host);
         if target.address == TargetAddress::Test {
-            self.via = Via::Test(Box::new(TestTarget::new(&self.request.route)));
+            self.via = Via::Test(Box::new(TestTarget::new(&self.request)));
             self.key = Some(key);
             return self.ask(tools);
         }
@@ -186,7 +185,7 @@ impl<T> Exchange<T> {
         self.is_kept = false;
         self.state = State::Connecting;
         if let Some(key) = &self.key {
-            let timeout_ms = self.request.route.connect_timeout_ms;
+            let timeout_ms = self.request.to.connect_timeout_ms;
             self.via = Via::Link(tools.cx.dial(key.dial(timeout_ms)));
             self.set_deadline(None, tools);
         }
@@ -198,7 +197,7 @@ impl<T> Exchange<T> {
     }
 
     fn target(&self) -> Option<&Target> {
-        self.request.route.targets.get(self.next.checked_sub(1)?)
+        self.request.to.targets.get(self.next.checked_sub(1)?)
     }
 
     /// Writes the request as far as it is known.
@@ -268,7 +267,7 @@ impl<T> Exchange<T> {
             Step::Done if self.is_sent => Next::On,
             Step::Done => {
                 self.is_sent = true;
-                let within_ms = self.request.route.response_timeout_ms;
+                let within_ms = self.request.to.response_timeout_ms;
                 let is_asked = matches!(self.state, State::Asking) && within_ms > 0;
                 let at = is_asked.then(|| tools.cx.now.mono + within_ms);
                 self.set_deadline(at, tools);
@@ -292,7 +291,7 @@ impl<T> Exchange<T> {
         };
         if !has_room {
             let what = "more followed the request than there is room for";
-            return Next::Failed(ExchangeError::Unsent, what.to_owned());
+            return Next::Failed(OriginFailureKind::Unsent, what.to_owned());
         }
         self.pump(tools)
     }
@@ -335,7 +334,7 @@ impl<T> Exchange<T> {
     fn head(&mut self, tools: &mut Tools<'_, '_, T>) -> Next {
         let head_limits = limits(tools.limits.head_bytes_max);
         let is_head = self.request.method == "HEAD";
-        let garbage = |what: &str| Next::Failed(ExchangeError::Garbage, what.to_owned());
+        let garbage = |what: &str| Next::Failed(OriginFailureKind::Garbage, what.to_owned());
         let answer = loop {
             match decode(&self.input, &head_limits, is_head) {
                 Ok(None) => return Next::On,
@@ -395,7 +394,7 @@ impl<T> Exchange<T> {
                 }
                 Err(fault) => {
                     let what = format!("the body of the answer is broken: {}", fault.reason());
-                    return Next::Failed(ExchangeError::Garbage, what);
+                    return Next::Failed(OriginFailureKind::Garbage, what);
                 }
             }
         }
@@ -406,7 +405,7 @@ impl<T> Exchange<T> {
             let bytes_max = whole.limits.bytes_max;
             if whole.body.len() > bytes_max {
                 let what = format!("it answers with more than {bytes_max} bytes");
-                return Next::Failed(ExchangeError::Garbage, what);
+                return Next::Failed(OriginFailureKind::Garbage, what);
             }
         } else {
             self.pass_on(data, tools);
@@ -430,7 +429,6 @@ impl<T> Exchange<T> {
         }
     }
 
-    /// The link has ended.
     pub(crate) fn ended(&mut self, why: Ended, tools: &mut Tools<'_, '_, T>) -> Next {
         let text = match &why {
             Ended::ByPeer => "it closed the connection",
@@ -445,26 +443,26 @@ impl<T> Exchange<T> {
                 self.start(tools)
             }
             State::Asking if !self.input.is_empty() || self.interim > 0 => {
-                Next::Failed(ExchangeError::Cut, format!("no answer: {text}"))
+                Next::Failed(OriginFailureKind::Cut, format!("no answer: {text}"))
             }
             State::Asking if self.is_kept && self.uplink.is_whole() => self.dial(tools),
             State::Asking if self.is_sent => {
-                Next::Failed(ExchangeError::Cut, format!("no answer: {text}"))
+                Next::Failed(OriginFailureKind::Cut, format!("no answer: {text}"))
             }
             State::Asking => {
                 let what = format!("the connection broke while the request was sent: {text}");
-                Next::Failed(ExchangeError::Unsent, what)
+                Next::Failed(OriginFailureKind::Unsent, what)
             }
             State::Body(decoder, _) => match why {
                 Ended::ByPeer if decoder.may_end_here() => Next::Done,
                 Ended::ByPeer => {
-                    Next::Failed(ExchangeError::Cut, "it ended its answer early".into())
+                    Next::Failed(OriginFailureKind::Cut, "it ended its answer early".into())
                 }
-                _ => Next::Failed(ExchangeError::Cut, text.to_owned()),
+                _ => Next::Failed(OriginFailureKind::Cut, text.to_owned()),
             },
             State::Tunnel => match why {
                 Ended::ByPeer => Next::Done,
-                _ => Next::Failed(ExchangeError::Cut, text.to_owned()),
+                _ => Next::Failed(OriginFailureKind::Cut, text.to_owned()),
             },
         }
     }
@@ -476,7 +474,7 @@ impl<T> Exchange<T> {
         waits_since: Option<Millis>,
         tools: &mut Tools<'_, '_, T>,
     ) -> Next {
-        let late = |what: String| Next::Failed(ExchangeError::Timeout, what);
+        let late = |what: String| Next::Failed(OriginFailureKind::Timeout, what);
         if self.gives_up_at.is_some_and(|at| at <= tools.cx.now.mono)
             && let To::Whole(whole) = &self.to
         {
@@ -498,7 +496,7 @@ impl<T> Exchange<T> {
 
     /// Time for which the backend may take nothing, in milliseconds.
     fn stall_ms(&self, limits: &BackendLimits) -> u64 {
-        match self.request.route.response_timeout_ms {
+        match self.request.to.response_timeout_ms {
             ms if ms > 0 && !matches!(self.state, State::Tunnel) => ms,
             _ => limits.stall_timeout_ms,
         }
@@ -514,7 +512,7 @@ impl<T> Exchange<T> {
     /// Ends it: frees its link, and answers.
     pub(crate) fn finish(
         self,
-        result: Result<(), (ExchangeError, String)>,
+        result: Result<(), (OriginFailureKind, String)>,
         tools: Tools<'_, '_, T>,
     ) {
         let Tools { limits, pool, cx } = tools;
@@ -531,7 +529,7 @@ impl<T> Exchange<T> {
             closed.into_iter().for_each(|link| cx.end(link));
         }
         let failure = result.err().map(|(fault, what)| {
-            let at = { self.key.as_ref() }.filter(|_| fault != ExchangeError::Unreachable);
+            let at = { self.key.as_ref() }.filter(|_| fault != OriginFailureKind::Unreachable);
             let detail = match at {
                 Some(at) => format!("{at}: {what}"),
                 None => what,

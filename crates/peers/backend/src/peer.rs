@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use throng_grip::exchange::{OriginEvent, OriginFailure, OriginRequest};
+use throng_http1::origin::{OriginEvent, OriginFailure, OriginRequest};
 use throng_peer::{Context, Ended, Flow, LinkId, Peer};
 use throng_types::{ConnId, Millis};
 
@@ -85,7 +85,6 @@ impl<T> Backend<T> {
         self.act(ticket, cx, |exchange, tools| ((), exchange.start(tools)));
     }
 
-    /// The exchange of a link.
     fn of(&self, link: LinkId) -> Option<TicketId> {
         self.links.get(&link).copied()
     }

@@ -3,17 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use throng_grip::routes::{OriginUrlError, Route, Target, TargetAddress};
+use throng_http1::origin::{Destination, OriginUrlError, Target, TargetAddress};
 use throng_peer::{Dial, DialTls};
 
 /// The place and path of one URL, for requests that go there and nowhere else.
 #[derive(Clone, Debug)]
 pub struct Address {
-    /// Route to its host alone.
-    pub route: Arc<Route>,
-    /// Value of the field `Host`.
+    /// Destination with the URL's host alone.
+    pub to: Arc<Destination>,
     pub host: String,
-    /// The path with the query.
     pub path: String,
 }
 
@@ -25,18 +23,17 @@ impl Address {
     pub fn from_url(url: &str, timeout_ms: u64) -> Result<Self, OriginUrlError> {
         let (scheme, rest) = url.split_once("://").ok_or(OriginUrlError)?;
         let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-        let route = Route {
+        let to = Destination {
             connect_timeout_ms: timeout_ms,
             response_timeout_ms: timeout_ms,
             targets: vec![Target::from_url(&format!("{scheme}://{host}"))?],
-            ..Route::default()
         };
         let path = match path.starts_with('/') {
             true => path.to_owned(),
             false => format!("/{path}"),
         };
         Ok(Self {
-            route: Arc::new(route),
+            to: Arc::new(to),
             host: host.to_owned(),
             path,
         })
@@ -138,7 +135,7 @@ mod tests {
             ("http://a.example", ""),
         ] {
             let address = Address::from_url(url, 1).unwrap();
-            let key = Key::of(&address.route.targets[0], &address.host);
+            let key = Key::of(&address.to.targets[0], &address.host);
             assert_eq!(key.name, name, "{url}");
         }
     }

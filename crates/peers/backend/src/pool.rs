@@ -16,10 +16,8 @@ use throng_peer::LinkId;
 
 use crate::place::{Key, Place};
 
-/// Bounds of a pool.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PoolLimits {
-    /// Links of one place.
     pub(crate) of_place_max: usize,
     /// Links of all places.
     pub(crate) all_max: usize,
@@ -36,7 +34,6 @@ struct Idle {
 pub(crate) struct Pool {
     /// Bound: [`PoolLimits`]. The one that has waited longest comes first.
     places: BTreeMap<Place, VecDeque<Idle>>,
-    /// The place of each.
     links: BTreeMap<LinkId, Place>,
     turn: u64,
     limits: PoolLimits,

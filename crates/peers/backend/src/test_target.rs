@@ -5,8 +5,9 @@
 
 use std::ops::ControlFlow;
 
-use throng_grip::routes::Route;
+use throng_http1::origin::OriginRequest;
 use throng_http1::{HttpLimits, Request, encode_response, parse_request, query};
+use throng_types::json::append_str;
 use throng_ws::{
     Masking, Opcode, WsDecoder, WsEvent, WsLimits, WsRole, encode_close_answer, encode_message,
     encode_pong, handshake,
@@ -17,7 +18,7 @@ const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
 /// A connection to it.
 pub(crate) struct TestTarget {
-    /// Part of the path that the route matched, without its last slash.
+    /// Part of the path that chose this target, without its last slash.
     prefix: String,
     state: State,
 }
@@ -32,10 +33,11 @@ enum State {
 }
 
 impl TestTarget {
-    /// Opens a connection, by a route that has it as its target.
-    pub(crate) fn new(route: &Route) -> Self {
+    /// Opens a connection for a request.
+    pub(crate) fn new(request: &OriginRequest) -> Self {
+        let prefix = request.path.get(..request.matched_bytes);
         Self {
-            prefix: route.path_prefix.trim_end_matches('/').to_owned(),
+            prefix: prefix.unwrap_or_default().trim_end_matches('/').to_owned(),
             state: State::Asked(Vec::new()),
         }
     }
@@ -120,9 +122,10 @@ fn upgrade(request: &Request<'_>, channels: &[String], out: &mut Vec<u8>) -> Opt
     );
     out.extend_from_slice(head.as_bytes());
     for channel in channels.iter().filter(|_| is_grip) {
-        let name = throng_grip::Value::Text(channel.clone()).into_json();
-        let control = format!("c:{{\"type\":\"subscribe\",\"channel\":{name}}}");
-        encode_message(Masking::Server, Opcode::Text, control.as_bytes(), out);
+        let mut control = b"c:{\"type\":\"subscribe\",\"channel\":".to_vec();
+        append_str(channel, &mut control);
+        control.push(b'}');
+        encode_message(Masking::Server, Opcode::Text, &control, out);
     }
     Some(is_grip)
 }

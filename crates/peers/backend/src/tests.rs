@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
-use throng_grip::exchange::{OriginEvent, OriginRequest, RequestRest};
-use throng_grip::headers::Header;
-use throng_grip::routes::{Route, Target};
+use throng_http1::field::Header;
+use throng_http1::origin::{Destination, Target};
+use throng_http1::origin::{OriginEvent, OriginRequest, RequestRest};
 use throng_peer::{Ended, Flow, LinkId, Play, Want};
 use throng_types::{ConnId, Millis, ShardId};
 
@@ -14,19 +14,13 @@ const WINDOW: usize = 64 << 10;
 /// A request to `http://HOST` of each.
 fn asked(method: &str, hosts: &[&str]) -> OriginRequest {
     let targets = { hosts.iter() }.map(|host| Target::from_url(&format!("http://{host}")));
-    OriginRequest {
-        route: Arc::new(Route {
-            connect_timeout_ms: 1_000,
-            response_timeout_ms: 0,
-            targets: targets.map(|target| target.expect("a target")).collect(),
-            ..Route::default()
-        }),
-        method: method.to_owned(),
-        path: "/".to_owned(),
-        headers: vec![Header::new("Host", "a")],
-        body: Vec::new(),
-        rest: RequestRest::Nothing,
-    }
+    let to = Destination {
+        connect_timeout_ms: 1_000,
+        response_timeout_ms: 0,
+        targets: targets.map(|target| target.expect("a target")).collect(),
+    };
+    let headers = vec![Header::new("Host", "a")];
+    OriginRequest::new(Arc::new(to), method, "/".to_owned(), headers)
 }
 
 /// A request whose body comes behind it.
@@ -38,8 +32,8 @@ fn posted(hosts: &[&str]) -> OriginRequest {
 }
 
 fn within(mut request: OriginRequest, response_timeout_ms: u64) -> OriginRequest {
-    let route = Arc::get_mut(&mut request.route).expect("ours alone");
-    route.response_timeout_ms = response_timeout_ms;
+    let to = Arc::get_mut(&mut request.to).expect("ours alone");
+    to.response_timeout_ms = response_timeout_ms;
     request
 }
 

@@ -1,9 +1,9 @@
 //! The bytes of a request, and the head of an answer.
 
-use throng_grip::exchange::{OriginHead, OriginRequest, RequestRest};
-use throng_grip::headers::{Header, write_field as field};
-use throng_grip::proxy::drop_named;
-use throng_grip::routes::Target;
+use throng_http1::field::drop_named;
+use throng_http1::field::{Header, write_field as field};
+use throng_http1::origin::Target;
+use throng_http1::origin::{OriginHead, OriginRequest, RequestRest};
 use throng_http1::{
     BadResponse, CHUNK_END, HttpLimits, ResponseBody, encode_chunk_head, parse_response,
 };
@@ -139,14 +139,15 @@ fn reason(input: &[u8]) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use throng_grip::routes::{Route, TargetAddress};
+    use throng_http1::origin::TargetAddress;
 
     use super::*;
 
     #[track_caller]
     fn check(method: &str, body: &[u8], rest: RequestRest, host: Option<&str>, expected: &str) {
         let request = OriginRequest {
-            route: Arc::new(Route::default()),
+            to: Arc::default(),
+            matched_bytes: 0,
             method: method.to_owned(),
             path: "/a b\r\nX:yé?q".to_owned(),
             headers: vec![

@@ -169,7 +169,6 @@ impl Link {
         Ok(number)
     }
 
-    /// A number for a request.
     pub const fn next_number(&mut self) -> u64 {
         self.asked += 1;
         self.asked
@@ -198,7 +197,6 @@ impl Link {
 /// A file with the credentials of a user, as `nsc` writes it, or with nothing but a seed.
 #[derive(Clone, Debug)]
 pub struct CredentialsFile {
-    /// Path of the file.
     pub path: PathBuf,
     /// Reads a file, for each connection anew. Errors name the file.
     pub read: fn(&Path) -> Result<String, String>,

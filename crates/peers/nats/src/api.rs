@@ -19,7 +19,6 @@ pub(crate) const KEY: &str = "Throng-Key";
 /// Time for which an idempotency key is remembered, in milliseconds (Centrifugo: five minutes).
 pub(crate) const KEY_TTL_MS: u64 = 300_000;
 
-/// Configuration of a stream.
 pub(crate) struct StreamSpec {
     pub(crate) name: String,
     pub(crate) subjects: String,

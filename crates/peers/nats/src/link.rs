@@ -51,7 +51,6 @@ pub struct Established {
     pub(crate) payload_max: usize,
 }
 
-/// A message for a subscription.
 #[derive(Debug)]
 pub struct Message {
     pub(crate) sid: u64,

@@ -13,7 +13,6 @@ use throng_types::ChannelName;
 /// A longer name is written as its hash: a line of NATS has at most 4,096 bytes.
 const TOKEN_MAX: usize = 700;
 
-/// A name as one token of a subject.
 pub(crate) fn token(name: &str) -> String {
     let mut token = String::with_capacity(name.len());
     for byte in name.bytes() {
@@ -34,7 +33,6 @@ pub(crate) fn token(name: &str) -> String {
     token
 }
 
-/// Names for one prefix.
 pub(crate) struct Names {
     prefix: String,
 }
@@ -75,7 +73,6 @@ impl Names {
         options.position_ttl_ms.max(longest.unwrap_or(0) * 2)
     }
 
-    /// The stream of a group.
     pub(crate) fn stream(&self, group: &str) -> String {
         format!("{}_{group}", self.prefix)
     }

@@ -26,7 +26,6 @@ use crate::walk::Walk;
 /// Milliseconds until a request without a receiver is sent again.
 const AGAIN_MS: u64 = 50;
 
-/// Options of the broker.
 #[derive(Clone)]
 pub struct NatsOptions {
     /// `nats://user:password@host:port`, or `nats://token@host`; more servers of the same cluster
@@ -82,7 +81,6 @@ pub struct Nats {
     pub(crate) formerly: Option<String>,
     /// Time at which a lost connection was replaced.
     pub(crate) back_at_ms: Option<u64>,
-    /// There was a connection.
     pub(crate) was_up: bool,
     /// Questions on their way to a node, by the number of the request. Bound: those of `questions`,
     /// for each node.
@@ -270,7 +268,6 @@ impl Nats {
         }
     }
 
-    /// Takes a message of a channel.
     pub(crate) fn channel_message(&mut self, message: &Message) {
         let Some(name) = self.sids.get(&message.sid).cloned() else {
             return;
@@ -390,15 +387,12 @@ pub(crate) enum Flight {
     Last(ChannelName),
     /// Seeds of a stream, by its name.
     Seeds(Box<str>),
-    /// Seeds of a stream are to be stored.
     SeedsStored(Box<str>),
     /// A message of a channel by its sequence; from the leader, which has it if anybody does.
     Message(ChannelName, u64, bool),
-    /// A message of a channel is to be stored.
     Store(ChannelName),
     /// The key of a channel's publication is claimed for this turn.
     Claim(ChannelName),
-    /// The row of that key.
     KeyRow(ChannelName),
     /// The first message behind that.
     After(ChannelName),

@@ -30,7 +30,6 @@ pub(crate) struct Seed {
 }
 
 impl Seed {
-    /// Epoch that a channel has.
     pub(crate) fn epoch(self, channel: &ChannelName) -> Epoch {
         let mut of = self.number.to_be_bytes().to_vec();
         of.extend_from_slice(channel.as_str().as_bytes());
@@ -85,7 +84,6 @@ pub(crate) fn renewed(mut list: Vec<Seed>, fresh: Seed, keep_ms: u64) -> (Vec<Se
     (list, !is_good)
 }
 
-/// Seeds of one stream.
 #[derive(Default)]
 pub(crate) struct Seeds {
     /// Seeds as they were read last, newest first. Bound: [`FORMERS_MAX`].

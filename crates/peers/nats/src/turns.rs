@@ -376,7 +376,6 @@ impl Nats {
         self.api(flight, verb, &stream, &format!("{{\"seq\":{seq}}}"));
     }
 
-    /// A message of a channel is here.
     pub(crate) fn message_found(&mut self, channel: &ChannelName, seq: u64, found: Found) {
         let Some(turn) = self.turn(channel) else {
             return;
@@ -447,7 +446,6 @@ impl Nats {
         self.ask_newest(Flight::Seeds(stream.into()), stream, &body);
     }
 
-    /// Seeds of a stream are here.
     pub(crate) fn seeds_found(&mut self, stream: &str, given: Option<Given>) {
         let fresh = Seed {
             number: self.core.desk.rng.next_u64(),

@@ -104,7 +104,6 @@ pub(crate) fn answer(query: &Query, state: &State, found: &[Arc<Publication>]) -
 
 /// A walk back from the newest message of a channel.
 pub(crate) struct Walk {
-    /// State of the stream.
     pub(crate) state: State,
     /// Publications that were found, newest first. Bound: [`REFILL_BYTES_MAX`].
     found: Vec<Arc<Publication>>,

@@ -349,7 +349,6 @@ impl Nats {
         }
     }
 
-    /// Takes the row of the key.
     pub(crate) fn key_row(&mut self, channel: &ChannelName, given: Option<Given>) {
         let Some(turn) = self.turn(channel) else {
             return;
@@ -454,7 +453,6 @@ impl Nats {
     }
 }
 
-/// A draft as an item.
 fn item(draft: &Draft, kind: Kind) -> Item {
     let mut body = Vec::with_capacity(draft.payload.bytes.len() + 64);
     let (who, tags) = (draft.publisher.as_deref(), draft.tags.as_deref());

@@ -31,7 +31,6 @@ pub struct Answers {
     open: Vec<Open>,
 }
 
-/// A value of values.
 struct Open {
     kind: u8,
     /// Values that are still to come.

@@ -44,7 +44,6 @@ pub struct Place {
     pub user: Option<String>,
     /// Nothing where none is asked for.
     pub password: Option<String>,
-    /// Number of the database.
     pub db: i64,
 }
 
@@ -127,7 +126,6 @@ pub enum Source {
     Sentinels {
         /// Places of Sentinels, in the order in which they are asked.
         sentinels: Vec<Place>,
-        /// Name of the master.
         master: String,
         /// The master's credentials, at no address.
         there: Place,

@@ -146,7 +146,6 @@ pub(crate) fn reason(error: RedisError) -> String {
     }
 }
 
-/// A script of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Script {
     Publish,

@@ -39,7 +39,6 @@ const SCHEMES: [(&str, &str); 2] = [
 /// Host and port of a server.
 type Address = (String, u16);
 
-/// Whether this is the URL of a cluster.
 pub(crate) fn is_cluster(url: &str) -> bool {
     SCHEMES.iter().any(|(begins, _)| url.starts_with(begins))
 }
@@ -50,7 +49,6 @@ pub(crate) fn parts(url: &str) -> impl Iterator<Item = String> {
     (0..PARTITIONS).map(move |part| format!("{url}/{part}"))
 }
 
-/// One part of a cluster.
 #[derive(Clone)]
 pub(crate) struct Part {
     /// Credentials of all servers, at no address.

@@ -142,7 +142,6 @@ impl RedisDial {
     }
 }
 
-/// A field of what `INFO` says.
 pub(crate) fn field(info: &Value, name: &str) -> Option<String> {
     let text = match info {
         Value::VerbatimString { text, .. } => text,

@@ -46,7 +46,6 @@ pub struct Established {
 /// Members that are listed, by channel and client.
 pub(crate) type Rows = BTreeMap<(ChannelName, Box<str>), Presence>;
 
-/// The broker on Redis.
 pub struct Redis {
     pub(crate) core: Core,
     pub(crate) target: Target,
@@ -401,7 +400,6 @@ pub(crate) enum Flight {
     Find(u8, u32, Box<str>, Vec<u8>),
     /// Whether the node of this name got a question.
     AskedOne(u8, u32, Box<str>),
-    /// Whether the lease is renewed.
     Leased,
     /// A member's row was written or removed.
     Row,

@@ -9,7 +9,6 @@ use throng_remote::RemoteOptions;
 use crate::answer::reason;
 use crate::cluster::{self, Part};
 
-/// Options of the broker on Redis.
 #[derive(Clone)]
 pub struct RedisOptions {
     /// `redis://user:password@host:port/db`, `rediss://` where TLS is spoken, or

@@ -62,7 +62,6 @@ pub struct Channel {
     pub state: State,
     /// The broker was asked for it on this connection.
     pub is_subscribed: bool,
-    /// A refill is on its way.
     pub is_refilling: bool,
     /// The position of the last publication that was left, in channels with history.
     pub top: Option<Position>,
@@ -307,7 +306,6 @@ impl Looked {
 /// Whether a part of history is what was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// All of it is there.
     Fits,
     /// Something is missing, or it was too much.
     Lost,

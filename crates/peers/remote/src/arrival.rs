@@ -61,7 +61,6 @@ impl Arrival {
         self.is_early
     }
 
-    /// A cut was heard.
     pub(crate) fn heard(&mut self, cut: u64) {
         if self.made.take_if(|made| *made == cut).is_some() {
             self.is_early = false;
@@ -88,7 +87,6 @@ const fn has_all(bits: u64, shards: u8) -> bool {
     bits.count_ones() as u8 >= shards
 }
 
-/// The number of a cut.
 pub(crate) fn cut_of(message: &[u8]) -> Option<u64> {
     let message = std::str::from_utf8(message).ok()?;
     u64::from_str_radix(message.strip_prefix(WORD)?, 16).ok()

@@ -16,7 +16,6 @@ const TAGS: u8 = 2;
 const CONN_INFO: u8 = 4;
 const CHAN_INFO: u8 = 8;
 
-/// Content of a blob.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blob {
     pub payload: Payload,

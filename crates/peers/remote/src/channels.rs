@@ -213,7 +213,6 @@ pub trait Channels: Verbs {
         self.go_on(&wanted.channel, early);
     }
 
-    /// A subscribe is refused.
     fn not_subscribed(&mut self, wanted: &Wanted, refusal: Refusal) {
         let (ticket, result) = (wanted.ticket, Err(refusal));
         let core = self.core();

@@ -93,7 +93,6 @@ impl Core {
         self.serial
     }
 
-    /// Whether a channel keeps history.
     #[must_use]
     pub fn keeps(&self, channel: &ChannelName) -> bool {
         self.desk.options.of(channel).retention.keeps()
@@ -144,7 +143,6 @@ impl Core {
         }
     }
 
-    /// Counts a publication that was refused.
     pub fn count_refusal(&self, refusal: Refusal) {
         self.desk.count(match refusal {
             Refusal::Unknown => Counter::BrokerUnknown,
@@ -183,7 +181,6 @@ pub struct RemoteOptions {
     pub prefix: String,
     /// The options of channels; the same on every node.
     pub namespaces: Arc<Namespaces>,
-    /// Bound of one reply.
     pub reply: ReplyLimit,
     /// Time for which a stream that nobody touches remembers its position, in milliseconds. Nodes
     /// touch those of their subscribers.

@@ -22,7 +22,6 @@ pub const NOBODY: Ticket = Ticket(u32::MAX);
 
 /// Surroundings of a node.
 pub struct Desk {
-    /// Options of the peer.
     pub options: RemoteOptions,
     /// Monotonic milliseconds at the beginning of the turn.
     pub now_ms: u64,
@@ -63,7 +62,6 @@ impl Desk {
         Self::new(options, Vec::new(), Arc::default())
     }
 
-    /// Number of shards that have lanes.
     #[must_use]
     pub fn shards(&self) -> u8 {
         self.lanes.len() as u8
@@ -116,7 +114,6 @@ impl Desk {
         (self.rng.next_u64() >> 1).max(1)
     }
 
-    /// Leaves a reply with a shard.
     pub fn leave(&mut self, lane: u8, reply: Reply) {
         if let Some(to) = self.lanes.get(usize::from(lane)) {
             to.leave(reply);

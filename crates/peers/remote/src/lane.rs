@@ -95,7 +95,6 @@ impl Lane {
         }
     }
 
-    /// Hands in a wish.
     pub(crate) fn push(&self, wish: Wish) {
         lock(&self.requests).push_back(wish);
     }

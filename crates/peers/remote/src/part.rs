@@ -20,7 +20,6 @@ pub struct Nodes {
     pub(crate) ways: Vec<Way>,
 }
 
-/// The way by one peer.
 #[derive(Clone)]
 pub(crate) struct Way {
     lane: Arc<Lane>,
@@ -142,7 +141,6 @@ impl RemoteBroker {
         }
     }
 
-    /// The end to the server of a channel.
     fn end_of(&mut self, channel: &ChannelName) -> &mut End {
         let server = server_of(channel, self.ends.len());
         &mut self.ends[server]
@@ -223,7 +221,6 @@ impl End {
         Ok(())
     }
 
-    /// Whether there is a reply.
     fn has_reply(&mut self) -> bool {
         while self.stop != Stop::Here {
             if self.taken.is_empty() && self.way.lane.take(&mut self.taken) {

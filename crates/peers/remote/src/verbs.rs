@@ -23,7 +23,6 @@ use crate::core::Core;
 pub struct Wanted {
     /// Number of the shard's lane.
     pub lane: u8,
-    /// The ticket of its request.
     pub ticket: Ticket,
     pub channel: ChannelName,
     /// From where on publications are missing, if a client asked for them.
@@ -37,7 +36,6 @@ pub struct Wanted {
 /// Purpose of a look at a stream.
 #[derive(Debug)]
 pub enum Purpose {
-    /// A subscription begins there.
     Subscribe(Wanted),
     /// Fills the gap of a channel; the number distinguishes it from a former channel of that name.
     Refill(u64),
@@ -84,7 +82,6 @@ pub trait Verbs: Sized + Send + 'static {
     /// A connection to be made.
     fn dial(&mut self) -> Self::Dial;
 
-    /// Notes that a connection stands.
     fn connected(&mut self, hello: <Self::Dial as Dial>::Hello);
 
     /// Announces to others that this node lives, and lists its members again. Its lease has been
@@ -176,7 +173,6 @@ pub trait Verbs: Sized + Send + 'static {
     /// A client has left; its subscribe may still be on its way.
     fn quit(&mut self, channel: &ChannelName, presence: &Presence);
 
-    /// Lists the members that are present.
     fn present(&mut self, lane: u8, ticket: Ticket, channel: &ChannelName, with_members: bool);
 
     /// A client has come in another process, which hands over to this one.
@@ -256,5 +252,4 @@ pub trait Words: 'static {
     fn next(&mut self) -> Result<Option<Self::Word>, String>;
 }
 
-/// Words of a broker.
 pub type WordOf<D> = <<D as Dial>::Words as Words>::Word;

@@ -6,61 +6,15 @@
 //! Never: decides what a header means.
 
 use std::borrow::Cow;
-use throng_types::Save;
+
+pub(crate) use throng_http1::field::{Header, HeaderRef, elements, first, has_prefix};
 
 use crate::value::{DocumentError, Fields, Value};
-
-/// A field as a head's parser hands it out: the name as written, the value without white
-/// space around it.
-pub type HeaderRef<'h> = (&'h str, &'h [u8]);
-
-/// A field that is kept: for the reply to a client or for a request to an origin.
-#[derive(Clone, Debug, PartialEq, Eq, Save)]
-pub struct Header {
-    /// As written; compared in any case.
-    pub name: String,
-    /// Without white space around it. Not checked: an encoder must keep line ends out.
-    pub value: Vec<u8>,
-}
-
-impl Header {
-    /// A field from its two halves.
-    #[must_use]
-    pub fn new(name: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
-        Self {
-            name: name.into(),
-            value: value.into(),
-        }
-    }
-
-    /// Tells whether this field has that name, in any case.
-    #[must_use]
-    pub fn is(&self, name: &str) -> bool {
-        self.name.eq_ignore_ascii_case(name)
-    }
-}
-
-/// Fields that are kept, as a parser hands them out.
-#[must_use]
-pub fn fields(headers: &[Header]) -> Vec<HeaderRef<'_>> {
-    let headers = headers.iter();
-    headers
-        .map(|header| (header.name.as_str(), header.value.as_slice()))
-        .collect()
-}
 
 /// Tells whether a field belongs to GRIP: its name begins with `Grip-`, in any case.
 #[must_use]
 pub fn is_grip(name: &str) -> bool {
     has_prefix(name, "Grip-")
-}
-
-/// Tells whether `name` begins with `prefix`, in any case of ASCII.
-#[must_use]
-pub fn has_prefix(name: &str, prefix: &str) -> bool {
-    name.as_bytes()
-        .get(..prefix.len())
-        .is_some_and(|head| head.eq_ignore_ascii_case(prefix.as_bytes()))
 }
 
 /// Tells whether a backend that reads `_` as `-` takes one name for the other. CGI, WSGI and what
@@ -79,29 +33,6 @@ pub fn begins_like(name: &str, prefix: &str) -> bool {
     };
     let head = name.as_bytes().get(..prefix.len());
     head.is_some_and(|head| head.iter().map(fold).eq(prefix.as_bytes().iter().map(fold)))
-}
-
-/// The first value of a field.
-#[must_use]
-pub fn first<'h>(headers: &[HeaderRef<'h>], name: &str) -> Option<&'h [u8]> {
-    headers
-        .iter()
-        .find(|(other, _)| other.eq_ignore_ascii_case(name))
-        .map(|&(_, value)| value)
-}
-
-/// All elements of a field over all its lines, split at commas outside quotes and trimmed.
-/// A trailing comma adds nothing; two commas in a row have an empty element between them.
-#[must_use]
-pub fn elements<'h>(headers: &[HeaderRef<'h>], name: &str) -> Vec<&'h [u8]> {
-    let mut out = Vec::new();
-    for (_, value) in headers
-        .iter()
-        .filter(|(other, _)| other.eq_ignore_ascii_case(name))
-    {
-        split(value, &mut out);
-    }
-    out
 }
 
 /// One element of a list: a value, and parameters behind it, such as
@@ -204,24 +135,6 @@ impl<'h> Iterator for Parameters<'h> {
     }
 }
 
-/// Appends a field as a line of a head. Nothing breaks out of its place: bytes that a name cannot
-/// have become `_`, control characters in a value become spaces (RFC 9110 section 5.5).
-pub fn write_field(name: &str, value: &[u8], out: &mut Vec<u8>) {
-    let is_odd = |byte: u8| byte <= b' ' || byte == b':' || byte >= 127;
-    out.extend(
-        name.bytes()
-            .map(|byte| if is_odd(byte) { b'_' } else { byte }),
-    );
-    out.extend_from_slice(b": ");
-    let is_control = |byte: u8| byte < b' ' && byte != b'\t' || byte == 127;
-    out.extend(
-        value
-            .iter()
-            .map(|&byte| if is_control(byte) { b' ' } else { byte }),
-    );
-    out.extend_from_slice(b"\r\n");
-}
-
 /// A whole number in decimal with white space around it, as a backend writes one.
 #[must_use]
 pub fn integer(text: &[u8]) -> Option<i32> {
@@ -260,33 +173,6 @@ fn unquote(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
         }
     }
     None
-}
-
-/// Splits at commas outside quotes. A quote that does not end swallows the rest.
-fn split<'h>(text: &'h [u8], out: &mut Vec<&'h [u8]>) {
-    let mut rest = text;
-    while !rest.is_empty() {
-        let at = comma(rest);
-        out.push(trim(&rest[..at]));
-        rest = rest.get(at + 1..).unwrap_or_default();
-    }
-}
-
-/// Offset of the first comma outside quotes, or the end.
-fn comma(text: &[u8]) -> usize {
-    let mut quoted = false;
-    let mut bytes = text.iter().enumerate();
-    while let Some((at, byte)) = bytes.next() {
-        match byte {
-            b'"' => quoted = !quoted,
-            b'\\' if quoted => {
-                bytes.next();
-            }
-            b',' if !quoted => return at,
-            _ => {}
-        }
-    }
-    text.len()
 }
 
 /// `headers`: an object, or a list of pairs. None if absent.

@@ -6,9 +6,9 @@
 #[cfg(test)]
 mod tests;
 
+use throng_http1::origin::OriginHead;
 use throng_types::{Save, hex_byte};
 
-use crate::exchange::OriginHead;
 use crate::filters::Filters;
 use crate::headers::{self, Element, Header, HeaderRef, Parameters, headers_of, integer, text};
 use crate::value::{Coding, DocumentError, Fields, Value, decode_base64};

@@ -7,7 +7,6 @@
 //! Never: sockets, clocks, signing, or knowing of connections and shards.
 
 pub mod command;
-pub mod exchange;
 pub mod filters;
 pub mod headers;
 pub mod hold;
@@ -25,16 +24,3 @@ pub mod ws_events;
 pub mod zmtp;
 
 pub use value::{Coding, DocumentError, Value, decode_base64};
-
-/// Appends a number in lower-case hexadecimal, as chunk heads and events carry lengths.
-fn hex(number: usize, out: &mut Vec<u8>) {
-    let digits = (usize::BITS - number.leading_zeros()).div_ceil(4).max(1);
-    for digit in (0..digits).rev() {
-        let digit = (number >> (digit * 4)) as u8 & 15;
-        out.push(if digit < 10 {
-            b'0' + digit
-        } else {
-            b'a' + digit - 10
-        });
-    }
-}

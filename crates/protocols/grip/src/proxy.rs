@@ -4,8 +4,10 @@
 //! elsewhere and passed in.
 
 use crate::filters::Filter;
+use throng_http1::field::NAMED_MAX;
+
 use crate::headers::{
-    Header, HeaderRef, begins_like, elements, fields, first, has_prefix, is_grip, is_like,
+    Header, HeaderRef, begins_like, elements, first, has_prefix, is_grip, is_like,
 };
 
 /// Marks a repeated field of the original request (`orig_headers`).
@@ -48,9 +50,6 @@ pub struct RequestRules<'r> {
     /// Appended to `CDN-Loop` if not empty.
     pub cdn_loop: &'r str,
 }
-
-/// Names in `Connection` that are looked at; more are ignored.
-const NAMED_MAX: usize = 64;
 
 /// Tells whether a client's field ends at this hop: those that never go further, and those that
 /// `Connection` names (RFC 9110 section 7.6.1). What proxies and GRIP say of the client is kept
@@ -181,20 +180,6 @@ fn forwarded(client: &[HeaderRef<'_>], rules: &RequestRules<'_>, out: &mut Vec<H
     if !values.is_empty() {
         out.push(Header::new("X-Forwarded-For", values.join(&b", "[..])));
     }
-}
-
-/// Takes out of an origin's response what its `Connection` names (RFC 9110 section 7.6.1), but for
-/// what is read here: what GRIP says, and what a body or a WebSocket needs.
-pub fn drop_named(response: &mut Vec<Header>) {
-    const KEPT: [&str; 3] = ["Grip-", "Content-", "Sec-WebSocket-"];
-    let fields = fields(response);
-    let mut named = elements(&fields, "Connection");
-    named.truncate(NAMED_MAX);
-    let named: Vec<Vec<u8>> = named.into_iter().map(<[u8]>::to_vec).collect();
-    response.retain(|header| {
-        let is_it = |name: &Vec<u8>| name.eq_ignore_ascii_case(header.name.as_bytes());
-        !named.iter().any(is_it) || KEPT.iter().any(|kept| has_prefix(&header.name, kept))
-    });
 }
 
 /// Tells whether a field of an origin's response stays with the hop between origin and proxy. Of a
@@ -368,32 +353,6 @@ mod tests {
         check(&rules, &client[..1], &["eb9bf0f5-Host: h", "X-New: 1"]);
         assert!(
             is_response_hop("content-length", true) && !is_response_hop("Content-Length", false)
-        );
-    }
-
-    #[test]
-    fn what_a_backend_says_to_this_hop_stays_here() {
-        let mut response: Vec<Header> = [
-            ("Connection", "close, X-Hop"),
-            ("x-hop", "1"),
-            ("X-End", "2"),
-            ("connection", "Grip-Hold, Content-Type"),
-            ("Grip-Hold", "stream"),
-            ("Content-Type", "a/b"),
-        ]
-        .map(|(name, value)| Header::new(name, value))
-        .into();
-        drop_named(&mut response);
-        let left: Vec<&str> = response.iter().map(|header| header.name.as_str()).collect();
-        assert_eq!(
-            left,
-            [
-                "Connection",
-                "X-End",
-                "connection",
-                "Grip-Hold",
-                "Content-Type"
-            ]
         );
         assert!(is_response_hop("upgrade", false));
     }

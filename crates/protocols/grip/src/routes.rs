@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use throng_types::Save;
 
+use throng_http1::origin::Destination;
+
 use crate::headers::Header;
 
 pub use file::{LineError, RouteError, RouteErrorKind, RoutesFile, parse_route_line, parse_routes};
@@ -72,13 +74,7 @@ pub struct Route {
     pub grip: bool,
     /// Pushpin's log level for this route.
     pub log_level: Option<i32>,
-    /// Time to connect to one origin, in milliseconds.
-    pub connect_timeout_ms: u64,
-    /// Time for the head of an answer after the request was written, in milliseconds; 0 waits for
-    /// ever.
-    pub response_timeout_ms: u64,
-    /// In the order in which they are tried, at least one.
-    pub targets: Vec<Target>,
+    pub to: Arc<Destination>,
 }
 
 impl Default for Route {
@@ -101,9 +97,7 @@ impl Default for Route {
             headers: Vec::new(),
             grip: true,
             log_level: None,
-            connect_timeout_ms: 5_000,
-            response_timeout_ms: 60_000,
-            targets: Vec::new(),
+            to: Arc::default(),
         }
     }
 }
@@ -119,117 +113,6 @@ impl Route {
             out
         } else {
             format!("/{out}")
-        }
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Save)]
-pub enum TargetAddress {
-    /// An origin. IPv6 addresses are without brackets.
-    Origin {
-        /// Host name or IP address.
-        host: String,
-        /// Port, from 1 to 65535.
-        port: u16,
-    },
-    /// Pushpin's built-in test origin.
-    Test,
-}
-
-/// One origin of a route.
-#[derive(Clone, Debug, PartialEq, Eq, Save)]
-pub struct Target {
-    pub address: TargetAddress,
-    pub tls: bool,
-    /// Do not check its certificate.
-    pub insecure: bool,
-    /// Check the certificate for the connected host, not for the requested one.
-    pub trust_connect_host: bool,
-    /// True if it may be told to connect to addresses that policies forbid.
-    pub trusted: bool,
-    /// The host that this origin sees.
-    pub host: Option<String>,
-    /// Channels that each WebSocket is subscribed to, and cannot leave.
-    pub subscriptions: Vec<String>,
-    /// WebSockets become HTTP requests.
-    pub over_http: bool,
-    pub one_event: bool,
-}
-
-impl Target {
-    /// A trusted target without options.
-    #[must_use]
-    pub fn new(address: TargetAddress) -> Self {
-        Self {
-            address,
-            tls: false,
-            insecure: false,
-            trust_connect_host: false,
-            trusted: true,
-            host: None,
-            subscriptions: Vec::new(),
-            over_http: false,
-            one_event: false,
-        }
-    }
-
-    /// From `http://host:port` or `https://host:port`; the port may be left out.
-    pub fn from_url(url: &str) -> Result<Self, OriginUrlError> {
-        let (tls, rest) = match url.split_once("://") {
-            Some(("http", rest)) => (false, rest),
-            Some(("https", rest)) => (true, rest),
-            _ => return Err(OriginUrlError),
-        };
-        let authority = rest.strip_suffix('/').unwrap_or(rest);
-        if authority.contains(['/', '?', '#', '@']) {
-            return Err(OriginUrlError);
-        }
-        let has_port = match authority.rsplit_once(']') {
-            Some((_, rest)) => !rest.is_empty(),
-            None => authority.contains(':'),
-        };
-        let with_port = if has_port {
-            authority.to_owned()
-        } else {
-            format!("{authority}:{}", if tls { 443 } else { 80 })
-        };
-        let address = TargetAddress::parse(&with_port).map_err(|_| OriginUrlError)?;
-        Ok(Self {
-            tls,
-            ..Self::new(address)
-        })
-    }
-}
-
-/// An origin that is no `http://host:port`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an origin must be http://host:port or https://host:port")]
-pub struct OriginUrlError;
-
-/// A target in Pushpin's form that is none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RouteTargetError {
-    #[error("a target must be host:port, [address]:port or test")]
-    Format,
-    #[error("a target's port must be from 1 to 65535")]
-    Port,
-}
-
-impl TargetAddress {
-    /// From `host:port` or `[v6]:port`.
-    fn parse(text: &str) -> Result<Self, RouteTargetError> {
-        let (host, port) = match text.strip_prefix('[') {
-            Some(rest) => rest.split_once("]:"),
-            None => text.split_once(':'),
-        }
-        .filter(|(host, _)| !host.is_empty())
-        .ok_or(RouteTargetError::Format)?;
-        match port.parse() {
-            Ok(0) | Err(_) => Err(RouteTargetError::Port),
-            Ok(port) => Ok(Self::Origin {
-                host: host.to_owned(),
-                port,
-            }),
         }
     }
 }

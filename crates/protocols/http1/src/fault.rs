@@ -38,7 +38,6 @@ coded_enum! {
         /// HTTP/1.1 asks for a Host.
         HostMissing = 400, "The Host header is missing.";
         HostRepeated = 400, "There is more than one Host header.";
-        /// Host is not a host and an optional port.
         HostInvalid = 400, "The Host header is not a host and a port.";
         /// Content-Length is not one number of decimal digits in one field line.
         ContentLength = 400, "Content-Length is not one decimal number.";

@@ -16,8 +16,10 @@
 mod body;
 mod encode;
 mod fault;
+pub mod field;
 mod head;
 mod known;
+pub mod origin;
 pub mod query;
 mod request;
 mod response;

@@ -39,11 +39,9 @@ coded_enum! {
         fn reason;
         /// The connection begins with something else.
         NoHeader = "the connection does not begin with a PROXY header";
-        /// A version that there is not.
         Version = "the PROXY header has an unknown version";
         /// Longer than [`HEADER_BYTES_MAX`], or than version 1 allows.
         TooLong = "the PROXY header is too long";
-        /// The text of version 1 breaks its grammar.
         Text = "the PROXY header breaks the grammar of version 1";
         /// Too short for the addresses that it promises, or an unknown command or family.
         Binary = "the PROXY header breaks the layout of version 2";

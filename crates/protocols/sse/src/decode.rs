@@ -52,7 +52,6 @@ coded_enum! {
 
 error_text!(StreamError.reason);
 
-/// One event, borrowed from the decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodedEvent<'a> {
     /// The last event id of the stream when this event came; it may be from an earlier event.

@@ -308,7 +308,6 @@ impl fmt::Debug for WsDecoder {
     }
 }
 
-/// A message that is all there.
 #[inline]
 fn whole_message(opcode: Opcode, data: &[u8]) -> Result<WsEvent<'_>, WsError> {
     match opcode {

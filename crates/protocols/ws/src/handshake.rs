@@ -56,9 +56,7 @@ coded_enum! {
         fn status -> u16;
         /// Sentence for the answer's body.
         fn reason;
-        /// The method is not `GET`.
         Method = 405, "A WebSocket handshake is a GET request.";
-        /// There is no `Host`.
         HostMissing = 400, "The request has no Host header.";
         /// `Upgrade` does not name `websocket`: an ordinary request.
         UpgradeMissing = 426,
@@ -67,11 +65,8 @@ coded_enum! {
         ConnectionMissing = 400,
             "The header \"Connection: Upgrade\" is missing; a proxy on the way may have \
              removed it.";
-        /// `Sec-WebSocket-Version` is not 13.
         Version = 426, "The header \"Sec-WebSocket-Version\" has to be 13.";
-        /// There is no `Sec-WebSocket-Key`.
         KeyMissing = 400, "The header \"Sec-WebSocket-Key\" is missing.";
-        /// `Sec-WebSocket-Key` is not 16 bytes in base64.
         KeyMalformed = 400, "The header \"Sec-WebSocket-Key\" is not 16 bytes in base64.";
         /// `Sec-WebSocket-Key` or `Sec-WebSocket-Version` is there more than once
         /// (sections 11.3.1 and 11.3.5).

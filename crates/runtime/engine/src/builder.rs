@@ -20,11 +20,9 @@ const LISTENERS_MAX: usize = 16;
 
 /// Parts from which a shard on Linux is built.
 pub struct ShardOptions {
-    /// Number of this shard.
     pub shard: ShardId,
     /// Listening sockets, at most 16; the place in this list is the number that the app gets.
     pub listeners: Vec<OwnedFd>,
-    /// Bounds of its connections.
     pub limits: ConnLimits,
     /// The start of the process, from which monotonic time counts; the same for all shards.
     pub started: Instant,
@@ -124,7 +122,6 @@ impl<M, K: Kernel> ShardBuilder<M, K> {
         self
     }
 
-    /// Returns the shard's number.
     #[must_use]
     pub const fn shard(&self) -> ShardId {
         self.parts.shard

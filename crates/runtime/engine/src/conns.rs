@@ -155,7 +155,6 @@ impl Default for ConnLimits {
 /// The frames of a delivery.
 #[derive(Clone, Copy)]
 pub enum Pieces<'a> {
-    /// Frames that are made already.
     Made(&'a [Frame]),
     /// Frames that are made only if they must be queued.
     Lazy(&'a Frames),
@@ -165,7 +164,6 @@ pub enum Pieces<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    /// Returns the number of frames.
     #[must_use]
     pub const fn len(self) -> usize {
         match self {
@@ -174,7 +172,6 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// Whether there is none.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.len() == 0
@@ -193,7 +190,6 @@ impl<'a> Pieces<'a> {
 /// Frames for one connection: each by itself, and all of them in one piece.
 #[derive(Clone, Copy)]
 pub struct Delivery<'a> {
-    /// The frames, in order.
     pub frames: Pieces<'a>,
     /// Bytes of all frames, one after the other.
     pub joined: &'a [u8],
@@ -260,7 +256,6 @@ impl<S, K: Kernel> Conns<S, K> {
         self.slots.len()
     }
 
-    /// Whether there is no connection.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.slots.is_empty()
@@ -286,7 +281,6 @@ impl<S, K: Kernel> Conns<S, K> {
         Some(ConnId::new(self.shard, index, slot.generation))
     }
 
-    /// The sessions of all connections.
     pub fn sessions(&self) -> impl Iterator<Item = (ConnId, &S)> {
         self.slots.iter().map(|(index, slot)| {
             (
@@ -303,7 +297,6 @@ impl<S, K: Kernel> Conns<S, K> {
         (id == ConnId::new(self.shard, id.index(), slot.generation)).then_some(&slot.session)
     }
 
-    /// Bytes that wait for a connection.
     #[must_use]
     pub fn queued_bytes(&self, id: ConnId) -> usize {
         let slot = self.slots.get(id.index());
@@ -524,7 +517,6 @@ impl<S, K: Kernel> Conns<S, K> {
 pub struct ConnStats {
     /// Bytes that the kernel took.
     pub sent_bytes: u64,
-    /// Number of write calls.
     pub writes: u64,
     /// Frames handed over by [`crate::Conns::deliver`] and not refused.
     pub deliveries: u64,

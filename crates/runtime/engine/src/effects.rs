@@ -17,7 +17,6 @@ pub struct Accepted<S> {
 pub enum Closed {
     /// The peer closed or shut its sending side, and what waited for it has left or was discarded.
     ByPeer,
-    /// The app asked for it.
     ByApp,
     /// The kernel reported an error, by number.
     Error(i32),

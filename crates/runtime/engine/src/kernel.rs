@@ -27,12 +27,10 @@ use std::time::Duration;
 
 pub use linux::Linux;
 
-/// Source of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Another thread woke the shard.
     Mailbox,
-    /// A listener, by its number.
     Listener(u8),
     /// A connection, by its index in the table.
     Connection(u32),
@@ -41,7 +39,6 @@ pub enum Source {
 /// An event: what has changed since the last one about the same source.
 #[derive(Clone, Copy, Debug)]
 pub struct Ready {
-    /// Source of the event.
     pub source: Source,
     /// Bytes, the peer's end, or connections to accept are there.
     pub readable: bool,
@@ -231,6 +228,5 @@ pub trait MailReceiver<M> {
     /// Takes the oldest message.
     fn pop(&mut self) -> Option<M>;
 
-    /// Whether no message is there.
     fn is_empty(&self) -> bool;
 }

@@ -53,7 +53,6 @@ impl<M, K: Kernel> Mailboxes<M, K> {
         !is_wanted
     }
 
-    /// Whether mail of other shards is there.
     pub(crate) fn has_mail(&self) -> bool {
         { self.from.iter().flatten() }.any(|from| !from.is_empty())
     }

@@ -81,7 +81,6 @@ pub(crate) struct Sum {
 }
 
 impl Sum {
-    /// Notes own bytes of a connection.
     pub(crate) const fn note(&mut self, bytes: usize) {
         self.since = self.since.saturating_add(bytes);
     }

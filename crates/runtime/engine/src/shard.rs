@@ -17,7 +17,6 @@ use crate::conns::Flushed;
 use crate::mailbox::{self, Mailboxes};
 use crate::{App, ConnLimits, Conns, Kernel, Linux, MailReceiver, MailSender, Ready, Source};
 
-/// Bytes that one read takes.
 const READ_BYTES: usize = 64 << 10;
 /// Microseconds for which one turn reads; what waits then is read in the next one. After a
 /// turn that took much longer, because of what was read, the next one reads for half as long.
@@ -34,13 +33,11 @@ const WAIT: Duration = Duration::from_millis(1);
 
 /// Parts from which a shard on any kernel is built.
 pub struct ShardParts<K: Kernel> {
-    /// Number of this shard.
     pub shard: ShardId,
     /// Kernel that the shard runs on.
     pub kernel: K,
     /// Listening sockets, at most 16; the place in this list is the number that the app gets.
     pub listeners: Vec<K::Listener>,
-    /// Bounds of its connections.
     pub limits: ConnLimits,
 }
 
@@ -49,13 +46,10 @@ pub struct ShardParts<K: Kernel> {
 pub struct LoopStats {
     /// Turns that the loop has taken.
     pub turns: u64,
-    /// Number of connections accepted.
     pub accepted: u64,
     /// Connections that the app refused at once.
     pub refused: u64,
-    /// Bytes read from connections.
     pub read_bytes: u64,
-    /// Times that accepting had to pause.
     pub accept_pauses: u64,
     /// Messages sent to other shards.
     pub mail: u64,
@@ -92,7 +86,6 @@ pub struct Running<A: App<K>, K: Kernel = Linux> {
     tls: Vec<Option<ServerTls>>,
     /// Accepting is paused, and this is when it is tried again.
     accept_again_at: Option<Millis>,
-    /// The app was told of the pause.
     is_pause_told: bool,
     /// Descriptors kept back. Bound: [`crate::ConnLimits::spare_descriptors`].
     spares: Vec<K::Spare>,
@@ -172,7 +165,6 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         &self.conns
     }
 
-    /// Returns the counters of the loop.
     pub const fn stats(&self) -> LoopStats {
         self.stats
     }

@@ -39,7 +39,6 @@ pub type Deliver<R> = Box<dyn FnMut(R) -> Result<(), R> + Send>;
 /// Begins to look a name up; [`Mail::Found`] follows, unless an error says why not.
 pub type AskName = Box<dyn Fn(&str) -> Result<(), String> + Send>;
 
-/// A link of the peer.
 struct Link {
     dial: Dial,
     /// The connection to the address that is tried, or that was reached.

@@ -39,7 +39,6 @@ pub struct Host<C> {
 }
 
 impl<C> Host<C> {
-    /// The way in for calls.
     #[must_use]
     pub fn calls(&self) -> CallSender<C> {
         self.calls.clone()

@@ -24,9 +24,7 @@ const SOON_DAYS: i64 = 14;
 /// Why a certificate or key cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CertificateError {
-    /// The text has no certificate.
     NoCertificate,
-    /// The text has no key.
     NoKey,
     /// The key belongs to another certificate.
     OtherKey,

@@ -160,7 +160,6 @@ impl ServerCertVerifier for Anybody {
     }
 }
 
-/// Authorities whose certificates are believed.
 #[derive(Clone, Debug)]
 pub struct Authorities(pub(crate) Arc<RootCertStore>);
 

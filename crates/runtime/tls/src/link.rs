@@ -475,7 +475,6 @@ pub(super) struct Aside {
 }
 
 impl Aside {
-    /// Whether it has to be kept.
     pub(super) const fn is_of_use(&self) -> bool {
         let is_shaking = self.preface.is_some() || self.opening.is_some();
         is_shaking || self.is_for_lean || !self.partial.is_empty()
@@ -485,7 +484,6 @@ impl Aside {
 /// Outcome of a handshake that succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub struct Shaken {
-    /// TLS 1.3, not 1.2.
     pub is_tls13: bool,
     /// The client came back with a ticket.
     pub is_resumed: bool,

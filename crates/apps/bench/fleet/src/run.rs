@@ -42,10 +42,8 @@ use throng_bench_plan::Target;
 use throng_bench_plan::check::BenchExit;
 use throng_bench_report::Results;
 
-/// Options of a run besides its scenario.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
-    /// Title of the run; by default the scenario's name.
     pub title: Option<String>,
     pub command: Vec<String>,
     /// Number of threads that open connections; by default at most that of processors.
@@ -53,7 +51,6 @@ pub struct RunOptions {
     /// True to open the scenario's clients; publishing alone needs them only to know the channels.
     pub subscribers: bool,
     pub watch: WatchServer,
-    /// Metrics page of the server itself.
     pub metrics: Option<Target>,
     /// True to keep mean and spread of all latencies, for MigratoryData's lines.
     pub running: bool,
@@ -85,10 +82,8 @@ impl Default for RunOptions {
     }
 }
 
-/// Run that has come to its end.
 #[derive(Clone, Debug)]
 pub struct Finished {
-    /// Figures, checks and notes of the run.
     pub results: Results,
     log: Arc<LogWriter>,
     pub interrupted: bool,
@@ -100,7 +95,6 @@ impl Finished {
         &self.log
     }
 
-    /// Chooses the exit code of the process.
     pub fn exit(&self) -> BenchExit {
         if self.interrupted {
             return BenchExit::Interrupted;

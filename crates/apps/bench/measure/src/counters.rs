@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// All counts of a worker, a machine or a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     pub attempted: u64,
@@ -42,7 +41,6 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Counts a connection that never became usable.
     pub fn on_connect_failure(&mut self, reason: ConnectFailure) {
         add(&mut self.connect_failures, reason, 1);
     }
@@ -51,7 +49,6 @@ impl Counters {
         add(&mut self.lost, reason, count);
     }
 
-    /// Connections that never became usable.
     pub fn failed(&self) -> u64 {
         self.connect_failures.values().sum()
     }
@@ -66,7 +63,6 @@ impl Counters {
             .saturating_sub(self.lost() + self.closed_by_plan)
     }
 
-    /// Reasons for which connects failed, most frequent first.
     pub fn connect_failures(&self) -> Vec<(ConnectFailure, u64)> {
         most_frequent(&self.connect_failures)
     }
@@ -76,11 +72,12 @@ impl Counters {
         most_frequent(&self.lost)
     }
 
-    /// Adds another worker's counts.
     pub fn merge(&mut self, other: &Self) {
-        add_fields!(self, other: attempted tcp_connected upgraded subscribed closed_by_plan reconnected
-            recovered published publish_acknowledged publish_failed missed_events sent_bytes
-            received_bytes pings);
+        add_fields! { self, other:
+            attempted tcp_connected upgraded subscribed closed_by_plan reconnected recovered
+            published publish_acknowledged publish_failed missed_events sent_bytes received_bytes
+            pings
+        }
         for (&reason, &count) in &other.connect_failures {
             add(&mut self.connect_failures, reason, count);
         }
@@ -134,7 +131,6 @@ macro_rules! reasons {
             #[cfg(test)]
             const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// Names the reason as reports and exports do.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
             }
@@ -153,7 +149,6 @@ reasons! {
         SystemDescriptors = "system_descriptors",
         KernelMemory = "kernel_memory",
         Refused = "refused",
-        /// No route, or the network is down.
         Unreachable = "unreachable",
         ConnectTimeout = "connect_timeout",
         /// Reset before the handshake was over.

@@ -45,15 +45,12 @@ pub struct GeneratorHealth {
     /// Busiest second of any thread, as a share of one CPU.
     pub busiest: f64,
     pub due_events: u64,
-    /// Events that were due and never begun.
     pub missed_events: u64,
 }
 
-/// Judgement on whether a run's figures are the server's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
-    /// The generator had reserves: the figures are the server's.
     Valid,
     /// Some of the figures, or all, are not the server's.
     Invalid {

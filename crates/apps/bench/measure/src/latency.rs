@@ -18,7 +18,6 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer,
 use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 
-/// Percentiles of every summary.
 pub const PERCENTILES: [f64; 7] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
 /// Highest latency told apart from higher ones: one hour.

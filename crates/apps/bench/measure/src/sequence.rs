@@ -20,7 +20,6 @@ const WINDOW: u64 = 64;
 /// untracked.
 pub const TRACKS_MAX: usize = 256;
 
-/// Classification of a sequence number that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SequenceOutcome {
     InOrder,
@@ -39,14 +38,10 @@ pub enum SequenceOutcome {
 /// Counts of deliveries, summed over all subscriptions of a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryCounts {
-    /// Measured messages that arrived.
     pub received: u64,
     pub distinct: u64,
-    /// Messages that never arrived.
     pub missing: u64,
-    /// Messages that arrived once more.
     pub duplicates: u64,
-    /// Messages that arrived after a later one.
     pub out_of_order: u64,
     /// Messages that arrived more than 64 messages late.
     pub too_late: u64,
@@ -59,7 +54,6 @@ pub struct DeliveryCounts {
 }
 
 impl DeliveryCounts {
-    /// Adds another worker's sums.
     pub const fn merge(&mut self, other: &Self) {
         add_fields!(self, other: received distinct missing duplicates out_of_order too_late
             before_join untracked damaged);
@@ -253,7 +247,6 @@ impl Tracks {
             .all(|entry| entry.tracker.highest < entry.tracker.first)
     }
 
-    /// Returns true if no pair is followed.
     pub const fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -9,18 +9,12 @@ pub struct Sample {
     /// End of the interval, in ms from the run's start.
     pub at_ms: u64,
     pub length_ms: u64,
-    /// Connects begun since the start.
     pub attempted: u64,
-    /// TCP handshakes since the start.
     pub tcp_connected: u64,
-    /// Handshakes accepted since the start.
     pub upgraded: u64,
-    /// Subscriptions acknowledged since the start.
     pub subscribed: u64,
     pub alive: u64,
-    /// Connections lost since the start.
     pub lost: u64,
-    /// Connects failed since the start.
     pub failed: u64,
     pub published: u64,
     /// Measured messages received in the interval.
@@ -31,7 +25,6 @@ pub struct Sample {
     pub latency_us: Option<[u64; 5]>,
     /// Times to be usable (connect, upgrade, subscribe): the same figures.
     pub connect_us: Option<[u64; 5]>,
-    /// Lag of the generator: the same figures.
     pub lag_us: Option<[u64; 5]>,
     /// Busiest thread of the generator, as a share of one CPU.
     pub generator_busy: f64,
@@ -54,7 +47,6 @@ pub struct ServerSample {
 }
 
 impl Sample {
-    /// Reads the five figures of a row from a histogram.
     pub fn figures(latency: &crate::Latency) -> Option<[u64; 5]> {
         Some([
             latency.percentile_us(50.0)?,

@@ -32,18 +32,15 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts an observation that is worth a line in the report.
     pub fn remark(&mut self, observation: String) {
         self.sums.remark(observation, 1);
     }
 
-    /// Counts a connection that never became usable.
     pub fn failed(&mut self, reason: ConnectFailure) {
         self.counters.on_connect_failure(reason);
         self.pending = self.pending.saturating_sub(1);
     }
 
-    /// Counts a usable connection that was lost.
     pub fn lost(&mut self, reason: LostReason) {
         self.counters.on_lost(reason, 1);
     }
@@ -57,7 +54,6 @@ impl Tally {
         }
     }
 
-    /// Adds another worker's figures.
     pub fn merge(&mut self, other: &Self) {
         self.counters.merge(&other.counters);
         self.deliveries.merge(&other.deliveries);
@@ -70,12 +66,10 @@ impl Tally {
     }
 }
 
-/// Latencies of an interval or of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Histograms {
     pub delivery: Latency,
     pub connect: Latency,
-    /// Lag of the generator behind its own schedule.
     pub lag: Latency,
 }
 
@@ -95,11 +89,8 @@ pub struct Sums {
     /// Times from the drop until each was usable again.
     pub back: Latency,
     pub caught_up: Latency,
-    /// Connections that received something.
     pub with_data: u64,
-    /// Connections that missed something.
     pub with_loss: u64,
-    /// Connections to which something is due.
     pub expecting: u64,
     /// Lines for the report, and how often each is true.
     pub remarks: BTreeMap<String, u64>,
@@ -112,7 +103,6 @@ impl Sums {
         }
     }
 
-    /// Adds those of another worker or of another machine.
     pub fn merge(&mut self, other: &Self) {
         self.slowly.merge(&other.slowly);
         self.back.merge(&other.back);

@@ -14,7 +14,6 @@ use throng_types::Rng;
 use crate::Scenario;
 use crate::template::{HoleScope, Template, TemplateError, Values};
 
-/// Channels of a scenario.
 #[derive(Clone, Debug)]
 pub struct Channels {
     slots: Vec<Slot>,

@@ -54,7 +54,6 @@ impl Comparator {
     }
 }
 
-/// Condition on one metric of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Check {
     text: String,
@@ -122,20 +121,12 @@ impl<'de> Deserialize<'de> for Check {
     }
 }
 
-/// Source of a run's figures.
-pub trait FigureSource {
-    /// Figure of the run in its unit (µs, counts, shares, bytes, per second); `None` when nothing
-    /// was measured.
-    fn get(&self, metric: Metric) -> Option<f64>;
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum CheckOutcome {
     Passed {
         actual: f64,
     },
-    /// The condition does not hold.
     Failed {
         actual: f64,
     },
@@ -144,7 +135,6 @@ pub enum CheckOutcome {
 }
 
 impl CheckOutcome {
-    /// Returns true if the condition holds.
     pub const fn passed(&self) -> bool {
         matches!(self, Self::Passed { .. })
     }
@@ -155,8 +145,10 @@ impl Check {
         self.metric
     }
 
-    pub fn judge(&self, facts: &impl FigureSource) -> CheckOutcome {
-        match facts.get(self.metric) {
+    /// Judges the figure of a run in its unit (µs, counts, shares, bytes, per second); none when
+    /// nothing was measured.
+    pub fn judge(&self, figure: Option<f64>) -> CheckOutcome {
+        match figure {
             Some(actual) if !actual.is_finite() => CheckOutcome::NoData,
             Some(actual) if self.comparator.holds(actual, self.bound) => {
                 CheckOutcome::Passed { actual }
@@ -206,7 +198,6 @@ impl BenchExit {
     }
 }
 
-/// Unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Microseconds; written with a unit of time.
@@ -215,7 +206,6 @@ pub enum Unit {
     /// Share from 0 to 1; written `99.9%` or `0.999`.
     Share,
     Bytes,
-    /// Number of events per second.
     Rate,
 }
 
@@ -246,7 +236,6 @@ figures! {
     Subscribed = "subscribed", Count;
     /// Usable connections at the end of the hold.
     Alive = "alive", Count;
-    /// Connects that did not succeed.
     Failed = "failed", Count;
     Lost = "lost", Count;
     Published = "published", Count;
@@ -255,9 +244,7 @@ figures! {
     Received = "received", Count;
     /// Deliveries that never came.
     Missing = "missing", Count;
-    /// Deliveries that came twice.
     Duplicates = "duplicates", Count;
-    /// Deliveries that came after a later one.
     OutOfOrder = "out_of_order", Count;
     /// Distinct deliveries over expected ones.
     Reach = "reach", Share;
@@ -270,7 +257,6 @@ figures! {
     ServerCpu = "server_cpu", Count;
 }
 
-/// Metric that a check judges.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Metric {
     Percentile(LatencyKind, f64),
@@ -280,7 +266,6 @@ pub enum Metric {
     Figure(Figure),
 }
 
-/// Kind of a measured latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LatencyKind {

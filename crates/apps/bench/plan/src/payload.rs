@@ -40,7 +40,6 @@ const FIELDS_BYTES: usize = 8 + 8 + 12 + 13 + 6 + 4 + WIDTHS.len();
 const TCPKALI_MAGIC: &[u8] = b"TCPKaliMsgTS-";
 const TCPKALI_BYTES: usize = TCPKALI_MAGIC.len() + 16 + 1;
 
-/// Fields of a measured message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Message {
     /// Publisher that sent it; sequences are counted per channel and publisher.
@@ -52,7 +51,6 @@ pub struct Message {
     pub due_us: u64,
 }
 
-/// Refusal of a message that does not fit its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PayloadError {
     #[error(
@@ -66,7 +64,6 @@ pub enum PayloadError {
     FieldOverflow,
 }
 
-/// Refuses a size in bytes that no message can have.
 pub const fn check_size(size_bytes: usize) -> Result<(), PayloadError> {
     if size_bytes < MESSAGE_BYTES_MIN {
         return Err(PayloadError::TooShort(size_bytes));

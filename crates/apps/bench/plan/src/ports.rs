@@ -118,7 +118,6 @@ pub fn parse_port_range(proc_text: &str) -> Option<(u16, u16)> {
     }
 }
 
-/// Addresses of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tuple {
     /// Address and port to bind to before connecting.
@@ -164,7 +163,6 @@ impl PortPlan {
         }
     }
 
-    /// Number of connections that the plan holds.
     pub fn capacity(&self) -> u64 {
         self.pairs.len() as u64 * self.ports.len() as u64
     }

@@ -11,7 +11,6 @@ use serde_json::Value;
 
 use crate::{Data, Dialect, Scenario, Transport};
 
-/// Text that replaces a secret.
 pub const MASK: &str = "***";
 
 /// Parts of names whose values are secrets, in lower case and without `-` and `_`.
@@ -54,7 +53,6 @@ impl Redactor {
         Self { values }
     }
 
-    /// Copies a text without its secrets.
     pub fn text(&self, text: &str) -> String {
         self.mask_text(text, &mut Vec::new())
     }
@@ -97,7 +95,6 @@ impl Redactor {
         }
     }
 
-    /// Copies a command line without its secrets.
     pub fn command(&self, command: &[String]) -> Vec<String> {
         let masked = mask_command(command, &mut Vec::new());
         masked.iter().map(|word| self.text(word)).collect()
@@ -120,7 +117,6 @@ impl Redactor {
     }
 }
 
-/// Copies a scenario without the rows of its data.
 fn bare(scenario: &Scenario) -> Scenario {
     Scenario {
         data: scenario.data.as_ref().map(Data::without_rows),

@@ -18,12 +18,10 @@ pub struct Scenario {
     pub kind: Workload,
     /// Servers to which connections go, in turn.
     pub targets: Vec<Target>,
-    /// Certificates that connections by TLS accept.
     #[serde(default)]
     pub tls: TlsTrust,
     /// Source addresses of connections, in turn; empty leaves address and port to the kernel.
     pub sources: Vec<IpAddr>,
-    /// Protocol that connections speak.
     pub transport: Transport,
     pub clients: u64,
     pub arrivals: Schedule,
@@ -34,7 +32,6 @@ pub struct Scenario {
     pub replace_lost: bool,
     /// Templates of channel names: each connection subscribes to one of each.
     pub channels: Vec<String>,
-    /// Messages that each connection sends once it is usable.
     pub say: Option<PeriodicMessage>,
     pub publish: Option<Publish>,
     pub warm_up_us: u64,
@@ -46,12 +43,9 @@ pub struct Scenario {
     pub grace_us: u64,
     /// Life of each connection; none keeps it to the end.
     pub lifetime_us: Option<u64>,
-    /// Form of the measured messages that are looked for.
     pub marker: Marker,
     pub checks: Vec<Check>,
-    /// Statsd server that gets running figures, besides the results folder.
     pub statsd: Option<StatsdExport>,
-    /// Seed of every random choice.
     pub seed: u64,
     /// Rows of `{data.NAME}` in templates, one for each connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,7 +56,6 @@ pub struct Scenario {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlsTrust {
-    /// Accepts any certificate; no verification.
     pub insecure: bool,
     /// Authorities to accept instead, as PEM text.
     pub authorities: Option<String>,
@@ -111,7 +104,6 @@ impl Scenario {
         scenario
     }
 
-    /// Sets so many connections at a constant rate per second.
     pub fn set_clients(&mut self, clients: u64, per_s: f64) {
         self.clients = clients;
         self.arrivals = Schedule::of_count(clients, per_s);
@@ -122,7 +114,6 @@ impl Scenario {
         self.arrivals.duration_us() + self.warm_up_us + self.hold_us
     }
 
-    /// Multiplies connections, arrivals and publishing by a factor.
     pub fn scale(&mut self, factor: f64) {
         self.arrivals = self.arrivals.scaled(factor);
         self.clients = ((self.clients as f64 * factor).round() as u64).max(1);
@@ -207,7 +198,6 @@ impl Workload {
         }
     }
 
-    /// Names of all workloads.
     pub const NAMES: [&'static str; 9] = [
         "hold",
         "fan-out",
@@ -221,7 +211,6 @@ impl Workload {
     ];
 }
 
-/// Protocol of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Transport {
@@ -251,7 +240,6 @@ pub enum Transport {
     },
     /// Bytes without a protocol: templates sent in order once connected.
     Raw {
-        /// Templates to send, in order.
         first: Vec<String>,
         /// True if the answer begins with an HTTP head, whose status must be 2xx or 101.
         expect_http: bool,
@@ -259,7 +247,6 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Makes a WebSocket without extras.
     pub const fn websocket(dialect: Dialect) -> Self {
         Self::WebSocket {
             dialect,
@@ -270,7 +257,6 @@ impl Transport {
         }
     }
 
-    /// Returns true if connections can send messages of their own.
     pub const fn sends(&self) -> bool {
         matches!(self, Self::WebSocket { .. } | Self::Raw { .. })
     }
@@ -354,7 +340,6 @@ pub struct PeriodicMessage {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Publish {
-    /// Request or frame that carries a publication.
     pub via: Via,
     /// Publications a second of all publishers together: an open loop.
     pub per_s: f64,
@@ -377,7 +362,6 @@ pub enum Via {
         method: String,
         /// Header lines, values are templates.
         headers: Vec<(String, String)>,
-        /// Body of the request, a template.
         body: String,
     },
     /// A frame for each publication on kept WebSockets.
@@ -431,7 +415,6 @@ impl Via {
     }
 }
 
-/// Choice of the channel for the next publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChannelChoice {
@@ -439,18 +422,15 @@ pub enum ChannelChoice {
     Random,
 }
 
-/// Search for the highest rate of publications.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RateSearch {
     pub check: Check,
     pub growth: Growth,
-    /// Highest rate to try, per second.
     pub per_s_max: f64,
     pub step_us: u64,
 }
 
-/// Form of the measured messages that are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Marker {
@@ -459,7 +439,6 @@ pub enum Marker {
     Tcpkali,
 }
 
-/// Statsd server that gets running figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatsdExport {

@@ -77,7 +77,6 @@ impl ArrivalPhase {
     }
 }
 
-/// Phases one after another.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Schedule {
@@ -98,7 +97,6 @@ impl Schedule {
         }])
     }
 
-    /// Length of all phases, in µs.
     pub fn duration_us(&self) -> u64 {
         self.phases.iter().map(|phase| phase.duration_us).sum()
     }
@@ -195,7 +193,6 @@ impl Schedule {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spread {
-    /// Events at equal distances.
     #[default]
     Even,
     /// Poisson process: exponential gaps, as Tsung's arrivals.
@@ -291,7 +288,6 @@ impl Stage {
     }
 }
 
-/// Growth of the rate while the check passes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Growth {
@@ -318,7 +314,6 @@ impl Growth {
     }
 }
 
-/// Reads events per second.
 pub(crate) fn positive_rate(text: &str) -> Result<f64, String> {
     let per_s = parse_rate_per_s(text)?;
     if per_s <= 0.0 {
@@ -361,17 +356,14 @@ impl Stepper {
         (!self.done).then_some(self.rate)
     }
 
-    /// Highest rate that passed the check.
     pub const fn best(&self) -> Option<f64> {
         self.held
     }
 
-    /// Lowest rate that failed the check.
     pub const fn broke_at(&self) -> Option<f64> {
         self.broke
     }
 
-    /// Takes the outcome of a step at [`Stepper::rate`].
     pub fn on_result(&mut self, held: bool) {
         if self.done {
             return;

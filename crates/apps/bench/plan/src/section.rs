@@ -37,7 +37,6 @@ pub(crate) fn line_of(text: &str, at: usize) -> usize {
     1 + memchr::memchr_iter(b'\n', before).count()
 }
 
-/// Collector of problems, with the text whose lines they name.
 #[derive(Clone)]
 pub(crate) struct Complaints<'t> {
     text: &'t str,
@@ -152,7 +151,6 @@ impl<'t> Section<'t> {
         self.read(key, &value, "true or false", value.get_ref().as_bool())
     }
 
-    /// Parses a text or a number.
     pub(crate) fn parsed<T, E: fmt::Display>(
         &mut self,
         key: &'static str,
@@ -196,7 +194,6 @@ impl<'t> Section<'t> {
         })
     }
 
-    /// Parses one text or a list of texts.
     pub(crate) fn list<T, E: fmt::Display>(
         &mut self,
         key: &'static str,
@@ -216,7 +213,6 @@ impl<'t> Section<'t> {
         Some(items.into_iter().filter_map(parse).collect())
     }
 
-    /// Takes one text or a list of texts.
     pub(crate) fn texts(&mut self, key: &'static str) -> Vec<String> {
         self.list(key, |text| Ok::<_, String>(text.to_owned()))
             .unwrap_or_default()
@@ -236,7 +232,6 @@ impl<'t> Section<'t> {
         pairs.collect()
     }
 
-    /// Takes a table within this one.
     pub(crate) fn section(&mut self, key: &'static str) -> Option<Self> {
         let value = self.take(key)?;
         let (at, path) = (value.span().start, self.path(key));

@@ -34,7 +34,6 @@ use crate::Data;
 pub struct TemplateError {
     /// Byte at which the hole begins, from the start of the text.
     pub at: usize,
-    /// Sentence on the hole's fault.
     pub message: String,
 }
 
@@ -71,7 +70,6 @@ impl fmt::Display for HoleScope {
     }
 }
 
-/// Piece of a compiled template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Literal(Box<str>),
@@ -99,7 +97,6 @@ enum Source {
     Worker,
 }
 
-/// Arithmetic on a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Modulo(u64),
@@ -108,13 +105,11 @@ enum Step {
     Multiply(u64),
 }
 
-/// Values for one rendering.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Values<'a> {
     pub n: u64,
     pub worker: u64,
     pub channel: &'a str,
-    /// Measured message, as bytes.
     pub payload: &'a [u8],
 }
 
@@ -242,7 +237,6 @@ impl Template {
         !self.any(|part| !matches!(part, Part::Literal(_)))
     }
 
-    /// Returns true if the text carries the measured message.
     pub fn has_payload(&self) -> bool {
         self.any(|part| matches!(part, Part::Payload { .. }))
     }

@@ -8,7 +8,6 @@ use throng_bench_measure::Sample;
 
 use crate::Results;
 
-/// Chart for the page's script.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Chart {
     pub(super) title: &'static str,
@@ -35,7 +34,6 @@ const POINTS_MAX: usize = 720;
 
 type Pick = fn(&Row<'_>) -> Option<f64>;
 
-/// Sample and the one before it.
 struct Row<'a> {
     now: &'a Sample,
     before: Option<&'a Sample>,
@@ -69,7 +67,6 @@ macro_rules! figure {
     };
 }
 
-/// Lines of a latency.
 macro_rules! latency {
     ($figures:ident) => {
         &[

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use throng_bench_plan::check::{Figure, FigureSource, Metric, Unit};
+use throng_bench_plan::check::{Figure, Metric, Unit};
 use throng_bench_plan::{Publish, Scenario};
 use throng_types::units::{format_bytes, format_us, grouped};
 
@@ -13,7 +13,6 @@ use crate::{MachineInfo, Results};
 /// Share below which a difference is the noise of a run, not a change.
 const NOISE: f64 = 0.05;
 
-/// Meaning of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
@@ -27,7 +26,6 @@ pub enum Reading {
 }
 
 impl Reading {
-    /// Names the meaning for people.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Better => "better",
@@ -39,7 +37,6 @@ impl Reading {
     }
 }
 
-/// Figure of both runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     pub name: &'static str,
@@ -50,7 +47,6 @@ pub struct Row {
     pub reading: Reading,
 }
 
-/// Comparison of two runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     pub rows: Vec<Row>,
@@ -147,7 +143,6 @@ fn reading(a: Option<f64>, b: Option<f64>, best: Best) -> Reading {
     }
 }
 
-/// Writes a figure as people read it.
 pub(super) fn show(metric: Metric, value: f64) -> String {
     match metric.unit() {
         Unit::Time => format_us(value),

@@ -15,7 +15,7 @@ use tables::{
 };
 
 use throng_bench_measure::Verdict;
-use throng_bench_plan::check::{Figure, FigureSource, Metric};
+use throng_bench_plan::check::{Figure, Metric};
 use throng_types::date;
 use throng_types::units::{format_bytes, grouped};
 

@@ -1,14 +1,12 @@
-//! Schema of a run's results, and the files of its folder.
+//! Schema of a run's results.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use throng_bench_measure::{Counters, DeliveryCounts, LatencySummary, LogWriter, Sample, Verdict};
+use throng_bench_measure::{Counters, DeliveryCounts, LatencySummary, Sample, Verdict};
 use throng_bench_plan::Scenario;
-use throng_bench_plan::check::{Check, CheckOutcome, Figure, FigureSource, LatencyKind, Metric};
-
-use crate::report_page;
+use throng_bench_plan::check::{Check, CheckOutcome, Figure, LatencyKind, Metric};
 
 /// Version of the schema; a reader refuses a higher one.
 pub const SCHEMA: u32 = 1;
@@ -17,7 +15,6 @@ pub const SCHEMA: u32 = 1;
 pub struct Results {
     /// Value of [`SCHEMA`] at the time of writing.
     pub schema: u32,
-    /// Command, version and machines of the run.
     pub manifest: Manifest,
     pub scenario: Scenario,
     pub totals: Totals,
@@ -28,7 +25,6 @@ pub struct Results {
     #[serde(default)]
     pub figures: BTreeMap<String, f64>,
     pub checks: Vec<CheckResult>,
-    /// Steps of a search for the highest rate.
     #[serde(default)]
     pub steps: Vec<StepResult>,
     /// Machines that made the load, when there were several.
@@ -58,7 +54,6 @@ pub struct MachineInfo {
     pub name: String,
     /// Role in the run: `controller`, `agent`, `server`.
     pub role: String,
-    /// Operating system and kernel release.
     pub kernel: String,
     pub cpu_model: String,
     pub cpus: u32,
@@ -101,7 +96,6 @@ pub struct Totals {
     pub back_us: Option<u64>,
 }
 
-/// Figures of the server over the measured part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerTotals {
     /// Memory of its processes for each connection in bytes: the slope, not the total divided.
@@ -112,7 +106,6 @@ pub struct ServerTotals {
     pub memory_bytes_max: Option<u64>,
 }
 
-/// Check and its outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CheckResult {
     pub check: Check,
@@ -120,7 +113,6 @@ pub struct CheckResult {
     pub outcome: CheckOutcome,
 }
 
-/// Step of a search for the highest rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepResult {
     pub per_s: f64,
@@ -128,7 +120,6 @@ pub struct StepResult {
     pub delivery: Option<LatencySummary>,
 }
 
-/// Machine that made a part of the load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentSummary {
     pub name: String,
@@ -139,7 +130,6 @@ pub struct AgentSummary {
     pub lost: bool,
 }
 
-/// Refusal of results that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResultsError {
     #[error("not the results of a run: {0}")]
@@ -198,7 +188,7 @@ impl Results {
             .iter()
             .map(|check| CheckResult {
                 check: check.clone(),
-                outcome: check.judge(self),
+                outcome: check.judge(self.get(check.metric())),
             })
             .collect();
     }
@@ -216,10 +206,10 @@ impl Results {
             LatencyKind::Lag => self.totals.lag.as_ref(),
         }
     }
-}
 
-impl FigureSource for Results {
-    fn get(&self, metric: Metric) -> Option<f64> {
+    /// Figure of the run in its unit (µs, counts, shares, bytes, per second); none when nothing was
+    /// measured.
+    pub fn get(&self, metric: Metric) -> Option<f64> {
         let figure = match metric {
             Metric::Percentile(kind, percentile) => {
                 let us = self.latency(kind)?.percentile_us(percentile);
@@ -263,36 +253,4 @@ impl FigureSource for Results {
             Figure::ServerCpu => self.server.as_ref()?.cpu_mean,
         }
     }
-}
-
-/// File of a results folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ResultFile {
-    pub name: &'static str,
-    pub bytes: Vec<u8>,
-}
-
-/// Files of a results folder.
-pub fn files(results: &Results, log: &LogWriter) -> Result<Vec<ResultFile>, ResultsError> {
-    let json = |value: serde_json::Result<Vec<u8>>| {
-        value.map_err(|error| ResultsError::Malformed(error.to_string()))
-    };
-    let mut csv = String::from(Sample::CSV_HEADER);
-    csv.push('\n');
-    for sample in &results.series {
-        sample.write_csv(&mut csv);
-    }
-    let mut without_series = results.clone();
-    without_series.series = Vec::new();
-    let file = |name, bytes| ResultFile { name, bytes };
-    let manifest = json(serde_json::to_vec_pretty(&results.manifest))?;
-    let totals = json(serde_json::to_vec_pretty(&without_series))?;
-    Ok(vec![
-        file("manifest.json", manifest),
-        file("results.json", totals),
-        file("series.json", json(serde_json::to_vec(&results.series))?),
-        file("series.csv", csv.into_bytes()),
-        file("latency.hlog", log.as_bytes().to_vec()),
-        file("report.html", report_page(results).into_bytes()),
-    ])
 }

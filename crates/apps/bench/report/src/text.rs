@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use throng_bench_measure::{Counters, LatencySummary, Verdict};
-use throng_bench_plan::check::{CheckOutcome, Figure, FigureSource as _, LatencyKind, Metric};
+use throng_bench_plan::check::{CheckOutcome, Figure, LatencyKind, Metric};
 use throng_types::units::{format_bytes, format_us, grouped};
 
 use crate::compare::show;

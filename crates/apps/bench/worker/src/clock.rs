@@ -90,7 +90,6 @@ impl Wakes {
     }
 }
 
-/// Thread that wakes workers; it ends when this is dropped.
 pub(crate) struct WakeTimer {
     wakes: Arc<Wakes>,
     thread: Option<JoinHandle<()>>,

@@ -21,7 +21,6 @@ use crate::session::{Carried, Carry, Stage, Subscriber};
 /// First publisher number of messages that connections send themselves; no publisher has it.
 const SELF_PUBLISHER: u32 = 1 << 31;
 
-/// State that all connections of one worker share.
 pub(crate) struct SharedState<'s> {
     pub(crate) script: &'s Script,
     pub(crate) clock: Clock,
@@ -84,7 +83,6 @@ impl<'s> SharedState<'s> {
         kind && self.script.scenario.transport.resumes()
     }
 
-    /// Returns true if this connection reads slowly or not at all.
     pub(crate) fn is_slow(&self, n: u32) -> bool {
         match self.script.scenario.kind {
             Workload::SlowReaders { share, .. } => {
@@ -111,7 +109,6 @@ impl<'s> SharedState<'s> {
         }
     }
 
-    /// Schedules a reconnect at `at_us`.
     pub(crate) fn come_back(&mut self, at_us: u64, n: u32, carried: Carried) {
         if !self.ended {
             self.returns.insert((at_us, n), carried);
@@ -133,7 +130,6 @@ impl<'s> SharedState<'s> {
         self.returns.first_key_value().map(|(&(at_us, _), _)| at_us)
     }
 
-    /// Takes a reconnect that is due.
     pub(crate) fn take_return(&mut self, now_us: u64) -> Option<(u64, u32, Carried)> {
         let entry = self.returns.first_entry()?;
         if entry.key().0 > now_us {
@@ -154,7 +150,6 @@ impl<'s> SharedState<'s> {
         self.name = String::from_utf8(bytes).unwrap_or_default();
     }
 
-    /// Ends a connection that did not become usable.
     pub(crate) fn fail(
         &mut self,
         subscriber: &mut Subscriber,

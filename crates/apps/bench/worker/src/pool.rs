@@ -22,7 +22,6 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 /// Time in which a worker must finish the counts of its connections.
 const FINISH_WITHIN: Duration = Duration::from_secs(60);
 
-/// Figures of all workers of this machine.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerFigures {
     /// Totals so far, and the histograms of the interval.

@@ -26,7 +26,6 @@ use throng_bench_plan::payload::Message;
 use throng_bench_plan::template::{Template, Values};
 use throng_types::Rng;
 
-/// Most publications that one turn begins.
 const BEGUN_PER_TURN: usize = 512;
 /// Most publications that wait for a link that is down; later ones have failed.
 const BACKLOG_MAX: usize = 65_536;
@@ -41,8 +40,9 @@ struct Sent {
     warm_up: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum LinkState {
+    #[default]
     Down,
     Connecting,
     // A WebSocket's handshake is under way.
@@ -55,6 +55,7 @@ enum Reader {
     Socket(WebSocket),
 }
 
+#[derive(Default)]
 struct Link {
     state: LinkState,
     id: Option<ConnId>,
@@ -70,23 +71,6 @@ struct Link {
     backlog: VecDeque<Sent>,
     reopen_at_us: u64,
     failures: u32,
-}
-
-impl Link {
-    fn new() -> Self {
-        Self {
-            state: LinkState::Down,
-            id: None,
-            reader: None,
-            status: 0,
-            refusal: Vec::new(),
-            closes: false,
-            unanswered: VecDeque::new(),
-            backlog: VecDeque::new(),
-            reopen_at_us: 0,
-            failures: 0,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -111,7 +95,6 @@ fn due_until(pace: &PublishPace, until_us: u64) -> u64 {
     (span_us as f64 / 1e6 * pace.per_s).ceil() as u64
 }
 
-/// Publishers of this machine; one worker runs them.
 pub(crate) struct Publishers<'s> {
     script: &'s Script,
     form: &'s PublishScript,
@@ -130,7 +113,6 @@ pub(crate) struct Publishers<'s> {
 }
 
 impl<'s> Publishers<'s> {
-    /// Returns none where nothing is published.
     pub(crate) fn new(script: &'s Script) -> Option<Self> {
         let form = script.publish.as_ref()?;
         let publish = script.scenario.publish.as_ref()?;
@@ -148,7 +130,7 @@ impl<'s> Publishers<'s> {
         Some(Self {
             script,
             form,
-            links: (0..publish.publishers).map(|_| Link::new()).collect(),
+            links: (0..publish.publishers).map(|_| Link::default()).collect(),
             pace: None,
             next: 0,
             round: u64::from(script.part.index),
@@ -393,7 +375,6 @@ impl<'s> Publishers<'s> {
         self.links.iter().map(of).sum::<usize>() as u64
     }
 
-    /// Counts outstanding publications as failed, at the end of the run.
     pub(crate) fn give_up(&mut self, core: &mut SharedState<'_>) {
         core.tally.counters.publish_failed += self.outstanding();
         for link in &mut self.links {

@@ -13,7 +13,6 @@ use throng_bench_plan::{Channels, Data, Marker, Scenario, Target, TlsTrust, Via}
 use throng_tls::{Authorities, ClientTls, Trust};
 use throng_types::Rng;
 
-/// Reason why a scenario cannot run here.
 #[derive(Debug, thiserror::Error)]
 pub enum PrepareError {
     #[error("{}", .0.join("; "))]
@@ -45,7 +44,6 @@ pub struct RunShare {
 }
 
 impl RunShare {
-    /// Whole run on one machine.
     pub const WHOLE: Self = Self { index: 0, of: 1 };
 
     /// Number of `count` events that fall to this share.
@@ -58,7 +56,6 @@ impl RunShare {
 /// Header lines: names, and templates of values.
 pub(crate) type Headers = Vec<(String, Template)>;
 
-/// Encoding of a publication.
 #[derive(Debug)]
 pub(crate) enum PublishForm {
     Http {
@@ -133,7 +130,6 @@ pub(crate) struct PublishScript {
     pub(crate) form: PublishForm,
 }
 
-/// Scenario that is ready to run on this machine.
 #[derive(Debug)]
 pub struct Script {
     pub scenario: Scenario,
@@ -201,12 +197,10 @@ impl Script {
         })
     }
 
-    /// Number of connections that this machine opens.
     pub fn clients(&self) -> u64 {
         self.part.share(self.scenario.clients)
     }
 
-    /// Addresses of the scenario's targets, in their order.
     pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
         self.endpoints.iter().map(|endpoint| endpoint.address)
     }
@@ -223,7 +217,6 @@ impl Script {
         })
     }
 
-    /// Last number that this machine has published to a channel.
     pub(crate) fn last_sequence(&self, channel: u32) -> u64 {
         self.sequences
             .get(channel as usize)

@@ -10,13 +10,11 @@ use throng_ws::WsDecoder;
 
 use throng_bench_measure::Tracks;
 
-/// Connection of a worker.
 pub(crate) enum Session {
     Subscriber(Subscriber),
     Publisher(u32),
 }
 
-/// Progress of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     Connecting,
@@ -29,7 +27,6 @@ pub(crate) enum Stage {
     Gone,
 }
 
-/// Decoder of the bytes that arrive.
 pub(crate) enum Wire {
     // A response head, as far as it has come.
     Head(HeadReader),
@@ -43,10 +40,8 @@ pub(crate) enum Wire {
 /// Bytes that may be the beginning of a message; mostly none.
 pub(crate) type Carry = Option<Box<[u8]>>;
 
-/// Client of the run.
 pub(crate) struct Subscriber {
     pub(crate) n: u32,
-    /// Number of messages that it has sent itself.
     pub(crate) said: u32,
     /// Due time of its connect, in µs. The handshake's key is made from it.
     pub(crate) due_us: u64,
@@ -65,7 +60,6 @@ pub(crate) struct Subscriber {
     pub(crate) resume: Option<Box<Resume>>,
 }
 
-/// Position of a connection in its streams.
 #[derive(Clone, Default)]
 pub(crate) struct Resume {
     pub(crate) events: throng_sse::SseDecoder,
@@ -130,7 +124,6 @@ impl Subscriber {
         })
     }
 
-    /// Begins a stream with the last id of the one before.
     fn begin_stream(resume: &mut Resume) {
         let last = resume.events.last_event_id().to_owned();
         resume.events = throng_sse::SseDecoder::resumed(throng_sse::SseLimits::default(), &last);

@@ -28,10 +28,8 @@ use throng_bench_plan::{Dialect, Transport, Workload};
 use crate::core::{SharedState, moment};
 use crate::session::{Resume, Stage, Subscriber, Wire};
 
-/// Messages of a server may be large.
 const WS_LIMITS: throng_ws::WsLimits = throng_ws::WsLimits::new(64 << 20);
 
-/// Bounds of a response; streams have no end.
 const HTTP_LIMITS: HttpLimits = HttpLimits {
     head_bytes_max: 32 * 1024,
     headers_max: 100,
@@ -150,7 +148,6 @@ impl SharedState<'_> {
         }
     }
 
-    /// Begins the usable life of a connection.
     fn usable(&mut self, id: ConnId, subscriber: &mut Subscriber, fx: &mut Effects<'_>) {
         subscriber.stage = Stage::Usable;
         let tally = &mut self.tally;
@@ -358,7 +355,6 @@ impl SharedState<'_> {
         encode(&endpoint.authority, &path, &all);
     }
 
-    /// Index of the target that a connection goes to.
     pub(crate) fn endpoint_of(&self, n: u32) -> usize {
         let own = u64::from(n) / u64::from(self.script.part.of);
         match &self.script.ports {

@@ -25,12 +25,10 @@ use crate::publish::{PublishPace, Publishers};
 use crate::script::Script;
 use crate::session::{Carried, Session, Stage, Subscriber};
 
-/// Most connections or messages that one turn begins.
 const BEGUN_PER_TURN: usize = 256;
 /// Most spare ports tried for a connection whose planned port is taken.
 const SPARES_TRIED: usize = 16;
 
-/// Command of the controller to a worker.
 #[derive(Debug)]
 pub enum Command {
     Report {
@@ -55,7 +53,6 @@ pub enum Command {
     Finish,
 }
 
-/// Report of a worker to the controller.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
     pub(crate) worker: usize,
@@ -66,7 +63,6 @@ pub(crate) struct Report {
     pub(crate) last: bool,
 }
 
-/// Options with which workers start.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerOptions {
     pub clock: Clock,
@@ -346,7 +342,6 @@ impl App for Worker<'_> {
     }
 }
 
-/// Connections that are still to be opened.
 struct Arrivals<'s> {
     pacer: Pacer<'s>,
     begin_us: u64,

@@ -94,7 +94,6 @@ struct AgentArgs {
     threads: Option<usize>,
 }
 
-/// Serves until a signal.
 fn agent(args: AgentArgs) -> Result {
     if args.token.is_empty() {
         return Err(Failure::usage(
@@ -123,7 +122,7 @@ fn agent(args: AgentArgs) -> Result {
         stop,
     };
     serve_agent(&listener, &options, &mut console::note)
-        .map_err(|error| Failure::new(Exit::Failed, format!("the agent failed: {error}")))?;
+        .map_err(|error| Failure::failed(format!("the agent failed: {error}")))?;
     Ok(Exit::Good)
 }
 
@@ -145,7 +144,6 @@ struct ReportArgs {
     web: Option<SocketAddr>,
 }
 
-/// Interval at which the stop flag is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 fn report(args: &ReportArgs) -> Result {
@@ -168,13 +166,12 @@ fn report(args: &ReportArgs) -> Result {
     if let Some(path) = &args.html {
         std::fs::write(path, page).map_err(|error| {
             let failure = format!("cannot write {}: {error}", path.display());
-            Failure::new(Exit::Failed, failure)
+            Failure::failed(failure)
         })?;
     }
     if args.json {
-        let json = json.map_err(|error| {
-            Failure::new(Exit::Failed, format!("cannot print results: {error}"))
-        })?;
+        let json =
+            json.map_err(|error| Failure::failed(format!("cannot print results: {error}")))?;
         console::print(json + "\n")?;
     } else {
         console::print(text)?;
@@ -215,5 +212,5 @@ fn read(folder: &Path) -> Result<Results> {
     // The series is a file of its own, and a run can be shown without it.
     let series = std::fs::read_to_string(folder.join("series.json")).ok();
     Results::read(&results, series.as_deref())
-        .map_err(|error| Failure::new(Exit::Failed, format!("{}: {error}", path.display())))
+        .map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
 }

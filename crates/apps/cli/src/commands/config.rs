@@ -158,7 +158,6 @@ struct ImportArgs {
     force: bool,
 }
 
-/// Translates, writes, and prints what differs.
 fn import_centrifugo(args: &ImportArgs) -> Result {
     let file = args.file.as_deref();
     let name = file.map(|file| file.display().to_string());
@@ -243,7 +242,6 @@ fn tree_of(value: serde_json::Value) -> Option<toml::Value> {
     })
 }
 
-/// Returns the problems that our own checks find in the file.
 fn problems(place: &str, text: String) -> Vec<String> {
     let sources = Sources {
         file: Some(ConfigFile {
@@ -272,9 +270,7 @@ fn tell(notes: &[ImportNote]) {
     }
 }
 
-/// Options for writing a new file.
 struct NewFile {
-    /// Overwrites one that is there.
     force: bool,
     /// Secrets are in it: if it is new, only its owner may read it.
     is_secret: bool,
@@ -298,7 +294,7 @@ impl NewFile {
         let written = written.and_then(|mut out| out.write_all(text.as_bytes()));
         written.map_err(|error| {
             let what = format!("cannot write {}: {error}", path.display());
-            let failure = Failure::new(Exit::Failed, what);
+            let failure = Failure::failed(what);
             if error.kind() == io::ErrorKind::AlreadyExists {
                 failure.advise(self.advice)
             } else {

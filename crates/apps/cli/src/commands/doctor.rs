@@ -64,7 +64,6 @@ impl From<End> for Role {
     }
 }
 
-/// Diagnoses, and changes what was asked for.
 pub(crate) fn run(args: Args) -> Result {
     let options = Options {
         pid: args.pid,

@@ -26,19 +26,18 @@ pub(crate) struct Args {
     trust: TrustArgs,
 }
 
-/// Asks, and prints the answer.
 pub(crate) fn run(args: &Args) -> Result {
     let close = [("Connection", "close")];
     let answer = ask(&args.api, &args.trust, "GET", "/healthz", &close, None)
         .and_then(|mut answer| Ok((answer.status, answer.read_all(ANSWER_BYTES_MAX)?)));
     let (status, body) = answer.map_err(|fault| {
         let text = format!("cannot ask {}: {fault}", args.api);
-        Failure::new(Exit::Unreachable, text)
+        Failure::unreachable(text)
             .advise("is the server running, and is its API elsewhere? --api http://HOST:PORT")
     })?;
     if status != 200 {
         let text = format!("{} does not serve: {}", args.api, said(status, &body));
-        return Err(Failure::new(Exit::Refused, text));
+        return Err(Failure::refused(text));
     }
     console::print([body.trim_ascii_end(), b"\n"].concat())?;
     Ok(Exit::Good)

@@ -42,7 +42,6 @@ pub(crate) fn channel(name: &str) -> std::result::Result<ChannelName, String> {
     ChannelName::new(name).map_err(|error| error.to_string())
 }
 
-/// Publishes once, and prints the answer if it was asked for.
 pub(crate) fn run(mut args: Args) -> Result {
     let data = data(args.data.take())?;
     let target = format!("/pub{}", query([("channel", args.channel.as_str())]));
@@ -75,9 +74,7 @@ fn data(given: Option<String>) -> Result<Vec<u8>> {
         .lock()
         .take(DATA_BYTES_MAX + 1)
         .read_to_end(&mut data);
-    read.map_err(|error| {
-        Failure::new(Exit::Failed, format!("cannot read standard input: {error}"))
-    })?;
+    read.map_err(|error| Failure::failed(format!("cannot read standard input: {error}")))?;
     if data.len() as u64 > DATA_BYTES_MAX {
         return Err(Failure::usage(
             "standard input is larger than 1 GiB, which no server takes",
@@ -88,10 +85,7 @@ fn data(given: Option<String>) -> Result<Vec<u8>> {
 
 /// Failure without an answer, with advice by its cause.
 fn unanswered(api: &Endpoint, fault: &RequestError) -> Failure {
-    let failure = Failure::new(
-        Exit::Unreachable,
-        format!("cannot publish at {api}: {fault}"),
-    );
+    let failure = Failure::unreachable(format!("cannot publish at {api}: {fault}"));
     match fault {
         RequestError::Connect(_) => failure
             .advise("is the server running? start it with `throng serve`")
@@ -108,17 +102,13 @@ fn unanswered(api: &Endpoint, fault: &RequestError) -> Failure {
     }
 }
 
-/// The server answered with a refusal.
 fn refused(status: u16, body: &[u8], args: &Args) -> Failure {
-    let failure = Failure::new(
-        Exit::Refused,
-        format!(
-            "{} refused to publish into {:?}: {}",
-            args.server.api,
-            args.channel.as_str(),
-            said(status, body)
-        ),
-    );
+    let failure = Failure::refused(format!(
+        "{} refused to publish into {:?}: {}",
+        args.server.api,
+        args.channel.as_str(),
+        said(status, body)
+    ));
     match status {
         401 | 403 if args.server.api_key.is_none() => {
             failure.advise("give a key: --api-key KEY, or THRONG_API_KEY in the environment")

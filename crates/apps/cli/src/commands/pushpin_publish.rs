@@ -86,7 +86,7 @@ fn meta(text: &str) -> std::result::Result<(String, String), String> {
 /// Publishes one item to every place that was named.
 pub(crate) fn run(args: &Args) -> Result {
     if args.user.is_some() {
-        return Err(failed(
+        return Err(Failure::failed(
             "credentials are sent only over https, which this command does not support",
         ));
     }
@@ -98,10 +98,6 @@ pub(crate) fn run(args: &Args) -> Result {
     }
     console::print("Published\n")?;
     Ok(Exit::Good)
-}
-
-fn failed(what: impl Into<String>) -> Failure {
-    Failure::new(Exit::Failed, what)
 }
 
 fn item(args: &Args) -> Result<Value> {
@@ -140,14 +136,15 @@ fn formats(args: &Args) -> Result<Value> {
         return Ok(json!({ "http-response": hint, "http-stream": hint, "ws-message": hint }));
     }
     let Some(content) = &args.content else {
-        return Err(failed(
+        return Err(Failure::failed(
             "there is nothing to publish: give the content behind the channel",
         ));
     };
     let (content, is_file) = match content.strip_prefix('@') {
         Some(file) => {
             let text = std::fs::read_to_string(file);
-            let text = text.map_err(|error| failed(format!("cannot read {file}: {error}")))?;
+            let text =
+                text.map_err(|error| Failure::failed(format!("cannot read {file}: {error}")))?;
             (text, true)
         }
         None => (content.clone(), false),
@@ -157,8 +154,9 @@ fn formats(args: &Args) -> Result<Value> {
         response["headers"] = json!(args.header);
     }
     if args.patch {
-        let patch: Value = serde_json::from_str(&content)
-            .map_err(|error| failed(format!("the content is not a JSON patch: {error}")))?;
+        let patch: Value = serde_json::from_str(&content).map_err(|error| {
+            Failure::failed(format!("the content is not a JSON patch: {error}"))
+        })?;
         response["body-patch"] = patch;
         return Ok(json!({ "http-response": response }));
     }
@@ -177,13 +175,13 @@ fn post(spec: &str, item: &Value) -> Result<()> {
     let url = spec.split('?').next().unwrap_or_default();
     let endpoint: Endpoint = url
         .parse()
-        .map_err(|why: String| failed(format!("{spec}: {why}")))?;
+        .map_err(|why: String| Failure::failed(format!("{spec}: {why}")))?;
     let body = json!({ "items": [item] }).to_string();
     let headers = [
         ("Content-Type", "application/json"),
         ("Connection", "close"),
     ];
-    let lost = |fault: RequestError| failed(format!("cannot publish at {url}: {fault}"));
+    let lost = |fault: RequestError| Failure::failed(format!("cannot publish at {url}: {fault}"));
     let trust = TrustArgs::default();
     let body = Some(body.as_bytes());
     let answer = ask(&endpoint, &trust, "POST", "/publish/", &headers, body);
@@ -195,7 +193,7 @@ fn post(spec: &str, item: &Value) -> Result<()> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(said.trim_ascii_end()).into_owned();
-    Err(failed(format!(
+    Err(Failure::failed(format!(
         "{url} refused with status {}: {said}",
         answer.status
     )))
@@ -203,8 +201,9 @@ fn post(spec: &str, item: &Value) -> Result<()> {
 
 /// Sends the item to a PULL socket, as JSON behind a `J`.
 fn push(address: &str, item: &Value) -> Result<()> {
-    let lost =
-        |error: std::io::Error| failed(format!("cannot publish at tcp://{address}: {error}"));
+    let lost = |error: std::io::Error| {
+        Failure::failed(format!("cannot publish at tcp://{address}: {error}"))
+    };
     let mut stream = TcpStream::connect(address).map_err(lost)?;
     stream
         .set_read_timeout(Some(ZEROMQ_TIMEOUT))
@@ -217,10 +216,12 @@ fn push(address: &str, item: &Value) -> Result<()> {
         out.clear();
         let count = stream.read(&mut piece).map_err(lost)?;
         if count == 0 {
-            return Err(failed(format!("tcp://{address} ended the connection")));
+            return Err(Failure::failed(format!(
+                "tcp://{address} ended the connection"
+            )));
         }
         let fed = peer.feed(&piece[..count], &mut out, &mut Vec::new());
-        fed.map_err(|fault| failed(format!("tcp://{address}: {fault}")))?;
+        fed.map_err(|fault| Failure::failed(format!("tcp://{address}: {fault}")))?;
     }
     encode_message(&[format!("J{item}")], &mut out);
     stream.write_all(&out).map_err(lost)?;

@@ -26,13 +26,12 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Asks for a reload and prints the outcome.
 pub(crate) fn run(args: &Args) -> Result {
     let api = &args.server.api;
     let answer = args.server.post("/api/reload", None, b"", ANSWER_BYTES_MAX);
     let (status, body) = answer.map_err(|fault| {
         let text = format!("cannot ask {api} for a reload: {fault}");
-        Failure::new(Exit::Unreachable, text)
+        Failure::unreachable(text)
             .advise("is the server running, and is its API elsewhere? --api http://HOST:PORT")
     })?;
     let told: Value = serde_json::from_slice(&body).unwrap_or_default();

@@ -104,7 +104,6 @@ fn address(flag: &str, value: &str) -> Result<String> {
     Ok(format!("{scheme}{found}"))
 }
 
-/// Serves until a signal.
 pub(crate) fn run(args: &Args) -> Result {
     throng_sys::memory::tune_allocator();
     // First of all, because it would end a process that is about to serve.
@@ -158,7 +157,6 @@ pub(crate) fn run(args: &Args) -> Result {
     stop::run(calls, handle, current, &mut upgrade)
 }
 
-/// Returns the figures of capacity that the dashboard shows.
 fn capacity(report: &Report) -> Capacity {
     Capacity {
         holds_connections: report.holds_connections,

@@ -113,7 +113,6 @@ pub(crate) fn tail(args: TailArgs) -> Result {
 
 const REFUSAL_BYTES_MAX: usize = 16 * 1024;
 
-/// End of one connection.
 enum End {
     /// All publications that were asked for have come.
     Counted,
@@ -121,7 +120,6 @@ enum End {
     Lost(String),
 }
 
-/// State that outlives a connection.
 struct Follower {
     args: FollowArgs,
     form: Form,
@@ -153,9 +151,8 @@ impl Follower {
             match self.connection()? {
                 End::Counted => return Ok(Exit::Good),
                 End::Lost(why) => {
-                    let wait = self
-                        .backoff
-                        .next(self.subscription.retry_ms(), throng_sys::random::seed());
+                    let asked_ms = self.subscription.retry_ms();
+                    let wait = self.backoff.next(asked_ms, throng_sys::random::seed());
                     console::note(&format!(
                         "{}: {why}; coming back in {:.1} s",
                         self.server(),
@@ -209,7 +206,9 @@ impl Follower {
                 (_, false) => <[u8]>::to_vec,
             };
             let more = exchange.read_some(|data| turn.take(data, subscription, left, shown));
-            turn.printed?;
+            if let Some(error) = turn.unprinted {
+                return Err(error.into());
+            }
             // Whether it arrives does not matter: the next read finds out whether the connection
             // lives.
             let _ = exchange.stream().write_all(&turn.answers);
@@ -238,17 +237,14 @@ impl Follower {
             Notice::Unsubscribed(channel) => {
                 self.args.channels.retain(|name| name.as_str() != channel);
                 if self.args.channels.is_empty() {
-                    return Err(Failure::new(Exit::Refused, "no subscription is left"));
+                    return Err(Failure::refused("no subscription is left"));
                 }
                 Ok(None)
             }
-            Notice::Disconnect { code, reason } if is_final => Err(Failure::new(
-                Exit::Refused,
-                format!(
-                    "{} ended the connection for good: {reason} ({code})",
-                    self.server()
-                ),
-            )),
+            Notice::Disconnect { code, reason } if is_final => Err(Failure::refused(format!(
+                "{} ended the connection for good: {reason} ({code})",
+                self.server()
+            ))),
             Notice::Disconnect { code, reason } => Ok(Some(End::Lost(format!(
                 "the server ended the connection: {reason} ({code})"
             )))),
@@ -264,53 +260,38 @@ impl Follower {
 
     fn open(&self) -> std::result::Result<Answer, RequestError> {
         let channels = self.args.channels.iter().map(ChannelName::as_str);
-        let path = path(self.subscription.transport());
+        let transport = self.subscription.transport();
+        let (path, accept) = form(transport);
         let path = format!("{path}{}", query(channels.map(|name| ("channel", name))));
-        let token = self
-            .args
-            .token
-            .as_ref()
-            .map(|token| format!("Bearer {token}"));
-        let mut headers = vec![
-            ("Accept", accept(self.subscription.transport())),
-            ("Cache-Control", "no-store"),
-        ];
+        let token = self.args.token.as_ref();
+        let token = token.map(|token| format!("Bearer {token}"));
+        let mut headers = vec![("Accept", accept), ("Cache-Control", "no-store")];
         if let Some(token) = &token {
             headers.push(("Authorization", token));
         }
         if !self.subscription.last_event_id().is_empty() {
             headers.push(("Last-Event-ID", self.subscription.last_event_id()));
         }
-        if self.subscription.transport() == SubscriptionTransport::WebSocket {
+        if transport == SubscriptionTransport::WebSocket {
             return upgraded(self.server(), &self.args.trust, &path, &headers);
         }
-        ask(
-            self.server(),
-            &self.args.trust,
-            "GET",
-            &path,
-            &headers,
-            None,
-        )
+        let trust = &self.args.trust;
+        ask(self.server(), trust, "GET", &path, &headers, None)
     }
 
     /// Returns none if the answer is the stream that was asked for.
     fn judge(&self, exchange: &mut Answer) -> Result<Option<End>> {
         let status = exchange.status;
-        if is_stream(
-            self.subscription.transport(),
-            status,
-            &exchange.media_type(),
-        ) {
+        let transport = self.subscription.transport();
+        if is_stream(transport, status, &exchange.media_type()) {
             return Ok(None);
         }
         let body = exchange.read_all(REFUSAL_BYTES_MAX).unwrap_or_default();
         let server = &self.server();
         if (200..300).contains(&status) {
-            return Err(Failure::new(
-                Exit::Unreachable,
-                format!("{server} answers, but not with a stream of publications"),
-            )
+            return Err(Failure::unreachable(format!(
+                "{server} answers, but not with a stream of publications"
+            ))
             .advise(
                 "--server takes the address of Throng's port for clients, by default port 8000",
             ));
@@ -319,10 +300,7 @@ impl Follower {
         if passing && self.connected_once {
             return Ok(Some(End::Lost(said(status, &body))));
         }
-        let failure = Failure::new(
-            Exit::Refused,
-            format!("{server} refused: {}", said(status, &body)),
-        );
+        let failure = Failure::refused(format!("{server} refused: {}", said(status, &body)));
         // The API port asks for its own key; a channel may be what is not there.
         let said = String::from_utf8_lossy(&body);
         Err(match status {
@@ -348,10 +326,8 @@ impl Follower {
     }
 
     fn unreachable(&self, fault: &RequestError) -> Failure {
-        let failure = Failure::new(
-            Exit::Unreachable,
-            format!("cannot subscribe at {}: {fault}", self.server()),
-        );
+        let failure =
+            Failure::unreachable(format!("cannot subscribe at {}: {fault}", self.server()));
         match fault {
             RequestError::Connect(_) => failure
                 .advise("is the server running? start it with `throng serve`")
@@ -364,24 +340,16 @@ impl Follower {
     }
 }
 
-const fn path(transport: SubscriptionTransport) -> &'static str {
+/// Path of a transport's stream, and the media types to ask for.
+const fn form(transport: SubscriptionTransport) -> (&'static str, &'static str) {
     match transport {
-        SubscriptionTransport::Sse => "/sse",
-        SubscriptionTransport::Stream => "/stream",
-        // The address has it: WebSockets are addressed by whole URLs.
-        SubscriptionTransport::WebSocket => "",
+        SubscriptionTransport::Sse => ("/sse", "text/event-stream"),
+        SubscriptionTransport::Stream => ("/stream", "application/x-ndjson, application/json"),
+        // The address has the path: WebSockets are addressed by whole URLs.
+        SubscriptionTransport::WebSocket => ("", "*/*"),
     }
 }
 
-const fn accept(transport: SubscriptionTransport) -> &'static str {
-    match transport {
-        SubscriptionTransport::Sse => "text/event-stream",
-        SubscriptionTransport::Stream => "application/x-ndjson, application/json",
-        SubscriptionTransport::WebSocket => "*/*",
-    }
-}
-
-/// Returns true if an answer is the stream that was asked for.
 fn is_stream(transport: SubscriptionTransport, status: u16, media_type: &str) -> bool {
     match transport {
         SubscriptionTransport::Sse => status == 200 && media_type == "text/event-stream",
@@ -392,7 +360,6 @@ fn is_stream(transport: SubscriptionTransport, status: u16, media_type: &str) ->
     }
 }
 
-/// Writes a notice to standard error.
 fn tell(notice: &Notice) {
     match notice {
         Notice::Subscribed {
@@ -442,24 +409,14 @@ fn mask_key() -> [u8; 4] {
     [a, b, c, d]
 }
 
-/// Results of one read of the connection.
+#[derive(Default)]
 struct Turn {
-    printed: io::Result<()>,
+    /// Why nothing more can be printed.
+    unprinted: Option<io::Error>,
     notices: Vec<Notice>,
     /// Bytes to send to the server in return.
     answers: Vec<u8>,
     damage: Option<String>,
-}
-
-impl Default for Turn {
-    fn default() -> Self {
-        Self {
-            printed: Ok(()),
-            notices: Vec::new(),
-            answers: Vec::new(),
-            damage: None,
-        }
-    }
 }
 
 impl Turn {
@@ -472,10 +429,10 @@ impl Turn {
         left: &mut Option<u64>,
         shown: fn(&[u8]) -> Vec<u8>,
     ) {
-        let (printed, notices) = (&mut self.printed, &mut self.notices);
+        let (unprinted, notices) = (&mut self.unprinted, &mut self.notices);
         let fed = subscription.feed(data, mask_key, &mut self.answers, |event| match event {
-            SubscriptionEvent::Publication(line) if printed.is_ok() && *left != Some(0) => {
-                *printed = console::print([shown(line), b"\n".to_vec()].concat());
+            SubscriptionEvent::Publication(line) if unprinted.is_none() && *left != Some(0) => {
+                *unprinted = console::print([shown(line), b"\n".to_vec()].concat()).err();
                 if let Some(left) = left {
                     *left -= 1;
                 }

@@ -20,7 +20,6 @@ use crate::commands::publish;
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::keys;
 use crate::load::{self, ConfigFlag};
 use crate::values::{duration_s, span};
 
@@ -54,7 +53,7 @@ fn now_unix_s() -> u64 {
 fn key_file(file: &Path) -> Result<(String, String)> {
     let place = format!("--key-file {}", file.display());
     let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::new(Exit::Failed, format!("{place}: {error}")))?;
+        .map_err(|error| Failure::failed(format!("{place}: {error}")))?;
     Ok((text.trim().to_owned(), place))
 }
 
@@ -191,24 +190,19 @@ fn key(args: &CreateArgs) -> Result<Key> {
 impl Key {
     /// A PEM text tells by its content which key it is, so each kind is tried.
     fn sign(&self, token: &NewToken<'_>) -> Result<String> {
-        let wrong =
-            |error: KeyError| Failure::new(Exit::Failed, format!("{}: {error}", self.place));
+        let wrong = |error: KeyError| Failure::failed(format!("{}: {error}", self.place));
         if !self.text.contains("-----BEGIN") {
             if let Some(fault) = signing_secret_fault(&self.text) {
-                return Err(Failure::new(
-                    Exit::Failed,
-                    format!("{}: {fault}", self.place),
-                ));
+                return Err(Failure::failed(format!("{}: {fault}", self.place)));
             }
             let key = SigningKey::HmacSecret(self.text.as_bytes());
             return sign(token, Algorithm::Hs256, key).map_err(wrong);
         }
         if self.text.contains("PUBLIC KEY-----") {
-            return Err(Failure::new(
-                Exit::Failed,
-                format!("{}: this is a public key", self.place),
-            )
-            .advise("tokens are signed with the private one"));
+            return Err(
+                Failure::failed(format!("{}: this is a public key", self.place))
+                    .advise("tokens are signed with the private one"),
+            );
         }
         let kinds = [
             (Algorithm::EdDsa, SigningKey::EddsaPem(&self.text)),
@@ -220,10 +214,10 @@ impl Key {
             .into_iter()
             .filter_map(|(algorithm, key)| sign(token, algorithm, key).ok());
         signed.next().ok_or_else(|| {
-            Failure::new(
-                Exit::Failed,
-                format!("{}: no private key that can sign tokens", self.place),
-            )
+            Failure::failed(format!(
+                "{}: no private key that can sign tokens",
+                self.place
+            ))
             .advise("RSA, ECDSA on P-256 or P-384, and Ed25519 keys do, in PEM (PKCS #8)")
         })
     }
@@ -296,9 +290,7 @@ fn token(given: &str) -> Result<String> {
         .lock()
         .take(TOKEN_BYTES_MAX)
         .read_to_string(&mut text);
-    read.map_err(|error| {
-        Failure::new(Exit::Failed, format!("cannot read standard input: {error}"))
-    })?;
+    read.map_err(|error| Failure::failed(format!("cannot read standard input: {error}")))?;
     Ok(text.trim().to_owned())
 }
 
@@ -308,16 +300,15 @@ fn verifier(args: &CheckArgs) -> Result<Verifier> {
     }
     if let Some(file) = &args.key_file {
         let (text, place) = key_file(file)?;
-        return of_file(&text)
-            .map_err(|error| Failure::new(Exit::Failed, format!("{place}: {error}")));
+        return of_file(&text).map_err(|error| Failure::failed(format!("{place}: {error}")));
     }
     let loaded = load::complete(args.config.config.as_deref(), Vec::new())?;
     let auth = &loaded.config.auth;
     let key_source = throng_server::fetch_keys(auth)
-        .map_err(|why| Failure::new(Exit::Failed, format!("auth.jwks_url: {why}")))?;
+        .map_err(|why| Failure::failed(format!("auth.jwks_url: {why}")))?;
     let config = KeyConfig {
         key_source,
-        ..keys::key_config(auth)
+        ..load::key_config(auth)
     };
     Verifier::new(config).map_err(|_| {
         Failure::usage("there is no key to check the token with")

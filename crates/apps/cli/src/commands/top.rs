@@ -35,12 +35,11 @@ pub(crate) struct Args {
     count: Option<u64>,
 }
 
-/// Shows samples until the count is reached or the server goes.
 pub(crate) fn run(args: &Args) -> Result {
     let api = args.server.api.to_string();
     let lost = |fault: RequestError| {
         let text = format!("cannot watch {api}: {fault}");
-        Failure::new(Exit::Unreachable, text)
+        Failure::unreachable(text)
             .advise("is the server running, and is its API elsewhere? --api http://HOST:PORT")
     };
     let mut stream = args.server.get("/sse?channel=throng:stats").map_err(lost)?;
@@ -69,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Result {
         }
         if waiting.len() > SAMPLE_BYTES_MAX || !more.map_err(|error| lost(error.into()))? {
             let text = format!("{api} has ended the stream");
-            return Err(Failure::new(Exit::Unreachable, text));
+            return Err(Failure::unreachable(text));
         }
     }
 }
@@ -77,7 +76,7 @@ pub(crate) fn run(args: &Args) -> Result {
 fn refused(api: &str, stream: &mut Answer) -> Failure {
     let body = stream.read_all(REFUSAL_BYTES_MAX).unwrap_or_default();
     let text = format!("{api} refused: {}", said(stream.status, &body));
-    let failure = Failure::new(Exit::Refused, text);
+    let failure = Failure::refused(text);
     match stream.status {
         401 => failure.advise("give a key: --api-key KEY, or THRONG_API_KEY in the environment"),
         _ => failure.advise("is this the API port (by default 8001)?"),

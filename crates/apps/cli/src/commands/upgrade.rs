@@ -39,19 +39,16 @@ pub(crate) fn run(args: &Args) -> Result {
             console::print(format!("process {pid} serves now\n"))?;
             Ok(Exit::Good)
         }
-        Ok(Err(why)) => Err(Failure::new(
-            Exit::Refused,
-            format!("nothing has changed: {why}"),
-        )),
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Err(Failure::new(
-            Exit::Unreachable,
-            format!("no server with the API port {port} runs on this machine"),
-        )
-        .advise("name the configuration with --config, or the port with --api-port")),
-        Err(error) => Err(Failure::new(
-            Exit::Unreachable,
-            format!("the server with the API port {port} did not answer: {error}"),
-        )),
+        Ok(Err(why)) => Err(Failure::refused(format!("nothing has changed: {why}"))),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            Err(Failure::unreachable(format!(
+                "no server with the API port {port} runs on this machine"
+            ))
+            .advise("name the configuration with --config, or the port with --api-port"))
+        }
+        Err(error) => Err(Failure::unreachable(format!(
+            "the server with the API port {port} did not answer: {error}"
+        ))),
     }
 }
 

@@ -15,10 +15,10 @@ use throng_gateway_grip::{
     StatsOptions, Ticket,
 };
 use throng_grip::command::ZmqUris;
-use throng_grip::exchange::{OriginEvent, OriginFailure, OriginRequest};
 use throng_grip::proxy::XffRule;
 use throng_grip::sequence::SequenceLimits;
 use throng_grip::stats::StatsFormat;
+use throng_http1::origin::{OriginEvent, OriginFailure, OriginRequest};
 use throng_sys::random;
 use throng_types::ConnId;
 
@@ -41,7 +41,6 @@ pub(crate) struct GripPlan {
 }
 
 impl GripPlan {
-    /// Reads the section, if it is there.
     pub(crate) fn new(config: &Config) -> Result<Option<Self>, StartError> {
         let Some(section) = &config.grip else {
             return Ok(None);
@@ -128,7 +127,6 @@ impl GripPlan {
         }
     }
 
-    /// Starts the driver.
     pub(crate) fn start(&mut self, mailboxes: &[MailboxSender<Mail>]) -> Result<(), StartError> {
         let mailboxes = mailboxes.to_vec();
         let watch = self.watch.lock();
@@ -226,7 +224,6 @@ impl Ticket for DriverTicket {
     }
 }
 
-/// The option that names a port.
 pub(crate) const fn option(port: PortKind) -> &'static str {
     match port {
         PortKind::Http => "http_publish",

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use throng_backend::{AskLimits, Backend, BackendLimits, Call, Reply, TicketId, WholeAnswer};
-use throng_grip::exchange::{
-    ExchangeError, OriginEvent, OriginFailure, OriginRequest, RequestRest,
+use throng_http1::origin::{
+    OriginEvent, OriginFailure, OriginFailureKind, OriginRequest, RequestRest,
 };
 use throng_outward::{CallSender, Host};
 use throng_types::ConnId;
@@ -99,7 +99,7 @@ impl Ticket {
     /// Sends more of what follows the request. [`Taken`] tells when the backend has it; until then
     /// it is kept, so the sender is to stop while much is on its way.
     ///
-    /// [`Taken`]: throng_grip::exchange::OriginEvent::Taken
+    /// [`Taken`]: throng_http1::origin::OriginEvent::Taken
     pub(super) fn send(&mut self, bytes: Vec<u8>) {
         self.calls.send(Call::Follow(self.id, Some(bytes)));
     }
@@ -120,7 +120,7 @@ impl Client {
     /// Takes a request. Its events go to `conn`, with `number`.
     ///
     /// # Errors
-    /// [`ExchangeError::Busy`] if there is no room; nothing follows then.
+    /// [`OriginFailureKind::Busy`] if there is no room; nothing follows then.
     pub(super) fn submit(
         &self,
         conn: ConnId,
@@ -143,7 +143,7 @@ impl Client {
     /// asked.
     ///
     /// # Errors
-    /// [`ExchangeError::Busy`] if there is no room.
+    /// [`OriginFailureKind::Busy`] if there is no room.
     pub(super) fn tell(&self, request: OriginRequest) -> Result<(), OriginFailure> {
         let token = Held::new(self.permit(request.rest)?, None);
         let call = |ticket| Call::Tell {
@@ -158,7 +158,7 @@ impl Client {
     /// what `done` hands on. `done` gives it back if there is no room at the moment.
     ///
     /// # Errors
-    /// [`ExchangeError::Busy`] if there is no room; neither is called then.
+    /// [`OriginFailureKind::Busy`] if there is no room; neither is called then.
     pub(super) fn ask<A: Send + 'static>(
         &self,
         request: OriginRequest,
@@ -190,7 +190,7 @@ impl Client {
     ) -> Result<TicketId, OriginFailure> {
         let ticket = TicketId(self.tickets.fetch_add(1, Ordering::Relaxed));
         let ended = || OriginFailure {
-            fault: ExchangeError::Busy,
+            fault: OriginFailureKind::Busy,
             detail: "this server is ending and sends no more requests to backends".to_owned(),
         };
         self.calls
@@ -240,14 +240,14 @@ impl Room {
     /// Takes a place.
     ///
     /// # Errors
-    /// [`ExchangeError::Busy`] if there is none.
+    /// [`OriginFailureKind::Busy`] if there is none.
     pub(super) fn take(&self) -> Result<Permit, OriginFailure> {
         let more = |used: usize| (used < self.max).then_some(used + 1);
         let taken = self
             .used
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
         let full = |_| OriginFailure {
-            fault: ExchangeError::Busy,
+            fault: OriginFailureKind::Busy,
             detail: format!("{} {} to backends are under way", self.max, self.name),
         };
         taken.map_err(full)?;

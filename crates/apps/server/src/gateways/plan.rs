@@ -14,22 +14,18 @@ use throng_session::{BackendMail, Backends as AskedBackends, ProxyOptions};
 use super::appwrite::{AppwritePart, AppwritePlan};
 use super::appwrite_feed::{Inlet, Lookups};
 use super::grip::{self, GripPlan};
-use super::proxy::{Asker, ProxyPart, ProxyPlan};
+use super::proxy::{ProxyPart, ProxyPlan, SharedClient};
 use super::renew::GatewaysRenewer;
 use super::{GatewayMail, Gateways, Listed as _, Slot};
 use crate::options::StartError;
 use crate::shard::Mail;
 
-/// A port of a gateway's own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnPort {
     /// The gateway's place in the list.
     pub(crate) gateway: u8,
-    /// The gateway's number of the port.
     pub(crate) port: u8,
-    /// Address on which it listens.
     pub(crate) address: SocketAddr,
-    /// The option that names it.
     pub(crate) option: &'static str,
 }
 
@@ -51,7 +47,7 @@ pub(crate) struct GatewaysPlan {
     config: Arc<Config>,
     appwrite: Option<AppwritePlan>,
     proxy: Option<ProxyPlan>,
-    asker: Asker,
+    asker: SharedClient,
     grip: Option<GripPlan>,
 }
 
@@ -86,13 +82,12 @@ impl GatewaysPlan {
         Ok(Self {
             appwrite: AppwritePlan::new(config, shards, counters),
             proxy: ProxyPlan::new(config)?,
-            asker: Asker::default(),
+            asker: SharedClient::default(),
             grip: GripPlan::new(config)?,
             config: config.clone(),
         })
     }
 
-    /// Returns the ports that the gateways want.
     pub(crate) fn ports(&self) -> Vec<OwnPort> {
         let section = self.config.grip.as_ref();
         let ports = section.map(grip::ports).unwrap_or_default();

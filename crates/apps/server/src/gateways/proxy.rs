@@ -8,9 +8,8 @@ use throng_broker::BackendId;
 use throng_centrifuge::proxy::{ProxyKind, ProxyRefusal};
 use throng_config::{Config, Proxy as Section, ProxyStatus, Secret};
 use throng_engine::MailboxSender;
-use throng_grip::exchange::{OriginRequest, RequestRest};
-use throng_grip::headers::Header;
-use throng_grip::routes::Route;
+use throng_http1::field::Header;
+use throng_http1::origin::{Destination, OriginRequest};
 use throng_session::{
     BackendMail, BackendOptions, Backends, NewBackends, ProxyOptions, Question, StatusMeaning,
 };
@@ -21,14 +20,13 @@ use super::origin::{Client, Origin, OriginOptions};
 use crate::options::StartError;
 use crate::shard::Mail;
 
-/// Bytes of one answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// Backend of one kind of questions, or one with a name for all its questions.
 struct Backend {
     id: BackendId,
     kind: Option<ProxyKind>,
-    route: Arc<Route>,
+    to: Arc<Destination>,
     host: String,
     path: String,
     authorization: Option<Box<str>>,
@@ -51,9 +49,9 @@ pub(crate) struct ProxyPart {
 
 /// HTTP client of the backends: one for as long as it is in use, started when one is needed.
 #[derive(Clone, Default)]
-pub(crate) struct Asker(Arc<Mutex<Weak<Origin>>>);
+pub(crate) struct SharedClient(Arc<Mutex<Weak<Origin>>>);
 
-impl Asker {
+impl SharedClient {
     fn origin(&self, requests_max: usize) -> io::Result<Arc<Origin>> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(origin) = known.upgrade() {
@@ -79,7 +77,6 @@ impl ProxyPart {
 }
 
 impl ProxyPlan {
-    /// Reads the section, if it is there.
     pub(crate) fn new(config: &Config) -> Result<Option<Self>, StartError> {
         let Some(section) = &config.proxy else {
             return Ok(None);
@@ -95,12 +92,12 @@ impl ProxyPlan {
                 continue;
             };
             let option = format!("proxy.{}", kind.name());
-            let (route, host, path) = place(&option, url, section.timeout_ms)?;
+            let (to, host, path) = place(&option, url, section.timeout_ms)?;
             kinds.push(kind);
             backends.push(Backend {
                 id: BackendId::DEFAULT,
                 kind: Some(kind),
-                route,
+                to,
                 host,
                 path,
                 authorization: authorization(&section.authorization),
@@ -123,11 +120,11 @@ impl ProxyPlan {
             let id = BackendId(u16::try_from(at + 1).unwrap_or(u16::MAX));
             let option = format!("proxy.backend[{at}]");
             let url = named.endpoint.as_deref().unwrap_or_default();
-            let (route, host, path) = place(&format!("{option}.endpoint"), url, named.timeout_ms)?;
+            let (to, host, path) = place(&format!("{option}.endpoint"), url, named.timeout_ms)?;
             backends.push(Backend {
                 id,
                 kind: None,
-                route,
+                to,
                 host,
                 path,
                 authorization: authorization(&named.authorization),
@@ -157,7 +154,7 @@ impl ProxyPlan {
     /// the server's.
     pub(crate) fn start(
         &self,
-        driver: &Asker,
+        driver: &SharedClient,
         mailboxes: &[MailboxSender<Mail>],
         wrap: fn(BackendMail) -> GatewayMail,
     ) -> Result<Vec<ProxyPart>, StartError> {
@@ -212,15 +209,15 @@ fn statuses(option: &str, given: &[ProxyStatus]) -> Result<Vec<StatusMeaning>, S
     given.iter().map(meaning).collect()
 }
 
-/// The route, the field `Host` and the path of an address.
+/// The destination, the field `Host` and the path of an address.
 fn place(
     option: &str,
     url: &str,
     timeout_ms: u64,
-) -> Result<(Arc<Route>, String, String), StartError> {
+) -> Result<(Arc<Destination>, String, String), StartError> {
     let address = Address::from_url(url, timeout_ms)
         .map_err(|fault| StartError::Proxy(format!("{option}: {fault}")))?;
-    Ok((address.route, address.host, address.path))
+    Ok((address.to, address.host, address.path))
 }
 
 /// The driver as the gateway sees it.
@@ -255,13 +252,10 @@ impl Backends for Driver {
         passed.retain(|(name, _)| !headers.iter().any(|header| header.is(name)));
         let passed = passed.into_iter();
         headers.extend(passed.map(|(name, value)| Header::new(name, value.as_bytes())));
+        let (to, path) = (backend.to.clone(), backend.path.clone());
         let request = OriginRequest {
-            route: backend.route.clone(),
-            method: "POST".to_owned(),
-            path: backend.path.clone(),
-            headers,
             body: question.body,
-            rest: RequestRest::Nothing,
+            ..OriginRequest::new(to, "POST", path, headers)
         };
         let limits = AskLimits {
             bytes_max: ANSWER_BYTES_MAX,
@@ -279,6 +273,10 @@ impl Backends for Driver {
             }))
         };
         let mailbox = self.mailbox.clone();
+        #[expect(
+            clippy::result_large_err,
+            reason = "a mailbox gives back what it was given"
+        )]
         let asked = { &self.client }.ask(request, limits, read, move |mail| mailbox.send(mail));
         if let Err(failure) = &asked {
             tracing::warn!("proxy request was not sent: {}", failure.detail);

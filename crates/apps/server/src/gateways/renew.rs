@@ -8,13 +8,13 @@ use throng_session::{BackendMail, ProxyOptions};
 use super::GatewayMail;
 use super::grip::reload::{Fresh, Reload};
 use super::plan::TO_ASKERS;
-use super::proxy::{Asker, ProxyPart, ProxyPlan};
+use super::proxy::{ProxyPart, ProxyPlan, SharedClient};
 use crate::shard::Mail;
 
 /// Sections that were read last, and the ways to the shards and threads that use them.
 pub(crate) struct GatewaysRenewer {
     pub(super) mailboxes: Vec<MailboxSender<Mail>>,
-    pub(super) asker: Asker,
+    pub(super) asker: SharedClient,
     /// The section that holds.
     pub(super) proxy: Option<Proxy>,
     /// The one that is to hold, if it differs.

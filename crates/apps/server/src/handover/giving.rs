@@ -37,7 +37,6 @@ enum Word {
     Sent(Result<Moved, String>),
 }
 
-/// Order to a shard to hand over.
 pub(crate) struct HandOver {
     link: Link,
     meeting: Arc<Meeting>,
@@ -50,7 +49,6 @@ pub(crate) struct HandOver {
     verdict: Receiver<()>,
 }
 
-/// Numbers of connections that moved and that stay.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Moved {
     pub(crate) moved: usize,

@@ -64,7 +64,6 @@ impl Hello {
 pub(crate) struct Group {
     /// As configured; port 0 is any.
     pub(crate) wanted: SocketAddr,
-    /// Address as the kernel bound it.
     pub(crate) bound: SocketAddr,
     pub(crate) listeners: Vec<OwnedFd>,
 }

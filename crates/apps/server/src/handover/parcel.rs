@@ -170,13 +170,11 @@ impl<K: Kernel> Parcel<K> {
         parcel
     }
 
-    /// Returns the number of connections in it.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.sockets.len()
     }
 
-    /// Whether no connection is in it.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.sockets.is_empty()
@@ -249,7 +247,6 @@ enum Counted {
     NoClient,
     /// Not counted: a proxy's connection, or one that was refused.
     Nobody,
-    /// Client at this address.
     Address(IpAddr),
 }
 

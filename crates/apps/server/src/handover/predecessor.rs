@@ -88,7 +88,6 @@ impl Predecessor {
         self.hello.shards as usize
     }
 
-    /// Returns the values that were drawn at its start.
     pub(crate) const fn start(&self) -> Start {
         self.hello.start
     }

@@ -22,7 +22,6 @@ const TRANSFER: Duration = Duration::from_secs(5);
 /// input, see [`crate::handover::Predecessor::greet`].
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// Path of the binary.
     pub path: PathBuf,
     pub arguments: Vec<OsString>,
     /// Longest time until the new process is ready.
@@ -34,12 +33,7 @@ pub struct Program {
 pub enum HandOverError {
     /// The binary cannot be started.
     #[error("cannot start {path}: {error}")]
-    Program {
-        /// Path of the binary.
-        path: String,
-        /// Error of the kernel.
-        error: io::Error,
-    },
+    Program { path: String, error: io::Error },
     /// The new process said why it does not take over.
     #[error("the new process refused: {0}")]
     Refused(String),

@@ -133,7 +133,6 @@ impl Unpacking {
         Some(())
     }
 
-    /// Whether everything has come.
     #[must_use]
     pub const fn is_whole(&self) -> bool {
         self.is_whole

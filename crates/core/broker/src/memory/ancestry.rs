@@ -95,7 +95,6 @@ pub(super) const fn place_of(position: Position) -> (u32, u64) {
     (position.epoch.0 as u32, position.offset)
 }
 
-/// The epoch of a generation.
 pub(super) const fn epoch_of(nonce: u32, generation: u32) -> Epoch {
     Epoch((nonce as u64) << 32 | generation as u64)
 }

@@ -37,7 +37,6 @@ const POSITION_TTL_MS: u64 = 3_600_000;
 /// and its entry in `expiring`.
 const STREAM_BYTES: usize = 256;
 
-/// The shard that is home to a channel.
 #[must_use]
 pub fn home_of(channel: &ChannelName, shards: u8) -> ShardId {
     if shards <= 1 {
@@ -47,7 +46,6 @@ pub fn home_of(channel: &ChannelName, shards: u8) -> ShardId {
     ShardId(((channel.stable_hash() >> 32) % u64::from(shards.max(1))) as u8)
 }
 
-/// Options of one home.
 #[derive(Clone)]
 pub struct MemoryOptions {
     /// Identifies this process in epochs; differs from start to start.
@@ -68,13 +66,10 @@ pub struct MemoryOptions {
 /// Sizes of a broker, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BrokerStats {
-    /// Streams that are remembered.
     pub streams: usize,
-    /// Number of publications kept.
     pub history_publications: usize,
     /// Bytes of kept publications and their streams.
     pub history_bytes: usize,
-    /// Members that are listed.
     pub members: usize,
 }
 

@@ -7,7 +7,6 @@ use crate::Store;
 /// Record size in bytes up to which the buffer is reused; a larger buffer is freed.
 const RECORD_KEPT_BYTES: usize = 64 << 10;
 
-/// Progress of a copy.
 pub(super) struct Copy {
     pub(super) round: u64,
     /// The next key of an idempotency key, by its number.

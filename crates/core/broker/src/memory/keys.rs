@@ -17,7 +17,6 @@ pub(super) const KEYS_MAX: usize = 65_536;
 /// Bytes that a key costs besides its text: its entries in the map and in the queue.
 const ENTRY_BYTES: usize = 112;
 
-/// The keys of one home.
 pub(super) struct Keys {
     by_key: HashMap<Arc<str>, Option<Position>, FixedState>,
     /// Keys, oldest first. Bound: [`KEYS_MAX`].
@@ -51,7 +50,6 @@ impl Keys {
         self.bytes
     }
 
-    /// Bytes that one key costs.
     pub(super) const fn cost_bytes(key: &str) -> usize {
         key.len() + ENTRY_BYTES
     }

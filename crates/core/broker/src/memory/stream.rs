@@ -80,7 +80,6 @@ impl Stream {
         }
     }
 
-    /// Number of publications kept.
     pub(super) fn kept(&self) -> usize {
         self.log.as_ref().map_or(0, |log| log.len())
     }

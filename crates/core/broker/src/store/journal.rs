@@ -24,7 +24,6 @@ pub trait Store: Send {
     /// Whether a record of so many bytes would find room.
     fn takes(&mut self, bytes: usize) -> bool;
 
-    /// Number of the newest record.
     fn newest(&self) -> u64;
 
     /// Asks that all records reach this stage soon, and that the shard is woken when they have.

@@ -61,7 +61,6 @@ pub struct Head {
 /// Reason why a record is not the head of a segment that this program reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadFault {
-    /// Another version of the format.
     Version(u32),
     /// Not a head of any version.
     Damaged,

@@ -45,7 +45,6 @@ impl Net {
     }
 }
 
-/// The tasks of a peer.
 #[derive(Default)]
 pub struct Tasks {
     net: Net,

@@ -17,7 +17,6 @@ use super::{Incoming, Reject, SAFE, respond};
 use crate::route::Port;
 use crate::{Context, Opened};
 
-/// Cookies of one request that are looked at.
 const COOKIES_MAX: usize = 64;
 
 /// Asks for a key on the API port, if there are any.

@@ -12,7 +12,6 @@ use crate::{Allowance, Context, Overspent};
 
 /// A request and where it came from.
 pub struct Incoming<'r, 'b> {
-    /// Port on which the request came.
     pub port: Port,
     /// The peer's address: perhaps a proxy's.
     pub peer: IpAddr,
@@ -34,16 +33,13 @@ pub struct Incoming<'r, 'b> {
 /// A status and a sentence for a request that is not carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reject {
-    /// HTTP status of the answer.
     pub status: u16,
-    /// The body of the answer.
     pub sentence: String,
     /// Fields that belong to the status.
     pub headers: Vec<(&'static str, &'static str)>,
 }
 
 impl Reject {
-    /// A status and a sentence.
     #[must_use]
     pub fn new(status: u16, sentence: impl Into<String>) -> Self {
         Self {

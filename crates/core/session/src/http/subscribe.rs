@@ -9,7 +9,7 @@ use throng_types::ChannelName;
 use throng_ws::handshake::Accept;
 
 use super::{Incoming, Reject, allow_origin, respond};
-use crate::entry::{EntryFault, Holder, Named, Wanted, all_channels, note_ends};
+use crate::entry::{EntryFault, Holder, InitialSubscription, Named, all_channels, note_ends};
 use crate::permit::RESERVED;
 use crate::route::Port;
 use crate::{AuthError, Context, Identity, Shared, authenticate};
@@ -125,8 +125,7 @@ fn bearer(value: &str) -> Option<&str> {
 pub struct Entry {
     /// Identity from the token; `None` without one.
     pub identity: Option<Box<Identity>>,
-    /// Channels to subscribe to, at least one.
-    pub channels: Vec<Wanted>,
+    pub channels: Vec<InitialSubscription>,
 }
 
 impl Entry {
@@ -174,14 +173,14 @@ impl Entry {
 
     /// The API port shows the server itself, and nothing else.
     fn of_watcher(params: &Params<'_>) -> Result<Self, Reject> {
-        let mut channels: Vec<Wanted> = Vec::new();
+        let mut channels: Vec<InitialSubscription> = Vec::new();
         for name in &params.channels {
             let channel = ChannelName::new(name).map_err(EntryFault::Name)?;
             if channel.namespace() != Some(RESERVED) {
                 return Err(EntryFault::Closed(channel).into());
             }
             if !channels.iter().any(|known| known.channel == channel) {
-                channels.push(Wanted {
+                channels.push(InitialSubscription {
                     channel,
                     since: None,
                     options: SubscriptionOptions::default(),
@@ -237,7 +236,6 @@ pub fn check_draining(shared: &Shared) -> Result<(), Reject> {
 /// Headers of a stream's response.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamHead<'a> {
-    /// Value of the header `Content-Type`.
     pub content_type: &'a str,
     /// Sent in chunks, or until the connection ends.
     pub in_chunks: bool,

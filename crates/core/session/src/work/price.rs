@@ -35,9 +35,7 @@ pub enum Work {
     Command,
     /// A command that subscribes. A client that connects sends many of them at once.
     Subscribe,
-    /// A request by HTTP.
     Request,
-    /// A connection was accepted.
     Arrival,
     /// A connection was accepted on which TLS is spoken: its handshake too.
     SecureArrival,
@@ -45,24 +43,19 @@ pub enum Work {
     Session,
     /// Bytes are brought to another node by the broker.
     Carry {
-        /// Bytes of the question.
         bytes: u32,
     },
     /// A publication is compared with the one before it.
     Delta {
-        /// Bytes of the publication.
         bytes: u32,
     },
     /// The broker's answer was written for a client: members, history, missed publications.
     Answer {
         /// Publications or members in it.
         items: u32,
-        /// Bytes of the answer.
         bytes: u32,
     },
-    /// A token was checked.
     Token {
-        /// Which signature was computed.
         algorithm: Algorithm,
         /// Whether the issuer had signed it.
         is_good: bool,
@@ -118,7 +111,6 @@ impl Work {
     }
 }
 
-/// Allowance that is exhausted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overspent {
     /// Allowance of the connection.
@@ -130,7 +122,6 @@ pub enum Overspent {
 }
 
 impl Overspent {
-    /// The series that counts it.
     #[must_use]
     pub const fn counter(self) -> Counter {
         match self {
@@ -160,7 +151,6 @@ impl Overspent {
     }
 }
 
-/// Limits on work, from the configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkLimits {
     /// Messages of one connection in a second; zero for no bound.
@@ -176,7 +166,6 @@ pub struct WorkLimits {
 }
 
 impl WorkLimits {
-    /// Limits that bound nothing.
     pub const NONE: Self = Self {
         messages_per_s_max: 0,
         requests_per_s_max: 0,

@@ -21,9 +21,7 @@ const PLACE_BITS: u32 = PLACES.trailing_zeros();
 pub struct Payer(u32);
 
 impl Payer {
-    /// An address that is not counted.
     pub const NOBODY: Self = Self(u32::MAX);
-    /// Places in a table of addresses.
     pub const PLACES: usize = PLACES;
 
     /// Those of an address; [`Payer::NOBODY`] for one close by, unless these count.
@@ -43,13 +41,11 @@ impl Payer {
         (self != Self::NOBODY).then_some(self.0)
     }
 
-    /// The inverse of [`Payer::to_bits`].
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits & ((1 << (2 * PLACE_BITS)) - 1))
     }
 
-    /// The places, below [`Payer::PLACES`].
     #[must_use]
     pub const fn places(self) -> [usize; 2] {
         let mask = PLACES as u32 - 1;
@@ -60,7 +56,6 @@ impl Payer {
     }
 }
 
-/// Debt of one place in the table.
 #[derive(Clone, Copy, Default)]
 struct Place {
     at_ms: u32,

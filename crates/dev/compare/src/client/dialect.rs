@@ -10,7 +10,6 @@ use throng_http1::encode_request;
 /// Longest wait for a server to answer whether it is ready.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// One way to subscribe and to publish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     /// `GET /ws?channel=…` is a WebSocket, and `POST /pub?channel=…` publishes its body.
@@ -23,7 +22,6 @@ pub(crate) enum Dialect {
 }
 
 impl Dialect {
-    /// Handshakes under way at once.
     pub(super) fn handshakes_max(self) -> usize {
         match self {
             // What a listener that asks for the customary backlog of 512 can hold while the server

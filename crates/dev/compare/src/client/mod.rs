@@ -21,7 +21,6 @@ pub(crate) use flow::{Flow, Load, Names, Pace};
 pub(crate) use payload::PAYLOAD_BYTES;
 pub(crate) use reactor::Client;
 
-/// Publishing connections at the most.
 const PUBLISHERS_MAX: usize = 8;
 
 /// Descriptors that a process needs beside those of its subscribers: publishers, listeners, logs,

@@ -3,12 +3,10 @@
 
 use hdrhistogram::Histogram;
 
-/// The length of every publication.
 pub(crate) const PAYLOAD_BYTES: usize = 128;
 
 const DIGITS: usize = 16;
 
-/// Measurement and due time that a payload carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) run: u64,
@@ -54,7 +52,6 @@ fn read_hex(digits: &[u8]) -> Option<u64> {
 /// Longest latency that is recorded exactly, in µs.
 const LATENCY_US_MAX: u64 = 60_000_000;
 
-/// Counts of one measurement.
 #[derive(Debug)]
 pub(super) struct Tally {
     run: u64,

@@ -24,7 +24,6 @@ const KEY: [u8; 16] = *b"throng-compare-2";
 /// A mask like any other: hiding the payload is for browsers.
 const MASK: [u8; 4] = [0x5a, 0xa5, 0x3c, 0xc3];
 
-/// Way in which a publisher sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sending {
     /// A request each, and waits for its answer.
@@ -35,7 +34,6 @@ pub(super) enum Sending {
     Socket,
 }
 
-/// One connection at a time.
 #[derive(Debug)]
 pub(super) struct Publisher {
     dialect: Dialect,
@@ -46,7 +44,6 @@ pub(super) struct Publisher {
     /// Bytes to send; `sent` of them have left.
     request: Vec<u8>,
     sent: usize,
-    /// Requests without an answer.
     unanswered: u32,
     answer: Answers,
     state: State,
@@ -88,7 +85,6 @@ impl Publisher {
         })
     }
 
-    /// Whether it waits for nothing.
     pub(super) fn is_idle(&self) -> bool {
         self.state != State::Connecting && self.answer.is_open() && self.unanswered == 0
     }
@@ -197,7 +193,6 @@ fn connect(address: SocketAddr, registry: &Registry, token: Token) -> Result<Tcp
     Ok(stream)
 }
 
-/// Reader of the server's answers.
 #[derive(Debug)]
 enum Answers {
     Requests(Answer),
@@ -205,7 +200,6 @@ enum Answers {
 }
 
 impl Answers {
-    /// Whether publications may be sent.
     fn is_open(&self) -> bool {
         match self {
             Self::Requests(_) => true,
@@ -229,7 +223,6 @@ impl Answers {
     }
 }
 
-/// Reads the server's responses to publications.
 #[derive(Debug)]
 struct Answer {
     reader: ResponseReader,

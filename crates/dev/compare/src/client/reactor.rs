@@ -16,9 +16,7 @@ use rustix::time::{
     timerfd_settime,
 };
 
-use super::PUBLISHERS_MAX;
 use super::dialect::Dialect;
-use super::flow::{Load, Pace};
 use super::payload::Tally;
 use super::publisher::{Publisher, Sending};
 use super::subscriber::{ReadContext, Subscriber};
@@ -28,7 +26,6 @@ use crate::server::Addresses;
 const PUBLISHERS_FROM: usize = 1 << 32;
 /// Token of the timer, above those of every table.
 const TIMER: Token = Token(1 << 33);
-/// Events that one turn takes at most.
 const EVENTS: usize = 1024;
 /// Holds all that a few publications in flight can bring to one connection.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -38,7 +35,6 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Longest wait of one turn.
 const TURN: Duration = Duration::from_millis(100);
 
-/// Subscribers and publishers of one server.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(super) poll: Poll,
@@ -57,7 +53,6 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A client without connections.
     pub(crate) fn new(dialect: Dialect, addresses: Addresses) -> Result<Self> {
         let poll = Poll::new()?;
         let timer = Timer::new(poll.registry(), TIMER)?;
@@ -168,15 +163,10 @@ impl Client {
         Ok(())
     }
 
-    /// Opens the publishing connections of a load anew: servers close those that idled.
-    pub(crate) fn open_publishers(&mut self, load: &Load) -> Result<()> {
+    /// Opens publishing connections anew: servers close those that idled.
+    pub(super) fn reopen_publishers(&mut self, sending: Sending, wanted: usize) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         self.publishers.clear();
-        let (sending, wanted) = match load.pace {
-            Pace::InFlight(_) | Pace::PerSecond(_) => (Sending::OneByOne, PUBLISHERS_MAX),
-            Pace::Pipelined(_) => (Sending::Pipelined, 1),
-            Pace::Socket(_) => (Sending::Socket, 1),
-        };
         while self.publishers.len() < wanted {
             let token = Token(PUBLISHERS_FROM + self.publishers.len());
             let registry = self.poll.registry();
@@ -194,7 +184,6 @@ impl Client {
         Ok(())
     }
 
-    /// Closes every connection and forgets it.
     pub(crate) fn leave(&mut self) {
         self.subscribers.clear();
         self.publishers.clear();

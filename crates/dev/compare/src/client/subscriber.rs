@@ -30,7 +30,6 @@ const FIELD: &[u8] = b"data: ";
 /// A keep-alive is shorter, and nothing longer is published.
 const LINE_BYTES_MAX: usize = FIELD.len() + PAYLOAD_BYTES;
 
-/// One connection subscribed to one channel.
 #[derive(Debug)]
 pub(super) struct Subscriber {
     stream: TcpStream,
@@ -57,7 +56,6 @@ enum State {
     Open(Reader),
 }
 
-/// Reader of the server's bytes.
 #[derive(Debug)]
 enum Reader {
     Socket(WebSocket),

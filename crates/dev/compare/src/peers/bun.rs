@@ -5,23 +5,16 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::Peer;
 use crate::cache::{Cache, output};
 use crate::origin::Origin;
-use crate::server::Addresses;
+use crate::server::{Addresses, Peer};
 use crate::tls;
 
 pub(super) const KEY: &str = "bun";
 
 const SCRIPT: &str = include_str!("bun.js");
 
-#[derive(Debug)]
-struct Bun {
-    binary: PathBuf,
-    version: String,
-}
-
-pub(super) fn prepare(cache: &Cache, _: Option<&Origin>) -> Result<Box<dyn Peer>> {
+pub(super) fn prepare(cache: &Cache, _: Option<&Origin>) -> Result<Peer> {
     let folder = cache.folder("bun")?;
     if binary(&folder).is_none() {
         let flags = [
@@ -41,7 +34,12 @@ pub(super) fn prepare(cache: &Cache, _: Option<&Origin>) -> Result<Box<dyn Peer>
     }
     let (binary, version) =
         binary(&folder).context("npm's package bun has no binary that runs on this machine")?;
-    Ok(Box::new(Bun { binary, version }))
+    Ok(Peer {
+        key: KEY,
+        title: format!("Bun {version} (uWebSockets inside), 1 thread"),
+        has_two_ports: false,
+        command: Box::new(move |addresses, folder| command(&binary, addresses, folder)),
+    })
 }
 
 /// The package depends on one package for each kind of processor and C library; npm installs those
@@ -55,27 +53,17 @@ fn binary(folder: &Path) -> Option<(PathBuf, String)> {
     })
 }
 
-impl Peer for Bun {
-    fn key(&self) -> &'static str {
-        KEY
-    }
-
-    fn title(&self) -> String {
-        format!("Bun {} (uWebSockets inside), 1 thread", self.version)
-    }
-
-    fn command(&self, addresses: Addresses, folder: &Path) -> Result<Command> {
-        let script = folder.join("server.js");
-        std::fs::write(&script, SCRIPT)?;
-        let mut command = Command::new(&self.binary);
+fn command(binary: &Path, addresses: Addresses, folder: &Path) -> Result<Command> {
+    let script = folder.join("server.js");
+    std::fs::write(&script, SCRIPT)?;
+    let mut command = Command::new(binary);
+    command
+        .arg(script)
+        .arg(addresses.subscribe.port().to_string());
+    if addresses.is_secure {
         command
-            .arg(script)
-            .arg(addresses.subscribe.port().to_string());
-        if addresses.is_secure {
-            command
-                .arg(addresses.publish.port().to_string())
-                .args(tls::write(folder)?);
-        }
-        Ok(command)
+            .arg(addresses.publish.port().to_string())
+            .args(tls::write(folder)?);
     }
+    Ok(command)
 }

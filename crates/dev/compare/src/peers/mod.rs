@@ -10,37 +10,19 @@ mod pushpin;
 mod socketify;
 mod throng;
 
-use std::path::Path;
-use std::process::Command;
-
 use anyhow::{Result, ensure};
 
 use crate::args::Args;
 use crate::cache::Cache;
 use crate::origin::Origin;
-use crate::server::Addresses;
+use crate::server::Peer;
 use crate::suite::Suite;
 
-/// A server that can be started.
-pub(crate) trait Peer {
-    /// Its name on the command line.
-    fn key(&self) -> &'static str;
-
-    /// Its row in the table, with its version.
-    fn title(&self) -> String;
-
-    fn addresses(&self) -> Result<Addresses> {
-        Addresses::single()
-    }
-
-    /// Returns the command that starts it in the foreground; it may keep files in `folder`, which
-    /// is empty.
-    fn command(&self, addresses: Addresses, folder: &Path) -> Result<Command>;
-}
+type Prepare = fn(&Cache, Option<&Origin>) -> Result<Peer>;
 
 /// Servers that take part in a comparison.
 pub(crate) struct Field {
-    pub(crate) peers: Vec<Box<dyn Peer>>,
+    pub(crate) peers: Vec<Peer>,
     /// Servers that were asked for and cannot be had, each with the reason.
     pub(crate) left_out: Vec<String>,
     /// The backend behind those that need one.
@@ -96,5 +78,3 @@ pub(crate) fn prepare(args: &Args, cache: &Cache) -> Result<Field> {
         origin,
     })
 }
-
-type Prepare = fn(&Cache, Option<&Origin>) -> Result<Box<dyn Peer>>;

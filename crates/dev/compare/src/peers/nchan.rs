@@ -8,10 +8,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::Peer;
 use crate::cache::{Cache, output};
 use crate::origin::Origin;
-use crate::server::Addresses;
+use crate::server::{Addresses, Peer};
 use crate::tls;
 
 pub(super) const KEY: &str = "nchan";
@@ -20,14 +19,12 @@ const PACKAGES: [&str; 2] = ["nginx", "libnginx-mod-nchan"];
 const NGINX: &str = "usr/sbin/nginx";
 const MODULE: &str = "usr/lib/nginx/modules/ngx_nchan_module.so";
 
-#[derive(Debug)]
 struct Nchan {
     nginx: PathBuf,
     module: PathBuf,
-    version: String,
 }
 
-pub(super) fn prepare(cache: &Cache, _: Option<&Origin>) -> Result<Box<dyn Peer>> {
+pub(super) fn prepare(cache: &Cache, _: Option<&Origin>) -> Result<Peer> {
     let fetched = cache.folder("nchan")?;
     let installed = PathBuf::from("/");
     let root = if has_both(&installed) {
@@ -47,16 +44,18 @@ pub(super) fn prepare(cache: &Cache, _: Option<&Origin>) -> Result<Box<dyn Peer>
             .args(["-c", "\"$0\" -v 2>&1"])
             .arg(&nginx),
     )?;
-    let version = format!(
+    let title = format!(
         "nchan{} (nginx {}, 1 worker)",
         nchan_version(&root).map_or_else(String::new, |version| format!(" {version}")),
         version.rsplit('/').next().unwrap_or("?")
     );
-    Ok(Box::new(Nchan {
-        nginx,
-        module,
-        version,
-    }))
+    let nchan = Nchan { nginx, module };
+    Ok(Peer {
+        key: KEY,
+        title,
+        has_two_ports: false,
+        command: Box::new(move |addresses, folder| nchan.command(addresses, folder)),
+    })
 }
 
 fn has_both(root: &Path) -> bool {
@@ -123,15 +122,7 @@ fn upstream(version: &str) -> String {
         .to_owned()
 }
 
-impl Peer for Nchan {
-    fn key(&self) -> &'static str {
-        KEY
-    }
-
-    fn title(&self) -> String {
-        self.version.clone()
-    }
-
+impl Nchan {
     fn command(&self, addresses: Addresses, folder: &Path) -> Result<Command> {
         let path = folder.join("nginx.conf");
         std::fs::write(&path, self.config(addresses, folder)?)?;
@@ -140,9 +131,7 @@ impl Peer for Nchan {
         command.arg("-e").arg(folder.join("error.log"));
         Ok(command)
     }
-}
 
-impl Nchan {
     fn config(&self, addresses: Addresses, folder: &Path) -> Result<String> {
         let (subscribe, publish) = (addresses.subscribe, addresses.publish);
         let mut listen = format!("listen {subscribe} backlog=4096;");

@@ -6,48 +6,32 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use super::Peer;
 use crate::cache::{Cache, output};
 use crate::origin::Origin;
-use crate::server::Addresses;
+use crate::server::{Addresses, Peer};
 
 pub(super) const KEY: &str = "pushpin";
 
-#[derive(Debug)]
-struct Pushpin {
-    version: String,
-    origin: SocketAddr,
-}
-
-pub(super) fn prepare(_: &Cache, origin: Option<&Origin>) -> Result<Box<dyn Peer>> {
+pub(super) fn prepare(_: &Cache, origin: Option<&Origin>) -> Result<Peer> {
     let origin = origin.context("Pushpin needs an origin")?.address();
     let version = output(Command::new("pushpin").arg("--version"))
         .context("not installed (Debian: apt-get install pushpin)")?;
     let version = version.split_whitespace().last().unwrap_or("?").to_owned();
-    Ok(Box::new(Pushpin { version, origin }))
+    Ok(Peer {
+        key: KEY,
+        title: format!("Pushpin {version}, all its processes"),
+        has_two_ports: true,
+        command: Box::new(move |addresses, folder| command(origin, addresses, folder)),
+    })
 }
 
-impl Peer for Pushpin {
-    fn key(&self) -> &'static str {
-        KEY
-    }
-
-    fn title(&self) -> String {
-        format!("Pushpin {}, all its processes", self.version)
-    }
-
-    fn addresses(&self) -> Result<Addresses> {
-        Addresses::pick()
-    }
-
-    fn command(&self, addresses: Addresses, folder: &Path) -> Result<Command> {
-        let path = folder.join("pushpin.conf");
-        std::fs::write(&path, config(addresses, folder))?;
-        std::fs::write(folder.join("routes"), format!("* {}\n", self.origin))?;
-        let mut command = Command::new("pushpin");
-        command.arg("--config").arg(path);
-        Ok(command)
-    }
+fn command(origin: SocketAddr, addresses: Addresses, folder: &Path) -> Result<Command> {
+    let path = folder.join("pushpin.conf");
+    std::fs::write(&path, config(addresses, folder))?;
+    std::fs::write(folder.join("routes"), format!("* {}\n", origin))?;
+    let mut command = Command::new("pushpin");
+    command.arg("--config").arg(path);
+    Ok(command)
 }
 
 /// Returns the shipped configuration, without the limits that drop messages and without the sockets

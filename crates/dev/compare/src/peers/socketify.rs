@@ -1,26 +1,19 @@
 //! socketify: uWebSockets as a shared library with Python on top, from PyPI.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::Peer;
 use crate::cache::{Cache, output};
 use crate::origin::Origin;
-use crate::server::Addresses;
+use crate::server::{Addresses, Peer};
 
 pub(super) const KEY: &str = "socketify";
 
 const SCRIPT: &str = include_str!("socketify.py");
 
-#[derive(Debug)]
-struct Socketify {
-    packages: PathBuf,
-    version: String,
-}
-
-pub(super) fn prepare(cache: &Cache, _: Option<&Origin>) -> Result<Box<dyn Peer>> {
+pub(super) fn prepare(cache: &Cache, _: Option<&Origin>) -> Result<Peer> {
     let packages = cache.folder("socketify")?;
     let version = match version(&packages) {
         Ok(version) => version,
@@ -36,7 +29,12 @@ pub(super) fn prepare(cache: &Cache, _: Option<&Origin>) -> Result<Box<dyn Peer>
             version(&packages).context("PyPI's package socketify does not run here")?
         }
     };
-    Ok(Box::new(Socketify { packages, version }))
+    Ok(Peer {
+        key: KEY,
+        title: format!("socketify {version} (uWebSockets inside), 1 thread"),
+        has_two_ports: false,
+        command: Box::new(move |addresses, folder| command(&packages, addresses, folder)),
+    })
 }
 
 /// Loads the shared library too.
@@ -47,23 +45,13 @@ fn version(packages: &Path) -> Result<String> {
     output(command.env("PYTHONPATH", packages).args(["-c", script]))
 }
 
-impl Peer for Socketify {
-    fn key(&self) -> &'static str {
-        KEY
-    }
-
-    fn title(&self) -> String {
-        format!("socketify {} (uWebSockets inside), 1 thread", self.version)
-    }
-
-    fn command(&self, addresses: Addresses, folder: &Path) -> Result<Command> {
-        let script = folder.join("server.py");
-        std::fs::write(&script, SCRIPT)?;
-        let mut command = Command::new("python3");
-        command.env("PYTHONPATH", &self.packages);
-        command
-            .arg(script)
-            .arg(addresses.subscribe.port().to_string());
-        Ok(command)
-    }
+fn command(packages: &Path, addresses: Addresses, folder: &Path) -> Result<Command> {
+    let script = folder.join("server.py");
+    std::fs::write(&script, SCRIPT)?;
+    let mut command = Command::new("python3");
+    command.env("PYTHONPATH", packages);
+    command
+        .arg(script)
+        .arg(addresses.subscribe.port().to_string());
+    Ok(command)
 }

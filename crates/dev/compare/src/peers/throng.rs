@@ -7,11 +7,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use super::Peer;
 use crate::args::Args;
 use crate::cache::{checkout, output, target_folder};
 use crate::origin::Origin;
-use crate::server::Addresses;
+use crate::server::{Addresses, Peer};
 use crate::suite::Suite;
 use crate::tls;
 
@@ -20,7 +19,6 @@ const KEY_ALL: &str = "throng-all";
 /// With rustls' records, where the others have Throng's own.
 const KEY_RUSTLS: &str = "throng-rustls";
 
-/// The names of a suite's rows.
 pub(super) const fn keys(suite: Suite) -> &'static [&'static str] {
     match suite {
         Suite::Tls => &[KEY_ONE, KEY_ALL, KEY_RUSTLS],
@@ -28,11 +26,8 @@ pub(super) const fn keys(suite: Suite) -> &'static [&'static str] {
     }
 }
 
-#[derive(Debug)]
 struct Throng {
-    key: &'static str,
     binary: PathBuf,
-    version: String,
     shards: usize,
     origin: Option<SocketAddr>,
     /// Value of `tls.records`; none without TLS.
@@ -40,7 +35,7 @@ struct Throng {
 }
 
 /// With one shard, and with one for each core where there are several.
-pub(super) fn prepare(args: &Args, origin: Option<&Origin>) -> Result<Vec<Box<dyn Peer>>> {
+pub(super) fn prepare(args: &Args, origin: Option<&Origin>) -> Result<Vec<Peer>> {
     let cores = throng_sys::cpu::count();
     let wanted: Vec<_> = if args.shards.is_empty() {
         let shards = |key| if key == KEY_ALL { cores } else { 1 };
@@ -64,24 +59,30 @@ pub(super) fn prepare(args: &Args, origin: Option<&Origin>) -> Result<Vec<Box<dy
     };
     let version = output(Command::new(&binary).arg("version"))?;
     let version = version.split_whitespace().nth(1).unwrap_or("?").to_owned();
-    Ok(wanted
-        .into_iter()
-        .map(|(key, shards)| {
-            let throng = Throng {
-                key,
-                binary: binary.clone(),
-                version: version.clone(),
-                shards,
-                origin: origin.map(Origin::address),
-                records: match (args.suite(), key) {
-                    (Suite::Tls, KEY_RUSTLS) => Some("rustls"),
-                    (Suite::Tls, _) => Some("lean"),
-                    _ => None,
-                },
-            };
-            Box::new(throng) as Box<dyn Peer>
-        })
-        .collect())
+    let peer = |(key, shards)| {
+        let throng = Throng {
+            binary: binary.clone(),
+            shards,
+            origin: origin.map(Origin::address),
+            records: match (args.suite(), key) {
+                (Suite::Tls, KEY_RUSTLS) => Some("rustls"),
+                (Suite::Tls, _) => Some("lean"),
+                _ => None,
+            },
+        };
+        let records = throng.records.map(|records| format!(", {records} records"));
+        let (records, plural) = (
+            records.unwrap_or_default(),
+            if shards == 1 { "" } else { "s" },
+        );
+        Peer {
+            key,
+            title: format!("Throng {version}, {shards} shard{plural}{records}"),
+            has_two_ports: true,
+            command: Box::new(move |addresses, folder| throng.command(addresses, folder)),
+        }
+    };
+    Ok(wanted.into_iter().map(peer).collect())
 }
 
 /// An old binary would be measured otherwise.
@@ -98,22 +99,7 @@ fn build() -> Result<PathBuf> {
     Ok(target_folder().canonicalize()?.join("release/throng"))
 }
 
-impl Peer for Throng {
-    fn key(&self) -> &'static str {
-        self.key
-    }
-
-    fn title(&self) -> String {
-        let shards = if self.shards == 1 { "shard" } else { "shards" };
-        let records = self.records.map(|records| format!(", {records} records"));
-        let records = records.unwrap_or_default();
-        format!("Throng {}, {} {shards}{records}", self.version, self.shards)
-    }
-
-    fn addresses(&self) -> Result<Addresses> {
-        Addresses::pick()
-    }
-
+impl Throng {
     fn command(&self, addresses: Addresses, folder: &Path) -> Result<Command> {
         let path = folder.join("throng.toml");
         let config = match self.origin {
@@ -129,9 +115,7 @@ impl Peer for Throng {
         command.arg("serve").arg("--config").arg(path);
         Ok(command)
     }
-}
 
-impl Throng {
     /// The section of TLS, if it is spoken.
     fn secure(&self, folder: &Path) -> Result<String> {
         let Some(records) = self.records else {

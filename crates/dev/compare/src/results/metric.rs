@@ -5,7 +5,6 @@ use serde::Serialize;
 use crate::scenario::Scale;
 use crate::suite::Suite;
 
-/// Figures found by one measurement.
 pub(crate) type Samples = Vec<(Metric, f64)>;
 
 macro_rules! metrics {
@@ -53,9 +52,8 @@ enum Form {
     Bytes,
     Megabytes,
     Ms,
-    /// Share, from 0 to 1.
     Percent,
-    /// Rounded to thousands.
+    /// Number that is rounded to thousands.
     Thousands,
     Tenths,
     Hundredths,

@@ -1,4 +1,4 @@
-//! Figures of a run, and the forms in which they are reported: a file with all of them, and a table.
+//! Figures of a run, and the forms in which they are reported: a file with all, and a table.
 
 mod markdown;
 mod metric;
@@ -16,7 +16,6 @@ use crate::peers::Field;
 use crate::scenario::Scale;
 use crate::suite::Suite;
 
-/// Everything that one run found.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     machine: Machine,
@@ -30,7 +29,6 @@ pub(crate) struct Report {
     left_out: Vec<String>,
 }
 
-/// Figures of one server.
 #[derive(Debug, Serialize)]
 struct Row {
     key: &'static str,
@@ -44,8 +42,8 @@ struct Row {
 impl Report {
     pub(crate) fn new(machine: Machine, args: &Args, scale: Scale, field: &Field) -> Self {
         let rows = field.peers.iter().map(|peer| Row {
-            key: peer.key(),
-            title: peer.title(),
+            key: peer.key,
+            title: peer.title.clone(),
             command: String::new(),
             samples: BTreeMap::new(),
             failures: Vec::new(),

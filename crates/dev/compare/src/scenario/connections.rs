@@ -63,7 +63,6 @@ pub(super) fn links(server: &Server, scale: &Scale, origin: Option<&Origin>) -> 
     ])
 }
 
-/// Memory of the server as connections come and go, in bytes.
 struct Slope {
     start_bytes: f64,
     bytes_each: f64,

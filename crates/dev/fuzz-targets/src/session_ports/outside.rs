@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use throng_appwrite::FeedMessage;
 use throng_gateway_appwrite::{Inbox, Lookup, News, Outside, PresenceCall, QueueFull};
 use throng_gateway_grip::{Backends, Ticket};
-use throng_grip::exchange::{ExchangeError, OriginFailure, OriginRequest};
+use throng_http1::origin::{OriginFailure, OriginFailureKind, OriginRequest};
 use throng_types::{ConnId, Now};
 
 /// A world that admits every client and records nothing.
@@ -49,7 +49,7 @@ impl Backends for NoBackends {
         _: OriginRequest,
     ) -> Result<Box<dyn Ticket>, OriginFailure> {
         Err(OriginFailure {
-            fault: ExchangeError::Busy,
+            fault: OriginFailureKind::Busy,
             detail: String::new(),
         })
     }

@@ -1,7 +1,7 @@
 //! Answers of the backend, and what a connection becomes behind them.
 
-use throng_grip::exchange::{OriginEvent, OriginHead, OriginRequest};
-use throng_grip::headers::Header;
+use throng_http1::field::Header;
+use throng_http1::origin::{OriginEvent, OriginHead, OriginRequest};
 
 use super::talk::Talk;
 

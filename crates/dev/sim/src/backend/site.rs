@@ -3,7 +3,7 @@
 //! A log is a row of lines `1`, `2`, …; the lines go out as items too, each with the id of the one
 //! before it, and a client that gives its last line gets what is missing.
 
-use throng_grip::exchange::OriginRequest;
+use throng_http1::origin::OriginRequest;
 use throng_ws::handshake;
 
 use super::answer::{Answered, Tunnel, answered, field};

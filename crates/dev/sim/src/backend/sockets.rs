@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use throng_grip::exchange::OriginRequest;
+use throng_http1::origin::OriginRequest;
 
 use super::answer::{Answered, answered, field};
 use super::talk::subscribe;

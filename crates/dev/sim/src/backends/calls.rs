@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use throng_backend::{AskLimits, Call, Reply, TicketId, WholeAnswer};
-use throng_grip::exchange::{ExchangeError, OriginEvent, OriginRequest, RequestRest};
-use throng_grip::headers::Header;
-use throng_grip::routes::{Route, Target};
+use throng_http1::field::Header;
+use throng_http1::origin::{Destination, Target};
+use throng_http1::origin::{OriginEvent, OriginFailureKind, OriginRequest, RequestRest};
 use throng_outward::CallSender;
 use throng_types::{ConnId, ShardId};
 
@@ -163,14 +163,14 @@ impl Calls {
         net.note(format_args!("call {n}: {method} {rest:?} to {targets:?}"));
         let targets = { targets.iter() }.map(|at| Target::from_url(&format!("http://{at}")));
         let request = OriginRequest {
-            route: Arc::new(Route {
+            to: Arc::new(Destination {
                 connect_timeout_ms: 1_000,
                 response_timeout_ms,
                 targets: targets.map(|target| target.expect("a target")).collect(),
-                ..Route::default()
             }),
             method: method.to_owned(),
             path: format!("/{n}"),
+            matched_bytes: 0,
             headers,
             body: (0..at_once).map(|at| asked_byte(n, at)).collect(),
             rest,
@@ -416,7 +416,7 @@ impl Calls {
                 net.note(format_args!("call {n} has failed: {failure:?}"));
                 let last = self.attempts[n].last();
                 let is_long = last.is_some_and(|attempt| attempt.body_bytes > bytes_max);
-                if !is_long || failure.fault != ExchangeError::Garbage {
+                if !is_long || failure.fault != OriginFailureKind::Garbage {
                     self.may_fail(n, failure.fault, now, tally);
                 }
             }
@@ -431,26 +431,26 @@ impl Calls {
     }
 
     /// A call may fail only if something has happened that explains it.
-    fn may_fail(&self, n: usize, fault: ExchangeError, now: Troubles, tally: &mut Tally) {
+    fn may_fail(&self, n: usize, fault: OriginFailureKind, now: Troubles, tally: &mut Tally) {
         let call = &self.calls[n];
         let before = &call.before;
         // Pieces behind a request are kept as far as they fit, to be sent once more.
         let is_spent = call.asked - call.asked_at_once > UPLINK;
         let is_explained = match fault {
-            ExchangeError::Unreachable => now.unreachable > before.unreachable,
-            ExchangeError::Timeout => now.stalls > before.stalls,
-            ExchangeError::Cut | ExchangeError::Unsent => {
+            OriginFailureKind::Unreachable => now.unreachable > before.unreachable,
+            OriginFailureKind::Timeout => now.stalls > before.stalls,
+            OriginFailureKind::Cut | OriginFailureKind::Unsent => {
                 now.cuts > before.cuts || is_spent && now.quiet_cuts > before.quiet_cuts
             }
-            ExchangeError::Garbage => now.garbage > before.garbage,
-            ExchangeError::Busy => false,
+            OriginFailureKind::Garbage => now.garbage > before.garbage,
+            OriginFailureKind::Busy => false,
         };
         assert!(is_explained, "{n}: {fault:?} without a reason");
         tally.count(match fault {
-            ExchangeError::Unreachable => "a call fails: unreachable",
-            ExchangeError::Timeout => "a call fails: too late",
-            ExchangeError::Cut => "a call fails: cut",
-            ExchangeError::Unsent => "a call fails: unsent",
+            OriginFailureKind::Unreachable => "a call fails: unreachable",
+            OriginFailureKind::Timeout => "a call fails: too late",
+            OriginFailureKind::Cut => "a call fails: cut",
+            OriginFailureKind::Unsent => "a call fails: unsent",
             _ => "a call fails: garbage",
         });
     }

@@ -55,6 +55,8 @@ pub(super) struct Site {
     echoes: bool,
     /// Reads nothing until then.
     reads_from_us: u64,
+    /// Its answer said that the connection ends: the other side is to end it, too.
+    is_closing: bool,
     pub(super) is_over: bool,
 }
 
@@ -69,6 +71,7 @@ impl Site {
             last: None,
             echoes: false,
             reads_from_us: 0,
+            is_closing: false,
             is_over: false,
         }
     }
@@ -173,6 +176,10 @@ impl Site {
 
     /// Takes the bytes of a request that have arrived.
     fn take(&mut self, around: &mut Around<'_>) -> bool {
+        if self.is_closing {
+            assert!(self.input.is_empty(), "a request behind Connection: close");
+            return false;
+        }
         if self.serving.is_none() && !self.begin(around) {
             return false;
         }
@@ -285,6 +292,7 @@ impl Site {
         serving.said += piece;
         let is_all = serving.said == end;
         let (cut, closes) = (serving.cut, serving.answer.closes);
+        let lingers = is_whole && !serving.answer.is_until_close;
         if !bytes.is_empty() {
             self.send(&bytes, around);
         }
@@ -298,6 +306,9 @@ impl Site {
                 (false, _) => "an answer is cut",
             });
             self.leave(reset, around);
+        } else if closes && lingers && net.percent(50) {
+            self.serving = None;
+            self.is_closing = true;
         } else if closes {
             self.leave(false, around);
         } else if let Some(serving) = { self.serving.take_if(|_| is_whole) } {

@@ -13,7 +13,7 @@ pub enum BrokerKind {
 
 /// Data with which a server starts anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kept {
+pub(crate) enum Kept {
     /// All data from before its end.
     All,
     /// Data of an older copy.
@@ -66,7 +66,7 @@ pub(super) trait Broker {
 }
 
 /// Copies of a server's data, the newest last.
-pub(super) struct Copies<D> {
+pub(crate) struct Copies<D> {
     /// Oldest first. Bound: [`COPIES_MAX`].
     copies: Vec<D>,
 }
@@ -74,11 +74,11 @@ pub(super) struct Copies<D> {
 const COPIES_MAX: usize = 4;
 
 impl<D: Clone + Default> Copies<D> {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { copies: Vec::new() }
     }
 
-    pub(super) fn add(&mut self, data: &D) {
+    pub(crate) fn add(&mut self, data: &D) {
         if self.copies.len() == COPIES_MAX {
             self.copies.remove(0);
         }
@@ -86,7 +86,7 @@ impl<D: Clone + Default> Copies<D> {
     }
 
     /// Puts in place the data with which a server starts; whether anything may be missing.
-    pub(super) fn restore(&mut self, kept: Kept, data: &mut D, net: &Net) -> bool {
+    pub(crate) fn restore(&mut self, kept: Kept, data: &mut D, net: &Net) -> bool {
         match kept {
             Kept::All => return false,
             Kept::Older => {

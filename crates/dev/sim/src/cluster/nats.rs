@@ -9,7 +9,7 @@
 //! take effect late elsewhere, leaders are missed, and answers and deliveries may be lost.
 
 mod streams;
-mod wire;
+pub(crate) mod wire;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -98,7 +98,7 @@ impl Node {
                 parts.expect("a broker that is good").into_iter()
             });
             let part = parts.next().flatten();
-            assembly.app_with_broker(shard, mailboxes, Box::new(Requests::default()), part)
+            assembly.app(shard, mailboxes, Box::new(Requests::default()), part)
         });
         Self {
             _assembly: assembly,

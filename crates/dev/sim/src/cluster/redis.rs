@@ -3,8 +3,8 @@
 //! Commands of all connections take effect one after the other. What a connection is owed waits
 //! here until the server writes; a fault may cut it at any byte.
 
-mod resp;
-mod scripts;
+pub(crate) mod resp;
+pub(crate) mod scripts;
 mod store;
 
 use std::cell::RefCell;

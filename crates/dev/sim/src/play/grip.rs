@@ -1,6 +1,6 @@
 //! The part of GRIP's backend and its clients in a run.
 
-use throng_grip::exchange::{ExchangeError, OriginEvent};
+use throng_http1::origin::{OriginEvent, OriginFailureKind};
 use throng_server::Assembly;
 
 use super::Play;
@@ -29,12 +29,12 @@ impl Play {
 
     /// The backend answers a little of what it was asked, or fails.
     pub(super) fn backend_acts(&self) {
-        const FAULTS: [ExchangeError; 5] = [
-            ExchangeError::Unreachable,
-            ExchangeError::Unsent,
-            ExchangeError::Timeout,
-            ExchangeError::Cut,
-            ExchangeError::Garbage,
+        const FAULTS: [OriginFailureKind; 5] = [
+            OriginFailureKind::Unreachable,
+            OriginFailureKind::Unsent,
+            OriginFailureKind::Timeout,
+            OriginFailureKind::Cut,
+            OriginFailureKind::Garbage,
         ];
         let fault = self.net.percent(8).then(|| self.net.pick(&FAULTS));
         let chance = self.net.next() as usize;

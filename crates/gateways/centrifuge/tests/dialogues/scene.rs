@@ -53,7 +53,7 @@ impl Sink for Outlet {
     }
 
     fn encode(&mut self, format: Format, publication: &Publication, out: &mut Vec<u8>) {
-        Centrifuge::encode(&ProxyOptions::default(), format.number(), publication, out);
+        self.encode_delta(format, publication, None, out);
     }
 
     fn encode_delta(
@@ -64,7 +64,7 @@ impl Sink for Outlet {
         out: &mut Vec<u8>,
     ) {
         let proxies = ProxyOptions::default();
-        Centrifuge::encode_delta(&proxies, format.number(), publication, patch, out);
+        Centrifuge::encode(&proxies, format.number(), publication, patch, out);
     }
 
     fn deliver(&mut self, _: u32, batch: &Batch<'_>) {

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use throng_session::{
-    CloseReason, Event, Found, FoundConnection, NodeCount, Port, Search, Survey, SurveyReply,
-    Transport,
+    CloseReason, Event, MatchedConnection, NodeCount, Port, Search, SearchMatches, Survey,
+    SurveyReply, Transport,
 };
 use throng_types::{ChannelName, Disconnect};
 
@@ -168,7 +168,7 @@ fn connections_are_found_by_their_transport() {
             ..Search::default()
         };
         assert_eq!(scene.surveys, [Survey::Find(search)], "{word}");
-        let row = FoundConnection {
+        let row = MatchedConnection {
             client: "c".into(),
             user: "ann".into(),
             address: "".into(),
@@ -177,7 +177,7 @@ fn connections_are_found_by_their_transport() {
             subscriptions: 0,
             channels: Vec::new(),
         };
-        let found = SurveyReply::Found(Found {
+        let found = SurveyReply::Matches(SearchMatches {
             count: 1,
             is_cut: false,
             rows: vec![row],

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use throng_auth::SubscriptionOptions;
 use throng_gateway_centrifuge::Centrifuge;
-use throng_session::{Event, Gateway as _, Port, Wish};
+use throng_session::{ControlCommand, Event, Gateway as _, Port};
 use throng_types::{ChannelName, Payload, PayloadKind, Position, Publication, PublicationKind};
 
 use crate::scene::{BEGIN_S, Scene, channel_on, sign};
@@ -16,8 +16,8 @@ fn name(name: &str) -> ChannelName {
 }
 
 /// A subscription with data for the subscriber.
-fn subscribe(channel: &str, until_unix_s: Option<u64>, since: Option<Position>) -> Wish {
-    Wish::Subscribe {
+fn subscribe(channel: &str, until_unix_s: Option<u64>, since: Option<Position>) -> ControlCommand {
+    ControlCommand::Subscribe {
         channel: name(channel),
         options: SubscriptionOptions {
             data: Some(r#"{"k":1}"#.into()),
@@ -42,8 +42,8 @@ fn listener() -> Scene {
 }
 
 /// Objects that an event leads to, each without the frame of a bidirectional WebSocket.
-fn said(scene: &mut Scene, wish: &Wish) -> Vec<Value> {
-    let told = scene.happens(Event::Wished(wish));
+fn said(scene: &mut Scene, wish: &ControlCommand) -> Vec<Value> {
+    let told = scene.happens(Event::Control(wish));
     let starts = told.match_indices('{').map(|(at, _)| at);
     let mut objects: Vec<Value> = Vec::new();
     let mut end = 0;
@@ -117,7 +117,7 @@ fn a_backend_says_when_a_subscription_ends() {
 /// A connection's end may be set, put off, taken away, or come at once.
 #[test]
 fn a_backend_says_when_a_connection_ends() {
-    let refresh = |expired, until_unix_s| Wish::Refresh {
+    let refresh = |expired, until_unix_s| ControlCommand::Refresh {
         expired,
         until_unix_s,
     };
@@ -130,7 +130,7 @@ fn a_backend_says_when_a_connection_ends() {
         scene.pass_s(24);
         scene.happens(Event::Timeout);
         assert!(!scene.has_ended());
-        let told = scene.happens(Event::Wished(&refresh(true, None)));
+        let told = scene.happens(Event::Control(&refresh(true, None)));
         // As a number in a stream, as two bytes in the frame of a WebSocket.
         let in_frame = String::from_utf8_lossy(&3005_u16.to_be_bytes()).into_owned();
         assert!(told.contains("3005") || told.contains(&in_frame), "{told}");
@@ -149,18 +149,18 @@ fn a_backend_says_when_a_connection_ends() {
 fn a_backend_has_no_say_over_strangers() {
     let wishes = [
         subscribe("open:a", None, None),
-        Wish::Refresh {
+        ControlCommand::Refresh {
             expired: true,
             until_unix_s: None,
         },
     ];
     for wish in &wishes {
         let mut stranger = Scene::open("/connection/websocket", "");
-        assert_eq!(stranger.happens(Event::Wished(wish)), "");
+        assert_eq!(stranger.happens(Event::Control(wish)), "");
         assert!(!stranger.has_ended());
         let mut ended = listener();
-        ended.happens(Event::Wished(&wishes[1]));
-        assert_eq!(ended.happens(Event::Wished(wish)), "");
+        ended.happens(Event::Control(&wishes[1]));
+        assert_eq!(ended.happens(Event::Control(wish)), "");
     }
 }
 

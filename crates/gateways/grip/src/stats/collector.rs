@@ -35,6 +35,7 @@ pub(crate) struct Collector {
     /// Bound: subscriptions, and `lingering`.
     subscribers: BTreeMap<Key, Subscribers>,
     lap: Lap<Key>,
+    /// Bound: subscriptions that ended within their time.
     lingering: BTreeSet<(Millis, Key)>,
     /// Channels whose number has changed. Bound: as for `subscribers`.
     changed: BTreeSet<Key>,
@@ -42,8 +43,10 @@ pub(crate) struct Collector {
     /// Bound: the routes that have an id.
     routes: BTreeMap<RouteId, Since>,
     report_at: Millis,
+    /// Bound: as for `routes`.
     activity: BTreeMap<RouteId, u64>,
     requests: u64,
+    /// Packets of one turn. Bound: they are taken at its end.
     out: Vec<Vec<u8>>,
 }
 

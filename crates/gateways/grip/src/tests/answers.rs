@@ -65,7 +65,7 @@ fn an_answer_is_passed_on_as_it_comes() {
 fn what_fails_is_said_if_nothing_was_said_before() {
     let failed = || {
         OriginEvent::Failed(OriginFailure {
-            fault: ExchangeError::Timeout,
+            fault: OriginFailureKind::Timeout,
             detail: "inside".to_owned(),
         })
     };

@@ -1,6 +1,6 @@
 //! Exchanges with backends: flow control, ends, and notices about clients that have gone.
 
-use throng_grip::exchange::RequestRest;
+use throng_http1::origin::RequestRest;
 use throng_metrics::Counter;
 use throng_session::Gateway;
 
@@ -156,7 +156,7 @@ fn a_backend_hears_in_the_end_that_its_client_has_gone() {
     };
     let first = token(&mut world);
     let failure = OriginFailure {
-        fault: ExchangeError::Unreachable,
+        fault: OriginFailureKind::Unreachable,
         detail: String::new(),
     };
     world.backend(conn, first, OriginEvent::Failed(failure));

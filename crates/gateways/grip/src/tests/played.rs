@@ -32,7 +32,7 @@ struct Hand {
 impl Played {
     fn room(&self) -> Result<(), OriginFailure> {
         let failure = OriginFailure {
-            fault: ExchangeError::Busy,
+            fault: OriginFailureKind::Busy,
             detail: "full".to_owned(),
         };
         (!self.0.borrow().is_full).then_some(()).ok_or(failure)

@@ -1,6 +1,6 @@
 //! Requests as backends get them, and answers as clients do.
 
-use throng_grip::routes::TargetAddress;
+use throng_http1::origin::TargetAddress;
 use throng_types::Now;
 
 use super::*;
@@ -132,7 +132,7 @@ fn a_link_may_lead_elsewhere() {
         client.solo.act(|session, cx| session.recover(cx));
         client.sort();
         let asked = client.asked();
-        let target = &asked.route.targets[0];
+        let target = &asked.to.targets[0];
         let expected = TargetAddress::Origin {
             host: host.to_owned(),
             port,

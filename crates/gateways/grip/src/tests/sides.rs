@@ -443,11 +443,11 @@ fn a_client_is_read_as_fast_as_its_backend_takes_it() {
 #[test]
 fn a_backend_that_fails_is_asked_again() {
     for (fault, is_repeated) in [
-        (ExchangeError::Unreachable, true),
-        (ExchangeError::Busy, true),
-        (ExchangeError::Unsent, true),
-        (ExchangeError::Timeout, false),
-        (ExchangeError::Cut, false),
+        (OriginFailureKind::Unreachable, true),
+        (OriginFailureKind::Busy, true),
+        (OriginFailureKind::Unsent, true),
+        (OriginFailureKind::Timeout, false),
+        (OriginFailureKind::Cut, false),
     ] {
         let mut socket = Socket::open(true);
         socket.said(&frame(Masking::Client([0; 4]), Opcode::Text, b"hi"));

@@ -1,6 +1,6 @@
 //! WebSockets: those that pass through to a backend, and those whose backend speaks HTTP.
 
-use throng_grip::exchange::RequestRest;
+use throng_http1::origin::RequestRest;
 use throng_session::Gateway;
 use throng_ws::{Masking, Opcode, encode_header};
 
@@ -197,7 +197,7 @@ fn a_backend_that_speaks_http_gets_events() {
     let own = client.solo.own.clone();
     let shared = |json: &str| {
         let mut out = Vec::new();
-        Grip::encode(&own, 2, &publication(json), &mut out);
+        Grip::encode(&own, 2, &publication(json), None, &mut out);
         String::from_utf8_lossy(&out).into_owned()
     };
     let sent = shared(r#"{"channel":"a","ws-message":{"content":"news"}}"#);

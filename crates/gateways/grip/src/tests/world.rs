@@ -188,7 +188,7 @@ impl Sink for Outlet<'_> {
     }
 
     fn encode(&mut self, format: Format, publication: &Publication, out: &mut Vec<u8>) {
-        Grip::encode(self.own, format.number(), publication, out);
+        Grip::encode(self.own, format.number(), publication, None, out);
     }
 
     fn deliver(&mut self, index: u32, batch: &Batch<'_>) {

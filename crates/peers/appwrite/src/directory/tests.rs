@@ -1,7 +1,7 @@
 //! A directory before an API that answers when the test lets it.
 
 use throng_appwrite::{Credential, Identity};
-use throng_grip::exchange::{ExchangeError, OriginFailure};
+use throng_http1::origin::{OriginFailure, OriginFailureKind};
 use throng_types::ShardId;
 
 use super::*;
@@ -409,7 +409,7 @@ fn a_part_is_asked_for_in_one_request() {
         .ask_part(3, "a", LookupPriority::Change, team)
         .unwrap();
     let failure = OriginFailure {
-        fault: ExchangeError::Timeout,
+        fault: OriginFailureKind::Timeout,
         detail: "late".to_owned(),
     };
     stage.answer_one(Err(failure));

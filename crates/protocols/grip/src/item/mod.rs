@@ -1,6 +1,7 @@
 //! Items of publishers, over HTTP and over ZeroMQ, as one struct.
 //!
-//! Owns: reading items in every coding, with errors good enough for the publisher. Never: orders, filters or delivers.
+//! Owns: reading items in every coding, with errors good enough for the publisher. Never: orders,
+//! filters or delivers.
 
 mod codec;
 mod json_patch;

@@ -2,11 +2,12 @@
 //! does less than its author believes is worse than none.
 
 use std::net::Ipv6Addr;
+use std::sync::Arc;
+
+use throng_http1::origin::{Destination, Target, TargetAddress, TargetError};
 
 use crate::headers::Header;
-use crate::routes::{
-    Domain, DuplicateRoute, Protocol, Route, RouteTargetError, Routes, Target, TargetAddress,
-};
+use crate::routes::{Domain, DuplicateRoute, Protocol, Route, Routes};
 
 /// The most targets of a route.
 pub(super) const TARGETS_MAX: usize = 100;
@@ -34,7 +35,7 @@ pub enum RouteErrorKind {
     #[error("the option '{0}' must be {1}")]
     BadValue(&'static str, &'static str),
     #[error("{0}")]
-    Target(#[from] RouteTargetError),
+    Target(#[from] TargetError),
     #[error("targets by ZeroMQ are not supported: '{0}'")]
     TargetZhttp(String),
     #[error("{0}")]
@@ -113,7 +114,10 @@ pub fn parse_route_line(line: &str) -> Result<Option<Route>, RouteErrorKind> {
         return Err(RouteErrorKind::TooManyTargets);
     }
     let mut route = self::condition(condition)?;
-    route.targets = targets.iter().map(target).collect::<Result<_, _>>()?;
+    route.to = Arc::new(Destination {
+        targets: targets.iter().map(target).collect::<Result<_, _>>()?,
+        ..Destination::default()
+    });
     if route.domain == Domain::None && route.id.is_none() {
         return Err(RouteErrorKind::NoDomainOrId);
     }

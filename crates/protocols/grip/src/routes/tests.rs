@@ -1,6 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use throng_http1::origin::{Target, TargetAddress};
+
 use crate::headers::Header;
 
 fn origin(host: &str, port: u16) -> Target {
@@ -26,8 +28,11 @@ fn fault(text: &str, expect: &str) {
 #[test]
 fn lines_of_real_files() {
     // Debian's file, the seed's, the test harness of the Fastly command line.
-    assert_eq!(line("* test").targets, [Target::new(TargetAddress::Test)]);
-    assert_eq!(line("* localhost:80").targets, [origin("localhost", 80)]);
+    assert_eq!(
+        line("* test").to.targets,
+        [Target::new(TargetAddress::Test)]
+    );
+    assert_eq!(line("* localhost:80").to.targets, [origin("localhost", 80)]);
     let found = line("id=backend,replace_beg=/p 10.0.0.1:443,over_http,ssl,host=example.com");
     assert_eq!(
         (found.domain, found.id.as_deref()),
@@ -39,7 +44,7 @@ fn lines_of_real_files() {
     );
     let mut target = origin("10.0.0.1", 443);
     (target.over_http, target.tls, target.host) = (true, true, Some("example.com".to_owned()));
-    assert_eq!(found.targets, [target]);
+    assert_eq!(found.to.targets, [target]);
 
     let found = line(concat!(
         r#"Example.com,proto=ws,ssl=yes,path_beg=/a,sig_iss=me,sig_key="base64:x=,","#,
@@ -59,10 +64,10 @@ fn lines_of_real_files() {
     );
     assert!(found.debug && found.auto_cross_origin && found.orig_headers && !found.grip);
     assert_eq!((found.path_remove_bytes, found.log_level), (2, Some(3)));
-    assert_eq!(found.targets[0].subscriptions, ["x", "y"]);
-    assert!(!found.targets[0].trusted);
-    assert_eq!(found.targets[1].address, origin("::1", 2).address);
-    assert!(found.targets[1].insecure && found.targets[1].one_event);
+    assert_eq!(found.to.targets[0].subscriptions, ["x", "y"]);
+    assert!(!found.to.targets[0].trusted);
+    assert_eq!(found.to.targets[1].address, origin("::1", 2).address);
+    assert!(found.to.targets[1].insecure && found.to.targets[1].one_event);
     assert_eq!(parse_route_line("  # nothing"), Ok(None));
     assert_eq!(parse_route_line(""), Ok(None));
 }
@@ -204,25 +209,6 @@ fn paths_for_origins() {
     assert_eq!(line("*,path_rem=4 a:1").origin_path("/api/x"), "/x");
     assert_eq!(line("*,path_rem=400 a:1").origin_path("/api/x"), "/");
     assert_eq!(line("* a:1").origin_path("/x"), "/x");
-}
-
-#[test]
-fn urls_of_targets() {
-    let target = Target::from_url("http://127.0.0.1:9102").unwrap();
-    assert_eq!(target.address, origin("127.0.0.1", 9102).address);
-    let target = Target::from_url("https://[::1]").unwrap();
-    assert_eq!(target.address, origin("::1", 443).address);
-    assert!(target.tls);
-    for bad in [
-        "",
-        "ftp://x",
-        "http://",
-        "http://a:0",
-        "http://a/b",
-        "http://u@a",
-    ] {
-        assert_eq!(Target::from_url(bad), Err(OriginUrlError), "{bad}");
-    }
 }
 
 proptest! {

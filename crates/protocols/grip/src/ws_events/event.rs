@@ -1,6 +1,8 @@
 //! Event streams (`TYPE[ SP hexlength]CRLF[content CRLF]`, as often as there are events), the
 //! responses that carry them, and the orders that a conversation gives.
 
+use std::io::Write as _;
+
 use throng_types::{Save, coded_enum};
 
 use crate::headers::{self, Element, Header, HeaderRef, begins_like, has_prefix, integer, is_like};
@@ -118,9 +120,8 @@ fn length(digits: &[u8]) -> Result<usize, EventError> {
 pub fn encode_event(event: WsHttpEvent<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(event.kind.name().as_bytes());
     if let Some(content) = event.content {
-        out.push(b' ');
-        crate::hex(content.len(), out);
-        out.extend_from_slice(b"\r\n");
+        // Writing to a vector does not fail.
+        let _ = write!(out, " {:x}\r\n", content.len());
         out.extend_from_slice(content);
     }
     out.extend_from_slice(b"\r\n");

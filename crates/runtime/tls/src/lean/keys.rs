@@ -121,7 +121,6 @@ impl hkdf::KeyType for Bytes {
     }
 }
 
-/// The keys of one direction.
 #[derive(Save)]
 pub(super) struct Direction {
     pub(super) aead: Aead,

@@ -2,7 +2,7 @@
 
 use throng_bench_report::MachineInfo;
 
-use super::messages::{Nonce, PROTOCOL, Progress, ProtocolError, ToAgent, ToController};
+use super::messages::{Nonce, PROTOCOL, ProtocolError, ToAgent, ToController};
 use super::token::{self, Side};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,10 +42,9 @@ impl AgentSide {
     }
 
     /// Takes a message that came at `now_us` of the agent's clock, and returns it if it is a
-    /// command to carry out: `Assign` (then [`AgentSide::ready`] or [`AgentSide::cannot`]),
-    /// `Start`, `Step` (then [`AgentSide::step_done`]), `SearchOver`, `DropAll` or `Stop` (then
-    /// [`AgentSide::done`]). Replies go to `out`; after an error they are still to be sent, then
-    /// the connection is to be closed.
+    /// command to carry out: `Assign`, `Start`, `Step`, `SearchOver`, `DropAll` or `Stop`; the
+    /// outcome goes back by [`AgentSide::report`]. Replies go to `out`; after an error they are
+    /// still to be sent, then the connection is to be closed.
     pub fn on_message(
         &mut self,
         message: ToAgent,
@@ -137,38 +136,17 @@ impl AgentSide {
         Ok(())
     }
 
-    /// Reports that the assignment is prepared. None if none is being prepared.
-    pub fn ready(&mut self) -> Option<ToController> {
-        (self.state == State::Preparing).then(|| {
-            self.state = State::Ready;
-            ToController::Ready
-        })
-    }
-
-    /// Reports that the assignment cannot be carried out here.
-    pub fn cannot(&mut self, reason: &str) -> Option<ToController> {
-        (self.state == State::Preparing).then(|| {
-            self.state = State::Ended;
-            let reason = reason.to_owned();
-            ToController::Cannot { reason }
-        })
-    }
-
-    /// Reports an interval while there is a run.
-    pub fn progress(&self, progress: Box<Progress>) -> Option<ToController> {
-        matches!(self.state, State::Running | State::Stopping)
-            .then_some(ToController::Progress(progress))
-    }
-
-    /// Reports that a step has been carried out.
-    pub fn step_done(&self) -> Option<ToController> {
-        matches!(self.state, State::Running | State::Stopping).then_some(ToController::StepDone)
-    }
-
-    pub fn done(&mut self) -> Option<ToController> {
-        matches!(self.state, State::Running | State::Stopping).then(|| {
-            self.state = State::Ended;
-            ToController::Done
-        })
+    /// Returns a report of the run to send, if its time is now: `Ready` or `Cannot` of an
+    /// assignment, then `Progress`, `StepDone` and `Done`.
+    pub fn report(&mut self, message: ToController) -> Option<ToController> {
+        let runs = matches!(self.state, State::Running | State::Stopping);
+        self.state = match (&message, self.state) {
+            (ToController::Ready, State::Preparing) => State::Ready,
+            (ToController::Cannot { .. }, State::Preparing) => State::Ended,
+            (ToController::Progress(_) | ToController::StepDone, state) if runs => state,
+            (ToController::Done, _) if runs => State::Ended,
+            _ => return None,
+        };
+        Some(message)
     }
 }

@@ -8,7 +8,6 @@
 /// Number of probes that an estimate takes.
 pub const PROBES: usize = 16;
 
-/// Offset of an agent's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockEstimate {
     /// Agent's clock minus the controller's, µs.
@@ -24,7 +23,6 @@ impl ClockEstimate {
     }
 }
 
-/// Estimator that gathers probes.
 #[derive(Clone, Debug, Default)]
 pub struct ClockEstimator {
     best: Option<ClockEstimate>,

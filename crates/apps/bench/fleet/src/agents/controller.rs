@@ -83,7 +83,6 @@ impl Controller {
         self.proceed(now_us);
     }
 
-    /// Notes that an agent's connection has ended.
     pub fn on_disconnect(&mut self, agent: usize, reason: &str, now_us: u64) {
         self.lose(agent, reason.to_owned());
         self.proceed(now_us);
@@ -124,7 +123,6 @@ impl Controller {
         self.tell_running(&ToAgent::SearchOver);
     }
 
-    /// Tells every running agent to drop its connections.
     pub fn drop_all(&mut self) {
         self.tell_running(&ToAgent::DropAll);
     }
@@ -153,7 +151,6 @@ impl Controller {
         (counters, deliveries)
     }
 
-    /// Sums up every agent for the report.
     pub fn summaries(&self) -> Vec<AgentSummary> {
         let summary = |link: &Link| {
             let clock = link.clock.estimate();
@@ -246,7 +243,6 @@ impl Controller {
     }
 }
 
-/// State of an agent's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AgentState {
     AwaitChallenge,
@@ -262,7 +258,6 @@ pub enum AgentState {
     Lost,
 }
 
-/// Event that the controller noticed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ControllerEvent {
     Clock {
@@ -307,7 +302,6 @@ struct Link {
 }
 
 impl Link {
-    /// Takes a message of this agent that came at `now_us`.
     fn on_message(
         &mut self,
         token: &str,

@@ -1,6 +1,6 @@
-//! Messages of the protocol, and their frames: four bytes of length (big-endian), then so many bytes
-//! of JSON, so that an older side can say what it did not understand. For that reason they are not
-//! `throng_types::Save`, as other internal bytes, and because scenarios and results are JSON anyway.
+//! Messages of the protocol, and their frames: four bytes of length (big-endian), then so many
+//! bytes of JSON, so that an older side can say what it did not understand. For that reason they
+//! are not `throng_types::Save`, as other internal bytes are.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -18,20 +18,14 @@ pub const MESSAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Random 128 bits, written as hexadecimal digits.
 pub type Nonce = u128;
 
-/// Message of the controller to an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToAgent {
-    /// Answers the agent's challenge.
     Hello {
-        /// Value of [`PROTOCOL`] at the sender.
         protocol: u32,
-        /// Challenge of the controller itself.
         nonce: String,
-        /// Proof of the controller's token.
         proof: String,
     },
-    /// Asks for the agent's clock.
     Probe {
         /// Controller's clock when it was sent, µs.
         sent_us: u64,
@@ -51,18 +45,14 @@ pub enum ToAgent {
     Stop,
 }
 
-/// Message of an agent to the controller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToController {
     Challenge {
-        /// Value of [`PROTOCOL`] at the sender.
         protocol: u32,
         nonce: String,
     },
-    /// Accepts the controller's token.
     Welcome {
-        /// Proof of the agent's token.
         proof: String,
         machine: MachineInfo,
     },
@@ -70,7 +60,6 @@ pub enum ToController {
         /// Sentence that says what to change.
         reason: String,
     },
-    /// Answers a probe with the agent's clock.
     ProbeReply {
         sent_us: u64,
         /// Agent's clock when the probe came, µs.
@@ -78,9 +67,7 @@ pub enum ToController {
         /// Agent's clock when this left, µs.
         replied_us: u64,
     },
-    /// Reports that the assignment is prepared.
     Ready,
-    /// Reports that the assignment cannot be carried out on this machine.
     Cannot {
         /// Limit that binds, in a sentence.
         reason: String,
@@ -91,7 +78,6 @@ pub enum ToController {
     Done,
 }
 
-/// Share of an agent in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Assignment {
     pub scenario: Scenario,
@@ -116,7 +102,6 @@ pub struct RateStep {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     pub sample: Sample,
-    /// Connections and publications so far.
     pub counters: Counters,
     pub deliveries: DeliveryCounts,
     #[serde(flatten)]
@@ -124,7 +109,6 @@ pub struct Progress {
     pub sums: Sums,
 }
 
-/// Fault of the other side.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
     #[error("it declared a message of {0} bytes, {MESSAGE_BYTES_MAX} are allowed")]

@@ -7,14 +7,12 @@ use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign, verify as verify_mac};
 
 use super::Nonce;
 
-/// Side that makes a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     Controller,
     Agent,
 }
 
-/// Concatenates the bytes to sign.
 fn message(role: Side, agent: Nonce, controller: Nonce) -> Vec<u8> {
     let role: &[u8] = match role {
         Side::Controller => b"throng-bench 1 controller",
@@ -27,7 +25,6 @@ fn key(token: &str) -> Key {
     Key::new(HMAC_SHA256, token.as_bytes())
 }
 
-/// Makes the proof as hexadecimal digits.
 pub fn proof(token: &str, role: Side, agent: Nonce, controller: Nonce) -> String {
     let tag = sign(&key(token), &message(role, agent, controller));
     let digits = tag.as_ref().iter().map(|byte| format!("{byte:02x}"));
@@ -50,12 +47,10 @@ pub fn verify(token: &str, role: Side, agent: Nonce, controller: Nonce, proof: &
         .is_some_and(|bytes| verify_mac(&key(token), &message, &bytes).is_ok())
 }
 
-/// Writes a nonce as hexadecimal digits.
 pub(super) fn write_nonce(nonce: Nonce) -> String {
     format!("{nonce:032x}")
 }
 
-/// Reads 32 hexadecimal digits.
 pub(super) fn read_nonce(text: &str) -> Option<Nonce> {
     let plain = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     plain.then(|| Nonce::from_str_radix(text, 16).ok())?

@@ -24,16 +24,13 @@ use super::server::WatchServer;
 use super::wire::{AgentTls, Ends, PeerEvent, PeerSender, nonce, split};
 use crate::agents::{AgentSide, Assignment, Progress, RateStep, ToAgent, ToController};
 
-/// Port at which agents listen by default.
 pub const AGENT_PORT: u16 = 8092;
 
 /// Interval at which the stop flag is looked at while nobody connects.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Writer of log lines.
 type Log<'a> = &'a mut dyn FnMut(&str);
 
-/// Options with which an agent serves.
 #[derive(Clone, Debug)]
 pub struct AgentOptions {
     /// Token that controllers must prove to know.
@@ -74,7 +71,6 @@ pub fn serve_agent(listener: &TcpListener, options: &AgentOptions, log: Log<'_>)
     Ok(())
 }
 
-/// Connection of one controller.
 struct Agent<'a> {
     options: &'a AgentOptions,
     side: AgentSide,
@@ -133,21 +129,18 @@ impl<'a> Agent<'a> {
             let Ok(event) = events.recv_timeout(LOOK_EVERY) else {
                 continue;
             };
-            let send = match event {
+            let report = match event {
                 Event::Peer(PeerEvent::End(why)) => return Err(why),
                 Event::Peer(PeerEvent::Message(message)) => {
                     self.message(message, log)?;
                     continue;
                 }
-                Event::Progress(progress) => self.side.progress(progress),
-                Event::StepDone => self.side.step_done(),
+                Event::Progress(progress) => ToController::Progress(progress),
+                Event::StepDone => ToController::StepDone,
                 Event::Finished(Err(error)) => return Err(error.to_string()),
-                Event::Finished(Ok(())) => {
-                    let done = self.side.done();
-                    return self.send(done);
-                }
+                Event::Finished(Ok(())) => return self.report(ToController::Done),
             };
-            self.send(send)?;
+            self.report(report)?;
         }
     }
 
@@ -156,6 +149,11 @@ impl<'a> Agent<'a> {
         messages
             .try_for_each(|message| self.out.send(&message))
             .map_err(|error| error.to_string())
+    }
+
+    fn report(&mut self, message: ToController) -> Result<(), String> {
+        let message = self.side.report(message);
+        self.send(message)
     }
 
     fn message(&mut self, message: ToAgent, log: Log<'_>) -> Result<(), String> {
@@ -218,14 +216,16 @@ impl<'a> Agent<'a> {
                     script.clients()
                 ));
                 self.script = Some(Arc::new(script));
-                self.side.ready()
+                ToController::Ready
             }
             Err(error) => {
                 log(&format!("cannot: {error}"));
-                self.side.cannot(&error.to_string())
+                ToController::Cannot {
+                    reason: error.to_string(),
+                }
             }
         };
-        self.send(reply)
+        self.report(reply)
     }
 
     fn start(&mut self, at_us: u64, offset_us: i64) -> Result<(), String> {

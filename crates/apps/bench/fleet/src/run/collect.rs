@@ -28,7 +28,6 @@ pub(crate) struct MemoryReading {
     pub(crate) alive: u64,
 }
 
-/// Figures of a run while it goes on.
 pub(crate) struct Collector {
     redactor: Redactor,
     // Scenario, title and command line without secrets, to be shown and kept.
@@ -107,7 +106,6 @@ impl Collector {
         self.latest = interval;
     }
 
-    /// Takes totals without histograms.
     pub(crate) fn take_totals(&mut self, totals: Tally) {
         self.latest.tally = totals;
     }
@@ -124,10 +122,10 @@ impl Collector {
         phase: RunPhase,
         at_ms: u64,
         (server, memory): (Option<ServerSample>, Option<u64>),
-        observer: &mut dyn Observer,
+        observer: &mut Observer<'_>,
     ) {
         let sample = self.row(at_ms, server, memory);
-        observer.on_row(&Snapshot {
+        observer(&Snapshot {
             scenario: &self.shown,
             phase,
             at_ms,
@@ -138,7 +136,6 @@ impl Collector {
         });
     }
 
-    /// Ends a row at `at_ms` from the start.
     pub(crate) fn row(
         &mut self,
         at_ms: u64,

@@ -19,7 +19,6 @@ use super::search::Search;
 use super::server::ServerWatch;
 use crate::agents::RateStep;
 
-/// Interval at which flags and clocks are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Interval at which figures are asked for while a condition is waited for.
 const ASK_EVERY_US: u64 = 100_000;
@@ -38,7 +37,6 @@ const QUIET_US: u64 = 500_000;
 /// Time without a new delivery where other machines publish too, and may be late.
 const QUIET_FLEET_US: u64 = 2_000_000;
 
-/// Steps of a search that the controller makes.
 pub(crate) struct StepOrders {
     pub(crate) steps: Receiver<RateStep>,
     /// Callback after each step, when its row has been observed.
@@ -56,7 +54,6 @@ pub(crate) struct RunCourse<'a> {
     pub(crate) orders: Option<&'a StepOrders>,
 }
 
-/// State of a run that goes on.
 pub(crate) struct RunDriver<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) local: &'a mut Workers,
@@ -65,7 +62,7 @@ pub(crate) struct RunDriver<'a> {
     pub(crate) begin_us: u64,
     pub(crate) stop: &'a AtomicBool,
     pub(crate) course: &'a RunCourse<'a>,
-    pub(crate) observer: &'a mut dyn Observer,
+    pub(crate) observer: &'a mut Observer<'a>,
     pub(crate) next_row_us: u64,
     pub(crate) next_ask_us: u64,
     pub(crate) phase: RunPhase,
@@ -246,7 +243,6 @@ impl RunDriver<'_> {
         }
     }
 
-    /// Tries one rate after another, until the check fails.
     fn search(&mut self) {
         let Some(mut search) = Search::new(self.scenario) else {
             return;

@@ -47,7 +47,7 @@ pub fn run_on_agents(
     agents: &[String],
     token: &str,
     options: &RunOptions,
-    observer: &mut dyn Observer,
+    observer: &mut Observer<'_>,
 ) -> Result<Finished, FleetError> {
     let clock = Clock::start();
     let named = agents.iter().map(|name| (name.clone(), nonce())).collect();
@@ -135,7 +135,7 @@ impl Fleet<'_> {
         &mut self,
         arrived: &Receiver<(usize, PeerEvent<ToController>)>,
         options: &RunOptions,
-        observer: &mut dyn Observer,
+        observer: &mut Observer<'_>,
     ) {
         let mut next_tick = Instant::now() + ROW_EVERY;
         while !self.finished {
@@ -225,7 +225,6 @@ impl Fleet<'_> {
         self.names.get(agent).cloned().unwrap_or_default()
     }
 
-    /// Phase of a run that follows the clock alone.
     fn phase(&self, since_begin_us: u64) -> RunPhase {
         let ramp_us = self.scenario.arrivals.duration_us() + SETTLE_GRACE_US;
         let warm_us = self.warm_us();
@@ -293,7 +292,7 @@ impl Fleet<'_> {
         self.scenario.arrivals.duration_us() + SETTLE_GRACE_US + self.scenario.warm_up_us
     }
 
-    fn row(&mut self, options: &RunOptions, observer: &mut dyn Observer) {
+    fn row(&mut self, options: &RunOptions, observer: &mut Observer<'_>) {
         let Some(begin_us) = self.begin_us else {
             return;
         };

@@ -12,7 +12,6 @@ use throng_client::Exchange;
 use throng_bench_measure::ServerSample;
 use throng_bench_plan::Target;
 
-/// Way to observe the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum WatchServer {
     /// By the processes that listen at the targets on this machine.

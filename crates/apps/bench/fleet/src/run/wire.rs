@@ -32,7 +32,6 @@ pub struct AgentTls(ServerTls);
 #[derive(Clone, Debug)]
 pub struct ControllerTls(Authorities);
 
-/// Refusal of a file for TLS.
 #[derive(Debug, thiserror::Error)]
 #[error("{file}: {why}")]
 pub struct TlsError {
@@ -80,7 +79,6 @@ impl AgentTls {
 }
 
 impl ControllerTls {
-    /// Reads a PEM file of authorities.
     pub fn read(authorities: &Path) -> Result<Self, TlsError> {
         Authorities::read(&read(authorities)?)
             .map(Self)
@@ -133,14 +131,11 @@ impl Ends {
     }
 }
 
-/// Event of a connection.
 pub(super) enum PeerEvent<M> {
     Message(M),
-    /// End of the connection, with its reason.
     End(String),
 }
 
-/// Sending half of the connection.
 pub(super) struct PeerSender {
     socket: TcpStream,
     writes: Box<dyn Write + Send>,

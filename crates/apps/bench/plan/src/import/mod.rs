@@ -12,7 +12,6 @@ pub use tsung::{TsungOptions, read_tsung};
 
 use crate::Scenario;
 
-/// Scenario that was written for another tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Imported {
     pub scenario: Scenario,

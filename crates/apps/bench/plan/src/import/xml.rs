@@ -14,7 +14,6 @@ use crate::Problem;
 const DEPTH_MAX: usize = 64;
 const ELEMENTS_MAX: usize = 100_000;
 
-/// Element with its attributes and contents.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Element {
     pub(super) name: String,

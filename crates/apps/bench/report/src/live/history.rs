@@ -19,7 +19,6 @@ use throng_types::date;
 
 use crate::Results;
 
-/// Most runs that are listed.
 const RUNS_MAX: usize = 50;
 /// Most entries of the folder that are looked at.
 const FOLDERS_MAX: usize = 10_000;

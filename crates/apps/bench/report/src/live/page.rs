@@ -30,7 +30,6 @@ use super::prometheus::write_prometheus;
 use crate::text::reasons;
 use crate::{Snapshot, comparison_page, report_page};
 
-/// Most viewers at a time.
 const VIEWERS_MAX: usize = 64;
 const REQUEST_BYTES_MAX: u64 = 16 << 10;
 /// Time in which a viewer must send its request, or take a row.
@@ -119,7 +118,6 @@ impl Page {
         self.shared.changed.notify_all();
     }
 
-    /// Pushes a row to everybody.
     pub fn on_row(&mut self, snapshot: &Snapshot<'_>) {
         let tally = snapshot.tally;
         let named = |fate: &str| {

@@ -23,10 +23,8 @@ use throng_types::units::{format_bytes, grouped};
 use crate::Snapshot;
 use crate::text::{reasons, time};
 
-/// Most rows that the charts show.
 const ROWS_MAX: usize = 120;
 
-/// Screen while it is open.
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<Stderr>>,
     rows: VecDeque<Sample>,

@@ -32,7 +32,6 @@ pub struct Statsd {
 }
 
 impl Statsd {
-    /// Resolves the server's name.
     pub fn new(export: &StatsdExport) -> std::io::Result<Self> {
         let no_address = || std::io::Error::other("the host has no address");
         let address = (export.host.as_str(), export.port)
@@ -54,7 +53,6 @@ impl Statsd {
         })
     }
 
-    /// Sends the lines of a row.
     pub fn on_row(&mut self, snapshot: &Snapshot<'_>) {
         let window_us = self.export.latency_window_us.unwrap_or(u64::MAX);
         let window_ms = snapshot.at_ms.saturating_sub(self.window_began_ms);

@@ -78,7 +78,6 @@ impl Publishers<'_> {
         }
     }
 
-    /// Reads bytes that came on a link.
     pub(crate) fn bytes(
         &mut self,
         number: u32,

@@ -159,7 +159,6 @@ impl SharedState<'_> {
         }
     }
 
-    /// Handles a deadline of the connection.
     pub(crate) fn timeout(&mut self, subscriber: &mut Subscriber, fx: &mut Effects<'_>) {
         let reason = match subscriber.stage {
             Stage::Connecting => ConnectFailure::ConnectTimeout,

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use throng_bench_fleet::{Finished, FleetError, run_observed, run_on_agents};
 use throng_bench_measure::ConnectFailure;
-use throng_bench_plan::{Problem, Scenario, StatsdExport, check};
-use throng_bench_report::live::{History, Page, ProgressLines, RunningStats, Screen, Statsd};
-use throng_bench_report::{Observer, Snapshot};
+use throng_bench_plan::{Scenario, StatsdExport, check};
+use throng_bench_report::Snapshot;
+use throng_bench_report::live::{History, Page, RunningStats, Screen, Statsd, progress_line};
 use throng_bench_worker::PrepareError;
 use throng_doctor::{Role, explain_errno};
 use throng_sys::errno;
@@ -21,7 +21,6 @@ use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 
-/// Runs a scenario, shows it, and keeps its results.
 pub(super) fn execute(
     mut scenario: Scenario,
     common: &Common,
@@ -39,10 +38,11 @@ pub(super) fn execute(
         make_folder(folder)?;
     }
     let mut show = Show::new(&scenario, common)?;
+    let mut observer = |snapshot: &Snapshot<'_>| show.on_row(snapshot);
     let finished = match (&common.generator.agents[..], &common.generator.agents_token) {
-        ([], _) | (_, None) => run_observed(&scenario, &options, &mut show).map_err(cannot_run),
+        ([], _) | (_, None) => run_observed(&scenario, &options, &mut observer).map_err(cannot_run),
         (agents, Some(token)) => {
-            run_on_agents(&scenario, agents, token, &options, &mut show).map_err(no_agents)
+            run_on_agents(&scenario, agents, token, &options, &mut observer).map_err(no_agents)
         }
     };
     // The screen goes before the summary or the error comes.
@@ -73,13 +73,13 @@ fn conclude(finished: &Finished, common: &Common) -> Result {
 }
 
 fn cannot_write(error: &dyn std::fmt::Display) -> Failure {
-    Failure::new(Exit::Failed, format!("cannot write results: {error}"))
+    Failure::failed(format!("cannot write results: {error}"))
 }
 
 fn make_folder(folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder).map_err(|error| {
         let failure = format!("cannot make the folder {}: {error}", folder.display());
-        Failure::new(Exit::Failed, failure)
+        Failure::failed(failure)
     })
 }
 
@@ -90,7 +90,7 @@ fn write_files(folder: &Path, finished: &Finished) -> Result<()> {
         let path = folder.join(file.name);
         std::fs::write(&path, file.bytes).map_err(|error| {
             let failure = format!("cannot write {}: {error}", path.display());
-            Failure::new(Exit::Failed, failure)
+            Failure::failed(failure)
                 .advise("make room there, or name another folder: --out DIR")
                 .advise("--json prints the results instead")
         })?;
@@ -128,13 +128,11 @@ fn limits_hit(finished: &Finished) -> Vec<String> {
         .collect()
 }
 
-/// Reports that the agents could not run the scenario.
 fn no_agents(error: FleetError) -> Failure {
-    Failure::new(Exit::Unreachable, error.to_string())
+    Failure::unreachable(error.to_string())
         .advise("each machine runs `throng bench agent --listen ADDR --token TOKEN`")
 }
 
-/// Reports that the run could not begin on this machine.
 fn cannot_run(error: PrepareError) -> Failure {
     let exit = match &error {
         PrepareError::Limit { .. } | PrepareError::System { .. } => {
@@ -152,18 +150,9 @@ fn cannot_run(error: PrepareError) -> Failure {
     }
 }
 
-/// Reports the problems of a scenario, each with its line.
-pub(super) fn bad_scenario(what: &str, problems: Vec<Problem>) -> Failure {
-    let mut problems = problems.iter().map(Problem::to_string);
-    let first = problems.next().unwrap_or_else(|| "it is empty".to_owned());
-    let failure = Failure::usage(format!("{what}: {first}"));
-    problems.fold(failure, Failure::advise)
-}
-
-/// The views that were asked for.
 #[derive(Default)]
 struct Show {
-    lines: Option<ProgressLines>,
+    lines: bool,
     screen: Option<Screen>,
     stats: Option<RunningStats>,
     page: Option<Page>,
@@ -197,9 +186,27 @@ impl Show {
             show.screen = Screen::open().ok();
         }
         if show.screen.is_none() && show.stats.is_none() {
-            show.lines = Some(ProgressLines);
+            show.lines = true;
         }
         Ok(show)
+    }
+
+    fn on_row(&mut self, snapshot: &Snapshot<'_>) {
+        if let Some(screen) = &mut self.screen {
+            screen.on_row(snapshot);
+        }
+        if self.lines {
+            console::note(&progress_line(snapshot));
+        }
+        if let Some(block) = self.stats.as_mut().and_then(|stats| stats.block(snapshot)) {
+            console::note(&block);
+        }
+        if let Some(page) = &mut self.page {
+            page.on_row(snapshot);
+        }
+        if let Some(statsd) = &mut self.statsd {
+            statsd.on_row(snapshot);
+        }
     }
 }
 
@@ -239,26 +246,6 @@ fn statsd(export: &StatsdExport) -> Result<Statsd> {
     Statsd::new(export).map_err(|error| {
         let to = format!("{}:{}", export.host, export.port);
         let failure = format!("cannot send statsd lines to {to}: {error}");
-        Failure::new(Exit::Unreachable, failure)
+        Failure::unreachable(failure)
     })
-}
-
-impl Observer for Show {
-    fn on_row(&mut self, snapshot: &Snapshot<'_>) {
-        if let Some(screen) = &mut self.screen {
-            screen.on_row(snapshot);
-        }
-        if let Some(lines) = self.lines {
-            console::note(&lines.line(snapshot));
-        }
-        if let Some(block) = self.stats.as_mut().and_then(|stats| stats.block(snapshot)) {
-            console::note(&block);
-        }
-        if let Some(page) = &mut self.page {
-            page.on_row(snapshot);
-        }
-        if let Some(statsd) = &mut self.statsd {
-            statsd.on_row(snapshot);
-        }
-    }
 }

@@ -11,7 +11,6 @@ use crate::access::access;
 use crate::console::Paint;
 use crate::version::VERSION;
 
-/// Facts that the banner shows.
 pub(super) struct Facts<'a> {
     pub(super) config: &'a Config,
     /// As bound, so without port 0.
@@ -24,9 +23,12 @@ pub(super) struct Facts<'a> {
     pub(super) queued_bytes_max: u64,
 }
 
-/// Returns the banner for people.
 pub(super) fn text(facts: &Facts<'_>, paint: Paint) -> String {
     let mut out = format!("{}\n", paint.bold(&format!("Throng {VERSION}")));
+    let mut row = |name: &str, text: &str| {
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "  {name:<10} {text}");
+    };
     let token = if facts.config.anonymous_allowed() {
         ""
     } else {
@@ -35,38 +37,19 @@ pub(super) fn text(facts: &Facts<'_>, paint: Paint) -> String {
     for (address, listener) in facts.clients.iter().zip(&facts.config.listen.client) {
         let at = reachable(*address);
         let s = if listener.is_tls { "s" } else { "" };
-        if facts
-            .config
-            .grip
-            .as_ref()
-            .is_some_and(|grip| !grip.own_endpoints)
-        {
+        let grip = facts.config.grip.as_ref();
+        if grip.is_some_and(|grip| !grip.own_endpoints) {
             let text = format!("http{s}://{at}/   (GRIP: where there is no route, as below)");
-            row(&mut out, "connect", &text);
+            row("connect", &text);
         }
-        row(
-            &mut out,
-            "connect",
-            &format!("ws{s}://{at}/ws?channel=news{token}"),
-        );
-        row(
-            &mut out,
-            "",
-            &format!("http{s}://{at}/sse?channel=news{token}"),
-        );
-        row(
-            &mut out,
-            "",
-            &format!("http{s}://{at}/stream?channel=news{token}"),
-        );
-        row(
-            &mut out,
-            "",
-            &format!("ws{s}://{at}/connection/websocket   (Centrifugo SDKs)"),
-        );
+        row("connect", &format!("ws{s}://{at}/ws?channel=news{token}"));
+        row("", &format!("http{s}://{at}/sse?channel=news{token}"));
+        row("", &format!("http{s}://{at}/stream?channel=news{token}"));
+        let sdks = format!("ws{s}://{at}/connection/websocket   (Centrifugo SDKs)");
+        row("", &sdks);
     }
     let api = reachable(facts.api);
-    row(&mut out, "publish", &curl(facts));
+    row("publish", &curl(facts));
     for (option, address) in facts.grip {
         let scheme = if option.starts_with("zmq") {
             "tcp"
@@ -74,22 +57,21 @@ pub(super) fn text(facts: &Facts<'_>, paint: Paint) -> String {
             "http"
         };
         let text = format!("{scheme}://{}   (GRIP, {option})", reachable(*address));
-        row(&mut out, "", &text);
+        row("", &text);
     }
     let scheme = api_scheme(facts);
-    row(&mut out, "dashboard", &format!("{scheme}://{api}/"));
+    row("dashboard", &format!("{scheme}://{api}/"));
     for line in access(facts.config) {
-        row(&mut out, "access", &line);
+        row("access", &line);
     }
-    row(&mut out, "limits", &per_address(facts.config));
+    row("limits", &per_address(facts.config));
     let queued = facts.queued_bytes_max >> 20;
     let queued = format!("{queued} MiB for all clients that do not read (limits.queued_bytes_max)");
-    row(&mut out, "", &queued);
-    row(&mut out, "room", &summary_line(facts.report));
+    row("", &queued);
+    row("room", &summary_line(facts.report));
     out
 }
 
-/// Describes the limit on connections of one address.
 fn per_address(config: &Config) -> String {
     let set = config.limits.connections_per_ip;
     if set == Some(0) {
@@ -125,11 +107,6 @@ pub(super) fn log(facts: &Facts<'_>, warnings: &[String]) {
     for warning in warnings {
         tracing::warn!("{warning}");
     }
-}
-
-fn row(out: &mut String, name: &str, text: &str) {
-    // Writing to a String cannot fail.
-    let _ = writeln!(out, "  {name:<10} {text}");
 }
 
 /// Returns a command line for publishing, ready to be pasted.

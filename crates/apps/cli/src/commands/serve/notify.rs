@@ -9,7 +9,6 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Tells systemd that the server is ready.
 pub(super) fn ready() {
     tell("READY=1");
 }

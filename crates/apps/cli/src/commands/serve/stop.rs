@@ -146,9 +146,6 @@ pub(super) fn run(
     drop(calls);
     match handle.wait() {
         Ok(()) => Ok(Exit::Good),
-        Err(error) => Err(Failure::new(
-            Exit::Failed,
-            format!("the server failed: {error}"),
-        )),
+        Err(error) => Err(Failure::failed(format!("the server failed: {error}"))),
     }
 }

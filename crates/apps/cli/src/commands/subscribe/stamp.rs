@@ -39,7 +39,6 @@ fn stamped(line: &[u8], unix_ms: u64) -> Vec<u8> {
     plain.collect::<String>().into_bytes()
 }
 
-/// The time of day in UTC.
 fn clock(unix_ms: u64) -> String {
     let (seconds, ms) = (unix_ms / 1000 % 86_400, unix_ms % 1000);
     let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);

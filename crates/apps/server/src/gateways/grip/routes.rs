@@ -4,11 +4,13 @@
 //! start goes on without lines that Pushpin passes over too, a reload goes on with what there was.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use throng_config::{Grip as Section, GripRoute};
 use throng_gateway_grip::{GripOptions, RouteBook};
-use throng_grip::routes::{Domain, OriginUrlError, Route, Target, parse_routes};
+use throng_grip::routes::{Domain, Route, parse_routes};
 use throng_grip::sig::KeyText;
+use throng_http1::origin::{Destination, OriginUrlError, Target};
 
 /// Routes and keys as read, with the faults, a sentence each.
 #[derive(Debug, Default)]
@@ -21,7 +23,6 @@ pub(crate) struct Read {
     pub(crate) refused: Vec<String>,
 }
 
-/// Reads all routes of a section.
 pub(crate) fn read(section: &Section) -> Read {
     let mut read = Read::default();
     if let Some(path) = &section.routes_file {
@@ -61,7 +62,7 @@ impl Read {
         }
         for route in file.routes.iter() {
             let mut route = on_all(route.clone(), section);
-            route.response_timeout_ms = section.response_timeout_ms;
+            Arc::make_mut(&mut route.to).response_timeout_ms = section.response_timeout_ms;
             // What was taken once is taken again.
             if let Err(fault) = self.book.routes.add(route) {
                 self.refused.push(at(path, &fault));
@@ -111,9 +112,11 @@ fn route(wanted: &GripRoute) -> Result<Route, String> {
         channel_prefix: wanted.channel_prefix.clone().unwrap_or_default(),
         auto_cross_origin: wanted.cross_origin,
         debug: wanted.debug,
-        connect_timeout_ms: wanted.connect_timeout_ms,
-        response_timeout_ms: wanted.response_timeout_ms,
-        targets: targets.map_err(|fault| fault.to_string())?,
+        to: Arc::new(Destination {
+            connect_timeout_ms: wanted.connect_timeout_ms,
+            response_timeout_ms: wanted.response_timeout_ms,
+            targets: targets.map_err(|fault| fault.to_string())?,
+        }),
         ..Route::default()
     })
 }

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use throng_grip::exchange::{ExchangeError, OriginEvent, OriginRequest, RequestRest};
-use throng_grip::headers::Header;
-use throng_grip::routes::{Route, Target, TargetAddress};
+use throng_http1::field::Header;
+use throng_http1::origin::{Destination, Target, TargetAddress};
+use throng_http1::origin::{OriginEvent, OriginFailureKind, OriginRequest, RequestRest};
 use throng_types::{ConnId, ShardId};
 
 use super::{BackendLimits, Origin, OriginOptions, Ticket};
@@ -39,17 +39,11 @@ fn asked(method: &str, to: &[SocketAddr]) -> OriginRequest {
     let targets = to
         .iter()
         .map(|at| Target::from_url(&format!("http://{at}")));
-    OriginRequest {
-        route: Arc::new(Route {
-            targets: targets.map(|target| target.expect("a target")).collect(),
-            ..Route::default()
-        }),
-        method: method.to_owned(),
-        path: "/".to_owned(),
-        headers: Vec::new(),
-        body: Vec::new(),
-        rest: RequestRest::Nothing,
-    }
+    let to = Destination {
+        targets: targets.map(|target| target.expect("a target")).collect(),
+        ..Destination::default()
+    };
+    OriginRequest::new(Arc::new(to), method, "/".to_owned(), Vec::new())
 }
 
 impl Run {
@@ -63,7 +57,7 @@ impl Run {
     }
 
     /// Status and body of one answer, or why there is none.
-    fn answer(&self, request: OriginRequest) -> Result<(u16, String), ExchangeError> {
+    fn answer(&self, request: OriginRequest) -> Result<(u16, String), OriginFailureKind> {
         let _ticket = self.submit(7, request);
         let (mut code, mut body) = (0, Vec::new());
         loop {
@@ -179,7 +173,10 @@ fn a_kept_connection_that_dies_is_replaced_once() {
         run.answer(asked("POST", &[at])),
         Ok((200, "once".to_owned()))
     );
-    assert_eq!(run.answer(asked("POST", &[at])), Err(ExchangeError::Cut));
+    assert_eq!(
+        run.answer(asked("POST", &[at])),
+        Err(OriginFailureKind::Cut)
+    );
 }
 
 /// Reads a head and a body in one chunk and the last one; false if it ends before.
@@ -256,9 +253,12 @@ fn the_next_origin_is_tried_if_one_is_not_there_and_only_then() {
     let run = run(OriginOptions::default());
     let to = |all: &[SocketAddr]| run.answer(asked("POST", all));
     assert_eq!(to(&[nowhere(), good]), Ok((200, "second".to_owned())));
-    assert_eq!(to(&[nowhere(), nowhere()]), Err(ExchangeError::Unreachable));
+    assert_eq!(
+        to(&[nowhere(), nowhere()]),
+        Err(OriginFailureKind::Unreachable)
+    );
     // It may have done what it was asked.
-    assert_eq!(to(&[rude, good]), Err(ExchangeError::Cut));
+    assert_eq!(to(&[rude, good]), Err(OriginFailureKind::Cut));
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn requests_beyond_the_bound_are_refused() {
     let second = run.origin.client().submit(CONN, 2, asked("GET", &[at]));
     assert_eq!(
         second.err().map(|failure| failure.fault),
-        Some(ExchangeError::Busy)
+        Some(OriginFailureKind::Busy)
     );
 }
 
@@ -284,9 +284,9 @@ fn the_target_test_is_in_the_process() {
     let run = run(OriginOptions::default());
     let to = |path: &str, prefix: &str, first: Option<SocketAddr>| {
         let mut request = asked("POST", first.as_slice());
-        let route = Arc::get_mut(&mut request.route).expect("ours alone");
-        route.targets.push(Target::new(TargetAddress::Test));
-        route.path_prefix = prefix.to_owned();
+        let destination = Arc::get_mut(&mut request.to).expect("ours alone");
+        destination.targets.push(Target::new(TargetAddress::Test));
+        request.matched_bytes = prefix.len();
         request.path = path.to_owned();
         request.headers.push(Header::new("Host", "t"));
         request.body = vec![7; 1 << 20];
@@ -325,7 +325,7 @@ fn upgrades_have_room_of_their_own() {
         let _ticket = run.submit(1, free);
         let refused = run.origin.client().submit(CONN, 2, full);
         let fault = refused.err().map(|failure| failure.fault);
-        assert_eq!(fault, Some(ExchangeError::Busy));
+        assert_eq!(fault, Some(OriginFailureKind::Busy));
     }
 }
 
@@ -356,7 +356,7 @@ fn gives_up(stall_timeout_ms: u64, response_timeout_ms: u64) {
     });
     let mut request = asked("PUT", &[at]);
     request.rest = RequestRest::Body(None);
-    Arc::get_mut(&mut request.route)
+    Arc::get_mut(&mut request.to)
         .expect("ours alone")
         .response_timeout_ms = response_timeout_ms;
     let mut ticket = run.submit(1, request);
@@ -368,7 +368,12 @@ fn gives_up(stall_timeout_ms: u64, response_timeout_ms: u64) {
         match run.next().1 {
             OriginEvent::Taken(_) => {}
             OriginEvent::Failed(failure) => {
-                assert_eq!(failure.fault, ExchangeError::Timeout, "{}", failure.detail);
+                assert_eq!(
+                    failure.fault,
+                    OriginFailureKind::Timeout,
+                    "{}",
+                    failure.detail
+                );
                 break;
             }
             other => panic!("{other:?}"),
@@ -453,5 +458,5 @@ fn an_upgrade_passes_bytes_in_both_directions() {
     assert_eq!(run.next().1, OriginEvent::End);
     // A request that did not ask for one gets none.
     let answer = run.answer(asked("GET", &[at]));
-    assert_eq!(answer, Err(ExchangeError::Garbage));
+    assert_eq!(answer, Err(OriginFailureKind::Garbage));
 }

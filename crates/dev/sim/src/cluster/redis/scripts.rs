@@ -9,17 +9,17 @@ use mlua::{Error, Function, Lua, MultiValue, Table, Value};
 use super::resp::Reply;
 
 /// Carries out what a script calls.
-pub(super) type Calls = Rc<RefCell<dyn FnMut(Vec<Vec<u8>>) -> Reply>>;
+pub(crate) type Calls = Rc<RefCell<dyn FnMut(Vec<Vec<u8>>) -> Reply>>;
 
 /// Scripts by their digests.
-pub(super) struct Scripts {
+pub(crate) struct Scripts {
     lua: Lua,
     known: BTreeMap<Vec<u8>, Function>,
 }
 
 impl Scripts {
     /// None yet; what they call is carried out by `calls`.
-    pub(super) fn new(calls: Calls) -> Self {
+    pub(crate) fn new(calls: Calls) -> Self {
         let lua = Lua::new();
         let call = lua.create_function(move |lua, args: MultiValue| {
             let args = args.into_iter().map(argument).collect();
@@ -38,7 +38,7 @@ impl Scripts {
     }
 
     /// Takes a script; gives its digest.
-    pub(super) fn load(&mut self, text: &[u8]) -> Vec<u8> {
+    pub(crate) fn load(&mut self, text: &[u8]) -> Vec<u8> {
         let digest = format!("{:040}", self.known.len()).into_bytes();
         let script = self
             .lua
@@ -50,7 +50,7 @@ impl Scripts {
     }
 
     /// Runs a script; `None` if it is not known.
-    pub(super) fn run(&self, digest: &[u8], keys: &[Vec<u8>], args: &[Vec<u8>]) -> Option<Reply> {
+    pub(crate) fn run(&self, digest: &[u8], keys: &[Vec<u8>], args: &[Vec<u8>]) -> Option<Reply> {
         let script = self.known.get(digest)?;
         let list = |items: &[Vec<u8>]| {
             let items = items

@@ -92,17 +92,20 @@ impl World {
     }
 
     fn ready(&mut self, agent: usize) {
-        let message = self.agents[agent].0.ready().unwrap();
+        let message = self.agents[agent].0.report(ToController::Ready).unwrap();
         self.bring(agent, &message);
     }
 
     fn report(&mut self, agent: usize, upgraded: u64) {
-        let message = self.agents[agent].0.progress(progress(upgraded)).unwrap();
+        let message = self.agents[agent]
+            .0
+            .report(ToController::Progress(progress(upgraded)))
+            .unwrap();
         self.bring(agent, &message);
     }
 
     fn finish(&mut self, agent: usize) {
-        let message = self.agents[agent].0.done().unwrap();
+        let message = self.agents[agent].0.report(ToController::Done).unwrap();
         self.bring(agent, &message);
     }
 
@@ -256,7 +259,10 @@ fn messages_out_of_turn_are_refused_on_both_sides() {
     let (mut side, _) = AgentSide::new("secret", MachineInfo::default(), 1);
     let mut out = Vec::new();
     assert!(side.on_message(ToAgent::Stop, 0, &mut out).is_err());
-    assert!(side.ready().is_none() && side.done().is_none() && side.cannot("x").is_none());
+    let cannot = ToController::Cannot { reason: "x".into() };
+    for early in [ToController::Ready, ToController::Done, cannot] {
+        assert!(side.report(early).is_none());
+    }
     let old = ToAgent::Hello {
         protocol: PROTOCOL + 1,
         nonce: String::new(),
@@ -272,7 +278,11 @@ fn messages_out_of_turn_are_refused_on_both_sides() {
 #[test]
 fn an_agent_that_cannot_says_why() {
     let mut world = World::new(&["secret"], &[0]);
-    let message = world.agents[0].0.cannot("nofile binds at 20000").unwrap();
+    let reason = "nofile binds at 20000".into();
+    let message = world.agents[0]
+        .0
+        .report(ToController::Cannot { reason })
+        .unwrap();
     world.bring(0, &message);
     assert!(world.events.iter().any(
         |event| matches!(event, ControllerEvent::Lost { reason, .. } if reason.contains("nofile"))
@@ -331,7 +341,7 @@ fn a_step_is_done_when_all_who_are_left_have_done_it() {
     for (rounds, lost) in [(1, false), (2, true)] {
         world.controller.step(step);
         world.deliver();
-        let message = world.agents[0].0.step_done().unwrap();
+        let message = world.agents[0].0.report(ToController::StepDone).unwrap();
         world.bring(0, &message);
         world.bring(1, &message);
         assert_eq!(done(&world), rounds - 1, "one is still at it");

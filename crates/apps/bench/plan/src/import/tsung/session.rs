@@ -6,7 +6,6 @@ use crate::payload::MESSAGE_BYTES_MIN;
 use crate::template::escape;
 use crate::{PeriodicMessage, Problem};
 
-/// Actions of a session.
 #[derive(Debug, Default)]
 pub(super) struct Session {
     pub(super) name: String,
