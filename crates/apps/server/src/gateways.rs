@@ -14,7 +14,6 @@ mod grip;
 mod origin;
 mod plan;
 mod proxy;
-mod renew;
 mod view;
 
 use std::collections::VecDeque;
@@ -38,8 +37,7 @@ use throng_types::{ConnId, Load, Millis, Now, Publication, Save, Saved};
 pub use appwrite_feed::{Inlet, Lookups};
 pub(crate) use grip::{deliver, metrics as pushpin_metrics};
 pub use plan::check_routes;
-pub(crate) use plan::{GatewaysPart, GatewaysPlan, OwnPort, Sources};
-pub(crate) use renew::GatewaysRenewer;
+pub(crate) use plan::{GatewaysPart, GatewaysPlan, GatewaysRenewer, OwnPort, Sources};
 pub(crate) use view::{Host, View};
 
 /// Makes the list: its struct, the enums over its gateways, and the two macros by which a call

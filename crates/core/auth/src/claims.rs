@@ -82,9 +82,8 @@ impl Claims {
     /// still do so.
     #[must_use]
     pub fn may_subscribe(&self, channel: &str) -> bool {
-        self.allow
-            .as_ref()
-            .is_some_and(|allow| covers(&allow.subscribe, channel))
+        let allow = self.allow.as_ref();
+        allow.is_some_and(|allow| covers(&allow.subscribe, channel))
             || self.subs.contains_key(channel)
             || self.channels.iter().any(|name| &**name == channel)
             || self.channel.as_deref() == Some(channel)
@@ -93,9 +92,8 @@ impl Claims {
     /// Whether the token itself opens this channel for publishing, which only `allow` does.
     #[must_use]
     pub fn may_publish(&self, channel: &str) -> bool {
-        self.allow
-            .as_ref()
-            .is_some_and(|allow| covers(&allow.publish, channel))
+        let allow = self.allow.as_ref();
+        allow.is_some_and(|allow| covers(&allow.publish, channel))
     }
 
     /// End of the connection or subscription unless it is refreshed, in Unix seconds; `None` for
@@ -175,10 +173,7 @@ impl Claims {
             info: options.info.clone(),
             meta: raw.meta.map(json_text),
             channels: raw.channels.unwrap_or_default(),
-            subs: raw
-                .subs
-                .unwrap_or_default()
-                .into_iter()
+            subs: { raw.subs.unwrap_or_default().into_iter() }
                 .map(|(channel, options)| Ok((channel, options.into_options()?)))
                 .collect::<Result<_, TokenFault>>()?,
             channel: raw.channel.filter(|channel| !channel.is_empty()),
@@ -186,15 +181,9 @@ impl Claims {
             options,
             allow: raw.allow,
         };
-        let named = claims
-            .channels
-            .iter()
-            .chain(claims.subs.keys())
-            .chain(&claims.channel);
-        if named
-            .into_iter()
-            .any(|channel| channel.starts_with(RESERVED))
-        {
+        let named = claims.channels.iter().chain(claims.subs.keys());
+        let mut named = named.chain(&claims.channel);
+        if named.any(|channel| channel.starts_with(RESERVED)) {
             return Err(TokenFault::Purpose);
         }
         Ok((claims, audience))

@@ -14,7 +14,6 @@
 
 mod ancestry;
 mod budget;
-mod held;
 mod home;
 mod journal;
 mod keys;
@@ -37,9 +36,9 @@ use crate::{
     Acknowledge, Broker, Draft, LiveOptions, Published, Receiver, Refusal, Reply, Request,
     Restored, Store, Ticket,
 };
-use held::{HELD_MAX, Held, Holding};
 use home::Home;
 use outbox::Outbox;
+use outbox::{HELD_MAX, Held, Holding};
 
 /// One shard's part of the broker in memory.
 pub struct MemoryBroker {

@@ -24,6 +24,7 @@ use throng_metrics::Counter;
 use throng_types::{End, Save};
 
 pub use exchange::Exchange;
+pub use page::{Guard, Guards};
 pub use pipeline::{Later, WriteAnswer};
 pub use request::{Incoming, Reject};
 pub use response::{SAFE, allow_origin, answer_text, respond, respond_json};
@@ -191,7 +192,7 @@ impl Http {
         match event {
             Event::Bytes(input) => return self.bytes(input, router, cx),
             Event::Answer { token, answer } => return self.answer(token, &answer, router, cx),
-            Event::Timeout => self.timeout(cx),
+            Event::Timeout => return self.timeout(cx),
             Event::Close(_) => self.close(cx),
             _ => {}
         }
@@ -266,8 +267,7 @@ impl Http {
                     if fault == BadRequest::Tls {
                         cx.shared.notices.refused("tls", "", "", fault);
                     }
-                    self.bad_request((fault.status(), fault.reason()), input, cx);
-                    return None;
+                    return self.bad_request((fault.status(), fault.reason()), input, cx);
                 }
             };
             searched = 0;
@@ -280,8 +280,7 @@ impl Http {
             let limits = self.limits(claim, cx);
             if matches!(request.body, Body::Length(bytes) if bytes > limits.body_bytes_max) {
                 let fault = BadRequest::BodyTooLarge;
-                self.bad_request((fault.status(), fault.reason()), input, cx);
-                return None;
+                return self.bad_request((fault.status(), fault.reason()), input, cx);
             }
             let (body, body_bytes) = match whole_body(&request, rest, &limits) {
                 Ok(Some(whole)) => whole,
@@ -301,8 +300,7 @@ impl Http {
                     return self.more_body(rest, router, cx);
                 }
                 Err(fault) => {
-                    self.bad_request((fault.status(), fault.reason()), input, cx);
-                    return None;
+                    return self.bad_request((fault.status(), fault.reason()), input, cx);
                 }
             };
             input = &rest[body_bytes..];
@@ -361,8 +359,7 @@ impl Http {
                 return None;
             }
             Err(fault) => {
-                self.bad_request((fault.status(), fault.reason()), &pending.raw, cx);
-                return None;
+                return self.bad_request((fault.status(), fault.reason()), &pending.raw, cx);
             }
         };
         let body = std::mem::take(&mut coming.body);
@@ -400,7 +397,12 @@ impl Http {
 
     /// Refuses a request, behind the answers to those before it, and ends the connection, because
     /// the start of the next request is unknown. `raw` holds its bytes so far.
-    fn bad_request(&mut self, (status, sentence): (u16, &str), raw: &[u8], cx: &mut Context<'_>) {
+    fn bad_request<S>(
+        &mut self,
+        (status, sentence): (u16, &str),
+        raw: &[u8],
+        cx: &mut Context<'_>,
+    ) -> Becomes<S> {
         cx.count(Counter::BadRequests);
         let start = cx.out.len();
         let any_body = self.head_limits(cx);
@@ -422,15 +424,18 @@ impl Http {
             keep_head(start, cx.out);
         }
         self.written((start, false), cx);
+        None
     }
 
-    fn timeout(&mut self, cx: &mut Context<'_>) {
+    fn timeout<S>(&mut self, cx: &mut Context<'_>) -> Becomes<S> {
         if let Some(pending) = self.pending.take() {
             let fault = (408, "the request did not arrive in time");
-            self.bad_request(fault, &pending.raw, cx);
-        } else if !self.is_waiting() {
+            return self.bad_request(fault, &pending.raw, cx);
+        }
+        if !self.is_waiting() {
             cx.end(End::Flush);
         }
+        None
     }
 
     /// Ends the connection for the server. Outside an answer there is nothing to write.

@@ -283,7 +283,7 @@ pub struct Looked {
     pub position: Position,
     /// Whether the rest is what was asked for.
     pub status: Status,
-    /// The part that was asked for.
+    /// The part that was asked for. Bound: those of its question.
     pub publications: Vec<Arc<Publication>>,
 }
 

@@ -1,12 +1,15 @@
 //! Instructions and routes as bytes, for the hand-over to another process.
 
+use std::sync::Arc;
+
 use throng_grip::filters::{Filter, Filters};
-use throng_grip::headers::Header;
 use throng_grip::instruct::{HeldReply, KeepAlive, KeepAliveMode, NextLink, ReplyBody};
 use throng_grip::item::WsKind;
-use throng_grip::routes::{Domain, Protocol, Route, Target, TargetAddress};
+use throng_grip::routes::{Domain, Protocol, Route};
 use throng_grip::stats::SubscriptionMode;
 use throng_grip::ws_events::WsKeepAlive;
+use throng_http1::field::Header;
+use throng_http1::origin::{Destination, Target, TargetAddress};
 use throng_types::check_saved;
 
 #[test]
@@ -20,7 +23,10 @@ fn what_is_said_survives() {
         protocol: Some(Protocol::Ws),
         log_level: Some(-1),
         headers: vec![Header::new("A", "b")],
-        targets: vec![Target::new(address), Target::new(TargetAddress::Test)],
+        to: Arc::new(Destination {
+            targets: vec![Target::new(address), Target::new(TargetAddress::Test)],
+            ..Destination::default()
+        }),
         ..Route::default()
     };
     check_saved(&route);

@@ -27,7 +27,7 @@ use self::keys::Direction;
 use self::record::{
     ALERT, DATA, HANDSHAKE, HEADER_BYTES, RECORD_BYTES_MAX, Refusal, inappropriate, refuse,
 };
-use crate::{Fault, Shaken};
+use crate::Fault;
 
 pub(crate) use self::keys::{Aead, Secret};
 
@@ -39,7 +39,6 @@ const HELLO_HEAD_BYTES: usize = 4;
 /// A request for new keys (RFC 8446 section 4.6.3): type, length, and whether ours shall follow.
 const KEY_UPDATE: [u8; 4] = [24, 0, 0, 1];
 const KEY_UPDATE_BYTES: usize = KEY_UPDATE.len() + 1;
-
 /// Updates of keys and empty records that may come without data between them.
 const DATALESS_MAX: u8 = 32;
 const WARNINGS_MAX: u8 = 4;
@@ -377,3 +376,15 @@ impl Lean {
         self.seals.update();
     }
 }
+
+/// Outcome of a handshake that succeeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
+pub struct Shaken {
+    pub is_tls13: bool,
+    /// The client came back with a ticket.
+    pub is_resumed: bool,
+}
+save_fields!(Shaken {
+    is_tls13,
+    is_resumed
+});

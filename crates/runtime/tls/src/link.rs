@@ -20,9 +20,9 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::{CommonState, HandshakeKind, ProtocolVersion};
 use throng_types::{Load, Save, Saved};
 
-use crate::lean::Lean;
 #[cfg(test)]
 use crate::lean::Secret;
+use crate::lean::{Lean, Shaken};
 use crate::opening::{Opening, Preface};
 use crate::suites::overhear;
 use crate::talk::{Next, Talk, Words};
@@ -479,14 +479,6 @@ impl Aside {
         let is_shaking = self.preface.is_some() || self.opening.is_some();
         is_shaking || self.is_for_lean || !self.partial.is_empty()
     }
-}
-
-/// Outcome of a handshake that succeeded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
-pub struct Shaken {
-    pub is_tls13: bool,
-    /// The client came back with a ticket.
-    pub is_resumed: bool,
 }
 
 /// The keys, too, stand in the bytes: they are for a process that may know them, and are not wiped.

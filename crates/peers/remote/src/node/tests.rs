@@ -15,11 +15,11 @@ use crate::agent::tests::publication;
 use crate::agent::{AUDIT_MS, Looked, Mode, Status};
 use crate::channels::Channels as _;
 use crate::core::Core;
-use crate::core::RemoteOptions;
 use crate::desk::Desk;
+use crate::desk::RemoteOptions;
 use crate::lane::{Lane, Left};
 use crate::node::Node as _;
-use crate::questions::{NodeEvent, ToNodes};
+use crate::nodes::{NodeEvent, ToNodes};
 use crate::verbs::{Dial, Fault, Words};
 use crate::verbs::{Purpose, Query, Verbs, Wanted};
 

@@ -8,7 +8,7 @@
 use throng_tls::Link;
 use throng_types::{ConnId, Millis, Save};
 
-use super::secure::Entry;
+use super::links::Entry;
 use super::{Conns, NO_QUEUE, Slot, flag};
 use crate::Kernel;
 use crate::outbound::Outbound;
