@@ -443,11 +443,6 @@ impl Broker for MemoryBroker {
         self.home.tick(now, budget)
     }
 
-    fn save(&self, parts: &mut Parts<'_>) -> bool {
-        self.home.save(parts);
-        true
-    }
-
     fn give_up(&mut self, parts: &mut Parts<'_>) -> bool {
         self.home.give_up(parts);
         true

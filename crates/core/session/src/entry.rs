@@ -23,6 +23,19 @@ pub struct InitialSubscription {
     pub ask: Option<BackendId>,
 }
 
+impl InitialSubscription {
+    /// Begins with the next publication, for as long as the connection is there.
+    pub(crate) const fn new(channel: ChannelName, options: SubscriptionOptions) -> Self {
+        Self {
+            channel,
+            since: None,
+            options,
+            until: None,
+            ask: None,
+        }
+    }
+}
+
 /// A channel that a client names as it connects.
 #[derive(Clone, Copy, Debug)]
 pub struct Named<'a> {
@@ -109,13 +122,8 @@ pub fn own_channels(
     shared: &Shared,
 ) -> Result<Vec<InitialSubscription>, EntryFault> {
     let wanted = |name: &str, options: SubscriptionOptions| {
-        Some(InitialSubscription {
-            channel: ChannelName::new(name).ok()?,
-            since: None,
-            options,
-            until: None,
-            ask: None,
-        })
+        let channel = ChannelName::new(name).ok()?;
+        Some(InitialSubscription::new(channel, options))
     };
     let mut all: Vec<InitialSubscription> = if claims.subs.is_empty() {
         let names = claims.channels.iter();

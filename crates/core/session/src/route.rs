@@ -1,10 +1,10 @@
 //! Ports, claims of gateways to requests, and the few paths that are the front door's own.
 
-use throng_types::{Save, Saved};
+use throng_types::Save;
 
 use crate::http::request::Incoming;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub enum Port {
     Client,
     Api,
@@ -14,28 +14,6 @@ pub enum Port {
         gateway: u8,
         port: u8,
     },
-}
-
-impl Save for Port {
-    fn save(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Client => out.push(0),
-            Self::Api => out.push(1),
-            Self::Own { gateway, port } => [2, *gateway, *port].save(out),
-        }
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        Some(match u8::load(from)? {
-            0 => Self::Client,
-            1 => Self::Api,
-            2 => Self::Own {
-                gateway: Save::load(from)?,
-                port: Save::load(from)?,
-            },
-            _ => return None,
-        })
-    }
 }
 
 /// Which of several claims to a request wins: the highest.

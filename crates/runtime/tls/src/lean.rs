@@ -21,7 +21,7 @@ mod record;
 
 use aws_lc_rs::aead::LessSafeKey;
 use rustls::{AlertDescription, Error, ExtractedSecrets, InvalidMessage, PeerMisbehaved};
-use throng_types::save_fields;
+use throng_types::Save;
 
 use self::keys::Direction;
 use self::record::{
@@ -44,6 +44,8 @@ const DATALESS_MAX: u8 = 32;
 const WARNINGS_MAX: u8 = 4;
 
 /// The server's end of a connection, from the end of the handshake on.
+#[derive(Save)]
+#[save(check = Self::is_sound)]
 pub(crate) struct Lean {
     seals: Direction,
     opens: Direction,
@@ -57,22 +59,10 @@ pub(crate) struct Lean {
     has_closed: bool,
     peer_closed: bool,
 }
-save_fields!(Lean {
-    seals,
-    opens,
-    shaken,
-    message,
-    message_bytes,
-    dataless_left,
-    warnings_left,
-    may_ask_to_shake,
-    has_closed,
-    peer_closed,
-});
 
 impl Lean {
     /// Whether what was loaded can go on.
-    pub(crate) fn is_sound(&self) -> bool {
+    fn is_sound(&self) -> bool {
         let is_tls13 = self.shaken.is_tls13;
         let has_keys = self.seals.is_of(is_tls13) && self.opens.is_of(is_tls13);
         has_keys && usize::from(self.message_bytes) < self.message.len()
@@ -388,7 +378,7 @@ impl Lean {
 }
 
 /// Outcome of a handshake that succeeded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub struct Shaken {
     pub is_tls13: bool,
     /// The client came back with a ticket.

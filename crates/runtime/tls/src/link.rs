@@ -18,7 +18,7 @@ use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::ServerName;
 use rustls::server::UnbufferedServerConnection;
 use rustls::{CommonState, HandshakeKind, ProtocolVersion};
-use throng_types::{Save, Saved, save_bytes};
+use throng_types::{Load, Save, Saved};
 
 #[cfg(test)]
 use crate::lean::Secret;
@@ -491,11 +491,13 @@ impl Save for Link {
             _ => debug_assert!(false, "it has not left rustls"),
         }
         let partial = self.aside.as_ref().map(|aside| &*aside.partial);
-        save_bytes(partial.unwrap_or_default(), out);
+        partial.unwrap_or_default().save(out);
     }
+}
 
+impl Load for Link {
     fn load(from: &mut Saved<'_>) -> Option<Self> {
-        let lean = Lean::load(from).filter(Lean::is_sound)?;
+        let lean = Lean::load(from)?;
         let partial = from.bytes()?;
         let aside = Aside {
             partial: partial.to_vec(),

@@ -180,13 +180,8 @@ impl Entry {
                 return Err(EntryFault::Closed(channel).into());
             }
             if !channels.iter().any(|known| known.channel == channel) {
-                channels.push(InitialSubscription {
-                    channel,
-                    since: None,
-                    options: SubscriptionOptions::default(),
-                    until: None,
-                    ask: None,
-                });
+                let options = SubscriptionOptions::default();
+                channels.push(InitialSubscription::new(channel, options));
             }
         }
         Ok(Self {

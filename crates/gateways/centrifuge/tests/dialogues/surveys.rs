@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use throng_session::{
-    CloseReason, Event, MatchedConnection, SearchMatches, NodeCount, Port, Search, Survey, SurveyReply,
-    Transport,
+    CloseReason, Event, MatchedConnection, NodeCount, Port, Search, SearchMatches, Survey,
+    SurveyReply, Transport,
 };
 use throng_types::{ChannelName, Disconnect};
 
