@@ -384,7 +384,3 @@ pub struct Shaken {
     /// The client came back with a ticket.
     pub is_resumed: bool,
 }
-save_fields!(Shaken {
-    is_tls13,
-    is_resumed
-});
