@@ -61,7 +61,7 @@ impl Asked {
 }
 
 /// Subscription that a client asked for, while a backend decides.
-pub(crate) struct Wants {
+pub(crate) struct PendingSubscribe {
     pub(crate) command: u32,
     pub(crate) channel: ChannelName,
     pub(crate) since: Option<Position>,
@@ -82,7 +82,7 @@ pub(crate) enum Pending {
         request: Box<[u8]>,
     },
     Refresh,
-    Subscribe(Box<Wants>),
+    Subscribe(Box<PendingSubscribe>),
     /// Whether a unidirectional connection may begin with a channel.
     Begin(ChannelName),
     Publish {
